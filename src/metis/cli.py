@@ -1,0 +1,123 @@
+"""The `metis` command."""
+
+import argparse
+import hashlib
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import metis
+from metis.errors import MetisError
+
+TRAIN_HELP = """\
+Trains a policy under a curriculum. Settings come from RECIPE (a TOML file; none: the defaults),
+then from key=value arguments:
+
+  metis train curriculum=metis steps=200
+  metis train curriculum=uniform batch=64 seed=1 --out runs/baseline
+  metis train curriculum.preset=paper curriculum.explore=0.05
+
+Running the same command again resumes the run where it was checkpointed. `--dry-run` prints every
+setting with its value.
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; an error that the user can mend is one line and exit code 2."""
+    parser = _parser()
+    chosen = parser.parse_args(arguments)
+    if not hasattr(chosen, "run"):
+        parser.print_help()
+        return 0
+    try:
+        code: int = chosen.run(chosen)
+        return code
+    except MetisError as error:
+        print(f"metis: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("metis: stopped; the same command goes on from the last checkpoint", file=sys.stderr)
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="metis", description="Let a model judge which prompts it will learn most from."
+    )
+    parser.add_argument("--version", action="version", version=f"metis {metis.__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    train = commands.add_parser(
+        "train",
+        help="train under a curriculum; the same command again resumes",
+        description=TRAIN_HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    train.add_argument("settings", nargs="*", metavar="RECIPE | key=value")
+    train.add_argument("--out", type=Path, metavar="RUN", help="run folder (default: under runs/)")
+    train.add_argument("--dry-run", action="store_true", help="print the settings and stop")
+    train.set_defaults(run=_train)
+    curricula = commands.add_parser("curricula", help="the curricula there are, one line each")
+    curricula.set_defaults(run=_curricula)
+    return parser
+
+
+def _train(chosen: argparse.Namespace) -> int:
+    from rich.console import Console
+
+    from metis import config
+    from metis.runlog import RunFolder
+    from metis.train import Run, train
+    from metis.view import TerminalView, summary
+
+    recipes = [word for word in chosen.settings if "=" not in word]
+    overrides = [word for word in chosen.settings if "=" in word]
+    if len(recipes) > 1:
+        raise MetisError(f"more than one recipe: {', '.join(recipes)}; settings are key=value")
+    settings = config.load(Path(recipes[0]) if recipes else None, overrides)
+    run = Run.build(settings)
+    if chosen.dry_run:
+        print(json.dumps(settings.resolved, indent=2))
+        return 0
+    console = Console()
+    out = chosen.out or _default_folder(settings.resolved)
+    steps = settings.training.steps
+    with RunFolder.open(out, settings.resolved) as folder:
+        console.print(f"{settings.curriculum_name} on the {settings.engine_name} engine → {out}")
+        if settings.engine_name == "simulated":
+            console.print("a simulated learner, not a language model: it exercises the loop")
+        done = [step for step, _ in folder.checkpoints()]
+        if done and done[-1] >= steps:
+            console.print(f"this run is complete ({steps} steps); name another with --out")
+            return 0
+        with TerminalView(console, steps, settings.training.evaluate) as view:
+            finished = train(run, folder, view)
+    if not finished:
+        console.print(f"stopped after step {run.step}; the same command goes on from there")
+        return 130
+    for line in summary(out):
+        console.print(line, highlight=False)
+    return 0
+
+
+def _default_folder(resolved: dict[str, object]) -> Path:
+    """A name fixed by the settings, so that the same command finds its run again."""
+    digest = hashlib.sha256(json.dumps(resolved, sort_keys=True).encode()).hexdigest()[:8]
+    parts = []
+    for key in ("curriculum", "engine"):
+        section = resolved[key]
+        assert isinstance(section, dict)
+        parts.append(section["name"])
+    return Path("runs") / f"{'-'.join(parts)}-{digest}"
+
+
+def _curricula(chosen: argparse.Namespace) -> int:
+    from metis.curricula import CURRICULA
+
+    for name, kind in CURRICULA.items():
+        print(f"{name:10} {(kind.__doc__ or '').splitlines()[0]}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

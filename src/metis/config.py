@@ -1,0 +1,229 @@
+"""Configuration: sparse TOML and key=value in, one checked and complete settings object out.
+
+Every section is a dataclass next to the code that uses it. An unknown key is refused with the
+nearest known one, a wrong type with the key and the value; nothing is made before all is checked.
+"""
+
+import dataclasses
+import difflib
+import json
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
+
+from metis.core import Curriculum
+from metis.curricula import CURRICULA
+from metis.curricula.presets import PRESETS
+from metis.engines import ENGINES
+from metis.errors import MetisError, require_at_least
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """every: steps between checkpoints · keep: how many of the latest to keep"""
+
+    every: int = 10
+    keep: int = 2
+
+    def __post_init__(self) -> None:
+        require_at_least(self, {"every": 1, "keep": 1}, "checkpoints.")
+
+
+@dataclass(frozen=True)
+class Training:
+    """What every run has, whatever its engine and curriculum.
+
+    seed         fixes the pool's order, the curriculum's draws and the engine's sampling
+    steps        updates to make
+    batch        B: prompts trained on in a step
+    group        n: rollouts of each prompt
+    evaluate     steps between evaluations; 0 evaluates before and after only
+    """
+
+    seed: int = 0
+    steps: int = 200
+    batch: int = 32
+    group: int = 8
+    evaluate: int = 20
+    checkpoints: Checkpoints = field(default_factory=Checkpoints)
+
+    def __post_init__(self) -> None:
+        require_at_least(self, {"seed": 0, "steps": 1, "batch": 1, "group": 2, "evaluate": 0})
+
+
+@dataclass(frozen=True)
+class Config:
+    """A run, complete and checked."""
+
+    training: Training
+    engine_name: str
+    engine: Any
+    curriculum_name: str
+    curriculum: Curriculum
+    resolved: dict[str, Any]
+    """The same as JSON: what `config.json` holds, and what makes two runs the same run."""
+
+
+def load(recipe: Path | None, overrides: Sequence[str]) -> Config:
+    """Read a recipe (none: the defaults), apply key=value overrides, check everything."""
+    raw = _read_recipe(recipe) if recipe else {}
+    for override in overrides:
+        _apply(raw, *_split(override))
+    return resolve(raw)
+
+
+def resolve(raw: Mapping[str, Any]) -> Config:
+    """Check settings and fill in what they leave out."""
+    sections = dict(raw)
+    engine_name, engine_raw = _section(sections.pop("engine", "simulated"), "engine", ENGINES)
+    name, knobs = _section(sections.pop("curriculum", "metis"), "curriculum", CURRICULA)
+    known = [
+        *_keys(Training, ""),
+        *_keys(ENGINES[engine_name].settings, "engine."),
+        *(key for key in _keys(CURRICULA[name], "curriculum.") if key not in _SHARED),
+        *("engine.name", "curriculum.name", "curriculum.preset"),
+    ]
+    given = {**sections, "engine": engine_raw, "curriculum": knobs}
+    for key in _given(given):
+        if key not in known:
+            raise MetisError(f"unknown key {key!r}: {_suggestion(key, known)}")
+    preset = knobs.pop("preset", next(iter(PRESETS.get(name, {"": {}}))))
+    training = _check(Training, sections, "")
+    engine = _check(ENGINES[engine_name].settings, engine_raw, "engine.")
+    shared = {"batch": training.batch, "group": training.group}
+    complete = _merge(_merge(_preset(name, preset), knobs), shared)
+    curriculum = _check(CURRICULA[name], complete, "curriculum.")
+    resolved = {
+        "schema": SCHEMA,
+        **dataclasses.asdict(training),
+        "engine": {"name": engine_name, **dataclasses.asdict(engine)},
+        "curriculum": {
+            "name": name,
+            **({"preset": preset} if preset else {}),
+            **{key: value for key, value in _knobs(curriculum).items() if key not in shared},
+        },
+    }
+    return Config(training, engine_name, engine, name, curriculum, resolved)
+
+
+_SHARED = ("curriculum.batch", "curriculum.group")
+
+
+def _read_recipe(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise MetisError(f"recipe {str(path)!r}: {error.strerror or error}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise MetisError(f"recipe {str(path)!r} is not valid TOML: {error}") from None
+
+
+def _split(override: str) -> tuple[str, Any]:
+    key, equals, text = override.partition("=")
+    if not equals or not key:
+        raise MetisError(f"{override!r} is not a setting: write key=value, such as steps=100")
+    try:
+        return key, tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return key, text
+
+
+def _apply(raw: dict[str, Any], key: str, value: Any) -> None:
+    """Set a dotted key. `curriculum=NAME` drops the settings of a curriculum named before."""
+    *parents, last = key.split(".")
+    if not parents and last in ("engine", "curriculum") and isinstance(value, str):
+        old = raw.get(last, {})
+        same = old == value or (isinstance(old, dict) and old.get("name", value) == value)
+        raw[last] = {**(old if same and isinstance(old, dict) else {}), "name": value}
+        return
+    table = raw
+    for parent in parents:
+        child = table.get(parent, {})
+        if isinstance(child, str) and parent in ("engine", "curriculum"):
+            child = {"name": child}
+        if not isinstance(child, dict):
+            raise MetisError(f"{key} = {value!r}: {parent!r} is {child!r}, not a section")
+        table[parent] = child
+        table = child
+    table[last] = value
+
+
+def _section(raw: Any, key: str, known: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The name and the settings of a section that may be written as just its name."""
+    table = {"name": raw} if isinstance(raw, str) else raw
+    if not isinstance(table, dict):
+        raise MetisError(f"{key} = {raw!r}: give a name, one of {', '.join(known)}")
+    table = dict(table)
+    name = table.pop("name", next(iter(known)))
+    if name not in known:
+        raise MetisError(f"{key} = {name!r}: {_suggestion(str(name), list(known))}")
+    return name, table
+
+
+def _preset(name: str, preset: Any) -> dict[str, Any]:
+    presets = PRESETS.get(name, {"": {}})
+    if preset not in presets:
+        choices = ", ".join(filter(None, presets)) or "none; leave it out"
+        raise MetisError(f"curriculum.preset = {preset!r}: {name} has the presets {choices}")
+    return presets[preset]
+
+
+def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(base)
+    for key, value in over.items():
+        nested = isinstance(value, dict) and isinstance(merged.get(key), dict)
+        merged[key] = _merge(merged[key], value) if nested else value
+    return merged
+
+
+def _check(kind: type[Any], raw: Mapping[str, Any], prefix: str) -> Any:
+    try:
+        return TypeAdapter(kind).validate_json(json.dumps(raw, default=str), strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = prefix + ".".join(str(part) for part in first["loc"])
+        key = key.removeprefix("curriculum.") if key in _SHARED else key
+        message = first["msg"].replace("Input should be", "must be")
+        raise MetisError(f"{key} = {first['input']!r}: {message}") from None
+
+
+def _knobs(curriculum: Any) -> dict[str, Any]:
+    values = dataclasses.asdict(curriculum)
+    return {f.name: values[f.name] for f in dataclasses.fields(curriculum) if f.init}
+
+
+def _keys(kind: type[Any], prefix: str) -> Iterator[str]:
+    """Dotted names of all settings of a dataclass, those of its sections included."""
+    hints = get_type_hints(kind)
+    for item in dataclasses.fields(kind):
+        if not item.init:
+            continue
+        if dataclasses.is_dataclass(hints[item.name]):
+            yield from _keys(hints[item.name], f"{prefix}{item.name}.")
+        else:
+            yield prefix + item.name
+
+
+def _given(raw: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    for key, value in raw.items():
+        if isinstance(value, dict):
+            yield from _given(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key
+
+
+def _suggestion(word: str, known: Sequence[str]) -> str:
+    """The nearest known word: by its last part first, so that a forgotten section is found."""
+    leaf = word.rpartition(".")[2]
+    same_leaf = [key for key in known if key.rpartition(".")[2] == leaf]
+    nearest = same_leaf or difflib.get_close_matches(word, known, n=1, cutoff=0.5)
+    if not nearest:
+        by_leaf = {key.rpartition(".")[2]: key for key in known}
+        nearest = [by_leaf[k] for k in difflib.get_close_matches(leaf, by_leaf, n=1, cutoff=0.5)]
+    return f"did you mean {nearest[0]!r}?" if nearest else f"known are {', '.join(known)}"

@@ -1,0 +1,12 @@
+"""Every curriculum by its name. Constructor arguments are knobs; a dict is the only registry."""
+
+from metis.core import Curriculum
+from metis.curricula.metis import Metis
+from metis.curricula.oracle import Oracle
+from metis.curricula.uniform import Uniform
+
+CURRICULA: dict[str, type[Curriculum]] = {
+    "metis": Metis,
+    "uniform": Uniform,
+    "oracle": Oracle,
+}

@@ -1,0 +1,141 @@
+"""Self-judgment: how the policy is asked for a prompt's reward variance, and how it is read.
+
+METIS, Sec. 4.1 and appendices A.1, B.3. Two modes: `reason`
+samples a reply and parses its last box (Eq. 7); `direct` reads the distribution over the eleven
+allowed values from their log-probabilities, with nothing to decode and nothing to fail.
+"""
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal
+
+import numpy as np
+
+from metis.core import Chat, Completion, Sampling
+from metis.curricula.judge_prompt import Example, single, turns
+from metis.errors import require
+from metis.signal import VARIANCE_MAX
+
+
+class Failure(StrEnum):
+    """Why a reply gives no prediction."""
+
+    NO_BOX = "no box"
+    NOT_A_NUMBER = "not a number"
+    OUT_OF_RANGE = "out of range"
+    CUT_OFF = "cut off"
+
+
+@dataclass(frozen=True)
+class Judge:
+    """The knobs of self-judgment; the defaults are the recommended preset for small models.
+
+    mode       `reason`: free text, then a box (paper) · `direct`: log-probabilities of the values
+    layout     `single`: one user message (paper) · `turns`: exemplars as earlier chat turns
+    loss       `reinforce` with an EMA baseline (Eq. 9) · `exact`: the expected score, direct only
+    baseline   where the EMA starts: `zero` (Algorithm 1) · `first_batch`, the first mean reward
+    target     what a judgment is scored against: the `variance` · its `rank` in the last steps
+    aggregate  log-probability of a judgment: `mean` over its tokens · `sum` (the letter of Eq. 9)
+    ratio      `none` (paper) · `clip` the ratio to the policy that judged, as for rollouts
+    weight     lambda of Eq. 10; None is 0.01 (paper) for `reason` and 0.1 for `direct`
+    """
+
+    mode: Literal["reason", "direct"] = "direct"
+    layout: Literal["single", "turns"] = "turns"
+    loss: Literal["reinforce", "exact"] | None = None
+    baseline: Literal["zero", "first_batch"] = "first_batch"
+    target: Literal["variance", "rank"] = "variance"
+    aggregate: Literal["mean", "sum"] = "mean"
+    ratio: Literal["none", "clip"] = "clip"
+    weight: float | None = None
+    max_tokens: int = 512
+    temperature: float = 1.0
+
+    def __post_init__(self) -> None:
+        require(
+            not (self.mode == "reason" and self.loss == "exact"),
+            "curriculum.judge.loss",
+            self.loss,
+            "the exact loss needs curriculum.judge.mode=direct; with reason use reinforce",
+        )
+        weight = self.effective_weight
+        require(
+            math.isfinite(weight) and weight >= 0,
+            "curriculum.judge.weight",
+            weight,
+            "use 0 or more",
+        )
+        require(
+            self.max_tokens >= 1, "curriculum.judge.max_tokens", self.max_tokens, "use at least 1"
+        )
+        require(
+            math.isfinite(self.temperature) and self.temperature > 0,
+            "curriculum.judge.temperature",
+            self.temperature,
+            "use a number above 0; the judge's loss needs sampled judgments",
+        )
+
+    @property
+    def effective_loss(self) -> Literal["reinforce", "exact"]:
+        return self.loss or ("exact" if self.mode == "direct" else "reinforce")
+
+    @property
+    def effective_weight(self) -> float:
+        if self.weight is not None:
+            return self.weight
+        return 0.01 if self.mode == "reason" else 0.1
+
+    @property
+    def sampling(self) -> Sampling:
+        return Sampling(max_tokens=self.max_tokens, temperature=self.temperature)
+
+    def chats(self, texts: Sequence[str], examples: Sequence[Example]) -> Sequence[Chat]:
+        """ctx(x) = [instruction; memory; x] for every candidate, in the layout asked for."""
+        return single(texts, examples) if self.layout == "single" else turns(texts, examples)
+
+
+def parse(completion: Completion) -> float | Failure:
+    """The prediction of a sampled reply; a failed reply that hit the token limit was cut off."""
+    result = parse_variance(completion.text)
+    if isinstance(result, Failure) and completion.finish == "length":
+        return Failure.CUT_OFF
+    return result
+
+
+def parse_variance(text: str) -> float | Failure:
+    r"""The number in the last balanced \boxed{} of a reply, if it is one in [0, 1/4].
+
+    The reply is taken whole: it ends at its end-of-turn token, never at a word in it. Any plain
+    decimal in range counts, on the list or not; a fraction is not a number.
+    """
+    content = _last_box(text)
+    if isinstance(content, Failure):
+        return content
+    if len(content) > 64 or not _NUMBER.fullmatch(content.strip()):
+        return Failure.NOT_A_NUMBER
+    value = float(content) + 0.0  # -0.0 + 0.0 is 0.0
+    return value if 0.0 <= value <= VARIANCE_MAX else Failure.OUT_OF_RANGE
+
+
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_BOX = re.compile(rb"\\boxed\s*\{")
+
+
+def _last_box(text: str) -> str | Failure:
+    """Content of the balanced box that starts last, in time linear in the text."""
+    data = text.encode("utf-8", "surrogatepass")
+    opens = np.array([match.end() - 1 for match in _BOX.finditer(data)], dtype=np.int64)
+    if opens.size == 0:
+        return Failure.NO_BOX
+    array = np.frombuffer(data, dtype=np.uint8)
+    depth = np.cumsum((array == ord("{")).astype(np.int64) - (array == ord("}")))
+    lowest_after = np.minimum.accumulate(depth[::-1])[::-1]
+    closed = opens[lowest_after[opens] < depth[opens]]
+    if closed.size == 0:
+        return Failure.CUT_OFF
+    start = int(closed[-1])
+    end = start + int(np.argmax(depth[start:] < depth[start]))
+    return data[start + 1 : end].decode("utf-8", "surrogatepass")

@@ -1,0 +1,48 @@
+"""The ceiling of any judge: roll out all candidates, keep the most informative.
+
+Idea       Know v instead of predicting it, and pay for knowing.
+Equation   S_t = TopB v(x) over all m*B candidates (METIS, Eq. 5 with v for v_theta).
+Reference  Zheng et al., arXiv 2605.11235, Eq. 5.
+Deviations
+1. Eq. 5 ranks by the policy's own variance; this ranks by its estimate from n rollouts, and trains
+   on the same rollouts, so the batch it picks looks better than it would on fresh ones.
+"""
+
+from dataclasses import dataclass
+
+from metis.core import Batch, Decision, Plan, Progress, rollout
+from metis.errors import require_at_least
+from metis.pool import Pool
+from metis.signal import top_b
+from metis.state import Stateful
+
+
+@dataclass
+class Oracle(Stateful):
+    """Rolls out every candidate and keeps the most informative: a ceiling, not a method.
+
+    batch, group  B prompts a step, n rollouts each
+    multiplier    m: m*B candidates are rolled out (8)
+    """
+
+    batch: int = 256
+    group: int = 8
+    multiplier: int = 8
+
+    def __post_init__(self) -> None:
+        require_at_least(self, {"batch": 1, "group": 2})
+        require_at_least(self, {"multiplier": 1}, "curriculum.")
+
+    def step(self, pool: Pool, progress: Progress) -> Plan[Batch]:
+        candidates = pool.sample(self.multiplier * self.batch)
+        groups = yield from rollout(candidates, self.group)
+        variances = [group.variance for group in groups]
+        chosen = set(top_b(variances, self.batch, progress.rng("ties")))
+        return Batch(
+            groups=[group for i, group in enumerate(groups) if i in chosen],
+            metrics={"select/candidates": float(len(candidates))},
+            decisions=[
+                Decision(prompt, i in chosen, "top" if i in chosen else "passed over", variances[i])
+                for i, prompt in enumerate(candidates)
+            ],
+        )

@@ -1,0 +1,27 @@
+"""Named settings of a curriculum's knobs. Without a preset, the defaults of its class hold."""
+
+from typing import Any
+
+METIS_PAPER: dict[str, Any] = {
+    "explore": 0.0,
+    "failures": "zero",
+    "memory": 1,
+    "warmup": False,
+    "guard": 0,
+    "judge": {
+        "mode": "reason",
+        "layout": "single",
+        "loss": "reinforce",
+        "baseline": "zero",
+        "target": "variance",
+        "aggregate": "mean",
+        "ratio": "none",
+        "weight": 0.01,
+        "max_tokens": 512,
+    },
+}
+"""Algorithm 1 to the letter."""
+
+PRESETS: dict[str, dict[str, dict[str, Any]]] = {
+    "metis": {"recommended": {}, "paper": METIS_PAPER},
+}

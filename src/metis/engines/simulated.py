@@ -1,0 +1,305 @@
+"""A simulated learner: the closed loop of a curriculum in milliseconds, without a language model.
+
+An item-response model solves items of known difficulty, p = sigmoid(slope (ability - difficulty)),
+with one ability per skill. `update` is the policy gradient of that model, which on a group is its
+reward variance times the slope: informative items teach, dead ones do not. The judge is a softmax
+over the eleven variance values and "no usable answer", one row per perceived difficulty; the only
+thing that changes it is the gradient of the judgments it is given.
+
+What it can show: that a curriculum runs, resumes, keeps its accounts, and closes its loop; how
+exploration, censoring, ties and weights play out when perception is noisy and ability drifts.
+What it cannot show: whether a language model can judge itself, what that costs in seconds (the
+clock is virtual), or how much accuracy any method buys on real data.
+"""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metis import state
+from metis.core import (
+    Batch,
+    Chat,
+    Completion,
+    Continuation,
+    Group,
+    Judgment,
+    Prompt,
+    Sampling,
+    Trajectory,
+)
+from metis.curricula.judge import Failure, parse_variance
+from metis.curricula.judge_prompt import GRID
+from metis.errors import require, require_at_least
+from metis.pool import Pool, Rewards
+from metis.signal import softmax, variance
+
+BINS = 12
+"""Levels of difficulty that the judge can tell apart."""
+
+FAILED = len(GRID)
+"""The judge's twelfth outcome: a reply that cannot be read."""
+
+PROBLEM = re.compile(r'"""\n(.*?)\n"""', re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """The knobs of the simulated learner.
+
+    prompts     items in the pool
+    heldout     items the accuracy is measured on
+    skills      separate abilities; each is a category of the pool
+    spread      standard deviation of the difficulties, whose mean is `hardness`
+    hardness    mean difficulty; ability starts at 0
+    slope       how sharply success depends on ability minus difficulty
+    noise       standard deviation of the judge's perception of a difficulty
+    rewards     `binary`, or `continuous`: the share of ten tests passed
+    failures    share of rollouts that give no reward
+    rate        learning rate of the abilities
+    judge_rate  learning rate of the judge
+    transfer    share of an ability's gain that the other abilities get
+    """
+
+    prompts: int = 2000
+    heldout: int = 500
+    skills: int = 4
+    hardness: float = 1.0
+    spread: float = 3.0
+    slope: float = 1.5
+    noise: float = 0.5
+    rewards: Rewards = "binary"
+    failures: float = 0.0
+    rate: float = 0.1
+    judge_rate: float = 300.0
+    transfer: float = 0.2
+
+    def __post_init__(self) -> None:
+        require_at_least(self, {"prompts": 1, "heldout": 1, "skills": 1}, "engine.")
+        for key in ("hardness", "spread", "slope", "noise", "rate", "judge_rate"):
+            value = getattr(self, key)
+            require(math.isfinite(value), f"engine.{key}", value, "use a finite number")
+        for key in ("failures", "transfer"):
+            value = getattr(self, key)
+            require(0 <= value <= 1, f"engine.{key}", value, "use a share, 0 to 1")
+
+
+class SimulatedEngine:
+    """Answers every request from an item-response learner and a virtual clock."""
+
+    def __init__(self, simulation: Simulation, seed: int = 0) -> None:
+        self.simulation = simulation
+        self.rng = np.random.default_rng([seed, 1])
+        world = np.random.default_rng([seed, 0])
+        total = simulation.prompts + simulation.heldout
+        self.difficulty = world.normal(simulation.hardness, simulation.spread, total)
+        self.skill = world.integers(simulation.skills, size=total)
+        perceived = self.difficulty + world.normal(0, simulation.noise, total)
+        edges = np.quantile(perceived, np.linspace(0, 1, BINS + 1)[1:-1])
+        self.level = np.searchsorted(edges, perceived)
+        self.ability = np.zeros(simulation.skills)
+        self.judge = world.normal(0, 0.3, (BINS, FAILED + 1))
+        self.value = np.zeros((simulation.skills, BINS))
+        self.policy = 0
+        self.seconds = 0.0
+        self._texts = {self._text(i): i for i in range(total)}
+
+    @property
+    def pool(self) -> list[Prompt]:
+        return [
+            Prompt(
+                id=f"simulated:{i}",
+                text=self._text(i),
+                category=f"skill-{self.skill[i]}",
+                difficulty=float(self.difficulty[i]),
+            )
+            for i in range(self.simulation.prompts)
+        ]
+
+    @staticmethod
+    def _text(item: int) -> str:
+        return f"Simulated item {item}."
+
+    # Solving
+
+    def _success(self, items: NDArray[np.int64]) -> NDArray[np.float64]:
+        margin = self.ability[self.skill[items]] - self.difficulty[items]
+        return np.asarray(1 / (1 + np.exp(-self.simulation.slope * margin)), dtype=np.float64)
+
+    def rollout(self, prompts: Sequence[Prompt], n: int) -> list[Group]:
+        items = self._items(prompts)
+        success = np.repeat(self._success(items)[:, None], n, axis=1)
+        tests = 1 if self.simulation.rewards == "binary" else 10
+        rewards = self.rng.binomial(tests, success) / tests
+        failed = self.rng.random(rewards.shape) < self.simulation.failures
+        lengths = self.rng.integers(40, 160, rewards.shape)
+        self.seconds += 2e-5 * float(lengths.sum())
+        groups = []
+        for row, prompt in enumerate(prompts):
+            valid = np.flatnonzero(~failed[row])
+            trajectories = tuple(self._trajectory(items[row], lengths[row, i]) for i in valid)
+            kept = tuple(float(rewards[row, i]) for i in valid)
+            groups.append(Group(prompt, kept, trajectories, failed=n - len(valid)))
+        return groups
+
+    def _trajectory(self, item: int, length: int) -> Trajectory:
+        """Tokens carry no meaning here, only their number does."""
+        tokens = np.full(length + 1, item, dtype=np.int64)
+        mask = np.ones(length + 1, dtype=np.bool_)
+        mask[0] = False
+        return Trajectory(tokens, mask, np.zeros(length + 1, dtype=np.float32), self.policy)
+
+    # Judging
+
+    def _item(self, chat: Chat) -> int:
+        """The item a judge chat asks about."""
+        return self._texts[PROBLEM.findall(chat[-1]["content"])[-1]]
+
+    def _outcomes(self, chats: Sequence[Chat]) -> tuple[list[int], NDArray[np.float64]]:
+        """The items asked about, and for each the distribution over what the judge replies.
+
+        Without examples to follow, most replies are unusable, as the paper found (87.6 %).
+        """
+        items = [self._item(chat) for chat in chats]
+        shown = [len(chat) > 2 or "[Example 1]" in chat[-1]["content"] for chat in chats]
+        logits = self.judge[self.level[items]]
+        logits[:, FAILED] += np.where(shown, 0.0, 4.5)
+        return items, softmax(logits)
+
+    def complete(self, chats: Sequence[Chat], sampling: Sampling) -> list[Completion]:
+        items, distributions = self._outcomes(chats)
+        points = self.rng.random((len(chats), 1))
+        outcomes = (np.cumsum(distributions, axis=1) < points).sum(axis=1).clip(max=FAILED)
+        self.seconds += 2e-5 * 300 * len(chats)
+        completions = []
+        for item, outcome, distribution in zip(items, outcomes, distributions, strict=True):
+            text, finish = self._reply(outcome)
+            trajectory = Trajectory(
+                tokens=np.array([item, outcome], dtype=np.int64),
+                loss_mask=np.array([False, True]),
+                logprobs=np.array([0.0, np.log(distribution[outcome])], dtype=np.float32),
+                policy=self.policy,
+            )
+            completions.append(Completion(text, trajectory, finish))
+        return completions
+
+    def _reply(self, outcome: int) -> tuple[str, Literal["stop", "length"]]:
+        if outcome < FAILED:
+            return rf"Judging from the examples: \boxed{{{GRID[outcome]:.2f}}}", "stop"
+        kinds: list[tuple[str, Literal["stop", "length"]]] = [
+            ("The answer is 37.", "stop"),
+            (r"The answer is \boxed{37}", "stop"),
+            (r"It is \boxed{\frac{1}{8}}", "stop"),
+            ("To begin with, the candidate", "length"),
+        ]
+        return kinds[int(self.rng.integers(len(kinds)))]
+
+    def score(self, chats: Sequence[Chat], choices: Sequence[str]) -> list[list[float]]:
+        self.seconds += 2e-5 * 15 * len(chats)
+        columns = [_outcome(choice) for choice in choices]
+        logprobs: list[list[float]] = np.log(self._outcomes(chats)[1][:, columns]).tolist()
+        return logprobs
+
+    # The separate value model of methods that train one, and the policy's hidden state
+
+    def embed(self, prompts: Sequence[Prompt]) -> list[NDArray[np.float32]]:
+        items = self._items(prompts)
+        levels = np.eye(BINS, dtype=np.float32)[self.level[items]]
+        skills = np.eye(self.simulation.skills, dtype=np.float32)[self.skill[items]]
+        return list(np.concatenate([levels, skills], axis=1))
+
+    def predict(self, prompts: Sequence[Prompt]) -> list[float]:
+        items = self._items(prompts)
+        values: list[float] = self.value[self.skill[items], self.level[items]].tolist()
+        return values
+
+    def fit(self, prompts: Sequence[Prompt], targets: Sequence[float]) -> float:
+        items, goal = self._items(prompts), np.asarray(targets, dtype=np.float64)
+        error = goal - self.value[self.skill[items], self.level[items]]
+        np.add.at(self.value, (self.skill[items], self.level[items]), 0.2 * error)
+        return float(np.mean(np.square(error))) if len(error) else 0.0
+
+    # Learning
+
+    def update(self, batch: Batch) -> Mapping[str, float]:
+        """One step on L_policy + L_judge, both averaged over the prompts of the batch."""
+        size = len(batch.groups)
+        gain = np.zeros_like(self.ability)
+        for group in batch.groups:
+            if len(group.rewards) > 1:
+                item = self._items([group.prompt])[0]
+                gain[self.skill[item]] += self.simulation.slope * variance(group.rewards) / size
+        others = gain.sum() - gain
+        self.ability += self.simulation.rate * (gain + self.simulation.transfer * others)
+        step, distributions = np.zeros_like(self.judge), softmax(self.judge)
+        for judgment in batch.judgments:
+            level, outcome = self._judged(judgment)
+            gradient = -distributions[level]
+            gradient[outcome] += 1.0
+            step[level] += judgment.weight * judgment.advantage * gradient
+        self.judge += self.simulation.judge_rate * step / size
+        self.seconds += 1e-5 * sum(len(t.tokens) for g in batch.groups for t in g.trajectories)
+        self.policy += 1
+        return {"simulated/ability": float(self.ability.mean())}
+
+    def _judged(self, judgment: Judgment) -> tuple[int, int]:
+        """The row of the judge that spoke, and what it said."""
+        if isinstance(judgment.trajectory, Continuation):
+            item = self._item(judgment.trajectory.chat)
+            return int(self.level[item]), _outcome(judgment.trajectory.text)
+        item, outcome = (int(token) for token in judgment.trajectory.tokens)
+        return int(self.level[item]), outcome
+
+    # What the training loop needs beside the answers
+
+    def clock(self) -> float:
+        """Virtual seconds spent so far."""
+        return self.seconds
+
+    def evaluate(self) -> dict[str, float]:
+        """Expected accuracy on the held-out items, without sampling noise."""
+        items = np.arange(self.simulation.prompts, len(self.difficulty))
+        return {"eval/accuracy": float(self._success(items).mean())}
+
+    def save(self, folder: Path) -> None:
+        state.save(folder / "engine.state", self.state_dict())
+
+    def load(self, folder: Path) -> None:
+        self.load_state_dict(state.load(folder / "engine.state"))
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "ability": self.ability.copy(),
+            "judge": self.judge.copy(),
+            "value": self.value.copy(),
+            "policy": self.policy,
+            "seconds": self.seconds,
+            "rng": self.rng.bit_generator.state,
+        }
+
+    def load_state_dict(self, saved: dict[str, Any]) -> None:
+        for name in ("ability", "judge", "value", "policy", "seconds"):
+            setattr(self, name, saved[name])
+        self.rng.bit_generator.state = saved["rng"]
+
+    def _items(self, prompts: Sequence[Prompt]) -> NDArray[np.int64]:
+        return np.array([int(prompt.id.split(":")[1]) for prompt in prompts], dtype=np.int64)
+
+
+@cache
+def _outcome(choice: str) -> int:
+    value = parse_variance(choice)
+    return FAILED if isinstance(value, Failure) else GRID.index(value)
+
+
+def build(simulation: Simulation, seed: int) -> tuple[SimulatedEngine, Pool]:
+    """The engine and the pool of its items."""
+    engine = SimulatedEngine(simulation, seed)
+    return engine, Pool(engine.pool, rewards=simulation.rewards, seed=seed)

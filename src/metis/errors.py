@@ -1,0 +1,20 @@
+"""Errors a user can mend: one line that says what is wrong, where, and what to do."""
+
+from collections.abc import Mapping
+
+
+class MetisError(Exception):
+    """Shown by the command line as one line, without a traceback, with exit code 2."""
+
+
+def require(holds: bool, key: str, value: object, remedy: str) -> None:
+    """Refuse a bad setting, naming the key, the value and the remedy."""
+    if not holds:
+        raise MetisError(f"{key} = {value!r}: {remedy}")
+
+
+def require_at_least(settings: object, least: Mapping[str, int], prefix: str = "") -> None:
+    """Refuse settings whose named fields are below their least values."""
+    for name, bound in least.items():
+        value = getattr(settings, name)
+        require(value >= bound, f"{prefix}{name}", value, f"use at least {bound}")

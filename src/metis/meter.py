@@ -1,0 +1,80 @@
+"""What a step costs: seconds, tokens and rollouts by phase, counted as an engine answers."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metis.core import Batch, Chat, Completion, Engine, Group, Prompt, Sampling
+
+
+class TimedEngine(Engine, Protocol):
+    """An engine with a clock, real or virtual."""
+
+    def clock(self) -> float: ...
+
+
+class Meter:
+    """An engine that passes every request on and keeps the accounts.
+
+    Phases: `judge` (replies and scores for a judge), `rollout`, `select` (hidden states and value
+    models of other methods), `update`. Seconds come from the engine's own clock.
+    """
+
+    def __init__(self, engine: TimedEngine) -> None:
+        self.engine = engine
+        self.seconds: Counter[str] = Counter()
+        self.counts: Counter[str] = Counter()
+
+    def _timed(self, phase: str, start: float) -> None:
+        self.seconds[phase] += self.engine.clock() - start  # type: ignore[assignment]
+
+    def complete(self, chats: Sequence[Chat], sampling: Sampling) -> list[Completion]:
+        start = self.engine.clock()
+        completions = self.engine.complete(chats, sampling)
+        self._timed("judge", start)
+        self.counts["judge/asked"] += len(chats)
+        self.counts["judge/tokens"] += sum(int(c.trajectory.loss_mask.sum()) for c in completions)
+        return completions
+
+    def score(self, chats: Sequence[Chat], choices: Sequence[str]) -> list[list[float]]:
+        start = self.engine.clock()
+        rows = self.engine.score(chats, choices)
+        self._timed("judge", start)
+        self.counts["judge/asked"] += len(chats)
+        return rows
+
+    def rollout(self, prompts: Sequence[Prompt], n: int) -> list[Group]:
+        start = self.engine.clock()
+        groups = self.engine.rollout(prompts, n)
+        self._timed("rollout", start)
+        self.counts["rollout/generated"] += n * len(prompts)
+        self.counts["rollout/failed"] += sum(group.failed for group in groups)
+        trajectories = [t for group in groups for t in group.trajectories]
+        self.counts["rollout/tokens"] += sum(int(t.loss_mask.sum()) for t in trajectories)
+        return groups
+
+    def embed(self, prompts: Sequence[Prompt]) -> Sequence[NDArray[np.float32]]:
+        return self._select("embed", len(prompts), prompts)  # type: ignore[no-any-return]
+
+    def predict(self, prompts: Sequence[Prompt]) -> list[float]:
+        return self._select("predict", len(prompts), prompts)  # type: ignore[no-any-return]
+
+    def fit(self, prompts: Sequence[Prompt], targets: Sequence[float]) -> float:
+        return self._select("fit", len(prompts), prompts, targets)  # type: ignore[no-any-return]
+
+    def _select(self, name: str, count: int, *arguments: object) -> Any:
+        start = self.engine.clock()
+        reply = getattr(self.engine, name)(*arguments)
+        self._timed("select", start)
+        self.counts["select/forwards"] += count
+        return reply
+
+    def update(self, batch: Batch) -> Mapping[str, float]:
+        start = self.engine.clock()
+        metrics = self.engine.update(batch)
+        self._timed("update", start)
+        self.counts["rollout/trained"] += sum(len(group.rewards) for group in batch.groups)
+        return metrics

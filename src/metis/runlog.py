@@ -1,0 +1,211 @@
+"""The run folder: what a run was, what it did, and from where it goes on.
+
+`config.json` and `versions.json` say what ran; `metrics.jsonl` is deterministic, `timings.jsonl`
+has the clock; `judgments.jsonl` and `rollouts.jsonl` say why prompts were chosen and what came of
+it; `checkpoints/step-N` resumes. A checkpoint holds the length of every log, so that a run that was
+killed goes on as if it had not been: the logs are cut back to the checkpoint and written again.
+"""
+
+import contextlib
+import json
+import os
+import platform
+import re
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import IO, Any
+
+import metis
+from metis import state
+from metis.errors import MetisError
+
+LOGS = ("metrics", "timings", "judgments", "rollouts")
+SCHEMA = 1
+
+
+class RunFolder:
+    """An open run folder; one process at a time may hold it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = _lock(path)
+        for draft in (*path.glob(".*.draft"), *path.glob("checkpoints/.*.draft")):
+            shutil.rmtree(draft) if draft.is_dir() else draft.unlink()
+        self._files: dict[str, IO[bytes]] = {
+            log: (path / f"{log}.jsonl").open("ab") for log in LOGS
+        }
+
+    @classmethod
+    def open(cls, path: Path, config: Mapping[str, Any]) -> "RunFolder":
+        """Open the folder of this very run, or make it, whole, where there is none."""
+        try:
+            if path.exists() and any(path.iterdir()):
+                _same_run(path, config)
+            else:
+                _make(path, config)
+            return cls(path)
+        except OSError as error:
+            raise _unusable(path, error) from None
+
+    def close(self) -> None:
+        for file in self._files.values():
+            file.close()
+        self._lock.close()
+
+    def __enter__(self) -> "RunFolder":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def append(self, log: str, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Add rows to a log."""
+        with _writing(self.path):
+            lines = (json.dumps({"schema": SCHEMA, **row}, allow_nan=False) for row in rows)
+            self._files[log].write("".join(f"{line}\n" for line in lines).encode())
+            self._files[log].flush()
+
+    def checkpoint(
+        self, step: int, saved: dict[str, Any], write: Callable[[Path], None], keep: int
+    ) -> None:
+        """Save a step under its final name only when all of it is on disk; drop the oldest."""
+        with _writing(self.path):
+            lengths = {}
+            for log, file in self._files.items():
+                os.fsync(file.fileno())
+                lengths[log] = file.tell()
+            draft = self.path / "checkpoints" / f".step-{step:06d}.draft"
+            draft.mkdir()
+            try:
+                write(draft)
+                state.save(draft / "run.state", {**saved, "step": step, "logs": lengths})
+                draft.rename(draft.with_name(f"step-{step:06d}"))
+            except BaseException:
+                shutil.rmtree(draft, ignore_errors=True)
+                raise
+            for _, folder in self.checkpoints()[:-keep]:
+                shutil.rmtree(folder)
+
+    def checkpoints(self) -> list[tuple[int, Path]]:
+        """Finished checkpoints, oldest first."""
+        folders = (self.path / "checkpoints").glob("step-*")
+        found = [(int(match[1]), f) for f in folders if (match := _STEP.fullmatch(f.name))]
+        return sorted(found)
+
+    def resume(self) -> tuple[dict[str, Any], Path] | None:
+        """The state of the latest checkpoint and its folder; cuts the logs back to it."""
+        found = self.checkpoints()
+        if not found:
+            self._cut(dict.fromkeys(LOGS, 0))
+            return None
+        _, folder = found[-1]
+        try:
+            saved = state.load(folder / "run.state")
+        except OSError as error:
+            raise MetisError(
+                f"checkpoint {str(folder)!r}: {error.strerror}: delete that folder to go on from "
+                "the checkpoint before it"
+            ) from None
+        self._cut(saved["logs"])
+        return saved, folder
+
+    def _cut(self, lengths: Mapping[str, int]) -> None:
+        for log, length in lengths.items():
+            file = self._files[log]
+            size = file.seek(0, os.SEEK_END)
+            if size < length:
+                raise MetisError(
+                    f"{self.path / log!s}.jsonl = {size} bytes, shorter than its checkpoint "
+                    f"says ({length}): restore the file, or start a new run folder"
+                )
+            file.truncate(length)
+            file.seek(length)
+
+
+_STEP = re.compile(r"step-(\d+)")
+
+
+def _make(path: Path, config: Mapping[str, Any]) -> None:
+    draft = path.with_name(f".{path.name}.draft")
+    if draft.exists():
+        shutil.rmtree(draft)
+    (draft / "checkpoints").mkdir(parents=True)
+    try:
+        (draft / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+        (draft / "versions.json").write_text(json.dumps(_versions(), indent=2) + "\n")
+        draft.replace(path)
+    except BaseException:
+        shutil.rmtree(draft, ignore_errors=True)
+        raise
+
+
+def _versions() -> dict[str, Any]:
+    packages = {}
+    for name in ("numpy", "pydantic", "torch", "transformers", "vllm", "verl", "trl", "peft"):
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            packages[name] = metadata.version(name)
+    return {
+        "schema": SCHEMA,
+        "metis": metis.__version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "packages": packages,
+    }
+
+
+def _same_run(path: Path, config: Mapping[str, Any]) -> None:
+    try:
+        before = json.loads((path / "config.json").read_text())
+    except FileNotFoundError:
+        raise MetisError(
+            f"--out {str(path)!r}: the folder is not empty and not a run folder: name another one"
+        ) from None
+    except ValueError:
+        raise MetisError(
+            f"config.json of {str(path)!r} is damaged: restore it, or name another with --out"
+        ) from None
+    for key, old, new in _differences(before, json.loads(json.dumps(config))):
+        raise MetisError(
+            f"--out {str(path)!r} holds a run with {key} = {old!r}, not {new!r}: name another "
+            "folder, or use the settings of that run to go on with it"
+        )
+
+
+def _differences(old: Any, new: Any, prefix: str = "") -> Iterator[tuple[str, Any, Any]]:
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in [*old, *(key for key in new if key not in old)]:
+            yield from _differences(old.get(key), new.get(key), f"{prefix}{key}.")
+    elif old != new:
+        yield prefix.rstrip("."), old, new
+
+
+def _lock(path: Path) -> IO[bytes]:
+    file = (path / ".lock").open("ab")
+    with contextlib.suppress(ImportError):  # no fcntl on Windows: two runs there are not stopped
+        import fcntl
+
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            raise MetisError(
+                f"--out {str(path)!r} is in use by another process: wait for it, or name another"
+            ) from None
+    return file
+
+
+@contextlib.contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise _unusable(path, error) from None
+
+
+def _unusable(path: Path, error: OSError) -> MetisError:
+    return MetisError(
+        f"run folder {str(path)!r} cannot be written ({error.strerror or error}): make room, or "
+        "name another folder with --out; what was checkpointed is kept"
+    )

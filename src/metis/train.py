@@ -1,0 +1,188 @@
+"""The training loop of every engine that runs in this process: plan, update, log, checkpoint."""
+
+import signal as signals
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any, Protocol
+
+import numpy as np
+
+from metis.config import Config
+from metis.core import Batch, Curriculum, Progress, drive
+from metis.engines import ENGINES
+from metis.errors import MetisError
+from metis.meter import Meter, TimedEngine
+from metis.pool import Pool
+from metis.runlog import RunFolder
+from metis.signal import advantages
+
+
+class Trainable(TimedEngine, Protocol):
+    """What the loop needs of an engine beside answers: a version, a test, and a memory."""
+
+    policy: int
+
+    def evaluate(self) -> Mapping[str, float]: ...
+
+    def save(self, folder: Path) -> None: ...
+
+    def load(self, folder: Path) -> None: ...
+
+
+class View(Protocol):
+    """Shows a run to a person."""
+
+    def step(self, step: int, metrics: Mapping[str, float]) -> None: ...
+
+    def notice(self, step: int, text: str) -> None: ...
+
+
+@dataclass
+class Run:
+    """A curriculum on an engine: everything of it that a checkpoint has to bring back."""
+
+    config: Config
+    engine: Trainable
+    pool: Pool
+    curriculum: Curriculum
+    step: int = 0
+    elapsed: float = 0.0
+    totals: Counter[str] = field(default_factory=Counter)
+
+    @classmethod
+    def build(cls, config: Config) -> "Run":
+        """Engine, pool and curriculum, checked against each other."""
+        entry = ENGINES[config.engine_name]
+        engine, pool = entry.build(config.engine, config.training.seed)
+        if config.training.batch > len(pool):
+            raise MetisError(
+                f"batch = {config.training.batch}: the pool has only {len(pool)} prompts; use a "
+                "smaller batch or a larger pool"
+            )
+        return cls(config, engine, pool, config.curriculum)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "curriculum": self.curriculum.state_dict(),
+            "pool": self.pool.state_dict(),
+            "elapsed": self.elapsed,
+            "totals": dict(self.totals),
+        }
+
+    def restore(self, saved: dict[str, Any], folder: Path) -> None:
+        self.step, self.elapsed = saved["step"], saved["elapsed"]
+        self.totals = Counter(saved["totals"])
+        self.curriculum.load_state_dict(saved["curriculum"])
+        self.pool.load_state_dict(saved["pool"])
+        self.engine.load(folder)
+
+
+def train(run: Run, folder: RunFolder, view: View) -> bool:
+    """Train to the end, from the latest checkpoint if there is one; False when interrupted."""
+    settings = run.config.training
+    saved = folder.resume()
+    if saved is None:
+        folder.append("metrics", [{"step": 0, **run.engine.evaluate()}])
+    else:
+        run.restore(*saved)
+        view.notice(run.step, f"resuming after step {run.step}")
+    with _interruptible() as interrupted:
+        while run.step < settings.steps and not interrupted():
+            metrics = _step(run, folder, view)
+            view.step(run.step, metrics)
+            last = run.step == settings.steps or interrupted()
+            if last or run.step % settings.checkpoints.every == 0:
+                keep = settings.checkpoints.keep
+                folder.checkpoint(run.step, run.state_dict(), run.engine.save, keep)
+    return run.step >= settings.steps
+
+
+def _step(run: Run, folder: RunFolder, view: View) -> dict[str, float]:
+    """One step of Algorithm 1, whatever the curriculum: plan, update, write down."""
+    settings = run.config.training
+    meter = Meter(run.engine)
+    fraction = run.step / settings.steps
+    progress = Progress(run.step, fraction, run.engine.policy, settings.seed)
+    started = run.engine.clock()
+    batch = drive(run.curriculum.step(run.pool, progress), meter)
+    updated = meter.update(batch) if batch.groups else {}
+    run.elapsed += run.engine.clock() - started
+    run.step += 1
+    for text in batch.notices:
+        view.notice(run.step, text)
+    metrics = {**_accounts(run, meter), **batch_metrics(batch), **batch.metrics, **updated}
+    every = settings.evaluate
+    if run.step == settings.steps or (every and run.step % every == 0):
+        metrics |= run.engine.evaluate()
+    folder.append("metrics", [{"step": run.step, **metrics}])
+    timings = {**meter.seconds, "elapsed": run.elapsed}
+    folder.append("timings", [{"step": run.step, **timings}])
+    folder.append("judgments", judgment_rows(run.step, batch))
+    folder.append("rollouts", rollout_rows(run.step, batch))
+    return metrics
+
+
+def _accounts(run: Run, meter: Meter) -> dict[str, float]:
+    run.totals.update(meter.counts)
+    totals = {f"total/{name.replace('/', '_')}": n for name, n in sorted(run.totals.items())}
+    return {name: float(n) for name, n in (dict(meter.counts) | totals).items()}
+
+
+def batch_metrics(batch: Batch) -> dict[str, float]:
+    """What the batch taught: rewards, variance, and the size of its advantages."""
+    groups = [group for group in batch.groups if group.variance is not None]
+    metrics = {"batch/groups": float(len(batch.groups))}
+    if groups:
+        metrics |= {
+            "batch/reward": float(np.mean([g.mean for g in groups if g.mean is not None])),
+            "batch/variance": float(np.mean([g.variance or 0.0 for g in groups])),
+            "batch/advantage": float(np.mean([abs(advantages(g.rewards)).mean() for g in groups])),
+            "batch/informative": float(np.mean([g.informative for g in groups])),
+        }
+    return metrics
+
+
+def judgment_rows(step: int, batch: Batch) -> Iterator[dict[str, Any]]:
+    """One row a candidate: what was thought of it, and whether it was rolled out."""
+    for decision in batch.decisions:
+        row: dict[str, Any] = {"step": step, "prompt": decision.prompt.id}
+        row |= {"chosen": decision.chosen, "reason": decision.reason}
+        for name in ("score", "failure", "propensity", "reply"):
+            if (value := getattr(decision, name)) is not None:
+                row[name] = value
+        yield row
+
+
+def rollout_rows(step: int, batch: Batch) -> Iterator[dict[str, Any]]:
+    """One row a group that is trained on."""
+    for group in batch.groups:
+        lengths = [int(trajectory.loss_mask.sum()) for trajectory in group.trajectories]
+        yield {
+            "step": step,
+            "prompt": group.prompt.id,
+            "rewards": list(group.rewards),
+            "tokens": lengths,
+            "failed": group.failed,
+        }
+
+
+@contextmanager
+def _interruptible() -> Iterator[Any]:
+    """Lets Ctrl-C (or a polite kill) end the run after its step; a second one ends it at once."""
+    asked: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        if asked:
+            raise KeyboardInterrupt
+        asked.append(number)
+
+    before = {number: signals.signal(number, note) for number in (signals.SIGINT, signals.SIGTERM)}
+    try:
+        yield lambda: bool(asked)
+    finally:
+        for number, handler in before.items():
+            signals.signal(number, handler)
