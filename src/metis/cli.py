@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import metis
 from metis.errors import MetisError
@@ -25,12 +26,8 @@ setting with its value.
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; an error that the user can mend is one line and exit code 2."""
-    parser = _parser()
-    chosen = parser.parse_args(arguments)
-    if not hasattr(chosen, "run"):
-        parser.print_help()
-        return 0
     try:
+        chosen = _parse(arguments)
         code: int = chosen.run(chosen)
         return code
     except MetisError as error:
@@ -41,8 +38,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
 
 
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise MetisError(f"{message}; see {self.prog} --help")
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Parse a command line; settings may stand before and after options."""
+    parser = _parser()
+    chosen, rest = parser.parse_known_args(arguments)
+    if not hasattr(chosen, "run"):
+        return parser.parse_args(["--help"])
+    unknown = [word for word in rest if word.startswith("-") or not hasattr(chosen, "settings")]
+    if unknown:
+        parser.error(f"unknown argument {unknown[0]!r}")
+    if rest:
+        chosen.settings += rest
+    return chosen
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="metis", description="Let a model judge which prompts it will learn most from."
     )
     parser.add_argument("--version", action="version", version=f"metis {metis.__version__}")

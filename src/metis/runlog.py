@@ -33,9 +33,7 @@ class RunFolder:
         self._lock = _lock(path)
         for draft in (*path.glob(".*.draft"), *path.glob("checkpoints/.*.draft")):
             shutil.rmtree(draft) if draft.is_dir() else draft.unlink()
-        self._files: dict[str, IO[bytes]] = {
-            log: (path / f"{log}.jsonl").open("ab") for log in LOGS
-        }
+        self._files = {log: (path / f"{log}.jsonl").open("ab", buffering=0) for log in LOGS}
 
     @classmethod
     def open(cls, path: Path, config: Mapping[str, Any]) -> "RunFolder":
@@ -64,8 +62,9 @@ class RunFolder:
         """Add rows to a log."""
         with _writing(self.path):
             lines = (json.dumps({"schema": SCHEMA, **row}, allow_nan=False) for row in rows)
-            self._files[log].write("".join(f"{line}\n" for line in lines).encode())
-            self._files[log].flush()
+            left = memoryview("".join(f"{line}\n" for line in lines).encode())
+            while left:
+                left = left[self._files[log].write(left) :]
 
     def checkpoint(
         self, step: int, saved: dict[str, Any], write: Callable[[Path], None], keep: int
@@ -122,6 +121,12 @@ class RunFolder:
                 )
             file.truncate(length)
             file.seek(length)
+
+
+def read(path: Path, log: str) -> list[dict[str, Any]]:
+    """The rows of a log of a run folder."""
+    with (path / f"{log}.jsonl").open("rb") as file:
+        return [json.loads(line) for line in file]
 
 
 _STEP = re.compile(r"step-(\d+)")

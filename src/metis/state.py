@@ -6,7 +6,6 @@ and the arrays' bytes. JSON keeps floats exactly, so loading gives back what was
 """
 
 import contextlib
-import copy
 import dataclasses
 import hashlib
 import json
@@ -40,7 +39,8 @@ class Stateful:
     """Gives a dataclass its state: `init` fields are knobs, `init=False` fields are saved."""
 
     def state_dict(self) -> dict[str, Any]:
-        return {name: copy.deepcopy(getattr(self, name)) for name in self._state_names()}
+        """A copy of the state, safe from what the next step does."""
+        return {name: _snapshot(getattr(self, name)) for name in self._state_names()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         names = self._state_names()
@@ -50,28 +50,36 @@ class Stateful:
                 f"{sorted(names)}: the checkpoint is of another curriculum or version"
             )
         for name in names:
-            setattr(self, name, copy.deepcopy(state[name]))
+            setattr(self, name, _snapshot(state[name]))
 
     def _state_names(self) -> list[str]:
         fields = dataclasses.fields(self)  # type: ignore[arg-type]
         return [field.name for field in fields if not field.init]
 
 
+def _snapshot(value: Any) -> Any:
+    """A copy of everything that can change; tuples and the value types of `core` cannot."""
+    if isinstance(value, list):
+        return [_snapshot(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _snapshot(item) for key, item in value.items()}
+    return value.copy() if isinstance(value, np.ndarray) else value
+
+
 def save(path: Path, state: dict[str, Any]) -> None:
     """Write a state so that a reader finds either the old file or the whole new one."""
     arrays = bytearray()
     header = json.dumps(_pack(state, arrays), separators=(",", ":")).encode()
-    body = len(header).to_bytes(8, "little") + header + arrays
+    body = len(header).to_bytes(8, "little") + header + bytes(arrays)
     with atomic(path) as file:
-        file.write(MAGIC + hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+        file.write(_sealed(body))
 
 
 def load(path: Path) -> dict[str, Any]:
     """Read a state, refusing a file that is not exactly what was written."""
     content = path.read_bytes()
-    start = len(MAGIC) + 65
-    digest, body = content[len(MAGIC) : start - 1], content[start:]
-    if not content.startswith(MAGIC) or hashlib.sha256(body).hexdigest().encode() != digest:
+    body = content[len(MAGIC) + 65 :]
+    if content != _sealed(body):
         raise MetisError(
             f"state file {str(path)!r} = {len(content)} bytes, truncated or damaged: delete the "
             "folder it is in to go on from the checkpoint before it"
@@ -79,6 +87,10 @@ def load(path: Path) -> dict[str, Any]:
     length = int.from_bytes(body[:8], "little")
     state: dict[str, Any] = _unpack(json.loads(body[8 : 8 + length]), body[8 + length :])
     return state
+
+
+def _sealed(body: bytes) -> bytes:
+    return MAGIC + hashlib.sha256(body).hexdigest().encode() + b"\n" + body
 
 
 @contextlib.contextmanager
@@ -99,6 +111,8 @@ def atomic(path: Path) -> Iterator[IO[bytes]]:
 def _pack(value: Any, arrays: bytearray) -> Any:
     """A JSON form of `value`; the bytes of its arrays are appended to `arrays`."""
     if isinstance(value, np.ndarray):
+        if value.dtype.hasobject or value.dtype.names:
+            raise TypeError(f"an array of {value.dtype} cannot be saved as state")
         offset = len(arrays)
         arrays += np.ascontiguousarray(value).tobytes()
         return {TAG: "array", "dtype": value.dtype.str, "shape": value.shape, "offset": offset}

@@ -1,12 +1,13 @@
 """What a person sees of a run: a live bar on a terminal, plain lines anywhere else."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from metis import runlog
 
 SHOWN = {
     "reward": "batch/reward",
@@ -64,8 +65,7 @@ class TerminalView:
 
 def summary(folder: Path) -> list[str]:
     """What happened in a finished run, in a few lines."""
-    rows = [json.loads(line) for line in (folder / "metrics.jsonl").open()]
-    timings = [json.loads(line) for line in (folder / "timings.jsonl").open()]
+    rows, timings = runlog.read(folder, "metrics"), runlog.read(folder, "timings")
     tested = [row for row in rows if "eval/accuracy" in row]
     first, last = tested[0]["eval/accuracy"], tested[-1]["eval/accuracy"]
     steps = [row for row in rows if "batch/informative" in row]

@@ -121,15 +121,15 @@ def parse_variance(text: str) -> float | Failure:
 
 
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-_BOX = re.compile(rb"\\boxed\s*\{")
 
 
 def _last_box(text: str) -> str | Failure:
     """Content of the balanced box that starts last, in time linear in the text."""
     data = text.encode("utf-8", "surrogatepass")
-    opens = np.array([match.end() - 1 for match in _BOX.finditer(data)], dtype=np.int64)
-    if opens.size == 0:
+    before = data.split(b"\\boxed{")[:-1]
+    if not before:
         return Failure.NO_BOX
+    opens = np.cumsum([len(part) + 7 for part in before]) - 1
     array = np.frombuffer(data, dtype=np.uint8)
     depth = np.cumsum((array == ord("{")).astype(np.int64) - (array == ord("}")))
     lowest_after = np.minimum.accumulate(depth[::-1])[::-1]

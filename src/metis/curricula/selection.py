@@ -70,7 +70,7 @@ def inclusion(scores: Sequence[float | None], batch: int, explore: int) -> list[
     if total == 0:
         return []
     by_rank = np.array([_chosen_at(rank, total, batch, explore) for rank in range(total)])
-    keys = np.array([-1.0 if score is None else float(score) for score in scores])
+    keys = np.array([-np.inf if score is None else float(score) for score in scores])
     order = np.argsort(-keys, kind="stable")
     probabilities = np.empty(total)
     _, block = np.unique(-keys[order], return_inverse=True)

@@ -1,0 +1,224 @@
+"""Parsing of self-judgments, and the words of the prompt against the paper's listings."""
+
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from metis.core import Completion, Trajectory
+from metis.curricula.judge import Failure, Judge, parse, parse_variance
+from metis.curricula.judge_prompt import CHOICES, GRID, Example
+from metis.errors import MetisError
+
+SYSTEM = r"""
+You are a predictor that estimates the reward variance for a candidate problem. Reward variance
+definition: the variance of the rewards across multiple solution attempts by the current model on
+the same problem. High variance means rollouts disagree -- some attempts score well and others
+poorly -- which is exactly the regime where GRPO has the strongest learning signal. Low variance
+means rollouts agree (the model consistently passes or consistently fails), so there is little
+gradient to extract.
+{calibration} Output your final prediction inside \boxed{{}}, choosing one number from this exact
+list: [0.00, 0.02, 0.04, 0.06, 0.08, 0.10, 0.12, 0.15, 0.18, 0.20, 0.25]. Example final line:
+\boxed{{0.10}}
+"""
+CALIBRATION = """Calibration: The labeled examples show actual reward variances from recent model
+performance. Use them to calibrate your prediction."""
+
+USER = r"""
+Predict the reward variance for the next problem. The examples below show actual reward variances
+from recent model performance. Use them to calibrate your prediction. Put your final variance
+prediction inside \boxed{}.
+
+[Example 1] PROMPT: \"\"\" first \"\"\" REWARD_VARIANCE: 0.000
+
+[Example 2] PROMPT: \"\"\" second \"\"\" REWARD_VARIANCE: 0.109
+
+[Example 3] PROMPT: \"\"\" third \"\"\" REWARD_VARIANCE: 0.250
+
+[Candidate] PROMPT: \"\"\" the candidate \"\"\"
+""".replace(r"\"", '"')
+
+USER_WITHOUT_EXAMPLES = r"""
+Predict the reward variance for the next problem. Put your final variance prediction inside
+\boxed{}. [Candidate] PROMPT: \"\"\" the candidate \"\"\"
+""".replace(r"\"", '"')
+
+EXAMPLES = [Example("first", 0.0), Example("second", 0.109375), Example("third", 0.25)]
+
+
+def collapse(text: str) -> str:
+    return " ".join(text.split())
+
+
+def single(examples):
+    system, user = Judge(layout="single").chats(["the candidate"], examples)[0]
+    assert (system["role"], user["role"]) == ("system", "user")
+    return collapse(system["content"]), collapse(user["content"])
+
+
+def test_the_single_layout_is_the_listing_of_the_appendix():
+    system, user = single(EXAMPLES)
+    assert system == collapse(SYSTEM.format(calibration=CALIBRATION))
+    assert user == collapse(USER)
+
+
+def test_without_examples_it_is_the_listing_without_evidence():
+    system, user = single([])
+    assert system == collapse(SYSTEM.format(calibration=""))
+    assert user == collapse(USER_WITHOUT_EXAMPLES)
+
+
+def test_quotes_stand_on_their_own_lines():
+    [[_, user]] = Judge(layout="single").chats(["a\nb"], [])
+    assert user["content"].endswith('[Candidate]\nPROMPT:\n"""\na\nb\n"""')
+
+
+def test_turns_show_examples_as_answered_chats():
+    [chat] = Judge(layout="turns").chats(["the candidate"], EXAMPLES)
+    assert [m["role"] for m in chat] == ["system", *["user", "assistant"] * 3, "user"]
+    assert [m["content"] for m in chat[2::2]] == [CHOICES[0], CHOICES[5], CHOICES[10]]
+    assert "the candidate" in chat[-1]["content"]
+
+
+def test_all_chats_of_a_step_share_everything_before_the_candidate():
+    for layout in ("single", "turns"):
+        first, second = Judge(layout=layout).chats(["one", "two"], EXAMPLES)
+        assert first[:-1] == second[:-1]
+        before = first[-1]["content"].removesuffix('one\n"""')
+        assert second[-1]["content"] == before + 'two\n"""'
+
+
+def test_prompt_texts_are_not_templates():
+    [[_, user]] = Judge(layout="single").chats(["$text {x} ${title}"], [])
+    assert "$text {x} ${title}" in user["content"]
+
+
+LEAP_YEARS = (
+    r"Thus, the maximum possible number is 37. \boxed{0.00}/*"
+    "\n\nuser\nPredict the reward variance for the next problem.\n\nassistant\n"
+    r"Therefore, the remainder is \boxed{1}."
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (LEAP_YEARS, Failure.OUT_OF_RANGE),
+        (r"\boxed{\frac{1}{4}}", Failure.NOT_A_NUMBER),
+        (r"\boxed{1/8}", Failure.NOT_A_NUMBER),
+        (r"\boxed{0.3}", Failure.OUT_OF_RANGE),
+        (r"\boxed{-0.01}", Failure.OUT_OF_RANGE),
+        (r"\boxed{1e400}", Failure.OUT_OF_RANGE),
+        (r"\boxed{nan}", Failure.NOT_A_NUMBER),
+        (r"\boxed{inf}", Failure.NOT_A_NUMBER),
+        (r"\boxed{0_1}", Failure.NOT_A_NUMBER),
+        (r"\boxed{}", Failure.NOT_A_NUMBER),
+        (r"\boxed{٠.١}", Failure.NOT_A_NUMBER),
+        (r"\boxed{-0.0}", 0.0),
+        (r"\boxed{0.13}", 0.13),
+        (r"\boxed{ 0.10 }", 0.1),
+        (r"\boxed{.2}", 0.2),
+        (r"\boxed {.2}", Failure.NO_BOX),
+        (r"\boxed{2e-1}", 0.2),
+        (r"\boxed{0.25}", 0.25),
+        (r"\boxed{0.02} or rather \boxed{0.18}", 0.18),
+        (r"\boxed{ \boxed{0.04} }", 0.04),
+        (r"\boxed{0.04} and then \boxed{0.1", 0.04),
+        (r"\boxed{0.1", Failure.CUT_OFF),
+        ("0.1", Failure.NO_BOX),
+        ("", Failure.NO_BOX),
+        (r"\boxed 0.1", Failure.NO_BOX),
+        ("\0", Failure.NO_BOX),
+        ("\\boxed{0.1\0}", Failure.NOT_A_NUMBER),
+        ("\ud800 \\boxed{0.1}", 0.1),
+    ],
+)
+def test_parse(text, expected):
+    result = parse_variance(text)
+    assert result == expected
+    assert not isinstance(result, float) or np.copysign(1, result) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("{" * 1_000_000, Failure.NO_BOX),
+        (r"\boxed" + "{" * 1_000_000, Failure.CUT_OFF),
+        (r"\boxed" + "{" * 500_000 + "}" * 500_000, Failure.NOT_A_NUMBER),
+        (r"\boxed{" * 140_000, Failure.CUT_OFF),
+        (r"\boxed{0.1}" * 90_000, 0.1),
+        (r"\boxed{" + "1" * 1_000_000 + "}", Failure.NOT_A_NUMBER),
+        (r"\boxed" + " " * 1_000_000, Failure.NO_BOX),
+    ],
+    ids=["braces", "open", "nested", "many open", "many", "digits", "blanks"],
+)
+def test_a_megabyte_of_anything_is_read_within_50_ms(text, expected):
+    def timed() -> float:
+        start = time.perf_counter()
+        assert parse_variance(text) == expected
+        return time.perf_counter() - start
+
+    assert min(timed() for _ in range(3)) < 0.05
+
+
+@given(st.text())
+def test_any_text_gives_a_value_in_range_or_a_failure(text):
+    result = parse_variance(text)
+    assert isinstance(result, Failure) or 0.0 <= result <= 0.25
+
+
+@given(st.lists(st.sampled_from([r"\boxed", "{", "}", "0.1", "0.9", " ", "\\", "x"])).map("".join))
+def test_box_like_text_agrees_with_a_plain_scan(text):
+    assert parse_variance(text) == slow_parse(text)
+
+
+def slow_parse(text: str) -> float | Failure:
+    """Tries every box from the last to the first, matching braces one by one."""
+    starts = [i for i in range(len(text)) if text.startswith(r"\boxed{", i)]
+    for start in reversed(starts):
+        opening = text.index("{", start)
+        depth = 0
+        for end in range(opening, len(text)):
+            depth += {"{": 1, "}": -1}.get(text[end], 0)
+            if depth == 0:
+                content = text[opening + 1 : end].strip()
+                if set(content) - set("0123456789.") or not content:
+                    return Failure.NOT_A_NUMBER
+                try:
+                    value = float(content)
+                except ValueError:
+                    return Failure.NOT_A_NUMBER
+                return value if value <= 0.25 else Failure.OUT_OF_RANGE
+    return Failure.CUT_OFF if starts else Failure.NO_BOX
+
+
+def completion(text: str, finish) -> Completion:
+    empty = Trajectory(np.zeros(0, np.int64), np.zeros(0, bool), np.zeros(0, np.float32), 0)
+    return Completion(text, empty, finish)
+
+
+def test_a_failed_reply_at_the_token_limit_was_cut_off():
+    assert parse(completion("Let me think", "length")) is Failure.CUT_OFF
+    assert parse(completion("Let me think", "stop")) is Failure.NO_BOX
+    assert parse(completion(r"\boxed{0.12} and so on and", "length")) == 0.12
+
+
+def test_choices_are_the_grid_in_boxes():
+    assert [parse_variance(choice) for choice in CHOICES] == list(GRID)
+
+
+@pytest.mark.parametrize(
+    ("knobs", "key"),
+    [
+        ({"mode": "reason", "loss": "exact"}, "judge.loss"),
+        ({"weight": -1.0}, "judge.weight"),
+        ({"weight": float("nan")}, "judge.weight"),
+        ({"max_tokens": 0}, "judge.max_tokens"),
+        ({"temperature": 0.0}, "judge.temperature"),
+    ],
+)
+def test_impossible_knobs_are_refused_by_name(knobs, key):
+    with pytest.raises(MetisError, match=key):
+        Judge(**knobs)

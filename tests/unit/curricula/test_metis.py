@@ -1,0 +1,260 @@
+"""METIS by hand: one step on four prompts, and each knob that differs between the presets."""
+
+import json
+import random
+
+import numpy as np
+import pytest
+
+from metis import Group, MetisError, Pool, Progress, Prompt, drive
+from metis.core import Complete, Completion, Continuation, Rollout, Score, Trajectory
+from metis.curricula.judge import Judge
+from metis.curricula.judge_prompt import CHOICES, GRID
+from metis.curricula.metis import Metis
+from metis.curricula.presets import METIS_PAPER
+from metis.signal import judge_reward
+
+PROMPTS = [Prompt(name, f"text of {name}") for name in "abcd"]
+
+
+def trajectory(length: int = 4) -> Trajectory:
+    mask = np.ones(length, dtype=bool)
+    return Trajectory(np.arange(length), mask, np.zeros(length, np.float32), 0)
+
+
+def passes(prompt: Prompt, k: int, n: int = 8) -> Group:
+    rewards = (1.0,) * k + (0.0,) * (n - k)
+    return Group(prompt, rewards, tuple(trajectory() for _ in rewards))
+
+
+class Scripted:
+    """An engine that replies from tables, by the candidate's name."""
+
+    def __init__(self, replies=None, passed=None, logprobs=None):
+        self.replies, self.passed, self.logprobs = replies or {}, passed or {}, logprobs or {}
+        self.asked = []
+
+    def complete(self, chats, sampling):
+        self.asked.append(Complete(chats, sampling))
+        texts = [self.replies[name(chat)] for chat in chats]
+        return [Completion(text, trajectory(5), "stop") for text in texts]
+
+    def score(self, chats, choices):
+        self.asked.append(Score(chats, choices))
+        return [self.logprobs[name(chat)] for chat in chats]
+
+    def rollout(self, prompts, n):
+        self.asked.append(Rollout(prompts, n))
+        return [passes(prompt, self.passed[prompt.id], n) for prompt in prompts]
+
+
+def name(chat) -> str:
+    return chat[-1]["content"].rsplit("text of ", 1)[1][0]
+
+
+def paper(**knobs) -> Metis:
+    judge = Judge(**{**METIS_PAPER["judge"], **knobs.pop("judge", {})})
+    return Metis(**{**METIS_PAPER, "batch": 2, "multiplier": 2, "judge": judge, **knobs})
+
+
+REPLIES = {
+    "a": r"\boxed{0.12}",
+    "b": r"\boxed{0.25}",
+    "c": "I solve it: 37",
+    "d": r"\boxed{0.02}",
+}
+PASSED = {"a": 1, "b": 3, "c": 4, "d": 8}
+
+
+def test_one_step_of_the_paper_preset_by_hand():
+    curriculum, engine = paper(), Scripted(REPLIES, PASSED)
+    batch = drive(curriculum.step(Pool(PROMPTS), Progress(0)), engine)
+
+    judged, rolled = engine.asked
+    assert {name(chat) for chat in judged.chats} == set("abcd")  # line 3: all mB candidates
+    assert (judged.sampling.max_tokens, judged.sampling.temperature) == (512, 1.0)
+    assert {prompt.id for prompt in rolled.prompts} == {"a", "b"}  # line 4: 0.12 and 0.25
+    assert rolled.n == 8  # line 5
+
+    reward = {"a": judge_reward(0.12, 0.109375), "b": judge_reward(0.25, 0.234375)}
+    mean = (reward["a"] + reward["b"]) / 2
+    rows = {row.prompt.id: row for row in batch.judgments}
+    assert rows.keys() == {"a", "b"}
+    for key, row in rows.items():  # b = 0 at the first step; lambda = 0.01 over 5 tokens
+        assert row.advantage == pytest.approx(reward[key])
+        assert row.weight == pytest.approx(0.01 / 5)
+        assert row.clip is False
+    assert curriculum.baseline == pytest.approx(0.05 * mean)  # line 7
+    assert {(pair.prompt, pair.v) for pair in curriculum.pairs} == {
+        ("a", 0.109375),
+        ("b", 0.234375),
+    }
+    assert batch.metrics["judge/failure_rate"] == 0.25
+    assert batch.metrics["judge/reward"] == pytest.approx(mean)
+
+    decisions = {decision.prompt.id: decision for decision in batch.decisions}
+    assert [decisions[key].chosen for key in "abcd"] == [True, True, False, False]
+    assert (decisions["c"].score, decisions["c"].failure) == (None, "no box")
+    assert [decisions[key].propensity for key in "abcd"] == [1.0, 1.0, 0.0, 0.0]
+
+
+def test_the_second_step_shows_what_the_first_one_realised():
+    curriculum, engine, pool = paper(), Scripted(REPLIES, PASSED), Pool(PROMPTS)
+    drive(curriculum.step(pool, Progress(0)), engine)
+    drive(curriculum.step(pool, Progress(1)), engine)
+    user = engine.asked[2].chats[0][-1]["content"]
+    shown = user.split("[Candidate]")[0]
+    assert shown.index("text of a") < shown.index("0.109") < shown.index("text of b")
+    assert "REWARD_VARIANCE: 0.234" in shown
+    assert "[Example 3]" not in shown
+
+
+@pytest.mark.parametrize(("start", "expected"), [("zero", 0.04), ("first_batch", 0.8)])
+def test_the_baseline_from_a_mean_reward_of_080(start, expected):
+    v_hat = 0.25 - np.sqrt(0.2) / 4  # R = 0.8 against v = 0.25
+    replies = dict.fromkeys("abcd", rf"\boxed{{{v_hat:.12f}}}")
+    curriculum = paper(judge={"baseline": start})
+    drive(curriculum.step(Pool(PROMPTS), Progress(0)), Scripted(replies, dict.fromkeys("abcd", 4)))
+    assert curriculum.baseline == pytest.approx(expected)
+
+
+def test_a_failure_counts_as_zero_in_the_paper_and_scores_worst_when_ranked_last():
+    replies = dict.fromkeys("abcd", "no judgment")
+    engine = Scripted(replies, dict.fromkeys("abcd", 0))
+    batch = drive(paper().step(Pool(PROMPTS), Progress(0)), engine)
+    assert [row.advantage for row in batch.judgments] == [1.0, 1.0]  # full marks for v = 0
+    batch = drive(paper(failures="last").step(Pool(PROMPTS), Progress(0)), engine)
+    assert [row.advantage for row in batch.judgments] == [0.0, 0.0]
+    assert batch.metrics["judge/reward"] == 0.0
+
+
+def test_a_failure_ranked_last_loses_to_a_prediction_of_zero():
+    replies = {"a": "?", "b": "?", "c": r"\boxed{0.00}", "d": r"\boxed{0.00}"}
+    for seed in range(20):
+        engine = Scripted(replies, PASSED)
+        batch = drive(paper(failures="last").step(Pool(PROMPTS), Progress(0, seed=seed)), engine)
+        assert {group.prompt.id for group in batch.groups} == {"c", "d"}
+
+
+def test_a_failure_cannot_dominate_the_step():
+    replies = {"a": r"\boxed{0.12}", "b": "?", "c": r"\boxed{0.18}", "d": r"\boxed{0.20}"}
+    curriculum = paper(failures="last", batch=4, multiplier=1, judge={"baseline": "first_batch"})
+    batch = drive(curriculum.step(Pool(PROMPTS), Progress(0)), Scripted(replies, PASSED))
+    rewards = [judge_reward(*p) for p in ((0.12, 0.109375), (0.18, 0.25), (0.20, 0.0))] + [0.0]
+    failed = next(row for row in batch.judgments if row.prompt.id == "b")
+    assert failed.advantage == pytest.approx(-np.std(rewards))
+
+
+def test_equal_predictions_choose_every_candidate_equally_often():
+    replies = dict.fromkeys("abcd", r"\boxed{0.10}")
+    counts = dict.fromkeys("abcd", 0)
+    for seed in range(600):
+        engine = Scripted(replies, PASSED)
+        batch = drive(paper().step(Pool(PROMPTS), Progress(0, seed=seed)), engine)
+        again = drive(paper().step(Pool(PROMPTS), Progress(0, seed=seed)), engine)
+        chosen = [group.prompt.id for group in batch.groups]
+        assert chosen == [group.prompt.id for group in again.groups]
+        for key in chosen:
+            counts[key] += 1
+    assert all(abs(count - 300) < 5 * np.sqrt(150) for count in counts.values())
+
+
+def test_the_exact_loss_has_the_gradient_of_the_expected_score():
+    draw = random.Random(0)
+    logprobs = {key: [draw.uniform(-4, 0) for _ in GRID] for key in "abcd"}
+    curriculum = Metis(batch=4, multiplier=1, warmup=False, judge=Judge(weight=0.1))
+    batch = drive(curriculum.step(Pool(PROMPTS), Progress(0)), Scripted({}, PASSED, logprobs))
+    rows = [row for row in batch.judgments if row.prompt.id == "a"]
+    assert [row.trajectory.text for row in rows] == list(CHOICES)
+    assert all(isinstance(row.trajectory, Continuation) and row.weight == 0.1 for row in rows)
+
+    def expected_reward(logits):
+        weights = np.exp(logits) / np.exp(logits).sum()
+        return sum(p * judge_reward(g, 0.109375) for p, g in zip(weights, GRID, strict=True))
+
+    logits, step = np.array(logprobs["a"]), 1e-6
+    for i, row in enumerate(rows):
+        change = np.eye(len(GRID))[i] * step
+        slope = (expected_reward(logits + change) - expected_reward(logits - change)) / (2 * step)
+        assert row.advantage == pytest.approx(slope, abs=1e-8)
+
+
+def test_direct_ranks_by_the_expected_value():
+    def peaked(value):
+        return [0.0 if g == value else -9.0 for g in GRID]
+
+    logprobs = {"a": peaked(0.02), "b": peaked(0.2), "c": peaked(0.25), "d": peaked(0.0)}
+    curriculum = Metis(
+        batch=2, multiplier=2, warmup=False, explore=0.0, guard=0, judge=Judge(loss="reinforce")
+    )
+    batch = drive(curriculum.step(Pool(PROMPTS), Progress(0)), Scripted({}, PASSED, logprobs))
+    assert {group.prompt.id for group in batch.groups} == {"b", "c"}
+    assert len(batch.judgments) == 2
+
+
+def test_rank_targets_follow_the_order_of_the_variances():
+    replies = dict.fromkeys("abcd", r"\boxed{0.10}")
+    curriculum = paper(batch=4, multiplier=1, judge={"target": "rank"})
+    batch = drive(curriculum.step(Pool(PROMPTS), Progress(0)), Scripted(replies, PASSED))
+    targets = {"d": 0.03125, "a": 0.09375, "b": 0.15625, "c": 0.21875}
+    for row in batch.judgments:
+        assert row.advantage == pytest.approx(judge_reward(0.10, targets[row.prompt.id]))
+
+
+def test_no_lambda_no_rows():
+    batch = drive(
+        paper(judge={"weight": 0.0}).step(Pool(PROMPTS), Progress(0)), Scripted(REPLIES, PASSED)
+    )
+    assert batch.judgments == []
+
+
+def test_warm_up_is_uniform_and_unjudged_until_something_varies():
+    curriculum, pool = Metis(batch=2, multiplier=2), Pool(PROMPTS)
+    dead = Scripted({}, dict.fromkeys("abcd", 0))
+    for step in range(3):
+        batch = drive(curriculum.step(pool, Progress(step)), dead)
+        assert batch.metrics["select/warmup"] == 1.0
+    assert all(isinstance(request, Rollout) for request in dead.asked)
+    alive = Scripted({}, dict.fromkeys("abcd", 4), dict.fromkeys("abcd", [0.0] * 11))
+    drive(curriculum.step(pool, Progress(3)), alive)
+    batch = drive(curriculum.step(pool, Progress(4)), alive)
+    assert "select/warmup" not in batch.metrics
+
+
+def test_groups_without_a_variance_teach_the_judge_nothing():
+    class Failing(Scripted):
+        def rollout(self, prompts, n):
+            return [Group(prompt, (1.0,), (trajectory(),), failed=n - 1) for prompt in prompts]
+
+    curriculum = paper()
+    batch = drive(curriculum.step(Pool(PROMPTS), Progress(0)), Failing(REPLIES))
+    assert len(batch.groups) == 2
+    assert (batch.judgments, curriculum.pairs, curriculum.baseline) == ([], [], None)
+
+
+@pytest.mark.parametrize(
+    ("knobs", "words"),
+    [
+        ({"multiplier": 0}, "curriculum.multiplier = 0"),
+        ({"examples": -1}, "curriculum.examples = -1"),
+        ({"batch": 0}, "batch = 0"),
+        ({"group": 1}, "group = 1"),
+        ({"explore": 1.5}, "curriculum.explore = 1.5"),
+        ({"ema": 1.0}, "curriculum.ema = 1.0"),
+        ({"memory": 0}, "curriculum.memory = 0"),
+        ({"explore": 0.0}, "curriculum.guard = 128"),
+    ],
+)
+def test_impossible_knobs_are_refused_by_name(knobs, words):
+    with pytest.raises(MetisError, match=words):
+        Metis(**knobs)
+
+
+def test_state_is_json_and_comes_back_typed():
+    curriculum, engine, pool = paper(), Scripted(REPLIES, PASSED), Pool(PROMPTS)
+    drive(curriculum.step(pool, Progress(0)), engine)
+    saved = json.loads(json.dumps(curriculum.state_dict()))
+    other = paper()
+    other.load_state_dict(saved)
+    assert other == curriculum
+    assert other.pairs[0].v == curriculum.pairs[0].v

@@ -1,0 +1,208 @@
+"""The command line: what it prints, what it refuses, and that refusing leaves nothing behind."""
+
+import json
+import resource
+import shutil
+
+import pytest
+
+from metis import Group
+from metis.cli import main
+from metis.curricula import CURRICULA
+from metis.engines.simulated import SimulatedEngine
+from metis.runlog import LOGS, read
+
+SHORT = ["steps=4", "batch=4", "group=2", "engine.prompts=40", "checkpoints.every=2", "evaluate=2"]
+
+
+def metis(*arguments):
+    return main(["train", *SHORT, *arguments])
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def refused(capsys, *words):
+    captured = capsys.readouterr()
+    lines = captured.err.splitlines()
+    assert len(lines) == 1, captured.err
+    assert lines[0].startswith("metis: ")
+    for word in words:
+        assert word in lines[0]
+
+
+def test_a_run_ends_with_a_summary_and_a_whole_folder(capsys, tmp_path):
+    assert metis("--out", "run") == 0
+    printed = capsys.readouterr().out
+    assert "held-out accuracy" in printed and "run folder: run" in printed
+    names = {path.name for path in (tmp_path / "run").iterdir() if not path.name.startswith(".")}
+    logs = {f"{log}.jsonl" for log in LOGS}
+    assert names == {"config.json", "versions.json", "checkpoints", *logs}
+    assert [row["step"] for row in read(tmp_path / "run", "metrics")] == [0, 1, 2, 3, 4]
+    assert all(row["schema"] == 1 for log in LOGS for row in read(tmp_path / "run", log))
+    assert [p.name for p in (tmp_path / "run/checkpoints").iterdir()] != []
+
+
+def test_the_same_command_finds_its_finished_run(capsys, tmp_path):
+    assert metis() == 0
+    assert metis() == 0
+    assert "this run is complete" in capsys.readouterr().out
+    assert len(list((tmp_path / "runs").iterdir())) == 1
+    assert metis("seed=1") == 0
+    assert len(list((tmp_path / "runs").iterdir())) == 2
+
+
+@pytest.mark.parametrize("name", CURRICULA)
+def test_every_curriculum_trains_in_the_simulation(name):
+    assert metis(f"curriculum={name}", "--out", name) == 0
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("batchh=3", ["'batchh'", "'batch'"]),
+        ("batch=three", ["batch = 'three'"]),
+        ("batch=41", ["batch = 41", "40 prompts", "smaller batch"]),
+        ("curriculum.multiplier=0", ["curriculum.multiplier = 0"]),
+        ("curriculum.examples=-1", ["curriculum.examples = -1"]),
+    ],
+)
+def test_wrong_input_is_one_line_exit_code_2_and_no_folder(capsys, tmp_path, setting, words):
+    assert metis(setting, "--out", "run") == 2
+    refused(capsys, *words)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("reward", [1.5, -0.1, float("nan"), float("inf")])
+def test_rewards_outside_the_unit_interval_stop_the_run(capsys, monkeypatch, reward):
+    def rollout(self, prompts, n):
+        return [Group(prompt, (reward,), ()) for prompt in prompts]
+
+    monkeypatch.setattr(SimulatedEngine, "rollout", rollout)
+    assert metis("--out", "run") == 2
+    refused(capsys, f"= {reward!r}", "[0, 1]", "simulated:")
+
+
+def test_a_folder_of_another_run_is_left_alone(capsys, tmp_path):
+    assert metis("--out", "run") == 0
+    before = (tmp_path / "run/metrics.jsonl").read_bytes()
+    capsys.readouterr()
+    assert metis("--out", "run", "seed=1") == 2
+    refused(capsys, "--out 'run'", "seed = 0, not 1")
+    assert (tmp_path / "run/metrics.jsonl").read_bytes() == before
+
+
+def test_a_folder_that_is_no_run_is_left_alone(capsys, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/thesis.txt").write_text("precious")
+    assert metis("--out", "mine") == 2
+    refused(capsys, "'mine'", "not a run folder")
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["thesis.txt"]
+
+
+def test_an_unwritable_place_is_named(capsys, tmp_path):
+    (tmp_path / "file").write_text("")
+    assert metis("--out", "file/run") == 2
+    refused(capsys, "'file/run'", "cannot be written", "Not a directory")
+    assert metis("--out", "/proc/run") == 2
+    refused(capsys, "'/proc/run'", "cannot be written")
+
+
+def test_a_folder_in_use_is_not_shared(capsys):
+    import fcntl
+
+    assert metis("--out", "run") == 0
+    shutil.rmtree("run/checkpoints")
+    capsys.readouterr()
+    with open("run/.lock") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert metis("--out", "run") == 2
+    refused(capsys, "in use by another process")
+
+
+def interrupt(monkeypatch, after):
+    """Make the engine fail in the middle of a step, like a crash."""
+    update = SimulatedEngine.update
+
+    def crash(self, batch):
+        if self.policy == after:
+            raise ZeroDivisionError
+        return update(self, batch)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SimulatedEngine, "update", crash)
+        with pytest.raises(ZeroDivisionError):
+            metis("--out", "run")
+
+
+def test_a_truncated_state_file_is_named_and_the_one_before_still_works(
+    capsys, monkeypatch, tmp_path
+):
+    assert metis("--out", "straight") == 0
+    interrupt(monkeypatch, after=3)
+    latest = tmp_path / "run/checkpoints/step-000002/run.state"
+    latest.write_bytes(latest.read_bytes()[:-7])
+    capsys.readouterr()
+    assert metis("--out", "run") == 2
+    refused(capsys, "step-000002/run.state", "truncated or damaged", "delete the folder")
+    shutil.rmtree(latest.parent)
+    assert metis("--out", "run") == 0
+    straight = (tmp_path / "straight/metrics.jsonl").read_bytes()
+    assert (tmp_path / "run/metrics.jsonl").read_bytes() == straight
+
+
+def test_a_log_shorter_than_its_checkpoint_is_refused(capsys, monkeypatch, tmp_path):
+    interrupt(monkeypatch, after=3)
+    (tmp_path / "run/metrics.jsonl").write_text("")
+    capsys.readouterr()
+    assert metis("--out", "run") == 2
+    refused(capsys, "metrics.jsonl", "shorter than its checkpoint")
+
+
+def test_a_full_disk_is_one_line_and_the_run_goes_on_when_there_is_room(capsys, tmp_path):
+    assert metis("--out", "straight") == 0
+    capsys.readouterr()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (3000, hard))
+    try:
+        assert metis("--out", "run") == 2
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    refused(capsys, "'run'", "cannot be written", "make room")
+    assert not list((tmp_path / "run").rglob("*.draft"))
+    assert metis("--out", "run") == 0
+    for log in LOGS:
+        straight = (tmp_path / f"straight/{log}.jsonl").read_bytes()
+        assert (tmp_path / f"run/{log}.jsonl").read_bytes() == straight
+
+
+def test_dry_run_prints_the_settings_and_makes_nothing(capsys, tmp_path):
+    assert metis("--dry-run") == 0
+    assert json.loads(capsys.readouterr().out)["steps"] == 4
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_curricula_are_listed_one_line_each(capsys):
+    assert main(["curricula"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == list(CURRICULA)
+
+
+def test_help_and_version(capsys):
+    for arguments, words in (([], "train"), (["--help"], "train"), (["--version"], "metis 0.")):
+        with pytest.raises(SystemExit) as exit_:
+            main(arguments)
+        assert exit_.value.code == 0
+        assert words in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [(["trian"], "trian"), (["train", "--outt", "x"], "--outt"), (["curricula", "x"], "'x'")],
+)
+def test_a_mistyped_command_is_one_line(capsys, arguments, word):
+    assert main(arguments) == 2
+    refused(capsys, word, "--help")

@@ -1,0 +1,115 @@
+"""Configuration: recipes, overrides, and refusals that name key, value and remedy."""
+
+import pytest
+
+from metis import MetisError
+from metis.config import load, resolve
+
+
+def test_the_defaults_are_complete_and_resolved():
+    config = resolve({})
+    assert config.resolved["curriculum"]["preset"] == "recommended"
+    assert config.resolved["curriculum"]["judge"]["mode"] == "direct"
+    assert config.resolved["engine"]["name"] == "simulated"
+    assert resolve(strip(config.resolved)).resolved == config.resolved
+
+
+def strip(resolved):
+    return {key: value for key, value in resolved.items() if key != "schema"}
+
+
+def test_a_recipe_and_overrides_merge(tmp_path):
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(
+        "steps = 5\n[curriculum]\nname = 'metis'\nexplore = 0.5\n[curriculum.judge]\nweight = 0.3\n"
+    )
+    config = load(recipe, ["seed=3", "curriculum.judge.mode=reason", "batch=4", "group=2"])
+    assert (config.training.steps, config.training.seed) == (5, 3)
+    assert config.curriculum.explore == 0.5
+    assert (config.curriculum.judge.mode, config.curriculum.judge.weight) == ("reason", 0.3)
+    assert (config.curriculum.batch, config.curriculum.group) == (4, 2)
+
+
+def test_naming_another_curriculum_drops_the_knobs_of_the_one_before(tmp_path):
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text("[curriculum]\nname = 'metis'\nexplore = 0.5\n")
+    assert load(recipe, ["curriculum=uniform"]).curriculum_name == "uniform"
+    assert load(recipe, ["curriculum=metis"]).curriculum.explore == 0.5
+
+
+def test_the_order_of_name_and_knob_does_not_matter():
+    for order in (
+        ["curriculum=oracle", "curriculum.multiplier=2"],
+        ["curriculum.multiplier=2", "curriculum=oracle"],
+    ):
+        config = load(None, order)
+        assert (config.curriculum_name, config.curriculum.multiplier) == ("oracle", 2)
+
+
+def test_the_paper_preset_is_algorithm_1_and_a_knob_changes_just_itself():
+    plain = resolve({"curriculum": {"preset": "paper"}}).resolved["curriculum"]
+    assert plain["explore"] == 0.0 and plain["warmup"] is False and plain["guard"] == 0
+    assert plain["judge"] == {
+        "mode": "reason",
+        "layout": "single",
+        "loss": "reinforce",
+        "baseline": "zero",
+        "target": "variance",
+        "aggregate": "mean",
+        "ratio": "none",
+        "weight": 0.01,
+        "max_tokens": 512,
+        "temperature": 1.0,
+    }
+    changed = resolve({"curriculum": {"preset": "paper", "judge": {"layout": "turns"}}})
+    assert changed.resolved["curriculum"] == {
+        **plain,
+        "judge": {**plain["judge"], "layout": "turns"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        (["stepz=3"], ["'stepz'", "did you mean 'steps'?"]),
+        (["explore=0.2"], ["'explore'", "did you mean 'curriculum.explore'?"]),
+        (["curriculum.judge.mod=direct"], ["did you mean 'curriculum.judge.mode'?"]),
+        (["curriculum.batch=3"], ["'curriculum.batch'", "did you mean 'batch'?"]),
+        (["curriculum=uniform", "curriculum.explore=0.1"], ["unknown key 'curriculum.explore'"]),
+        (["curriculum.baseline=0.5"], ["'curriculum.baseline'", "curriculum.judge.baseline"]),
+        (["steps=many"], ["steps = 'many'", "integer"]),
+        (["steps=1.5"], ["steps = 1.5", "integer"]),
+        (["steps=true"], ["steps = True", "integer"]),
+        (["batch=x"], ["batch = 'x'", "integer"]),
+        (["curriculum.explore=lots"], ["curriculum.explore = 'lots'", "number"]),
+        (["curriculum.judge.mode=guess"], ["curriculum.judge.mode", "'reason' or 'direct'"]),
+        (["curriculum.judge=direct"], ["curriculum.judge"]),
+        (["curriculum=metiss"], ["curriculum = 'metiss'", "did you mean 'metis'?"]),
+        (["engine=cloud"], ["engine = 'cloud'", "simulated"]),
+        (["curriculum.preset=papre"], ["curriculum.preset = 'papre'", "recommended, paper"]),
+        (["curriculum=uniform", "curriculum.preset=paper"], ["curriculum.preset = 'paper'"]),
+        (["curriculum.multiplier=0"], ["curriculum.multiplier = 0", "at least 1"]),
+        (["curriculum.examples=-1"], ["curriculum.examples = -1", "at least 0"]),
+        (["curriculum.ema=nan"], ["curriculum.ema"]),
+        (["steps=0"], ["steps = 0", "at least 1"]),
+        (["steps"], ["'steps' is not a setting", "key=value"]),
+        (["steps.x=1", "steps.y=2"], ["unknown key 'steps.x'"]),
+        (["seed=1", "seed.x=2"], ["'seed' is 1, not a section"]),
+    ],
+)
+def test_wrong_settings_are_refused_in_one_line(overrides, words):
+    with pytest.raises(MetisError) as caught:
+        load(None, overrides)
+    message = str(caught.value)
+    assert "\n" not in message
+    for word in words:
+        assert word in message
+
+
+def test_a_missing_or_broken_recipe_is_named(tmp_path):
+    with pytest.raises(MetisError, match=r"nothing\.toml.*No such file"):
+        load(tmp_path / "nothing.toml", [])
+    broken = tmp_path / "broken.toml"
+    broken.write_text("steps = = 3")
+    with pytest.raises(MetisError, match=r"broken\.toml.*not valid TOML"):
+        load(broken, [])

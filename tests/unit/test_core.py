@@ -1,0 +1,184 @@
+import asyncio
+import dataclasses
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from metis import core
+from metis.core import (
+    Complete,
+    Embed,
+    Fit,
+    Group,
+    Predict,
+    Progress,
+    Prompt,
+    Rollout,
+    Sampling,
+    Score,
+    Together,
+    Trajectory,
+    adrive,
+    drive,
+)
+from metis.errors import MetisError
+
+ONE, TWO = Prompt("data:1", "one"), Prompt("data:2", "two")
+CHAT = [{"role": "user", "content": "hello"}]
+SAMPLING = Sampling(max_tokens=8)
+METHODS = ("complete", "score", "rollout", "embed", "predict", "fit")
+REQUESTS = (
+    Complete([CHAT], SAMPLING),
+    Score([CHAT], ["a", "b"]),
+    Rollout([ONE, TWO], 4),
+    Embed([ONE]),
+    Predict([TWO]),
+    Fit([ONE], [0.25]),
+)
+
+
+def group(prompt, *rewards, failed=0):
+    empty = Trajectory(np.zeros(0, int), np.zeros(0, bool), np.zeros(0, np.float32), 0)
+    return Group(prompt, rewards, (empty,) * len(rewards), failed)
+
+
+def echo(name):
+    return lambda *arguments: (name, *arguments)
+
+
+def async_echo(name):
+    async def method(*arguments):
+        return (name, *arguments)
+
+    return method
+
+
+def echoed(request):
+    name = type(request).__name__.lower()
+    return (name, *(getattr(request, field.name) for field in dataclasses.fields(request)))
+
+
+def ask_all(requests):
+    replies = []
+    for request in requests:
+        replies.append((yield request))
+    return replies
+
+
+def test_drive_answers_each_request_in_turn_and_returns_the_plan():
+    engine = SimpleNamespace(**{name: echo(name) for name in METHODS})
+    assert drive(ask_all(REQUESTS), engine) == [echoed(request) for request in REQUESTS]
+
+
+def test_adrive_awaits_each_request_in_turn_and_returns_the_plan():
+    engine = SimpleNamespace(**{name: async_echo(name) for name in METHODS})
+    replies = asyncio.run(adrive(ask_all(REQUESTS), engine))
+    assert replies == [echoed(request) for request in REQUESTS]
+
+
+def test_drive_returns_a_plan_that_asks_for_nothing():
+    assert drive(ask_all([]), SimpleNamespace()) == []
+    assert asyncio.run(adrive(ask_all([]), SimpleNamespace())) == []
+
+
+def test_together_replies_in_the_order_asked_also_when_nested():
+    plan = (REQUESTS[0], Together((REQUESTS[1], Together(()))), REQUESTS[2])
+    expected = [(echoed(REQUESTS[0]), (echoed(REQUESTS[1]), ()), echoed(REQUESTS[2]))]
+    engine = SimpleNamespace(**{name: echo(name) for name in METHODS})
+    assert drive(ask_all([Together(plan)]), engine) == expected
+    engine = SimpleNamespace(**{name: async_echo(name) for name in METHODS})
+    assert asyncio.run(adrive(ask_all([Together(plan)]), engine)) == expected
+
+
+def test_together_runs_at_the_same_time():
+    async def run():
+        everybody_is_here = asyncio.Barrier(3)
+
+        async def meet(*_):
+            return await everybody_is_here.wait()
+
+        engine = SimpleNamespace(score=meet, rollout=meet, predict=meet)
+        requests = Together((REQUESTS[1], Together((REQUESTS[2], REQUESTS[4]))))
+        async with asyncio.timeout(5):
+            return await adrive(ask_all([requests]), engine)
+
+    ((first, (second, third)),) = asyncio.run(run())
+    assert {first, second, third} == {0, 1, 2}
+
+
+def test_an_error_of_the_engine_reaches_the_caller():
+    def fail(*_):
+        raise ConnectionError("gone")
+
+    async def async_fail(*_):
+        raise ConnectionError("gone")
+
+    with pytest.raises(ConnectionError, match="gone"):
+        drive(ask_all(REQUESTS), SimpleNamespace(complete=fail))
+    with pytest.raises(ConnectionError, match="gone"):
+        asyncio.run(adrive(ask_all(REQUESTS), SimpleNamespace(complete=async_fail)))
+
+
+@pytest.mark.parametrize(
+    ("plan", "method", "reply"),
+    [
+        (lambda: core.complete([CHAT, CHAT], SAMPLING), "complete", ["a", "b"]),
+        (lambda: core.score([CHAT, CHAT], ["a"]), "score", [[-1.0], [-2.0]]),
+        (lambda: core.rollout([ONE, TWO], 2), "rollout", [group(ONE, 1.0), group(TWO)]),
+    ],
+    ids=["complete", "score", "rollout"],
+)
+def test_helpers_return_the_reply_and_refuse_one_of_another_length(plan, method, reply):
+    assert drive(plan(), SimpleNamespace(**{method: lambda *_: reply})) is reply
+    for wrong in (reply[:1], reply + reply[:1]):
+        with pytest.raises(RuntimeError, match=f"answered {len(wrong)} of 2 to '{method}'"):
+            drive(plan(), SimpleNamespace(**{method: lambda *_, wrong=wrong: wrong}))
+
+
+def test_helpers_ask_nothing_of_the_engine_when_there_is_nothing_to_ask():
+    for plan in (core.complete([], SAMPLING), core.score([], ["a"]), core.rollout([], 8)):
+        assert drive(plan, SimpleNamespace()) == []
+
+
+def test_rollout_refuses_groups_in_another_order():
+    engine = SimpleNamespace(rollout=lambda *_: [group(TWO), group(ONE)])
+    with pytest.raises(RuntimeError, match="another order"):
+        drive(core.rollout([ONE, TWO], 2), engine)
+
+
+@pytest.mark.parametrize("reward", [-0.01, 1.01, math.nan, math.inf, -math.inf])
+def test_a_reward_outside_zero_to_one_is_refused_with_its_prompt(reward):
+    with pytest.raises(MetisError, match=f"'data:1' = {reward!r}"):
+        group(ONE, 0.5, reward)
+
+
+def test_a_group_needs_a_trajectory_for_each_reward():
+    with pytest.raises(ValueError, match="'data:1' has 2 rewards but 0 trajectories"):
+        Group(ONE, (0.0, 1.0), ())
+
+
+@pytest.mark.parametrize(
+    ("rewards", "mean", "variance", "informative"),
+    [
+        ((), None, None, False),
+        ((1.0,), 1.0, None, False),
+        ((1.0, 1.0), 1.0, 0.0, False),
+        ((0.0, 1.0), 0.5, 0.25, True),
+        ((0.0, 0.0, 0.0, 1.0), 0.25, 0.1875, True),
+        ((0.5, 0.5001), 0.50005, pytest.approx(2.5e-9), False),
+    ],
+)
+def test_a_group_knows_its_mean_variance_and_worth(rewards, mean, variance, informative):
+    made = group(ONE, *rewards, failed=2)
+    assert made.mean == (None if mean is None else pytest.approx(mean))
+    assert (made.variance, made.informative, made.failed) == (variance, informative, 2)
+
+
+def test_progress_generators_are_fixed_by_seed_step_and_purpose_alone():
+    def draw(purpose="ties", **changes):
+        return Progress(**{"step": 3, "seed": 1, **changes}).rng(purpose).random()
+
+    assert draw() == draw(fraction=0.5, policy=9)
+    assert len({draw(), draw("explore"), draw(step=4), draw(seed=2), draw(step=1, seed=3)}) == 5

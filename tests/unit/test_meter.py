@@ -1,0 +1,118 @@
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from metis.core import (
+    Batch,
+    Completion,
+    Group,
+    Prompt,
+    Rollout,
+    Sampling,
+    Score,
+    Together,
+    Trajectory,
+    drive,
+)
+from metis.meter import Meter
+
+ONE, TWO = Prompt("data:1", "one"), Prompt("data:2", "two")
+CHAT = [{"role": "user", "content": "hello"}]
+SAMPLING = Sampling(max_tokens=8)
+
+
+def written(tokens, context=3):
+    mask = np.array([False] * context + [True] * tokens)
+    return Trajectory(np.zeros(mask.size, int), mask, np.zeros(mask.size, np.float32), 0)
+
+
+COMPLETIONS = [Completion("a", written(5), "stop"), Completion("b", written(2), "length")]
+GROUPS = [
+    Group(ONE, (0.0, 1.0), (written(4), written(6)), failed=1),
+    Group(TWO, (1.0,), (written(7),), failed=2),
+]
+REPLIES = {
+    "complete": (1.0, COMPLETIONS),
+    "score": (2.0, [[-1.0, -2.0]]),
+    "rollout": (4.0, GROUPS),
+    "embed": (8.0, [np.zeros(2, np.float32)]),
+    "predict": (16.0, [0.1, 0.2]),
+    "fit": (32.0, 0.5),
+    "update": (64.0, {"loss": 0.5}),
+}
+
+
+@pytest.fixture
+def engine():
+    made = SimpleNamespace(now=100.0, calls=[])
+    made.clock = lambda: made.now
+
+    def answering(name, seconds, reply):
+        def answer(*arguments):
+            made.calls.append((name, *arguments))
+            made.now += seconds
+            return reply
+
+        return answer
+
+    for name, (seconds, reply) in REPLIES.items():
+        setattr(made, name, answering(name, seconds, reply))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "seconds", "counts"),
+    [
+        ("complete", ([CHAT, CHAT], SAMPLING), {"judge": 1.0}, {"asked": 2, "tokens": 7}),
+        ("score", ([CHAT], ["a", "b"]), {"judge": 2.0}, {"asked": 1}),
+        (
+            "rollout",
+            ([ONE, TWO], 3),
+            {"rollout": 4.0},
+            {"generated": 6, "failed": 3, "tokens": 17},
+        ),
+        ("embed", ([ONE],), {"select": 8.0}, {"forwards": 1}),
+        ("predict", ([ONE, TWO],), {"select": 16.0}, {"forwards": 2}),
+        ("fit", ([ONE, TWO], [0.1, 0.2]), {"select": 32.0}, {"forwards": 2}),
+    ],
+)
+def test_a_request_is_passed_on_and_charged_to_its_phase(engine, name, arguments, seconds, counts):
+    meter = Meter(engine)
+    assert getattr(meter, name)(*arguments) is REPLIES[name][1]
+    assert engine.calls == [(name, *arguments)]
+    assert meter.seconds == seconds
+    (phase,) = seconds
+    assert meter.counts == {f"{phase}/{what}": count for what, count in counts.items()}
+
+
+def test_an_update_counts_the_rollouts_it_trains_on(engine):
+    meter, batch = Meter(engine), Batch(GROUPS)
+    assert meter.update(batch) is REPLIES["update"][1]
+    assert engine.calls == [("update", batch)]
+    assert meter.seconds == {"update": 64.0}
+    assert meter.counts == {"rollout/trained": 3}
+
+
+def test_the_accounts_add_up_over_a_plan(engine):
+    def plan():
+        yield Together((Score([CHAT], ["a", "b"]), Rollout([ONE, TWO], 3)))
+        yield Score([CHAT, CHAT], ["a"])
+        yield Rollout([ONE, TWO], 3)
+
+    meter = Meter(engine)
+    drive(plan(), meter)
+    assert meter.seconds == {"judge": 4.0, "rollout": 8.0}
+    assert meter.counts == {
+        "judge/asked": 3,
+        "rollout/generated": 12,
+        "rollout/failed": 6,
+        "rollout/tokens": 34,
+    }
+
+
+def test_only_what_the_policy_wrote_counts_as_tokens(engine):
+    engine.complete = lambda *_: [Completion("", written(0, context=50), "stop")]
+    meter = Meter(engine)
+    meter.complete([CHAT], SAMPLING)
+    assert meter.counts["judge/tokens"] == 0

@@ -1,0 +1,176 @@
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from metis.core import Prompt
+from metis.errors import MetisError
+from metis.pool import Pool
+
+deterministic = settings(derandomize=True, deadline=None)
+CATEGORIES = ("algebra", "geometry")
+
+
+def make_pool(size, seed=0):
+    prompts = [Prompt(f"data:{i}", f"problem {i}", CATEGORIES[i % 3 == 0]) for i in range(size)]
+    return Pool(prompts, seed=seed)
+
+
+def ids(prompts):
+    return [prompt.id for prompt in prompts]
+
+
+def perform(pool, operations):
+    return [
+        ids(pool.sample(count, category=category, exclude=[pool.prompts[i] for i in banned]))
+        for count, category, banned in operations
+    ]
+
+
+operations = st.lists(
+    st.tuples(
+        st.integers(0, 9),
+        st.sampled_from([None, *CATEGORIES]),
+        st.sets(st.integers(0, 6), max_size=7),
+    ),
+    max_size=12,
+)
+
+
+@deterministic
+@given(st.integers(1, 9), st.lists(st.integers(0, 9), max_size=20), st.integers(0, 3))
+def test_every_epoch_visits_each_prompt_once_and_no_draw_repeats(size, counts, seed):
+    pool = make_pool(size, seed)
+    walked = []
+    for count in counts:
+        drawn = ids(pool.sample(count))
+        assert len(drawn) == len(set(drawn)) == min(count, size)
+        walked += drawn
+    everything = set(ids(pool.prompts))
+    for start in range(0, len(walked) - size + 1, size):
+        assert set(walked[start : start + size]) == everything
+
+
+def test_every_epoch_has_its_own_order():
+    pool = make_pool(50)
+    assert ids(pool.sample(50)) != ids(pool.sample(50))
+
+
+def test_another_seed_gives_another_order_of_the_same_prompts():
+    first, same, other = make_pool(50, 1), make_pool(50, 1), make_pool(50, 2)
+    order = ids(first.sample(50))
+    assert order == ids(same.sample(50))
+    different = ids(other.sample(50))
+    assert order != different
+    assert sorted(order) == sorted(different)
+    assert first.fingerprint == other.fingerprint
+
+
+def test_excluded_prompts_come_first_in_the_next_draw():
+    order = make_pool(6).sample(6)
+    pool = make_pool(6)
+    assert pool.sample(2, exclude=order[:2]) == order[2:4]
+    assert pool.sample(3) == [*order[:2], order[4]]
+    assert pool.sample(1) == [order[5]]
+
+
+def test_prompts_passed_over_wait_their_turn_until_they_are_drawn():
+    order = make_pool(6).sample(6)
+    pool = make_pool(6)
+    assert pool.sample(1, exclude=order[:3]) == [order[3]]
+    assert pool.sample(1, exclude=order[:1]) == [order[1]]
+    assert [pool.sample(1) for _ in range(4)] == [[order[i]] for i in (0, 2, 4, 5)]
+
+
+def test_a_prompt_that_is_always_excluded_is_passed_over_without_piling_up():
+    pool = make_pool(4)
+    banned = pool.prompts[:1]
+    for _ in range(5):
+        assert sorted(ids(pool.sample(3, exclude=banned))) == ["data:1", "data:2", "data:3"]
+    assert pool.state_dict()["streams"][0][1]["deferred"].count(0) == 1
+
+
+@deterministic
+@given(operations)
+def test_draws_are_distinct_respect_exclude_and_are_short_only_when_the_pool_is(plan):
+    pool = make_pool(7)
+    for (count, category, banned), drawn in zip(plan, perform(pool, plan), strict=True):
+        allowed = {
+            prompt.id
+            for i, prompt in enumerate(pool.prompts)
+            if i not in banned and category in (None, prompt.category)
+        }
+        assert set(drawn) <= allowed
+        assert len(drawn) == len(set(drawn)) == min(count, len(allowed))
+
+
+def test_excluding_a_prompt_of_another_pool_changes_nothing():
+    assert make_pool(5).sample(5, exclude=[Prompt("elsewhere:0", "")]) == make_pool(5).sample(5)
+
+
+def test_category_draws_stay_in_the_category_and_leave_the_whole_pool_alone():
+    pool = make_pool(9)
+    drawn = pool.sample(3, category="geometry")
+    assert sorted(ids(drawn)) == ["data:0", "data:3", "data:6"]
+    assert len(pool.sample(99, category="algebra")) == 6
+    assert pool.sample(9) == make_pool(9).sample(9)
+    assert list(pool.categories) == ["algebra", "geometry"]
+
+
+def test_short_and_empty_pools_give_what_they_have():
+    assert sorted(ids(make_pool(2).sample(5))) == ["data:0", "data:1"]
+    assert make_pool(0).sample(5) == []
+    pool = make_pool(3)
+    assert pool.sample(2, exclude=pool.prompts) == []
+    assert len(pool.sample(3)) == 3
+
+
+def test_prompts_are_found_by_their_id():
+    pool = make_pool(3)
+    assert len(pool) == 3
+    assert "data:1" in pool
+    assert "data:3" not in pool
+    assert pool["data:1"].text == "problem 1"
+
+
+def test_duplicate_ids_are_refused_by_name():
+    with pytest.raises(MetisError, match="'twice:7' occurs twice"):
+        Pool([Prompt("once:1", ""), Prompt("twice:7", "one"), Prompt("twice:7", "other")])
+
+
+@deterministic
+@given(operations, operations, st.integers(0, 3))
+def test_a_loaded_pool_goes_on_as_the_uninterrupted_one(before, after, seed):
+    uninterrupted, interrupted, resumed = (make_pool(7, seed) for _ in range(3))
+    perform(uninterrupted, before)
+    perform(interrupted, before)
+    perform(resumed, after)
+    resumed.load_state_dict(json.loads(json.dumps(interrupted.state_dict())))
+    assert perform(resumed, after) == perform(uninterrupted, after)
+
+
+def test_a_saved_state_is_not_changed_by_later_draws():
+    pool = make_pool(6)
+    pool.sample(4, exclude=pool.prompts[:2])
+    state = pool.state_dict()
+    saved = json.dumps(state)
+    pool.sample(5, exclude=pool.prompts[2:4])
+    assert json.dumps(state) == saved
+
+
+def test_the_state_does_not_grow_with_the_pool():
+    def saved(size):
+        pool = make_pool(size)
+        for _ in range(3):
+            pool.sample(30, exclude=pool.sample(2, category="algebra"))
+        return len(json.dumps(pool.state_dict()))
+
+    assert saved(20_000) <= saved(200) + 40
+
+
+@pytest.mark.parametrize("other", [make_pool(5), Pool(reversed(make_pool(6).prompts))])
+def test_the_state_of_other_data_is_refused(other):
+    pool = make_pool(6)
+    with pytest.raises(MetisError, match=other.fingerprint):
+        pool.load_state_dict(other.state_dict())
