@@ -2,14 +2,18 @@
 
 import argparse
 import hashlib
+import inspect
 import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import metis
 from metis.errors import MetisError
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 TRAIN_HELP = """\
 Trains a policy under a curriculum. Settings come from RECIPE (a TOML file; none: the defaults),
@@ -20,7 +24,8 @@ then from key=value arguments:
   metis train curriculum.preset=paper curriculum.explore=0.05
 
 Running the same command again resumes the run where it was checkpointed. `--dry-run` prints every
-setting with its value.
+setting with its value; `metis curricula NAME` says what the knobs of a curriculum mean. RECIPE may
+also be the config.json of a run.
 """
 
 
@@ -51,7 +56,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         return parser.parse_args(["--help"])
     unknown = [word for word in rest if word.startswith("-") or not hasattr(chosen, "settings")]
     if unknown:
-        parser.error(f"unknown argument {unknown[0]!r}")
+        setting = unknown[0].lstrip("-").partition("=")[0]
+        hint = f"; settings are written {setting}=VALUE" if hasattr(chosen, "settings") else ""
+        parser.error(f"unknown argument {unknown[0]!r}{hint}")
     if rest:
         chosen.settings += rest
     return chosen
@@ -73,7 +80,8 @@ def _parser() -> argparse.ArgumentParser:
     train.add_argument("--out", type=Path, metavar="RUN", help="run folder (default: under runs/)")
     train.add_argument("--dry-run", action="store_true", help="print the settings and stop")
     train.set_defaults(run=_train)
-    curricula = commands.add_parser("curricula", help="the curricula there are, one line each")
+    curricula = commands.add_parser("curricula", help="the curricula there are, and their knobs")
+    curricula.add_argument("name", nargs="?", metavar="NAME", help="what this one is, knob by knob")
     curricula.set_defaults(run=_curricula)
     return parser
 
@@ -84,7 +92,7 @@ def _train(chosen: argparse.Namespace) -> int:
     from metis import config
     from metis.runlog import RunFolder
     from metis.train import Run, train
-    from metis.view import TerminalView, summary
+    from metis.view import TerminalView
 
     recipes = [word for word in chosen.settings if "=" not in word]
     overrides = [word for word in chosen.settings if "=" in word]
@@ -95,7 +103,7 @@ def _train(chosen: argparse.Namespace) -> int:
     if chosen.dry_run:
         print(json.dumps(settings.resolved, indent=2))
         return 0
-    console = Console()
+    console = Console(soft_wrap=True)
     out = chosen.out or _default_folder(settings.resolved)
     steps = settings.training.steps
     with RunFolder.open(out, settings.resolved) as folder:
@@ -104,16 +112,23 @@ def _train(chosen: argparse.Namespace) -> int:
             console.print("a simulated learner, not a language model: it exercises the loop")
         done = [step for step, _ in folder.checkpoints()]
         if done and done[-1] >= steps:
-            console.print(f"this run is complete ({steps} steps); name another with --out")
+            console.print("this run is complete; for another, change a setting or --out")
+            _show_summary(console, out)
             return 0
         with TerminalView(console, steps, settings.training.evaluate) as view:
             finished = train(run, folder, view)
     if not finished:
         console.print(f"stopped after step {run.step}; the same command goes on from there")
         return 130
-    for line in summary(out):
-        console.print(line, highlight=False)
+    _show_summary(console, out)
     return 0
+
+
+def _show_summary(console: "Console", out: Path) -> None:
+    from metis.view import summary
+
+    for line in summary(out):
+        console.print(line, highlight=False, soft_wrap=True)
 
 
 def _default_folder(resolved: dict[str, object]) -> Path:
@@ -124,12 +139,21 @@ def _default_folder(resolved: dict[str, object]) -> Path:
         section = resolved[key]
         assert isinstance(section, dict)
         parts.append(section["name"])
-    return Path("runs") / f"{'-'.join(parts)}-{digest}"
+    return Path("runs") / f"{'-'.join(parts)}-seed{resolved['seed']}-{digest}"
 
 
 def _curricula(chosen: argparse.Namespace) -> int:
     from metis.curricula import CURRICULA
+    from metis.curricula.presets import PRESETS
 
+    if chosen.name is not None:
+        if chosen.name not in CURRICULA:
+            raise MetisError(f"curriculum {chosen.name!r}: there are {', '.join(CURRICULA)}")
+        kind = CURRICULA[chosen.name]
+        print(inspect.getdoc(inspect.getmodule(kind)), inspect.getdoc(kind), sep="\n\n")
+        if presets := ", ".join(PRESETS.get(chosen.name, {})):
+            print(f"\npresets: {presets}")
+        return 0
     for name, kind in CURRICULA.items():
         print(f"{name:10} {(kind.__doc__ or '').splitlines()[0]}")
     return 0

@@ -71,7 +71,7 @@ class Config:
 
 
 def load(recipe: Path | None, overrides: Sequence[str]) -> Config:
-    """Read a recipe (none: the defaults), apply key=value overrides, check everything."""
+    """Read a recipe (TOML, or a run's config.json), apply key=value overrides, check it all."""
     raw = _read_recipe(recipe) if recipe else {}
     for override in overrides:
         _apply(raw, *_split(override))
@@ -92,7 +92,7 @@ def resolve(raw: Mapping[str, Any]) -> Config:
     given = {**sections, "engine": engine_raw, "curriculum": knobs}
     for key in _given(given):
         if key not in known:
-            raise MetisError(f"unknown key {key!r}: {_suggestion(key, known)}")
+            raise MetisError(f"unknown key {key!r}: {_remedy(key, name, known)}")
     preset = knobs.pop("preset", next(iter(PRESETS.get(name, {"": {}}))))
     training = _check(Training, sections, "")
     engine = _check(ENGINES[engine_name].settings, engine_raw, "engine.")
@@ -117,11 +117,15 @@ _SHARED = ("curriculum.batch", "curriculum.group")
 
 def _read_recipe(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text("utf-8"))
+        text = path.read_text("utf-8")
+        if path.suffix == ".json":
+            return {key: value for key, value in json.loads(text).items() if key != "schema"}
+        return tomllib.loads(text)
     except OSError as error:
-        raise MetisError(f"recipe {str(path)!r}: {error.strerror or error}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise MetisError(f"recipe {str(path)!r} is not valid TOML: {error}") from None
+        hint = "; settings are key=value, such as curriculum=metis" if not path.suffix else ""
+        raise MetisError(f"recipe {str(path)!r}: {error.strerror or error}{hint}") from None
+    except (tomllib.TOMLDecodeError, json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise MetisError(f"recipe {str(path)!r} cannot be read: {error}") from None
 
 
 def _split(override: str) -> tuple[str, Any]:
@@ -169,8 +173,9 @@ def _section(raw: Any, key: str, known: Mapping[str, Any]) -> tuple[str, dict[st
 def _preset(name: str, preset: Any) -> dict[str, Any]:
     presets = PRESETS.get(name, {"": {}})
     if preset not in presets:
-        choices = ", ".join(filter(None, presets)) or "none; leave it out"
-        raise MetisError(f"curriculum.preset = {preset!r}: {name} has the presets {choices}")
+        named = ", ".join(filter(None, presets))
+        remedy = f"use one of {named}" if named else f"{name} has no presets; leave it out"
+        raise MetisError(f"curriculum.preset = {preset!r}: {remedy}")
     return presets[preset]
 
 
@@ -218,12 +223,24 @@ def _given(raw: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
             yield prefix + key
 
 
+def _remedy(key: str, curriculum: str, known: Sequence[str]) -> str:
+    """What to write instead: another curriculum's knob is called that, the rest is guessed."""
+    owners = [
+        name
+        for name, kind in CURRICULA.items()
+        if key.startswith("curriculum.") and key in _keys(kind, "curriculum.")
+    ]
+    if owners and key not in _SHARED:
+        return f"{curriculum} has no such knob, {', '.join(owners)} has"
+    sections = sorted({part.split(".")[0] for part in known if "." in part})
+    if key in sections:
+        return f"{key!r} is a section, with {', '.join(k for k in known if k.startswith(key))}"
+    same_leaf = [k for k in known if k.rpartition(".")[2] == key.rpartition(".")[2]]
+    near = same_leaf or difflib.get_close_matches(key, [*sections, *known], n=1, cutoff=0.75)
+    return f"did you mean {near[0]!r}?" if near else _suggestion(key, known)
+
+
 def _suggestion(word: str, known: Sequence[str]) -> str:
-    """The nearest known word: by its last part first, so that a forgotten section is found."""
-    leaf = word.rpartition(".")[2]
-    same_leaf = [key for key in known if key.rpartition(".")[2] == leaf]
-    nearest = same_leaf or difflib.get_close_matches(word, known, n=1, cutoff=0.5)
-    if not nearest:
-        by_leaf = {key.rpartition(".")[2]: key for key in known}
-        nearest = [by_leaf[k] for k in difflib.get_close_matches(leaf, by_leaf, n=1, cutoff=0.5)]
+    """The nearest known word, if any is near."""
+    nearest = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
     return f"did you mean {nearest[0]!r}?" if nearest else f"known are {', '.join(known)}"

@@ -61,7 +61,7 @@ class Trajectory:
 
 @dataclass(frozen=True, slots=True)
 class Continuation:
-    """A sequence named by its text: `text` as the assistant's whole reply to `chat`.
+    """A sequence named by its text: `text` as the assistant's reply to `chat`.
 
     The trajectory of a scored choice. The engine that scored it knows its tokens; `logprob` is the
     log-probability it reported.
@@ -207,7 +207,7 @@ class Complete:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """Log-probability of each choice as the whole reply to each chat -> list[list[float]]."""
+    """Log-probability of each choice as the reply to each chat -> list[list[float]]."""
 
     chats: Sequence[Chat]
     choices: Sequence[str]
@@ -283,6 +283,8 @@ def score(chats: Sequence[Chat], choices: Sequence[str]) -> Plan[list[list[float
     """Ask for the log-probability of each choice after each chat."""
     rows: list[list[float]] = (yield Score(chats, choices)) if chats else []
     _same_length("score", rows, chats)
+    for row in rows:
+        _same_length("score", row, choices)
     return rows
 
 
@@ -337,7 +339,7 @@ def drive(plan: Plan[T], engine: Engine) -> T:
         except StopIteration as end:
             result: T = end.value
             return result
-        reply = request.ask(engine)
+        reply = _checked(request).ask(engine)
 
 
 async def adrive(plan: Plan[T], engine: Any) -> T:
@@ -355,4 +357,13 @@ async def adrive(plan: Plan[T], engine: Any) -> T:
         except StopIteration as end:
             result: T = end.value
             return result
-        reply = await answer(request)
+        reply = await answer(_checked(request))
+
+
+def _checked(request: Any) -> Request:
+    if not isinstance(request, Request):
+        raise TypeError(
+            f"the plan yielded a {type(request).__name__}, not a request: ask with "
+            "`yield from rollout(...)`, or yield a Rollout, Score, Complete, ..."
+        )
+    return request

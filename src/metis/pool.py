@@ -117,10 +117,10 @@ class Pool:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Tells pools apart by their ids, in order."""
+        """Tells pools apart by their ids and categories, in order."""
         digest = hashlib.sha256()
         for prompt in self.prompts:
-            digest.update(prompt.id.encode("utf-8", "surrogatepass") + b"\0")
+            digest.update(f"{prompt.id}\0{prompt.category}\0".encode("utf-8", "surrogatepass"))
         return digest.hexdigest()[:16]
 
     def sample(
@@ -138,6 +138,11 @@ class Pool:
             if category is None:
                 members, name = np.arange(len(self.prompts), dtype=np.int64), "pool"
             else:
+                if category not in self.categories:
+                    raise MetisError(
+                        f"category {category!r} is not in the pool, which has "
+                        f"{', '.join(map(repr, self.categories))}"
+                    )
                 members, name = self.categories[category], f"category {category}"
             seed = (self.seed, zlib.crc32(name.encode("utf-8", "surrogatepass")))
             self._streams[category] = Stream(members, seed)
@@ -145,7 +150,7 @@ class Pool:
 
     def state_dict(self) -> dict[str, Any]:
         streams = [[name, stream.state_dict()] for name, stream in self._streams.items()]
-        return {"fingerprint": self.fingerprint, "streams": streams}
+        return {"fingerprint": self.fingerprint, "seed": self.seed, "streams": streams}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         if state["fingerprint"] != self.fingerprint:
@@ -153,6 +158,10 @@ class Pool:
                 f"the pool = {len(self)} prompts with fingerprint {self.fingerprint}, but the "
                 f"checkpoint was made with {state['fingerprint']}: use the same data, in the same "
                 "order, or start a new run folder"
+            )
+        if state["seed"] != self.seed:
+            raise MetisError(
+                f"seed = {self.seed}: the checkpoint was made with seed {state['seed']}; use that"
             )
         self._streams.clear()
         for name, stream in state["streams"]:

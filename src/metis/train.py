@@ -78,7 +78,13 @@ class Run:
         self.totals = Counter(saved["totals"])
         self.curriculum.load_state_dict(saved["curriculum"])
         self.pool.load_state_dict(saved["pool"])
-        self.engine.load(folder)
+        try:
+            self.engine.load(folder)
+        except OSError as error:
+            raise MetisError(
+                f"checkpoint {str(folder)!r}: {error.strerror or error}: delete that folder to go "
+                "on from the checkpoint before it"
+            ) from None
 
 
 def train(run: Run, folder: RunFolder, view: View) -> bool:
@@ -89,7 +95,7 @@ def train(run: Run, folder: RunFolder, view: View) -> bool:
         folder.append("metrics", [{"step": 0, **run.engine.evaluate()}])
     else:
         run.restore(*saved)
-        view.notice(run.step, f"resuming after step {run.step}")
+        view.notice(run.step, "resuming from here")
     with _interruptible() as interrupted:
         while run.step < settings.steps and not interrupted():
             metrics = _step(run, folder, view)

@@ -27,6 +27,7 @@ class TerminalView:
         self.steps = steps
         self.every = max(1, every)
         self.latest: dict[str, float] = {}
+        self.unread = False
         self.bar = Progress(
             TextColumn("step"),
             MofNCompleteColumn(),
@@ -55,12 +56,18 @@ class TerminalView:
         line = " · ".join(f"{name} {value:.3f}" for name, value in self.latest.items())
         self.bar.update(self.task, completed=step, description=line)
         if not self.console.is_terminal and (step % self.every == 0 or step == self.steps):
-            self.console.print(
-                f"step {step}/{self.steps} · {line}", highlight=False, soft_wrap=True
-            )
+            self._print(f"step {step}/{self.steps} · {line}")
 
     def notice(self, step: int, text: str) -> None:
-        self.console.print(f"step {step}: {text}", style="yellow", highlight=False, soft_wrap=True)
+        self._print(f"step {step}: {text}", style="yellow")
+
+    def _print(self, line: str, style: str | None = None) -> None:
+        """A reader that went away (`| head`) must not end the training."""
+        if not self.unread:
+            try:
+                self.console.print(line, style=style, highlight=False, soft_wrap=True)
+            except SystemExit:  # what rich makes of a broken pipe
+                self.unread = True
 
 
 def summary(folder: Path) -> list[str]:
@@ -78,5 +85,6 @@ def summary(folder: Path) -> list[str]:
         f"{generated:,} rollouts, {informative:.0%} of the groups trained on were informative",
     ]
     if judging:
-        lines.append(f"judging took {judging / seconds:.1%} of {seconds:,.0f} seconds")
+        clock = "simulated seconds" if "simulated/ability" in rows[-1] else "seconds"
+        lines.append(f"judging took {judging / seconds:.1%} of {seconds:,.0f} {clock}")
     return [*lines, f"run folder: {folder}"]

@@ -191,6 +191,29 @@ def test_curricula_are_listed_one_line_each(capsys):
     assert [line.split()[0] for line in lines] == list(CURRICULA)
 
 
+def test_a_curriculum_explains_its_knobs(capsys):
+    assert main(["curricula", "metis"]) == 0
+    printed = capsys.readouterr().out
+    assert "arXiv 2605.11235" in printed and "explore" in printed and "paper" in printed
+    assert main(["curricula", "nothing"]) == 2
+    refused(capsys, "'nothing'", "metis, uniform, oracle")
+
+
+def test_a_run_s_config_is_a_recipe(tmp_path):
+    assert metis("--out", "first") == 0
+    assert main(["train", "first/config.json", "--out", "second"]) == 0
+    first, second = (tmp_path / name / "metrics.jsonl" for name in ("first", "second"))
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_a_checkpoint_without_its_engine_is_named(capsys, monkeypatch, tmp_path):
+    interrupt(monkeypatch, after=3)
+    (tmp_path / "run/checkpoints/step-000002/engine.state").unlink()
+    capsys.readouterr()
+    assert metis("--out", "run") == 2
+    refused(capsys, "step-000002", "delete that folder")
+
+
 def test_help_and_version(capsys):
     for arguments, words in (([], "train"), (["--help"], "train"), (["--version"], "metis 0.")):
         with pytest.raises(SystemExit) as exit_:
@@ -201,7 +224,7 @@ def test_help_and_version(capsys):
 
 @pytest.mark.parametrize(
     ("arguments", "word"),
-    [(["trian"], "trian"), (["train", "--outt", "x"], "--outt"), (["curricula", "x"], "'x'")],
+    [(["trian"], "trian"), (["train", "--outt", "x"], "--outt"), (["curricula", "x", "y"], "'y'")],
 )
 def test_a_mistyped_command_is_one_line(capsys, arguments, word):
     assert main(arguments) == 2

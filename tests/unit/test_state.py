@@ -64,8 +64,7 @@ keys = st.text(max_size=5)
 nested = st.recursive(
     scalars | arrays | values,
     lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.lists(inner, max_size=3).map(tuple)
+        st.lists(inner, max_size=3).flatmap(lambda items: st.sampled_from([items, tuple(items)]))
         | st.dictionaries(keys, inner, max_size=3)
     ),
     max_leaves=8,
@@ -101,9 +100,7 @@ def test_what_cannot_be_saved_is_refused_and_the_old_file_stays(value, tmp_path)
     assert state.load(path) == {"old": 1}
 
 
-@pytest.mark.parametrize(
-    "dtype", [object, [("step", "<i8"), ("v", "<f8")]], ids=["object", "record"]
-)
+@pytest.mark.parametrize("dtype", ["O", "<i8, <f8"], ids=["object", "record"])
 def test_arrays_that_would_not_load_as_they_were_are_refused(dtype, tmp_path):
     with pytest.raises(TypeError):
         state.save(tmp_path / "state", {"array": np.zeros(2, dtype=dtype)})
@@ -134,8 +131,7 @@ def test_a_file_truncated_anywhere_is_refused_by_name(written):
 def test_a_file_with_any_byte_flipped_is_refused_by_name(written, flip):
     whole = written.read_bytes()
     damaged = [whole[:i] + bytes([byte ^ flip]) + whole[i + 1 :] for i, byte in enumerate(whole)]
-    accepted = [i for i, content in enumerate(damaged) if not refused(written, content)]
-    assert accepted == []
+    assert [i for i, content in enumerate(damaged) if not refused(written, content)] == []
 
 
 def test_a_file_with_bytes_appended_is_refused_by_name(written):

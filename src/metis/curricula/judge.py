@@ -16,7 +16,7 @@ import numpy as np
 
 from metis.core import Chat, Completion, Sampling
 from metis.curricula.judge_prompt import Example, single, turns
-from metis.errors import require
+from metis.errors import require, require_at_least
 from metis.signal import VARIANCE_MAX
 
 
@@ -35,58 +35,51 @@ class Judge:
 
     mode       `reason`: free text, then a box (paper) · `direct`: log-probabilities of the values
     layout     `single`: one user message (paper) · `turns`: exemplars as earlier chat turns
-    loss       `reinforce` with an EMA baseline (Eq. 9) · `exact`: the expected score, direct only
+    loss       `reinforce` with an EMA baseline (Eq. 9) · `exact`: the expected score, direct only;
+               `auto` is `exact` for `direct`
     baseline   where the EMA starts: `zero` (Algorithm 1) · `first_batch`, the first mean reward
     target     what a judgment is scored against: the `variance` · its `rank` in the last steps
     aggregate  log-probability of a judgment: `mean` over its tokens · `sum` (the letter of Eq. 9)
     ratio      `none` (paper) · `clip` the ratio to the policy that judged, as for rollouts
-    weight     lambda of Eq. 10; None is 0.01 (paper) for `reason` and 0.1 for `direct`
+    weight     lambda of Eq. 10; by default 0.01 (paper) for `reason` and 0.1 for `direct`
     """
 
     mode: Literal["reason", "direct"] = "direct"
     layout: Literal["single", "turns"] = "turns"
-    loss: Literal["reinforce", "exact"] | None = None
+    loss: Literal["reinforce", "exact", "auto"] = "auto"
     baseline: Literal["zero", "first_batch"] = "first_batch"
     target: Literal["variance", "rank"] = "variance"
     aggregate: Literal["mean", "sum"] = "mean"
     ratio: Literal["none", "clip"] = "clip"
-    weight: float | None = None
+    weight: float = None  # type: ignore[assignment]  # filled in below, by mode
     max_tokens: int = 512
     temperature: float = 1.0
 
     def __post_init__(self) -> None:
+        direct = self.mode == "direct"
+        if self.loss == "auto":
+            object.__setattr__(self, "loss", "exact" if direct else "reinforce")
+        if self.weight is None:
+            object.__setattr__(self, "weight", 0.1 if direct else 0.01)
         require(
-            not (self.mode == "reason" and self.loss == "exact"),
+            direct or self.loss == "reinforce",
             "curriculum.judge.loss",
             self.loss,
             "the exact loss needs curriculum.judge.mode=direct; with reason use reinforce",
         )
-        weight = self.effective_weight
         require(
-            math.isfinite(weight) and weight >= 0,
+            math.isfinite(self.weight) and self.weight >= 0,
             "curriculum.judge.weight",
-            weight,
+            self.weight,
             "use 0 or more",
         )
-        require(
-            self.max_tokens >= 1, "curriculum.judge.max_tokens", self.max_tokens, "use at least 1"
-        )
+        require_at_least(self, {"max_tokens": 1}, "curriculum.judge.")
         require(
             math.isfinite(self.temperature) and self.temperature > 0,
             "curriculum.judge.temperature",
             self.temperature,
             "use a number above 0; the judge's loss needs sampled judgments",
         )
-
-    @property
-    def effective_loss(self) -> Literal["reinforce", "exact"]:
-        return self.loss or ("exact" if self.mode == "direct" else "reinforce")
-
-    @property
-    def effective_weight(self) -> float:
-        if self.weight is not None:
-            return self.weight
-        return 0.01 if self.mode == "reason" else 0.1
 
     @property
     def sampling(self) -> Sampling:

@@ -36,7 +36,8 @@ def recent(memory: Iterable[Pair], step: int, window: int) -> list[Pair]:
 def pick(memory: Iterable[Pair], k: int, avoid: Collection[str], rng: random.Random) -> list[Pair]:
     """K pairs of different prompts, spread over the variances seen, in ascending order.
 
-    Prompts in `avoid` (the candidates of this step) are shown only when there are no others.
+    Prompts in `avoid` (the candidates of this step) are shown only when there are fewer than K
+    others.
     """
     latest = {pair.prompt: pair for pair in memory}
     usable = [pair for pair in latest.values() if pair.prompt not in avoid]

@@ -113,8 +113,7 @@ class Metis(Stateful):
         variances = {group.prompt.id: group.variance for group in groups}
         self._note_outcomes([verdicts[i] for i in choice.explored], variances, progress.step)
         judgments, metrics = self._learn(chosen, variances)  # 7: baseline
-        notices = guard_notice(guarded, self.guarded, self.outcomes) if self.guard else []
-        self.guarded = guarded
+        notices = self._notices(guarded)
         metrics |= verdict_metrics(verdicts) | outcome_metrics(self.outcomes, 1 / self.multiplier)
         metrics |= choice_metrics(choice) | {"select/guarded": float(guarded)}
         decisions = self._decisions(verdicts, choice, guarded)
@@ -175,6 +174,10 @@ class Metis(Stateful):
         used, reward = metrics["judge/baseline"], metrics["judge/reward"]
         self.baseline = self.ema * used + (1 - self.ema) * reward
         return judgments, metrics
+
+    def _notices(self, guarded: bool) -> list[str]:
+        before, self.guarded = self.guarded, guarded
+        return guard_notice(guarded, before, self.outcomes, self.guard) if self.guard else []
 
     def _decisions(
         self, verdicts: Sequence[Verdict], choice: Choice, guarded: bool

@@ -91,13 +91,15 @@ def verdict_metrics(verdicts: Sequence[Verdict]) -> dict[str, float]:
     return metrics
 
 
-def guard_notice(guarded: bool, before: bool | None, outcomes: Sequence[Outcome]) -> list[str]:
+def guard_notice(
+    guarded: bool, before: bool | None, outcomes: Sequence[Outcome], needed: int
+) -> list[str]:
     """A sentence for the person watching, when the guard closes or opens."""
     if guarded == before:
         return []
-    skill = rank_skill(outcomes, 2)
-    shown = "unknown" if skill is None else f"{skill:.2f}"
-    evidence = f"Spearman {shown} over {len(outcomes)} exploration outcomes"
-    if guarded:
-        return [f"the judge has not shown skill ({evidence}): selecting uniformly until it has"]
-    return [f"the judge has skill ({evidence}): it selects from here on"]
+    if not guarded:
+        evidence = f"Spearman {rank_skill(outcomes, 2) or 0.0:.2f} over {len(outcomes)} outcomes"
+        return [f"the judge ranks better than chance ({evidence}): it selects from here on"]
+    if before is None:
+        return [f"the judge is on trial: selecting uniformly until {needed} outcomes show skill"]
+    return ["the judge ranks no better than chance: selecting uniformly until it does"]

@@ -45,7 +45,7 @@ def ask(
     distributions = softmax(rows)
     predictions: list[float] = (distributions @ np.array(GRID)).tolist()
     drawn: list[int | None] = [None] * len(rows)
-    if judge.effective_loss == "reinforce":
+    if judge.loss == "reinforce":
         drawn = [rng.choices(range(len(GRID)), weights=row)[0] for row in distributions.tolist()]
     return [
         Verdict(prompt, chat, v_hat, logprobs=tuple(row), sampled=sampled)
@@ -99,7 +99,7 @@ def _rows(
     judge: Judge, verdict: Verdict, target: float, reward: float, advantage: float
 ) -> list[Judgment]:
     """One row for a sampled judgment, eleven for an exact one."""
-    weight, clip = judge.effective_weight, judge.ratio == "clip"
+    weight, clip = judge.weight, judge.ratio == "clip"
     if weight == 0:
         return []
     if verdict.completion is not None:

@@ -85,7 +85,13 @@ class Simulation:
         require_at_least(self, {"prompts": 1, "heldout": 1, "skills": 1}, "engine.")
         for key in ("hardness", "spread", "slope", "noise", "rate", "judge_rate"):
             value = getattr(self, key)
-            require(math.isfinite(value), f"engine.{key}", value, "use a finite number")
+            least = -math.inf if key == "hardness" else 0.0
+            require(
+                math.isfinite(value) and value >= least,
+                f"engine.{key}",
+                value,
+                "use a finite number, 0 or more",
+            )
         for key in ("failures", "transfer"):
             value = getattr(self, key)
             require(0 <= value <= 1, f"engine.{key}", value, "use a share, 0 to 1")
@@ -131,7 +137,8 @@ class SimulatedEngine:
 
     def _success(self, items: NDArray[np.int64]) -> NDArray[np.float64]:
         margin = self.ability[self.skill[items]] - self.difficulty[items]
-        return np.asarray(1 / (1 + np.exp(-self.simulation.slope * margin)), dtype=np.float64)
+        logits = np.clip(self.simulation.slope * margin, -500, 500)
+        return np.asarray(1 / (1 + np.exp(-logits)), dtype=np.float64)
 
     def rollout(self, prompts: Sequence[Prompt], n: int) -> list[Group]:
         items = self._items(prompts)

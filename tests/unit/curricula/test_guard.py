@@ -52,7 +52,7 @@ def test_selection_starts_when_skill_is_shown_stops_when_lost_and_returns():
 
     start = run(curriculum, pool, good, 0, 4)  # one warm-up step, two that gather 40 outcomes
     assert [batch.metrics.get("select/guarded") for batch in start] == [None, 1.0, 1.0, 0.0]
-    assert "selecting uniformly" in start[1].notices[0]
+    assert "until 40 outcomes show skill" in start[1].notices[0]
     assert "it selects" in start[3].notices[0]
     assert odd_share(start[3]) > 0.9
 
