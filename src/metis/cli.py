@@ -3,6 +3,7 @@
 import argparse
 import hashlib
 import inspect
+import io
 import json
 import sys
 from collections.abc import Sequence
@@ -31,12 +32,21 @@ also be the config.json of a run.
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; an error that the user can mend is one line and exit code 2."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
     try:
         chosen = _parse(arguments)
         code: int = chosen.run(chosen)
         return code
     except MetisError as error:
         print(f"metis: {error}", file=sys.stderr)
+        return 2
+    except MemoryError:
+        print("metis: out of memory: lower batch, group or the size of the pool", file=sys.stderr)
+        return 2
+    except OSError as error:
+        where = f" {error.filename!r}" if error.filename else ""
+        print(f"metis: {error.strerror or error}{where}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("metis: stopped; the same command goes on from the last checkpoint", file=sys.stderr)
@@ -80,6 +90,10 @@ def _parser() -> argparse.ArgumentParser:
     train.add_argument("--out", type=Path, metavar="RUN", help="run folder (default: under runs/)")
     train.add_argument("--dry-run", action="store_true", help="print the settings and stop")
     train.set_defaults(run=_train)
+    report = commands.add_parser("report", help="a page, figures and a table of one or more runs")
+    report.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run folder")
+    report.add_argument("--out", type=Path, metavar="DIR", help="default: RUN; of several, report/")
+    report.set_defaults(run=_report)
     curricula = commands.add_parser("curricula", help="the curricula there are, and their knobs")
     curricula.add_argument("name", nargs="?", metavar="NAME", help="what this one is, knob by knob")
     curricula.set_defaults(run=_curricula)
@@ -103,7 +117,7 @@ def _train(chosen: argparse.Namespace) -> int:
     if chosen.dry_run:
         print(json.dumps(settings.resolved, indent=2))
         return 0
-    console = Console(soft_wrap=True)
+    console = Console(soft_wrap=True, markup=False, highlight=False)
     out = chosen.out or _default_folder(settings.resolved)
     steps = settings.training.steps
     with RunFolder.open(out, settings.resolved) as folder:
@@ -128,7 +142,7 @@ def _show_summary(console: "Console", out: Path) -> None:
     from metis.view import summary
 
     for line in summary(out):
-        console.print(line, highlight=False, soft_wrap=True)
+        console.print(line)
 
 
 def _default_folder(resolved: dict[str, object]) -> Path:
@@ -140,6 +154,14 @@ def _default_folder(resolved: dict[str, object]) -> Path:
         assert isinstance(section, dict)
         parts.append(section["name"])
     return Path("runs") / f"{'-'.join(parts)}-seed{resolved['seed']}-{digest}"
+
+
+def _report(chosen: argparse.Namespace) -> int:
+    from metis import report
+
+    for line in report.write(chosen.runs, chosen.out):
+        print(line)
+    return 0
 
 
 def _curricula(chosen: argparse.Namespace) -> int:

@@ -89,8 +89,8 @@ def resolve(raw: Mapping[str, Any]) -> Config:
         *(key for key in _keys(CURRICULA[name], "curriculum.") if key not in _SHARED),
         *("engine.name", "curriculum.name", "curriculum.preset"),
     ]
-    given = {**sections, "engine": engine_raw, "curriculum": knobs}
-    for key in _given(given):
+    given = {**sections, "engine": engine_raw or None, "curriculum": knobs or None}
+    for key in _given({key: value for key, value in given.items() if value is not None}):
         if key not in known:
             raise MetisError(f"unknown key {key!r}: {_remedy(key, name, known)}")
     preset = knobs.pop("preset", next(iter(PRESETS.get(name, {"": {}}))))
@@ -124,7 +124,7 @@ def _read_recipe(path: Path) -> dict[str, Any]:
     except OSError as error:
         hint = "; settings are key=value, such as curriculum=metis" if not path.suffix else ""
         raise MetisError(f"recipe {str(path)!r}: {error.strerror or error}{hint}") from None
-    except (tomllib.TOMLDecodeError, json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError, AttributeError) as error:
         raise MetisError(f"recipe {str(path)!r} cannot be read: {error}") from None
 
 
@@ -133,9 +133,10 @@ def _split(override: str) -> tuple[str, Any]:
     if not equals or not key:
         raise MetisError(f"{override!r} is not a setting: write key=value, such as steps=100")
     try:
-        return key, tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+        parsed = tomllib.loads(f"value = {text}")
+    except (ValueError, RecursionError):
         return key, text
+    return key, parsed["value"] if len(parsed) == 1 else text
 
 
 def _apply(raw: dict[str, Any], key: str, value: Any) -> None:
@@ -165,14 +166,14 @@ def _section(raw: Any, key: str, known: Mapping[str, Any]) -> tuple[str, dict[st
         raise MetisError(f"{key} = {raw!r}: give a name, one of {', '.join(known)}")
     table = dict(table)
     name = table.pop("name", next(iter(known)))
-    if name not in known:
+    if not isinstance(name, str) or name not in known:
         raise MetisError(f"{key} = {name!r}: {_suggestion(str(name), list(known))}")
     return name, table
 
 
 def _preset(name: str, preset: Any) -> dict[str, Any]:
     presets = PRESETS.get(name, {"": {}})
-    if preset not in presets:
+    if not isinstance(preset, str) or preset not in presets:
         named = ", ".join(filter(None, presets))
         remedy = f"use one of {named}" if named else f"{name} has no presets; leave it out"
         raise MetisError(f"curriculum.preset = {preset!r}: {remedy}")
@@ -217,7 +218,7 @@ def _keys(kind: type[Any], prefix: str) -> Iterator[str]:
 
 def _given(raw: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
     for key, value in raw.items():
-        if isinstance(value, dict):
+        if isinstance(value, dict) and value:
             yield from _given(value, f"{prefix}{key}.")
         else:
             yield prefix + key

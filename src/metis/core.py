@@ -64,7 +64,7 @@ class Continuation:
     """A sequence named by its text: `text` as the assistant's reply to `chat`.
 
     The trajectory of a scored choice. The engine that scored it knows its tokens; `logprob` is the
-    log-probability it reported.
+    log-probability it reported, the denominator of a ratio over the whole choice.
     """
 
     chat: Chat
@@ -264,6 +264,9 @@ class Together:
 
     requests: tuple["Request", ...]
 
+    def __init__(self, *requests: "Request") -> None:
+        object.__setattr__(self, "requests", requests)
+
     def ask(self, engine: "Engine") -> Any:
         return tuple(request.ask(engine) for request in self.requests)
 
@@ -294,7 +297,37 @@ def rollout(prompts: Sequence[Prompt], n: int) -> Plan[list[Group]]:
     _same_length("rollout", groups, prompts)
     if [group.prompt.id for group in groups] != [prompt.id for prompt in prompts]:
         raise RuntimeError("the engine answered Rollout with groups in another order")
+    for group in groups:
+        if len(group.rewards) + group.failed != n:
+            raise RuntimeError(f"the engine lost count of the rollouts of {group.prompt.id!r}")
     return groups
+
+
+def embed(prompts: Sequence[Prompt]) -> Plan[Sequence[NDArray[np.float32]]]:
+    """Ask for the policy's hidden state of each prompt."""
+    vectors: Sequence[NDArray[np.float32]] = (yield Embed(prompts)) if prompts else []
+    _same_length("embed", vectors, prompts)
+    return vectors
+
+
+def predict(prompts: Sequence[Prompt]) -> Plan[list[float]]:
+    """Ask the separate value model about each prompt."""
+    values: list[float] = (yield Predict(prompts)) if prompts else []
+    _same_length("predict", values, prompts)
+    return values
+
+
+def fit(prompts: Sequence[Prompt], targets: Sequence[float]) -> Plan[float]:
+    """Train the separate value model; its loss, or 0 with nothing to train on."""
+    _same_length("fit", targets, prompts)
+    loss: float = (yield Fit(prompts, targets)) if prompts else 0.0
+    return loss
+
+
+def together(*requests: Request) -> Plan[tuple[Any, ...]]:
+    """Ask for several things that may be done at the same time."""
+    replies: tuple[Any, ...] = (yield Together(*requests)) if requests else ()
+    return replies
 
 
 def _same_length(request: str, reply: Sequence[object], asked: Sequence[object]) -> None:

@@ -117,10 +117,11 @@ class Pool:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Tells pools apart by their ids and categories, in order."""
+        """Tells pools apart by their prompts, in order."""
         digest = hashlib.sha256()
         for prompt in self.prompts:
-            digest.update(f"{prompt.id}\0{prompt.category}\0".encode("utf-8", "surrogatepass"))
+            fields = f"{prompt.id}\0{prompt.category}\0{prompt.text}\0"
+            digest.update(fields.encode("utf-8", "surrogatepass"))
         return digest.hexdigest()[:16]
 
     def sample(

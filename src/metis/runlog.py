@@ -39,10 +39,9 @@ class RunFolder:
     def open(cls, path: Path, config: Mapping[str, Any]) -> "RunFolder":
         """Open the folder of this very run, or make it, whole, where there is none."""
         try:
-            if path.exists() and any(path.iterdir()):
-                _same_run(path, config)
-            else:
+            if _empty(path):
                 _make(path, config)
+            _same_run(path, config)
             return cls(path)
         except OSError as error:
             raise _unusable(path, error) from None
@@ -94,24 +93,20 @@ class RunFolder:
         return sorted(found)
 
     def resume(self) -> tuple[dict[str, Any], Path] | None:
-        """The state of the latest checkpoint and its folder; cuts the logs back to it."""
+        """The state of the latest checkpoint, and its folder."""
         found = self.checkpoints()
         if not found:
-            self._cut(dict.fromkeys(LOGS, 0))
             return None
         _, folder = found[-1]
         try:
-            saved = state.load(folder / "run.state")
+            return state.load(folder / "run.state"), folder
         except OSError as error:
-            raise MetisError(
-                f"checkpoint {str(folder)!r}: {error.strerror}: delete that folder to go on from "
-                "the checkpoint before it"
-            ) from None
-        self._cut(saved["logs"])
-        return saved, folder
+            raise incomplete(folder, error) from None
 
-    def _cut(self, lengths: Mapping[str, int]) -> None:
-        for log, length in lengths.items():
+    def cut(self, lengths: Mapping[str, int]) -> None:
+        """Cut the logs back to the lengths they had, 0 where none is given."""
+        for log in LOGS:
+            length = lengths.get(log, 0)
             file = self._files[log]
             size = file.seek(0, os.SEEK_END)
             if size < length:
@@ -133,17 +128,17 @@ _STEP = re.compile(r"step-(\d+)")
 
 
 def _make(path: Path, config: Mapping[str, Any]) -> None:
-    draft = path.with_name(f".{path.name}.draft")
-    if draft.exists():
-        shutil.rmtree(draft)
-    (draft / "checkpoints").mkdir(parents=True)
-    try:
-        (draft / "config.json").write_text(json.dumps(config, indent=2) + "\n")
-        (draft / "versions.json").write_text(json.dumps(_versions(), indent=2) + "\n")
-        draft.replace(path)
-    except BaseException:
-        shutil.rmtree(draft, ignore_errors=True)
-        raise
+    """Make a run folder; `config.json`, which makes it one, comes last."""
+    (path / "checkpoints").mkdir(parents=True, exist_ok=True)
+    for name, content in (("versions", _versions()), ("config", config)):
+        with state.atomic(path / f"{name}.json") as file:
+            file.write((json.dumps(content, indent=2) + "\n").encode())
+
+
+def _empty(path: Path) -> bool:
+    """Whether nothing is there but what a run that was stopped at once leaves behind."""
+    ours = re.compile(r"versions\.json|checkpoints|\.lock|\..*\.draft")
+    return not path.exists() or all(ours.fullmatch(item.name) for item in path.iterdir())
 
 
 def _versions() -> dict[str, Any]:
@@ -209,8 +204,15 @@ def _writing(path: Path) -> Iterator[None]:
         raise _unusable(path, error) from None
 
 
+def incomplete(folder: Path, error: OSError) -> MetisError:
+    return MetisError(
+        f"checkpoint {str(folder)!r} is incomplete ({error.strerror or error}): delete that folder "
+        "to go on from the checkpoint before it, or to start over if there is none"
+    )
+
+
 def _unusable(path: Path, error: OSError) -> MetisError:
     return MetisError(
-        f"run folder {str(path)!r} cannot be written ({error.strerror or error}): make room, or "
-        "name another folder with --out; what was checkpointed is kept"
+        f"run folder {str(path)!r} cannot be written ({error.strerror or error}): make room there, "
+        "or name another folder with --out"
     )

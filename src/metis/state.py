@@ -82,7 +82,7 @@ def load(path: Path) -> dict[str, Any]:
     if content != _sealed(body):
         raise MetisError(
             f"state file {str(path)!r} = {len(content)} bytes, truncated or damaged: delete the "
-            "folder it is in to go on from the checkpoint before it"
+            "folder it is in to go on from the checkpoint before it, or to start over"
         )
     length = int.from_bytes(body[:8], "little")
     state: dict[str, Any] = _unpack(json.loads(body[8 : 8 + length]), body[8 + length :])
@@ -116,7 +116,9 @@ def _pack(value: Any, arrays: bytearray) -> Any:
         offset = len(arrays)
         arrays += np.ascontiguousarray(value).tobytes()
         return {TAG: "array", "dtype": value.dtype.str, "shape": value.shape, "offset": offset}
-    if type(value).__name__ in VALUES:
+    if isinstance(value, np.generic):
+        return _pack(value.item(), arrays)
+    if type(value) in VALUES.values():
         fields = {f.name: _pack(getattr(value, f.name), arrays) for f in dataclasses.fields(value)}
         return {TAG: type(value).__name__, **fields}
     if isinstance(value, tuple):

@@ -1,6 +1,8 @@
 """The training loop of every engine that runs in this process: plan, update, log, checkpoint."""
 
+import math
 import signal as signals
+import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -17,7 +19,7 @@ from metis.engines import ENGINES
 from metis.errors import MetisError
 from metis.meter import Meter, TimedEngine
 from metis.pool import Pool
-from metis.runlog import RunFolder
+from metis.runlog import RunFolder, incomplete
 from metis.signal import advantages
 
 
@@ -81,10 +83,7 @@ class Run:
         try:
             self.engine.load(folder)
         except OSError as error:
-            raise MetisError(
-                f"checkpoint {str(folder)!r}: {error.strerror or error}: delete that folder to go "
-                "on from the checkpoint before it"
-            ) from None
+            raise incomplete(folder, error) from None
 
 
 def train(run: Run, folder: RunFolder, view: View) -> bool:
@@ -92,9 +91,11 @@ def train(run: Run, folder: RunFolder, view: View) -> bool:
     settings = run.config.training
     saved = folder.resume()
     if saved is None:
+        folder.cut({})
         folder.append("metrics", [{"step": 0, **run.engine.evaluate()}])
     else:
         run.restore(*saved)
+        folder.cut(saved[0]["logs"])
         view.notice(run.step, "resuming from here")
     with _interruptible() as interrupted:
         while run.step < settings.steps and not interrupted():
@@ -124,6 +125,9 @@ def _step(run: Run, folder: RunFolder, view: View) -> dict[str, float]:
     every = settings.evaluate
     if run.step == settings.steps or (every and run.step % every == 0):
         metrics |= run.engine.evaluate()
+    for name, value in metrics.items():
+        if not math.isfinite(value):
+            raise MetisError(f"{name} = {value!r} in step {run.step}: the run went wrong there")
     folder.append("metrics", [{"step": run.step, **metrics}])
     timings = {**meter.seconds, "elapsed": run.elapsed}
     folder.append("timings", [{"step": run.step, **timings}])
@@ -180,6 +184,9 @@ def rollout_rows(step: int, batch: Batch) -> Iterator[dict[str, Any]]:
 def _interruptible() -> Iterator[Any]:
     """Lets Ctrl-C (or a polite kill) end the run after its step; a second one ends it at once."""
     asked: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: False
+        return
 
     def note(number: int, frame: FrameType | None) -> None:
         if asked:

@@ -65,7 +65,7 @@ class TerminalView:
         """A reader that went away (`| head`) must not end the training."""
         if not self.unread:
             try:
-                self.console.print(line, style=style, highlight=False, soft_wrap=True)
+                self.console.print(line, style=style)
             except SystemExit:  # what rich makes of a broken pipe
                 self.unread = True
 

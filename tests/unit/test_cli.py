@@ -179,6 +179,43 @@ def test_a_full_disk_is_one_line_and_the_run_goes_on_when_there_is_room(capsys, 
         assert (tmp_path / f"run/{log}.jsonl").read_bytes() == straight
 
 
+def test_only_the_latest_checkpoints_are_kept(tmp_path):
+    assert metis("--out", "run", "checkpoints.every=1", "checkpoints.keep=2") == 0
+    kept = sorted(path.name for path in (tmp_path / "run/checkpoints").iterdir())
+    assert kept == ["step-000003", "step-000004"]
+
+
+@pytest.mark.parametrize("place", [".", "[/x]", "a b/ü"])
+def test_odd_folder_names_work(place):
+    assert metis("--out", place) == 0
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "curriculum.preset=[1]",
+        "engine.name=[1]",
+        "steps=" + "1" * 5000,
+        "steps=" + "[" * 5000,
+        "foo={}",
+        "seed=1\nfoo=3",
+        "engine.spread=-1",
+        "curriculum.judge.weight=inf",
+    ],
+)
+def test_hostile_settings_are_one_line_too(capsys, setting):
+    assert metis(setting, "--out", "run") == 2
+    refused(capsys)
+
+
+def test_a_metric_that_is_no_number_stops_the_run_by_name(capsys, monkeypatch):
+    monkeypatch.setattr(
+        SimulatedEngine, "update", lambda self, batch: {"loss/policy": float("nan")}
+    )
+    assert metis("--out", "run") == 2
+    refused(capsys, "loss/policy = nan in step 1")
+
+
 def test_dry_run_prints_the_settings_and_makes_nothing(capsys, tmp_path):
     assert metis("--dry-run") == 0
     assert json.loads(capsys.readouterr().out)["steps"] == 4

@@ -84,12 +84,12 @@ def test_drive_returns_a_plan_that_asks_for_nothing():
 
 
 def test_together_replies_in_the_order_asked_also_when_nested():
-    plan = (REQUESTS[0], Together((REQUESTS[1], Together(()))), REQUESTS[2])
+    plan = (REQUESTS[0], Together(REQUESTS[1], Together()), REQUESTS[2])
     expected = [(echoed(REQUESTS[0]), (echoed(REQUESTS[1]), ()), echoed(REQUESTS[2]))]
     engine = SimpleNamespace(**{name: echo(name) for name in METHODS})
-    assert drive(ask_all([Together(plan)]), engine) == expected
+    assert drive(ask_all([Together(*plan)]), engine) == expected
     engine = SimpleNamespace(**{name: async_echo(name) for name in METHODS})
-    assert asyncio.run(adrive(ask_all([Together(plan)]), engine)) == expected
+    assert asyncio.run(adrive(ask_all([Together(*plan)]), engine)) == expected
 
 
 def test_together_runs_at_the_same_time():
@@ -100,7 +100,7 @@ def test_together_runs_at_the_same_time():
             return await everybody_is_here.wait()
 
         engine = SimpleNamespace(score=meet, rollout=meet, predict=meet)
-        requests = Together((REQUESTS[1], Together((REQUESTS[2], REQUESTS[4]))))
+        requests = Together(REQUESTS[1], Together(REQUESTS[2], REQUESTS[4]))
         async with asyncio.timeout(5):
             return await adrive(ask_all([requests]), engine)
 
@@ -126,9 +126,15 @@ def test_an_error_of_the_engine_reaches_the_caller():
     [
         (lambda: core.complete([CHAT, CHAT], SAMPLING), "complete", ["a", "b"]),
         (lambda: core.score([CHAT, CHAT], ["a"]), "score", [[-1.0], [-2.0]]),
-        (lambda: core.rollout([ONE, TWO], 2), "rollout", [group(ONE, 1.0), group(TWO)]),
+        (
+            lambda: core.rollout([ONE, TWO], 2),
+            "rollout",
+            [group(ONE, 1.0, failed=1), group(TWO, failed=2)],
+        ),
+        (lambda: core.embed([ONE, TWO]), "embed", [[0.0], [1.0]]),
+        (lambda: core.predict([ONE, TWO]), "predict", [0.1, 0.2]),
     ],
-    ids=["complete", "score", "rollout"],
+    ids=["complete", "score", "rollout", "embed", "predict"],
 )
 def test_helpers_return_the_reply_and_refuse_one_of_another_length(plan, method, reply):
     assert drive(plan(), SimpleNamespace(**{method: lambda *_: reply})) is reply
@@ -140,6 +146,26 @@ def test_helpers_return_the_reply_and_refuse_one_of_another_length(plan, method,
 def test_helpers_ask_nothing_of_the_engine_when_there_is_nothing_to_ask():
     for plan in (core.complete([], SAMPLING), core.score([], ["a"]), core.rollout([], 8)):
         assert drive(plan, SimpleNamespace()) == []
+
+
+def test_rollout_refuses_groups_that_lost_rollouts():
+    engine = SimpleNamespace(rollout=lambda *_: [group(ONE, 1.0), group(TWO, failed=2)])
+    with pytest.raises(RuntimeError, match="lost count"):
+        drive(core.rollout([ONE, TWO], 2), engine)
+
+
+def test_score_refuses_a_row_of_another_length():
+    engine = SimpleNamespace(score=lambda *_: [[-1.0], [-1.0, -2.0]])
+    with pytest.raises(RuntimeError, match="answered 2 of 1 to 'score'"):
+        drive(core.score([CHAT, CHAT], ["a"]), engine)
+
+
+def test_a_plan_that_yields_no_request_is_told_how_to_ask():
+    def plan():
+        yield core.rollout([ONE], 2)
+
+    with pytest.raises(TypeError, match="yield from rollout"):
+        drive(plan(), SimpleNamespace())
 
 
 def test_rollout_refuses_groups_in_another_order():

@@ -96,7 +96,7 @@ def test_an_update_counts_the_rollouts_it_trains_on(engine):
 
 def test_the_accounts_add_up_over_a_plan(engine):
     def plan():
-        yield Together((Score([CHAT], ["a", "b"]), Rollout([ONE, TWO], 3)))
+        yield Together(Score([CHAT], ["a", "b"]), Rollout([ONE, TWO], 3))
         yield Score([CHAT, CHAT], ["a"])
         yield Rollout([ONE, TWO], 3)
 

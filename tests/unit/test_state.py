@@ -89,7 +89,7 @@ def test_loaded_arrays_can_be_written_to(tmp_path):
 
 @pytest.mark.parametrize(
     "value",
-    [{1, 2}, b"bytes", object(), {1: "integer key"}, {state.TAG: "reserved"}, np.int64(3)],
+    [{1, 2}, b"bytes", object(), {1: "integer key"}, {state.TAG: "reserved"}],
     ids=lambda value: type(value).__name__,
 )
 def test_what_cannot_be_saved_is_refused_and_the_old_file_stays(value, tmp_path):

@@ -38,7 +38,8 @@ class Judge:
     loss       `reinforce` with an EMA baseline (Eq. 9) · `exact`: the expected score, direct only;
                `auto` is `exact` for `direct`
     baseline   where the EMA starts: `zero` (Algorithm 1) · `first_batch`, the first mean reward
-    target     what a judgment is scored against: the `variance` · its `rank` in the last steps
+    target     what a judgment is scored against: the `variance` · its `rank` in the last steps;
+               `auto` is `rank` for continuous rewards, whose variances crowd near 0
     aggregate  log-probability of a judgment: `mean` over its tokens · `sum` (the letter of Eq. 9)
     ratio      `none` (paper) · `clip` the ratio to the policy that judged, as for rollouts
     weight     lambda of Eq. 10; by default 0.01 (paper) for `reason` and 0.1 for `direct`
@@ -48,7 +49,7 @@ class Judge:
     layout: Literal["single", "turns"] = "turns"
     loss: Literal["reinforce", "exact", "auto"] = "auto"
     baseline: Literal["zero", "first_batch"] = "first_batch"
-    target: Literal["variance", "rank"] = "variance"
+    target: Literal["variance", "rank", "auto"] = "auto"
     aggregate: Literal["mean", "sum"] = "mean"
     ratio: Literal["none", "clip"] = "clip"
     weight: float = None  # type: ignore[assignment]  # filled in below, by mode
@@ -91,11 +92,11 @@ class Judge:
 
 
 def parse(completion: Completion) -> float | Failure:
-    """The prediction of a sampled reply; a failed reply that hit the token limit was cut off."""
-    result = parse_variance(completion.text)
-    if isinstance(result, Failure) and completion.finish == "length":
-        return Failure.CUT_OFF
-    return result
+    """The prediction of a sampled reply; one that hit the token limit had not come to its end.
+
+    A box in it may be a quotation of the instruction, which shows one.
+    """
+    return Failure.CUT_OFF if completion.finish == "length" else parse_variance(completion.text)
 
 
 def parse_variance(text: str) -> float | Failure:
@@ -124,7 +125,8 @@ def _last_box(text: str) -> str | Failure:
         return Failure.NO_BOX
     opens = np.cumsum([len(part) + 7 for part in before]) - 1
     array = np.frombuffer(data, dtype=np.uint8)
-    depth = np.cumsum((array == ord("{")).astype(np.int64) - (array == ord("}")))
+    braces = (array == ord("{")).astype(np.int32) - (array == ord("}"))
+    depth = np.cumsum(braces, dtype=np.int32)
     lowest_after = np.minimum.accumulate(depth[::-1])[::-1]
     closed = opens[lowest_after[opens] < depth[opens]]
     if closed.size == 0:

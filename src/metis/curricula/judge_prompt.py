@@ -37,13 +37,15 @@ def single(texts: Sequence[str], examples: Sequence[Example]) -> list[list[Messa
 
 
 def turns(texts: Sequence[str], examples: Sequence[Example]) -> list[list[Message]]:
-    """Exemplars as earlier turns, answered with the allowed value nearest to what happened."""
-    ask = _instruction("user", False) + "\n\n"
+    """Exemplars as earlier turns, answered with the allowed value nearest to what happened.
+
+    The instruction stands once, in the system message: a turn is a problem and its variance.
+    """
     shared = [_system(examples)]
     for example in examples:
-        shared.append(_user(ask + _problem("Candidate", example.text)))
+        shared.append(_user(_problem("Candidate", example.text)))
         shared.append({"role": "assistant", "content": nearest_choice(example.v)})
-    return [[*shared, _user(ask + _problem("Candidate", text))] for text in texts]
+    return [[*shared, _user(_problem("Candidate", text))] for text in texts]
 
 
 def nearest_choice(v: float) -> str:

@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from metis.core import Batch, Chat, Decision, Judgment, Plan, Progress, Prompt, rollout
+from metis.core import Batch, Chat, Decision, Group, Judgment, Plan, Progress, Prompt, rollout
 from metis.curricula.judge import Judge
 from metis.curricula.judge_prompt import Example
 from metis.curricula.memory import Pair, pairs, pick, quantile, recent
@@ -38,10 +38,10 @@ from metis.curricula.outcomes import (
     verdict_metrics,
 )
 from metis.curricula.selection import Choice, choice_metrics, choose, explore_slots
-from metis.curricula.verdict import Verdict, ask, learn
+from metis.curricula.verdict import Scored, Verdict, ask, learn
 from metis.errors import require, require_at_least
 from metis.pool import Pool
-from metis.signal import INFORMATIVE, VARIANCE_MAX
+from metis.signal import VARIANCE_MAX
 from metis.state import Stateful
 
 
@@ -78,6 +78,7 @@ class Metis(Stateful):
     pairs: list[Pair] = field(init=False, default_factory=list)
     outcomes: list[Outcome] = field(init=False, default_factory=list)
     guarded: bool | None = field(init=False, default=None)
+    warmed: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
         require_at_least(self, {"batch": 1, "group": 2})
@@ -100,20 +101,22 @@ class Metis(Stateful):
 
     def step(self, pool: Pool, progress: Progress) -> Plan[Batch]:
         self.pairs = recent(self.pairs, progress.step, self.memory)
-        if self.warmup and not any(pair.v > INFORMATIVE for pair in self.pairs):
+        if self.warmup and not self.warmed:
             return (yield from self._warm_up(pool, progress))
-        guarded = self.guard > 0 and (rank_skill(self.outcomes, self.guard) or 0.0) <= 0.0
+        skill = rank_skill(self.outcomes, self.guard)
+        guarded = self.guard > 0 and (skill or 0.0) <= 0.0
         candidates = pool.sample((1 if guarded else self.multiplier) * self.batch)  # 3
         chats = self._chats(pool, candidates, progress)
         verdicts = yield from ask(self.judge, candidates, chats, progress.rng("judge"))
         choice = self._choose(verdicts, guarded, progress)  # 4
-        chosen = [verdicts[i] for i in sorted(choice.explored + choice.top)]
-        groups = yield from rollout([verdict.prompt for verdict in chosen], self.group)  # 5
+        chosen = [candidates[i] for i in sorted(choice.explored + choice.top)]
+        groups = yield from rollout(chosen, self.group)  # 5
         self.pairs += pairs(groups, progress.step)  # 7: memory
-        variances = {group.prompt.id: group.variance for group in groups}
-        self._note_outcomes([verdicts[i] for i in choice.explored], variances, progress.step)
-        judgments, metrics = self._learn(chosen, variances)  # 7: baseline
-        notices = self._notices(guarded)
+        scored = self._score(verdicts, choice, groups, pool)
+        self._note_outcomes(scored, progress.step)
+        judgments, metrics = self._learn(scored)  # 7: baseline
+        notices = guard_notice(guarded, self.guarded, skill, self.guard) if self.guard else []
+        self.guarded = guarded
         metrics |= verdict_metrics(verdicts) | outcome_metrics(self.outcomes, 1 / self.multiplier)
         metrics |= choice_metrics(choice) | {"select/guarded": float(guarded)}
         decisions = self._decisions(verdicts, choice, guarded)
@@ -123,6 +126,7 @@ class Metis(Stateful):
         prompts = pool.sample(self.batch)
         groups = yield from rollout(prompts, self.group)
         self.pairs += pairs(groups, progress.step)
+        self.warmed = any(group.informative for group in groups)
         decisions = [Decision(prompt, True, "warmup", propensity=1.0) for prompt in prompts]
         return Batch(groups, metrics={"select/warmup": 1.0}, decisions=decisions)
 
@@ -132,12 +136,13 @@ class Metis(Stateful):
         """One draw of exemplars a step, so that all judge prompts share their prefix."""
         avoid = {prompt.id for prompt in candidates}
         shown = pick(self.pairs, self.examples, avoid, progress.rng("exemplars"))
-        examples = [Example(pool[pair.prompt].text, self._target(pair.v)) for pair in shown]
+        examples = [Example(pool[pair.prompt].text, self._target(pair.v, pool)) for pair in shown]
         return self.judge.chats([prompt.text for prompt in candidates], examples)
 
-    def _target(self, v: float) -> float:
+    def _target(self, v: float, pool: Pool) -> float:
         """What a judgment is scored against, and what the exemplars show."""
-        if self.judge.target == "variance":
+        automatic = "rank" if pool.rewards == "continuous" else "variance"
+        if (automatic if self.judge.target == "auto" else self.judge.target) == "variance":
             return v
         return VARIANCE_MAX * quantile(v, [pair.v for pair in self.pairs])
 
@@ -148,36 +153,35 @@ class Metis(Stateful):
         ties = progress.rng("ties") if self.ties == "random" else None
         return choose(scores, self.batch, slots, progress.rng("explore"), ties)
 
-    def _note_outcomes(
-        self, explored: Sequence[Verdict], variances: dict[str, float | None], step: int
-    ) -> None:
+    def _score(
+        self, verdicts: Sequence[Verdict], choice: Choice, groups: Sequence[Group], pool: Pool
+    ) -> list[Scored]:
+        """The chosen verdicts beside what happened, where that is defined."""
+        variances = {group.prompt.id: group.variance for group in groups}
+        explored = set(choice.explored)
+        return [
+            Scored(verdicts[i], v, self._target(v, pool), i in explored)
+            for i in sorted(choice.explored + choice.top)
+            if (v := variances[verdicts[i].prompt.id]) is not None
+        ]
+
+    def _note_outcomes(self, scored: Sequence[Scored], step: int) -> None:
         reference = climatology(self.outcomes, step)
-        for verdict in explored:
-            v = variances[verdict.prompt.id]
-            if v is not None and verdict.v_hat is not None:
-                outcome = Outcome(step, verdict.v_hat, v, self._target(v), reference)
-                self.outcomes.append(outcome)
+        self.outcomes += [
+            Outcome(step, item.verdict.v_hat, item.v, item.target, reference)
+            for item in scored
+            if item.explored and item.verdict.v_hat is not None
+        ]
         self.outcomes = trim(self.outcomes, max(self.guard, 128))
 
-    def _learn(
-        self, chosen: Sequence[Verdict], variances: dict[str, float | None]
-    ) -> tuple[list[Judgment], dict[str, float]]:
+    def _learn(self, scored: Sequence[Scored]) -> tuple[list[Judgment], dict[str, float]]:
         """The judge's rows for this update (Eq. 9), and the baseline for the next."""
-        scored = [
-            (verdict, self._target(v))
-            for verdict in chosen
-            if (v := variances[verdict.prompt.id]) is not None
-        ]
         if not scored:
             return [], {}
         judgments, metrics = learn(self.judge, scored, self.baseline, self.failures)
         used, reward = metrics["judge/baseline"], metrics["judge/reward"]
         self.baseline = self.ema * used + (1 - self.ema) * reward
         return judgments, metrics
-
-    def _notices(self, guarded: bool) -> list[str]:
-        before, self.guarded = self.guarded, guarded
-        return guard_notice(guarded, before, self.outcomes, self.guard) if self.guard else []
 
     def _decisions(
         self, verdicts: Sequence[Verdict], choice: Choice, guarded: bool

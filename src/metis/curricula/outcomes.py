@@ -3,6 +3,7 @@
 Outcomes are kept from exploration slots only, which are a fair sample of the candidates.
 """
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -85,21 +86,23 @@ def verdict_metrics(verdicts: Sequence[Verdict]) -> dict[str, float]:
         metrics["judge/v_hat_mean"] = float(v_hat.mean())
         metrics["judge/v_hat_std"] = float(v_hat.std())
         metrics["judge/v_hat_distinct"] = float(np.unique(v_hat).size)
-        metrics["judge/at_maximum"] = float(np.mean(v_hat >= GRID[-1]))
-        on_grid = np.isclose(v_hat[:, None], np.array(GRID)[None, :]).any(axis=1)
-        metrics["judge/off_grid"] = float(np.mean(~on_grid))
+    likeliest = [verdict.likeliest for verdict in verdicts if verdict.likeliest is not None]
+    if likeliest:
+        metrics["judge/at_maximum"] = float(np.mean(np.array(likeliest) >= GRID[-1]))
+        off_grid = [not any(math.isclose(value, g) for g in GRID) for value in likeliest]
+        metrics["judge/off_grid"] = float(np.mean(off_grid))
     return metrics
 
 
-def guard_notice(
-    guarded: bool, before: bool | None, outcomes: Sequence[Outcome], needed: int
-) -> list[str]:
+def guard_notice(guarded: bool, before: bool | None, skill: float | None, needed: int) -> list[str]:
     """A sentence for the person watching, when the guard closes or opens."""
     if guarded == before:
         return []
     if not guarded:
-        evidence = f"Spearman {rank_skill(outcomes, 2) or 0.0:.2f} over {len(outcomes)} outcomes"
-        return [f"the judge ranks better than chance ({evidence}): it selects from here on"]
+        return [
+            f"the judge ranks better than chance (Spearman {skill:.2f}): it selects from here on"
+        ]
     if before is None:
         return [f"the judge is on trial: selecting uniformly until {needed} outcomes show skill"]
-    return ["the judge ranks no better than chance: selecting uniformly until it does"]
+    shown = "undefined" if skill is None else f"{skill:.2f}"
+    return [f"the judge ranks no better than chance (Spearman {shown}): selecting uniformly"]

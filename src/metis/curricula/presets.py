@@ -3,6 +3,10 @@
 from typing import Any
 
 METIS_PAPER: dict[str, Any] = {
+    "multiplier": 8,
+    "examples": 3,
+    "ema": 0.95,
+    "ties": "random",
     "explore": 0.0,
     "failures": "zero",
     "memory": 1,
@@ -18,6 +22,7 @@ METIS_PAPER: dict[str, Any] = {
         "ratio": "none",
         "weight": 0.01,
         "max_tokens": 512,
+        "temperature": 1.0,
     },
 }
 """Algorithm 1 to the letter."""

@@ -5,12 +5,12 @@ the rest fill the batch. Drawn first, they are a fair sample of the pool, so wha
 them is unbiased (drawn from what top-B leaves over, they would not be).
 """
 
-import math
 import random
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from metis.signal import top_b
 
@@ -27,8 +27,11 @@ class Choice(NamedTuple):
 
 
 def explore_slots(batch: int, share: float) -> int:
-    """How many of the batch are exploration slots: at least one where any are wanted."""
-    return max(1, round(share * batch)) if share > 0 and batch > 0 else 0
+    """How many of the batch are exploration slots: at least one where any are wanted.
+
+    A batch of one prompt has none, or the judge would never choose.
+    """
+    return max(1, round(share * batch)) if share > 0 and batch > 1 else 0
 
 
 def choose(
@@ -46,7 +49,8 @@ def choose(
     top = top_b([scores[i] for i in rest], batch - len(explored), ties)
     chosen = [rest[i] for i in top]
     tied = sum(score == scores[chosen[-1]] for score in scores) if chosen else 0
-    return Choice(explored, chosen, inclusion(scores, batch, len(explored)), tied)
+    chances = inclusion(scores, batch, len(explored), random_ties=ties is not None)
+    return Choice(explored, chosen, chances, tied)
 
 
 def choice_metrics(choice: Choice) -> dict[str, float]:
@@ -58,37 +62,49 @@ def choice_metrics(choice: Choice) -> dict[str, float]:
     }
 
 
-def inclusion(scores: Sequence[float | None], batch: int, explore: int) -> list[float]:
+def inclusion(
+    scores: Sequence[float | None], batch: int, explore: int, random_ties: bool = True
+) -> list[float]:
     """Probability that each candidate is chosen, given the scores.
 
     `explore` slots go to a uniform draw from all candidates, the rest of the batch to the highest
-    scores that remain, ties at random. A candidate of rank r is reached by score when fewer than
-    batch - explore of the r better ones are left, a hypergeometric tail.
+    scores that remain. A candidate of rank r is reached by score when fewer than batch - explore of
+    the r better ones are left: a hypergeometric tail. Random ties share their ranks.
     """
     total = len(scores)
-    batch, explore = min(batch, total), min(explore, batch, total)
     if total == 0:
         return []
-    by_rank = np.array([_chosen_at(rank, total, batch, explore) for rank in range(total)])
-    keys = np.array([-np.inf if score is None else float(score) for score in scores])
-    order = np.argsort(-keys, kind="stable")
+    batch = min(batch, total)
+    by_rank = _by_rank(total, batch, min(explore, batch))
+    order = top_b(scores, total, None)
+    if random_ties:
+        block = np.cumsum(
+            [i > 0 and scores[order[i - 1]] != scores[order[i]] for i in range(total)]
+        )
+        by_rank = (np.bincount(block, weights=by_rank) / np.bincount(block))[block]
     probabilities = np.empty(total)
-    _, block = np.unique(-keys[order], return_inverse=True)
-    shared = np.bincount(block, weights=by_rank) / np.bincount(block)
-    probabilities[order] = shared[block]
+    probabilities[order] = by_rank
     return [float(p) for p in probabilities]
 
 
-def _chosen_at(rank: int, total: int, batch: int, explore: int) -> float:
+def _by_rank(total: int, batch: int, explore: int) -> NDArray[np.float64]:
+    """Probability to be chosen at each rank, were there no ties."""
     slots, drawn = batch - explore, explore / total
-    if rank < slots or explore == total:
-        return 1.0
-    needed = rank - slots + 1
-    if needed > explore:
-        return drawn
-    ways = sum(
-        math.comb(rank, taken) * math.comb(total - 1 - rank, explore - taken)
-        for taken in range(needed, min(rank, explore) + 1)
-        if explore - taken <= total - 1 - rank
-    )
-    return drawn + (1.0 - drawn) * ways / math.comb(total - 1, explore)
+    chances = np.full(total, drawn)
+    chances[:slots] = 1.0
+    if explore == 0 or explore == total:
+        return chances
+    log_factorial = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, total + 1)))])
+
+    def log_choose(n: NDArray[np.int64], k: NDArray[np.int64]) -> NDArray[np.float64]:
+        possible = (k >= 0) & (k <= n)
+        n, k = np.where(possible, n, 0), np.where(possible, k, 0)
+        ways = log_factorial[n] - log_factorial[k] - log_factorial[n - k]
+        return np.where(possible, ways, -np.inf)
+
+    rank, taken = np.arange(slots, batch)[:, None], np.arange(explore + 1)[None, :]
+    log_ways = log_choose(rank, taken) + log_choose(total - 1 - rank, explore - taken)
+    share = np.exp(log_ways - log_choose(np.array([total - 1]), np.array([explore])))
+    reached = np.where(taken >= rank - slots + 1, share, 0.0).sum(axis=1)
+    chances[slots:batch] = drawn + (1.0 - drawn) * reached
+    return chances

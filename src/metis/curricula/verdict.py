@@ -5,9 +5,11 @@ gradient of the expected cost sum_g P_g c_g is sum_g P_g (c_g - c_mean) grad log
 eleven values is one row with a constant advantage P_g (R_g - R_mean), and nothing is sampled.
 """
 
+import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +33,20 @@ class Verdict:
     sampled: int | None = None
     """Position in GRID of the value drawn for REINFORCE in `direct` mode."""
 
+    @property
+    def likeliest(self) -> float | None:
+        """The single value the judge would name."""
+        return GRID[int(np.argmax(self.logprobs))] if self.logprobs else self.v_hat
+
+
+class Scored(NamedTuple):
+    """A verdict beside what happened: v, and the target it is scored against."""
+
+    verdict: Verdict
+    v: float
+    target: float
+    explored: bool
+
 
 def ask(
     judge: Judge, prompts: Sequence[Prompt], chats: Sequence[Chat], rng: random.Random
@@ -40,19 +56,21 @@ def ask(
         completions = yield from complete(chats, judge.sampling)
         return [_read(*item) for item in zip(prompts, chats, completions, strict=True)]
     rows = yield from score(chats, CHOICES)
-    if not rows:
-        return []
-    distributions = softmax(rows)
-    predictions: list[float] = (distributions @ np.array(GRID)).tolist()
-    drawn: list[int | None] = [None] * len(rows)
+    return [_weigh(judge, *item, rng) for item in zip(prompts, chats, rows, strict=True)]
+
+
+def _weigh(
+    judge: Judge, prompt: Prompt, chat: Chat, row: Sequence[float], rng: random.Random
+) -> Verdict:
+    """The expected value over the choices; log-probabilities that are none give no prediction."""
+    if math.isnan(sum(row)) or max(row) == -math.inf:
+        return Verdict(prompt, chat, None, failure=Failure.NOT_A_NUMBER)
+    distribution = softmax(row)
+    sampled = None
     if judge.loss == "reinforce":
-        drawn = [rng.choices(range(len(GRID)), weights=row)[0] for row in distributions.tolist()]
-    return [
-        Verdict(prompt, chat, v_hat, logprobs=tuple(row), sampled=sampled)
-        for prompt, chat, v_hat, row, sampled in zip(
-            prompts, chats, predictions, rows, drawn, strict=True
-        )
-    ]
+        sampled = rng.choices(range(len(GRID)), weights=distribution.tolist())[0]
+    v_hat = float(distribution @ np.array(GRID))
+    return Verdict(prompt, chat, v_hat, logprobs=tuple(row), sampled=sampled)
 
 
 def _read(prompt: Prompt, chat: Chat, completion: Completion) -> Verdict:
@@ -63,24 +81,24 @@ def _read(prompt: Prompt, chat: Chat, completion: Completion) -> Verdict:
 
 
 def learn(
-    judge: Judge, scored: Sequence[tuple[Verdict, float]], baseline: float | None, failures: str
+    judge: Judge, scored: Sequence[Scored], baseline: float | None, failures: str
 ) -> tuple[list[Judgment], dict[str, float]]:
     """The rows of L_judge for verdicts and their targets, and the rewards they earned.
 
     `baseline` is None before the first batch. With failures = "zero", as the paper's appendix has
     it, a failure is a prediction of 0; otherwise it scores 0, the worst, and its advantage is
-    bounded by one standard deviation so that a few failures do not dominate the step.
+    bounded by a standard deviation (of 0.1 at least) so that failures do not dominate the step.
     """
-    rewards = [_reward(verdict, target, failures) for verdict, target in scored]
-    mean, spread = float(np.mean(rewards)), float(np.std(rewards))
+    rewards = [_reward(item.verdict, item.target, failures) for item in scored]
+    mean, spread = float(np.mean(rewards)), max(float(np.std(rewards)), 0.1)
     if baseline is None:
         baseline = 0.0 if judge.baseline == "zero" else mean
     judgments: list[Judgment] = []
-    for (verdict, target), reward in zip(scored, rewards, strict=True):
+    for item, reward in zip(scored, rewards, strict=True):
         advantage = reward - baseline
-        if verdict.failure is not None and failures == "last":
+        if item.verdict.failure is not None and failures == "last":
             advantage = max(advantage, -spread)
-        judgments += _rows(judge, verdict, target, reward, advantage)
+        judgments += _rows(judge, item.verdict, item.target, reward, advantage)
     return judgments, {"judge/reward": mean, "judge/baseline": baseline}
 
 
@@ -107,23 +125,22 @@ def _rows(
         if judge.aggregate == "mean":
             weight /= max(1, int(trajectory.loss_mask.sum()))
         return [Judgment(verdict.prompt, trajectory, advantage, weight, clip)]
-    advantages = (
-        {verdict.sampled: advantage}
-        if verdict.sampled is not None
-        else {
-            i: float(a)
-            for i, a in enumerate(softmax(verdict.logprobs) * (_rewards(target) - reward))
-        }
-    )
+    if not verdict.logprobs:
+        return []
+    distribution = softmax(verdict.logprobs)
+    if verdict.sampled is None:
+        advantages = distribution * (_rewards(target) - reward)
+    else:  # grad log q of the drawn value, q being the choices' probabilities normalised
+        advantages = advantage * (np.eye(len(GRID))[verdict.sampled] - distribution)
     return [
         Judgment(
             verdict.prompt,
             Continuation(verdict.chat, CHOICES[i], verdict.logprobs[i]),
-            value,
+            float(value),
             weight,
             clip,
         )
-        for i, value in advantages.items()
+        for i, value in enumerate(advantages)
     ]
 
 

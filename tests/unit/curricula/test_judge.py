@@ -199,10 +199,11 @@ def completion(text: str, finish) -> Completion:
     return Completion(text, empty, finish)
 
 
-def test_a_failed_reply_at_the_token_limit_was_cut_off():
+def test_a_reply_at_the_token_limit_was_cut_off_whatever_it_quotes():
     assert parse(completion("Let me think", "length")) is Failure.CUT_OFF
     assert parse(completion("Let me think", "stop")) is Failure.NO_BOX
-    assert parse(completion(r"\boxed{0.12} and so on and", "length")) == 0.12
+    assert parse(completion(r"The example is \boxed{0.10}. So I", "length")) is Failure.CUT_OFF
+    assert parse(completion(r"\boxed{0.12}", "stop")) == 0.12
 
 
 def test_choices_are_the_grid_in_boxes():

@@ -135,6 +135,8 @@ def summarise(batches):
             [(group.prompt.id, group.rewards) for group in batch.groups],
             [(row.prompt.id, row.advantage, row.weight) for row in batch.judgments],
             json.dumps(dict(batch.metrics)),
+            batch.decisions,
+            batch.notices,
         )
         for batch in batches
     ]

@@ -73,6 +73,7 @@ def test_one_step_of_the_paper_preset_by_hand():
     judged, rolled = engine.asked
     assert {name(chat) for chat in judged.chats} == set("abcd")  # line 3: all mB candidates
     assert (judged.sampling.max_tokens, judged.sampling.temperature) == (512, 1.0)
+    assert Judge(temperature=0.7).sampling.temperature == 0.7
     assert {prompt.id for prompt in rolled.prompts} == {"a", "b"}  # line 4: 0.12 and 0.25
     assert rolled.n == 8  # line 5
 
@@ -124,8 +125,16 @@ def test_a_failure_counts_as_zero_in_the_paper_and_scores_worst_when_ranked_last
     batch = drive(paper().step(Pool(PROMPTS), Progress(0)), engine)
     assert [row.advantage for row in batch.judgments] == [1.0, 1.0]  # full marks for v = 0
     batch = drive(paper(failures="last").step(Pool(PROMPTS), Progress(0)), engine)
-    assert [row.advantage for row in batch.judgments] == [0.0, 0.0]
+    assert [row.advantage for row in batch.judgments] == [0.0, 0.0]  # b = 0, and R = 0
     assert batch.metrics["judge/reward"] == 0.0
+
+
+def test_failures_are_pushed_down_even_when_there_is_nothing_else():
+    curriculum = paper(failures="last")
+    curriculum.baseline = 0.8
+    engine = Scripted(dict.fromkeys("abcd", "no judgment"), dict.fromkeys("abcd", 0))
+    batch = drive(curriculum.step(Pool(PROMPTS), Progress(0)), engine)
+    assert [row.advantage for row in batch.judgments] == [-0.1, -0.1]
 
 
 def test_a_failure_ranked_last_loses_to_a_prediction_of_zero():
@@ -167,6 +176,7 @@ def test_the_exact_loss_has_the_gradient_of_the_expected_score():
     rows = [row for row in batch.judgments if row.prompt.id == "a"]
     assert [row.trajectory.text for row in rows] == list(CHOICES)
     assert all(isinstance(row.trajectory, Continuation) and row.weight == 0.1 for row in rows)
+    assert (Judge().weight, Judge(mode="reason").weight) == (0.1, 0.01)
 
     def expected_reward(logits):
         weights = np.exp(logits) / np.exp(logits).sum()
@@ -189,7 +199,44 @@ def test_direct_ranks_by_the_expected_value():
     )
     batch = drive(curriculum.step(Pool(PROMPTS), Progress(0)), Scripted({}, PASSED, logprobs))
     assert {group.prompt.id for group in batch.groups} == {"b", "c"}
-    assert len(batch.judgments) == 2
+
+
+def test_a_sampled_choice_is_reinforced_against_the_others():
+    """grad log q = grad log p_s - sum q_g grad log p_g, so the rows of a prompt sum to zero."""
+    logprobs = {key: [-float(i) for i in range(len(GRID))] for key in "abcd"}
+    judge = Judge(loss="reinforce", baseline="zero")
+    curriculum = Metis(batch=4, multiplier=1, warmup=False, judge=judge)
+    batch = drive(curriculum.step(Pool(PROMPTS), Progress(0)), Scripted({}, PASSED, logprobs))
+    q = np.exp(logprobs["a"]) / np.exp(logprobs["a"]).sum()
+    advantages = [row.advantage for row in batch.judgments if row.prompt.id == "a"]
+    drawn = int(np.argmax(advantages))
+    reward = judge_reward(GRID[drawn], 0.109375)
+    assert advantages == pytest.approx(reward * (np.eye(len(GRID))[drawn] - q))
+    assert sum(advantages) == pytest.approx(0.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("-inf")])
+def test_scores_that_are_no_numbers_are_a_failure_not_a_crash(bad):
+    logprobs = {**dict.fromkeys("abc", [-1.0] * 11), "d": [bad] * 11}
+    curriculum = Metis(batch=4, multiplier=1, warmup=False)
+    batch = drive(curriculum.step(Pool(PROMPTS), Progress(0)), Scripted({}, PASSED, logprobs))
+    failed = next(decision for decision in batch.decisions if decision.prompt.id == "d")
+    assert (failed.score, failed.failure) == (None, "not a number")
+    assert "d" not in {row.prompt.id for row in batch.judgments}
+
+
+def test_continuous_rewards_are_judged_by_rank_unless_told_otherwise():
+    logprobs = dict.fromkeys("abcd", [0.0] * 11)
+    for target, rewards, expected in (
+        ("auto", "binary", 0.25),
+        ("auto", "continuous", 0.21875),
+        ("variance", "continuous", 0.25),
+    ):
+        curriculum = Metis(batch=4, multiplier=1, warmup=False, judge=Judge(target=target))
+        engine = Scripted({}, PASSED, logprobs)
+        drive(curriculum.step(Pool(PROMPTS, rewards=rewards), Progress(0)), engine)
+        outcome = next(o for o in curriculum.outcomes if o.v == 0.25)
+        assert outcome.target == pytest.approx(expected)
 
 
 def test_rank_targets_follow_the_order_of_the_variances():
@@ -219,6 +266,10 @@ def test_warm_up_is_uniform_and_unjudged_until_something_varies():
     drive(curriculum.step(pool, Progress(3)), alive)
     batch = drive(curriculum.step(pool, Progress(4)), alive)
     assert "select/warmup" not in batch.metrics
+    dead = Scripted({}, dict.fromkeys("abcd", 0), dict.fromkeys("abcd", [0.0] * 11))
+    for step in range(5, 15):
+        batch = drive(curriculum.step(pool, Progress(step)), dead)
+        assert "select/warmup" not in batch.metrics, "a mastered pool does not warm up again"
 
 
 def test_groups_without_a_variance_teach_the_judge_nothing():

@@ -132,3 +132,15 @@ def test_choice_metrics_count_candidates_slots_and_ties():
         "select/explored": 0.0,
         "select/tied_at_cut": 3.0,
     }
+
+
+def test_inclusion_of_a_large_batch_is_quick_and_finite():
+    draw = random.Random(0)
+    scores = [draw.choice((0.0, 0.1, 0.25)) for _ in range(16384)]
+    chances = inclusion(scores, 2048, 205)
+    assert sum(chances) == pytest.approx(2048)
+    assert all(0.0 <= chance <= 1.0 + 1e-9 for chance in chances)
+
+
+def test_ties_in_pool_order_are_certain():
+    assert inclusion([0.1] * 4, 2, 0, random_ties=False) == [1.0, 1.0, 0.0, 0.0]

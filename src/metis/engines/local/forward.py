@@ -1,0 +1,142 @@
+"""Log-probabilities of tokens, with what sequences share computed once.
+
+A `Bundle` is a prefix and rows that continue it. The prefix passes through the network once and its
+keys and values serve all rows; gradients flow back through them. A row may be a tree, so that many
+short endings of one context (the eleven values of a judgment) cost one pass over the context. Rows
+are padded on the right, where a causal mask keeps padding out of everything.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils.checkpoint import checkpoint
+from transformers import DynamicCache
+
+from metis.engines.local.policy import LOGIT_CHUNK, Policy
+
+
+@dataclass(frozen=True)
+class Row:
+    """Tokens after the shared prefix, and the tokens whose log-probability is wanted.
+
+    `targets` holds (position, token): the token as what follows the token at that position.
+    `parents` gives, for each token, the position it follows; None is a plain sequence.
+    """
+
+    tokens: list[int]
+    targets: list[tuple[int, int]]
+    parents: list[int] | None = None
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """Rows that continue one prefix (which may be empty)."""
+
+    prefix: list[int]
+    rows: list[Row]
+
+    @property
+    def width(self) -> int:
+        return max(len(row.tokens) for row in self.rows)
+
+    def split(self, budget: int) -> Iterator["Bundle"]:
+        """Parts whose rows, padded to the longest, stay within a budget of tokens."""
+        part: list[Row] = []
+        for row in self.rows:
+            longest = max([len(row.tokens), *(len(other.tokens) for other in part)])
+            if part and longest * (len(part) + 1) > budget:
+                yield Bundle(self.prefix, part)
+                part = []
+            part.append(row)
+        if part:
+            yield Bundle(self.prefix, part)
+
+
+def plain(tokens: Sequence[int], mask: Sequence[bool], skip: int) -> Row:
+    """The row of an ordinary sequence after `skip` tokens of prefix; masked tokens are targets."""
+    targets = [(i - 1 - skip, int(tokens[i])) for i in range(skip + 1, len(tokens)) if mask[i]]
+    return Row([int(token) for token in tokens[skip : len(tokens) - 1]], targets)
+
+
+def common_prefix(sequences: Sequence[Sequence[int]]) -> int:
+    """How many tokens all sequences share at the start."""
+    first = min(sequences, key=len)
+    for i, token in enumerate(first):
+        if any(sequence[i] != token for sequence in sequences):
+            return i
+    return len(first)
+
+
+def token_logprobs(policy: Policy, bundle: Bundle, temperature: float = 1.0) -> torch.Tensor:
+    """The log-probabilities of all targets of a bundle, row by row, as one vector."""
+    device, rows = policy.device, bundle.rows
+    tokens = torch.zeros(len(rows), bundle.width, dtype=torch.long)
+    for i, row in enumerate(rows):
+        tokens[i, : len(row.tokens)] = torch.tensor(row.tokens)
+    with policy.autocast():
+        cache = _prefix_cache(policy, bundle.prefix, len(rows)) if bundle.prefix else None
+        hidden = policy.backbone(
+            input_ids=tokens.to(device), **_structure(bundle, device, cache), use_cache=bool(cache)
+        ).last_hidden_state
+    policy.processed += len(bundle.prefix) + sum(len(row.tokens) for row in rows)
+    at = [(i, position) for i, row in enumerate(rows) for position, _ in row.targets]
+    wanted = torch.tensor([token for row in rows for _, token in row.targets], device=device)
+    where = torch.tensor(at, device=device).reshape(-1, 2)
+    return _head_logprobs(policy, hidden[where[:, 0], where[:, 1]], wanted, temperature)
+
+
+def _prefix_cache(policy: Policy, prefix: list[int], copies: int) -> Any:
+    """Keys and values of the prefix, computed once and seen by every row."""
+    cache: Any = DynamicCache(config=policy.base.config)
+    policy.backbone(
+        input_ids=torch.tensor([prefix], device=policy.device),
+        past_key_values=cache,
+        use_cache=True,
+    )
+    for layer in cache.layers:
+        layer.keys = layer.keys.expand(copies, -1, -1, -1)
+        layer.values = layer.values.expand(copies, -1, -1, -1)
+    return cache
+
+
+def _structure(bundle: Bundle, device: torch.device, cache: Any) -> dict[str, Any]:
+    """Positions and mask. Plain rows need neither: causality is all there is to know."""
+    arguments: dict[str, Any] = {"past_key_values": cache} if cache else {}
+    if all(row.parents is None for row in bundle.rows):
+        return arguments
+    width, before = bundle.width, len(bundle.prefix)
+    positions = torch.zeros(len(bundle.rows), width, dtype=torch.long)
+    sees = torch.eye(width, dtype=torch.bool).repeat(len(bundle.rows), 1, 1)
+    for i, row in enumerate(bundle.rows):
+        for position in range(len(row.tokens)):
+            parent = row.parents[position] if row.parents else position - 1
+            if parent >= 0:
+                sees[i, position] |= sees[i, parent]
+                positions[i, position] = positions[i, parent] + 1
+    prefix = torch.ones(len(bundle.rows), width, before, dtype=torch.bool)
+    arguments["attention_mask"] = torch.cat([prefix, sees], dim=2)[:, None].to(device)
+    arguments["position_ids"] = (positions + before).to(device)
+    return arguments
+
+
+def _head_logprobs(
+    policy: Policy, hidden: torch.Tensor, wanted: torch.Tensor, temperature: float
+) -> torch.Tensor:
+    """Log-softmax at the wanted tokens, a chunk of the vocabulary's logits at a time."""
+
+    def some(states: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+        with policy.autocast():
+            logits = policy.head(states).float() / temperature
+        picked = logits.gather(1, tokens[:, None])[:, 0]
+        return picked - torch.logsumexp(logits, dim=1)
+
+    vocabulary = policy.base.config.get_text_config().vocab_size
+    size = max(1, LOGIT_CHUNK // vocabulary)
+    if len(wanted) <= size:
+        return some(hidden, wanted)
+    parts = zip(torch.split(hidden, size), torch.split(wanted, size), strict=True)
+    if not torch.is_grad_enabled():
+        return torch.cat([some(*part) for part in parts])
+    return torch.cat([checkpoint(some, *part, use_reentrant=False) for part in parts])

@@ -1,0 +1,156 @@
+"""The policy: a causal language model with its tokenizer, on one device.
+
+Text becomes tokens here and nowhere else. A chat ends with the header of the assistant's turn; a
+reply ends with the end-of-turn token. On a GPU the weights are kept in float32 and the passes run
+in bfloat16.
+"""
+
+import contextlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers.utils import logging as transformers_logging
+
+from metis.core import Chat, Message
+from metis.engines.local.settings import Local
+from metis.errors import MetisError
+
+PLAIN_TEMPLATE = (
+    "{% for message in messages %}{{ message.role }}: {{ message.content }}\n\n{% endfor %}"
+    "{% if add_generation_prompt %}assistant:{% endif %}"
+)
+"""For tokenizers of base models, which have no chat template."""
+
+LOGIT_CHUNK = 1 << 28
+"""Logits computed at once, in numbers; more are recomputed in the backward pass."""
+
+
+class Policy:
+    """A model that answers chats and can be trained."""
+
+    def __init__(self, folder: Path, settings: Local) -> None:
+        quiet: Any = transformers_logging
+        quiet.set_verbosity_error()
+        quiet.disable_progress_bar()
+        self.device = pick_device(settings.device)
+        try:
+            self.tokenizer: Any = AutoTokenizer.from_pretrained(folder)
+            network: Any = AutoModelForCausalLM.from_pretrained(
+                folder, dtype=torch.float32, attn_implementation="sdpa"
+            )
+        except (OSError, ValueError, KeyError) as error:
+            reason = str(error).strip().splitlines()[0]
+            raise MetisError(f"engine.model = {str(folder)!r} cannot be loaded: {reason}") from None
+        if not self.tokenizer.chat_template:
+            self.tokenizer.chat_template = PLAIN_TEMPLATE
+        self.network = _with_lora(network, settings.lora).to(self.device).eval()
+        if settings.checkpointing:
+            self.network.gradient_checkpointing_enable({"use_reentrant": False})
+        self.context = int(getattr(network.config, "max_position_embeddings", 1 << 30))
+        self.stops = self._stop_tokens()
+        self.processed = 0
+
+    @property
+    def base(self) -> Any:
+        """The transformers model, whatever adapters are around it."""
+        network = self.network
+        return network.get_base_model() if hasattr(network, "peft_config") else network
+
+    @property
+    def backbone(self) -> Any:
+        """The layers below the head."""
+        return self.base.get_decoder() if hasattr(self.base, "get_decoder") else self.base.model
+
+    @property
+    def trainable(self) -> list[torch.nn.Parameter]:
+        return [parameter for parameter in self.network.parameters() if parameter.requires_grad]
+
+    def autocast(self) -> Any:
+        if self.device.type == "cuda":
+            return torch.autocast("cuda", dtype=torch.bfloat16)
+        return contextlib.nullcontext()
+
+    def head(self, hidden: torch.Tensor) -> torch.Tensor:
+        logits: torch.Tensor = self.base.get_output_embeddings()(hidden)
+        return logits
+
+    def _stop_tokens(self) -> set[int]:
+        config = self.base.generation_config
+        ends = config.eos_token_id if config is not None else None
+        stops = {ends} if isinstance(ends, int) else set(ends or ())
+        stops |= {self.tokenizer.eos_token_id} - {None}
+        if not stops:
+            raise MetisError(
+                "the tokenizer names no end-of-turn token: set eos_token in tokenizer_config.json"
+            )
+        return stops
+
+    # Text and tokens
+
+    def encode_chat(self, chat: Chat) -> list[int]:
+        """The tokens of a chat, up to where the assistant begins to speak."""
+        tokens: list[int] = self.tokenizer.apply_chat_template(
+            list(chat), add_generation_prompt=True, tokenize=True, return_dict=False
+        )
+        return tokens
+
+    def encode_reply(self, text: str) -> list[int]:
+        """The tokens of a reply as the model itself would write them, without an end."""
+        tokens: list[int] = self.tokenizer(text, add_special_tokens=False)["input_ids"]
+        return tokens
+
+    def encode_turn(self, chat: Chat, said: str, answers: Sequence[Message]) -> list[int]:
+        """The tokens between the assistant's end of turn and its next turn."""
+
+        def render(messages: Sequence[Message], more: bool) -> str:
+            text: str = self.tokenizer.apply_chat_template(
+                list(messages), add_generation_prompt=more, tokenize=False
+            )
+            return text
+
+        spoken: list[Message] = [*chat, {"role": "assistant", "content": said}]
+        before, after = render(spoken, False), render([*spoken, *answers], True)
+        if not after.startswith(before):
+            raise MetisError(
+                "the chat template rewrites earlier turns, so that a multi-turn rollout cannot be "
+                "trained on: use a template that only appends"
+            )
+        tail = before[before.rindex(said) + len(said) :] if said else ""
+        for stop in self.stops:
+            tail = tail.removeprefix(self.tokenizer.decode([stop]))
+        return self.encode_reply(tail + after[len(before) :])
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        text: str = self.tokenizer.decode(list(tokens), skip_special_tokens=True)
+        return text
+
+
+def pick_device(name: str) -> torch.device:
+    """The device asked for; auto takes the GPU, then Apple's, then the CPU."""
+    if name == "auto":
+        if torch.cuda.is_available():
+            return torch.device("cuda")
+        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise MetisError(f"engine.device = {name!r}: {reason}; use cpu or auto") from None
+    return device
+
+
+def _with_lora(network: Any, rank: int) -> Any:
+    if rank == 0:
+        return network
+    try:
+        from peft import LoraConfig, get_peft_model
+    except ImportError:
+        raise MetisError(
+            f"engine.lora = {rank}: needs peft: pip install 'metis-rft[local]'"
+        ) from None
+    config = LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear")
+    return get_peft_model(network, config)

@@ -1,0 +1,158 @@
+"""Sampling replies with transformers: one prefill per prompt, then all copies token by token.
+
+Prompts are padded on the left here, which generation wants and training never sees. Rows that have
+ended leave the batch, so that a long answer does not keep short ones company.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from transformers import DynamicCache
+
+from metis.core import Sampling
+from metis.engines.local.policy import Policy
+
+
+@dataclass
+class Reply:
+    """The tokens of a sampled reply, its end included, with the log-probability of each."""
+
+    tokens: list[int]
+    logprobs: list[float]
+    finish: Literal["stop", "length"] = "length"
+
+
+@torch.no_grad()
+def sample(
+    policy: Policy,
+    prompts: Sequence[list[int]],
+    copies: int,
+    sampling: Sampling,
+    generator: torch.Generator,
+    rows: int,
+) -> list[Reply]:
+    """`copies` replies to each prompt, those of one prompt side by side."""
+    replies: list[Reply] = []
+    per_chunk = max(1, rows // copies)
+    for start in range(0, len(prompts), per_chunk):
+        chunk = prompts[start : start + per_chunk]
+        replies += _sample_chunk(policy, chunk, copies, sampling, generator)
+    return replies
+
+
+def _sample_chunk(
+    policy: Policy,
+    prompts: Sequence[list[int]],
+    copies: int,
+    sampling: Sampling,
+    generator: torch.Generator,
+) -> list[Reply]:
+    replies = [Reply([], []) for _ in range(len(prompts) * copies)]
+    limits = [_room(policy, prompt, sampling) for prompt in prompts for _ in range(copies)]
+    mask, cache, logits = _prefill(policy, prompts, copies)
+    active = [i for i, limit in enumerate(limits) if limit > 0]
+    if len(active) < len(replies):
+        mask, logits = _keep(torch.tensor(active, device=policy.device), cache, mask, logits)
+    while active:
+        tokens, logprobs = _draw(logits, sampling, generator)
+        for i, token, logprob in zip(active, tokens.tolist(), logprobs.tolist(), strict=True):
+            replies[i].tokens.append(token)
+            replies[i].logprobs.append(logprob)
+            if token in policy.stops or _stopped(policy, replies[i], sampling):
+                replies[i].finish = "stop"
+        going = [
+            row
+            for row, i in enumerate(active)
+            if replies[i].finish != "stop" and len(replies[i].tokens) < limits[i]
+        ]
+        if not going:
+            break
+        if len(going) < len(active):
+            keep = torch.tensor(going, device=policy.device)
+            mask, tokens = _keep(keep, cache, mask, tokens)
+            active = [active[row] for row in going]
+        mask, logits = _next(policy, cache, mask, tokens)
+    return replies
+
+
+def _room(policy: Policy, prompt: list[int], sampling: Sampling) -> int:
+    """Tokens a reply may have: none where the prompt alone fills the context."""
+    return min(sampling.max_tokens, policy.context - len(prompt))
+
+
+def _prefill(
+    policy: Policy, prompts: Sequence[list[int]], copies: int
+) -> tuple[torch.Tensor, Any, torch.Tensor]:
+    """The prompts through the network once; mask, cache and next-token logits of every copy."""
+    prompts = [prompt[-policy.context :] for prompt in prompts]
+    width = max(len(prompt) for prompt in prompts)
+    tokens = torch.zeros(len(prompts), width, dtype=torch.long)
+    mask = torch.zeros(len(prompts), width, dtype=torch.long)
+    for row, prompt in enumerate(prompts):
+        tokens[row, width - len(prompt) :] = torch.tensor(prompt)
+        mask[row, width - len(prompt) :] = 1
+    mask = mask.to(policy.device)
+    cache: Any = DynamicCache(config=policy.base.config)
+    with policy.autocast():
+        hidden = policy.backbone(
+            input_ids=tokens.to(policy.device),
+            attention_mask=mask,
+            position_ids=(mask.cumsum(1) - 1).clamp(min=0),
+            past_key_values=cache,
+            use_cache=True,
+        ).last_hidden_state[:, -1]
+        logits = policy.head(hidden)
+    policy.processed += sum(len(prompt) for prompt in prompts)
+    cache.batch_repeat_interleave(copies)
+    return mask.repeat_interleave(copies, 0), cache, logits.repeat_interleave(copies, 0)
+
+
+def _next(
+    policy: Policy, cache: Any, mask: torch.Tensor, tokens: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    mask = torch.cat([mask, mask.new_ones(len(mask), 1)], dim=1)
+    with policy.autocast():
+        hidden = policy.backbone(
+            input_ids=tokens[:, None],
+            attention_mask=mask,
+            position_ids=mask.sum(1, keepdim=True) - 1,
+            past_key_values=cache,
+            use_cache=True,
+        ).last_hidden_state[:, -1]
+        logits = policy.head(hidden)
+    policy.processed += len(tokens)
+    return mask, logits
+
+
+def _keep(
+    rows: torch.Tensor, cache: Any, mask: torch.Tensor, other: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    cache.batch_select_indices(rows)
+    return mask[rows], other[rows]
+
+
+def _draw(
+    logits: torch.Tensor, sampling: Sampling, generator: torch.Generator
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """One token a row, and its log-probability before any nucleus cut; temperature 0 is greedy."""
+    if sampling.temperature == 0:
+        tokens = logits.argmax(dim=1)
+        return tokens, torch.zeros(len(tokens))
+    logprobs = torch.log_softmax(logits.float() / sampling.temperature, dim=1)
+    weights = logprobs.exp()
+    if sampling.top_p < 1:
+        ordered, order = weights.sort(dim=1, descending=True)
+        cut = ordered.cumsum(1) - ordered >= sampling.top_p
+        weights = torch.zeros_like(weights).scatter(1, order, ordered.masked_fill(cut, 0.0))
+    tokens = torch.multinomial(weights, 1, generator=generator)[:, 0]
+    return tokens, logprobs.gather(1, tokens[:, None])[:, 0]
+
+
+def _stopped(policy: Policy, reply: Reply, sampling: Sampling) -> bool:
+    """Whether the text so far ends in one of the stop strings."""
+    if not sampling.stop:
+        return False
+    tail = policy.decode(reply.tokens[-32:])
+    return any(stop in tail for stop in sampling.stop)

@@ -1,0 +1,33 @@
+"""Reports of runs: a page, figures and a table, made from run folders alone."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from metis import state
+from metis.errors import MetisError
+from metis.report import charts, curves, figures, html, tables
+
+__all__ = ["write"]
+
+
+def write(folders: Sequence[Path], out: Path | None = None) -> list[str]:
+    """Write the report of one run into its folder, of several into `out`; return what to say."""
+    runs = curves.read_all(folders)
+    out = out or (runs[0].folder if len(runs) == 1 else Path("report"))
+    drawn = charts.figures(runs)
+    table = tables.markdown(runs)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        for name, text in (("report.html", html.page(runs, drawn)), ("report.md", table)):
+            with state.atomic(out / name) as file:
+                file.write(text.encode("utf-8", "replace"))
+        count = figures.write(drawn, out / "figures")
+    except OSError as error:
+        raise MetisError(
+            f"report folder {str(out)!r} cannot be written ({error.strerror or error}): name "
+            "another with --out"
+        ) from None
+    pictures = f"figures: {out / 'figures'} ({count} PNG)"
+    if count is None:
+        pictures = f"no PNG figures without matplotlib; to have them: {figures.INSTALL}"
+    return [table, f"report: {out / 'report.html'}", pictures]

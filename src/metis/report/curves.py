@@ -1,0 +1,236 @@
+"""Run folders as named series: what a report shows of a run is read here, and nowhere else."""
+
+import json
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from metis import runlog
+from metis.errors import MetisError
+
+PHASES = ("judge", "select", "rollout", "reward", "update")
+"""Phases of a step in the order they run; others that a run has follow."""
+
+NOT_PHASES = ("schema", "step", "elapsed")
+
+
+class Series(NamedTuple):
+    """One curve: as many values as places."""
+
+    x: tuple[float, ...] = ()
+    y: tuple[float, ...] = ()
+
+
+class Evaluation(NamedTuple):
+    """A test on held-out prompts; elapsed and standard error are None where not recorded."""
+
+    step: int
+    elapsed: float | None
+    accuracy: float
+    stderr: float | None
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What a run folder holds of a run, finished or not."""
+
+    folder: Path
+    config: dict[str, Any]
+    versions: dict[str, Any]
+    metrics: list[dict[str, Any]]
+    timings: list[dict[str, Any]]
+    label: str = ""
+
+    def named(self, key: str) -> str:
+        """The name of a section of the settings, looked for at the top and in the engine's."""
+        for place in (self.config, self.config.get("engine")):
+            value = place.get(key) if isinstance(place, dict) else None
+            name = value.get("name") if isinstance(value, dict) else value
+            if name is not None:
+                return str(name)
+        return ""
+
+    @property
+    def curriculum(self) -> str:
+        return self.named("curriculum") or "unknown curriculum"
+
+    @property
+    def simulated(self) -> bool:
+        return self.named("engine") == "simulated"
+
+    @property
+    def steps(self) -> int:
+        return int(self.metrics[-1]["step"]) if self.metrics else 0
+
+    @property
+    def planned(self) -> int:
+        planned = self.config.get("steps")
+        return planned if isinstance(planned, int) else self.steps
+
+    def series(self, metric: str) -> Series:
+        """A metric against steps, without the steps that lack it."""
+        rows = [row for row in self.metrics if _is_number(row.get(metric))]
+        steps = tuple(float(row["step"]) for row in rows)
+        return Series(steps, tuple(float(row[metric]) for row in rows))
+
+    @property
+    def evaluations(self) -> list[Evaluation]:
+        clock = {row["step"]: row["elapsed"] for row in self.timings if "elapsed" in row}
+        clock.setdefault(0, 0.0)
+        found = []
+        for row in self.metrics:
+            if _is_number(row.get("eval/accuracy")):
+                stderr = row["eval/stderr"] if _is_number(row.get("eval/stderr")) else None
+                elapsed = clock.get(row["step"])
+                found.append(Evaluation(row["step"], elapsed, row["eval/accuracy"], stderr))
+        return found
+
+    @property
+    def elapsed(self) -> float:
+        return float(self.timings[-1].get("elapsed", 0.0)) if self.timings else 0.0
+
+    @property
+    def phases(self) -> dict[str, float]:
+        """Seconds by phase over the whole run; what no phase accounts for is `other`."""
+        rows = [_phases(row) for row in self.timings]
+        names = dict.fromkeys([*PHASES, *sorted({name for row in rows for name in row})])
+        totals = {name: math.fsum(row.get(name, 0.0) for row in rows) for name in names}
+        seconds = {name: total for name, total in totals.items() if total}
+        other = self.elapsed - sum(seconds.values())
+        return seconds | ({"other": other} if other > 0.001 * self.elapsed else {})
+
+    @property
+    def judge_share(self) -> float | None:
+        """The part of the time that went into judging; None where nothing was judged."""
+        judging = self.phases.get("judge", 0.0)
+        return judging / self.elapsed if judging and self.elapsed else None
+
+    def judge_shares(self) -> Series:
+        """The same for every step; empty where nothing was judged."""
+        if self.judge_share is None:
+            return Series()
+        rows = [(row["step"], _phases(row)) for row in self.timings]
+        rows = [(step, phases) for step, phases in rows if sum(phases.values()) > 0]
+        shares = (phases.get("judge", 0.0) / sum(phases.values()) for _, phases in rows)
+        return Series(tuple(float(step) for step, _ in rows), tuple(shares))
+
+    def step_seconds(self) -> Series:
+        """Seconds of every step."""
+        steps = tuple(float(row["step"]) for row in self.timings)
+        return Series(steps, tuple(sum(_phases(row).values()) for row in self.timings))
+
+    @property
+    def informative(self) -> float | None:
+        """The mean share of the groups trained on that had any variance."""
+        shares = self.series("batch/informative").y
+        return math.fsum(shares) / len(shares) if shares else None
+
+    @property
+    def rollouts(self) -> float | None:
+        generated = self.series("total/rollout_generated").y
+        return generated[-1] if generated else None
+
+
+def read(folder: Path) -> Recorded:
+    """Read a run folder; refuse what is not one, or is damaged."""
+    if not folder.is_dir():
+        raise MetisError(f"run {str(folder)!r}: there is no such folder: name a run folder")
+    if not (folder / "config.json").is_file():
+        raise MetisError(f"run {str(folder)!r} has no config.json: name a run folder")
+    return Recorded(
+        folder=folder,
+        config=_document(folder / "config.json"),
+        versions=_document(folder / "versions.json", optional=True),
+        metrics=_rows(folder, "metrics"),
+        timings=_rows(folder, "timings", optional=True),
+    )
+
+
+def read_all(folders: Sequence[Path]) -> list[Recorded]:
+    """Read runs, each once, under labels that tell them apart."""
+    unique: dict[Path, Path] = {}
+    for folder in folders:
+        unique.setdefault(folder.resolve(), folder)
+    runs = [read(folder) for folder in unique.values()]
+    labels = [_label(run) for run in runs]
+    for name in (lambda run: run.folder.resolve().name, lambda run: str(run.folder)):
+        repeated = {label for label, count in Counter(labels).items() if count > 1}
+        labels = [
+            f"{_label(run)} · {name(run)}" if label in repeated else label
+            for run, label in zip(runs, labels, strict=True)
+        ]
+    return [replace(run, label=label) for run, label in zip(runs, labels, strict=True)]
+
+
+def running_mean(series: Series, window: int) -> Series:
+    """The mean of about `window` values around every place; of fewer at the ends."""
+    means = []
+    for place in range(len(series.y)):
+        values = series.y[max(0, place - window // 2) : place + window // 2 + 1]
+        means.append(math.fsum(values) / len(values))
+    return Series(series.x, tuple(means))
+
+
+def thinned(series: Series, most: int = 800) -> Series:
+    """At most about `most` points: of every stretch its lowest and its highest stay."""
+    if len(series.x) <= most:
+        return series
+    size = math.ceil(2 * len(series.x) / most)
+    kept = {0, len(series.x) - 1}
+    for start in range(0, len(series.x), size):
+        stretch = range(start, min(start + size, len(series.x)))
+        kept |= {min(stretch, key=series.y.__getitem__), max(stretch, key=series.y.__getitem__)}
+    places = sorted(kept)
+    return Series(tuple(series.x[i] for i in places), tuple(series.y[i] for i in places))
+
+
+def _label(run: Recorded) -> str:
+    seed = run.config.get("seed")
+    return run.curriculum if seed is None else f"{run.curriculum} · seed {seed}"
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)
+
+
+def _phases(row: dict[str, Any]) -> dict[str, float]:
+    return {key: row[key] for key in row if key not in NOT_PHASES and _is_number(row[key])}
+
+
+def _document(path: Path, optional: bool = False) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        if optional:
+            return {}
+        raise
+    except OSError as error:
+        raise MetisError(f"{str(path)!r} cannot be read ({error.strerror}): mend that") from None
+    except ValueError:
+        content = None
+    if not isinstance(content, dict):
+        raise MetisError(f"{str(path)!r} is damaged: restore it, or leave this run out")
+    return content
+
+
+def _rows(folder: Path, log: str, optional: bool = False) -> list[dict[str, Any]]:
+    path = folder / f"{log}.jsonl"
+    try:
+        rows = runlog.read(folder, log)
+    except FileNotFoundError:
+        if optional:
+            return []
+        raise MetisError(f"run {str(folder)!r} has no {path.name}: name a run folder") from None
+    except OSError as error:
+        raise MetisError(f"{str(path)!r} cannot be read ({error.strerror}): mend that") from None
+    except ValueError:
+        rows = [{}]
+    if not all(isinstance(row, dict) and isinstance(row.get("step"), int) for row in rows):
+        raise MetisError(
+            f"{str(path)!r} is damaged: resume the run, which cuts it back to its checkpoint, or "
+            "restore it"
+        )
+    return rows

@@ -1,0 +1,190 @@
+"""A small writer of SVG charts: text only, coloured by the style sheet of the page around it."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+from metis.report.charts import Axes, Bars, Line
+from metis.report.curves import PHASES, Series, running_mean, thinned
+
+WIDTH, HEIGHT = 460, 272
+LEFT, RIGHT, TOP, BOTTOM = 48, 14, 34, 46
+COLOURS = 6
+"""How many colours the style sheet has for runs; further runs repeat them, dotted."""
+
+ROW, THICKNESS = 52, 18
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Maps values between `low` and `high` to places between `start` and `end`."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+
+    def __call__(self, value: float) -> float:
+        return self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start)
+
+
+def spacing(low: float, high: float, most: int = 6) -> float:
+    """A round distance of which about `most` fit between `low` and `high`."""
+    rough = (high - low) / most
+    power = 10.0 ** math.floor(math.log10(rough))
+    return next(power * m for m in (1, 2, 2.5, 5, 10) if power * m >= rough * 0.999)
+
+
+def ticks(low: float, high: float, whole: bool = False) -> list[float]:
+    """The round values from `low` to `high`."""
+    step = spacing(low, high)
+    step = max(1.0, math.ceil(step)) if whole else step
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [round(i * step, 12) for i in range(first, last + 1)]
+
+
+def bounds(values: Sequence[float]) -> tuple[float, float]:
+    """A range around values that ends on ticks and is never empty."""
+    low, high = min(values), max(values)
+    if high - low < 1e-5:
+        margin = max(abs(low) * 0.1, 0.01)
+        low, high = low - margin, high + margin
+    while True:
+        step = spacing(low, high)
+        wider = math.floor(low / step + 1e-9) * step, math.ceil(high / step - 1e-9) * step
+        if spacing(*wider) == step:
+            return wider
+        low, high = wider
+
+
+def extent(axes: Axes) -> tuple[float, float]:
+    """The vertical range of a chart: its values, error bars and reference."""
+    values = [*axes.cover]
+    for line in axes.lines:
+        errors = line.error or (0.0,) * len(line.series.y)
+        values += [y - e for y, e in zip(line.series.y, errors, strict=True)]
+        values += [y + e for y, e in zip(line.series.y, errors, strict=True)]
+    if axes.reference is not None:
+        values.append(axes.reference)
+    return bounds(values)
+
+
+def written(values: Sequence[float], percent: bool = False) -> list[str]:
+    """Tick labels with as many decimals as tell them apart."""
+    shown = [value * 100 for value in values] if percent else list(values)
+    for decimals in range(8):
+        if all(abs(value - round(value, decimals)) < 1e-9 for value in shown):
+            break
+    return [f"{value:,.{decimals}f}{'%' if percent else ''}".replace("-", "−") for value in shown]
+
+
+def draw(panel: Axes | Bars) -> str:
+    """One chart as an `<svg>` element."""
+    return _bars(panel) if isinstance(panel, Bars) else _axes(panel)
+
+
+def _axes(axes: Axes) -> str:
+    low, high = extent(axes)
+    right = max(max(line.series.x) for line in axes.lines) or 1.0
+    x = Scale(0.0, right, LEFT, WIDTH - RIGHT)
+    y = Scale(low, high, HEIGHT - BOTTOM, TOP)
+    marks, places = ticks(low, high), ticks(0.0, right, whole=axes.whole)
+    parts = [_text(0, 14, axes.y_label, "axis"), _x_axis(places, x, HEIGHT - BOTTOM, axes.x_label)]
+    for value, text in zip(marks, written(marks, axes.percent), strict=True):
+        parts.append(f'<path class="grid" d="M{LEFT} {y(value):.1f}H{WIDTH - RIGHT}"/>')
+        parts.append(_text(LEFT - 8, y(value) + 4, text, "tick end"))
+    if axes.reference is not None:
+        place = y(axes.reference)
+        parts.append(f'<path class="reference" d="M{LEFT} {place:.1f}H{WIDTH - RIGHT}"/>')
+    parts += [_raw(line, x, y) for line in axes.lines if line.window > 1]
+    parts += [_line(line, x, y) for line in axes.lines]
+    return _svg(HEIGHT, f"{axes.y_label} against {axes.x_label}", parts)
+
+
+def _raw(line: Line, x: Scale, y: Scale) -> str:
+    return f'<path class="raw {_colour(line)}" d="{_path(line.series, x, y)}"/>'
+
+
+def _line(line: Line, x: Scale, y: Scale) -> str:
+    series = line.series if line.window == 1 else running_mean(line.series, line.window)
+    kind = "line dashed" if line.dashed else "line"
+    parts = [f'<path class="{kind} {_colour(line)}" d="{_path(series, x, y)}"/>']
+    for place, value, error in zip(series.x, series.y, line.error, strict=False):
+        ends = f"M{x(place):.1f} {y(value - error):.1f}V{y(value + error):.1f}"
+        parts.append(f'<path class="error {_colour(line)}" d="{ends}"/>')
+    if (line.markers and len(series.x) <= 60) or len(series.x) == 1:
+        for place, value in zip(series.x, series.y, strict=True):
+            title = escape(f"{line.label}: {value:.4g} at {place:,.4g}")
+            circle = f'cx="{x(place):.1f}" cy="{y(value):.1f}" r="3"'
+            parts.append(
+                f'<circle class="dot {_colour(line)}" {circle}><title>{title}</title></circle>'
+            )
+    return "".join(parts)
+
+
+def _path(series: Series, x: Scale, y: Scale) -> str:
+    kept = thinned(series)
+    points = (f"{x(a):.1f} {y(b):.1f}" for a, b in zip(kept.x, kept.y, strict=True))
+    return "M" + "L".join(points)
+
+
+def _bars(panel: Bars) -> str:
+    longest = max(sum(bar.parts.values()) for bar in panel.bars) or 1.0
+    bottom = TOP + 8 + ROW * len(panel.bars)
+    x = Scale(0.0, longest, 0, WIDTH - RIGHT)
+    places = ticks(0.0, longest)
+    parts = [_text(0, 14, panel.y_label, "axis"), _x_axis(places, x, bottom, panel.x_label)]
+    for index, bar in enumerate(panel.bars):
+        top = TOP + 8 + ROW * index
+        parts.append(_text(0, top + 12, _short(bar.label), "tick strong"))
+        parts.append(_text(WIDTH - RIGHT, top + 12, bar.note, "tick end"))
+        start = 0.0
+        for phase, seconds in bar.parts.items():
+            place, width = x(start), x(start + seconds) - x(start)
+            title = escape(f"{phase}: {seconds:.3g} s a step")
+            parts.append(
+                f'<rect class="{phase_class(phase)}" x="{place:.1f}" y="{top + 20}" '
+                f'width="{width:.1f}" height="{THICKNESS}"><title>{title}</title></rect>'
+            )
+            start += seconds
+    return _svg(bottom + BOTTOM, f"{panel.y_label} in {panel.x_label}, by phase", parts)
+
+
+def _short(label: str) -> str:
+    """A label that leaves room for a remark: the middle of a long one is left out."""
+    return label if len(label) <= 28 else f"{label[:12]}…{label[-15:]}"
+
+
+def phase_class(phase: str) -> str:
+    """The style of a phase; those that are not the paper's share one."""
+    return f"phase {phase if phase in PHASES else 'other'}"
+
+
+def run_class(colour: int) -> str:
+    """The style of a run."""
+    return f"c{colour % COLOURS}" + (" again" if colour >= COLOURS else "")
+
+
+def _colour(line: Line) -> str:
+    return run_class(line.colour)
+
+
+def _x_axis(places: Sequence[float], x: Scale, bottom: float, label: str) -> str:
+    parts = [f'<path class="base" d="M{x.start} {bottom}H{x.end}"/>']
+    for value, text in zip(places, written(places), strict=True):
+        near_end = x(value) > x.end - 12
+        anchor = "end" if near_end else "middle" if x(value) > 8 else ""
+        parts.append(f'<path class="base" d="M{x(value):.1f} {bottom}v4"/>')
+        parts.append(_text(x.end if near_end else x(value), bottom + 19, text, f"tick {anchor}"))
+    parts.append(_text((x.start + x.end) / 2, bottom + 40, label, "axis middle"))
+    return "".join(parts)
+
+
+def _text(x: float, y: float, text: str, style: str) -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" class="{style}">{escape(text)}</text>'
+
+
+def _svg(height: float, label: str, parts: Sequence[str]) -> str:
+    box = f'viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{escape(label)}"'
+    return f"<svg {box}>{''.join(parts)}</svg>"

@@ -1,0 +1,78 @@
+"""The table of runs, and the few numbers that a person asks for first."""
+
+from collections.abc import Sequence
+
+from metis.report.curves import Evaluation, Recorded
+
+HEADER = (
+    "run",
+    "engine",
+    "steps",
+    "accuracy before",
+    "accuracy after",
+    "informative groups",
+    "rollouts",
+    "elapsed",
+    "judge share",
+)
+MISSING = "–"
+
+
+def accuracy(evaluation: Evaluation) -> str:
+    """An accuracy with its standard error where it is known."""
+    error = "" if evaluation.stderr is None else f" ±\u00a0{evaluation.stderr:.3f}"
+    return f"{evaluation.accuracy:.3f}{error}"
+
+
+def share(value: float | None) -> str:
+    return MISSING if value is None else f"{value:.1%}"
+
+
+def duration(seconds: float, simulated: bool = False) -> str:
+    """Seconds in words a person reads at a glance."""
+    if seconds < 1200:
+        text = f"{seconds:.3g} s"
+    elif seconds < 3 * 3600:
+        text = f"{seconds / 60:.1f} min"
+    else:
+        text = f"{seconds / 3600:.1f} h"
+    return f"{text} (simulated)" if simulated else text
+
+
+def progress(run: Recorded) -> str:
+    """Steps done, and of how many where some are left."""
+    return f"{run.steps:,}" if run.steps >= run.planned else f"{run.steps:,} of {run.planned:,}"
+
+
+def rows(runs: Sequence[Recorded]) -> list[tuple[str, ...]]:
+    """One row a run, as `HEADER` names them."""
+    table: list[tuple[str, ...]] = []
+    for run in runs:
+        tests = run.evaluations
+        table.append(
+            (
+                run.label,
+                run.named("engine") or MISSING,
+                progress(run),
+                accuracy(tests[0]) if tests else MISSING,
+                accuracy(tests[-1]) if len(tests) > 1 else MISSING,
+                share(run.informative),
+                MISSING if run.rollouts is None else f"{run.rollouts:,.0f}",
+                duration(run.elapsed, run.simulated) if run.timings else MISSING,
+                share(run.judge_share),
+            )
+        )
+    return table
+
+
+def markdown(runs: Sequence[Recorded]) -> str:
+    """The table of runs in Markdown, aligned so that it also reads well as text."""
+    table = [HEADER, *([_cell(text) for text in row] for row in rows(runs))]
+    widths = [max(len(row[column]) for row in table) for column in range(len(HEADER))]
+    lines = ["| " + " | ".join(map(str.ljust, row, widths)) + " |" for row in table]
+    lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
+    return "\n".join(lines) + "\n"
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.replace("\\", "\\\\").replace("|", "\\|").split())

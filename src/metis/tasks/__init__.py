@@ -1,0 +1,20 @@
+"""Tasks by their name: what is asked, and what an answer earns."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from metis.tasks import arithmetic, gym
+from metis.tasks.base import Task
+
+
+class TaskEntry(NamedTuple):
+    """The settings of a task, and how it is built from them and a seed."""
+
+    settings: type[Any]
+    build: Callable[[Any, int], Task]
+
+
+TASKS: dict[str, TaskEntry] = {
+    "arithmetic": TaskEntry(arithmetic.Arithmetic, arithmetic.build),
+    "gym": TaskEntry(gym.Gym, gym.build),
+}

@@ -1,0 +1,101 @@
+"""Sums of graded difficulty, made on the spot: the task of the quickstart.
+
+Levels are categories: level k has sums of two numbers with k + 1 digits between them. The answer is
+the last number of a reply, so that a small model needs no format to earn its first rewards.
+"""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from metis.core import Message, Prompt
+from metis.errors import MetisError, require, require_at_least
+from metis.tasks.base import SingleTurn, last_number
+
+DIGITS = {1: (1, 1), 2: (2, 1), 3: (2, 2), 4: (3, 2), 5: (3, 3)}
+"""Digits of the two numbers at each level."""
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """The knobs of the arithmetic task.
+
+    prompts      problems to train on
+    heldout      problems to test on; none of them is trained on
+    levels       which levels of difficulty, from 1 to 5, in equal shares
+    instruction  what follows the question
+    """
+
+    prompts: int = 600
+    heldout: int = 200
+    levels: tuple[int, ...] = (1, 2, 3)
+    instruction: str = ""
+
+    def __post_init__(self) -> None:
+        require_at_least(self, {"prompts": 1, "heldout": 1}, "task.")
+        known = set(self.levels) <= set(DIGITS) and len(self.levels) > 0
+        require(known, "task.levels", list(self.levels), f"use levels from {list(DIGITS)}")
+
+
+class ArithmeticTask:
+    """Problems with their answers; the same seed makes the same ones."""
+
+    rewards: Literal["binary"] = "binary"
+
+    def __init__(self, settings: Arithmetic, seed: int) -> None:
+        self.settings = settings
+        self.answers: dict[str, int] = {}
+        problems = self._problems(settings.prompts + settings.heldout, random.Random(seed))
+        self._heldout, self._training = problems[: settings.heldout], problems[settings.heldout :]
+
+    def _problems(self, count: int, rng: random.Random) -> list[Prompt]:
+        """Distinct problems, levels in turn as long as they have any left."""
+        left = {level: _sums(level, rng, count) for level in self.settings.levels}
+        problems: list[Prompt] = []
+        while len(problems) < count:
+            if not any(left.values()):
+                raise MetisError(
+                    f"task.prompts + task.heldout = {count}: the levels "
+                    f"{list(self.settings.levels)} have only {len(problems)} different problems"
+                )
+            for level, sums in left.items():
+                if sums and len(problems) < count:
+                    a, b = sums.pop()
+                    prompt = Prompt(f"arithmetic:{a}+{b}", f"What is {a} + {b}?", f"level-{level}")
+                    self.answers[prompt.id] = a + b
+                    problems.append(prompt)
+        rng.shuffle(problems)
+        return problems
+
+    def training(self) -> Sequence[Prompt]:
+        return self._training
+
+    def heldout(self) -> Sequence[Prompt]:
+        return self._heldout
+
+    def episode(self, prompt: Prompt) -> SingleTurn:
+        answer = self.answers[prompt.id]
+        text = f"{prompt.text} {self.settings.instruction}".strip()
+        chat: list[Message] = [{"role": "user", "content": text}]
+        return SingleTurn(chat, lambda reply: float(last_number(reply) == answer))
+
+
+def _sums(level: int, rng: random.Random, most: int) -> list[tuple[int, int]]:
+    """Different pairs of numbers of a level, in random order."""
+    ranges = [
+        range(10 ** (digits - 1) if digits > 1 else 0, 10**digits) for digits in DIGITS[level]
+    ]
+    if len(ranges[0]) * len(ranges[1]) <= 2 * most:
+        pairs = [(a, b) for a in ranges[0] for b in ranges[1]]
+        rng.shuffle(pairs)
+        return pairs
+    found: dict[tuple[int, int], None] = {}
+    while len(found) < most:
+        found[rng.choice(ranges[0]), rng.choice(ranges[1])] = None
+    return list(found)
+
+
+def build(settings: Arithmetic, seed: int) -> ArithmeticTask:
+    """The task for a run's seed."""
+    return ArithmeticTask(settings, seed)

@@ -1,0 +1,63 @@
+"""What a task hands to an engine: prompts, and an episode for every rollout of one."""
+
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from metis.core import Chat, Message, Prompt
+from metis.pool import Rewards
+
+
+class Episode(Protocol):
+    """One rollout: messages in, messages out, a reward in [0, 1] at the end. Used once."""
+
+    @property
+    def chat(self) -> Chat:
+        """What the policy answers first."""
+        ...
+
+    def reply(self, text: str) -> Sequence[Message] | None:
+        """What the environment says to the policy's turn; None when the episode is over."""
+        ...
+
+    def reward(self) -> float | Awaitable[float]:
+        """The reward of the whole episode; called once, after it is over."""
+        ...
+
+
+class Task(Protocol):
+    """A pool to train on, a disjoint set to test on, and how answers are scored."""
+
+    @property
+    def rewards(self) -> Rewards: ...
+
+    def training(self) -> Sequence[Prompt]: ...
+
+    def heldout(self) -> Sequence[Prompt]: ...
+
+    def episode(self, prompt: Prompt) -> Episode: ...
+
+
+@dataclass
+class SingleTurn:
+    """The usual case: one question, one answer, one score."""
+
+    chat: Chat
+    score: Callable[[str], float | Awaitable[float]]
+    answer: str = field(init=False, default="")
+
+    def reply(self, text: str) -> None:
+        self.answer = text
+
+    def reward(self) -> float | Awaitable[float]:
+        return self.score(self.answer)
+
+
+_NUMBER = re.compile(r"-?\d+(?:,\d{3})*(?:\.\d+)?")
+
+
+def last_number(text: str) -> float | None:
+    """The last number in a text, thousands separators allowed."""
+    found = _NUMBER.findall(text)
+    return float(found[-1].replace(",", "")) if found else None

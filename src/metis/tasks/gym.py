@@ -1,0 +1,108 @@
+"""Any data set of reasoning-gym, by its name and configuration.
+
+Its scores are not all 0 or 1, and some give a crumb to a wrong answer (countdown: 0.01); they are
+rescaled so that an empty answer earns 0 and the right one 1.
+"""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from metis.core import Message, Prompt
+from metis.errors import MetisError, require_at_least
+from metis.pool import Rewards
+from metis.tasks.base import SingleTurn
+
+
+@dataclass(frozen=True)
+class Gym:
+    """The knobs of a reasoning-gym task.
+
+    dataset      its name, such as chain_sum or countdown
+    config       settings of the data set
+    prompts      problems to train on
+    heldout      problems to test on; none of them is trained on
+    rewards      `binary` counts only full marks, `continuous` keeps partial credit
+    instruction  what follows the question
+    """
+
+    dataset: str = "chain_sum"
+    config: dict[str, Any] = field(default_factory=dict)
+    prompts: int = 1000
+    heldout: int = 200
+    rewards: Rewards = "binary"
+    instruction: str = "Give your answer between <answer> and </answer>."
+
+    def __post_init__(self) -> None:
+        require_at_least(self, {"prompts": 1, "heldout": 1}, "task.")
+
+
+class GymTask:
+    """A reasoning-gym data set, split into problems to train and to test on."""
+
+    def __init__(self, settings: Gym, seed: int) -> None:
+        self.settings = settings
+        self.rewards = settings.rewards
+        self.source = _create(settings, seed)
+        self.items: dict[str, Any] = {}
+        texts: set[str] = set()
+        for row, item in enumerate(self.source):
+            if item["question"] not in texts:
+                texts.add(item["question"])
+                self.items[f"{settings.dataset}:{row}"] = item
+        wanted = settings.prompts + settings.heldout
+        if len(self.items) < wanted:
+            raise MetisError(
+                f"task.prompts + task.heldout = {wanted}: {settings.dataset} with this config made "
+                f"only {len(self.items)} different problems; use a smaller pool or a richer config"
+            )
+        prompts = [self._prompt(name) for name in list(self.items)[:wanted]]
+        random.Random(seed).shuffle(prompts)
+        self._heldout, self._training = prompts[: settings.heldout], prompts[settings.heldout :]
+
+    def _prompt(self, name: str) -> Prompt:
+        item = self.items[name]
+        difficulty = item["metadata"].get("difficulty")
+        label = ",".join(f"{k}={v}" for k, v in difficulty.items()) if difficulty else ""
+        return Prompt(name, item["question"], label)
+
+    def training(self) -> Sequence[Prompt]:
+        return self._training
+
+    def heldout(self) -> Sequence[Prompt]:
+        return self._heldout
+
+    def episode(self, prompt: Prompt) -> SingleTurn:
+        text = f"{prompt.text}\n{self.settings.instruction}".strip()
+        chat: list[Message] = [{"role": "user", "content": text}]
+        return SingleTurn(chat, lambda reply: self._score(reply, self.items[prompt.id]))
+
+    def _score(self, reply: str, item: Any) -> float:
+        answer = reply.rpartition("<answer>")[2].partition("</answer>")[0].strip()
+        floor = float(self.source.score_answer(None, item))
+        score = float(self.source.score_answer(answer, item))
+        if self.rewards == "binary":
+            return float(score >= 1.0)
+        return min(1.0, max(0.0, (score - floor) / (1.0 - floor)))
+
+
+def _create(settings: Gym, seed: int) -> Any:
+    try:
+        import reasoning_gym
+    except ImportError:
+        raise MetisError("task = 'gym' needs reasoning-gym: pip install 'metis-rft[gym]'") from None
+    size = 2 * (settings.prompts + settings.heldout)
+    try:
+        return reasoning_gym.create_dataset(
+            settings.dataset, size=size, seed=seed, **settings.config
+        )
+    except (ValueError, TypeError, AssertionError) as error:
+        raise MetisError(
+            f"task.dataset = {settings.dataset!r} with task.config = {settings.config}: {error}"
+        ) from None
+
+
+def build(settings: Gym, seed: int) -> GymTask:
+    """The task for a run's seed."""
+    return GymTask(settings, seed)

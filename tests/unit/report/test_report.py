@@ -1,0 +1,258 @@
+"""The report as people get it: a page that stands alone, a table, figures, and clear refusals."""
+
+import json
+import subprocess
+import sys
+from html.parser import HTMLParser
+from importlib.util import find_spec
+
+import pytest
+
+from metis.cli import main
+from metis.report import charts, figures, svg
+
+VOID = {"meta"}
+JUDGE = {
+    "judge/reward": 0.8,
+    "judge/baseline": 0.7,
+    "judge/v_hat_mean": 0.1,
+    "judge/v_hat_std": 0.05,
+    "judge/failure_rate": 0.0,
+    "judge/spearman": 0.3,
+    "judge/lift": 1.5,
+}
+BATCH = {"batch/advantage": 0.3, "batch/reward": 0.4, "batch/informative": 0.5}
+
+
+class Page(HTMLParser):
+    """Refuses tags that do not match; keeps what the tests look at."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.tags, self.titles, self.words = [], [], [], []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attributes):
+        assert not any(name.startswith("on") or name in ("src", "href") for name, _ in attributes)
+        self.tags.append(tag)
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.tags.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] == "h3":
+            self.titles.append(data)
+        if "style" not in self.open:
+            self.words.append(data)
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(figures, "find_spec", lambda name: None)
+    return tmp_path
+
+
+@pytest.fixture
+def pictures(elsewhere, monkeypatch):
+    """Most tests go without PNG files, which take a second or two."""
+    pytest.importorskip("matplotlib")
+    monkeypatch.setattr(figures, "find_spec", find_spec)
+
+
+@pytest.fixture
+def make(tmp_path):
+    def folder(name="run", steps=3, done=3, extra=None, engine="local", every=1, **config):
+        path = tmp_path / name
+        path.mkdir()
+        settings = {"seed": 0, "steps": steps, "engine": {"name": engine}}
+        settings |= {"curriculum": {"name": "metis"}, **config}
+        (path / "config.json").write_text(json.dumps(settings))
+        metrics = [{"step": 0, "eval/accuracy": 0.25, "eval/stderr": 0.02}]
+        timings = []
+        for step in range(1, done + 1):
+            row = {"step": step, **BATCH, **(JUDGE if extra is None else extra)}
+            if step % every == 0:
+                row |= {"eval/accuracy": 0.25 + step / 100, "eval/stderr": 0.02}
+            metrics.append(row)
+            phases = {"rollout": 2.0} | ({"judge": 1.0} if extra is None else {})
+            timings.append({"step": step, **phases, "elapsed": step * sum(phases.values())})
+        for log, rows in (("metrics", metrics), ("timings", timings)):
+            (path / f"{log}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        return path
+
+    return folder
+
+
+def report(*arguments):
+    return main(["report", *map(str, arguments)])
+
+
+def shown(path):
+    text = (path / "report.html").read_text()
+    assert "http://" not in text and "https://" not in text
+    return Page(text)
+
+
+def test_one_run_gets_its_report_in_its_own_folder(make, capsys):
+    run = make()
+    assert report(run) == 0
+    page = shown(run)
+    assert "script" not in page.tags and "img" not in page.tags
+    assert len(page.titles) == len(charts.NAMES)
+    assert page.tags.count("svg") == 12
+    words = " ".join(page.words)
+    assert "0.250 → 0.280 ±\u00a00.020" in words and "33.3%" in words and "50.0%" in words
+    assert "Simulated" not in words and "Unfinished" not in words
+    table = (run / "report.md").read_text()
+    assert table in capsys.readouterr().out
+    assert [line.count("|") for line in table.splitlines()] == [10, 10, 10]
+
+
+def test_the_same_runs_give_the_same_bytes(make):
+    run = make()
+    report(run)
+    first = (run / "report.html").read_bytes()
+    report(run)
+    assert (run / "report.html").read_bytes() == first
+    assert not list(run.rglob("*.draft"))
+
+
+def test_figures_without_data_are_left_out(make):
+    run = make(extra={})
+    assert report(run) == 0
+    page = shown(run)
+    assert page.titles == [
+        "Held-out accuracy",
+        "Learning signal",
+        "Rollout reward",
+        "Time and overhead",
+    ]
+    assert "nothing was judged" in " ".join(page.words)
+
+
+def test_several_runs_share_a_page(make, elsewhere):
+    runs = [make("a"), make("b", seed=1), make("c", extra={}, curriculum={"name": "uniform"})]
+    assert report(*runs) == 0
+    words = " ".join(shown(elsewhere / "report").words)
+    for label in ("metis · seed 0", "metis · seed 1", "uniform · seed 0"):
+        assert label in words
+    assert not (runs[0] / "report.html").exists()
+    assert report(*runs, "--out", "elsewhere/deep") == 0
+    assert (elsewhere / "elsewhere/deep/report.md").exists()
+
+
+def test_more_runs_than_colours_stay_apart(make):
+    runs = [make(f"run{seed}", seed=seed) for seed in range(svg.COLOURS + 1)]
+    assert report(*runs, "--out", "all") == 0
+    assert svg.run_class(svg.COLOURS) == "c0 again"
+
+
+def test_simulated_and_unfinished_runs_say_so(make):
+    run = make(engine="simulated", steps=10)
+    assert report(run) == 0
+    words = " ".join(shown(run).words)
+    assert "not a language model" in words and "3 of 10" in words and "simulated seconds" in words
+
+
+@pytest.mark.parametrize("done", [0, 1])
+def test_a_run_with_one_evaluation_is_a_dot(make, done):
+    run = make(done=done, every=5)
+    assert report(run) == 0
+    page = shown(run)
+    assert "the only evaluation" in " ".join(page.words)
+    assert "circle" in page.tags
+
+
+def test_a_run_that_has_not_begun_has_a_page(make):
+    run = make(done=0)
+    (run / "metrics.jsonl").write_text("")
+    assert report(run) == 0
+    assert "Nothing has been recorded yet." in " ".join(shown(run).words)
+
+
+def test_without_timings_accuracy_is_drawn_against_steps_only(make):
+    run = make()
+    (run / "timings.jsonl").unlink()
+    assert report(run) == 0
+    page = shown(run)
+    assert "Time and overhead" not in page.titles and "no timings recorded" in page.words
+
+
+def test_hostile_names_stay_text(make, pictures):
+    hostile = "<script>alert('x')</script>|$\\alpha$ & \""
+    runs = [make("_<b>", curriculum={"name": hostile}), make("c", seed=hostile)]
+    assert report(*runs, "--out", "out") == 0
+    page = shown(runs[0].parent / "out")
+    assert "script" not in page.tags and "b" not in page.tags
+    assert any(hostile in word for word in page.words)
+    table = (runs[0].parent / "out" / "report.md").read_text()
+    assert "\\|" in table and len(table.splitlines()) == 4
+
+
+def test_pictures_are_drawn_and_those_of_an_earlier_report_dropped(make, pictures):
+    run = make()
+    assert report(run) == 0
+    folder = run / "figures"
+    assert sorted(path.stem for path in folder.iterdir()) == sorted(charts.NAMES)
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path in folder.iterdir())
+    other = make("other", extra={})
+    assert report(other, "--out", run) == 0
+    assert not (folder / "skill.png").exists() and (folder / "reward.png").exists()
+
+
+def test_without_matplotlib_one_line_says_how_to_get_it(make, capsys):
+    run = make()
+    assert report(run) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert "matplotlib" in last and "pip install 'metis-rft[report]'" in last
+    assert not (run / "figures").exists() and (run / "report.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nowhere"], "there is no such folder"),
+        (["."], "has no config.json"),
+        ([], "RUN"),
+        (["run", "--out", "run/config.json"], "cannot be written"),
+        (["run", "--nonsense"], "--nonsense"),
+    ],
+)
+def test_mistakes_are_one_line(make, capsys, arguments, words):
+    make()
+    assert report(*arguments) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1 and words in lines[0]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [[0.0], [1e-9], [0.5, 0.5], [-0.1, 0.3], [0.9, 3.1], [0.0, 1e6], [0.401, 0.402], [-5.0]],
+)
+def test_axes_cover_their_values_with_a_readable_number_of_ticks(values):
+    low, high = svg.bounds(values)
+    marks = svg.ticks(low, high)
+    assert low <= min(values) and max(values) <= high
+    assert 3 <= len(marks) <= 8
+    assert len(set(svg.written(marks))) == len(marks)
+
+
+def test_steps_have_whole_ticks():
+    assert svg.ticks(0, 1, whole=True) == [0, 1]
+    assert svg.ticks(0, 13, whole=True) == [0, 3, 6, 9, 12]
+
+
+def test_reports_need_no_engine():
+    program = (
+        "import sys, metis.report; "
+        "print(*(m for m in sys.modules if m.startswith(('torch', 'metis.engines', 'matplotlib'))))"
+    )
+    assert subprocess.check_output([sys.executable, "-c", program], text=True).strip() == ""
