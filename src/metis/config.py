@@ -10,6 +10,7 @@ import json
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import resources
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -20,6 +21,7 @@ from metis.curricula import CURRICULA
 from metis.curricula.presets import PRESETS
 from metis.engines import ENGINES
 from metis.errors import MetisError, require_at_least
+from metis.tasks import TASKS
 
 SCHEMA = 1
 
@@ -41,6 +43,8 @@ class Training:
 
     seed         fixes the pool's order, the curriculum's draws and the engine's sampling
     steps        updates to make
+    tokens       stop after so many generated tokens; 0 is no limit
+    seconds      stop after so many seconds of training, evaluation not counted; 0 is no limit
     batch        B: prompts trained on in a step
     group        n: rollouts of each prompt
     evaluate     steps between evaluations; 0 evaluates before and after only
@@ -48,13 +52,16 @@ class Training:
 
     seed: int = 0
     steps: int = 200
+    tokens: int = 0
+    seconds: float = 0.0
     batch: int = 32
     group: int = 8
     evaluate: int = 20
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
 
     def __post_init__(self) -> None:
-        require_at_least(self, {"seed": 0, "steps": 1, "batch": 1, "group": 2, "evaluate": 0})
+        least = {"seed": 0, "steps": 1, "tokens": 0, "seconds": 0}
+        require_at_least(self, {**least, "batch": 1, "group": 2, "evaluate": 0})
 
 
 @dataclass(frozen=True)
@@ -64,6 +71,8 @@ class Config:
     training: Training
     engine_name: str
     engine: Any
+    task: Any
+    """The task to play; None for an engine that brings its own."""
     curriculum_name: str
     curriculum: Curriculum
     resolved: dict[str, Any]
@@ -72,30 +81,45 @@ class Config:
 
 def load(recipe: Path | None, overrides: Sequence[str]) -> Config:
     """Read a recipe (TOML, or a run's config.json), apply key=value overrides, check it all."""
-    raw = _read_recipe(recipe) if recipe else {}
-    for override in overrides:
-        _apply(raw, *_split(override))
+    settings = [_split(override) for override in overrides]
+    raw = _read_recipe(recipe) if recipe else _default_recipe(settings)
+    for key, value in sorted(settings, key=lambda setting: setting[0] not in _NAMED):
+        _apply(raw, key, value)
     return resolve(raw)
+
+
+def _default_recipe(settings: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """The quickstart, unless another engine is named."""
+    if any(key in ("engine", "engine.name") and value != "local" for key, value in settings):
+        return {}
+    return tomllib.loads(resources.files("metis").joinpath("quickstart.toml").read_text("utf-8"))
 
 
 def resolve(raw: Mapping[str, Any]) -> Config:
     """Check settings and fill in what they leave out."""
     sections = dict(raw)
-    engine_name, engine_raw = _section(sections.pop("engine", "simulated"), "engine", ENGINES)
+    engine_name, engine_raw = _section(sections.pop("engine", "local"), "engine", ENGINES)
+    plays_tasks = ENGINES[engine_name].plays_tasks
+    if not plays_tasks and "task" in sections:
+        raise MetisError(f"task = {sections['task']!r}: the {engine_name} engine brings its own")
+    task_name, task_raw = _section(sections.pop("task", "arithmetic"), "task", TASKS)
     name, knobs = _section(sections.pop("curriculum", "metis"), "curriculum", CURRICULA)
     known = [
         *_keys(Training, ""),
         *_keys(ENGINES[engine_name].settings, "engine."),
         *(key for key in _keys(CURRICULA[name], "curriculum.") if key not in _SHARED),
-        *("engine.name", "curriculum.name", "curriculum.preset"),
+        *(_keys(TASKS[task_name].settings, "task.") if plays_tasks else ()),
+        *("engine.name", "task.name", "curriculum.name", "curriculum.preset"),
     ]
     given = {**sections, "engine": engine_raw or None, "curriculum": knobs or None}
+    given["task"] = task_raw or None
     for key in _given({key: value for key, value in given.items() if value is not None}):
         if key not in known:
             raise MetisError(f"unknown key {key!r}: {_remedy(key, name, known)}")
     preset = knobs.pop("preset", next(iter(PRESETS.get(name, {"": {}}))))
     training = _check(Training, sections, "")
     engine = _check(ENGINES[engine_name].settings, engine_raw, "engine.")
+    task: Any = _check(TASKS[task_name].settings, task_raw, "task.") if plays_tasks else None
     shared = {"batch": training.batch, "group": training.group}
     complete = _merge(_merge(_preset(name, preset), knobs), shared)
     curriculum = _check(CURRICULA[name], complete, "curriculum.")
@@ -103,14 +127,20 @@ def resolve(raw: Mapping[str, Any]) -> Config:
         "schema": SCHEMA,
         **dataclasses.asdict(training),
         "engine": {"name": engine_name, **dataclasses.asdict(engine)},
+        **({"task": {"name": task_name, **dataclasses.asdict(task)}} if plays_tasks else {}),
         "curriculum": {
             "name": name,
             **({"preset": preset} if preset else {}),
             **{key: value for key, value in _knobs(curriculum).items() if key not in shared},
         },
     }
-    return Config(training, engine_name, engine, name, curriculum, resolved)
+    player = TASKS[task_name].build(task, training.seed) if plays_tasks else None
+    resolved = json.loads(json.dumps(resolved))
+    return Config(training, engine_name, engine, player, name, curriculum, resolved)
 
+
+_NAMED = ("engine", "task", "curriculum")
+"""Sections that may be written as just a name."""
 
 _SHARED = ("curriculum.batch", "curriculum.group")
 
@@ -140,9 +170,10 @@ def _split(override: str) -> tuple[str, Any]:
 
 
 def _apply(raw: dict[str, Any], key: str, value: Any) -> None:
-    """Set a dotted key. `curriculum=NAME` drops the settings of a curriculum named before."""
+    """Set a dotted key. `curriculum=NAME` drops the settings of a curriculum named before, and so
+    do engine and task."""
     *parents, last = key.split(".")
-    if not parents and last in ("engine", "curriculum") and isinstance(value, str):
+    if not parents and last in _NAMED and isinstance(value, str):
         old = raw.get(last, {})
         same = old == value or (isinstance(old, dict) and old.get("name", value) == value)
         raw[last] = {**(old if same and isinstance(old, dict) else {}), "name": value}
@@ -150,7 +181,7 @@ def _apply(raw: dict[str, Any], key: str, value: Any) -> None:
     table = raw
     for parent in parents:
         child = table.get(parent, {})
-        if isinstance(child, str) and parent in ("engine", "curriculum"):
+        if isinstance(child, str) and parent in _NAMED:
             child = {"name": child}
         if not isinstance(child, dict):
             raise MetisError(f"{key} = {value!r}: {parent!r} is {child!r}, not a section")

@@ -1,7 +1,8 @@
 """What a step costs: seconds, tokens and rollouts by phase, counted as an engine answers."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,7 +12,10 @@ from metis.core import Batch, Chat, Completion, Engine, Group, Prompt, Sampling
 
 
 class TimedEngine(Engine, Protocol):
-    """An engine with a clock, real or virtual."""
+    """An engine with a clock, real or virtual, that counts the tokens through its network."""
+
+    @property
+    def processed(self) -> int: ...
 
     def clock(self) -> float: ...
 
@@ -20,36 +24,38 @@ class Meter:
     """An engine that passes every request on and keeps the accounts.
 
     Phases: `judge` (replies and scores for a judge), `rollout`, `select` (hidden states and value
-    models of other methods), `update`. Seconds come from the engine's own clock.
+    models of other methods), `update`. Seconds come from the engine's own clock; `processed` counts
+    all tokens through the network, `tokens` those that were generated.
     """
 
     def __init__(self, engine: TimedEngine) -> None:
         self.engine = engine
-        self.seconds: Counter[str] = Counter()
+        self.seconds: dict[str, float] = {}
         self.counts: Counter[str] = Counter()
 
-    def _timed(self, phase: str, start: float) -> None:
-        self.seconds[phase] += self.engine.clock() - start  # type: ignore[assignment]
+    @contextmanager
+    def _phase(self, phase: str) -> Iterator[None]:
+        start, before = self.engine.clock(), self.engine.processed
+        yield
+        self.seconds[phase] = self.seconds.get(phase, 0.0) + self.engine.clock() - start
+        self.counts[f"{phase}/processed"] += self.engine.processed - before
 
     def complete(self, chats: Sequence[Chat], sampling: Sampling) -> list[Completion]:
-        start = self.engine.clock()
-        completions = self.engine.complete(chats, sampling)
-        self._timed("judge", start)
+        with self._phase("judge"):
+            completions = self.engine.complete(chats, sampling)
         self.counts["judge/asked"] += len(chats)
         self.counts["judge/tokens"] += sum(int(c.trajectory.loss_mask.sum()) for c in completions)
         return completions
 
     def score(self, chats: Sequence[Chat], choices: Sequence[str]) -> list[list[float]]:
-        start = self.engine.clock()
-        rows = self.engine.score(chats, choices)
-        self._timed("judge", start)
+        with self._phase("judge"):
+            rows = self.engine.score(chats, choices)
         self.counts["judge/asked"] += len(chats)
         return rows
 
     def rollout(self, prompts: Sequence[Prompt], n: int) -> list[Group]:
-        start = self.engine.clock()
-        groups = self.engine.rollout(prompts, n)
-        self._timed("rollout", start)
+        with self._phase("rollout"):
+            groups = self.engine.rollout(prompts, n)
         self.counts["rollout/generated"] += n * len(prompts)
         self.counts["rollout/failed"] += sum(group.failed for group in groups)
         trajectories = [t for group in groups for t in group.trajectories]
@@ -66,15 +72,13 @@ class Meter:
         return self._select("fit", len(prompts), prompts, targets)  # type: ignore[no-any-return]
 
     def _select(self, name: str, count: int, *arguments: object) -> Any:
-        start = self.engine.clock()
-        reply = getattr(self.engine, name)(*arguments)
-        self._timed("select", start)
+        with self._phase("select"):
+            reply = getattr(self.engine, name)(*arguments)
         self.counts["select/forwards"] += count
         return reply
 
     def update(self, batch: Batch) -> Mapping[str, float]:
-        start = self.engine.clock()
-        metrics = self.engine.update(batch)
-        self._timed("update", start)
+        with self._phase("update"):
+            metrics = self.engine.update(batch)
         self.counts["rollout/trained"] += sum(len(group.rewards) for group in batch.groups)
         return metrics

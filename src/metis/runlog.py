@@ -2,8 +2,9 @@
 
 `config.json` and `versions.json` say what ran; `metrics.jsonl` is deterministic, `timings.jsonl`
 has the clock; `judgments.jsonl` and `rollouts.jsonl` say why prompts were chosen and what came of
-it; `checkpoints/step-N` resumes. A checkpoint holds the length of every log, so that a run that was
-killed goes on as if it had not been: the logs are cut back to the checkpoint and written again.
+it; `evals.jsonl` has the reward of every held-out prompt; `checkpoints/step-N` resumes. It holds
+the length of every log, so that a run that was killed goes on as if it had not been: the logs are
+cut back to the checkpoint and written again.
 """
 
 import contextlib
@@ -21,7 +22,7 @@ import metis
 from metis import state
 from metis.errors import MetisError
 
-LOGS = ("metrics", "timings", "judgments", "rollouts")
+LOGS = ("metrics", "timings", "judgments", "rollouts", "evals")
 SCHEMA = 1
 
 

@@ -4,7 +4,7 @@ import math
 import signal as signals
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,7 +28,7 @@ class Trainable(TimedEngine, Protocol):
 
     policy: int
 
-    def evaluate(self) -> Mapping[str, float]: ...
+    def evaluate(self) -> Sequence[tuple[str, float]]: ...
 
     def save(self, folder: Path) -> None: ...
 
@@ -59,13 +59,25 @@ class Run:
     def build(cls, config: Config) -> "Run":
         """Engine, pool and curriculum, checked against each other."""
         entry = ENGINES[config.engine_name]
-        engine, pool = entry.build(config.engine, config.training.seed)
+        engine, pool = entry.build(config.engine, config.task, config.training.seed)
         if config.training.batch > len(pool):
             raise MetisError(
                 f"batch = {config.training.batch}: the pool has only {len(pool)} prompts; use a "
                 "smaller batch or a larger pool"
             )
         return cls(config, engine, pool, config.curriculum)
+
+    @property
+    def fraction(self) -> float:
+        """Share of the budget that is spent: the steps, the tokens or the seconds."""
+        limits = self.config.training
+        spent = [self.step / limits.steps]
+        if limits.tokens:
+            generated = self.totals["rollout/tokens"] + self.totals["judge/tokens"]
+            spent.append(generated / limits.tokens)
+        if limits.seconds:
+            spent.append(self.elapsed / limits.seconds)
+        return min(1.0, max(spent))
 
     def state_dict(self) -> dict[str, Any]:
         return {
@@ -92,28 +104,27 @@ def train(run: Run, folder: RunFolder, view: View) -> bool:
     saved = folder.resume()
     if saved is None:
         folder.cut({})
-        folder.append("metrics", [{"step": 0, **run.engine.evaluate()}])
+        folder.append("metrics", [{"step": 0, **evaluate(run, folder)}])
     else:
         run.restore(*saved)
         folder.cut(saved[0]["logs"])
         view.notice(run.step, "resuming from here")
     with _interruptible() as interrupted:
-        while run.step < settings.steps and not interrupted():
+        while run.fraction < 1 and not interrupted():
             metrics = _step(run, folder, view)
             view.step(run.step, metrics)
-            last = run.step == settings.steps or interrupted()
+            last = run.fraction >= 1 or interrupted()
             if last or run.step % settings.checkpoints.every == 0:
                 keep = settings.checkpoints.keep
                 folder.checkpoint(run.step, run.state_dict(), run.engine.save, keep)
-    return run.step >= settings.steps
+    return run.fraction >= 1
 
 
 def _step(run: Run, folder: RunFolder, view: View) -> dict[str, float]:
     """One step of Algorithm 1, whatever the curriculum: plan, update, write down."""
     settings = run.config.training
     meter = Meter(run.engine)
-    fraction = run.step / settings.steps
-    progress = Progress(run.step, fraction, run.engine.policy, settings.seed)
+    progress = Progress(run.step, run.fraction, run.engine.policy, settings.seed)
     started = run.engine.clock()
     batch = drive(run.curriculum.step(run.pool, progress), meter)
     updated = meter.update(batch) if batch.groups else {}
@@ -123,8 +134,8 @@ def _step(run: Run, folder: RunFolder, view: View) -> dict[str, float]:
         view.notice(run.step, text)
     metrics = {**_accounts(run, meter), **batch_metrics(batch), **batch.metrics, **updated}
     every = settings.evaluate
-    if run.step == settings.steps or (every and run.step % every == 0):
-        metrics |= run.engine.evaluate()
+    if run.fraction >= 1 or (every and run.step % every == 0):
+        metrics |= evaluate(run, folder)
     for name, value in metrics.items():
         if not math.isfinite(value):
             raise MetisError(f"{name} = {value!r} in step {run.step}: the run went wrong there")
@@ -134,6 +145,16 @@ def _step(run: Run, folder: RunFolder, view: View) -> dict[str, float]:
     folder.append("judgments", judgment_rows(run.step, batch))
     folder.append("rollouts", rollout_rows(run.step, batch))
     return metrics
+
+
+def evaluate(run: Run, folder: RunFolder) -> dict[str, float]:
+    """Mean reward on the held-out prompts with its standard error; each goes into a log."""
+    scores = run.engine.evaluate()
+    rows = ({"step": run.step, "prompt": prompt, "reward": score} for prompt, score in scores)
+    folder.append("evals", rows)
+    values = [score for _, score in scores]
+    error = float(np.std(values) / math.sqrt(len(values)))
+    return {"eval/accuracy": float(np.mean(values)), "eval/stderr": error}
 
 
 def _accounts(run: Run, meter: Meter) -> dict[str, float]:

@@ -12,7 +12,15 @@ from metis.curricula import CURRICULA
 from metis.engines.simulated import SimulatedEngine
 from metis.runlog import LOGS, read
 
-SHORT = ["steps=4", "batch=4", "group=2", "engine.prompts=40", "checkpoints.every=2", "evaluate=2"]
+SHORT = [
+    "steps=4",
+    "batch=4",
+    "group=2",
+    "engine.prompts=40",
+    "checkpoints.every=2",
+    "evaluate=2",
+    "engine=simulated",
+]
 
 
 def metis(*arguments):

@@ -10,7 +10,8 @@ def test_the_defaults_are_complete_and_resolved():
     config = resolve({})
     assert config.resolved["curriculum"]["preset"] == "recommended"
     assert config.resolved["curriculum"]["judge"]["mode"] == "direct"
-    assert config.resolved["engine"]["name"] == "simulated"
+    assert config.resolved["engine"]["name"] == "local"
+    assert config.resolved["task"]["name"] == "arithmetic"
     assert resolve(strip(config.resolved)).resolved == config.resolved
 
 
@@ -86,6 +87,10 @@ def test_the_paper_preset_is_algorithm_1_and_a_knob_changes_just_itself():
         (["curriculum.judge=direct"], ["curriculum.judge"]),
         (["curriculum=metiss"], ["curriculum = 'metiss'", "did you mean 'metis'?"]),
         (["engine=cloud"], ["engine = 'cloud'", "simulated"]),
+        (["engine=simulated", "task=gym"], ["task = ", "simulated engine brings its own"]),
+        (["task.level=2"], ["'task.level'", "did you mean 'task.levels'?"]),
+        (["task.levels=[7]"], ["task.levels = [7]"]),
+        (["task.prompts=99999999"], ["task.prompts + task.heldout", "only"]),
         (["curriculum.preset=papre"], ["curriculum.preset = 'papre'", "recommended, paper"]),
         (["curriculum=uniform", "curriculum.preset=paper"], ["curriculum.preset = 'paper'"]),
         (["curriculum.multiplier=0"], ["curriculum.multiplier = 0", "at least 1"]),
@@ -93,7 +98,7 @@ def test_the_paper_preset_is_algorithm_1_and_a_knob_changes_just_itself():
         (["curriculum.ema=nan"], ["curriculum.ema"]),
         (["steps=0"], ["steps = 0", "at least 1"]),
         (["steps"], ["'steps' is not a setting", "key=value"]),
-        (["steps.x=1", "steps.y=2"], ["unknown key 'steps.x'"]),
+        (["engine=simulated", "steps.x=1", "steps.y=2"], ["unknown key 'steps.x'"]),
         (["seed=1", "seed.x=2"], ["'seed' is 1, not a section"]),
     ],
 )

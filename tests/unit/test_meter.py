@@ -45,13 +45,14 @@ REPLIES = {
 
 @pytest.fixture
 def engine():
-    made = SimpleNamespace(now=100.0, calls=[])
+    made = SimpleNamespace(now=100.0, calls=[], processed=5)
     made.clock = lambda: made.now
 
     def answering(name, seconds, reply):
         def answer(*arguments):
             made.calls.append((name, *arguments))
             made.now += seconds
+            made.processed += int(10 * seconds)
             return reply
 
         return answer
@@ -83,7 +84,8 @@ def test_a_request_is_passed_on_and_charged_to_its_phase(engine, name, arguments
     assert engine.calls == [(name, *arguments)]
     assert meter.seconds == seconds
     (phase,) = seconds
-    assert meter.counts == {f"{phase}/{what}": count for what, count in counts.items()}
+    processed = {"processed": int(10 * seconds[phase])}
+    assert meter.counts == {f"{phase}/{what}": n for what, n in (counts | processed).items()}
 
 
 def test_an_update_counts_the_rollouts_it_trains_on(engine):
@@ -91,7 +93,7 @@ def test_an_update_counts_the_rollouts_it_trains_on(engine):
     assert meter.update(batch) is REPLIES["update"][1]
     assert engine.calls == [("update", batch)]
     assert meter.seconds == {"update": 64.0}
-    assert meter.counts == {"rollout/trained": 3}
+    assert meter.counts == {"rollout/trained": 3, "update/processed": 640}
 
 
 def test_the_accounts_add_up_over_a_plan(engine):
@@ -108,6 +110,8 @@ def test_the_accounts_add_up_over_a_plan(engine):
         "rollout/generated": 12,
         "rollout/failed": 6,
         "rollout/tokens": 34,
+        "judge/processed": 40,
+        "rollout/processed": 80,
     }
 
 

@@ -115,6 +115,7 @@ class SimulatedEngine:
         self.value = np.zeros((simulation.skills, BINS))
         self.policy = 0
         self.seconds = 0.0
+        self.processed = 0
         self._texts = {self._text(i): i for i in range(total)}
 
     @property
@@ -147,7 +148,7 @@ class SimulatedEngine:
         rewards = self.rng.binomial(tests, success) / tests
         failed = self.rng.random(rewards.shape) < self.simulation.failures
         lengths = self.rng.integers(40, 160, rewards.shape)
-        self.seconds += 2e-5 * float(lengths.sum())
+        self._spend(int(lengths.sum()), 2e-5)
         groups = []
         for row, prompt in enumerate(prompts):
             valid = np.flatnonzero(~failed[row])
@@ -184,7 +185,7 @@ class SimulatedEngine:
         items, distributions = self._outcomes(chats)
         points = self.rng.random((len(chats), 1))
         outcomes = (np.cumsum(distributions, axis=1) < points).sum(axis=1).clip(max=FAILED)
-        self.seconds += 2e-5 * 300 * len(chats)
+        self._spend(300 * len(chats), 2e-5)
         completions = []
         for item, outcome, distribution in zip(items, outcomes, distributions, strict=True):
             text, finish = self._reply(outcome)
@@ -209,7 +210,7 @@ class SimulatedEngine:
         return kinds[int(self.rng.integers(len(kinds)))]
 
     def score(self, chats: Sequence[Chat], choices: Sequence[str]) -> list[list[float]]:
-        self.seconds += 2e-5 * 15 * len(chats)
+        self._spend(30 * len(chats), 1e-5)
         columns = [_outcome(choice) for choice in choices]
         logprobs: list[list[float]] = np.log(self._outcomes(chats)[1][:, columns]).tolist()
         return logprobs
@@ -252,7 +253,8 @@ class SimulatedEngine:
             gradient[outcome] += 1.0
             step[level] += judgment.weight * judgment.advantage * gradient
         self.judge += self.simulation.judge_rate * step / size
-        self.seconds += 1e-5 * sum(len(t.tokens) for g in batch.groups for t in g.trajectories)
+        trained = sum(len(t.tokens) for group in batch.groups for t in group.trajectories)
+        self._spend(trained, 1e-5)
         self.policy += 1
         return {"simulated/ability": float(self.ability.mean())}
 
@@ -270,10 +272,15 @@ class SimulatedEngine:
         """Virtual seconds spent so far."""
         return self.seconds
 
-    def evaluate(self) -> dict[str, float]:
-        """Expected accuracy on the held-out items, without sampling noise."""
+    def _spend(self, tokens: int, seconds_each: float) -> None:
+        self.processed += tokens
+        self.seconds += seconds_each * tokens
+
+    def evaluate(self) -> list[tuple[str, float]]:
+        """The chance of success on each held-out item: what sampling would find, without noise."""
         items = np.arange(self.simulation.prompts, len(self.difficulty))
-        return {"eval/accuracy": float(self._success(items).mean())}
+        chances = self._success(items).tolist()
+        return [(f"simulated:{item}", p) for item, p in zip(items, chances, strict=True)]
 
     def save(self, folder: Path) -> None:
         state.save(folder / "engine.state", self.state_dict())
@@ -288,11 +295,12 @@ class SimulatedEngine:
             "value": self.value.copy(),
             "policy": self.policy,
             "seconds": self.seconds,
+            "processed": self.processed,
             "rng": self.rng.bit_generator.state,
         }
 
     def load_state_dict(self, saved: dict[str, Any]) -> None:
-        for name in ("ability", "judge", "value", "policy", "seconds"):
+        for name in ("ability", "judge", "value", "policy", "seconds", "processed"):
             setattr(self, name, saved[name])
         self.rng.bit_generator.state = saved["rng"]
 
@@ -306,7 +314,7 @@ def _outcome(choice: str) -> int:
     return FAILED if isinstance(value, Failure) else GRID.index(value)
 
 
-def build(simulation: Simulation, seed: int) -> tuple[SimulatedEngine, Pool]:
-    """The engine and the pool of its items."""
+def build(simulation: Simulation, task: None = None, seed: int = 0) -> tuple[SimulatedEngine, Pool]:
+    """The engine and the pool of its items; it brings its own task."""
     engine = SimulatedEngine(simulation, seed)
     return engine, Pool(engine.pool, rewards=simulation.rewards, seed=seed)

@@ -76,7 +76,7 @@ def token_logprobs(policy: Policy, bundle: Bundle, temperature: float = 1.0) -> 
     for i, row in enumerate(rows):
         tokens[i, : len(row.tokens)] = torch.tensor(row.tokens)
     with policy.autocast():
-        cache = _prefix_cache(policy, bundle.prefix, len(rows)) if bundle.prefix else None
+        cache = prefix_cache(policy, bundle.prefix, len(rows)) if bundle.prefix else None
         hidden = policy.backbone(
             input_ids=tokens.to(device), **_structure(bundle, device, cache), use_cache=bool(cache)
         ).last_hidden_state
@@ -87,9 +87,14 @@ def token_logprobs(policy: Policy, bundle: Bundle, temperature: float = 1.0) -> 
     return _head_logprobs(policy, hidden[where[:, 0], where[:, 1]], wanted, temperature)
 
 
-def _prefix_cache(policy: Policy, prefix: list[int], copies: int) -> Any:
+def new_cache(policy: Policy) -> Any:
+    """An empty cache for keys and values."""
+    return DynamicCache(config=policy.base.config)
+
+
+def prefix_cache(policy: Policy, prefix: list[int], copies: int) -> Any:
     """Keys and values of the prefix, computed once and seen by every row."""
-    cache: Any = DynamicCache(config=policy.base.config)
+    cache = new_cache(policy)
     policy.backbone(
         input_ids=torch.tensor([prefix], device=policy.device),
         past_key_values=cache,

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
-from transformers import DynamicCache
 
 from metis.core import Sampling
+from metis.engines.local.forward import common_prefix, new_cache, prefix_cache
 from metis.engines.local.policy import Policy
 
 
@@ -85,26 +85,34 @@ def _room(policy: Policy, prompt: list[int], sampling: Sampling) -> int:
 def _prefill(
     policy: Policy, prompts: Sequence[list[int]], copies: int
 ) -> tuple[torch.Tensor, Any, torch.Tensor]:
-    """The prompts through the network once; mask, cache and next-token logits of every copy."""
+    """The prompts through the network once; mask, cache and next-token logits of every copy.
+
+    What all prompts begin with is computed a single time, then each prompt's rest on top of it.
+    """
     prompts = [prompt[-policy.context :] for prompt in prompts]
-    width = max(len(prompt) for prompt in prompts)
+    shared = min(common_prefix(prompts), min(map(len, prompts)) - 1)
+    rests = [prompt[shared:] for prompt in prompts]
+    width = max(map(len, rests))
     tokens = torch.zeros(len(prompts), width, dtype=torch.long)
-    mask = torch.zeros(len(prompts), width, dtype=torch.long)
-    for row, prompt in enumerate(prompts):
-        tokens[row, width - len(prompt) :] = torch.tensor(prompt)
-        mask[row, width - len(prompt) :] = 1
+    mask = torch.zeros(len(prompts), shared + width, dtype=torch.long)
+    mask[:, :shared] = 1
+    for row, rest in enumerate(rests):
+        tokens[row, width - len(rest) :] = torch.tensor(rest)
+        mask[row, shared + width - len(rest) :] = 1
     mask = mask.to(policy.device)
-    cache: Any = DynamicCache(config=policy.base.config)
     with policy.autocast():
+        cache = (
+            prefix_cache(policy, prompts[0][:shared], len(prompts)) if shared else new_cache(policy)
+        )
         hidden = policy.backbone(
             input_ids=tokens.to(policy.device),
             attention_mask=mask,
-            position_ids=(mask.cumsum(1) - 1).clamp(min=0),
+            position_ids=(mask.cumsum(1) - 1).clamp(min=0)[:, shared:],
             past_key_values=cache,
             use_cache=True,
         ).last_hidden_state[:, -1]
         logits = policy.head(hidden)
-    policy.processed += sum(len(prompt) for prompt in prompts)
+    policy.processed += shared + sum(map(len, rests))
     cache.batch_repeat_interleave(copies)
     return mask.repeat_interleave(copies, 0), cache, logits.repeat_interleave(copies, 0)
 

@@ -1,0 +1,39 @@
+"""Weights, optimizer and generator on disk, and back exactly as they were."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+
+from metis.engines.local.policy import Policy
+
+
+def save_training(
+    folder: Path, policy: Policy, optimizer: torch.optim.Optimizer, generator: torch.Generator
+) -> None:
+    """All that training changes: only trainable weights, in their own precision."""
+    weights = {
+        name: parameter.detach().cpu().contiguous()
+        for name, parameter in policy.network.named_parameters()
+        if parameter.requires_grad
+    }
+    save_file(weights, folder / "weights.safetensors")
+    torch.save(
+        {"optimizer": optimizer.state_dict(), "generator": generator.get_state()},
+        folder / "optimizer.pt",
+    )
+
+
+def load_training(
+    folder: Path, policy: Policy, optimizer: torch.optim.Optimizer, generator: torch.Generator
+) -> None:
+    """Bring back what `save_training` wrote."""
+    weights = load_file(folder / "weights.safetensors")
+    with torch.no_grad():
+        for name, parameter in policy.network.named_parameters():
+            if parameter.requires_grad:
+                parameter.copy_(weights[name])
+    saved: dict[str, Any] = torch.load(folder / "optimizer.pt", weights_only=True)
+    optimizer.load_state_dict(saved["optimizer"])
+    generator.set_state(saved["generator"])

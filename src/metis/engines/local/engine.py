@@ -1,0 +1,247 @@
+"""The local engine: one model in this process answers, plays, judges and learns."""
+
+import contextlib
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from metis import assets, state
+from metis.core import Batch, Chat, Completion, Group, Prompt, Sampling, Trajectory
+from metis.engines.local.checkpoint import load_training, save_training
+from metis.engines.local.choices import ChoiceTree
+from metis.engines.local.encoding import encode_chats
+from metis.engines.local.episodes import play
+from metis.engines.local.forward import Bundle, common_prefix, token_logprobs
+from metis.engines.local.policy import Policy
+from metis.engines.local.rewards import RewardRunner
+from metis.engines.local.sampling import Reply, sample
+from metis.engines.local.settings import Local
+from metis.engines.local.update import backward, minibatches, remember_old, remember_reference
+from metis.errors import MetisError
+from metis.pool import Pool
+from metis.tasks.base import Task
+
+NON_FINITE_LIMIT = 3
+"""Updates in a row that may come to nothing before the run is stopped."""
+
+
+class LocalEngine:
+    """Answers every request with one model, and trains it."""
+
+    def __init__(self, settings: Local, task: Task, seed: int = 0) -> None:
+        self.settings, self.task = settings, task
+        torch.manual_seed(seed)
+        self.model_policy = Policy(assets.model(settings.model), settings)
+        self.generator = torch.Generator(self.model_policy.device).manual_seed(seed)
+        self.optimizer = torch.optim.AdamW(
+            self.model_policy.trainable,
+            lr=settings.learning_rate,
+            weight_decay=settings.weight_decay,
+            fused=self.model_policy.device.type == "cuda",
+        )
+        self.reference = self._reference() if settings.kl else None
+        self.rewards = RewardRunner(settings.reward_timeout)
+        self.policy = 0
+        self.non_finite = 0
+        self.foreign = self._foreign_sampler()
+
+    # Answers
+
+    def complete(self, chats: Sequence[Chat], sampling: Sampling) -> list[Completion]:
+        prompts = encode_chats(self.model_policy, chats)
+        fits = [i for i, prompt in enumerate(prompts) if len(prompt) < self.model_policy.context]
+        replies = self._sample([prompts[i] for i in fits], 1, sampling)
+        known = dict(zip(fits, replies, strict=True))
+        return [
+            self._completion(prompt, known.get(i, Reply([], [])))
+            for i, prompt in enumerate(prompts)
+        ]
+
+    def _completion(self, prompt: list[int], reply: Reply) -> Completion:
+        size = len(prompt)
+        trajectory = Trajectory(
+            tokens=np.array(prompt + reply.tokens, dtype=np.int64),
+            loss_mask=np.array([False] * size + [True] * len(reply.tokens)),
+            logprobs=np.array([0.0] * size + reply.logprobs, dtype=np.float32),
+            policy=self.policy,
+        )
+        return Completion(self.model_policy.decode(reply.tokens), trajectory, reply.finish)
+
+    @torch.no_grad()
+    def score(self, chats: Sequence[Chat], choices: Sequence[str]) -> list[list[float]]:
+        """What all chats begin with is computed once, what the choices share once a chat.
+
+        A chat that does not fit the context says nothing: its choices are equally likely.
+        """
+        policy = self.model_policy
+        tree = ChoiceTree.of([policy.encode_reply(choice) for choice in choices])
+        contexts = encode_chats(policy, chats)
+        room = policy.context - max(map(len, tree.paths))
+        fits = [i for i, context in enumerate(contexts) if len(context) <= room]
+        rows = [[-float(np.log(len(choices)))] * len(choices) for _ in chats]
+        if not fits:
+            return rows
+        known = [contexts[i] for i in fits]
+        skip = min(common_prefix(known), *(len(context) - 1 for context in known))
+        bundle = Bundle(known[0][:skip], [tree.row(context[skip:]) for context in known])
+        with self._memory():
+            parts = bundle.split(self.settings.tokens)
+            logprobs = torch.cat([token_logprobs(policy, part) for part in parts])
+        nodes = logprobs.float().cpu().numpy().reshape(len(fits), -1)
+        for i, values in zip(fits, nodes, strict=True):
+            rows[i] = [float(values[path].sum()) for path in tree.paths]
+        return rows
+
+    def rollout(self, prompts: Sequence[Prompt], n: int) -> list[Group]:
+        settings = self.settings
+        return self._play(
+            prompts, n, Sampling(settings.max_tokens, settings.temperature, settings.top_p)
+        )
+
+    def _play(self, prompts: Sequence[Prompt], n: int, sampling: Sampling) -> list[Group]:
+        rows, version = self.settings.rows, self.policy
+        arguments = (self.model_policy, self.task, prompts, n, sampling, self._sample)
+        return play(*arguments, self.rewards, rows, version)
+
+    def _sample(self, prompts: Sequence[list[int]], copies: int, sampling: Sampling) -> list[Reply]:
+        if self.foreign is not None:
+            replies: list[Reply] = self.foreign.sample(prompts, copies, sampling)
+            return replies
+        with self._memory():
+            rows, generator = self.settings.rows, self.generator
+            return sample(self.model_policy, prompts, copies, sampling, generator, rows)
+
+    @torch.no_grad()
+    def embed(self, prompts: Sequence[Prompt]) -> list[NDArray[np.float32]]:
+        """The last layer's state of each prompt's last token."""
+        policy, vectors = self.model_policy, []
+        for prompt in prompts:
+            tokens = policy.encode_chat(self.task.episode(prompt).chat)[-policy.context :]
+            with self._memory(), policy.autocast():
+                states = policy.backbone(input_ids=torch.tensor([tokens], device=policy.device))
+            policy.processed += len(tokens)
+            vectors.append(states.last_hidden_state[0, -1].float().cpu().numpy())
+        return vectors
+
+    def predict(self, prompts: Sequence[Prompt]) -> list[float]:
+        raise MetisError("the local engine has no separate value model: use another curriculum")
+
+    def fit(self, prompts: Sequence[Prompt], targets: Sequence[float]) -> float:
+        raise MetisError("the local engine has no separate value model: use another curriculum")
+
+    # Learning
+
+    def update(self, batch: Batch) -> Mapping[str, float]:
+        """One pass over the batch: an optimizer step for each of its mini-batches."""
+        settings, policy = self.settings, self.model_policy
+        parts = minibatches(policy, batch, settings, self.policy)
+        with self._memory():
+            if self.foreign is not None:
+                self.foreign.sleep()
+            if len(parts) > 1 or self.foreign is not None:
+                for part in parts:
+                    remember_old(policy, part, settings)
+            if self.reference is not None:
+                for part in parts:
+                    remember_reference(self.reference, part, settings)
+            steps = [self._optimize(part) for part in parts if part.items]
+        self.policy += 1
+        if self.foreign is not None:
+            self.foreign.sync(policy)
+        metrics = {
+            "update/rows": float(sum(len(part.items) for part in parts)),
+            "update/skipped_rows": float(sum(part.skipped for part in parts)),
+            "update/steps": float(len(steps)),
+        }
+        for name in steps[0] if steps else ():
+            metrics[name] = float(np.mean([step[name] for step in steps]))
+        return metrics
+
+    def _optimize(self, part: Any) -> dict[str, float]:
+        """Backward and step; what is not finite is skipped, and stops the run when it persists."""
+        settings = self.settings
+        self.optimizer.zero_grad(set_to_none=True)
+        losses = backward(self.model_policy, part, settings)
+        limit = settings.gradient_clip or float("inf")
+        norm = float(torch.nn.utils.clip_grad_norm_(self.model_policy.trainable, limit))
+        finite = bool(np.isfinite([norm, losses.policy, losses.judge]).all())
+        if finite:
+            self.optimizer.step()
+        self.non_finite = 0 if finite else self.non_finite + 1
+        if self.non_finite >= NON_FINITE_LIMIT:
+            raise MetisError(
+                f"engine.learning_rate = {settings.learning_rate}: loss or gradient was not finite "
+                f"{NON_FINITE_LIMIT} times in a row; lower it and resume from the last checkpoint"
+            )
+        return {
+            "loss/policy": losses.policy if finite else 0.0,
+            "loss/judge": losses.judge if finite else 0.0,
+            "update/gradient_norm": norm if finite else 0.0,
+            "update/clipped": losses.clipped / max(1, losses.units),
+            "update/non_finite": float(not finite),
+        }
+
+    def _reference(self) -> Policy:
+        """The initial policy, for the KL term."""
+        folder = assets.model(self.settings.model)
+        reference = Policy(folder, self.settings)
+        reference.network.requires_grad_(False)
+        return reference
+
+    # What the training loop needs beside the answers
+
+    @property
+    def processed(self) -> int:
+        """Tokens that have passed through the network."""
+        return self.model_policy.processed
+
+    def clock(self) -> float:
+        if self.model_policy.device.type == "cuda":
+            torch.cuda.synchronize()
+        return time.perf_counter()
+
+    def evaluate(self) -> list[tuple[str, float]]:
+        """Greedy answers to the held-out prompts: id and reward of each."""
+        groups = self._play(self.task.heldout(), 1, Sampling(self.settings.max_tokens, 0.0))
+        return [(group.prompt.id, group.mean or 0.0) for group in groups]
+
+    def save(self, folder: Path) -> None:
+        save_training(folder, self.model_policy, self.optimizer, self.generator)
+        saved = {"policy": self.policy, "non_finite": self.non_finite}
+        state.save(folder / "engine.state", saved)
+
+    def load(self, folder: Path) -> None:
+        saved = state.load(folder / "engine.state")
+        self.policy, self.non_finite = saved["policy"], saved["non_finite"]
+        load_training(folder, self.model_policy, self.optimizer, self.generator)
+        if self.foreign is not None:
+            self.foreign.sync(self.model_policy)
+
+    def _foreign_sampler(self) -> Any:
+        if self.settings.generation == "transformers":
+            return None
+        from metis.engines.local.vllm import VllmSampler
+
+        return VllmSampler(self.model_policy, self.settings)
+
+    @contextlib.contextmanager
+    def _memory(self) -> Iterator[None]:
+        try:
+            yield
+        except torch.cuda.OutOfMemoryError:
+            torch.cuda.empty_cache()
+            raise MetisError(
+                f"the GPU's memory is full: lower engine.tokens ({self.settings.tokens}), "
+                f"engine.rows ({self.settings.rows}) or engine.max_tokens "
+                f"({self.settings.max_tokens}), or set engine.checkpointing=true or engine.lora=16"
+            ) from None
+
+
+def build(settings: Local, task: Task, seed: int) -> tuple[LocalEngine, Pool]:
+    """The engine, and the pool of its task."""
+    return LocalEngine(settings, task, seed), Pool(task.training(), task.rewards, seed)

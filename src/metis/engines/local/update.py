@@ -1,0 +1,230 @@
+"""One training step: batches into mini-batches, rows into bundles, bundles into gradients.
+
+Conventions (METIS, Eq. 2 and 9): token-level ratio; mean over the tokens of a sequence, then over
+the sequences; each judgment in its group's mini-batch, averaged over the prompts there. The cut
+into mini-batches comes before rows without an advantage are left out; denominators count those.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+
+from metis.core import Batch, Continuation, Group, Judgment, Trajectory
+from metis.engines.local import loss
+from metis.engines.local.choices import ChoiceTree
+from metis.engines.local.forward import Bundle, Row, common_prefix, plain, token_logprobs
+from metis.engines.local.policy import Policy
+from metis.engines.local.settings import Local
+from metis.signal import advantages
+
+
+@dataclass
+class Item:
+    """A row to be: its whole token sequence, how to make a row of it, and its part in the loss."""
+
+    tokens: list[int]
+    start: int
+    """The place of the token that its first target follows: where a row may begin at the latest."""
+    row: Callable[[int], Row]
+    units: loss.Units
+    judge: bool
+    share: float = 0.0
+    """Coefficient of each token in the KL term."""
+    reference: loss.Floats | None = None
+
+
+@dataclass
+class MiniBatch:
+    """The rows of one optimizer step, and how many rows there were before any was left out."""
+
+    items: list[Item] = field(default_factory=list)
+    rollouts: int = 0
+    skipped: int = 0
+
+
+def minibatches(policy: Policy, batch: Batch, settings: Local, version: int) -> list[MiniBatch]:
+    """Cut a batch by prompts; judgments go with their group."""
+    size = settings.minibatch or len(batch.groups)
+    judged: dict[str, list[Judgment]] = {}
+    for judgment in batch.judgments:
+        judged.setdefault(judgment.prompt.id, []).append(judgment)
+    parts = []
+    for start in range(0, len(batch.groups), size):
+        groups = batch.groups[start : start + size]
+        part = MiniBatch(rollouts=sum(len(group.rewards) for group in groups))
+        for group in groups:
+            part.items += _rollout_items(group, part, settings, version)
+            part.items += _judgment_items(policy, judged.get(group.prompt.id, []), len(groups))
+        parts.append(part)
+    return parts
+
+
+def _rollout_items(group: Group, part: MiniBatch, settings: Local, version: int) -> Iterator[Item]:
+    if len(group.rewards) < 2:
+        part.skipped += len(group.rewards)
+        return
+    values = advantages(group.rewards)
+    if settings.std_division:
+        values = values / (np.std(group.rewards) + 1e-4)
+    for advantage, trajectory in zip(values, group.trajectories, strict=True):
+        count = int(trajectory.loss_mask[1:].sum())
+        if count == 0 or (abs(advantage) < 1e-12 and not settings.kl):
+            part.skipped += 1
+            continue
+        stale = trajectory.policy < version
+        old = (
+            trajectory.logprobs[1:][trajectory.loss_mask[1:]].astype(np.float64) if stale else None
+        )
+        each = 1.0 / part.rollouts
+        if settings.ratio == "sequence":
+            units = loss.sequence(float(advantage), count, each, old)
+        else:
+            units = loss.tokens(float(advantage), count, each / count, old, clip=True)
+        yield _plain(trajectory, units, False, settings.kl * each / count)
+
+
+def _plain(trajectory: Trajectory, units: loss.Units, judge: bool, share: float = 0.0) -> Item:
+    sequence, mask = trajectory.tokens.tolist(), trajectory.loss_mask.tolist()
+    start = mask.index(True, 1) - 1
+    return Item(sequence, start, lambda skip: plain(sequence, mask, skip), units, judge, share)
+
+
+def _judgment_items(policy: Policy, judgments: Sequence[Judgment], prompts: int) -> Iterator[Item]:
+    """A row for every sampled judgment; the choices of a scored one share a row."""
+    scored: list[Judgment] = []
+    for judgment in judgments:
+        if isinstance(judgment.trajectory, Continuation):
+            scored.append(judgment)
+            continue
+        trajectory = judgment.trajectory
+        count = int(trajectory.loss_mask[1:].sum())
+        if count and judgment.advantage:
+            share = judgment.weight / prompts
+            units = loss.tokens(judgment.advantage, count, share, None, judgment.clip)
+            yield _plain(trajectory, units, True)
+    if scored:
+        yield _scored_item(policy, scored, prompts)
+
+
+def _scored_item(policy: Policy, judgments: Sequence[Judgment], prompts: int) -> Item:
+    first = judgments[0].trajectory
+    assert isinstance(first, Continuation)
+    context = policy.encode_chat(first.chat)
+    replies = [
+        policy.encode_reply(judgment.trajectory.text)
+        for judgment in judgments
+        if isinstance(judgment.trajectory, Continuation)
+    ]
+    tree = ChoiceTree.of(replies)
+    units = loss.Units(
+        members=[(node, choice, 1.0) for choice, path in enumerate(tree.paths) for node in path],
+        advantage=np.array([judgment.advantage for judgment in judgments]),
+        coefficient=np.array([judgment.weight / prompts for judgment in judgments]),
+        old=None,
+        clip=judgments[0].clip,
+    )
+    return Item(context, len(context) - 1, lambda skip: tree.row(context[skip:]), units, True)
+
+
+def bundles(
+    items: Sequence[Item], settings: Local, cpu: bool
+) -> Iterator[tuple[Bundle, list[Item]]]:
+    """Rows that share a beginning go together where that saves work; all within the budget."""
+    judge = [item for item in items if item.judge]
+    for members in [judge, *_by_context([item for item in items if not item.judge], cpu)]:
+        if not members:
+            continue
+        members = sorted(members, key=lambda item: len(item.tokens))
+        sequences = [item.tokens for item in members]
+        shared = common_prefix(sequences) if members[0].judge or cpu else 0
+        skip = min(shared, *(item.start for item in members))
+        rows = [item.row(skip) for item in members]
+        done = 0
+        for part in Bundle(sequences[0][:skip], rows).split(settings.tokens):
+            yield part, members[done : done + len(part.rows)]
+            done += len(part.rows)
+
+
+def _by_context(items: list[Item], cpu: bool) -> list[list[Item]]:
+    """On a CPU the answers to one prompt share its pass; a GPU prefers few large plain batches."""
+    if not cpu:
+        return [items]
+    groups: dict[tuple[int, ...], list[Item]] = {}
+    for item in items:
+        groups.setdefault(tuple(item.tokens[: item.start + 1]), []).append(item)
+    return list(groups.values())
+
+
+@torch.no_grad()
+def remember_old(policy: Policy, part: MiniBatch, settings: Local) -> None:
+    """Fix the log-probabilities before the first optimizer step, where they are not given."""
+    missing = [item for item in part.items if item.units.old is None and item.units.clip]
+    for item, logprobs in _each(policy, missing, settings):
+        item.units.old = logprobs
+
+
+@torch.no_grad()
+def remember_reference(policy: Policy, part: MiniBatch, settings: Local) -> None:
+    """Log-probabilities of the rollouts under the reference policy, for the KL term."""
+    for item, logprobs in _each(policy, [i for i in part.items if not i.judge], settings):
+        item.reference = logprobs
+
+
+def _each(
+    policy: Policy, items: Sequence[Item], settings: Local
+) -> Iterator[tuple[Item, loss.Floats]]:
+    for bundle, members in bundles(items, settings, policy.device.type == "cpu"):
+        logprobs = token_logprobs(policy, bundle, _temperature(members, settings)).cpu().numpy()
+        start = 0
+        for item, row in zip(members, bundle.rows, strict=True):
+            yield item, logprobs[start : start + len(row.targets)].astype(np.float64)
+            start += len(row.targets)
+
+
+@dataclass
+class Losses:
+    """What a mini-batch cost, and how much of it was clipped."""
+
+    policy: float = 0.0
+    judge: float = 0.0
+    clipped: float = 0.0
+    units: int = 0
+
+
+def backward(policy: Policy, part: MiniBatch, settings: Local) -> Losses:
+    """Add the gradient of a mini-batch's loss, bundle by bundle."""
+    losses = Losses()
+    for bundle, members in bundles(part.items, settings, policy.device.type == "cpu"):
+        policy.network.train(settings.checkpointing and not bundle.prefix)
+        logprobs = token_logprobs(policy, bundle, _temperature(members, settings))
+        rows = [item.units for item in members]
+        value, clipped = loss.bundle_loss(logprobs, rows, settings.clip_low, settings.clip_high)
+        if settings.kl and not members[0].judge:
+            value = value + _kl(logprobs, members, bundle)
+        value.backward()  # type: ignore[no-untyped-call]
+        losses.clipped += float(clipped)
+        losses.units += sum(len(units.advantage) for units in rows)
+        if members[0].judge:
+            losses.judge += float(value.detach())
+        else:
+            losses.policy += float(value.detach())
+    policy.network.eval()
+    return losses
+
+
+def _kl(logprobs: torch.Tensor, members: Sequence[Item], bundle: Bundle) -> torch.Tensor:
+    counts = [len(row.targets) for row in bundle.rows]
+    reference = np.concatenate([item.reference for item in members if item.reference is not None])
+    shares = np.repeat([item.share for item in members], counts)
+    return loss.kl_loss(
+        logprobs,
+        torch.tensor(reference, dtype=torch.float32, device=logprobs.device),
+        torch.tensor(shares, dtype=torch.float32, device=logprobs.device),
+    )
+
+
+def _temperature(members: Sequence[Item], settings: Local) -> float:
+    """Rollouts are trained on the distribution they were drawn from; judgments on the plain one."""
+    return 1.0 if members[0].judge else settings.temperature

@@ -1,0 +1,131 @@
+"""vLLM as the sampler, in this process, on the GPU that also trains.
+
+It sleeps while the policy learns and is given the new weights before it speaks again; its prefix
+cache is dropped with the old ones. The log-probabilities it reports are its own: the update works
+with recomputed ones.
+"""
+
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+
+from metis.core import Sampling
+from metis.engines.local.policy import Policy
+from metis.engines.local.sampling import Reply
+from metis.engines.local.settings import Local
+from metis.errors import MetisError
+
+
+class VllmSampler:
+    """Samples with vLLM; `sync` hands it the policy's weights."""
+
+    def __init__(self, policy: Policy, settings: Local) -> None:
+        os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
+        os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
+        try:
+            from vllm import LLM
+        except ImportError:
+            raise MetisError(
+                "engine.generation = 'vllm': vLLM is not installed: pip install 'metis-rft[vllm]', "
+                "or set engine.generation=transformers"
+            ) from None
+        if policy.device.type != "cuda":
+            raise MetisError("engine.generation = 'vllm': needs a GPU; use transformers here")
+        self.context = policy.context
+        with tempfile.TemporaryDirectory() as folder:
+            _write_model(policy, folder)
+            self.llm = LLM(
+                model=folder,
+                dtype="bfloat16",
+                gpu_memory_utilization=settings.vllm_memory,
+                enforce_eager=settings.vllm_eager,
+                enable_prefix_caching=True,
+                enable_sleep_mode=True,
+                max_model_len=min(policy.context, 32768),
+                seed=0,
+            )
+        self.awake = True
+        self.calls = 0
+
+    def sample(self, prompts: Sequence[list[int]], copies: int, sampling: Sampling) -> list[Reply]:
+        """`copies` replies to each prompt, those of one prompt side by side."""
+        from vllm import SamplingParams, TokensPrompt
+
+        self._wake()
+        self.calls += 1
+        parameters = [
+            SamplingParams(
+                n=copies,
+                temperature=sampling.temperature,
+                top_p=sampling.top_p,
+                max_tokens=min(sampling.max_tokens, self.context - len(prompt)),
+                stop=list(sampling.stop) or None,
+                logprobs=0,
+                seed=None if sampling.temperature == 0 else self.calls * 1_000_003 + i,
+            )
+            for i, prompt in enumerate(prompts)
+        ]
+        asked = [TokensPrompt(prompt_token_ids=prompt) for prompt in prompts]
+        answers = self.llm.generate(asked, parameters, use_tqdm=False)
+        return [_reply(output) for answer in answers for output in answer.outputs]
+
+    def sync(self, policy: Policy) -> None:
+        """Put the policy's present weights into vLLM."""
+        self._wake()
+        worker = self.llm.llm_engine.model_executor.driver_worker
+        getattr(worker, "worker", worker).model_runner.model.load_weights(_weights(policy))
+        self.llm.reset_prefix_cache()
+
+    def sleep(self) -> None:
+        """Give the memory of cache and weights back while the policy learns."""
+        if self.awake:
+            self.llm.sleep(level=1)
+            self.awake = False
+
+    def _wake(self) -> None:
+        if not self.awake:
+            torch.cuda.empty_cache()
+            self.llm.wake_up()
+            self.awake = True
+
+
+def _reply(output: Any) -> Reply:
+    tokens = [int(token) for token in output.token_ids]
+    logprobs = [
+        float(row[token].logprob) for row, token in zip(output.logprobs, tokens, strict=True)
+    ]
+    return Reply(tokens, logprobs, "stop" if output.finish_reason == "stop" else "length")
+
+
+def _weights(policy: Policy) -> Iterator[tuple[str, torch.Tensor]]:
+    """The weights under the names of the plain model, LoRA merged in."""
+    adapted = hasattr(policy.network, "peft_config")
+    if adapted:
+        policy.network.merge_adapter()
+    try:
+        for name, value in policy.base.state_dict().items():
+            if "lora_" not in name:
+                yield name.replace(".base_layer", ""), value.detach().to(torch.bfloat16)
+    finally:
+        if adapted:
+            policy.network.unmerge_adapter()
+
+
+def _write_model(policy: Policy, folder: str) -> None:
+    """The policy as a folder that vLLM can load."""
+    from safetensors.torch import save_file
+
+    policy.base.config.save_pretrained(folder)
+    if policy.base.generation_config is not None:
+        policy.base.generation_config.save_pretrained(folder)
+    policy.tokenizer.save_pretrained(folder)
+    tied = policy.base.config.get_text_config().tie_word_embeddings
+    weights = {
+        name: value.contiguous().cpu()
+        for name, value in _weights(policy)
+        if not (tied and name == "lm_head.weight")
+    }
+    save_file(weights, f"{folder}/model.safetensors", metadata={"format": "pt"})
