@@ -16,6 +16,7 @@ from typing import Any, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
+from metis import sinks
 from metis.core import Curriculum
 from metis.curricula import CURRICULA
 from metis.curricula.presets import PRESETS
@@ -48,6 +49,7 @@ class Training:
     batch        B: prompts trained on in a step
     group        n: rollouts of each prompt
     evaluate     steps between evaluations; 0 evaluates before and after only
+    sinks        where metrics go beside the run folder: some of ["tensorboard", "wandb", "trackio"]
     """
 
     seed: int = 0
@@ -57,11 +59,13 @@ class Training:
     batch: int = 32
     group: int = 8
     evaluate: int = 20
+    sinks: tuple[str, ...] = ()
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
 
     def __post_init__(self) -> None:
         least = {"seed": 0, "steps": 1, "tokens": 0, "seconds": 0}
         require_at_least(self, {**least, "batch": 1, "group": 2, "evaluate": 0})
+        sinks.check(self.sinks)
 
 
 @dataclass(frozen=True)

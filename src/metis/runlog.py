@@ -4,7 +4,8 @@
 has the clock; `judgments.jsonl` and `rollouts.jsonl` say why prompts were chosen and what came of
 it; `evals.jsonl` has the reward of every held-out prompt; `checkpoints/step-N` resumes. It holds
 the length of every log, so that a run that was killed goes on as if it had not been: the logs are
-cut back to the checkpoint and written again.
+cut back to the checkpoint and written again. `checkpoints/best` is the one that
+tested best, if any did better than the model at the start.
 """
 
 import contextlib
@@ -87,6 +88,23 @@ class RunFolder:
             for _, folder in self.checkpoints()[:-keep]:
                 shutil.rmtree(folder)
 
+    def keep_best(self, step: int) -> None:
+        """Keep the checkpoint of a step as `best`, its files shared on disk where that is possible.
+
+        Stopped halfway, it may leave no `best`, but never a part of one; calling it again mends it.
+        """
+        folder = self.path / "checkpoints"
+        best, draft, old = folder / "best", folder / ".best.draft", folder / ".best-old.draft"
+        with _writing(self.path):
+            try:
+                shutil.copytree(folder / f"step-{step:06d}", draft, copy_function=_link)
+                if best.exists():
+                    best.rename(old)
+                draft.rename(best)
+            finally:
+                for left in (draft, old):
+                    shutil.rmtree(left, ignore_errors=True)
+
     def checkpoints(self) -> list[tuple[int, Path]]:
         """Finished checkpoints, oldest first."""
         folders = (self.path / "checkpoints").glob("step-*")
@@ -134,6 +152,14 @@ def _make(path: Path, config: Mapping[str, Any]) -> None:
     for name, content in (("versions", _versions()), ("config", config)):
         with state.atomic(path / f"{name}.json") as file:
             file.write((json.dumps(content, indent=2) + "\n").encode())
+
+
+def _link(source: str, target: str) -> None:
+    """The same file under another name; a copy on file systems that cannot do that."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
 
 
 def _empty(path: Path) -> bool:

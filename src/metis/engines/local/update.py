@@ -118,13 +118,9 @@ def _scored_item(policy: Policy, judgments: Sequence[Judgment], prompts: int) ->
         if isinstance(judgment.trajectory, Continuation)
     ]
     tree = ChoiceTree.of(replies)
-    units = loss.Units(
-        members=[(node, choice, 1.0) for choice, path in enumerate(tree.paths) for node in path],
-        advantage=np.array([judgment.advantage for judgment in judgments]),
-        coefficient=np.array([judgment.weight / prompts for judgment in judgments]),
-        old=None,
-        clip=judgments[0].clip,
-    )
+    values = np.array([judgment.advantage for judgment in judgments])
+    shares = np.array([judgment.weight / prompts for judgment in judgments])
+    units = loss.choices(tree.paths, values, shares, judgments[0].clip)
     return Item(context, len(context) - 1, lambda skip: tree.row(context[skip:]), units, True)
 
 

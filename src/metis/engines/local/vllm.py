@@ -75,8 +75,7 @@ class VllmSampler:
     def sync(self, policy: Policy) -> None:
         """Put the policy's present weights into vLLM."""
         self._wake()
-        worker = self.llm.llm_engine.model_executor.driver_worker
-        getattr(worker, "worker", worker).model_runner.model.load_weights(_weights(policy))
+        self.llm.apply_model(lambda model: model.load_weights(_weights(policy)))
         self.llm.reset_prefix_cache()
 
     def sleep(self) -> None:

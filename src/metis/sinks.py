@@ -1,0 +1,142 @@
+"""Where metrics go beside `metrics.jsonl`: TensorBoard, wandb or trackio, if asked for.
+
+A sink is a copy for looking at: nothing is read back from it. A resumed run goes on in the same
+place, and may hand over again the steps after its checkpoint.
+"""
+
+import importlib
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+from metis.errors import MetisError, require
+
+PROJECT = "metis"
+"""The project that runs are listed under, where a service has projects."""
+
+
+class Sink(Protocol):
+    """Takes the metrics of every step."""
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class TensorBoard:
+    """Event files in the run folder: `tensorboard --logdir runs` shows all runs below it."""
+
+    package = "tensorboard"
+
+    def __init__(self, folder: Path, config: Mapping[str, Any]) -> None:
+        events = importlib.import_module("tensorboard.summary.writer.event_file_writer")
+        self.proto: Any = importlib.import_module("tensorboard.compat.proto.event_pb2")
+        self.summary: Any = importlib.import_module("tensorboard.compat.proto.summary_pb2").Summary
+        self.writer: Any = events.EventFileWriter(str(folder / "tensorboard"))
+        self.begun = False
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        if not self.begun:  # tells TensorBoard to forget these steps of a run that was killed
+            self._add(step, session_log=self.proto.SessionLog(status=self.proto.SessionLog.START))
+            self.begun = True
+        value = self.summary.Value
+        values = [value(tag=name, simple_value=number) for name, number in metrics.items()]
+        self._add(step, summary=self.summary(value=values))
+
+    def _add(self, step: int, **content: Any) -> None:
+        self.writer.add_event(self.proto.Event(step=step, wall_time=time.time(), **content))
+
+    def close(self) -> None:
+        self.writer.close()
+
+
+class Wandb:
+    """A run of Weights & Biases; its own settings, such as WANDB_MODE, hold."""
+
+    package = "wandb"
+
+    def __init__(self, folder: Path, config: Mapping[str, Any]) -> None:
+        wandb: Any = importlib.import_module("wandb")
+        self.run: Any = wandb.init(
+            project=PROJECT,
+            name=folder.name,
+            id=_identity(folder),
+            resume="allow",
+            dir=str(folder),
+            config=dict(config),
+        )
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        self.run.log(dict(metrics), step=step)
+
+    def close(self) -> None:
+        self.run.finish()
+
+
+class Trackio:
+    """A run of trackio, on this machine unless trackio is told otherwise."""
+
+    package = "trackio"
+
+    def __init__(self, folder: Path, config: Mapping[str, Any]) -> None:
+        self.trackio: Any = importlib.import_module("trackio")
+        name = f"{folder.name}-{_identity(folder)}"
+        self.trackio.init(project=PROJECT, name=name, config=dict(config), resume="allow")
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        self.trackio.log(dict(metrics), step=step)
+
+    def close(self) -> None:
+        self.trackio.finish()
+
+
+SINKS: dict[str, type[TensorBoard] | type[Wandb] | type[Trackio]] = {
+    "tensorboard": TensorBoard,
+    "wandb": Wandb,
+    "trackio": Trackio,
+}
+
+
+def check(names: Sequence[str]) -> None:
+    """Refuse a sink that is unknown, or whose package is not installed."""
+    for name in names:
+        require(name in SINKS, "sinks", name, f"use some of {', '.join(SINKS)}")
+        package = SINKS[name].package
+        try:
+            importlib.import_module(package)
+        except ImportError:
+            raise MetisError(f"sinks = {name!r}: needs {package}: pip install {package}") from None
+
+
+@contextmanager
+def opened(
+    names: Sequence[str], folder: Path, config: Mapping[str, Any]
+) -> Iterator[Sequence[Sink]]:
+    """The sinks of those names for a run folder, each once; closed at the end, come what may."""
+    check(names)
+    with ExitStack() as stack:
+        yield [
+            stack.enter_context(closing(_open(name, folder, config)))
+            for name in dict.fromkeys(names)
+        ]
+
+
+def _open(name: str, folder: Path, config: Mapping[str, Any]) -> Sink:
+    try:
+        return SINKS[name](folder.resolve(), config)
+    except Exception as error:  # each service has errors of its own, for a missing key or network
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise MetisError(
+            f"sinks = {name!r} could not be started ({reason}): set it up, or leave it out"
+        ) from None
+
+
+def _identity(folder: Path) -> str:
+    """A name for the run that no other folder has, the same after a resume."""
+    path = folder / "sinks.id"
+    if not path.exists():
+        path.write_text(f"{uuid.uuid4().hex[:12]}\n", "utf-8")
+    return path.read_text("utf-8").strip()

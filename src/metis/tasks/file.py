@@ -1,0 +1,126 @@
+"""Bring your own problems: a JSON-lines file with a question and an answer in every row.
+
+An answer is right when it equals the reference: as the text of the last box, as the last number, or
+as the whole reply. Blanks, dollar signs and a final full stop do not matter.
+"""
+
+import gzip
+import json
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from metis.boxes import last_box
+from metis.core import Message, Prompt
+from metis.errors import MetisError, require, require_at_least
+from metis.tasks.base import SingleTurn, last_number
+
+
+@dataclass(frozen=True)
+class File:
+    """The knobs of a task from a file.
+
+    path         the file, .jsonl or .jsonl.gz
+    question     the field that holds the problem
+    answer       the field that holds the reference answer
+    category     the field that holds a category; empty is none
+    heldout      rows to test on, drawn by the seed; none of them is trained on
+    match        compare the last `box`, the last `number`, or the whole reply (`text`)
+    instruction  what follows the question
+    """
+
+    path: str = ""
+    question: str = "problem"
+    answer: str = "answer"
+    category: str = ""
+    heldout: int = 200
+    match: Literal["box", "number", "text"] = "box"
+    instruction: str = "Please reason step by step, and put your final answer within \\boxed{}."
+
+    def __post_init__(self) -> None:
+        require_at_least(self, {"heldout": 1}, "task.")
+        require(bool(self.path), "task.path", self.path, "name a .jsonl or .jsonl.gz file")
+
+
+class FileTask:
+    """The rows of a file, split into those to train and those to test on."""
+
+    rewards: Literal["binary"] = "binary"
+
+    def __init__(self, settings: File, seed: int) -> None:
+        self.settings = settings
+        self.answers: dict[str, str] = {}
+        prompts = [self._prompt(number, row) for number, row in _rows(Path(settings.path))]
+        if len(prompts) <= settings.heldout:
+            raise MetisError(
+                f"task.heldout = {settings.heldout}: {settings.path} has only {len(prompts)} rows"
+            )
+        random.Random(seed).shuffle(prompts)
+        self._heldout, self._training = prompts[: settings.heldout], prompts[settings.heldout :]
+
+    def _prompt(self, number: int, row: dict[str, Any]) -> Prompt:
+        settings = self.settings
+        for key in (settings.question, settings.answer):
+            if key not in row:
+                raise MetisError(
+                    f"{settings.path}, line {number}: no field {key!r}, only {', '.join(row)}; set "
+                    "task.question and task.answer"
+                )
+        name = f"{Path(settings.path).name.split('.')[0]}:{row.get('id', number)}"
+        self.answers[name] = str(row[settings.answer])
+        return Prompt(name, str(row[settings.question]), str(row.get(settings.category, "")))
+
+    def training(self) -> Sequence[Prompt]:
+        return self._training
+
+    def heldout(self) -> Sequence[Prompt]:
+        return self._heldout
+
+    def episode(self, prompt: Prompt) -> SingleTurn:
+        text = f"{prompt.text}\n{self.settings.instruction}".strip()
+        chat: list[Message] = [{"role": "user", "content": text}]
+        reference, same = self.answers[prompt.id], MATCHES[self.settings.match]
+        return SingleTurn(chat, lambda reply: float(same(reply, reference)))
+
+
+def _rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    number = 0
+    try:
+        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
+            for number, line in enumerate(file, start=1):
+                row = json.loads(line)
+                if not isinstance(row, dict):
+                    raise ValueError("not an object")
+                yield number, row
+    except FileNotFoundError:
+        raise MetisError(f"task.path = {str(path)!r}: no such file") from None
+    except (OSError, EOFError, ValueError) as error:
+        raise MetisError(f"task.path = {str(path)!r}, line {number}: {error}") from None
+
+
+def _plain(text: str) -> str:
+    return "".join(text.split()).replace("$", "").removesuffix(".")
+
+
+def _same_box(reply: str, reference: str) -> bool:
+    content = last_box(reply)
+    return content is not None and _plain(content) == _plain(reference)
+
+
+def _same_number(reply: str, reference: str) -> bool:
+    value = last_number(reply)
+    return value is not None and value == last_number(reference)
+
+
+MATCHES: dict[str, Callable[[str, str], bool]] = {
+    "box": _same_box,
+    "number": _same_number,
+    "text": lambda reply, reference: _plain(reply) == _plain(reference),
+}
+
+
+def build(settings: File, seed: int) -> FileTask:
+    """The task for a run's seed."""
+    return FileTask(settings, seed)

@@ -1,0 +1,69 @@
+"""A tiny random model with a byte-level tokenizer: a real transformers model, in milliseconds."""
+
+import warnings
+
+import pytest
+
+pytest.importorskip("torch")
+
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+from metis.engines.local.policy import Policy
+from metis.engines.local.settings import Local
+
+CHATML = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+
+def byte_tokenizer() -> PreTrainedTokenizerFast:
+    """One token a byte, and the three markers of ChatML."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    vocabulary = {symbol: i for i, symbol in enumerate(alphabet)}
+    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer)
+    fast.add_special_tokens(
+        {"eos_token": "<|im_end|>", "additional_special_tokens": ["<|im_start|>"]}
+    )
+    fast.chat_template = CHATML
+    return fast
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory):
+    """The folder of a two-layer Llama with random weights."""
+    folder = tmp_path_factory.mktemp("tiny")
+    tokenizer = byte_tokenizer()
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=2048,
+        eos_token_id=tokenizer.eos_token_id,
+        bos_token_id=None,
+        initializer_range=0.2,
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        LlamaForCausalLM(config).save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def settings(tiny):
+    return Local(model=str(tiny), device="cpu", max_tokens=8, learning_rate=1e-3)
+
+
+@pytest.fixture
+def policy(tiny, settings):
+    return Policy(tiny, settings)

@@ -1,0 +1,519 @@
+"""Episodes on a tiny model: what is trained on, and what a reward or a prompt can do to a step."""
+
+import asyncio
+import shutil
+import threading
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+
+import torch
+
+from metis.core import Prompt, Sampling
+from metis.engines.local.engine import LocalEngine
+from metis.engines.local.episodes import play
+from metis.engines.local.policy import Policy
+from metis.engines.local.rewards import RewardRunner
+from metis.engines.local.sampling import Reply, sample
+from metis.errors import MetisError
+from metis.tasks.base import SingleTurn
+
+PATIENCE = 30
+"""Seconds until a test that waits for something that does not come is failed."""
+
+ONE, TWO, THREE = (Prompt(name, f"What is {name}?") for name in ("one", "two", "three"))
+
+
+def user(text):
+    return {"role": "user", "content": text}
+
+
+def assistant(text):
+    return {"role": "assistant", "content": text}
+
+
+@dataclass
+class Questions:
+    """A task of one turn; `score` is given the prompt and the answer."""
+
+    score: object
+    rewards: str = "continuous"
+
+    def training(self):
+        return [ONE, TWO]
+
+    def heldout(self):
+        return [THREE]
+
+    def episode(self, prompt):
+        return SingleTurn([user(prompt.text)], lambda answer: self.score(prompt, answer))
+
+
+@dataclass
+class Interview:
+    """An episode of several turns; it ends when the questions do."""
+
+    opening: str
+    questions: list
+    said: list = field(default_factory=list)
+
+    @property
+    def chat(self):
+        return [{"role": "system", "content": "Be brief."}, user(self.opening)]
+
+    def reply(self, text):
+        self.said.append(text)
+        if len(self.said) > len(self.questions):
+            return None
+        return [user(self.questions[len(self.said) - 1])]
+
+    def reward(self):
+        return len(self.said) / 10
+
+
+class Interviews:
+    """A task of several turns."""
+
+    rewards = "continuous"
+
+    def __init__(self, *questions):
+        self.questions, self.played = questions, []
+
+    def training(self):
+        return [ONE, TWO]
+
+    def heldout(self):
+        return [THREE]
+
+    def episode(self, prompt):
+        self.played.append(Interview(prompt.text, list(self.questions)))
+        return self.played[-1]
+
+
+class Script:
+    """A sampler that says what it is told to, turn after turn; an end is added unless cut."""
+
+    def __init__(self, policy, *turns, cut=False):
+        self.policy, self.turns, self.cut, self.calls = policy, list(turns), cut, []
+
+    def __call__(self, prompts, copies, sampling):
+        self.calls.append(([list(prompt) for prompt in prompts], copies))
+        text = self.turns[min(len(self.calls), len(self.turns)) - 1]
+        tokens = self.policy.encode_reply(text)
+        tokens += [] if self.cut else [self.policy.tokenizer.eos_token_id]
+        return [
+            Reply(list(tokens), [-0.5] * len(tokens), "length" if self.cut else "stop")
+            for _ in range(copies * len(prompts))
+        ]
+
+
+@pytest.fixture
+def closing():
+    """Ends reward runners, and lets go of whatever their rewards still wait for."""
+    made, release = [], threading.Event()
+
+    def watch(make):
+        before = set(threading.enumerate())
+        owner = make()
+        rewards = owner if isinstance(owner, RewardRunner) else owner.rewards
+        threads = [t for t in threading.enumerate() if t not in before and t.name == "rewards"]
+        made.append((rewards, threads))
+        rewards.release = release
+        return owner
+
+    yield watch
+    release.set()
+    for rewards, threads in made:
+        rewards.close()
+        for thread in threads:
+            thread.join(PATIENCE)
+        rewards.loop.close()
+
+
+@pytest.fixture
+def runner(closing):
+    return lambda timeout=PATIENCE, **options: closing(lambda: RewardRunner(timeout, **options))
+
+
+@pytest.fixture
+def engine(closing, settings):
+    return lambda task: closing(lambda: LocalEngine(settings, task, seed=0))
+
+
+@pytest.fixture
+def playing(policy, runner):
+    """Plays a task with a scripted policy."""
+
+    def run(task, *turns, prompts=(ONE, TWO), n=2, rows=64, rewards=None, script=None, by=policy):
+        sampler = script or Script(by, *(turns or ("a",)))
+        rewards = rewards or runner()
+        return play(by, task, prompts, n, Sampling(8), sampler, rewards, rows, version=5)
+
+    return run
+
+
+def half(prompt, answer):
+    return 0.5
+
+
+def logprobs(policy, tokens):
+    """The log-probability of each token but the first, by one plain forward pass."""
+    with torch.no_grad():
+        logits = policy.network(torch.tensor([list(tokens)])).logits[0, :-1]
+    chosen = torch.tensor(list(tokens[1:]))
+    return torch.log_softmax(logits.float(), dim=1).gather(1, chosen[:, None])[:, 0].numpy()
+
+
+# What a trajectory is made of
+
+
+def test_one_turn_is_the_prompt_and_the_sampled_answer(engine, settings):
+    answers = []
+    task = Questions(lambda prompt, answer: answers.append((prompt.id, answer)) or 0.25)
+    local = engine(task)
+    groups = engine.rollout([ONE, TWO], 3)
+    assert [group.prompt for group in groups] == [ONE, TWO]
+    policy = engine.model_policy
+    for group in groups:
+        prompt = policy.encode_chat([user(group.prompt.text)])
+        assert group.rewards == (0.25,) * 3 and group.failed == 0
+        for trajectory in group.trajectories:
+            tokens, mask = trajectory.tokens.tolist(), trajectory.loss_mask
+            assert tokens[: len(prompt)] == prompt
+            assert mask.tolist() == [False] * len(prompt) + [True] * (len(tokens) - len(prompt))
+            assert 1 <= mask.sum() <= settings.max_tokens
+            assert tokens[-1] in policy.stops or mask.sum() == settings.max_tokens
+            assert (group.prompt.id, policy.decode(tokens[len(prompt) :])) in answers
+            assert not trajectory.logprobs[~mask].any()
+            expected = logprobs(policy, tokens)[mask[1:]]
+            np.testing.assert_allclose(trajectory.logprobs[mask], expected, atol=1e-4)
+            assert trajectory.policy == 0
+    distinct = {tuple(t.tokens) for group in groups for t in group.trajectories}
+    assert len(distinct) == 6
+
+
+def test_two_turns_read_as_the_template_writes_them_and_only_the_answers_are_trained_on(
+    policy, playing
+):
+    task = Interviews("And then?")
+    groups = playing(task, "first", "second")
+    assert [episode.said for episode in task.played] == [["first", "second"]] * 4
+    for group in groups:
+        chat = [
+            *Interview(group.prompt.text, []).chat,
+            assistant("first"),
+            user("And then?"),
+            assistant("second"),
+        ]
+        whole = policy.tokenizer.apply_chat_template(chat, tokenize=True, return_dict=False)
+        for trajectory in group.trajectories:
+            tokens = trajectory.tokens.tolist()
+            assert tokens == whole[: len(tokens)]
+            assert policy.tokenizer.decode(whole[len(tokens) :]) == "\n"
+            written = policy.tokenizer.decode(trajectory.tokens[trajectory.loss_mask])
+            assert written == "first<|im_end|>second<|im_end|>"
+            read = policy.tokenizer.decode(trajectory.tokens[~trajectory.loss_mask])
+            assert "first" not in read and "second" not in read and "And then?" in read
+            expected = np.where(trajectory.loss_mask, -0.5, 0.0)
+            np.testing.assert_array_equal(trajectory.logprobs, expected)
+            assert trajectory.policy == 5
+        assert group.rewards == (0.2, 0.2)
+
+
+def test_sampled_turns_have_the_log_probabilities_of_one_pass_over_the_whole(policy, playing):
+    generator = torch.Generator().manual_seed(0)
+    ends = []
+
+    def sampler(prompts, copies, sampling):
+        replies = sample(policy, prompts, copies, sampling, generator, rows=3)
+        for reply in replies:  # most end by their length: give all an end, as a trained policy does
+            if reply.finish == "length":
+                reply.tokens[-1] = policy.tokenizer.eos_token_id
+                reply.logprobs[-1] = np.nan
+            ends.append(reply)
+        return replies
+
+    groups = playing(Interviews("And then?", "And now?"), n=2, script=sampler)
+    assert len(ends) == 12
+    for group in groups:
+        for trajectory in group.trajectories:
+            mask = trajectory.loss_mask.copy()
+            assert (trajectory.tokens[mask] == policy.tokenizer.eos_token_id).sum() == 3
+            mask &= ~np.isnan(trajectory.logprobs)
+            expected = logprobs(policy, trajectory.tokens)[mask[1:]]
+            np.testing.assert_allclose(trajectory.logprobs[mask], expected, atol=1e-4)
+
+
+def test_the_first_turn_is_sampled_together_and_later_ones_each_on_its_own(policy, playing):
+    script = Script(policy, "a")
+    playing(Interviews("And then?"), script=script, n=3)
+    assert [(len(prompts), copies) for prompts, copies in script.calls] == [(2, 3), (6, 1)]
+
+
+def test_copies_that_begin_differently_are_sampled_apart(policy, playing):
+    class Varied(Questions):
+        def episode(self, prompt):
+            self.count = getattr(self, "count", 0) + 1
+            return SingleTurn([user(f"{prompt.text} ({self.count})")], lambda answer: 0.5)
+
+    script = Script(policy, "a")
+    groups = playing(Varied(half), script=script)
+    assert [(len(prompts), copies) for prompts, copies in script.calls] == [(4, 1)]
+    numbers = [
+        policy.decode(trajectory.tokens.tolist()).count(f"({i})")
+        for i, trajectory in enumerate((t for g in groups for t in g.trajectories), start=1)
+    ]
+    assert numbers == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 5])
+def test_a_few_rows_at_a_time_make_the_same_groups(playing, rows):
+    def score(prompt, answer):
+        return {"one": 0.1, "two": 0.2, "three": 0.3}[prompt.id]
+
+    groups = playing(Questions(score), prompts=(ONE, TWO, THREE), rows=rows)
+    assert [group.rewards for group in groups] == [(0.1, 0.1), (0.2, 0.2), (0.3, 0.3)]
+    assert [group.prompt for group in groups] == [ONE, TWO, THREE]
+
+
+# Rewards
+
+
+def test_a_reward_may_be_a_coroutine(playing):
+    async def score(prompt, answer):
+        await asyncio.sleep(0)
+        return 0.75 if answer == "a" else 0.0
+
+    assert [group.rewards for group in playing(Questions(score))] == [(0.75, 0.75)] * 2
+
+
+def test_a_reward_may_be_a_whole_number_or_a_boolean(playing):
+    values = {"one": 1, "two": True}
+    groups = playing(Questions(lambda prompt, answer: values[prompt.id]))
+    assert [group.rewards for group in groups] == [(1.0, 1.0)] * 2
+
+
+def test_plain_rewards_run_at_the_same_time(playing):
+    barrier = threading.Barrier(4)
+
+    def score(prompt, answer):
+        barrier.wait(PATIENCE)
+        return 1.0
+
+    assert [group.failed for group in playing(Questions(score))] == [0, 0]
+
+
+def test_coroutines_run_at_the_same_time(playing):
+    barrier = asyncio.Barrier(4)
+
+    async def score(prompt, answer):
+        await barrier.wait()
+        return 1.0
+
+    assert [group.failed for group in playing(Questions(score))] == [0, 0]
+
+
+def test_rewards_run_while_the_next_prompts_are_generated(policy, playing):
+    rewarded, generating = threading.Event(), threading.Event()
+
+    def score(prompt, answer):
+        if prompt == ONE:
+            assert generating.wait(PATIENCE)
+            rewarded.set()
+        return 1.0
+
+    class Waiting(Script):
+        def __call__(self, *arguments):
+            if self.calls:
+                generating.set()
+                assert rewarded.wait(PATIENCE)
+            return super().__call__(*arguments)
+
+    groups = playing(Questions(score), script=Waiting(policy, "a"), rows=2)
+    assert [group.failed for group in groups] == [0, 0]
+
+
+def breaks(prompt, answer):
+    raise ZeroDivisionError
+
+
+async def breaks_later(prompt, answer):
+    await asyncio.sleep(0)
+    raise ZeroDivisionError
+
+
+@pytest.mark.parametrize("bad", [breaks, breaks_later, lambda *_: "much", lambda *_: None])
+def test_a_reward_that_fails_takes_only_its_rollout_with_it(playing, bad):
+    calls = []
+
+    def score(prompt, answer):
+        calls.append(prompt)
+        return bad(prompt, answer) if prompt == ONE and calls.count(ONE) == 1 else 0.5
+
+    first, second = playing(Questions(score), n=3)
+    assert (first.rewards, first.failed, len(first.trajectories)) == ((0.5, 0.5), 1, 2)
+    assert (second.rewards, second.failed) == ((0.5,) * 3, 0)
+
+
+def test_a_reward_that_hangs_takes_only_its_rollout_with_it(playing, runner):
+    rewards = runner(timeout=0.05)
+
+    def score(prompt, answer):
+        if prompt == ONE:
+            rewards.release.wait()
+        return 0.5
+
+    first, second = playing(Questions(score), rewards=rewards)
+    assert (first.rewards, first.trajectories, first.failed) == ((), (), 2)
+    assert second.failed == 0
+
+
+def test_a_coroutine_that_hangs_is_cancelled(playing, runner):
+    cancelled = []
+
+    async def score(prompt, answer):
+        if prompt == ONE:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                cancelled.append(prompt)
+                raise
+        return 0.5
+
+    first, second = playing(Questions(score), rewards=runner(timeout=0.05))
+    assert (first.failed, second.failed) == (2, 0)
+    assert cancelled == [ONE, ONE]
+
+
+def test_a_step_with_failed_rewards_can_be_trained_on(settings):
+    from metis.core import Batch
+
+    def score(prompt, answer):
+        if prompt == ONE:
+            raise ZeroDivisionError
+        return float(len(answer) % 2)
+
+    local = engine(Questions(score))
+    groups = engine.rollout([ONE, TWO], 4)
+    assert [group.failed for group in groups] == [4, 0]
+    metrics = engine.update(Batch(groups=tuple(groups)))
+    assert all(np.isfinite(value) for value in metrics.values())
+    assert engine.policy == 1
+
+
+def test_a_held_out_prompt_whose_reward_fails_scores_nothing(settings):
+    local = engine(Questions(breaks))
+    assert engine.evaluate() == [("three", 0.0)]
+
+
+# What does not fit, and what is empty
+
+
+def test_a_prompt_longer_than_the_context_fails_all_its_rollouts(settings):
+    local = engine(Questions(half))
+    long = Prompt("long", "x" * (engine.model_policy.context + 1))
+    groups = engine.rollout([ONE, long, TWO], 2)
+    assert [(group.failed, len(group.rewards)) for group in groups] == [(0, 2), (2, 0), (0, 2)]
+    [alone] = engine.rollout([long], 2)
+    assert (alone.rewards, alone.trajectories, alone.failed) == ((), (), 2)
+
+
+def test_a_prompt_that_leaves_little_room_gets_a_short_answer(settings):
+    local = engine(Questions(half))
+    policy = engine.model_policy
+    frame = len(policy.encode_chat([user("")]))
+    tight = Prompt("tight", "x" * (policy.context - frame - 2))
+    [group] = engine.rollout([tight], 2)
+    assert group.failed == 0
+    assert all(1 <= t.loss_mask.sum() <= 2 for t in group.trajectories)
+    assert all(len(t.tokens) <= policy.context for t in group.trajectories)
+
+
+def test_an_episode_that_outgrows_the_context_fails_alone(policy, playing):
+    class Mixed(Interviews):
+        def episode(self, prompt):
+            self.questions = ("y" * policy.context,) if prompt == ONE else ("And then?",)
+            return super().episode(prompt)
+
+    first, second = playing(Mixed())
+    assert (first.rewards, first.failed) == ((), 2)
+    assert (second.rewards, second.failed) == ((0.2, 0.2), 0)
+
+
+def test_an_empty_answer_is_its_end_token(policy, playing):
+    answers = []
+    groups = playing(Questions(lambda prompt, answer: answers.append(answer) or 0.0), "")
+    assert answers == [""] * 4
+    for trajectory in (t for group in groups for t in group.trajectories):
+        assert trajectory.tokens[trajectory.loss_mask].tolist() == [policy.tokenizer.eos_token_id]
+
+
+# Other tokenizers
+
+
+@pytest.fixture
+def other(tiny, tmp_path, settings):
+    """The tiny model with another chat template."""
+
+    def make(template):
+        folder = tmp_path / "other"
+        shutil.copytree(tiny, folder)
+        tokenizer = Policy(tiny, settings).tokenizer
+        (folder / "chat_template.jinja").unlink(missing_ok=True)
+        tokenizer.chat_template = template
+        tokenizer.save_pretrained(folder)
+        return Policy(folder, settings)
+
+    return make
+
+
+def test_a_tokenizer_without_template_and_padding(other, playing):
+    policy = other(None)
+    assert policy.tokenizer.pad_token is None
+    engine_like = [policy.encode_chat([user("Hi.")])]
+    assert policy.decode(engine_like[0]) == "user: Hi.\n\nassistant:"
+    generator = torch.Generator().manual_seed(0)
+
+    def sampler(prompts, copies, sampling):
+        return sample(policy, prompts, copies, sampling, generator, rows=4)
+
+    groups = playing(Questions(half), prompts=(ONE, THREE), script=sampler, by=policy)
+    for group in groups:
+        prompt = policy.encode_chat([user(group.prompt.text)])
+        for trajectory in group.trajectories:
+            assert trajectory.tokens[~trajectory.loss_mask].tolist() == prompt
+            expected = logprobs(policy, trajectory.tokens)[trajectory.loss_mask[1:]]
+            sampled = trajectory.logprobs[trajectory.loss_mask]
+            np.testing.assert_allclose(sampled, expected, atol=1e-4)
+
+
+def test_two_turns_without_a_template(other, playing):
+    policy = other(None)
+    [group] = playing(Interviews("More?"), " yes", " no", prompts=[ONE], n=1, by=policy)
+    text = policy.tokenizer.decode(group.trajectories[0].tokens)
+    assert text == (
+        "system: Be brief.\n\nuser: What is one?\n\nassistant: yes<|im_end|>\n\n"
+        "user: More?\n\nassistant: no<|im_end|>"
+    )
+
+
+REWRITES = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n"
+    "{% if m.role == 'assistant' and not loop.last %}(cut){% else %}{{ m.content }}{% endif %}"
+    "<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+
+def test_a_template_that_rewrites_earlier_turns_is_refused(other, playing):
+    policy = other(REWRITES)
+    with pytest.raises(MetisError) as caught:
+        playing(Interviews("And then?"), "a", by=policy)
+    assert "rewrites earlier turns" in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_template_that_rewrites_earlier_turns_serves_single_turns(other, playing):
+    groups = playing(Questions(half), by=other(REWRITES))
+    assert [group.failed for group in groups] == [0, 0]

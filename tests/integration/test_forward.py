@@ -1,0 +1,145 @@
+"""Shared prefixes and choice trees give what a plain pass over every whole sequence gives."""
+
+import numpy as np
+import pytest
+import torch
+
+from metis.core import Sampling
+from metis.curricula.judge import Judge
+from metis.curricula.judge_prompt import CHOICES, Example
+from metis.engines.local.choices import ChoiceTree
+from metis.engines.local.encoding import encode_chats
+from metis.engines.local.engine import LocalEngine
+from metis.engines.local.forward import Bundle, common_prefix, plain, token_logprobs
+from metis.engines.local.sampling import sample
+from metis.tasks.arithmetic import Arithmetic, build
+
+EXAMPLES = [Example("What is 1 + 2?", 0.0), Example("What is 12 + 2?", 0.1)]
+CHATS = Judge().chats([f"What is {a} + {b}?" for a, b in ((1, 1), (23, 4), (567, 89))], EXAMPLES)
+
+
+def brute(policy, sequence: list[int], temperature: float = 1.0) -> torch.Tensor:
+    """Log-probability of every token of one whole sequence, from the model's own logits."""
+    tokens = torch.tensor([sequence])
+    logits = policy.network(input_ids=tokens).logits[0, :-1] / temperature
+    return torch.log_softmax(logits, dim=-1).gather(1, tokens[0, 1:, None])[:, 0]
+
+
+def rows(seed: int, count: int, shared: int) -> list[list[int]]:
+    generator = np.random.default_rng(seed)
+    prefix = generator.integers(0, 250, shared).tolist()
+    return [prefix + generator.integers(0, 250, 3 + 2 * i).tolist() for i in range(count)]
+
+
+@pytest.mark.parametrize("skip", [0, 1, 6, 7])
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+def test_a_bundle_equals_whole_sequences(policy, skip, temperature):
+    sequences = rows(0, 4, 8)
+    mask = [[i >= 8 for i in range(len(sequence))] for sequence in sequences]
+    parts = [plain(s, m, skip) for s, m in zip(sequences, mask, strict=True)]
+    found = token_logprobs(policy, Bundle(sequences[0][:skip], parts), temperature)
+    wanted = torch.cat([brute(policy, s, temperature)[7:] for s in sequences])
+    assert torch.allclose(found, wanted, atol=1e-5)
+
+
+def test_gradients_flow_through_the_shared_prefix(policy):
+    sequences = rows(1, 3, 6)
+    parts = [plain(s, [i >= 6 for i in range(len(s))], 5) for s in sequences]
+    token_logprobs(policy, Bundle(sequences[0][:5], parts)).sum().backward()
+    found = [p.grad.clone() for p in policy.trainable]
+    policy.network.zero_grad()
+    torch.cat([brute(policy, s)[5:] for s in sequences]).sum().backward()
+    for one, other in zip(found, policy.trainable, strict=True):
+        assert torch.allclose(one, other.grad, atol=1e-5)
+
+
+def test_a_budget_only_changes_the_cut(policy):
+    sequences = rows(2, 6, 4)
+    parts = [plain(s, [i >= 4 for i in range(len(s))], 3) for s in sequences]
+    bundle = Bundle(sequences[0][:3], parts)
+    whole = token_logprobs(policy, bundle)
+    for budget in (1, 10, 30, 10_000):
+        pieces = list(bundle.split(budget))
+        assert sum(len(piece.rows) for piece in pieces) == 6
+        cut = torch.cat([token_logprobs(policy, piece) for piece in pieces])
+        assert torch.allclose(cut, whole, atol=1e-5)
+
+
+def test_a_choice_tree_holds_every_choice_once():
+    tree = ChoiceTree.of([[1, 2, 3], [1, 2, 4], [1, 5], [1]])
+    assert (tree.tokens, tree.parents) == ([1, 2, 3, 4, 5], [-1, 0, 1, 1, 0])
+    assert tree.paths == [[0, 1, 2], [0, 1, 3], [0, 4], [0]]
+    row = tree.row([7, 8])
+    assert row.tokens == [7, 8, 1, 2]
+    assert row.tree.depth.tolist() == [0, 1]
+    assert row.tree.sees.tolist() == [[True, False], [True, True]]
+    assert row.targets == [(1, 1), (2, 2), (3, 3), (3, 4), (2, 5)]
+
+
+@pytest.mark.parametrize("layout", ["turns", "single"])
+def test_scores_equal_a_brute_force_pass(settings, policy, layout):
+    engine = LocalEngine(settings, build(Arithmetic(prompts=4, heldout=2), 0))
+    chats = Judge(layout=layout).chats(["What is 1 + 1?", "What is 204 + 31?"], EXAMPLES)
+    found = engine.score(chats, CHOICES)
+    for chat, row in zip(chats, found, strict=True):
+        context = policy.encode_chat(chat)
+        for choice, value in zip(CHOICES, row, strict=True):
+            reply = policy.encode_reply(choice)
+            with torch.no_grad():
+                wanted = brute(policy, context + reply)[len(context) - 1 :].sum()
+            assert value == pytest.approx(float(wanted), abs=1e-4)
+
+
+def test_encoding_many_chats_equals_one_by_one(policy):
+    assert encode_chats(policy, CHATS) == [policy.encode_chat(chat) for chat in CHATS]
+    spaced = [[{"role": "user", "content": f" {i} \n"}] for i in range(3)]
+    assert encode_chats(policy, spaced) == [policy.encode_chat(chat) for chat in spaced]
+    assert common_prefix(encode_chats(policy, CHATS)) > 200
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def test_sampling_reports_the_log_probabilities_it_drew_from(policy):
+    prompts = [policy.encode_reply(text) for text in ("one", "three words here", "x")]
+    replies = sample(policy, prompts, 3, Sampling(12, 0.8), generator(), 100)
+    assert len(replies) == 9
+    for i, reply in enumerate(replies):
+        prompt = prompts[i // 3]
+        wanted = brute(policy, prompt + reply.tokens, 0.8)[len(prompt) - 1 :]
+        assert np.allclose(reply.logprobs, wanted.detach().numpy(), atol=1e-4)
+        ended = reply.tokens[-1] in policy.stops
+        assert reply.finish == ("stop" if ended else "length")
+        assert ended or len(reply.tokens) == 12
+
+
+def test_greedy_sampling_does_not_depend_on_its_company(policy):
+    prompts = [policy.encode_reply(text) for text in ("a", "bcd", "efghij")]
+    together = sample(policy, prompts, 1, Sampling(10, 0.0), generator(), 100)
+    apart = [sample(policy, [p], 1, Sampling(10, 0.0), generator(), 100)[0] for p in prompts]
+    assert [r.tokens for r in together] == [r.tokens for r in apart]
+
+
+def test_the_same_seed_samples_the_same(policy):
+    prompts = [policy.encode_reply("again")]
+    first, second, other = (
+        sample(policy, prompts, 4, Sampling(8, 1.0), generator(seed), 100) for seed in (1, 1, 2)
+    )
+    assert [r.tokens for r in first] == [r.tokens for r in second] != [r.tokens for r in other]
+
+
+def test_a_nucleus_of_almost_nothing_is_greedy(policy):
+    prompts = [policy.encode_reply("nucleus")]
+    narrow = sample(policy, prompts, 2, Sampling(6, 1.0, top_p=1e-6), generator(), 100)
+    [greedy] = sample(policy, prompts, 1, Sampling(6, 0.0), generator(), 100)
+    assert all(reply.tokens == greedy.tokens for reply in narrow)
+
+
+def test_a_stop_string_ends_a_reply(policy):
+    prompts = [policy.encode_reply("stop")]
+    [free] = sample(policy, prompts, 1, Sampling(12, 0.0), generator(), 100)
+    text = policy.decode(free.tokens[:4])
+    sampling = Sampling(12, 0.0, stop=(text[-1],))
+    [stopped] = sample(policy, prompts, 1, sampling, generator(), 100)
+    assert stopped.finish == "stop" and len(stopped.tokens) <= 4

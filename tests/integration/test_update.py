@@ -1,0 +1,278 @@
+"""The update against references of a few lines: loss, gradients, mini-batches, failures."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from metis import Batch, Group, MetisError, Prompt
+from metis.core import Continuation, Judgment, Trajectory
+from metis.curricula.judge_prompt import CHOICES, GRID
+from metis.engines.local.engine import LocalEngine
+from metis.engines.local.update import backward, minibatches, remember_old
+from metis.signal import advantages, judge_reward
+from metis.tasks.arithmetic import Arithmetic, build
+
+PROMPTS = [Prompt(f"p{i}", f"text {i}") for i in range(4)]
+REWARDS = [(1.0, 0.0, 0.0), (1.0, 1.0, 1.0), (0.25, 0.75, 0.5), (0.0, 0.0, 1.0)]
+CHAT = [{"role": "system", "content": "judge"}, {"role": "user", "content": "What is 2 + 2?"}]
+
+
+def trajectory(seed: int, prompt: int, answer: int, policy: int = 0) -> Trajectory:
+    draw = np.random.default_rng(seed)
+    tokens = np.concatenate([np.arange(10, 10 + prompt), draw.integers(0, 250, answer)])
+    mask = np.arange(prompt + answer) >= prompt
+    logprobs = np.where(mask, -2.0, 0.0).astype(np.float32)
+    return Trajectory(tokens, mask, logprobs, policy)
+
+
+def groups(policy: int = 0) -> list[Group]:
+    return [
+        Group(prompt, rewards, tuple(trajectory(7 * i + j, 5, 2 + j, policy) for j in range(3)))
+        for i, (prompt, rewards) in enumerate(zip(PROMPTS, REWARDS, strict=True))
+    ]
+
+
+def logprob(policy, tokens) -> torch.Tensor:
+    ids = torch.tensor(np.asarray(tokens))[None]
+    logits = policy.network(input_ids=ids).logits[0, :-1]
+    return torch.log_softmax(logits, -1).gather(1, ids[0, 1:, None])[:, 0]
+
+
+def gradients(policy) -> list[torch.Tensor]:
+    found = [p.grad.clone() for p in policy.trainable]
+    policy.network.zero_grad()
+    return found
+
+
+def ours(policy, batch, settings, version=0):
+    losses = [backward(policy, p, settings) for p in minibatches(policy, batch, settings, version)]
+    return sum(loss.policy + loss.judge for loss in losses), gradients(policy)
+
+
+def same(one, other, tolerance=1e-6):
+    for a, b in zip(one, other, strict=True):
+        assert torch.allclose(a, b, atol=tolerance), float((a - b).abs().max())
+
+
+def reference_policy_loss(policy, batch, old=None, low=0.2, high=0.2) -> torch.Tensor:
+    """Eq. 2 as it is written: mean over tokens, then over all rollouts, dead ones included."""
+    total, count = torch.zeros(()), 0
+    for group in batch:
+        for a, t in zip(advantages(group.rewards), group.trajectories, strict=True):
+            now = logprob(policy, t.tokens)[t.loss_mask[1:]]
+            ratio = torch.exp(now - (now.detach() if old is None else old))
+            clipped = ratio.clamp(1 - low, 1 + high)
+            total = total - torch.minimum(ratio * float(a), clipped * float(a)).mean()
+            count += 1
+    return total / count
+
+
+def test_loss_and_gradient_equal_the_reference(policy, settings):
+    value, found = ours(policy, Batch(groups()), settings)
+    reference = reference_policy_loss(policy, groups())
+    reference.backward()
+    assert value == pytest.approx(reference.item(), abs=1e-6)
+    same(found, gradients(policy))
+
+
+def test_stale_rollouts_are_clipped_against_the_policy_that_wrote_them(policy, settings):
+    value, found = ours(policy, Batch(groups(policy=0)), settings, version=1)
+    reference = reference_policy_loss(policy, groups(), old=torch.tensor(-2.0))
+    reference.backward()
+    assert value == pytest.approx(reference.item(), abs=1e-6)
+    same(found, gradients(policy))
+
+
+def test_the_clip_may_be_asymmetric(policy, settings):
+    wide = dataclasses.replace(settings, clip_high=3.0)
+    _, found = ours(policy, Batch(groups()), wide, version=1)
+    reference_policy_loss(policy, groups(), old=torch.tensor(-2.0), high=3.0).backward()
+    same(found, gradients(policy))
+
+
+def test_the_sequence_ratio_is_gspo(policy, settings):
+    gspo = dataclasses.replace(settings, ratio="sequence")
+    _, found = ours(policy, Batch(groups()), gspo, version=1)
+    total, count = torch.zeros(()), 0
+    for group in groups():
+        for a, t in zip(advantages(group.rewards), group.trajectories, strict=True):
+            ratio = torch.exp((logprob(policy, t.tokens)[t.loss_mask[1:]] + 2.0).mean())
+            total = total - torch.minimum(ratio * a, ratio.clamp(0.8, 1.2) * a)
+            count += 1
+    (total / count).backward()
+    same(found, gradients(policy))
+
+
+def test_std_division_is_a_knob(policy, settings):
+    divided = dataclasses.replace(settings, std_division=True)
+    only = [groups()[0]]
+    _, found = ours(policy, Batch(only), divided)
+    _, plain = ours(policy, Batch(only), settings)
+    scale = 1 / (np.std(REWARDS[0]) + 1e-4)
+    same(found, [scale * gradient for gradient in plain], 1e-5)
+
+
+@pytest.mark.parametrize("budget", [8, 20, 10_000])
+def test_micro_batches_only_add_up(policy, settings, budget):
+    _, whole = ours(policy, Batch(groups()), settings)
+    _, cut = ours(policy, Batch(groups()), dataclasses.replace(settings, tokens=budget))
+    same(whole, cut)
+
+
+def test_zero_advantage_rows_are_skipped_but_counted(policy, settings):
+    [part] = minibatches(policy, Batch(groups()), settings, 0)
+    assert (part.rollouts, part.skipped) == (12, 4)
+    assert len(part.items) == 8
+
+
+def test_minibatches_are_cut_by_prompts_with_their_own_denominators(policy, settings):
+    two = dataclasses.replace(settings, minibatch=2)
+    parts = minibatches(policy, Batch(groups()), two, 0)
+    assert [part.rollouts for part in parts] == [6, 6]
+    for part, half in zip(parts, (groups()[:2], groups()[2:]), strict=True):
+        backward(policy, part, two)
+        found = gradients(policy)
+        reference_policy_loss(policy, half).backward()
+        same(found, gradients(policy))
+
+
+def test_old_log_probabilities_are_fixed_before_the_first_step(policy, settings):
+    [part] = minibatches(policy, Batch(groups()), settings, 0)
+    remember_old(policy, part, settings)
+    for item in part.items:
+        mask = np.arange(len(item.tokens))[1:] >= 5
+        wanted = logprob(policy, item.tokens).detach().numpy()[mask]
+        assert np.allclose(item.units.old, wanted, atol=1e-5)
+
+
+def judged(advantage=0.3, weight=0.02) -> Batch:
+    dead = Group(PROMPTS[0], (0.0, 0.0), (trajectory(0, 5, 2), trajectory(1, 5, 3)))
+    other = Group(PROMPTS[1], (0.0, 0.0), (trajectory(2, 5, 2), trajectory(3, 5, 3)))
+    row = Judgment(PROMPTS[0], trajectory(9, 12, 6), advantage, weight)
+    return Batch([dead, other], [row])
+
+
+def test_a_sampled_judgment_has_the_gradient_of_reinforce(policy, settings):
+    """lambda (R - b) grad of the mean log-probability, over the two prompts of the mini-batch."""
+    _, found = ours(policy, judged(0.3, 0.02), settings)
+    t = trajectory(9, 12, 6)
+    loss = -0.02 * 0.3 * logprob(policy, t.tokens)[t.loss_mask[1:]].sum() / 2
+    loss.backward()
+    same(found, gradients(policy))
+
+
+def exact_batch(policy, target: float) -> Batch:
+    context = policy.encode_chat(CHAT)
+    values = [
+        logprob(policy, context + policy.encode_reply(c))[len(context) - 1 :].sum().item()
+        for c in CHOICES
+    ]
+    p = np.exp(values) / np.exp(values).sum()
+    rewards = np.array([judge_reward(g, target) for g in GRID])
+    rows = [
+        Judgment(PROMPTS[0], Continuation(CHAT, c, v), float(q * (r - p @ rewards)), 0.1)
+        for c, v, q, r in zip(CHOICES, values, p, rewards, strict=True)
+    ]
+    return Batch(judged().groups, rows)
+
+
+def test_the_exact_loss_has_the_gradient_of_the_enumerated_expectation(policy, settings):
+    _, found = ours(policy, exact_batch(policy, 0.1), settings)
+    context = policy.encode_chat(CHAT)
+    values = torch.stack(
+        [
+            logprob(policy, context + policy.encode_reply(c))[len(context) - 1 :].sum()
+            for c in CHOICES
+        ]
+    )
+    rewards = torch.tensor([judge_reward(g, 0.1) for g in GRID], dtype=torch.float32)
+    (-0.1 * (torch.softmax(values, 0) * rewards).sum() / 2).backward()
+    same(found, gradients(policy))
+
+
+def engine(settings, **changes) -> LocalEngine:
+    task = build(Arithmetic(prompts=20, heldout=4, levels=(1,)), 0)
+    return LocalEngine(dataclasses.replace(settings, **changes), task)
+
+
+def test_an_update_moves_the_policy_towards_what_was_rewarded(settings):
+    trained = engine(settings, learning_rate=1e-2)
+    policy = trained.model_policy
+
+    def gap():
+        good, bad, _ = groups()[0].trajectories
+        score = [logprob(policy, t.tokens)[t.loss_mask[1:]].mean().item() for t in (good, bad)]
+        return score[0] - score[1]
+
+    before = gap()
+    for _ in range(3):
+        fresh = [dataclasses.replace(t, policy=trained.policy) for t in groups()[0].trajectories]
+        trained.update(Batch([Group(PROMPTS[0], REWARDS[0], tuple(fresh))]))
+    assert gap() > before
+    assert trained.policy == 3
+
+
+def test_kl_holds_the_policy_back(settings):
+    def moved(kl):
+        trained = engine(settings, learning_rate=1e-2, kl=kl)
+        start = [p.detach().clone() for p in trained.model_policy.trainable]
+        for _ in range(3):
+            trained.update(Batch(groups(policy=trained.policy)))
+        now = trained.model_policy.trainable
+        return sum((a - b).square().sum().item() for a, b in zip(start, now, strict=True))
+
+    assert moved(kl=50.0) < moved(kl=0.0)
+
+
+def test_a_loss_that_is_not_finite_is_skipped_then_stops_the_run(settings):
+    broken = engine(settings)
+    before = [p.detach().clone() for p in broken.model_policy.trainable]
+    bad = Batch([groups()[0]], [Judgment(PROMPTS[0], trajectory(9, 12, 6), float("inf"), 1.0)])
+    for _ in range(2):
+        assert broken.update(bad)["update/non_finite"] == 1.0
+    same(before, broken.model_policy.trainable, 0.0)
+    assert broken.update(Batch([groups()[0]]))["update/non_finite"] == 0.0
+    for _ in range(2):
+        broken.update(bad)
+    with pytest.raises(MetisError, match=r"engine.learning_rate.*3 times in a row"):
+        broken.update(bad)
+
+
+def test_lora_trains_adapters_only_and_checkpointing_changes_nothing(settings, policy):
+    pytest.importorskip("peft")
+    adapted = engine(settings, lora=2)
+    names = [n for n, p in adapted.model_policy.network.named_parameters() if p.requires_grad]
+    assert names and all("lora_" in name for name in names)
+    adapted.update(Batch(groups()))
+    saving = engine(settings, checkpointing=True)
+    [part] = minibatches(saving.model_policy, Batch(groups()), saving.settings, 0)
+    backward(saving.model_policy, part, saving.settings)
+    found = gradients(saving.model_policy)
+    reference_policy_loss(policy, groups()).backward()
+    same(found, gradients(policy))
+
+
+def test_save_and_load_bring_everything_back(settings, tmp_path):
+    one, other = engine(settings), engine(settings)
+    one.update(Batch(groups()))
+    one.save(tmp_path)
+    other.load(tmp_path)
+    batch = Batch(groups(policy=1))
+    assert one.update(batch) == other.update(batch)
+    same(one.model_policy.trainable, other.model_policy.trainable, 0.0)
+    prompts = one.task.training()[:3]
+    first, second = (e.rollout(prompts, 2) for e in (one, other))
+    assert [g.rewards for g in first] == [g.rewards for g in second]
+
+
+def test_a_full_gpu_names_the_knobs(settings, monkeypatch):
+    full = engine(settings)
+
+    def out_of_memory(*_, **__):
+        raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(full, "_optimize", out_of_memory)
+    with pytest.raises(MetisError, match=r"engine\.tokens.*engine\.rows.*checkpointing"):
+        full.update(Batch(groups()))

@@ -1,0 +1,185 @@
+"""Sinks: they are handed every step once, survive a resume, and are refused in one line."""
+
+import json
+import sys
+import types
+
+import pytest
+
+from metis import sinks
+from metis.cli import main
+from metis.engines.simulated import SimulatedEngine
+from metis.errors import MetisError
+from metis.runlog import read
+
+SHORT = [
+    "engine=simulated",
+    "engine.prompts=40",
+    "steps=4",
+    "batch=4",
+    "group=2",
+    "checkpoints.every=2",
+    "evaluate=2",
+]
+
+
+def train(*names):
+    return main(["train", *SHORT, f"sinks={json.dumps(names)}", "--out", "run"])
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+class FakeWandb(types.ModuleType):
+    """Takes what wandb takes, and remembers it."""
+
+    def __init__(self):
+        super().__init__("wandb")
+        self.started, self.rows, self.finished = [], [], 0
+
+    def init(self, **options):
+        self.started.append(options)
+        return self
+
+    def log(self, metrics, step):
+        self.rows.append({"step": step, **metrics})
+
+    def finish(self):
+        self.finished += 1
+
+
+class FakeTrackio(FakeWandb):
+    """The same functions, on the module instead of on a run."""
+
+    def init(self, **options):
+        assert options.keys() <= {"project", "name", "config", "resume"}
+        self.started.append(options)
+
+
+@pytest.fixture
+def wandb(monkeypatch):
+    module = FakeWandb()
+    monkeypatch.setitem(sys.modules, "wandb", module)
+    return module
+
+
+@pytest.fixture
+def trackio(monkeypatch):
+    module = FakeTrackio()
+    monkeypatch.setitem(sys.modules, "trackio", module)
+    return module
+
+
+def logged(folder):
+    rows = read(folder, "metrics")
+    return [{key: value for key, value in row.items() if key != "schema"} for row in rows]
+
+
+def crash_in_step_4(monkeypatch, *names):
+    """Two steps are checkpointed, one more is done, and the next one dies."""
+    update = SimulatedEngine.update
+
+    def crash(self, batch):
+        if self.policy == 3:
+            raise ZeroDivisionError
+        return update(self, batch)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SimulatedEngine, "update", crash)
+        with pytest.raises(ZeroDivisionError):
+            train(*names)
+
+
+def test_every_sink_gets_the_rows_of_the_log(tmp_path, wandb, trackio):
+    assert train("wandb", "trackio") == 0
+    assert wandb.rows == trackio.rows == logged(tmp_path / "run")
+    assert wandb.finished == trackio.finished == 1
+    config = json.loads((tmp_path / "run/config.json").read_text())
+    assert wandb.started[0]["config"] == trackio.started[0]["config"] == config
+
+
+def test_a_sink_named_twice_is_opened_once(tmp_path, wandb):
+    assert train("wandb", "wandb") == 0
+    assert wandb.finished == len(wandb.started) == 1
+    assert wandb.rows == logged(tmp_path / "run")
+
+
+@pytest.mark.parametrize("name", ["wandb", "trackio"])
+def test_a_resumed_run_goes_on_in_the_same_place(request, monkeypatch, tmp_path, name):
+    service = request.getfixturevalue(name)
+    crash_in_step_4(monkeypatch, name)
+    assert service.finished == 1
+    assert train(name) == 0
+    first, second = service.started
+    assert first == second and first["resume"] == "allow"
+    assert [row["step"] for row in service.rows] == [0, 1, 2, 3, 3, 4]
+    rows = {row["step"]: row for row in service.rows}
+    assert list(rows.values()) == logged(tmp_path / "run")
+
+
+def test_two_folders_of_one_name_are_two_runs(tmp_path, wandb):
+    places = [tmp_path / "a" / "run", tmp_path / "b" / "run"]
+    for place in places:
+        place.mkdir(parents=True)
+        with sinks.opened(["wandb"], place, {}):
+            pass
+    first, second = wandb.started
+    assert first["name"] == second["name"] == "run"
+    assert first["id"] != second["id"]
+
+
+def refused(capsys, *words):
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1 and lines[0].startswith("metis: sinks = ")
+    for word in words:
+        assert word in lines[0]
+
+
+def test_an_unknown_sink_is_refused_before_anything_is_made(capsys, tmp_path):
+    assert train("mlflow") == 2
+    refused(capsys, "'mlflow'", "tensorboard, wandb, trackio")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", sinks.SINKS)
+def test_a_missing_package_is_named_with_its_remedy(capsys, monkeypatch, tmp_path, name):
+    monkeypatch.setitem(sys.modules, name, None)
+    assert train(name) == 2
+    refused(capsys, f"{name!r}", f"pip install {name}")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_service_that_refuses_is_one_line_and_closes_the_others(capsys, wandb, trackio):
+    def refuse(**_):
+        raise RuntimeError("No API key\nconfigured.")
+
+    wandb.init = refuse
+    assert train("trackio", "wandb") == 2
+    refused(capsys, "'wandb'", "No API key configured.", "leave it out")
+    assert trackio.finished == 1
+
+
+def test_no_sinks_leave_no_trace(tmp_path):
+    with sinks.opened([], tmp_path, {}) as outlets:
+        assert outlets == []
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(MetisError, match="'x'"), sinks.opened(["x"], tmp_path, {}):
+        pass
+
+
+def test_tensorboard_shows_each_step_once_also_after_a_resume(monkeypatch, tmp_path):
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    crash_in_step_4(monkeypatch, "tensorboard")
+    assert train("tensorboard") == 0
+    rows = logged(tmp_path / "run")
+    shown = EventAccumulator(str(tmp_path / "run/tensorboard")).Reload()
+    assert set(shown.Tags()["scalars"]) == {key for row in rows for key in row if key != "step"}
+    for name in ("batch/reward", "eval/accuracy", "total/rollout_generated"):
+        expected = [(row["step"], row[name]) for row in rows if name in row]
+        scalars = [(event.step, event.value) for event in shown.Scalars(name)]
+        assert scalars == [(step, pytest.approx(value)) for step, value in expected]
