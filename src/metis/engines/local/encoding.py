@@ -1,4 +1,4 @@
-"""Many chats into tokens at once: the template runs once for what they share."""
+"""Many chats into tokens at once: what they share is rendered and encoded once."""
 
 from collections.abc import Sequence
 
@@ -10,18 +10,30 @@ MARK = "\u2402METIS\u2403"
 
 
 def encode_chats(policy: Policy, chats: Sequence[Chat]) -> list[list[int]]:
-    """The tokens of every chat, the same as `Policy.encode_chat` gives one by one."""
-    if len(chats) < 2 or not _alike(chats):
+    """The tokens of every chat, the same as `Policy.encode_chat` gives one by one.
+
+    Text after a special token is encoded on its own, so that the beginning, up to the last special
+    token before the chats part, is encoded a single time. The shortest and the longest are checked.
+    """
+    if len(chats) < 3 or not _alike(chats):
         return [policy.encode_chat(chat) for chat in chats]
     head, mark, tail = _render(policy, [*chats[0][:-1], {**chats[0][-1], "content": MARK}])
-    texts = [head + chat[-1]["content"] + tail for chat in chats]
-    if not mark or texts[-1] != "".join(_render(policy, chats[-1])):
+    cut = _boundary(policy, head)
+    if not mark or not cut:
         return [policy.encode_chat(chat) for chat in chats]
-    encoded: list[list[int]] = policy.tokenizer(texts, add_special_tokens=False)["input_ids"]
+    texts = [head[cut:] + chat[-1]["content"] + tail for chat in chats]
+    shared: list[int] = policy.tokenizer(head[:cut], add_special_tokens=False)["input_ids"]
+    ends: list[list[int]] = policy.tokenizer(texts, add_special_tokens=False)["input_ids"]
+    encoded = [shared + end for end in ends]
+    sizes = [len(text) for text in texts]
+    for i in (sizes.index(min(sizes)), sizes.index(max(sizes))):
+        if encoded[i] != policy.encode_chat(chats[i]):
+            return [policy.encode_chat(chat) for chat in chats]
     return encoded
 
 
 def _alike(chats: Sequence[Chat]) -> bool:
+    """Whether the chats differ in their last message only, which no template would trim."""
     first = chats[0]
     return all(
         len(chat) == len(first)
@@ -29,6 +41,12 @@ def _alike(chats: Sequence[Chat]) -> bool:
         and chat[-1]["content"] == chat[-1]["content"].strip()
         for chat in chats
     )
+
+
+def _boundary(policy: Policy, text: str) -> int:
+    """Where the last special token of a text ends; 0 if there is none."""
+    ends = [text.rfind(token) + len(token) for token in policy.specials if token in text]
+    return max(ends, default=0)
 
 
 def _render(policy: Policy, chat: Chat) -> tuple[str, str, str]:

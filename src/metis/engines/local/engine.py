@@ -93,8 +93,8 @@ class LocalEngine:
             parts = bundle.split(self.settings.tokens)
             logprobs = torch.cat([token_logprobs(policy, part) for part in parts])
         nodes = logprobs.float().cpu().numpy().reshape(len(fits), -1)
-        for i, values in zip(fits, nodes, strict=True):
-            rows[i] = [float(values[path].sum()) for path in tree.paths]
+        for i, values in zip(fits, (nodes @ tree.membership.T).tolist(), strict=True):
+            rows[i] = values
         return rows
 
     def rollout(self, prompts: Sequence[Prompt], n: int) -> list[Group]:

@@ -18,17 +18,20 @@ from transformers import DynamicCache
 
 from metis.engines.local.policy import LOGIT_CHUNK, Policy
 
+Integers = NDArray[np.int64]
+
 
 @dataclass(frozen=True)
 class Row:
     """Tokens after the shared prefix, and the tokens whose log-probability is wanted.
 
-    `targets` holds (position, token): the token as what follows the token at that position. The
-    last tokens may be a `tree` that grows from the token before them; None is a plain sequence.
+    Target k is `wanted[k]` as what follows the token at `positions[k]`. The last tokens may be a
+    `tree` that grows from the token before them; None is a plain sequence.
     """
 
-    tokens: list[int]
-    targets: list[tuple[int, int]]
+    tokens: Integers
+    positions: Integers
+    wanted: Integers
     tree: "Tree | None" = None
 
 
@@ -54,47 +57,49 @@ class Bundle:
     def split(self, budget: int) -> Iterator["Bundle"]:
         """Parts whose rows, padded to the longest, stay within a budget of tokens."""
         part: list[Row] = []
+        longest = 0
         for row in self.rows:
-            longest = max([len(row.tokens), *(len(other.tokens) for other in part)])
+            longest = max(longest, len(row.tokens))
             if part and longest * (len(part) + 1) > budget:
                 yield Bundle(self.prefix, part)
-                part = []
+                part, longest = [], len(row.tokens)
             part.append(row)
         if part:
             yield Bundle(self.prefix, part)
 
 
-def plain(tokens: Sequence[int], mask: Sequence[bool], skip: int) -> Row:
+def plain(tokens: Integers, mask: NDArray[np.bool_], skip: int) -> Row:
     """The row of an ordinary sequence after `skip` tokens of prefix; masked tokens are targets."""
-    targets = [(i - 1 - skip, int(tokens[i])) for i in range(skip + 1, len(tokens)) if mask[i]]
-    return Row([int(token) for token in tokens[skip : len(tokens) - 1]], targets)
+    targets = np.flatnonzero(mask[skip + 1 :])
+    return Row(tokens[skip:-1], targets, tokens[skip + 1 :][targets])
 
 
-def common_prefix(sequences: Sequence[Sequence[int]]) -> int:
-    """How many tokens all sequences share at the start."""
-    first = min(sequences, key=len)
-    for i, token in enumerate(first):
-        if any(sequence[i] != token for sequence in sequences):
+def common_prefix(sequences: Sequence[list[int]]) -> int:
+    """How many tokens all sequences share at the start: as many as the extremes do."""
+    first, last = min(sequences), max(sequences)
+    for i, (one, other) in enumerate(zip(first, last, strict=False)):
+        if one != other:
             return i
-    return len(first)
+    return min(len(first), len(last))
 
 
 def token_logprobs(policy: Policy, bundle: Bundle, temperature: float = 1.0) -> torch.Tensor:
     """The log-probabilities of all targets of a bundle, row by row, as one vector."""
-    device, rows = policy.device, bundle.rows
-    tokens = torch.zeros(len(rows), bundle.width, dtype=torch.long)
+    device, rows, width = policy.device, bundle.rows, bundle.width
+    tokens = np.zeros((len(rows), width), dtype=np.int64)
     for i, row in enumerate(rows):
-        tokens[i, : len(row.tokens)] = torch.tensor(row.tokens)
+        tokens[i, : len(row.tokens)] = row.tokens
     with policy.autocast():
         cache = prefix_cache(policy, bundle.prefix, len(rows)) if bundle.prefix else None
         hidden = policy.backbone(
-            input_ids=tokens.to(device), **_structure(bundle, device, cache), use_cache=bool(cache)
+            input_ids=torch.from_numpy(tokens).to(device),
+            **_structure(bundle, device, cache),
+            use_cache=bool(cache),
         ).last_hidden_state
     policy.processed += len(bundle.prefix) + sum(len(row.tokens) for row in rows)
-    at = [(i, position) for i, row in enumerate(rows) for position, _ in row.targets]
-    wanted = torch.tensor([token for row in rows for _, token in row.targets], device=device)
-    where = torch.tensor(at, device=device).reshape(-1, 2)
-    return _head_logprobs(policy, hidden[where[:, 0], where[:, 1]], wanted, temperature)
+    places = np.concatenate([row.positions + i * width for i, row in enumerate(rows)])
+    wanted = np.concatenate([row.wanted for row in rows])
+    return _head_logprobs(policy, hidden.flatten(0, 1), places, wanted, temperature)
 
 
 def new_cache(policy: Policy) -> Any:
@@ -137,21 +142,33 @@ def _structure(bundle: Bundle, device: torch.device, cache: Any) -> dict[str, An
 
 
 def _head_logprobs(
-    policy: Policy, hidden: torch.Tensor, wanted: torch.Tensor, temperature: float
+    policy: Policy, hidden: torch.Tensor, places: Integers, wanted: Integers, temperature: float
 ) -> torch.Tensor:
-    """Log-softmax at the wanted tokens, a chunk of the vocabulary's logits at a time."""
+    """Log-softmax at the wanted tokens; a place with several of them goes through the head once."""
 
-    def some(states: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+    def some(states: torch.Tensor, which: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
         with policy.autocast():
             logits = policy.head(states).float() / temperature
-        picked = logits.gather(1, tokens[:, None])[:, 0]
-        return picked - torch.logsumexp(logits, dim=1)
+        return logits[which, tokens] - torch.logsumexp(logits, dim=1)[which]
 
-    vocabulary = policy.base.config.get_text_config().vocab_size
-    size = max(1, LOGIT_CHUNK // vocabulary)
-    if len(wanted) <= size:
-        return some(hidden, wanted)
-    parts = zip(torch.split(hidden, size), torch.split(wanted, size), strict=True)
-    if not torch.is_grad_enabled():
-        return torch.cat([some(*part) for part in parts])
-    return torch.cat([checkpoint(some, *part, use_reentrant=False) for part in parts])
+    unique, which = np.unique(places, return_inverse=True)
+    order = np.argsort(which, kind="stable")
+    size = max(1, LOGIT_CHUNK // policy.base.config.get_text_config().vocab_size)
+    parts = []
+    for start in range(0, len(unique), size):
+        first, last = np.searchsorted(which[order], [start, start + size])
+        chunk = order[first:last]
+        arguments = (
+            hidden[_tensor(unique[start : start + size], hidden)],
+            _tensor(which[chunk] - start, hidden),
+            _tensor(wanted[chunk], hidden),
+        )
+        keep = torch.is_grad_enabled() and len(unique) > size
+        parts.append(
+            checkpoint(some, *arguments, use_reentrant=False) if keep else some(*arguments)
+        )
+    return torch.cat(parts)[_tensor(np.argsort(order, kind="stable"), hidden)]
+
+
+def _tensor(values: Integers, like: torch.Tensor) -> torch.Tensor:
+    return torch.from_numpy(values).to(like.device)

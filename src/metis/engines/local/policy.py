@@ -51,6 +51,7 @@ class Policy:
             self.network.gradient_checkpointing_enable({"use_reentrant": False})
         self.context = int(getattr(network.config, "max_position_embeddings", 1 << 30))
         self.stops = self._stop_tokens()
+        self.specials = [str(token) for token in self.tokenizer.all_special_tokens]
         self.processed = 0
 
     @property

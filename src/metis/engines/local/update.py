@@ -86,9 +86,9 @@ def _rollout_items(group: Group, part: MiniBatch, settings: Local, version: int)
 
 
 def _plain(trajectory: Trajectory, units: loss.Units, judge: bool, share: float = 0.0) -> Item:
-    sequence, mask = trajectory.tokens.tolist(), trajectory.loss_mask.tolist()
-    start = mask.index(True, 1) - 1
-    return Item(sequence, start, lambda skip: plain(sequence, mask, skip), units, judge, share)
+    tokens, mask = trajectory.tokens, trajectory.loss_mask
+    start = int(np.argmax(mask[1:]))
+    return Item(tokens.tolist(), start, lambda skip: plain(tokens, mask, skip), units, judge, share)
 
 
 def _judgment_items(policy: Policy, judgments: Sequence[Judgment], prompts: int) -> Iterator[Item]:
@@ -175,8 +175,8 @@ def _each(
         logprobs = token_logprobs(policy, bundle, _temperature(members, settings)).cpu().numpy()
         start = 0
         for item, row in zip(members, bundle.rows, strict=True):
-            yield item, logprobs[start : start + len(row.targets)].astype(np.float64)
-            start += len(row.targets)
+            yield item, logprobs[start : start + len(row.wanted)].astype(np.float64)
+            start += len(row.wanted)
 
 
 @dataclass
@@ -211,7 +211,7 @@ def backward(policy: Policy, part: MiniBatch, settings: Local) -> Losses:
 
 
 def _kl(logprobs: torch.Tensor, members: Sequence[Item], bundle: Bundle) -> torch.Tensor:
-    counts = [len(row.targets) for row in bundle.rows]
+    counts = [len(row.wanted) for row in bundle.rows]
     reference = np.concatenate([item.reference for item in members if item.reference is not None])
     shares = np.repeat([item.share for item in members], counts)
     return loss.kl_loss(
