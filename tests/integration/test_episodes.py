@@ -281,7 +281,6 @@ def test_a_few_rows_at_a_time_make_the_same_groups(playing, rows):
     assert [group.prompt for group in groups] == [ONE, TWO, THREE]
 
 
-@pytest.mark.xfail(strict=True, reason="no end of turn is added to an answer that was cut short")
 def test_an_answer_cut_short_is_ended_by_the_template_and_its_end_is_not_trained_on(
     policy, playing
 ):
@@ -300,10 +299,9 @@ def test_an_answer_cut_short_is_ended_by_the_template_and_its_end_is_not_trained
         "first",
         " first ",
         "What is one?",
-        *(
-            pytest.param(said, marks=pytest.mark.xfail(strict=True, reason="the end is misplaced"))
-            for said in ("", "\n", "im_end")
-        ),
+        "",
+        "\n",
+        "im_end",
     ],
 )
 def test_whatever_is_said_the_next_turn_reads_as_the_template_writes_it(policy, playing, said):
@@ -423,7 +421,6 @@ def test_a_coroutine_that_hangs_is_cancelled(playing, runner):
     assert cancelled == [ONE, ONE]
 
 
-@pytest.mark.xfail(strict=True, reason="threads of rewards that hang are lost to later ones")
 def test_rewards_that_hang_do_not_hold_up_later_ones(playing, runner):
     rewards = runner(timeout=0.05, workers=2)
 
@@ -437,7 +434,6 @@ def test_rewards_that_hang_do_not_hold_up_later_ones(playing, runner):
     assert [group.failed for group in playing(task, prompts=[TWO], rewards=rewards)] == [0]
 
 
-@pytest.mark.xfail(run=False, reason="it waits for ever, in `result` or at the end of the process")
 @pytest.mark.parametrize("reward", ["sys.exit", "lambda answer: threading.Event().wait()"])
 def test_neither_exit_nor_a_reward_that_hangs_keeps_a_process_from_its_end(reward):
     program = f"""
@@ -575,7 +571,6 @@ def test_a_template_that_rewrites_earlier_turns_is_refused(other, playing):
     assert "rewrites earlier turns" in str(caught.value) and "\n" not in str(caught.value)
 
 
-@pytest.mark.xfail(strict=True, raises=ValueError, reason="the answer is looked for as it was said")
 def test_a_template_that_trims_answers_is_played(other, playing):
     trims = (
         "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content | trim }}<|im_end|>\n"

@@ -80,11 +80,18 @@ class GymTask:
 
     def _score(self, reply: str, item: Any) -> float:
         answer = reply.rpartition("<answer>")[2].partition("</answer>")[0].strip()
-        floor = float(self.source.score_answer(None, item))
-        score = float(self.source.score_answer(answer, item))
+        score = self._raw(answer, item)
         if self.rewards == "binary":
             return float(score >= 1.0)
-        return min(1.0, max(0.0, (score - floor) / (1.0 - floor)))
+        floor = max(self._raw(wrong, item) for wrong in (None, "", "no idea"))
+        return min(1.0, max(0.0, (score - floor) / (1.0 - floor))) if floor < 1.0 else 0.0
+
+    def _raw(self, answer: str | None, item: Any) -> float:
+        """The data set's own score; what its scorer chokes on is a wrong answer."""
+        try:
+            return float(self.source.score_answer(answer, item))
+        except Exception:
+            return 0.0
 
 
 def _create(settings: Gym, seed: int) -> Any:

@@ -76,7 +76,6 @@ def test_wrong_and_empty_answers_earn_nothing_and_the_right_one_everything(datas
         assert reward(task, prompt, answered(task, prompt)) == 1.0
 
 
-@pytest.mark.xfail(strict=True, reason="the floor is that of None, not of an answer that is wrong")
 @pytest.mark.parametrize("dataset", ["advanced_geometry", "propositional_logic"])
 def test_crumbs_for_anything_that_is_said_are_taken_back_too(dataset):
     task = build(small(dataset, rewards="continuous"), 0)

@@ -3,10 +3,7 @@
 from collections.abc import Sequence
 
 from metis.core import Chat
-from metis.engines.local.policy import Policy
-
-MARK = "\u2402METIS\u2403"
-"""Stands for the last message while the template is rendered; no prompt contains it."""
+from metis.engines.local.policy import MARK, Policy
 
 
 def encode_chats(policy: Policy, chats: Sequence[Chat]) -> list[list[int]]:
@@ -17,7 +14,8 @@ def encode_chats(policy: Policy, chats: Sequence[Chat]) -> list[list[int]]:
     """
     if len(chats) < 3 or not _alike(chats):
         return [policy.encode_chat(chat) for chat in chats]
-    head, mark, tail = _render(policy, [*chats[0][:-1], {**chats[0][-1], "content": MARK}])
+    marked: Chat = [*chats[0][:-1], {**chats[0][-1], "content": MARK}]
+    head, mark, tail = policy.render(marked).partition(MARK)
     cut = _boundary(policy, head)
     if not mark or not cut:
         return [policy.encode_chat(chat) for chat in chats]
@@ -47,10 +45,3 @@ def _boundary(policy: Policy, text: str) -> int:
     """Where the last special token of a text ends; 0 if there is none."""
     ends = [text.rfind(token) + len(token) for token in policy.specials if token in text]
     return max(ends, default=0)
-
-
-def _render(policy: Policy, chat: Chat) -> tuple[str, str, str]:
-    text: str = policy.tokenizer.apply_chat_template(
-        list(chat), add_generation_prompt=True, tokenize=False
-    )
-    return text.partition(MARK)

@@ -114,7 +114,7 @@ def _answer(
         if messages is None:
             game.reward = rewards.submit(game.episode)
             continue
-        between = policy.encode_turn(game.chat, said, messages)
+        between = policy.encode_turn(game.chat, reply.finish == "stop", messages)
         if len(game.tokens) + len(between) >= policy.context:
             continue  # no room for another turn: the episode cannot be finished
         game.add(between, [0.0] * len(between), written=False)

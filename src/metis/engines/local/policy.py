@@ -24,6 +24,9 @@ PLAIN_TEMPLATE = (
 )
 """For tokenizers of base models, which have no chat template."""
 
+MARK = "\u2402METIS\u2403"
+"""Stands for a message while the template is rendered; no message contains it."""
+
 LOGIT_CHUNK = 1 << 28
 """Logits computed at once, in numbers; more are recomputed in the backward pass."""
 
@@ -103,26 +106,29 @@ class Policy:
         tokens: list[int] = self.tokenizer(text, add_special_tokens=False)["input_ids"]
         return tokens
 
-    def encode_turn(self, chat: Chat, said: str, answers: Sequence[Message]) -> list[int]:
-        """The tokens between the assistant's end of turn and its next turn."""
+    def encode_turn(self, chat: Chat, ended: bool, answers: Sequence[Message]) -> list[int]:
+        """The tokens between the assistant's answer to `chat` and its next turn.
 
-        def render(messages: Sequence[Message], more: bool) -> str:
-            text: str = self.tokenizer.apply_chat_template(
-                list(messages), add_generation_prompt=more, tokenize=False
-            )
-            return text
-
-        spoken: list[Message] = [*chat, {"role": "assistant", "content": said}]
-        before, after = render(spoken, False), render([*spoken, *answers], True)
-        if not after.startswith(before):
+        An answer that `ended` brought its own end of turn; one that was cut short is given it.
+        """
+        spoken: list[Message] = [*chat, {"role": "assistant", "content": MARK}, *answers]
+        before, mark, after = self.render(spoken).partition(MARK)
+        if not mark or before.rstrip() != self.render(chat).rstrip():
             raise MetisError(
                 "the chat template rewrites earlier turns, so that a multi-turn rollout cannot be "
                 "trained on: use a template that only appends"
             )
-        tail = before[before.rindex(said) + len(said) :] if said else ""
-        for stop in self.stops:
-            tail = tail.removeprefix(self.tokenizer.decode([stop]))
-        return self.encode_reply(tail + after[len(before) :])
+        if ended:
+            for stop in self.stops:
+                after = after.removeprefix(self.tokenizer.decode([stop]))
+        return self.encode_reply(after)
+
+    def render(self, chat: Chat) -> str:
+        """A chat as the template writes it, up to where the assistant begins to speak."""
+        text: str = self.tokenizer.apply_chat_template(
+            list(chat), add_generation_prompt=True, tokenize=False
+        )
+        return text
 
     def decode(self, tokens: Sequence[int]) -> str:
         text: str = self.tokenizer.decode(list(tokens), skip_special_tokens=True)

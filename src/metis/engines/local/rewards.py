@@ -1,37 +1,33 @@
-"""Rewards beside generation: each in its own thread or task, with a time limit, none able to harm.
+"""Rewards beside generation: concurrent, each with a time limit, none able to harm the run.
 
-A reward may be a plain function or a coroutine. One that raises or takes too long marks its rollout
-failed; generation goes on meanwhile.
+A reward may be a plain function, which gets a thread, or a coroutine. One that raises or takes too
+long marks its rollout failed. A function that hangs keeps its thread, but not its place: later
+rewards and the end of the process do not wait for it.
 """
 
 import asyncio
 import inspect
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from typing import Any
 
 from metis.tasks.base import Episode
 
 
 class RewardRunner:
-    """Runs rewards in the background; `result` waits for one."""
+    """Runs at most `workers` rewards at a time in the background; `result` waits for one."""
 
     def __init__(self, timeout: float, workers: int = 16) -> None:
         self.timeout = timeout
+        self.places = asyncio.Semaphore(workers)
         self.loop = asyncio.new_event_loop()
-        self.threads = ThreadPoolExecutor(workers, thread_name_prefix="reward")
-        self.loop.set_default_executor(self.threads)
-        threading.Thread(target=self.loop.run_forever, daemon=True, name="rewards").start()
+        self.thread = threading.Thread(target=self.loop.run_forever, daemon=True, name="rewards")
+        self.thread.start()
 
     def submit(self, episode: Episode) -> "Future[float]":
         """Start the reward of a finished episode."""
         return asyncio.run_coroutine_threadsafe(self._run(episode.reward), self.loop)
-
-    async def _run(self, reward: Callable[[], Any]) -> float:
-        async with asyncio.timeout(self.timeout):
-            value = await asyncio.to_thread(reward)
-            return float(await value if inspect.isawaitable(value) else value)
 
     def result(self, future: "Future[float]") -> float | Exception:
         """The reward, or what went wrong with it."""
@@ -42,4 +38,34 @@ class RewardRunner:
 
     def close(self) -> None:
         self.loop.call_soon_threadsafe(self.loop.stop)
-        self.threads.shutdown(wait=False, cancel_futures=True)
+        self.thread.join()
+        self.loop.close()
+
+    async def _run(self, reward: Callable[[], Any]) -> float:
+        async with self.places, asyncio.timeout(self.timeout):
+            try:
+                value = await self._in_thread(reward)
+                return float(await value if inspect.isawaitable(value) else value)
+            except (SystemExit, KeyboardInterrupt) as error:
+                raise RuntimeError(f"the reward tried to end the process: {error!r}") from None
+
+    async def _in_thread(self, reward: Callable[[], Any]) -> Any:
+        answer: asyncio.Future[Any] = self.loop.create_future()
+
+        def settle(value: Any, error: BaseException | None) -> None:
+            if not answer.done():
+                answer.set_exception(error) if error else answer.set_result(value)
+
+        def work() -> None:
+            value, error = None, None
+            try:
+                value = reward()
+            except Exception as raised:
+                error = raised
+            except BaseException as raised:
+                error = RuntimeError(f"the reward tried to end the process: {raised!r}")
+            if not self.loop.is_closed():
+                self.loop.call_soon_threadsafe(settle, value, error)
+
+        threading.Thread(target=work, daemon=True, name="reward").start()
+        return await answer

@@ -14,6 +14,7 @@ import torch
 from metis.core import Batch, Continuation, Group, Judgment, Trajectory
 from metis.engines.local import loss
 from metis.engines.local.choices import ChoiceTree
+from metis.engines.local.encoding import encode_chats
 from metis.engines.local.forward import Bundle, Row, common_prefix, plain, token_logprobs
 from metis.engines.local.policy import Policy
 from metis.engines.local.settings import Local
@@ -47,16 +48,16 @@ class MiniBatch:
 def minibatches(policy: Policy, batch: Batch, settings: Local, version: int) -> list[MiniBatch]:
     """Cut a batch by prompts; judgments go with their group."""
     size = settings.minibatch or len(batch.groups)
-    judged: dict[str, list[Judgment]] = {}
-    for judgment in batch.judgments:
-        judged.setdefault(judgment.prompt.id, []).append(judgment)
+    judged = _judgment_items(policy, batch.judgments)
     parts = []
     for start in range(0, len(batch.groups), size):
         groups = batch.groups[start : start + size]
         part = MiniBatch(rollouts=sum(len(group.rewards) for group in groups))
         for group in groups:
             part.items += _rollout_items(group, part, settings, version)
-            part.items += _judgment_items(policy, judged.get(group.prompt.id, []), len(groups))
+            for item in judged.get(group.prompt.id, ()):
+                item.units.coefficient = item.units.coefficient / len(groups)
+                part.items.append(item)
         parts.append(part)
     return parts
 
@@ -91,37 +92,44 @@ def _plain(trajectory: Trajectory, units: loss.Units, judge: bool, share: float 
     return Item(tokens.tolist(), start, lambda skip: plain(tokens, mask, skip), units, judge, share)
 
 
-def _judgment_items(policy: Policy, judgments: Sequence[Judgment], prompts: int) -> Iterator[Item]:
-    """A row for every sampled judgment; the choices of a scored one share a row."""
-    scored: list[Judgment] = []
+def _judgment_items(policy: Policy, judgments: Sequence[Judgment]) -> dict[str, list[Item]]:
+    """By prompt: a row for every sampled judgment; the choices of a scored one share a row."""
+    items: dict[str, list[Item]] = {}
+    scored: dict[str, list[Judgment]] = {}
     for judgment in judgments:
-        if isinstance(judgment.trajectory, Continuation):
-            scored.append(judgment)
-            continue
         trajectory = judgment.trajectory
+        if isinstance(trajectory, Continuation):
+            scored.setdefault(judgment.prompt.id, []).append(judgment)
+            continue
         count = int(trajectory.loss_mask[1:].sum())
         if count and judgment.advantage:
-            share = judgment.weight / prompts
-            units = loss.tokens(judgment.advantage, count, share, None, judgment.clip)
-            yield _plain(trajectory, units, True)
-    if scored:
-        yield _scored_item(policy, scored, prompts)
+            units = loss.tokens(judgment.advantage, count, judgment.weight, None, judgment.clip)
+            items.setdefault(judgment.prompt.id, []).append(_plain(trajectory, units, True))
+    for prompt, item in _scored_items(policy, scored):
+        items.setdefault(prompt, []).append(item)
+    return items
 
 
-def _scored_item(policy: Policy, judgments: Sequence[Judgment], prompts: int) -> Item:
-    first = judgments[0].trajectory
-    assert isinstance(first, Continuation)
-    context = policy.encode_chat(first.chat)
-    replies = [
-        policy.encode_reply(judgment.trajectory.text)
-        for judgment in judgments
-        if isinstance(judgment.trajectory, Continuation)
+def _scored_items(policy: Policy, scored: dict[str, list[Judgment]]) -> Iterator[tuple[str, Item]]:
+    trees: dict[tuple[str, ...], ChoiceTree] = {}
+    asked = [
+        [j.trajectory for j in rows if isinstance(j.trajectory, Continuation)]
+        for rows in scored.values()
     ]
-    tree = ChoiceTree.of(replies)
-    values = np.array([judgment.advantage for judgment in judgments])
-    shares = np.array([judgment.weight / prompts for judgment in judgments])
-    units = loss.choices(tree.paths, values, shares, judgments[0].clip)
-    return Item(context, len(context) - 1, lambda skip: tree.row(context[skip:]), units, True)
+    contexts = encode_chats(policy, [choices[0].chat for choices in asked])
+    for (prompt, rows), choices, context in zip(scored.items(), asked, contexts, strict=True):
+        texts = tuple(choice.text for choice in choices)
+        if texts not in trees:
+            trees[texts] = ChoiceTree.of([policy.encode_reply(text) for text in texts])
+        tree = trees[texts]
+        values = np.array([judgment.advantage for judgment in rows])
+        weights = np.array([judgment.weight for judgment in rows])
+        units = loss.choices(tree.paths, values, weights, rows[0].clip)
+        yield prompt, Item(context, len(context) - 1, _growing(tree, context), units, True)
+
+
+def _growing(tree: ChoiceTree, context: list[int]) -> Callable[[int], Row]:
+    return lambda skip: tree.row(context[skip:])
 
 
 def bundles(
