@@ -20,7 +20,13 @@ from metis.curricula.judge import Judge
 from metis.curricula.judge_prompt import CHOICES, Example
 from metis.engines.local.choices import ChoiceTree
 from metis.engines.local.encoding import encode_chats
-from metis.engines.local.forward import Bundle, common_prefix, token_logprobs
+from metis.engines.local.forward import (
+    PACK_WIDTH,
+    Bundle,
+    common_prefix,
+    packed,
+    token_logprobs,
+)
 from metis.engines.local.policy import Policy
 from metis.engines.local.settings import Local
 
@@ -56,9 +62,12 @@ def main() -> None:
     encoding = time.perf_counter() - start
     tree = ChoiceTree.of([policy.encode_reply(choice) for choice in CHOICES])
     prefix = min(common_prefix(contexts), min(map(len, contexts)) - 1)
-    shared = Bundle(contexts[0][:prefix], [tree.row(context[prefix:]) for context in contexts])
+    rows = [tree.row(context[prefix:]) for context in contexts]
+    own = float(np.mean([len(row.tokens) for row in rows]))
+    if policy.device.type != "cpu":
+        rows = packed(rows, PACK_WIDTH)
+    shared = Bundle(contexts[0][:prefix], rows)
     whole = Bundle([], [tree.row(context) for context in contexts])
-    own = float(np.mean([len(row.tokens) for row in shared.rows]))
     fast, values = seconds(policy, shared, chosen.tokens, chosen.repeats)
     slow, reference = seconds(policy, whole, chosen.tokens, chosen.repeats)
     bound = (prefix + own) / own

@@ -10,7 +10,14 @@ from metis.curricula.judge_prompt import CHOICES, Example
 from metis.engines.local.choices import ChoiceTree
 from metis.engines.local.encoding import encode_chats
 from metis.engines.local.engine import LocalEngine
-from metis.engines.local.forward import Bundle, Row, common_prefix, plain, token_logprobs
+from metis.engines.local.forward import (
+    Bundle,
+    Row,
+    common_prefix,
+    packed,
+    plain,
+    token_logprobs,
+)
 from metis.engines.local.sampling import sample
 from metis.tasks.arithmetic import Arithmetic, build
 
@@ -92,6 +99,21 @@ def test_logits_in_chunks_are_the_same_with_and_without_gradients(policy, monkey
     assert torch.allclose(whole, cut, atol=1e-6)
     for one, other in zip(wanted, policy.trainable, strict=True):
         assert torch.allclose(one, other.grad, atol=1e-5)
+
+
+@pytest.mark.parametrize("width", [1, 40, 90, 10_000])
+def test_packed_rows_are_blind_to_each_other(policy, width):
+    contexts = encode_chats(policy, CHATS)
+    skip = common_prefix(contexts)
+    tree = ChoiceTree.of([policy.encode_reply(choice) for choice in CHOICES])
+    plain_rows = [row(s, skip + 2, skip) for s in contexts]
+    trees = [tree.row(context[skip:]) for context in contexts]
+    for apart in (plain_rows, trees, plain_rows + trees):
+        together = packed(apart, width)
+        assert sum(r.stands_for for r in together) == len(apart)
+        one = token_logprobs(policy, Bundle(contexts[0][:skip], apart))
+        other = token_logprobs(policy, Bundle(contexts[0][:skip], together))
+        assert torch.allclose(one, other, atol=1e-5)
 
 
 @pytest.mark.parametrize("layout", ["turns", "single"])

@@ -16,7 +16,13 @@ from metis.engines.local.checkpoint import load_training, save_training
 from metis.engines.local.choices import ChoiceTree
 from metis.engines.local.encoding import encode_chats
 from metis.engines.local.episodes import play
-from metis.engines.local.forward import Bundle, common_prefix, token_logprobs
+from metis.engines.local.forward import (
+    PACK_WIDTH,
+    Bundle,
+    common_prefix,
+    packed,
+    token_logprobs,
+)
 from metis.engines.local.policy import Policy
 from metis.engines.local.rewards import RewardRunner
 from metis.engines.local.sampling import Reply, sample
@@ -83,19 +89,22 @@ class LocalEngine:
         contexts = encode_chats(policy, chats)
         room = policy.context - max(map(len, tree.paths))
         fits = [i for i, context in enumerate(contexts) if len(context) <= room]
-        rows = [[-float(np.log(len(choices)))] * len(choices) for _ in chats]
+        scores = [[-float(np.log(len(choices)))] * len(choices) for _ in chats]
         if not fits:
-            return rows
+            return scores
         known = [contexts[i] for i in fits]
         skip = min(common_prefix(known), *(len(context) - 1 for context in known))
-        bundle = Bundle(known[0][:skip], [tree.row(context[skip:]) for context in known])
+        rows = [tree.row(context[skip:]) for context in known]
+        if policy.device.type != "cpu":
+            rows = packed(rows, PACK_WIDTH)
+        bundle = Bundle(known[0][:skip], rows)
         with self._memory():
             parts = bundle.split(self.settings.tokens)
             logprobs = torch.cat([token_logprobs(policy, part) for part in parts])
         nodes = logprobs.float().cpu().numpy().reshape(len(fits), -1)
         for i, values in zip(fits, (nodes @ tree.membership.T).tolist(), strict=True):
-            rows[i] = values
-        return rows
+            scores[i] = values
+        return scores
 
     def rollout(self, prompts: Sequence[Prompt], n: int) -> list[Group]:
         settings = self.settings

@@ -20,6 +20,9 @@ from metis.engines.local.policy import LOGIT_CHUNK, Policy
 
 Integers = NDArray[np.int64]
 
+PACK_WIDTH = 512
+"""Tokens in a packed row: few copies of the prefix, and masks that stay small."""
+
 
 @dataclass(frozen=True)
 class Row:
@@ -33,6 +36,19 @@ class Row:
     positions: Integers
     wanted: Integers
     tree: "Tree | None" = None
+    stands_for: int = 1
+    """How many rows were packed into this one."""
+
+    @property
+    def shape(self) -> "Tree":
+        """What each token sees of the row, and how deep it is."""
+        size = len(self.tokens)
+        sees, depth = np.tri(size, dtype=np.bool_), np.arange(size)
+        if self.tree is not None:
+            start = size - len(self.tree.depth)
+            sees[start:, start:] = self.tree.sees
+            depth[start:] = start + self.tree.depth
+        return Tree(sees, depth)
 
 
 @dataclass(frozen=True)
@@ -66,6 +82,41 @@ class Bundle:
             part.append(row)
         if part:
             yield Bundle(self.prefix, part)
+
+
+def packed(rows: Sequence[Row], width: int) -> list[Row]:
+    """Neighbouring rows side by side in one, up to a width, each blind to the others.
+
+    Every row needs the keys and values of the prefix in front of it: a GPU would spend more time
+    on copying them for many short rows than on the rows.
+    """
+    made: list[Row] = []
+    part: list[Row] = []
+    for row in [*rows, None]:
+        if part and (row is None or sum(len(r.tokens) for r in part) + len(row.tokens) > width):
+            made.append(_side_by_side(part))
+            part = []
+        if row is not None:
+            part.append(row)
+    return made
+
+
+def _side_by_side(rows: Sequence[Row]) -> Row:
+    if len(rows) == 1:
+        return rows[0]
+    starts = np.cumsum([0, *(len(row.tokens) for row in rows)])
+    sees = np.zeros((starts[-1], starts[-1]), dtype=np.bool_)
+    for row, start, end in zip(rows, starts, starts[1:], strict=False):
+        sees[start:end, start:end] = row.shape.sees
+    return Row(
+        tokens=np.concatenate([row.tokens for row in rows]),
+        positions=np.concatenate(
+            [row.positions + start for row, start in zip(rows, starts, strict=False)]
+        ),
+        wanted=np.concatenate([row.wanted for row in rows]),
+        tree=Tree(sees, np.concatenate([row.shape.depth for row in rows])),
+        stands_for=len(rows),
+    )
 
 
 def plain(tokens: Integers, mask: NDArray[np.bool_], skip: int) -> Row:
@@ -130,11 +181,9 @@ def _structure(bundle: Bundle, device: torch.device, cache: Any) -> dict[str, An
     positions = np.tile(np.arange(width), (rows, 1))
     sees = np.tile(np.tri(width, dtype=np.bool_), (rows, 1, 1))
     for i, row in enumerate(bundle.rows):
-        if row.tree is not None:
-            end = len(row.tokens)
-            start = end - len(row.tree.depth)
-            sees[i, start:end, start:end] = row.tree.sees
-            positions[i, start:end] = start + row.tree.depth
+        size = len(row.tokens)
+        sees[i, :size, :size] = row.shape.sees
+        positions[i, :size] = row.shape.depth
     mask = np.concatenate([np.ones((rows, width, before), dtype=np.bool_), sees], axis=2)
     arguments["attention_mask"] = torch.from_numpy(mask[:, None]).to(device)
     arguments["position_ids"] = torch.from_numpy(positions + before).to(device)

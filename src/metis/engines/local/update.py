@@ -15,7 +15,15 @@ from metis.core import Batch, Continuation, Group, Judgment, Trajectory
 from metis.engines.local import loss
 from metis.engines.local.choices import ChoiceTree
 from metis.engines.local.encoding import encode_chats
-from metis.engines.local.forward import Bundle, Row, common_prefix, plain, token_logprobs
+from metis.engines.local.forward import (
+    PACK_WIDTH,
+    Bundle,
+    Row,
+    common_prefix,
+    packed,
+    plain,
+    token_logprobs,
+)
 from metis.engines.local.policy import Policy
 from metis.engines.local.settings import Local
 from metis.signal import advantages
@@ -145,10 +153,13 @@ def bundles(
         shared = common_prefix(sequences) if members[0].judge or cpu else 0
         skip = min(shared, *(item.start for item in members))
         rows = [item.row(skip) for item in members]
+        if members[0].judge and not cpu:
+            rows = packed(rows, PACK_WIDTH)
         done = 0
         for part in Bundle(sequences[0][:skip], rows).split(settings.tokens):
-            yield part, members[done : done + len(part.rows)]
-            done += len(part.rows)
+            count = sum(row.stands_for for row in part.rows)
+            yield part, members[done : done + count]
+            done += count
 
 
 def _by_context(items: list[Item], cpu: bool) -> list[list[Item]]:
@@ -182,9 +193,9 @@ def _each(
     for bundle, members in bundles(items, settings, policy.device.type == "cpu"):
         logprobs = token_logprobs(policy, bundle, _temperature(members, settings)).cpu().numpy()
         start = 0
-        for item, row in zip(members, bundle.rows, strict=True):
-            yield item, logprobs[start : start + len(row.wanted)].astype(np.float64)
-            start += len(row.wanted)
+        for item in members:
+            yield item, logprobs[start : start + item.units.targets].astype(np.float64)
+            start += item.units.targets
 
 
 @dataclass
@@ -206,7 +217,7 @@ def backward(policy: Policy, part: MiniBatch, settings: Local) -> Losses:
         rows = [item.units for item in members]
         value, clipped = loss.bundle_loss(logprobs, rows, settings.clip_low, settings.clip_high)
         if settings.kl and not members[0].judge:
-            value = value + _kl(logprobs, members, bundle)
+            value = value + _kl(logprobs, members)
         value.backward()  # type: ignore[no-untyped-call]
         losses.clipped += float(clipped)
         losses.units += sum(len(units.advantage) for units in rows)
@@ -218,8 +229,8 @@ def backward(policy: Policy, part: MiniBatch, settings: Local) -> Losses:
     return losses
 
 
-def _kl(logprobs: torch.Tensor, members: Sequence[Item], bundle: Bundle) -> torch.Tensor:
-    counts = [len(row.wanted) for row in bundle.rows]
+def _kl(logprobs: torch.Tensor, members: Sequence[Item]) -> torch.Tensor:
+    counts = [item.units.targets for item in members]
     reference = np.concatenate([item.reference for item in members if item.reference is not None])
     shares = np.repeat([item.share for item in members], counts)
     return loss.kl_loss(
