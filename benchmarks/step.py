@@ -1,15 +1,17 @@
 """Cost of a training step: against TRL's GRPOTrainer, and of METIS against uniform selection.
 
-    python benchmarks/step.py [--model FOLDER] [--prompts 4] [--group 4] [--tokens 32] [--pairs 5]
+    python benchmarks/step.py [--model FOLDER] [--prompts 4] [--group 4] [--tokens 32]
+                              [--pairs 5] [--steps 3]
 
 Both sides do the same work with the same model: as many rollouts of the same prompts, each exactly
-as long (ends of turn are suppressed), the same rewards, one optimizer step. They take turns (ours,
-TRL, ours, TRL, ...); the first pair warms up, and medians of the others are printed, the ratio
-being the median of the ratios of the pairs. "Without skipping" every group has an advantage; "with
-skipping" half of them have none, and our update leaves those out. TRL runs its own training loop.
+as long (ends of turn are suppressed), the same rewards, one optimizer step; float32 on a CPU,
+float32 weights with bfloat16 passes on a GPU. They take turns (ours, TRL, ours, TRL, ...), TRL in
+its own training loop. The first pair warms up; of the others the medians are printed, and the
+median of their ratios. "Without skipping" every group has an advantage; "with skipping" half of the
+groups have none, which our update leaves out.
 
-METIS and uniform selection then take turns on our engine, with rollouts and rewards as before; the
-judge's replies end where they end. Without TRL only that part is measured.
+Then METIS and uniform selection take turns on our engine, with rollouts and rewards as before; the
+judge's replies end where they end. Without TRL only this part is measured.
 """
 
 import argparse
@@ -117,38 +119,14 @@ def run_trl(
         assert {len(tokens) for tokens in completion_ids} == {chosen.tokens}
         return [value for row in task.given for value in row]
 
-    settings, cuda = engine.settings, engine.model_policy.device.type == "cuda"
     chats = [list(task.episode(prompt).chat) for prompt in task.training()]
     rows = [{"prompt": chat} for _ in range(chosen.pairs + 1) for chat in chats]
     with tempfile.TemporaryDirectory() as output, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        arguments = GRPOConfig(
-            output_dir=output,
-            max_steps=chosen.pairs + 1,
-            per_device_train_batch_size=chosen.prompts * chosen.group,
-            num_generations=chosen.group,
-            max_completion_length=chosen.tokens,
-            generation_kwargs={"min_new_tokens": chosen.tokens},
-            shuffle_dataset=False,
-            temperature=settings.temperature,
-            learning_rate=settings.learning_rate,
-            lr_scheduler_type="constant",
-            max_grad_norm=settings.gradient_clip,
-            loss_type="grpo",
-            scale_rewards="none",
-            beta=0.0,
-            use_cpu=not cuda,
-            bf16=cuda,
-            gradient_checkpointing=False,
-            logging_strategy="no",
-            save_strategy="no",
-            report_to="none",
-            disable_tqdm=True,
-        )
         trainer = GRPOTrainer(
             AutoModelForCausalLM.from_pretrained(folder, dtype="float32"),
             reward,
-            arguments,
+            GRPOConfig(output_dir=output, **trl_arguments(chosen, engine)),
             Dataset.from_list(rows),
             processing_class=AutoTokenizer.from_pretrained(folder, padding_side="left"),
             callbacks=[Turns()],
@@ -158,8 +136,35 @@ def run_trl(
     return steps
 
 
-def compare(folder: Path, chosen: argparse.Namespace, name: str, flat: int) -> str:
-    """Print the seconds of both sides; the line with their ratio."""
+def trl_arguments(chosen: argparse.Namespace, engine: LocalEngine) -> dict[str, object]:
+    """What our engine does, in TRL's words."""
+    settings, device = engine.settings, engine.model_policy.device.type
+    return {
+        "max_steps": chosen.pairs + 1,
+        "per_device_train_batch_size": chosen.prompts * chosen.group,
+        "num_generations": chosen.group,
+        "max_completion_length": chosen.tokens,
+        "generation_kwargs": {"min_new_tokens": chosen.tokens},
+        "shuffle_dataset": False,
+        "temperature": settings.temperature,
+        "learning_rate": settings.learning_rate,
+        "lr_scheduler_type": "constant",
+        "max_grad_norm": settings.gradient_clip,
+        "loss_type": "grpo",
+        "scale_rewards": "none",
+        "beta": 0.0,
+        "use_cpu": device == "cpu",
+        "bf16": device == "cuda",
+        "gradient_checkpointing": settings.checkpointing,
+        "logging_strategy": "no",
+        "save_strategy": "no",
+        "report_to": "none",
+        "disable_tqdm": True,
+    }
+
+
+def compare(folder: Path, chosen: argparse.Namespace, name: str, flat: int) -> None:
+    """Both sides in turn, with `flat` groups that have no advantage."""
     task = FixedRewards(rewards(chosen.prompts, chosen.group, flat), chosen.prompts)
     engine = FixedLength(Local(model=str(folder), max_tokens=chosen.tokens), task)
     mine: list[Seconds] = []
@@ -174,7 +179,7 @@ def compare(folder: Path, chosen: argparse.Namespace, name: str, flat: int) -> s
         shown = ", ".join(f"{key} {value:.3f}" for key, value in parts.items())
         print(f"{side:5} {name}: {shown}, step {whole:.3f} s", flush=True)
     ratios = [sum(a.values()) / sum(b.values()) for a, b in zip(mine, theirs, strict=True)]
-    return f"ours / TRL {name}: {statistics.median(ratios):.3f}"
+    print(f"ours / TRL {name}: {statistics.median(ratios):.3f}", flush=True)
 
 
 def overhead(folder: Path, chosen: argparse.Namespace) -> None:
@@ -189,7 +194,7 @@ def overhead(folder: Path, chosen: argparse.Namespace) -> None:
         for mode, judge in modes.items()
     }
     seconds: dict[str, list[Seconds]] = {name: [] for name in curricula}
-    for step in range(chosen.pairs + 2):
+    for step in range(chosen.steps + 2):  # the first fills the memory, the second warms up
         for name, curriculum in curricula.items():
             if isinstance(curriculum, Metis):
                 curriculum.warmed = step > 0
@@ -218,21 +223,19 @@ def overhead(folder: Path, chosen: argparse.Namespace) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--model", default="smollm2-135m", help="a model folder")
+    parser.add_argument("--model", default="smollm2-135m", help="a folder with a model")
     parser.add_argument("--prompts", type=int, default=4)
     parser.add_argument("--group", type=int, default=4)
     parser.add_argument("--tokens", type=int, default=32, help="new tokens of every rollout")
-    parser.add_argument("--pairs", type=int, default=5, help="measured pairs, after one warm-up")
+    parser.add_argument("--pairs", type=int, default=5, help="steps of ours and TRL")
+    parser.add_argument("--steps", type=int, default=3, help="steps of METIS and uniform")
     chosen = parser.parse_args()
     folder = assets.model(chosen.model)
     if importlib.util.find_spec("trl") is None:
         print("trl is not installed, so the comparison is left out: pip install 'metis-rft[trl]'")
     else:
-        lines = [
-            compare(folder, chosen, "without skipping", 0),
-            compare(folder, chosen, "with skipping", chosen.prompts // 2),
-        ]
-        print("\n".join(lines))
+        compare(folder, chosen, "without skipping", 0)
+        compare(folder, chosen, "with skipping", chosen.prompts // 2)
     overhead(folder, chosen)
 
 

@@ -1,0 +1,105 @@
+"""A tiny model trained from the command line: it runs, is killed, and goes on to the same bytes."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from metis.cli import main
+from metis.runlog import read
+from metis.tasks.arithmetic import ArithmeticTask
+
+SHORT = ["engine.device=cpu", "engine.max_tokens=6", "steps=5", "batch=3", "group=3", "evaluate=2"]
+SHORT += ["checkpoints.every=1", "task.prompts=30", "task.heldout=6", "task.levels=[1]"]
+SHORT += ["engine.learning_rate=1e-3", "curriculum.multiplier=2", "curriculum.guard=3"]
+DETERMINISTIC = ("metrics", "judgments", "rollouts", "evals")
+
+
+@pytest.fixture
+def rewarding(monkeypatch):
+    """A reward that a random model earns half of the time."""
+    monkeypatch.setattr(ArithmeticTask, "episode", lambda self, prompt: Even(prompt.text))
+
+
+class Even:
+    def __init__(self, text: str) -> None:
+        self.chat = [{"role": "user", "content": text}]
+        self.answer = ""
+
+    def reply(self, text: str) -> None:
+        self.answer = text
+
+    def reward(self) -> float:
+        return float(len(self.answer) % 2)
+
+
+@pytest.mark.parametrize("mode", ["direct", "reason"])
+def test_a_whole_run_with_both_judge_modes(tiny, tmp_path, capsys, rewarding, mode):
+    settings = [f"engine.model={tiny}", f"curriculum.judge.mode={mode}"]
+    settings += ["curriculum.judge.max_tokens=8", "curriculum.warmup=false"]
+    assert main(["train", *SHORT, *settings, "--out", str(tmp_path / "run")]) == 0
+    assert "held-out accuracy" in capsys.readouterr().out
+    rows = read(tmp_path / "run", "metrics")
+    assert [row["step"] for row in rows] == [0, 1, 2, 3, 4, 5]
+    assert any(row.get("update/steps") == 1.0 for row in rows)
+    assert all(row["update/non_finite"] == 0.0 for row in rows if "update/non_finite" in row)
+    if mode == "direct":
+        assert all(row["judge/failure_rate"] == 0.0 for row in rows[1:])
+    timings = read(tmp_path / "run", "timings")
+    assert {"judge", "rollout", "update"} <= set(timings[-1])
+
+
+PROGRAM = """
+import sys
+import metis.tasks.arithmetic as arithmetic
+from metis.cli import main
+
+class Even:
+    def __init__(self, text):
+        self.chat, self.answer = [{"role": "user", "content": text}], ""
+    def reply(self, text):
+        self.answer = text
+    def reward(self):
+        return float(len(self.answer) % 2)
+
+arithmetic.ArithmeticTask.episode = lambda self, prompt: Even(prompt.text)
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def start(tiny: Path, out: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-W", "ignore", "-c", PROGRAM, "train", *SHORT]
+    command += [f"engine.model={tiny}", "--out", str(out)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment)
+
+
+def drafts(out: Path) -> bool:
+    return any((out / "checkpoints").glob(".*.draft")) if out.exists() else False
+
+
+def after_steps(steps: int):
+    def reached(out: Path) -> bool:
+        metrics = out / "metrics.jsonl"
+        return metrics.exists() and metrics.read_bytes().count(b"\n") > steps
+
+    return reached
+
+
+def test_a_killed_run_resumes_to_the_same_bytes_also_amid_a_checkpoint(tiny, tmp_path):
+    straight, killed = tmp_path / "straight", tmp_path / "killed"
+    assert start(tiny, straight).wait() == 0
+    for moment in (after_steps(1), drafts, after_steps(3)):
+        process = start(tiny, killed)
+        while process.poll() is None and not moment(killed):
+            time.sleep(0)
+        os.kill(process.pid, signal.SIGKILL) if process.poll() is None else None
+        process.wait()
+    assert start(tiny, killed).wait() == 0
+    for log in DETERMINISTIC:
+        name = f"{log}.jsonl"
+        assert (killed / name).read_bytes() == (straight / name).read_bytes(), log
