@@ -1,6 +1,7 @@
 """METIS: a language model judges which prompts it will learn most from, and learns to judge."""
 
-from metis.core import Batch, Group, Progress, Prompt, adrive, drive
+from metis.core import Batch, Group, Progress, Prompt
+from metis.driver import adrive, drive
 from metis.errors import MetisError
 from metis.pool import Pool
 

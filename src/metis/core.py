@@ -1,11 +1,10 @@
 """A curriculum is a plan: a generator that asks for model work and returns the batch to train on.
 
 The values that travel (prompts, trajectories, groups, batches), the requests a plan may make, and
-`drive`, which lets an engine answer them. A curriculum never calls a model, so it reads like its
+what curricula and engines have to offer. A curriculum never calls a model, so it reads like its
 paper, is tested without one, and runs unchanged on every engine.
 """
 
-import asyncio
 import math
 import random
 from collections.abc import Generator, Mapping, Sequence
@@ -361,42 +360,3 @@ class Engine(Protocol):
     def fit(self, prompts: Sequence[Prompt], targets: Sequence[float]) -> float: ...
 
     def update(self, batch: Batch) -> Mapping[str, float]: ...
-
-
-def drive(plan: Plan[T], engine: Engine) -> T:
-    """Run a plan to its end, letting the engine answer each request."""
-    reply: Any = None
-    while True:
-        try:
-            request = plan.send(reply)
-        except StopIteration as end:
-            result: T = end.value
-            return result
-        reply = _checked(request).ask(engine)
-
-
-async def adrive(plan: Plan[T], engine: Any) -> T:
-    """`drive` for an engine whose methods are coroutines; `Together` really runs together."""
-
-    async def answer(request: Request) -> Any:
-        if isinstance(request, Together):
-            return tuple(await asyncio.gather(*(answer(part) for part in request.requests)))
-        return await request.ask(engine)
-
-    reply: Any = None
-    while True:
-        try:
-            request = plan.send(reply)
-        except StopIteration as end:
-            result: T = end.value
-            return result
-        reply = await answer(_checked(request))
-
-
-def _checked(request: Any) -> Request:
-    if not isinstance(request, Request):
-        raise TypeError(
-            f"the plan yielded a {type(request).__name__}, not a request: ask with "
-            "`yield from rollout(...)`, or yield a Rollout, Score, Complete, ..."
-        )
-    return request

@@ -15,7 +15,8 @@ import numpy as np
 
 from metis import sinks
 from metis.config import Config
-from metis.core import Batch, Curriculum, Progress, drive
+from metis.core import Batch, Curriculum, Progress
+from metis.driver import drive
 from metis.engines import ENGINES
 from metis.errors import MetisError
 from metis.meter import Meter, TimedEngine

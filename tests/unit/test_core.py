@@ -20,9 +20,8 @@ from metis.core import (
     Score,
     Together,
     Trajectory,
-    adrive,
-    drive,
 )
+from metis.driver import adrive, drive
 from metis.errors import MetisError
 
 ONE, TWO = Prompt("data:1", "one"), Prompt("data:2", "two")

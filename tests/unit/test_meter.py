@@ -13,8 +13,8 @@ from metis.core import (
     Score,
     Together,
     Trajectory,
-    drive,
 )
+from metis.driver import drive
 from metis.meter import Meter
 
 ONE, TWO = Prompt("data:1", "one"), Prompt("data:2", "two")
