@@ -13,20 +13,13 @@ import statistics
 import time
 
 import numpy as np
-import torch
 
 from metis import assets
 from metis.curricula.judge import Judge
 from metis.curricula.judge_prompt import CHOICES, Example
 from metis.engines.local.choices import ChoiceTree
 from metis.engines.local.encoding import encode_chats
-from metis.engines.local.forward import (
-    PACK_WIDTH,
-    Bundle,
-    common_prefix,
-    packed,
-    token_logprobs,
-)
+from metis.engines.local.forward import Bundle, scores, shareable
 from metis.engines.local.policy import Policy
 from metis.engines.local.settings import Local
 
@@ -36,13 +29,11 @@ def texts(count: int) -> list[str]:
     return [f"What is {a} + {b}?" for a, b in draw.integers(10, 1000, (count, 2))]
 
 
-@torch.no_grad()
 def seconds(policy: Policy, bundle: Bundle, budget: int, repeats: int) -> tuple[float, np.ndarray]:
     times = []
     for _ in range(repeats + 1):
         start = time.perf_counter()
-        parts = [token_logprobs(policy, part) for part in bundle.split(budget)]
-        values = torch.cat(parts).float().cpu().numpy()
+        values = scores(policy, bundle, budget)
         times.append(time.perf_counter() - start)
     return statistics.median(times[1:]), values
 
@@ -61,11 +52,9 @@ def main() -> None:
     contexts = encode_chats(policy, Judge().chats(texts(chosen.candidates), examples))
     encoding = time.perf_counter() - start
     tree = ChoiceTree.of([policy.encode_reply(choice) for choice in CHOICES])
-    prefix = min(common_prefix(contexts), min(map(len, contexts)) - 1)
+    prefix = shareable(contexts, [len(context) - 1 for context in contexts])
     rows = [tree.row(context[prefix:]) for context in contexts]
     own = float(np.mean([len(row.tokens) for row in rows]))
-    if policy.device.type != "cpu":
-        rows = packed(rows, PACK_WIDTH)
     shared = Bundle(contexts[0][:prefix], rows)
     whole = Bundle([], [tree.row(context) for context in contexts])
     fast, values = seconds(policy, shared, chosen.tokens, chosen.repeats)

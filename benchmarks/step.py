@@ -200,21 +200,23 @@ def overhead(folder: Path, chosen: argparse.Namespace) -> None:
                 curriculum.warmed = step > 0
             meter = Meter(engine)
             batch = drive(curriculum.step(pool, Progress(step, policy=engine.policy)), meter)
+            judging = meter.seconds.get("judge", 0.0)
             meter.update(batch)
-            spent = {"judge": 0.0, **meter.seconds, "step": sum(meter.seconds.values())}
-            if batch.judgments:
-                alone = Meter(engine)
-                alone.update(Batch(batch.groups))
-                spent["judge's part"] = spent["update"] - alone.seconds["update"]
-            seconds[name].append(spent)
+            seconds[name].append(
+                {
+                    "judging": judging,
+                    "judge's part": meter.seconds.get("judge", 0.0) - judging,
+                    "step": sum(meter.seconds.values()),
+                }
+            )
     uniform = [spent["step"] for spent in seconds["uniform"][2:]]
     print(f"uniform step {statistics.median(uniform):.3f} s")
     for mode in modes:
         steps = seconds[mode][2:]
-        part = statistics.median(spent.get("judge's part", 0.0) for spent in steps)
+        part = statistics.median(spent["judge's part"] for spent in steps)
         ratio = statistics.median(s["step"] / u for s, u in zip(steps, uniform, strict=True))
         print(
-            f"METIS {mode}: judging {statistics.median(s['judge'] for s in steps):.3f} s, "
+            f"METIS {mode}: judging {statistics.median(s['judging'] for s in steps):.3f} s, "
             f"the judge's part of the update {part:.3f} s, "
             f"step {statistics.median(s['step'] for s in steps):.3f} s\n"
             f"METIS {mode} / uniform: {ratio:.3f}"

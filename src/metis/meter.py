@@ -12,7 +12,12 @@ from metis.core import Batch, Chat, Completion, Engine, Group, Prompt, Sampling
 
 
 class TimedEngine(Engine, Protocol):
-    """An engine with a clock, real or virtual, that counts the tokens through its network."""
+    """An engine with a clock, real or virtual, that counts the tokens through its network.
+
+    `laps` are the seconds, ever growing, that belong to another phase than they were spent in.
+    """
+
+    laps: Mapping[str, float]
 
     @property
     def processed(self) -> int: ...
@@ -23,9 +28,10 @@ class TimedEngine(Engine, Protocol):
 class Meter:
     """An engine that passes every request on and keeps the accounts.
 
-    Phases: `judge` (replies and scores for a judge), `rollout`, `select` (hidden states and value
-    models of other methods), `update`. Seconds come from the engine's own clock; `processed` counts
-    all tokens through the network, `tokens` those that were generated.
+    Phases: `judge` (replies and scores for a judge, and its part of the update), `rollout`,
+    `reward` (waiting for rewards when generation is over), `select` (hidden states and value models
+    of other methods), `update`. Seconds come from the engine's own clock; `processed` counts all
+    tokens through the network, `tokens` those that were generated.
     """
 
     def __init__(self, engine: TimedEngine) -> None:
@@ -35,10 +41,17 @@ class Meter:
 
     @contextmanager
     def _phase(self, phase: str) -> Iterator[None]:
-        start, before = self.engine.clock(), self.engine.processed
+        start, before, laps = self.engine.clock(), self.engine.processed, dict(self.engine.laps)
         yield
-        self.seconds[phase] = self.seconds.get(phase, 0.0) + self.engine.clock() - start
+        self._spend(phase, self.engine.clock() - start)
+        for other, seconds in self.engine.laps.items():
+            if seconds > laps.get(other, 0.0):
+                self._spend(other, seconds - laps.get(other, 0.0))
+                self._spend(phase, laps.get(other, 0.0) - seconds)
         self.counts[f"{phase}/processed"] += self.engine.processed - before
+
+    def _spend(self, phase: str, seconds: float) -> None:
+        self.seconds[phase] = self.seconds.get(phase, 0.0) + seconds
 
     def complete(self, chats: Sequence[Chat], sampling: Sampling) -> list[Completion]:
         with self._phase("judge"):

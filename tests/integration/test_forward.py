@@ -14,11 +14,11 @@ from metis.engines.local.forward import (
     Bundle,
     Row,
     common_prefix,
-    packed,
     plain,
     token_logprobs,
 )
 from metis.engines.local.sampling import sample
+from metis.engines.local.shared_attention import supports
 from metis.tasks.arithmetic import Arithmetic, build
 
 EXAMPLES = [Example("What is 1 + 2?", 0.0), Example("What is 12 + 2?", 0.1)]
@@ -101,19 +101,40 @@ def test_logits_in_chunks_are_the_same_with_and_without_gradients(policy, monkey
         assert torch.allclose(one, other.grad, atol=1e-5)
 
 
-@pytest.mark.parametrize("width", [1, 40, 90, 10_000])
-def test_packed_rows_are_blind_to_each_other(policy, width):
+@pytest.mark.parametrize("skip", [0, 1, 8, 200])
+@pytest.mark.parametrize("shares", [True, False])
+def test_trees_on_a_shared_prefix_equal_whole_rows(policy, monkeypatch, skip, shares):
     contexts = encode_chats(policy, CHATS)
-    skip = common_prefix(contexts)
     tree = ChoiceTree.of([policy.encode_reply(choice) for choice in CHOICES])
-    plain_rows = [row(s, skip + 2, skip) for s in contexts]
-    trees = [tree.row(context[skip:]) for context in contexts]
-    for apart in (plain_rows, trees, plain_rows + trees):
-        together = packed(apart, width)
-        assert sum(r.stands_for for r in together) == len(apart)
-        one = token_logprobs(policy, Bundle(contexts[0][:skip], apart))
-        other = token_logprobs(policy, Bundle(contexts[0][:skip], together))
-        assert torch.allclose(one, other, atol=1e-5)
+    weights = torch.from_numpy(np.random.default_rng(0).normal(size=3 * len(tree.tokens))).float()
+
+    def logprobs_and_gradients(skip):
+        rows = [tree.row(context[skip:]) for context in contexts]
+        policy.network.zero_grad()
+        logprobs = token_logprobs(policy, Bundle(contexts[0][:skip], rows))
+        (logprobs * weights).sum().backward()
+        return logprobs, [parameter.grad.clone() for parameter in policy.trainable]
+
+    wanted, wanted_gradients = logprobs_and_gradients(0)
+    assert policy.shares_prefix
+    monkeypatch.setattr(policy, "shares_prefix", shares)
+    found, gradients = logprobs_and_gradients(skip)
+    assert torch.allclose(found, wanted, atol=1e-5)
+    for one, other in zip(gradients, wanted_gradients, strict=True):
+        assert torch.allclose(one, other, atol=1e-4)
+
+
+def test_a_network_with_windows_or_soft_caps_keeps_its_own_attention(policy, monkeypatch):
+    network = policy.base
+    assert supports(network)
+    for name, value in (
+        ("sliding_window", 512),
+        ("attn_logit_softcapping", 50.0),
+        ("layer_types", ["full_attention", "sliding_attention"]),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(network.config, name, value, raising=False)
+            assert not supports(network)
 
 
 @pytest.mark.parametrize("layout", ["turns", "single"])

@@ -45,7 +45,7 @@ REPLIES = {
 
 @pytest.fixture
 def engine():
-    made = SimpleNamespace(now=100.0, calls=[], processed=5)
+    made = SimpleNamespace(now=100.0, calls=[], processed=5, laps={})
     made.clock = lambda: made.now
 
     def answering(name, seconds, reply):
@@ -113,6 +113,21 @@ def test_the_accounts_add_up_over_a_plan(engine):
         "judge/processed": 40,
         "rollout/processed": 80,
     }
+
+
+def test_laps_are_charged_to_the_phase_they_belong_to(engine):
+    engine.laps = {"judge": 3.0, "reward": 0.0}
+    update = engine.update
+
+    def updating(batch):
+        engine.laps = {"judge": 13.0, "reward": 0.0}
+        return update(batch)
+
+    engine.update = updating
+    meter = Meter(engine)
+    meter.score([CHAT], ["a", "b"])
+    meter.update(Batch(GROUPS))
+    assert meter.seconds == {"judge": 12.0, "update": 54.0}
 
 
 def test_only_what_the_policy_wrote_counts_as_tokens(engine):

@@ -116,6 +116,7 @@ class SimulatedEngine:
         self.policy = 0
         self.seconds = 0.0
         self.processed = 0
+        self.laps: dict[str, float] = {}
         self._texts = {self._text(i): i for i in range(total)}
 
     @property

@@ -16,13 +16,7 @@ from metis.engines.local.checkpoint import load_training, save_training
 from metis.engines.local.choices import ChoiceTree
 from metis.engines.local.encoding import encode_chats
 from metis.engines.local.episodes import play
-from metis.engines.local.forward import (
-    PACK_WIDTH,
-    Bundle,
-    common_prefix,
-    packed,
-    token_logprobs,
-)
+from metis.engines.local.forward import Bundle, scores, shareable
 from metis.engines.local.policy import Policy
 from metis.engines.local.rewards import RewardRunner
 from metis.engines.local.sampling import Reply, sample
@@ -54,6 +48,7 @@ class LocalEngine:
         self.rewards = RewardRunner(settings.reward_timeout)
         self.policy = 0
         self.non_finite = 0
+        self.judging = 0.0
         self.foreign = self._foreign_sampler()
 
     # Answers
@@ -78,7 +73,6 @@ class LocalEngine:
         )
         return Completion(self.model_policy.decode(reply.tokens), trajectory, reply.finish)
 
-    @torch.no_grad()
     def score(self, chats: Sequence[Chat], choices: Sequence[str]) -> list[list[float]]:
         """What all chats begin with is computed once, what the choices share once a chat.
 
@@ -89,22 +83,18 @@ class LocalEngine:
         contexts = encode_chats(policy, chats)
         room = policy.context - max(map(len, tree.paths))
         fits = [i for i, context in enumerate(contexts) if len(context) <= room]
-        scores = [[-float(np.log(len(choices)))] * len(choices) for _ in chats]
+        fits.sort(key=lambda i: len(contexts[i]))  # little padding
+        values = [[-float(np.log(len(choices)))] * len(choices) for _ in chats]
         if not fits:
-            return scores
+            return values
         known = [contexts[i] for i in fits]
-        skip = min(common_prefix(known), *(len(context) - 1 for context in known))
-        rows = [tree.row(context[skip:]) for context in known]
-        if policy.device.type != "cpu":
-            rows = packed(rows, PACK_WIDTH)
-        bundle = Bundle(known[0][:skip], rows)
+        skip = shareable(known, [len(context) - 1 for context in known])
+        bundle = Bundle(known[0][:skip], [tree.row(context[skip:]) for context in known])
         with self._memory():
-            parts = bundle.split(self.settings.tokens)
-            logprobs = torch.cat([token_logprobs(policy, part) for part in parts])
-        nodes = logprobs.float().cpu().numpy().reshape(len(fits), -1)
-        for i, values in zip(fits, (nodes @ tree.membership.T).tolist(), strict=True):
-            scores[i] = values
-        return scores
+            nodes = scores(policy, bundle, self.settings.tokens).reshape(len(fits), -1)
+        for i, row in zip(fits, (nodes @ tree.membership.T).tolist(), strict=True):
+            values[i] = row
+        return values
 
     def rollout(self, prompts: Sequence[Prompt], n: int) -> list[Group]:
         settings = self.settings
@@ -152,7 +142,7 @@ class LocalEngine:
         with self._memory():
             if self.foreign is not None:
                 self.foreign.sleep()
-            if len(parts) > 1 or self.foreign is not None:
+            if len(parts) > 1:
                 for part in parts:
                     remember_old(policy, part, settings)
             if self.reference is not None:
@@ -175,7 +165,8 @@ class LocalEngine:
         """Backward and step; what is not finite is skipped, and stops the run when it persists."""
         settings = self.settings
         self.optimizer.zero_grad(set_to_none=True)
-        losses = backward(self.model_policy, part, settings)
+        losses = backward(self.model_policy, part, settings, self.clock)
+        self.judging += losses.judging
         limit = settings.gradient_clip or float("inf")
         norm = float(torch.nn.utils.clip_grad_norm_(self.model_policy.trainable, limit))
         finite = bool(np.isfinite([norm, losses.policy, losses.judge]).all())
@@ -208,6 +199,11 @@ class LocalEngine:
     def processed(self) -> int:
         """Tokens that have passed through the network."""
         return self.model_policy.processed
+
+    @property
+    def laps(self) -> dict[str, float]:
+        """Seconds of an update that went into the judge, and of rollouts into rewards."""
+        return {"judge": self.judging, "reward": self.rewards.waited}
 
     def clock(self) -> float:
         if self.model_policy.device.type == "cuda":

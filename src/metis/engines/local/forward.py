@@ -6,7 +6,7 @@ short endings of one context (the eleven values of a judgment) cost one pass ove
 are padded on the right, where a causal mask keeps padding out of everything.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 from torch.utils.checkpoint import checkpoint
 from transformers import DynamicCache
 
+from metis.engines.local import shared_attention
 from metis.engines.local.policy import LOGIT_CHUNK, Policy
 
 Integers = NDArray[np.int64]
 
-PACK_WIDTH = 512
-"""Tokens in a packed row: few copies of the prefix, and masks that stay small."""
+ALIGNED = 8
+"""Matrix kernels are fastest where sizes are multiples of this."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +37,6 @@ class Row:
     positions: Integers
     wanted: Integers
     tree: "Tree | None" = None
-    stands_for: int = 1
-    """How many rows were packed into this one."""
 
     @property
     def shape(self) -> "Tree":
@@ -84,41 +83,6 @@ class Bundle:
             yield Bundle(self.prefix, part)
 
 
-def packed(rows: Sequence[Row], width: int) -> list[Row]:
-    """Neighbouring rows side by side in one, up to a width, each blind to the others.
-
-    Every row needs the keys and values of the prefix in front of it: a GPU would spend more time
-    on copying them for many short rows than on the rows.
-    """
-    made: list[Row] = []
-    part: list[Row] = []
-    for row in [*rows, None]:
-        if part and (row is None or sum(len(r.tokens) for r in part) + len(row.tokens) > width):
-            made.append(_side_by_side(part))
-            part = []
-        if row is not None:
-            part.append(row)
-    return made
-
-
-def _side_by_side(rows: Sequence[Row]) -> Row:
-    if len(rows) == 1:
-        return rows[0]
-    starts = np.cumsum([0, *(len(row.tokens) for row in rows)])
-    sees = np.zeros((starts[-1], starts[-1]), dtype=np.bool_)
-    for row, start, end in zip(rows, starts, starts[1:], strict=False):
-        sees[start:end, start:end] = row.shape.sees
-    return Row(
-        tokens=np.concatenate([row.tokens for row in rows]),
-        positions=np.concatenate(
-            [row.positions + start for row, start in zip(rows, starts, strict=False)]
-        ),
-        wanted=np.concatenate([row.wanted for row in rows]),
-        tree=Tree(sees, np.concatenate([row.shape.depth for row in rows])),
-        stands_for=len(rows),
-    )
-
-
 def plain(tokens: Integers, mask: NDArray[np.bool_], skip: int) -> Row:
     """The row of an ordinary sequence after `skip` tokens of prefix; masked tokens are targets."""
     targets = np.flatnonzero(mask[skip + 1 :])
@@ -134,23 +98,74 @@ def common_prefix(sequences: Sequence[list[int]]) -> int:
     return min(len(first), len(last))
 
 
-def token_logprobs(policy: Policy, bundle: Bundle, temperature: float = 1.0) -> torch.Tensor:
-    """The log-probabilities of all targets of a bundle, row by row, as one vector."""
-    device, rows, width = policy.device, bundle.rows, bundle.width
+def shareable(sequences: Sequence[list[int]], latest: Iterable[int]) -> int:
+    """How many tokens may become a prefix, when row k has to begin at `latest[k]` or before."""
+    shared = min(common_prefix(sequences), *latest)
+    return shared - shared % ALIGNED
+
+
+def token_logprobs(
+    policy: Policy,
+    bundle: Bundle,
+    temperature: float = 1.0,
+    past: shared_attention.KeysAndValues | None = None,
+) -> torch.Tensor:
+    """The log-probabilities of all targets of a bundle, row by row, as one vector.
+
+    `past` is the prefix's part of the pass, where it is known already.
+    """
+    rows = bundle.rows
+    trees = any(row.tree is not None for row in rows)
+    width = -(-bundle.width // ALIGNED) * ALIGNED if trees else bundle.width
     tokens = np.zeros((len(rows), width), dtype=np.int64)
     for i, row in enumerate(rows):
         tokens[i, : len(row.tokens)] = row.tokens
     with policy.autocast():
-        cache = prefix_cache(policy, bundle.prefix, len(rows)) if bundle.prefix else None
-        hidden = policy.backbone(
-            input_ids=torch.from_numpy(tokens).to(device),
-            **_structure(bundle, device, cache),
-            use_cache=bool(cache),
-        ).last_hidden_state
-    policy.processed += len(bundle.prefix) + sum(len(row.tokens) for row in rows)
+        hidden = _hidden(policy, bundle, torch.from_numpy(tokens).to(policy.device), trees, past)
+    policy.processed += sum(len(row.tokens) for row in rows)
     places = np.concatenate([row.positions + i * width for i, row in enumerate(rows)])
     wanted = np.concatenate([row.wanted for row in rows])
     return _head_logprobs(policy, hidden.flatten(0, 1), places, wanted, temperature)
+
+
+@torch.no_grad()
+def scores(policy: Policy, bundle: Bundle, budget: int) -> NDArray[np.float32]:
+    """The same without gradients, within a budget of tokens; the prefix is computed only once."""
+    past = None
+    if bundle.prefix and policy.shares_prefix:
+        with policy.autocast():
+            past = keys_and_values(policy, bundle.prefix)
+    parts = [token_logprobs(policy, part, past=past) for part in bundle.split(budget)]
+    values: NDArray[np.float32] = torch.cat(parts).float().cpu().numpy()
+    return values
+
+
+def _hidden(
+    policy: Policy,
+    bundle: Bundle,
+    tokens: torch.Tensor,
+    trees: bool,
+    past: shared_attention.KeysAndValues | None,
+) -> torch.Tensor:
+    """The last layer's states of all rows. Plain rows need no mask: causality is all there is."""
+    arguments: dict[str, Any] = {"input_ids": tokens, "use_cache": False}
+    if not bundle.prefix:
+        arguments |= _structure(bundle, tokens, 0) if trees else {}
+    elif trees and policy.shares_prefix:
+        arguments |= _structure(bundle, tokens, 0)
+        arguments["shared"] = past or keys_and_values(policy, bundle.prefix)
+        with policy.attention(shared_attention.NAME):
+            return _states(policy, arguments)
+    else:
+        arguments |= _structure(bundle, tokens, len(bundle.prefix)) if trees else {}
+        cache = prefix_cache(policy, bundle.prefix, len(bundle.rows))
+        arguments |= {"past_key_values": cache, "use_cache": True}
+    return _states(policy, arguments)
+
+
+def _states(policy: Policy, arguments: dict[str, Any]) -> torch.Tensor:
+    states: torch.Tensor = policy.backbone(**arguments).last_hidden_state
+    return states
 
 
 def new_cache(policy: Policy) -> Any:
@@ -158,36 +173,40 @@ def new_cache(policy: Policy) -> Any:
     return DynamicCache(config=policy.base.config)
 
 
+def keys_and_values(policy: Policy, prefix: list[int]) -> shared_attention.KeysAndValues:
+    """What the prefix leaves for others to attend to, layer by layer."""
+    return [(layer.keys, layer.values) for layer in prefix_cache(policy, prefix, 1).layers]
+
+
 def prefix_cache(policy: Policy, prefix: list[int], copies: int) -> Any:
-    """Keys and values of the prefix, computed once and seen by every row."""
+    """A cache of the prefix, computed once and seen by every row."""
     cache = new_cache(policy)
     policy.backbone(
         input_ids=torch.tensor([prefix], device=policy.device),
         past_key_values=cache,
         use_cache=True,
     )
+    policy.processed += len(prefix)
     for layer in cache.layers:
         layer.keys = layer.keys.expand(copies, -1, -1, -1)
         layer.values = layer.values.expand(copies, -1, -1, -1)
     return cache
 
 
-def _structure(bundle: Bundle, device: torch.device, cache: Any) -> dict[str, Any]:
-    """Positions and mask. Plain rows need neither: causality is all there is to know."""
-    arguments: dict[str, Any] = {"past_key_values": cache} if cache else {}
-    if all(row.tree is None for row in bundle.rows):
-        return arguments
-    rows, width, before = len(bundle.rows), bundle.width, len(bundle.prefix)
+def _structure(bundle: Bundle, tokens: torch.Tensor, seen: int) -> dict[str, torch.Tensor]:
+    """Positions and mask of trees, in front of which `seen` tokens are visible to all."""
+    rows, width = tokens.shape
     positions = np.tile(np.arange(width), (rows, 1))
     sees = np.tile(np.tri(width, dtype=np.bool_), (rows, 1, 1))
     for i, row in enumerate(bundle.rows):
         size = len(row.tokens)
         sees[i, :size, :size] = row.shape.sees
         positions[i, :size] = row.shape.depth
-    mask = np.concatenate([np.ones((rows, width, before), dtype=np.bool_), sees], axis=2)
-    arguments["attention_mask"] = torch.from_numpy(mask[:, None]).to(device)
-    arguments["position_ids"] = torch.from_numpy(positions + before).to(device)
-    return arguments
+    mask = np.concatenate([np.ones((rows, width, seen), dtype=np.bool_), sees], axis=2)
+    return {
+        "attention_mask": torch.from_numpy(mask[:, None]).to(tokens.device),
+        "position_ids": torch.from_numpy(positions + len(bundle.prefix)).to(tokens.device),
+    }
 
 
 def _head_logprobs(

@@ -6,7 +6,7 @@ in bfloat16.
 """
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 from metis.core import Chat, Message
+from metis.engines.local import shared_attention
 from metis.engines.local.settings import Local
 from metis.errors import MetisError
 
@@ -54,6 +55,7 @@ class Policy:
             self.network.gradient_checkpointing_enable({"use_reentrant": False})
         self.context = int(getattr(network.config, "max_position_embeddings", 1 << 30))
         self.stops = self._stop_tokens()
+        self.shares_prefix = shared_attention.supports(network)
         self.specials = [str(token) for token in self.tokenizer.all_special_tokens]
         self.processed = 0
 
@@ -76,6 +78,16 @@ class Policy:
         if self.device.type == "cuda":
             return torch.autocast("cuda", dtype=torch.bfloat16)
         return contextlib.nullcontext()
+
+    @contextlib.contextmanager
+    def attention(self, name: str) -> Iterator[None]:
+        """Another implementation of attention, for the passes inside."""
+        config = self.base.config.get_text_config()
+        usual, config._attn_implementation = config._attn_implementation, name
+        try:
+            yield
+        finally:
+            config._attn_implementation = usual
 
     def head(self, hidden: torch.Tensor) -> torch.Tensor:
         logits: torch.Tensor = self.base.get_output_embeddings()(hidden)

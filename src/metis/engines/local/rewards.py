@@ -8,6 +8,7 @@ rewards and the end of the process do not wait for it.
 import asyncio
 import inspect
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
@@ -16,10 +17,14 @@ from metis.tasks.base import Episode
 
 
 class RewardRunner:
-    """Runs at most `workers` rewards at a time in the background; `result` waits for one."""
+    """Runs at most `workers` rewards at a time in the background; `result` waits for one.
+
+    `waited` are the seconds that this took so far.
+    """
 
     def __init__(self, timeout: float, workers: int = 16) -> None:
         self.timeout = timeout
+        self.waited = 0.0
         self.places = asyncio.Semaphore(workers)
         self.loop = asyncio.new_event_loop()
         self.thread = threading.Thread(target=self.loop.run_forever, daemon=True, name="rewards")
@@ -31,10 +36,13 @@ class RewardRunner:
 
     def result(self, future: "Future[float]") -> float | Exception:
         """The reward, or what went wrong with it."""
+        start = time.perf_counter()
         try:
             return future.result()
         except Exception as error:
             return error
+        finally:
+            self.waited += time.perf_counter() - start
 
     def close(self) -> None:
         self.loop.call_soon_threadsafe(self.loop.stop)

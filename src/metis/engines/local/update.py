@@ -5,6 +5,7 @@ the sequences; each judgment in its group's mini-batch, averaged over the prompt
 into mini-batches comes before rows without an advantage are left out; denominators count those.
 """
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -16,12 +17,10 @@ from metis.engines.local import loss
 from metis.engines.local.choices import ChoiceTree
 from metis.engines.local.encoding import encode_chats
 from metis.engines.local.forward import (
-    PACK_WIDTH,
     Bundle,
     Row,
-    common_prefix,
-    packed,
     plain,
+    shareable,
     token_logprobs,
 )
 from metis.engines.local.policy import Policy
@@ -150,16 +149,13 @@ def bundles(
             continue
         members = sorted(members, key=lambda item: len(item.tokens))
         sequences = [item.tokens for item in members]
-        shared = common_prefix(sequences) if members[0].judge or cpu else 0
-        skip = min(shared, *(item.start for item in members))
+        shares = members[0].judge or cpu
+        skip = shareable(sequences, [item.start for item in members]) if shares else 0
         rows = [item.row(skip) for item in members]
-        if members[0].judge and not cpu:
-            rows = packed(rows, PACK_WIDTH)
         done = 0
         for part in Bundle(sequences[0][:skip], rows).split(settings.tokens):
-            count = sum(row.stands_for for row in part.rows)
-            yield part, members[done : done + count]
-            done += count
+            yield part, members[done : done + len(part.rows)]
+            done += len(part.rows)
 
 
 def _by_context(items: list[Item], cpu: bool) -> list[list[Item]]:
@@ -204,14 +200,22 @@ class Losses:
 
     policy: float = 0.0
     judge: float = 0.0
+    judging: float = 0.0
+    """Seconds that went into the judge's rows."""
     clipped: float = 0.0
     units: int = 0
 
 
-def backward(policy: Policy, part: MiniBatch, settings: Local) -> Losses:
+def backward(
+    policy: Policy,
+    part: MiniBatch,
+    settings: Local,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Losses:
     """Add the gradient of a mini-batch's loss, bundle by bundle."""
     losses = Losses()
     for bundle, members in bundles(part.items, settings, policy.device.type == "cpu"):
+        start = clock() if members[0].judge else 0.0
         policy.network.train(settings.checkpointing and not bundle.prefix)
         logprobs = token_logprobs(policy, bundle, _temperature(members, settings))
         rows = [item.units for item in members]
@@ -223,6 +227,7 @@ def backward(policy: Policy, part: MiniBatch, settings: Local) -> Losses:
         losses.units += sum(len(units.advantage) for units in rows)
         if members[0].judge:
             losses.judge += float(value.detach())
+            losses.judging += clock() - start
         else:
             losses.policy += float(value.detach())
     policy.network.eval()
