@@ -38,17 +38,6 @@ class Row:
     wanted: Integers
     tree: "Tree | None" = None
 
-    @property
-    def shape(self) -> "Tree":
-        """What each token sees of the row, and how deep it is."""
-        size = len(self.tokens)
-        sees, depth = np.tri(size, dtype=np.bool_), np.arange(size)
-        if self.tree is not None:
-            start = size - len(self.tree.depth)
-            sees[start:, start:] = self.tree.sees
-            depth[start:] = start + self.tree.depth
-        return Tree(sees, depth)
-
 
 @dataclass(frozen=True)
 class Tree:
@@ -104,16 +93,8 @@ def shareable(sequences: Sequence[list[int]], latest: Iterable[int]) -> int:
     return shared - shared % ALIGNED
 
 
-def token_logprobs(
-    policy: Policy,
-    bundle: Bundle,
-    temperature: float = 1.0,
-    past: shared_attention.KeysAndValues | None = None,
-) -> torch.Tensor:
-    """The log-probabilities of all targets of a bundle, row by row, as one vector.
-
-    `past` is the prefix's part of the pass, where it is known already.
-    """
+def token_logprobs(policy: Policy, bundle: Bundle, temperature: float = 1.0) -> torch.Tensor:
+    """The log-probabilities of all targets of a bundle, row by row, as one vector."""
     rows = bundle.rows
     trees = any(row.tree is not None for row in rows)
     width = -(-bundle.width // ALIGNED) * ALIGNED if trees else bundle.width
@@ -121,7 +102,7 @@ def token_logprobs(
     for i, row in enumerate(rows):
         tokens[i, : len(row.tokens)] = row.tokens
     with policy.autocast():
-        hidden = _hidden(policy, bundle, torch.from_numpy(tokens).to(policy.device), trees, past)
+        hidden = _hidden(policy, bundle, tokens, trees)
     policy.processed += sum(len(row.tokens) for row in rows)
     places = np.concatenate([row.positions + i * width for i, row in enumerate(rows)])
     wanted = np.concatenate([row.wanted for row in rows])
@@ -130,40 +111,46 @@ def token_logprobs(
 
 @torch.no_grad()
 def scores(policy: Policy, bundle: Bundle, budget: int) -> NDArray[np.float32]:
-    """The same without gradients, within a budget of tokens; the prefix is computed only once."""
-    past = None
-    if bundle.prefix and policy.shares_prefix:
-        with policy.autocast():
-            past = keys_and_values(policy, bundle.prefix)
-    parts = [token_logprobs(policy, part, past=past) for part in bundle.split(budget)]
+    """The same without gradients, within a budget of tokens."""
+    parts = [token_logprobs(policy, part) for part in bundle.split(budget)]
     values: NDArray[np.float32] = torch.cat(parts).float().cpu().numpy()
     return values
 
 
-def _hidden(
-    policy: Policy,
-    bundle: Bundle,
-    tokens: torch.Tensor,
-    trees: bool,
-    past: shared_attention.KeysAndValues | None,
-) -> torch.Tensor:
+def _hidden(policy: Policy, bundle: Bundle, tokens: Integers, trees: bool) -> torch.Tensor:
     """The last layer's states of all rows. Plain rows need no mask: causality is all there is."""
-    arguments: dict[str, Any] = {"input_ids": tokens, "use_cache": False}
-    if not bundle.prefix:
-        arguments |= _structure(bundle, tokens, 0) if trees else {}
-    elif trees and policy.shares_prefix:
-        arguments |= _structure(bundle, tokens, 0)
-        arguments["shared"] = past or keys_and_values(policy, bundle.prefix)
-        with policy.attention(shared_attention.NAME):
-            return _states(policy, arguments)
-    else:
-        arguments |= _structure(bundle, tokens, len(bundle.prefix)) if trees else {}
-        cache = prefix_cache(policy, bundle.prefix, len(bundle.rows))
-        arguments |= {"past_key_values": cache, "use_cache": True}
-    return _states(policy, arguments)
+    prefix = bundle.prefix
+    if trees and prefix and policy.shares_prefix:
+        return _in_one_sequence(policy, bundle, tokens)
+    arguments: dict[str, Any] = {"input_ids": _tensor(tokens, policy.device)}
+    if trees:
+        sees, positions = _structure(bundle, tokens.shape)
+        ones = np.ones((*tokens.shape, len(prefix)), dtype=np.bool_)
+        mask = np.concatenate([ones, sees], axis=2)
+        arguments["attention_mask"] = _tensor(mask[:, None], policy.device)
+        arguments["position_ids"] = _tensor(positions, policy.device)
+    cache = prefix_cache(policy, prefix, len(tokens)) if prefix else None
+    return _states(policy, **arguments, past_key_values=cache, use_cache=bool(prefix))
 
 
-def _states(policy: Policy, arguments: dict[str, Any]) -> torch.Tensor:
+def _in_one_sequence(policy: Policy, bundle: Bundle, tokens: Integers) -> torch.Tensor:
+    """Prefix and rows in one pass; what the rows leave."""
+    sees, positions = _structure(bundle, tokens.shape)
+    before = len(bundle.prefix)
+    with policy.attention(shared_attention.NAME):
+        states = _states(
+            policy,
+            input_ids=_tensor(np.append(bundle.prefix, tokens)[None], policy.device),
+            position_ids=_tensor(np.append(np.arange(before), positions)[None], policy.device),
+            attention_mask=_tensor(sees[:, None], policy.device),
+            prefix=before,
+            use_cache=False,
+        )
+    policy.processed += before
+    return states[:, before:]
+
+
+def _states(policy: Policy, **arguments: Any) -> torch.Tensor:
     states: torch.Tensor = policy.backbone(**arguments).last_hidden_state
     return states
 
@@ -171,11 +158,6 @@ def _states(policy: Policy, arguments: dict[str, Any]) -> torch.Tensor:
 def new_cache(policy: Policy) -> Any:
     """An empty cache for keys and values."""
     return DynamicCache(config=policy.base.config)
-
-
-def keys_and_values(policy: Policy, prefix: list[int]) -> shared_attention.KeysAndValues:
-    """What the prefix leaves for others to attend to, layer by layer."""
-    return [(layer.keys, layer.values) for layer in prefix_cache(policy, prefix, 1).layers]
 
 
 def prefix_cache(policy: Policy, prefix: list[int], copies: int) -> Any:
@@ -193,20 +175,18 @@ def prefix_cache(policy: Policy, prefix: list[int], copies: int) -> Any:
     return cache
 
 
-def _structure(bundle: Bundle, tokens: torch.Tensor, seen: int) -> dict[str, torch.Tensor]:
-    """Positions and mask of trees, in front of which `seen` tokens are visible to all."""
-    rows, width = tokens.shape
-    positions = np.tile(np.arange(width), (rows, 1))
+def _structure(bundle: Bundle, shape: tuple[int, ...]) -> tuple[NDArray[np.bool_], Integers]:
+    """What every token sees of its row, and its position in the whole sequence."""
+    rows, width = shape
     sees = np.tile(np.tri(width, dtype=np.bool_), (rows, 1, 1))
+    positions = np.tile(np.arange(width), (rows, 1))
     for i, row in enumerate(bundle.rows):
-        size = len(row.tokens)
-        sees[i, :size, :size] = row.shape.sees
-        positions[i, :size] = row.shape.depth
-    mask = np.concatenate([np.ones((rows, width, seen), dtype=np.bool_), sees], axis=2)
-    return {
-        "attention_mask": torch.from_numpy(mask[:, None]).to(tokens.device),
-        "position_ids": torch.from_numpy(positions + len(bundle.prefix)).to(tokens.device),
-    }
+        if row.tree is not None:
+            end = len(row.tokens)
+            start = end - len(row.tree.depth)
+            sees[i, start:end, start:end] = row.tree.sees
+            positions[i, start:end] = start + row.tree.depth
+    return sees, positions + len(bundle.prefix)
 
 
 def _head_logprobs(
@@ -227,16 +207,16 @@ def _head_logprobs(
         first, last = np.searchsorted(which[order], [start, start + size])
         chunk = order[first:last]
         arguments = (
-            hidden[_tensor(unique[start : start + size], hidden)],
-            _tensor(which[chunk] - start, hidden),
-            _tensor(wanted[chunk], hidden),
+            hidden[_tensor(unique[start : start + size], hidden.device)],
+            _tensor(which[chunk] - start, hidden.device),
+            _tensor(wanted[chunk], hidden.device),
         )
         keep = torch.is_grad_enabled() and len(unique) > size
         parts.append(
             checkpoint(some, *arguments, use_reentrant=False) if keep else some(*arguments)
         )
-    return torch.cat(parts)[_tensor(np.argsort(order, kind="stable"), hidden)]
+    return torch.cat(parts)[_tensor(np.argsort(order, kind="stable"), hidden.device)]
 
 
-def _tensor(values: Integers, like: torch.Tensor) -> torch.Tensor:
-    return torch.from_numpy(values).to(like.device)
+def _tensor(values: NDArray[Any], device: torch.device) -> torch.Tensor:
+    return torch.from_numpy(values).to(device)

@@ -112,7 +112,7 @@ def _prefill(
             use_cache=True,
         ).last_hidden_state[:, -1]
         logits = policy.head(hidden)
-    policy.processed += shared + sum(map(len, rests))
+    policy.processed += sum(map(len, rests))
     cache.batch_repeat_interleave(copies)
     return mask.repeat_interleave(copies, 0), cache, logits.repeat_interleave(copies, 0)
 

@@ -32,6 +32,7 @@ class Local:
     checkpointing  recompute activations in the backward pass to save memory
     reward_timeout seconds a reward may take before its rollout counts as failed
     vllm_memory    share of the GPU that vLLM may use
+    vllm_sleep     let vLLM give its memory back during updates; a small model needs no sleep
     vllm_eager     start vLLM without CUDA graphs: a quick start, slower decoding
     """
 
@@ -56,6 +57,7 @@ class Local:
     checkpointing: bool = False
     reward_timeout: float = 60.0
     vllm_memory: float = 0.4
+    vllm_sleep: bool = True
     vllm_eager: bool = False
 
     def __post_init__(self) -> None:

@@ -1,19 +1,20 @@
 """Attention of many short rows over one long prefix, whose keys and values are never copied.
 
-A cache would hold the prefix once for every row. Here all queries meet it in one product, meet
-their own row in another, and one softmax spans both.
+Prefix and rows pass through the network as one sequence. In it the prefix sees itself; all rows
+meet the prefix in one product and themselves in another, and one softmax spans both.
 """
 
 from typing import Any
 
 import torch
+from torch.nn.functional import scaled_dot_product_attention
 from torch.utils.checkpoint import checkpoint
 from transformers import AttentionInterface
 
 NAME = "metis_shared_prefix"
 
-KeysAndValues = list[tuple[torch.Tensor, torch.Tensor]]
-"""Of the prefix, by layer: two tensors of 1 x heads x tokens x size."""
+KEPT = 1 << 26
+"""Attention weights of a layer up to this number are kept for the backward pass."""
 
 
 def supports(network: Any) -> bool:
@@ -32,19 +33,35 @@ def attend(
     value: torch.Tensor,
     attention_mask: torch.Tensor,
     scaling: float,
-    shared: KeysAndValues,
+    prefix: int,
     **_: Any,
 ) -> tuple[torch.Tensor, None]:
-    """What transformers calls in place of its own attention; `shared` comes from the caller."""
+    """What transformers calls in place of its own attention; `prefix` comes from the caller.
+
+    The mask says what the tokens of every row see of their row.
+    """
     kind = value.dtype
-    before = (tensor[0].to(kind) for tensor in shared[module.layer_idx])
-    arguments = (query.to(kind) * scaling, key.to(kind), value, attention_mask, *before)
-    if torch.is_grad_enabled():  # the weights are large, and quickly made again
-        return checkpoint(_attention, *arguments, use_reentrant=False), None
-    return _attention(*arguments), None
+    tensors = (query.to(kind) * scaling, key.to(kind), value)
+    before = [tensor[0, :, :prefix] for tensor in tensors]
+    rows = [tensor[0, :, prefix:] for tensor in tensors]
+    with torch.autocast(query.device.type, enabled=False):
+        first = _over_itself(*before)
+        arguments = (*rows, attention_mask[:, 0], *before[1:])
+        weights = rows[0].shape[0] * rows[0].shape[1] * (prefix + attention_mask.shape[-1])
+        if torch.is_grad_enabled() and weights > KEPT:
+            second = checkpoint(_over_prefix_and_row, *arguments, use_reentrant=False)
+        else:
+            second = _over_prefix_and_row(*arguments)
+    return torch.cat([first, second], dim=1).transpose(0, 1)[None], None
 
 
-def _attention(
+def _over_itself(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+    each = len(query) // len(key)  # query heads that share their keys and values
+    key, value = key.repeat_interleave(each, 0), value.repeat_interleave(each, 0)
+    return scaled_dot_product_attention(query, key, value, is_causal=True, scale=1.0)
+
+
+def _over_prefix_and_row(
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
@@ -52,19 +69,19 @@ def _attention(
     prefix_key: torch.Tensor,
     prefix_value: torch.Tensor,
 ) -> torch.Tensor:
-    rows, heads, width, size = query.shape
-    groups, shared, _ = prefix_key.shape
-    each = heads // groups  # query heads that share their keys and values
-    key, value = key.transpose(0, 1), value.transpose(0, 1)
-    query = query.reshape(rows, groups, each * width, size).transpose(0, 1)
-    past = query.reshape(groups, -1, size) @ prefix_key.mT
-    own = (query @ key.mT).view(groups, rows, each, width, width)
-    own = own.masked_fill(~sees, float("-inf"))
-    logits = torch.cat([past.view(groups, rows, each, width, shared), own], dim=-1)
-    weights = torch.softmax(logits, dim=-1, dtype=torch.float32).to(value.dtype)
+    """Tensors of heads x tokens x size, the tokens of all rows one after the other."""
+    rows, width, _ = sees.shape
+    shared, size = prefix_key.shape[1:]
+    groups, tokens = len(key), rows * width
+    query = query.reshape(groups, -1, rows, width, size)
+    key, value = (tensor.reshape(groups, 1, rows, width, size) for tensor in (key, value))
+    past = query.flatten(1, 3) @ prefix_key.mT
+    own = (query @ key.mT).masked_fill(~sees, float("-inf"))
+    past = past.view(*own.shape[:-1], shared)
+    weights = torch.softmax(torch.cat([past, own], dim=-1), dim=-1)
     mixed = weights[..., :shared].flatten(1, 3) @ prefix_value
-    mixed = mixed.view(query.shape) + weights[..., shared:].flatten(2, 3) @ value
-    return mixed.view(groups, rows, each, width, size).permute(1, 3, 0, 2, 4).flatten(2, 3)
+    mixed = mixed.view(query.shape) + weights[..., shared:] @ value
+    return mixed.view(-1, tokens, size)
 
 
 AttentionInterface.register(NAME, attend)

@@ -43,10 +43,11 @@ class VllmSampler:
                 gpu_memory_utilization=settings.vllm_memory,
                 enforce_eager=settings.vllm_eager,
                 enable_prefix_caching=True,
-                enable_sleep_mode=True,
+                enable_sleep_mode=settings.vllm_sleep,
                 max_model_len=min(policy.context, 32768),
                 seed=0,
             )
+        self.sleeps = settings.vllm_sleep
         self.awake = True
         self.calls = 0
 
@@ -80,7 +81,7 @@ class VllmSampler:
 
     def sleep(self) -> None:
         """Give the memory of cache and weights back while the policy learns."""
-        if self.awake:
+        if self.awake and self.sleeps:
             self.llm.sleep(level=1)
             self.awake = False
 
