@@ -144,7 +144,7 @@ def bundles(
 ) -> Iterator[tuple[Bundle, list[Item]]]:
     """Rows that share a beginning go together where that saves work; all within the budget."""
     judge = [item for item in items if item.judge]
-    for members in [judge, *_by_context([item for item in items if not item.judge], cpu)]:
+    for members in [*_by_context([item for item in items if not item.judge], cpu), judge]:
         if not members:
             continue
         members = sorted(members, key=lambda item: len(item.tokens))
