@@ -1,6 +1,7 @@
 """Every curriculum by its name. Constructor arguments are knobs; a dict is the only registry."""
 
 from metis.core import Curriculum
+from metis.curricula.dapo import Dapo
 from metis.curricula.metis import Metis
 from metis.curricula.oracle import Oracle
 from metis.curricula.uniform import Uniform
@@ -9,4 +10,5 @@ CURRICULA: dict[str, type[Curriculum]] = {
     "metis": Metis,
     "uniform": Uniform,
     "oracle": Oracle,
+    "dapo": Dapo,
 }
