@@ -4,11 +4,13 @@ from metis.core import Curriculum
 from metis.curricula.dapo import Dapo
 from metis.curricula.metis import Metis
 from metis.curricula.oracle import Oracle
+from metis.curricula.speed import Speed
 from metis.curricula.uniform import Uniform
 
 CURRICULA: dict[str, type[Curriculum]] = {
     "metis": Metis,
     "uniform": Uniform,
     "oracle": Oracle,
+    "speed": Speed,
     "dapo": Dapo,
 }
