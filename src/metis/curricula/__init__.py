@@ -6,6 +6,7 @@ from metis.curricula.metis import Metis
 from metis.curricula.oracle import Oracle
 from metis.curricula.speed import Speed
 from metis.curricula.uniform import Uniform
+from metis.curricula.vcrl import Vcrl
 
 CURRICULA: dict[str, type[Curriculum]] = {
     "metis": Metis,
@@ -13,4 +14,5 @@ CURRICULA: dict[str, type[Curriculum]] = {
     "oracle": Oracle,
     "speed": Speed,
     "dapo": Dapo,
+    "vcrl": Vcrl,
 }
