@@ -2,6 +2,7 @@
 
 from metis.core import Curriculum
 from metis.curricula.dapo import Dapo
+from metis.curricula.greso import Greso
 from metis.curricula.metis import Metis
 from metis.curricula.oracle import Oracle
 from metis.curricula.speed import Speed
@@ -15,4 +16,5 @@ CURRICULA: dict[str, type[Curriculum]] = {
     "speed": Speed,
     "dapo": Dapo,
     "vcrl": Vcrl,
+    "greso": Greso,
 }
