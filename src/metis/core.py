@@ -102,6 +102,17 @@ class Group:
                 f"but {len(self.trajectories)} trajectories"
             )
 
+    def __add__(self, other: "Group") -> "Group":
+        """The rollouts of both: one group of the same prompt, drawn in two goes."""
+        if other.prompt.id != self.prompt.id:
+            raise ValueError(f"groups of {self.prompt.id!r} and {other.prompt.id!r} do not add up")
+        return Group(
+            self.prompt,
+            self.rewards + other.rewards,
+            self.trajectories + other.trajectories,
+            self.failed + other.failed,
+        )
+
     @property
     def mean(self) -> float | None:
         """Mean reward; None when every rollout failed."""
@@ -292,12 +303,23 @@ def score(chats: Sequence[Chat], choices: Sequence[str]) -> Plan[list[list[float
 
 def rollout(prompts: Sequence[Prompt], n: int) -> Plan[list[Group]]:
     """Ask for n rollouts of each prompt."""
-    groups: list[Group] = (yield Rollout(prompts, n)) if prompts else []
-    _same_length("rollout", groups, prompts)
-    if [group.prompt.id for group in groups] != [prompt.id for prompt in prompts]:
+    request = Rollout(prompts, n)
+    return _checked((yield request) if prompts else [], request)
+
+
+def rollouts(*requests: Rollout) -> Plan[list[list[Group]]]:
+    """Ask for rollouts of several kinds, each with its own n, that may run at the same time."""
+    asked = [request for request in requests if request.prompts]
+    replies = iter((yield from together(*asked)))
+    return [_checked(next(replies) if request.prompts else [], request) for request in requests]
+
+
+def _checked(groups: list[Group], request: Rollout) -> list[Group]:
+    _same_length("rollout", groups, request.prompts)
+    if [group.prompt.id for group in groups] != [prompt.id for prompt in request.prompts]:
         raise RuntimeError("the engine answered Rollout with groups in another order")
     for group in groups:
-        if len(group.rewards) + group.failed != n:
+        if len(group.rewards) + group.failed != request.n:
             raise RuntimeError(f"the engine lost count of the rollouts of {group.prompt.id!r}")
     return groups
 

@@ -103,6 +103,11 @@ class Pool:
     def __getitem__(self, prompt_id: str) -> Prompt:
         return self.prompts[self._index[prompt_id]]
 
+    @property
+    def epoch(self) -> int:
+        """How often `sample`, of no category, has been through the whole pool."""
+        return self._stream(None).epoch
+
     @cached_property
     def _index(self) -> dict[str, int]:
         return {prompt.id: i for i, prompt in enumerate(self.prompts)}

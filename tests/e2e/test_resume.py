@@ -38,7 +38,7 @@ def wait_for_bytes(process: subprocess.Popen[bytes], path: Path, size: int) -> N
         time.sleep(0)
 
 
-@pytest.mark.parametrize("curriculum", ["metis", "oracle"])
+@pytest.mark.parametrize("curriculum", ["metis", "oracle", "speed"])
 def test_a_killed_run_resumes_to_the_same_bytes(tmp_path, curriculum):
     straight = tmp_path / "straight"
     assert run(straight, curriculum).wait() == 0

@@ -85,6 +85,13 @@ def test_stale_rollouts_are_clipped_against_the_policy_that_wrote_them(policy, s
     same(found, gradients(policy))
 
 
+def test_a_group_drawn_in_two_goes_has_the_right_denominator_for_each(policy, settings):
+    old, new = groups(policy=0)[0], groups(policy=1)[0]
+    (part,) = minibatches(policy, Batch([old + new]), settings, version=1)
+    known = [None if item.units.old is None else list(item.units.old) for item in part.items]
+    assert known == [[-2.0] * 2, [-2.0] * 3, [-2.0] * 4, None, None, None]
+
+
 def test_the_clip_may_be_asymmetric(policy, settings):
     wide = dataclasses.replace(settings, clip_high=3.0)
     _, found = ours(policy, Batch(groups()), wide, version=1)

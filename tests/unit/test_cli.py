@@ -65,7 +65,7 @@ def test_the_same_command_finds_its_finished_run(capsys, tmp_path):
 
 @pytest.mark.parametrize("name", CURRICULA)
 def test_every_curriculum_trains_in_the_simulation(name):
-    assert metis(f"curriculum={name}", "--out", name) == 0
+    assert metis(f"curriculum={name}", "group=4", "--out", name) == 0
 
 
 @pytest.mark.parametrize(

@@ -153,6 +153,24 @@ def test_rollout_refuses_groups_that_lost_rollouts():
         drive(core.rollout([ONE, TWO], 2), engine)
 
 
+def test_rollouts_of_several_sizes_are_one_request_and_are_checked():
+    asked = []
+
+    def play(prompts, n):
+        asked.append((prompts, n))
+        return [group(prompt, failed=n) for prompt in prompts]
+
+    plan = core.rollouts(Rollout([ONE], 2), Rollout([], 3), Rollout([TWO, ONE], 4))
+    first, none, last = drive(plan, SimpleNamespace(rollout=play))
+    assert asked == [([ONE], 2), ([TWO, ONE], 4)]  # nothing is asked about no prompts
+    assert [g.prompt for g in first] == [ONE] and none == []
+    assert [(g.prompt, g.failed) for g in last] == [(TWO, 4), (ONE, 4)]
+    plan = core.rollouts(Rollout([ONE], 2), Rollout([TWO], 4))
+    with pytest.raises(RuntimeError, match="lost count of the rollouts of 'data:2'"):
+        drive(plan, SimpleNamespace(rollout=lambda prompts, n: [group(prompts[0], failed=2)]))
+    assert drive(core.rollouts(Rollout([], 2)), SimpleNamespace()) == [[]]
+
+
 def test_score_refuses_a_row_of_another_length():
     engine = SimpleNamespace(score=lambda *_: [[-1.0], [-1.0, -2.0]])
     with pytest.raises(RuntimeError, match="answered 2 of 1 to 'score'"):
@@ -182,6 +200,14 @@ def test_a_reward_outside_zero_to_one_is_refused_with_its_prompt(reward):
 def test_a_group_needs_a_trajectory_for_each_reward():
     with pytest.raises(ValueError, match="'data:1' has 2 rewards but 0 trajectories"):
         Group(ONE, (0.0, 1.0), ())
+
+
+def test_groups_of_one_prompt_add_up():
+    merged = group(ONE, 1.0, failed=2) + group(ONE, 0.0, 0.5, failed=1)
+    assert merged.prompt is ONE
+    assert (merged.rewards, len(merged.trajectories), merged.failed) == ((1.0, 0.0, 0.5), 3, 3)
+    with pytest.raises(ValueError, match="'data:1' and 'data:2' do not add up"):
+        group(ONE) + group(TWO)
 
 
 @pytest.mark.parametrize(

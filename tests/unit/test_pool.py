@@ -126,6 +126,17 @@ def test_short_and_empty_pools_give_what_they_have():
     assert len(pool.sample(3)) == 3
 
 
+def test_the_pool_counts_its_epochs():
+    pool = make_pool(5)
+    epochs = []
+    for _ in range(6):
+        pool.sample(2)
+        pool.sample(1, category="algebra")
+        epochs.append(pool.epoch)
+    assert epochs == [0, 0, 1, 1, 1, 2]
+    assert make_pool(0).epoch == 0
+
+
 def test_prompts_are_found_by_their_id():
     pool = make_pool(3)
     assert len(pool) == 3

@@ -1,0 +1,53 @@
+"""What the methods that filter by rollouts share: who teaches, what was in vain, what is missing.
+
+A rollout is generated, and then trained on, failed, kept for a later step, or discarded.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from metis.core import Decision, Group, Prompt
+
+FULL, SHORT, EMPTY = 0, 1, 2
+"""How much of a batch is missing: nothing, a part, all."""
+
+
+def teaches(group: Group, delta: float) -> bool:
+    """Whether the rewards disagree by more than noise: v > delta."""
+    return group.variance is not None and group.variance > delta
+
+
+def prompts(*lists: Iterable[Group]) -> list[Prompt]:
+    return [group.prompt for groups in lists for group in groups]
+
+
+def rollout_count(groups: Iterable[Group]) -> float:
+    """Rollouts with a reward; those that failed are in the meter's accounts."""
+    return float(sum(len(group.rewards) for group in groups))
+
+
+def decisions(groups: Sequence[Group], chosen: bool, reason: str) -> list[Decision]:
+    """One decision for several groups, each with the variance that it was made by."""
+    return [
+        Decision(
+            group.prompt,
+            chosen,
+            reason,
+            score=group.variance,
+            failure="too few rewards" if group.variance is None else None,
+        )
+        for group in groups
+    ]
+
+
+def shortage(
+    found: int, batch: int, before: int, why: str, enough: float = 1.0
+) -> tuple[int, list[str]]:
+    """How much of the batch is missing, with a notice when that is more than before.
+
+    `enough` is the share of a batch that is no news, for methods that train short ones by design.
+    """
+    missing = FULL if found >= enough * batch else SHORT if found else EMPTY
+    if missing <= before:
+        return missing, []
+    outcome = f"training on {found} of {batch} groups" if found else "no update"
+    return missing, [f"{why}: {outcome}"]

@@ -1,0 +1,187 @@
+"""GRESO: skip, before any rollout, prompts that were dead the last times; filter the rest.
+
+Idea       A prompt whose group was all right or all wrong will most likely be so again. The longer
+           that has been, the likelier it is skipped; a small chance remains, for it may change.
+Equation   keep x with max(p_type^z, floor), z = its last groups in a row that were dead in the same
+           way; after a step p_type -= 0.01 where dead groups of the type reach their target share,
+           else += 0.01; then dynamic sampling, as in `dapo`.
+Acts       before and after
+Needs      nothing; skips nothing in the first epoch
+Costs      the rollouts of dead groups that were not foreseen
+Continuous a third type of dead group: constant partial credit
+Reference  Zheng et al., GRESO, arXiv 2506.02177; defaults of its released code.
+
+Deviations
+1. A group is dead when v <= delta, in the filter and in the trace, and only then its mean gives its
+   type. The code filters by max = min, but traces by the mean and counts types by equality with 1
+   and 0.1: with rewards of 0 and 1 no group is ever counted as hard, and p_hard runs to its bound.
+2. Constant partial credit, between `hard` and `easy`, is a type of its own with the target of easy.
+   The p of a type begins with its first dead group.
+3. z counts visits of a prompt; the controller starts with the second epoch of the pool.
+4. A group without a variance, for want of rewards, leaves its prompt's trace as it is.
+5. The next round has no estimate when every group so far was dead: it is the largest then, and
+   `rounds` bounds their number. Rounds are not cut to a multiple of the number of GPUs.
+"""
+
+import math
+import random
+from collections import Counter
+from dataclasses import dataclass, field
+
+from metis.core import Batch, Decision, Group, Plan, Progress, Prompt, rollout
+from metis.curricula.filtering import FULL, decisions, prompts, rollout_count, shortage, teaches
+from metis.errors import require, require_at_least
+from metis.pool import Pool
+from metis.signal import INFORMATIVE
+from metis.state import Stateful
+
+TARGETS = {"easy": 1 / 3, "hard": 2 / 3, "partial": 1 / 3}
+"""The part of `target` that each type of dead group has."""
+
+
+@dataclass
+class Greso(Stateful):
+    """Skips prompts the likelier, the longer their groups have been dead.
+
+    batch, group  B prompts a step, n rollouts each
+    multiplier    m: m*B prompts are rolled out in the first round, and at most in any (1.5)
+    least         the smallest round, as a multiple of B (0.25)
+    margin        a round has so many times the prompts that are expected to fill the batch (1.25)
+    rounds        rounds in a step, at most
+    start         p_type at first (0.5)
+    pace          how far p_type moves in a step (0.01)
+    bounds        of p_type (0.05 and 0.95)
+    floor         the chance that every prompt keeps (0.01)
+    target        share of dead groups to aim at: a third of it easy, two thirds hard (0.25)
+    easy          mean reward from which a dead group is easy (0.98)
+    hard          mean reward up to which a dead group is hard (0.11)
+    delta         a group is dead unless its variance is above this
+    """
+
+    batch: int = 256
+    group: int = 8
+    multiplier: float = 1.5
+    least: float = 0.25
+    margin: float = 1.25
+    rounds: int = 10
+    start: float = 0.5
+    pace: float = 0.01
+    bounds: tuple[float, float] = (0.05, 0.95)
+    floor: float = 0.01
+    target: float = 0.25
+    easy: float = 0.98
+    hard: float = 0.11
+    delta: float = INFORMATIVE
+
+    runs: dict[str, tuple[str, int]] = field(init=False, default_factory=dict)
+    """Type and length of the run of dead groups, for prompts that are in one."""
+    chances: dict[str, float] = field(init=False, default_factory=dict)
+    """p of each type that has occurred."""
+    missing: int = field(init=False, default=FULL)
+
+    def __post_init__(self) -> None:
+        require_at_least(self, {"batch": 1, "group": 2})
+        require_at_least(self, {"rounds": 1, "delta": 0}, "curriculum.")
+        for name in ("multiplier", "least", "margin"):
+            value = getattr(self, name)
+            require(0 < value < math.inf, f"curriculum.{name}", value, "use a number above 0")
+        for name in ("start", "pace", "floor", "target", "easy", "hard"):
+            value = getattr(self, name)
+            require(0 <= value <= 1, f"curriculum.{name}", value, "use a number from 0 to 1")
+        low, high = self.bounds
+        remedy = "use two numbers from 0 to 1, the lower one first"
+        require(0 <= low <= high <= 1, "curriculum.bounds", self.bounds, remedy)
+
+    def step(self, pool: Pool, progress: Progress) -> Plan[Batch]:
+        groups: list[Group] = []
+        kept: list[Group] = []
+        skipped: list[Prompt] = []
+        rng = progress.rng("skip")
+        rounds, left = 0, self.rounds
+        while len(kept) < self.batch and left > 0:
+            size, enough = self._next_round(len(kept), len(groups))
+            passed, more = self._collect(pool, size, [*prompts(groups), *skipped], rng)
+            skipped += more
+            if not passed:
+                break
+            groups += yield from rollout(passed, self.group)
+            kept = [group for group in groups if teaches(group, self.delta)]
+            rounds, left = rounds + 1, 0 if enough else left - 1
+        types = Counter(self._observe(group) for group in groups)
+        if groups and pool.epoch > 0:
+            self._control({kind: types[kind] / len(groups) for kind in self.chances})
+        return self._batch(groups, kept, skipped, rounds)
+
+    def keep(self, prompt: Prompt) -> float:
+        """The chance that a prompt is rolled out: max(p_type^z, floor), 1 where z = 0."""
+        if prompt.id not in self.runs:
+            return 1.0
+        kind, run = self.runs[prompt.id]
+        return max(self.chances[kind] ** run, self.floor)
+
+    def _next_round(self, kept: int, rolled_out: int) -> tuple[int, bool]:
+        """How many prompts to roll out next, and whether they should do to fill the batch."""
+        most, least = self.multiplier * self.batch, self.least * self.batch
+        if not kept:
+            return max(1, int(most)), False
+        wanted = self.margin * (self.batch - kept) * rolled_out / kept
+        return max(1, int(max(least, min(most, wanted)))), wanted <= most
+
+    def _collect(
+        self, pool: Pool, size: int, seen: list[Prompt], rng: random.Random
+    ) -> tuple[list[Prompt], list[Prompt]]:
+        """Draw until enough prompts have passed: these, and those that were skipped."""
+        passed: list[Prompt] = []
+        skipped: list[Prompt] = []
+        while len(passed) < size:
+            drawn = pool.sample(size - len(passed), exclude=[*seen, *passed, *skipped])
+            if not drawn:
+                break
+            for prompt in drawn:
+                (passed if rng.random() < self.keep(prompt) else skipped).append(prompt)
+        return passed, skipped
+
+    def _observe(self, group: Group) -> str | None:
+        """Note a group in its prompt's trace; the type of a dead one."""
+        if group.variance is None or group.mean is None:
+            return None
+        before, run = self.runs.pop(group.prompt.id, (None, 0))
+        if group.variance > self.delta:
+            return None
+        kind = "easy" if group.mean >= self.easy else "hard"
+        if self.hard < group.mean < self.easy:
+            kind = "partial"
+        self.runs[group.prompt.id] = (kind, run + 1 if kind == before else 1)
+        self.chances.setdefault(kind, self.start)
+        return kind
+
+    def _control(self, measured: dict[str, float]) -> None:
+        """Skip more of a type that is above its target share, less of one below."""
+        low, high = self.bounds
+        for kind, share in measured.items():
+            move = -self.pace if share >= self.target * TARGETS[kind] else self.pace
+            self.chances[kind] = min(max(self.chances[kind] + move, low), high)
+
+    def _batch(
+        self, groups: list[Group], kept: list[Group], skipped: list[Prompt], rounds: int
+    ) -> Batch:
+        trained, surplus = kept[: self.batch], kept[self.batch :]
+        dead = [group for group in groups if not teaches(group, self.delta)]
+        why = f"{len(dead)} of {len(groups)} groups were dead in {rounds} rounds"
+        self.missing, notices = shortage(len(trained), self.batch, self.missing, why, enough=0.5)
+        return Batch(
+            trained,
+            metrics={
+                "select/candidates": float(len(groups) + len(skipped)),
+                "select/skipped": float(len(skipped)),
+                "select/rounds": float(rounds),
+                "select/dead": float(len(dead)),
+                "select/discarded": rollout_count(dead + surplus),
+                **{f"select/keep_{kind}": chance for kind, chance in self.chances.items()},
+            },
+            decisions=decisions(trained, True, "kept")
+            + decisions(surplus, False, "surplus")
+            + decisions(dead, False, "dead")
+            + [Decision(prompt, False, "skipped") for prompt in skipped],
+            notices=notices,
+        )
