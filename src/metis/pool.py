@@ -76,7 +76,7 @@ class Stream:
 
 
 class Subset(NamedTuple):
-    """A curriculum's own selection of the pool, by position; a name stands for the same ones always.
+    """A curriculum's own part of the pool, by position; a name stands for the same prompts always.
 
     Its walk is saved with the pool under that name, its members are for the curriculum to keep.
     """

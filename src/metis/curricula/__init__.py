@@ -1,12 +1,20 @@
 """Every curriculum by its name. Constructor arguments are knobs; a dict is the only registry."""
 
 from metis.core import Curriculum
+from metis.curricula.dump import Dump
+from metis.curricula.e2h import E2H
 from metis.curricula.metis import Metis
 from metis.curricula.oracle import Oracle
+from metis.curricula.sec import Sec
+from metis.curricula.staged import Staged
 from metis.curricula.uniform import Uniform
 
 CURRICULA: dict[str, type[Curriculum]] = {
     "metis": Metis,
     "uniform": Uniform,
     "oracle": Oracle,
+    "sec": Sec,
+    "dump": Dump,
+    "e2h": E2H,
+    "staged": Staged,
 }
