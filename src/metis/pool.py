@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,6 +75,16 @@ class Stream:
         self._shuffle()
 
 
+class Subset(NamedTuple):
+    """A curriculum's own part of the pool, by position; a name stands for the same prompts always.
+
+    Its walk is saved with the pool under that name, its members are for the curriculum to keep.
+    """
+
+    name: str
+    members: NDArray[np.int64]
+
+
 class Pool:
     """The prompts a curriculum may choose from; `rewards` says what kind of reward they earn."""
 
@@ -93,6 +103,9 @@ class Pool:
                 )
             seen.add(prompt.id)
         self._streams: dict[str | None, Stream] = {}
+        self._subsets: dict[str, Stream] = {}
+        self._unclaimed: dict[str, Any] = {}
+        """Loaded states of subsets whose members are not known before they are drawn from."""
 
     def __len__(self) -> int:
         return len(self.prompts)
@@ -130,14 +143,24 @@ class Pool:
         return digest.hexdigest()[:16]
 
     def sample(
-        self, count: int, *, category: str | None = None, exclude: Collection[Prompt] = ()
+        self,
+        count: int,
+        *,
+        category: str | None = None,
+        among: Subset | None = None,
+        exclude: Collection[Prompt] = (),
     ) -> list[Prompt]:
         """The next `count` prompts, all distinct and none of `exclude`; fewer if there are fewer.
 
-        A plan that draws several times in a step passes what it already has as `exclude`.
+        They come from the whole pool, from a category of the data, or from among a subset of the
+        curriculum's own; each is walked in epochs of its own. A plan that draws several times in a
+        step passes what it already has as `exclude`.
         """
+        if category is not None and among is not None:
+            raise ValueError("sample from a category or from among a subset, not both")
         banned = {self._index[prompt.id] for prompt in exclude if prompt.id in self._index}
-        return [self.prompts[i] for i in self._stream(category).draw(count, banned)]
+        stream = self._stream(category) if among is None else self._subset(among)
+        return [self.prompts[i] for i in stream.draw(count, banned)]
 
     def _stream(self, category: str | None) -> Stream:
         if category not in self._streams:
@@ -150,13 +173,34 @@ class Pool:
                         f"{', '.join(map(repr, self.categories))}"
                     )
                 members, name = self.categories[category], f"category {category}"
-            seed = (self.seed, zlib.crc32(name.encode("utf-8", "surrogatepass")))
-            self._streams[category] = Stream(members, seed)
+            self._streams[category] = Stream(members, self._seed(name))
         return self._streams[category]
 
+    def _subset(self, subset: Subset) -> Stream:
+        name, members = subset
+        if name not in self._subsets:
+            inside = np.all((members >= 0) & (members < len(self.prompts)))
+            if not inside or len(np.unique(members)) < len(members):
+                raise ValueError(f"subset {name!r} must hold distinct positions of the pool")
+            stream = Stream(members.copy(), self._seed(f"subset {name}"))
+            if name in self._unclaimed:
+                stream.load_state_dict(self._unclaimed.pop(name))
+            self._subsets[name] = stream
+        if not np.array_equal(self._subsets[name].members, members):
+            raise ValueError(f"subset {name!r} stood for other prompts before: give it a new name")
+        return self._subsets[name]
+
+    def _seed(self, name: str) -> tuple[int, int]:
+        return self.seed, zlib.crc32(name.encode("utf-8", "surrogatepass"))
+
     def state_dict(self) -> dict[str, Any]:
-        streams = [[name, stream.state_dict()] for name, stream in self._streams.items()]
-        return {"fingerprint": self.fingerprint, "seed": self.seed, "streams": streams}
+        walked = {name: stream.state_dict() for name, stream in self._subsets.items()}
+        return {
+            "fingerprint": self.fingerprint,
+            "seed": self.seed,
+            "streams": [[name, stream.state_dict()] for name, stream in self._streams.items()],
+            "subsets": {**self._unclaimed, **walked},
+        }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         if state["fingerprint"] != self.fingerprint:
@@ -170,5 +214,7 @@ class Pool:
                 f"seed = {self.seed}: the checkpoint was made with seed {state['seed']}; use that"
             )
         self._streams.clear()
+        self._subsets.clear()
         for name, stream in state["streams"]:
             self._stream(name).load_state_dict(stream)
+        self._unclaimed = dict(state.get("subsets", {}))

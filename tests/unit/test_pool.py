@@ -1,12 +1,13 @@
 import json
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metis.core import Prompt
 from metis.errors import MetisError
-from metis.pool import Pool
+from metis.pool import Pool, Subset
 
 deterministic = settings(derandomize=True, deadline=None)
 CATEGORIES = ("algebra", "geometry")
@@ -21,17 +22,27 @@ def ids(prompts):
     return [prompt.id for prompt in prompts]
 
 
+SUBSETS = {"easy": (5, 0, 2), "hard": (1, 3), "none": ()}
+
+
+def source(name):
+    """How the pool is told to draw from a category, a subset or, without a name, all of it."""
+    if name in SUBSETS:
+        return {"among": Subset(name, np.array(SUBSETS[name], dtype=np.int64))}
+    return {"category": name}
+
+
 def perform(pool, operations):
     return [
-        ids(pool.sample(count, category=category, exclude=[pool.prompts[i] for i in banned]))
-        for count, category, banned in operations
+        ids(pool.sample(count, **source(name), exclude=[pool.prompts[i] for i in banned]))
+        for count, name, banned in operations
     ]
 
 
 operations = st.lists(
     st.tuples(
         st.integers(0, 9),
-        st.sampled_from([None, *CATEGORIES]),
+        st.sampled_from([None, *CATEGORIES, *SUBSETS]),
         st.sets(st.integers(0, 6), max_size=7),
     ),
     max_size=12,
@@ -95,11 +106,12 @@ def test_a_prompt_that_is_always_excluded_is_passed_over_without_piling_up():
 @given(operations)
 def test_draws_are_distinct_respect_exclude_and_are_short_only_when_the_pool_is(plan):
     pool = make_pool(7)
-    for (count, category, banned), drawn in zip(plan, perform(pool, plan), strict=True):
+    for (count, name, banned), drawn in zip(plan, perform(pool, plan), strict=True):
         allowed = {
             prompt.id
             for i, prompt in enumerate(pool.prompts)
-            if i not in banned and category in (None, prompt.category)
+            if i not in banned
+            and (i in SUBSETS[name] if name in SUBSETS else name in (None, prompt.category))
         }
         assert set(drawn) <= allowed
         assert len(drawn) == len(set(drawn)) == min(count, len(allowed))
@@ -116,6 +128,69 @@ def test_category_draws_stay_in_the_category_and_leave_the_whole_pool_alone():
     assert len(pool.sample(99, category="algebra")) == 6
     assert pool.sample(9) == make_pool(9).sample(9)
     assert list(pool.categories) == ["algebra", "geometry"]
+
+
+@deterministic
+@given(
+    st.integers(1, 9).flatmap(lambda size: st.lists(st.integers(0, size - 1), unique=True)),
+    st.lists(st.integers(0, 9), max_size=20),
+)
+def test_every_epoch_of_a_subset_visits_each_of_its_prompts_once(members, counts):
+    pool, subset = make_pool(9), Subset("mine", np.array(members, dtype=np.int64))
+    walked = []
+    for count in counts:
+        drawn = ids(pool.sample(count, among=subset))
+        assert len(drawn) == len(set(drawn)) == min(count, len(members))
+        walked += drawn
+    everything = {f"data:{i}" for i in members}
+    for start in range(0, len(walked) - len(members) + 1, max(1, len(members))):
+        assert set(walked[start : start + len(members)]) == everything
+
+
+def test_subsets_are_walked_apart_from_each_other_and_from_the_pool():
+    pool = make_pool(9)
+    alone = perform(make_pool(9), [(2, "easy", ()), (2, "easy", ())])
+    mixed = perform(pool, [(2, "easy", ()), (1, "hard", ()), (4, None, ()), (2, "easy", ())])
+    assert [mixed[0], mixed[3]] == alone
+    assert pool.sample(5) == make_pool(9).sample(9)[4:]
+
+
+def test_a_loaded_walk_waits_for_its_subset_and_outlives_another_save():
+    pool = make_pool(9)
+    perform(pool, [(2, "easy", ()), (1, "hard", ())])
+    saved = json.loads(json.dumps(pool.state_dict()))
+    resumed = make_pool(9)
+    resumed.load_state_dict(saved)
+    assert resumed.state_dict() == saved
+    assert perform(resumed, [(1, "hard", ())]) == perform(pool, [(1, "hard", ())])
+    again = make_pool(9)
+    again.load_state_dict(json.loads(json.dumps(resumed.state_dict())))
+    assert perform(again, [(3, "easy", ())]) == perform(pool, [(3, "easy", ())])
+
+
+def test_a_state_from_before_there_were_subsets_is_loaded():
+    pool = make_pool(6)
+    order = pool.sample(2)
+    saved = pool.state_dict()
+    del saved["subsets"]
+    resumed = make_pool(6)
+    resumed.load_state_dict(saved)
+    assert [*order, *resumed.sample(4)] == make_pool(6).sample(6)
+
+
+@pytest.mark.parametrize("members", [[0, 0], [0, 9], [-1]])
+def test_a_subset_holds_distinct_positions_of_the_pool(members):
+    with pytest.raises(ValueError, match="'mine' must hold distinct positions"):
+        make_pool(9).sample(1, among=Subset("mine", np.array(members)))
+
+
+def test_a_subset_keeps_its_members_and_excludes_a_category():
+    pool = make_pool(9)
+    pool.sample(1, among=Subset("mine", np.array([0, 1])))
+    with pytest.raises(ValueError, match="'mine' stood for other prompts"):
+        pool.sample(1, among=Subset("mine", np.array([0, 2])))
+    with pytest.raises(ValueError, match="not both"):
+        pool.sample(1, category="algebra", among=Subset("mine", np.array([0, 1])))
 
 
 def test_short_and_empty_pools_give_what_they_have():

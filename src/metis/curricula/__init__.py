@@ -2,10 +2,14 @@
 
 from metis.core import Curriculum
 from metis.curricula.dapo import Dapo
+from metis.curricula.dump import Dump
+from metis.curricula.e2h import E2H
 from metis.curricula.greso import Greso
 from metis.curricula.metis import Metis
 from metis.curricula.oracle import Oracle
+from metis.curricula.sec import Sec
 from metis.curricula.speed import Speed
+from metis.curricula.staged import Staged
 from metis.curricula.uniform import Uniform
 from metis.curricula.vcrl import Vcrl
 
@@ -13,8 +17,12 @@ CURRICULA: dict[str, type[Curriculum]] = {
     "metis": Metis,
     "uniform": Uniform,
     "oracle": Oracle,
-    "speed": Speed,
+    "sec": Sec,
+    "dump": Dump,
+    "e2h": E2H,
+    "staged": Staged,
     "dapo": Dapo,
+    "speed": Speed,
     "vcrl": Vcrl,
     "greso": Greso,
 }

@@ -27,6 +27,19 @@ METIS_PAPER: dict[str, Any] = {
 }
 """Algorithm 1 to the letter."""
 
+SEC_PAPER: dict[str, Any] = {
+    "categories": "difficulty",
+    "arms": 10,
+    "alpha": 0.5,
+    "tau": 0.4,
+    "draw": "slot",
+    "objective": "raw",
+    "decay_unseen": False,
+}
+"""SEC as METIS runs it as a baseline. The paper does not say what its ten categories are, quantiles
+of difficulty are a guess; its advantages are undivided; SEC has no use for its pool multiplier."""
+
 PRESETS: dict[str, dict[str, dict[str, Any]]] = {
     "metis": {"recommended": {}, "paper": METIS_PAPER},
+    "sec": {"published": {}, "paper": SEC_PAPER},
 }

@@ -1,0 +1,81 @@
+"""DUMP: an upper confidence bound over data sources, from the advantages of a sliding window.
+
+Idea       A source is worth what its last rollouts' advantages were, plus a bonus while it is new.
+Equation   L(d) = mean of the last W |A|; UCB(d) = L(d) + sqrt(2 ln(sum n + 1) / (n_d + 1)), n_d
+           its rollouts so far; P(d) = softmax(UCB(d) / tau).
+Acts       before rollouts
+Needs      categories: labels, difficulties or hidden states
+Costs      nothing, unless difficulties have to be measured
+Continuous unchanged: advantages are all it sees
+Reference  Wang et al., DUMP: Automated Distribution-Level Curriculum Learning, arXiv 2504.09710
+Deviations
+1. No prompt is twice in a batch, and each source is walked in epochs: the released code draws with
+   replacement, and a group that is in the batch twice counts twice in the update.
+2. Only training updates the window. The released code also feeds it the rewards of validation.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from metis.core import Batch, Group, Plan, Progress, rollout
+from metis.curricula.arms import Objective, absolute_advantages
+from metis.curricula.categories import Armed
+from metis.errors import require, require_at_least
+from metis.pool import Pool
+from metis.signal import softmax
+
+
+@dataclass
+class Dump(Armed):
+    """An upper confidence bound on the advantages of each category.
+
+    batch, group  B prompts a step, n rollouts each
+    categories    what makes an arm: the data's own `label` · quantiles of `difficulty`, the data's
+                  own or else measured on the base policy · `clusters` of the policy's hidden states
+    arms          how many arms to make (10); with `label` there are as many as labels
+    measure       rollouts of each prompt when its difficulty has to be measured (4)
+    window        W: rollouts of an arm that are remembered (300)
+    tau           temperature of the draw (0.1)
+    objective     what is remembered: `normalised` |A|, divided by the group's deviation · `raw` |A|
+    """
+
+    window: int = 300
+    tau: float = 0.1
+    objective: Objective = "normalised"
+
+    windows: list[list[float]] = field(init=False, default_factory=list)
+    counts: list[int] = field(init=False, default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_at_least(self, {"window": 1}, "curriculum.")
+        require(self.tau > 0, "curriculum.tau", self.tau, "use a number above 0")
+
+    def step(self, pool: Pool, progress: Progress) -> Plan[Batch]:
+        if (unready := (yield from self.prepare(pool, progress))) is not None:
+            return unready
+        if not self.counts:
+            self.windows, self.counts = [[] for _ in self.names], [0 for _ in self.names]
+        bounds = self.bounds()
+        chances = softmax(np.array(bounds) / self.tau)
+        prompts, arms = self.sample(pool, chances, progress)
+        groups = yield from rollout(prompts, self.group)
+        self._remember(groups, arms)
+        return self.report(progress, groups, arms, chances, bounds)
+
+    def bounds(self) -> list[float]:
+        """UCB of each arm; all are 0, and so the draw uniform, before the first rollout."""
+        exploration = 2 * math.log(sum(self.counts) + 1)
+        return [
+            (float(np.mean(window)) if window else 0.0) + math.sqrt(exploration / (count + 1))
+            for window, count in zip(self.windows, self.counts, strict=True)
+        ]
+
+    def _remember(self, groups: Sequence[Group], arms: Sequence[int]) -> None:
+        for group, arm in zip(groups, arms, strict=True):
+            magnitudes = absolute_advantages(group, self.objective)
+            self.counts[arm] += len(magnitudes)
+            self.windows[arm] = [*self.windows[arm], *magnitudes][-self.window :]

@@ -1,0 +1,112 @@
+"""Staged: domains in stages, such as mathematics alone and then everything.
+
+Idea       What is learnt in one domain carries over: train there first, then on the mixture.
+Equation   S_t = the next B prompts of the categories of stage s, s by the share of budget spent.
+Acts       before rollouts
+Needs      categories
+Costs      nothing
+Continuous unchanged: it sees no rewards
+Reference  Pang et al., Reasoning Curriculum, arXiv 2510.26143
+Deviations
+1. The supervised cold start of the paper is not part of it: start from a model that had one.
+2. Without `stages`, the first category is trained on first, then all; the paper's first is
+   mathematics, which has to be named, for data can call it anything.
+3. The mixture is the pool's own; the paper's was put together by hand.
+"""
+
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from itertools import pairwise
+
+import numpy as np
+
+from metis.core import Batch, Decision, Plan, Progress, rollout
+from metis.curricula.arms import label_order, require_labels
+from metis.errors import require, require_at_least
+from metis.pool import Pool, Subset
+from metis.state import Stateful
+
+Stage = str | tuple[str, ...]
+
+
+@dataclass
+class Staged(Stateful):
+    """Domains in stages: some categories first, others later.
+
+    batch, group  B prompts a step, n rollouts each
+    stages        the category, or list of categories, of each stage, in which * stands for any
+                  text: ["math", ["math", "code"], "*"]; without it, the easiest category (the first
+                  by name where difficulties are not known), then all
+    switch        shares of the budget at which the next stage begins: [0.5]; without it, all stages
+                  last equally long
+    """
+
+    batch: int = 256
+    group: int = 8
+    stages: tuple[Stage, ...] = ()
+    switch: tuple[float, ...] = ()
+
+    stage: int = field(init=False, default=-1)
+
+    def __post_init__(self) -> None:
+        require_at_least(self, {"batch": 1, "group": 2})
+        require(
+            all(self.stages),
+            "curriculum.stages",
+            list(self.stages),
+            'name at least one category in each stage; "*" is all of them',
+        )
+        bounds = [0.0, *self.switch, 1.0]
+        require(
+            all(low < high for low, high in pairwise(bounds)),
+            "curriculum.switch",
+            list(self.switch),
+            "use growing shares of the budget, between 0 and 1",
+        )
+        count = len(self.stages) or 2
+        require(
+            len(self.switch) in (0, count - 1),
+            "curriculum.switch",
+            list(self.switch),
+            f"give {count - 1} for {count} stages, or none for stages of equal length",
+        )
+
+    def step(self, pool: Pool, progress: Progress) -> Plan[Batch]:
+        if not len(pool):
+            return Batch([])
+        stages = [self._expand(stage, pool) for stage in self._stages(pool)]
+        before, self.stage = self.stage, self._now(progress.fraction, len(stages))
+        categories = stages[self.stage]
+        members = np.sort(np.concatenate([pool.categories[name] for name in categories]))
+        prompts = pool.sample(self.batch, among=Subset(f"stage {self.stage + 1}", members))
+        groups = yield from rollout(prompts, self.group)
+        number, size = self.stage + 1, len(members)
+        shown = ", ".join(map(repr, categories[:8])) + (", ..." if categories[8:] else "")
+        notice = f"stage {number} of {len(stages)}: {size} prompts of {shown}"
+        return Batch(
+            groups,
+            metrics={"select/stage": float(number), "select/stage_prompts": float(size)},
+            decisions=[Decision(prompt, True, f"stage {number}") for prompt in prompts],
+            notices=[notice] if self.stage != before else [],
+        )
+
+    def _stages(self, pool: Pool) -> tuple[Stage, ...]:
+        if self.stages:
+            return self.stages
+        require_labels(pool, "curriculum.stages = []", "use another curriculum")
+        return (label_order(pool)[0], "*")
+
+    def _expand(self, stage: Stage, pool: Pool) -> list[str]:
+        """The categories of the pool that the names of a stage stand for."""
+        meant: set[str] = set()
+        for name in (stage,) if isinstance(stage, str) else stage:
+            found = {c for c in pool.categories if c == name or fnmatchcase(c, name)}
+            known = ", ".join(map(repr, pool.categories))
+            require(bool(found), "curriculum.stages", name, f"the pool has the categories {known}")
+            meant |= found
+        return sorted(meant)
+
+    def _now(self, fraction: float, stages: int) -> int:
+        """The stage that a share of the budget falls in; a stage once begun is not gone back on."""
+        switches = self.switch or [i / stages for i in range(1, stages)]
+        return max(self.stage, sum(fraction >= switch for switch in switches))
