@@ -28,11 +28,11 @@ def variants():
             yield name, preset
 
 
-def make(name, preset="", batch=BATCH, group=ROLLOUTS):
+def make(name, preset="", batch=BATCH):
     """A curriculum small enough for a test."""
     knobs = {} if preset == "paper" else PREPARED.get(name, {})
     section = {"name": name, **({"preset": preset} if preset else {}), **knobs}
-    return resolve({"batch": batch, "group": group, "curriculum": section}).curriculum
+    return resolve({"batch": batch, "group": ROLLOUTS, "curriculum": section}).curriculum
 
 
 def run(curriculum, engine, pool, steps, start=0, total=12):

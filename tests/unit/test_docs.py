@@ -26,6 +26,8 @@ def test_text_is_shown_as_it_is():
 def test_the_example_is_short_runs_and_beats_no_curriculum():
     example = ROOT / "examples/own_curriculum.py"
     assert len(example.read_text().splitlines()) < 40
+    walk = (ROOT / "docs/adding-a-curriculum.md").read_text("utf-8")
+    assert walk.split("```python\n")[1].split("```")[0] in example.read_text()
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     printed = subprocess.check_output([sys.executable, example], text=True, env=environment)
     uniform, own = printed.splitlines()
