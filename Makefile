@@ -4,7 +4,7 @@ BIN := .venv/bin
 # What the tests were run with; the package itself takes any recent torch.
 TORCH ?= 2.13.0
 
-.PHONY: quickstart test check clean
+.PHONY: quickstart test check docs clean
 
 quickstart: .venv/ready
 	$(BIN)/metis train --out runs/quickstart
@@ -17,6 +17,9 @@ check: .venv/ready
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+docs: .venv/ready
+	$(BIN)/python docs/generate.py
 
 .venv/ready: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \

@@ -23,6 +23,7 @@ then from key=value arguments:
   metis train curriculum=metis steps=200
   metis train curriculum=uniform batch=64 seed=1 --out runs/baseline
   metis train curriculum.preset=paper curriculum.explore=0.05
+  metis train curriculum=my_module:MyCurriculum
 
 Running the same command again resumes the run where it was checkpointed. `--dry-run` prints every
 setting with its value; `metis curricula NAME` says what the knobs of a curriculum mean. RECIPE may
@@ -152,7 +153,7 @@ def _default_folder(resolved: dict[str, object]) -> Path:
     for key in ("curriculum", "engine"):
         section = resolved[key]
         assert isinstance(section, dict)
-        parts.append(section["name"])
+        parts.append(section["name"].rpartition(":")[2])
     return Path("runs") / f"{'-'.join(parts)}-seed{resolved['seed']}-{digest}"
 
 
@@ -166,18 +167,21 @@ def _report(chosen: argparse.Namespace) -> int:
 
 def _curricula(chosen: argparse.Namespace) -> int:
     from metis.curricula import CURRICULA
+    from metis.curricula.named import find
     from metis.curricula.presets import PRESETS
 
     if chosen.name is not None:
-        if chosen.name not in CURRICULA:
+        if chosen.name not in CURRICULA and ":" not in chosen.name:
             raise MetisError(f"curriculum {chosen.name!r}: there are {', '.join(CURRICULA)}")
-        kind = CURRICULA[chosen.name]
-        print(inspect.getdoc(inspect.getmodule(kind)), inspect.getdoc(kind), sep="\n\n")
+        kind = find(chosen.name)
+        about = [inspect.getdoc(inspect.getmodule(kind)), inspect.getdoc(kind)]
+        print(*filter(None, about), sep="\n\n")
         if presets := ", ".join(PRESETS.get(chosen.name, {})):
             print(f"\npresets: {presets}")
         return 0
+    width = max(map(len, CURRICULA))
     for name, kind in CURRICULA.items():
-        print(f"{name:10} {(kind.__doc__ or '').splitlines()[0]}")
+        print(f"{name:{width}}  {(kind.__doc__ or '').splitlines()[0]}")
     return 0
 
 

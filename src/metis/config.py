@@ -19,6 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 from metis import sinks
 from metis.core import Curriculum
 from metis.curricula import CURRICULA
+from metis.curricula.named import find
 from metis.curricula.presets import PRESETS
 from metis.engines import ENGINES
 from metis.errors import MetisError, require_at_least
@@ -108,10 +109,11 @@ def resolve(raw: Mapping[str, Any]) -> Config:
         raise MetisError(f"task = {sections['task']!r}: the {engine_name} engine brings its own")
     task_name, task_raw = _section(sections.pop("task", "arithmetic"), "task", TASKS)
     name, knobs = _section(sections.pop("curriculum", "metis"), "curriculum", CURRICULA)
+    kind = find(name)
     known = [
         *_keys(Training, ""),
         *_keys(ENGINES[engine_name].settings, "engine."),
-        *(key for key in _keys(CURRICULA[name], "curriculum.") if key not in _SHARED),
+        *(key for key in _keys(kind, "curriculum.") if key not in _SHARED),
         *(_keys(TASKS[task_name].settings, "task.") if plays_tasks else ()),
         *("engine.name", "task.name", "curriculum.name", "curriculum.preset"),
     ]
@@ -126,7 +128,7 @@ def resolve(raw: Mapping[str, Any]) -> Config:
     task: Any = _check(TASKS[task_name].settings, task_raw, "task.") if plays_tasks else None
     shared = {"batch": training.batch, "group": training.group}
     complete = _merge(_merge(_preset(name, preset), knobs), shared)
-    curriculum = _check(CURRICULA[name], complete, "curriculum.")
+    curriculum = _check(kind, complete, "curriculum.")
     resolved = {
         "schema": SCHEMA,
         **dataclasses.asdict(training),
@@ -201,8 +203,10 @@ def _section(raw: Any, key: str, known: Mapping[str, Any]) -> tuple[str, dict[st
         raise MetisError(f"{key} = {raw!r}: give a name, one of {', '.join(known)}")
     table = dict(table)
     name = table.pop("name", next(iter(known)))
-    if not isinstance(name, str) or name not in known:
-        raise MetisError(f"{key} = {name!r}: {_suggestion(str(name), list(known))}")
+    own = key == "curriculum" and ":" in str(name)
+    if not isinstance(name, str) or (name not in known and not own):
+        hint = "; your own is package.module:Class" if key == "curriculum" else ""
+        raise MetisError(f"{key} = {name!r}: {_suggestion(str(name), list(known))}{hint}")
     return name, table
 
 

@@ -234,6 +234,9 @@ def test_curricula_are_listed_one_line_each(capsys):
     assert main(["curricula"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == list(CURRICULA)
+    width = max(map(len, CURRICULA)) + 2
+    assert all(line[:width].endswith("  ") and line[width] != " " for line in lines)
+    assert all(line.endswith(".") and len(line) <= 100 for line in lines)
 
 
 def test_a_curriculum_explains_its_knobs(capsys):

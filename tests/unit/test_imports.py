@@ -68,6 +68,12 @@ def test_no_engine_names_a_curriculum():
             assert not (module.startswith("metis.curricula.") and last in CURRICULA), path
 
 
+def test_files_stay_short():
+    for path in SOURCE.rglob("*.py"):
+        limit = 200 if path.parent.name == "curricula" else 400
+        assert len(path.read_text().splitlines()) <= limit, path
+
+
 def test_the_version_is_the_distribution_s():
     from importlib.metadata import version
 

@@ -1,11 +1,13 @@
 """Every curriculum by its name. Constructor arguments are knobs; a dict is the only registry."""
 
 from metis.core import Curriculum
+from metis.curricula.adcl import Adcl
 from metis.curricula.dapo import Dapo
 from metis.curricula.dump import Dump
 from metis.curricula.e2h import E2H
 from metis.curricula.greso import Greso
 from metis.curricula.metis import Metis
+from metis.curricula.mopps import Mopps
 from metis.curricula.oracle import Oracle
 from metis.curricula.sec import Sec
 from metis.curricula.speed import Speed
@@ -21,6 +23,8 @@ CURRICULA: dict[str, type[Curriculum]] = {
     "dump": Dump,
     "e2h": E2H,
     "staged": Staged,
+    "adcl": Adcl,
+    "mopps": Mopps,
     "dapo": Dapo,
     "speed": Speed,
     "vcrl": Vcrl,

@@ -5,9 +5,12 @@ Idea       Before any rollout the policy judges m*B candidates from K recent out
            judgments.
 Equation   S_t = TopB v_hat(x) (Eq. 6); R_judge = 1 - (4 (v_hat - v))^2 (Eq. 8);
            L = L_policy + lambda L_judge (Eq. 10). Line numbers are those of Algorithm 1.
+Acts       before rollouts
+Needs      nothing: the policy is its own judge
+Costs      m*B short judgments a step, and their share of the update
+Continuous the judge is scored on ranks of the variance
 Reference  Zheng et al., Internalizing Curriculum Judgment for LLM Reinforcement Fine-Tuning,
            arXiv 2605.11235.
-
 Deviations from the paper (none with preset "paper"; each is a knob):
 1. explore: a tenth of the batch is drawn uniformly, first. Feedback on the top only never corrects
    an under-prediction, and measures the judge on a flattering sample.
@@ -38,7 +41,7 @@ from metis.curricula.outcomes import (
     verdict_metrics,
 )
 from metis.curricula.selection import Choice, choice_metrics, choose, explore_slots
-from metis.curricula.verdict import Scored, Verdict, ask, learn
+from metis.curricula.verdict import Scored, Verdict, ask, decisions, learn
 from metis.errors import require, require_at_least
 from metis.pool import Pool
 from metis.signal import VARIANCE_MAX
@@ -119,8 +122,8 @@ class Metis(Stateful):
         self.guarded = guarded
         metrics |= verdict_metrics(verdicts) | outcome_metrics(self.outcomes, 1 / self.multiplier)
         metrics |= choice_metrics(choice) | {"select/guarded": float(guarded)}
-        decisions = self._decisions(verdicts, choice, guarded)
-        return Batch(groups, judgments, metrics, decisions, notices)  # 6 is the engine's
+        reasons = decisions(verdicts, choice, guarded)
+        return Batch(groups, judgments, metrics, reasons, notices)  # 6 is the engine's
 
     def _warm_up(self, pool: Pool, progress: Progress) -> Plan[Batch]:
         prompts = pool.sample(self.batch)
@@ -182,21 +185,3 @@ class Metis(Stateful):
         used, reward = metrics["judge/baseline"], metrics["judge/reward"]
         self.baseline = self.ema * used + (1 - self.ema) * reward
         return judgments, metrics
-
-    def _decisions(
-        self, verdicts: Sequence[Verdict], choice: Choice, guarded: bool
-    ) -> list[Decision]:
-        reasons = dict.fromkeys(choice.explored, "guard" if guarded else "explore")
-        reasons |= dict.fromkeys(choice.top, "top")
-        return [
-            Decision(
-                verdict.prompt,
-                chosen=i in reasons,
-                reason=reasons.get(i, "passed over"),
-                score=verdict.v_hat,
-                failure=verdict.failure,
-                propensity=choice.propensities[i],
-                reply=verdict.completion.text if verdict.completion else None,
-            )
-            for i, verdict in enumerate(verdicts)
-        ]

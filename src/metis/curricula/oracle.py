@@ -2,6 +2,10 @@
 
 Idea       Know v instead of predicting it, and pay for knowing.
 Equation   S_t = TopB v(x) over all m*B candidates (METIS, Eq. 5 with v for v_theta).
+Acts       after rollouts
+Needs      nothing
+Costs      m times the rollouts of a step
+Continuous no difference: v is defined for both
 Reference  Zheng et al., arXiv 2605.11235, Eq. 5.
 Deviations
 1. Eq. 5 ranks by the policy's own variance; this ranks by its estimate from n rollouts, and trains
@@ -40,7 +44,10 @@ class Oracle(Stateful):
         chosen = set(top_b(variances, self.batch, progress.rng("ties")))
         return Batch(
             groups=[group for i, group in enumerate(groups) if i in chosen],
-            metrics={"select/candidates": float(len(candidates))},
+            metrics={
+                "select/candidates": float(len(candidates)),
+                "select/discarded": float(self.group * (len(candidates) - len(chosen))),
+            },
             decisions=[
                 Decision(prompt, i in chosen, "top" if i in chosen else "passed over", variances[i])
                 for i, prompt in enumerate(candidates)

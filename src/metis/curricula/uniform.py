@@ -2,6 +2,10 @@
 
 Idea       Every prompt is as good as any other.
 Equation   S_t = the next B prompts of the epoch.
+Acts       before rollouts
+Needs      nothing
+Costs      nothing
+Continuous no difference
 Reference  The usual loop of GRPO (Shao et al., arXiv 2402.03300).
 Deviations none.
 """

@@ -14,9 +14,20 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from metis.core import Chat, Completion, Continuation, Judgment, Plan, Prompt, complete, score
+from metis.core import (
+    Chat,
+    Completion,
+    Continuation,
+    Decision,
+    Judgment,
+    Plan,
+    Prompt,
+    complete,
+    score,
+)
 from metis.curricula.judge import Failure, Judge, parse
 from metis.curricula.judge_prompt import CHOICES, GRID
+from metis.curricula.selection import Choice
 from metis.signal import judge_reward, softmax
 
 
@@ -146,3 +157,21 @@ def _rows(
 
 def _rewards(target: float) -> NDArray[np.float64]:
     return 1.0 - np.square(4.0 * (np.array(GRID) - target))
+
+
+def decisions(verdicts: Sequence[Verdict], choice: Choice, guarded: bool) -> list[Decision]:
+    """What was thought of each candidate, and why it was, or was not, rolled out."""
+    reasons = dict.fromkeys(choice.explored, "guard" if guarded else "explore")
+    reasons |= dict.fromkeys(choice.top, "top")
+    return [
+        Decision(
+            verdict.prompt,
+            chosen=i in reasons,
+            reason=reasons.get(i, "passed over"),
+            score=verdict.v_hat,
+            failure=verdict.failure,
+            propensity=choice.propensities[i],
+            reply=verdict.completion.text if verdict.completion else None,
+        )
+        for i, verdict in enumerate(verdicts)
+    ]

@@ -1,0 +1,71 @@
+"""Writes docs/curricula.md from what the curricula say of themselves: `make docs`."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from metis.curricula import CURRICULA
+from metis.curricula.cards import Card, card
+from metis.curricula.presets import PRESETS
+
+PAGE = Path(__file__).with_name("curricula.md")
+HEAD = """\
+# Curricula
+
+`metis train curriculum=NAME` trains under one, `metis curricula NAME` explains its knobs, and
+[adding-a-curriculum.md](adding-a-curriculum.md) shows how to write another. This page is made from
+the docstrings by `make docs`; change them, not it.
+
+B prompts a step (`batch`), n rollouts of each (`group`), m·B candidates (`multiplier`), v the
+variance of a prompt's rewards. *Costs* come on top of the B·n rollouts of a step that trains.
+"""
+ARXIV = re.compile(r"arXiv[ :]\d{4}\.\d{4,5}")
+COLUMNS = ("name", "acts", "needs", "costs", "continuous rewards", "reference")
+
+
+def page() -> str:
+    cards = {name: card(kind) for name, kind in CURRICULA.items()}
+    return "\n".join([HEAD, *table(cards), "", *(section(*item) for item in cards.items())])
+
+
+def table(cards: dict[str, Card]) -> Iterator[str]:
+    yield f"| {' | '.join(COLUMNS)} |"
+    yield "|---" * len(COLUMNS) + "|"
+    for name, it in cards.items():
+        papers = ", ".join(ARXIV.findall(it.reference)) or it.reference
+        cells = [it.acts, it.needs, it.costs, it.continuous, papers]
+        yield f"| [{name}](#{name}) | {' | '.join(plain(cell.rstrip('.')) for cell in cells)} |"
+
+
+def section(name: str, it: Card) -> str:
+    deviations = [f"{i}. {plain(text)}" for i, text in enumerate(it.deviations, 1)]
+    note = plain(it.note) if it.note else ""
+    presets = ", ".join(f"`{preset}`" for preset in PRESETS.get(name, {}))
+    lines = [
+        f"## {name}\n",
+        f"{plain(it.summary)}\n",
+        f"**Idea.** {plain(it.idea)}\n",
+        f"**Equation.** {plain(it.equation)}\n",
+        f"**Reference.** {plain(it.reference)}\n",
+        *([f"**Presets.** {presets}.\n"] if presets else []),
+        f"**Deviations** {note}".rstrip() + ("\n" if deviations else ""),
+        *deviations,
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def plain(text: str) -> str:
+    """Markdown that shows `text` as it is, code spans kept, arXiv numbers as links."""
+    pieces = re.split(r"(`[^`]*`)", text)
+    pieces[::2] = [_symbols(piece) for piece in pieces[::2]]
+    whole = "".join(pieces)
+    return ARXIV.sub(lambda found: f"[{found[0]}](https://arxiv.org/abs/{found[0][6:]})", whole)
+
+
+def _symbols(text: str) -> str:
+    text = re.sub(r"\b\*\b", "·", text).replace("<-", "←")
+    return re.sub(r"([*|<\[\]])", r"\\\1", text)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), "utf-8")

@@ -1,0 +1,78 @@
+"""What the laws of curricula are checked with, on every engine."""
+
+import json
+import math
+import os
+import re
+
+from metis import Progress, drive
+from metis.config import resolve
+from metis.curricula import CURRICULA
+from metis.curricula.presets import PRESETS
+
+BATCH, ROLLOUTS = 6, 4
+PREPARED = {
+    "metis": {"guard": 12},
+    "adcl": {"chunks": 3, "measure": 2},
+}
+"""Knobs that let a method reach all of its phases within a short test."""
+
+GUESTS = ["own_curriculum:Remember", *os.environ.get("METIS_CURRICULUM", "").split()]
+"""Curricula of one's own that obey the laws too: the example, and those named from outside."""
+
+
+def variants():
+    """Every curriculum with every preset; presets without a name are the defaults."""
+    for name in [*CURRICULA, *GUESTS]:
+        for preset in PRESETS.get(name, {"": {}}):
+            yield name, preset
+
+
+def make(name, preset="", batch=BATCH):
+    """A curriculum small enough for a test."""
+    knobs = {} if preset == "paper" else PREPARED.get(name, {})
+    section = {"name": name, **({"preset": preset} if preset else {}), **knobs}
+    return resolve({"batch": batch, "group": ROLLOUTS, "curriculum": section}).curriculum
+
+
+def run(curriculum, engine, pool, steps, start=0, total=12):
+    """The batches of some steps, each trained on."""
+    batches = []
+    for step in range(start, start + steps):
+        progress = Progress(step, step / total, engine.policy)
+        batch = drive(curriculum.step(pool, progress), engine)
+        if batch.groups:
+            engine.update(batch)
+        batches.append(batch)
+    return batches
+
+
+def check(batch, pool, size=BATCH):
+    """What holds for every batch."""
+    ids = [group.prompt.id for group in batch.groups]
+    assert len(ids) == len(set(ids)) <= size
+    assert all(prompt_id in pool for prompt_id in ids)
+    assert {row.prompt.id for row in batch.judgments} <= set(ids)
+    assert all(math.isfinite(row.advantage * row.weight) for row in batch.judgments)
+    for key, value in batch.metrics.items():
+        assert re.fullmatch(r"[a-z0-9_]+/[a-z0-9_.]+", key), key
+        assert isinstance(value, float) and math.isfinite(value), key
+    considered = [decision.prompt.id for decision in batch.decisions]
+    assert len(considered) == len(set(considered))
+    for decision in batch.decisions:
+        assert decision.propensity is None or 0.0 <= decision.propensity <= 1.0 + 1e-9
+
+
+def summarise(batches):
+    """All that two runs have to agree on."""
+    return [
+        (
+            [(group.prompt.id, group.rewards) for group in batch.groups],
+            [t.tokens.tolist() for group in batch.groups for t in group.trajectories],
+            [(row.prompt.id, row.advantage, row.weight) for row in batch.judgments],
+            json.dumps(dict(batch.metrics)),
+            batch.decisions,
+            batch.notices,
+        )
+        for batch in batches
+    ]
