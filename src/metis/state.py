@@ -13,7 +13,7 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, ClassVar
 
 import numpy as np
 
@@ -40,6 +40,9 @@ VALUES = {
 
 class Stateful:
     """Gives a dataclass its state: `init` fields are knobs, `init=False` fields are saved."""
+
+    __pydantic_config__: ClassVar = {"arbitrary_types_allowed": True}
+    """Settings are checked against the class, and state may be of types that settings are not."""
 
     def state_dict(self) -> dict[str, Any]:
         """A copy of the state, safe from what the next step does."""

@@ -27,6 +27,19 @@ METIS_PAPER: dict[str, Any] = {
 }
 """Algorithm 1 to the letter."""
 
+PCL_PAPER: dict[str, Any] = {
+    "multiplier": 8,
+    "target": 0.5,
+    "explore": 0.0,
+    "backbone": "separate",
+    "hidden": 512,
+    "loss": "mse",
+    "learning_rate": 1e-4,
+    "minibatch": 64,
+}
+"""PCL as METIS compares with it (App. A.6)."""
+
 PRESETS: dict[str, dict[str, dict[str, Any]]] = {
     "metis": {"recommended": {}, "paper": METIS_PAPER},
+    "pcl": {"published": {}, "paper": PCL_PAPER},
 }

@@ -266,12 +266,13 @@ class LocalEngine:
         save_training(folder, self.model_policy, self.optimizer, self.generator)
         for i, learner in enumerate(self.learners.values()):
             save_learner(folder, i, learner)
-        saved = {"policy": self.policy, "non_finite": self.non_finite}
+        saved = {"policy": self.policy, "non_finite": self.non_finite, "seed": self.seed}
         state.save(folder / "engine.state", {**saved, "learners": list(self.learners)})
 
     def load(self, folder: Path) -> None:
         saved = state.load(folder / "engine.state")
-        self.policy, self.non_finite = saved["policy"], saved["non_finite"]
+        for name in ("policy", "non_finite", "seed"):
+            setattr(self, name, saved[name])
         load_training(folder, self.model_policy, self.optimizer, self.generator)
         self.learners.clear()
         for i, model in enumerate(saved["learners"]):

@@ -2,7 +2,7 @@
 
 A value model is an MLP on the state of the prompt's last token: the policy's own, or that of a copy
 of the initial policy which is trained along with it (Gao et al., arXiv 2510.01135, as METIS, App.
-B.2 builds it). An attention model reads the value of a prompt off the values of its evidence (Sun
+A.5 builds it). An attention model reads the value of a prompt off the values of its evidence (Sun
 et al., arXiv 2506.05316). Heads work in float32. What is random (weights, order, dropout) is fixed
 by the seed and the number of fits before, so that nothing else is disturbed or has to be saved.
 """
