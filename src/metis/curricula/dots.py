@@ -108,7 +108,7 @@ class Dots(Stateful):
         candidates = pool.sample(self.multiplier * slots, exclude=known)
         predictions, slope = yield from self._predict(candidates, self._evidence(pool))
         aim = 1.0 if pool.rewards == "continuous" else self.target
-        gaps = [abs(d - aim) for d in predictions]
+        gaps = [0.0 if d is None else abs(d - aim) for d in predictions]
         chosen = set(draw(gaps, slots, self.temperature, progress.rng("draw")))
         prompts = [prompt for i, prompt in enumerate(candidates) if i in chosen]
         fresh = yield from rollout(prompts, self.group)
@@ -150,10 +150,10 @@ class Dots(Stateful):
 
     def _predict(
         self, candidates: Sequence[Prompt], evidence: Evidence
-    ) -> Plan[tuple[list[float], float]]:
+    ) -> Plan[tuple[list[float | None], float]]:
         """d of each candidate, regressed on the references; and the slope of that regression."""
         if not evidence or not candidates:
-            return [self.target] * len(candidates), 0.0
+            return [None] * len(candidates), 0.0
         asked = {prompt.id: prompt for prompt in [*candidates, *(p for p, _ in evidence)]}
         said = yield from predict(list(asked.values()), self.predictor, evidence)
         by_id = dict(zip(asked, said, strict=True))

@@ -85,7 +85,7 @@ class Pcl(Stateful):
         return Batch(groups, metrics=metrics, decisions=decisions(candidates, choice, values))
 
     def _score(self, value: float, rewards: Rewards) -> float:
-        """Eq. of the selection: near the target, or high where the value is a variance."""
+        """The B highest of these are the argmin of the sum; a variance is best where it is high."""
         return value if rewards == "continuous" else -abs(value - self.target)
 
     def _learn(self, groups: Sequence[Group], rewards: Rewards) -> Plan[dict[str, float]]:

@@ -164,6 +164,7 @@ def test_without_references_that_gave_a_reward_the_draw_is_uniform():
     engine = Failing()
     for batch in run(make(), engine, 3):
         assert len(batch.groups) == 4
+        assert all(decision.score is None for decision in batch.decisions)
     assert names(engine) == []
 
 
