@@ -70,13 +70,17 @@ def test_states_of_padded_prompts_equal_those_of_one_prompt_at_a_time(settings, 
             states = policy.network.model(input_ids=torch.tensor([tokens])).last_hidden_state
         assert vector.dtype == np.float32
         assert np.allclose(vector, states[0, -1].numpy(), atol=1e-5)
-    assert engine.processed == count
+    assert engine.processed == count if budget == 1 else 0 < engine.processed < count
 
 
 def test_a_prompt_longer_than_the_context_is_read_from_its_end(engine, prompts):
-    engine.model_policy.context = 10
-    assert all(np.isfinite(engine.embed(prompts[:2])).all(axis=1))
-    assert engine.processed == 20
+    policy = engine.model_policy
+    policy.context = 10
+    (vector,) = engine.embed(prompts[:1])
+    tokens = policy.encode_chat(engine.task.episode(prompts[0]).chat)[-10:]
+    with torch.no_grad():
+        states = policy.network.model(input_ids=torch.tensor([tokens])).last_hidden_state
+    assert np.allclose(vector, states[0, -1].numpy(), atol=1e-5)
 
 
 def test_parts_keep_to_the_budget_and_leave_nobody_out():

@@ -6,7 +6,7 @@ Idea       Every mu steps some reference prompts are rolled out; a predictor att
 Equation   d(x) = sum of softmax_j(<f(x), g(x_j)> / sqrt(h)) d_j, calibrated; P(x) proportional to
            exp(-|d(x) - 1/2| / tau), without replacement.
 Acts       before rollouts
-Needs      an attention predictor; trajectories with log-probabilities
+Needs      an attention predictor; log-probabilities of rollouts
 Costs      256 prompts rolled out every 2nd step; m*B/2 forward passes
 Continuous d is 4 v, and 1 is aimed at
 Reference  Sun et al., Improving Data Efficiency for LLM Reinforcement Fine-tuning Through

@@ -117,10 +117,9 @@ class Learner:
 
     @torch.no_grad()
     def predict(self, question: Question) -> list[float]:
-        everything = torch.arange(len(question.prompts))
-        values = torch.zeros(len(question.prompts), device=self.policy.device)
-        for rows, raw in self._answers(question, self._states(question), everything):
-            values[rows.to(values.device)] = torch.sigmoid(raw) if self._logistic else raw
+        states = embed(self.body or self.policy, question.tokens, self.settings.tokens)
+        raw = self._read(question, states, torch.arange(len(question.prompts)))
+        values = torch.sigmoid(raw) if self._logistic else raw
         if not bool(torch.isfinite(values).all()):
             raise self._broken("its predictions are not finite")
         found: list[float] = values.tolist()
@@ -132,7 +131,9 @@ class Learner:
         An optimizer step that is not finite is skipped, and stops the run when that persists.
         """
         goal = torch.tensor(targets, dtype=torch.float32, device=self.policy.device)
-        states = self._states(question)
+        states = None
+        if self.body is None:  # the same for all passes
+            states = embed(self.policy, question.tokens, self.settings.tokens)
         losses = []
         with self._seeded(f"fit {self.fits}"), self._training():
             for _ in range(self.model.epochs):
@@ -174,30 +175,28 @@ class Learner:
             return functional.binary_cross_entropy_with_logits(raw, goal, reduction="none")
         return functional.mse_loss(raw, goal, reduction="none")
 
-    def _states(self, question: Question) -> torch.Tensor | None:
-        """The policy's states, once for all passes; None for a model that has its own."""
-        if self.body is not None:
-            return None
-        return embed(self.policy, question.tokens, self.settings.tokens)
-
     def _answers(
         self, question: Question, states: torch.Tensor | None, rows: torch.Tensor
     ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        """What the head says of the prompts of some rows, in parts that fit the budget."""
-        places = torch.tensor(question.prompts)[rows]
-        if states is None:
-            assert self.body is not None
-            sequences = [question.tokens[place] for place in places.tolist()]
-            for part in parts(sequences, self.settings.tokens):
-                own_states = last_states(self.body, [sequences[i] for i in part])
-                yield rows[part], self.head(own_states)
-        elif isinstance(self.model, AttentionModel):
-            evidence = torch.tensor(question.evidence, dtype=torch.long, device=states.device)
-            values = torch.tensor(question.values, dtype=torch.float32, device=states.device)
-            here = places.to(states.device)
-            yield rows, self.head(states[here], states[evidence], values, here[:, None] == evidence)
-        else:
-            yield rows, self.head(states[places.to(states.device)])
+        """What is said of some of the prompts; in parts, where they pass through the body first."""
+        if self.body is None:
+            assert states is not None
+            yield rows, self._read(question, states, rows)
+            return
+        sequences = [question.tokens[question.prompts[row]] for row in rows.tolist()]
+        for part in parts(sequences, self.settings.tokens):
+            yield rows[part], self.head(last_states(self.body, [sequences[i] for i in part]))
+
+    def _read(self, question: Question, states: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        """What the head says of some of the prompts, given the states of all texts."""
+        places = torch.tensor(question.prompts)[rows].to(states.device)
+        if isinstance(self.model, ValueModel):
+            answers: torch.Tensor = self.head(states[places])
+            return answers
+        evidence = torch.tensor(question.evidence, dtype=torch.long, device=states.device)
+        values = torch.tensor(question.values, dtype=torch.float32, device=states.device)
+        answers = self.head(states[places], states[evidence], values, places[:, None] == evidence)
+        return answers
 
     @contextlib.contextmanager
     def _training(self) -> Iterator[None]:
