@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from metis import signal
 from metis.errors import MetisError
+from metis.predictors import Predictor
 
 if TYPE_CHECKING:
     from metis.pool import Pool
@@ -247,25 +248,33 @@ class Embed:
         return engine.embed(self.prompts)
 
 
+Evidence = Sequence[tuple[Prompt, float]]
+"""Prompts and what came of them, for a model that attends to it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Predict:
-    """What the separate value model says of each prompt -> list[float]."""
+    """What a learned model says of each prompt, given the evidence -> list[float]."""
 
     prompts: Sequence[Prompt]
+    model: Predictor
+    evidence: Evidence = ()
 
     def ask(self, engine: "Engine") -> Any:
-        return engine.predict(self.prompts)
+        return engine.predict(self.prompts, self.model, self.evidence)
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """Train the separate value model towards the targets -> its loss."""
+    """Train a learned model towards the targets -> its loss on them in the first pass."""
 
     prompts: Sequence[Prompt]
     targets: Sequence[float]
+    model: Predictor
+    evidence: Evidence = ()
 
     def ask(self, engine: "Engine") -> Any:
-        return engine.fit(self.prompts, self.targets)
+        return engine.fit(self.prompts, self.targets, self.model, self.evidence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,17 +340,21 @@ def embed(prompts: Sequence[Prompt]) -> Plan[Sequence[NDArray[np.float32]]]:
     return vectors
 
 
-def predict(prompts: Sequence[Prompt]) -> Plan[list[float]]:
-    """Ask the separate value model about each prompt."""
-    values: list[float] = (yield Predict(prompts)) if prompts else []
+def predict(
+    prompts: Sequence[Prompt], model: Predictor, evidence: Evidence = ()
+) -> Plan[list[float]]:
+    """Ask a learned model about each prompt."""
+    values: list[float] = (yield Predict(prompts, model, evidence)) if prompts else []
     _same_length("predict", values, prompts)
     return values
 
 
-def fit(prompts: Sequence[Prompt], targets: Sequence[float]) -> Plan[float]:
-    """Train the separate value model; its loss, or 0 with nothing to train on."""
+def fit(
+    prompts: Sequence[Prompt], targets: Sequence[float], model: Predictor, evidence: Evidence = ()
+) -> Plan[float]:
+    """Train a learned model; its loss, or 0 with nothing to train on."""
     _same_length("fit", targets, prompts)
-    loss: float = (yield Fit(prompts, targets)) if prompts else 0.0
+    loss: float = (yield Fit(prompts, targets, model, evidence)) if prompts else 0.0
     return loss
 
 
@@ -377,8 +390,16 @@ class Engine(Protocol):
 
     def embed(self, prompts: Sequence[Prompt]) -> Sequence[NDArray[np.float32]]: ...
 
-    def predict(self, prompts: Sequence[Prompt]) -> list[float]: ...
+    def predict(
+        self, prompts: Sequence[Prompt], model: Predictor, evidence: Evidence
+    ) -> list[float]: ...
 
-    def fit(self, prompts: Sequence[Prompt], targets: Sequence[float]) -> float: ...
+    def fit(
+        self,
+        prompts: Sequence[Prompt],
+        targets: Sequence[float],
+        model: Predictor,
+        evidence: Evidence,
+    ) -> float: ...
 
     def update(self, batch: Batch) -> Mapping[str, float]: ...

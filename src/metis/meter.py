@@ -3,12 +3,13 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from metis.core import Batch, Chat, Completion, Engine, Group, Prompt, Sampling
+from metis.core import Batch, Chat, Completion, Engine, Evidence, Group, Prompt, Sampling
+from metis.predictors import Predictor
 
 
 class TimedEngine(Engine, Protocol):
@@ -29,9 +30,9 @@ class Meter:
     """An engine that passes every request on and keeps the accounts.
 
     Phases: `judge` (replies and scores for a judge, and its part of the update), `rollout`,
-    `reward` (waiting for rewards when generation is over), `select` (hidden states and value models
-    of other methods), `update`. Seconds come from the engine's own clock; `processed` counts all
-    tokens through the network, `tokens` those that were generated.
+    `reward` (waiting for rewards when generation is over), `select` (hidden states and learned
+    models of other methods, `forwards` of them), `update`. Seconds come from the engine's own
+    clock; `processed` counts all tokens through the network, `tokens` those that were generated.
     """
 
     def __init__(self, engine: TimedEngine) -> None:
@@ -76,19 +77,31 @@ class Meter:
         return groups
 
     def embed(self, prompts: Sequence[Prompt]) -> Sequence[NDArray[np.float32]]:
-        return self._select("embed", len(prompts), prompts)  # type: ignore[no-any-return]
+        with self._selecting(prompts):
+            return self.engine.embed(prompts)
 
-    def predict(self, prompts: Sequence[Prompt]) -> list[float]:
-        return self._select("predict", len(prompts), prompts)  # type: ignore[no-any-return]
+    def predict(
+        self, prompts: Sequence[Prompt], model: Predictor, evidence: Evidence = ()
+    ) -> list[float]:
+        with self._selecting(prompts, evidence):
+            return self.engine.predict(prompts, model, evidence)
 
-    def fit(self, prompts: Sequence[Prompt], targets: Sequence[float]) -> float:
-        return self._select("fit", len(prompts), prompts, targets)  # type: ignore[no-any-return]
+    def fit(
+        self,
+        prompts: Sequence[Prompt],
+        targets: Sequence[float],
+        model: Predictor,
+        evidence: Evidence = (),
+    ) -> float:
+        with self._selecting(prompts, evidence):
+            return self.engine.fit(prompts, targets, model, evidence)
 
-    def _select(self, name: str, count: int, *arguments: object) -> Any:
+    @contextmanager
+    def _selecting(self, prompts: Sequence[Prompt], evidence: Evidence = ()) -> Iterator[None]:
         with self._phase("select"):
-            reply = getattr(self.engine, name)(*arguments)
-        self.counts["select/forwards"] += count
-        return reply
+            yield
+        read = {prompt.id for prompt in prompts} | {prompt.id for prompt, _ in evidence}
+        self.counts["select/forwards"] += len(read)
 
     def update(self, batch: Batch) -> Mapping[str, float]:
         with self._phase("update"):

@@ -1,8 +1,9 @@
 """Saved state: dataclass fields that are not knobs, in one checksummed file, written atomically.
 
 A state is made of dicts with string keys, lists, numbers, strings, numpy arrays and the value types
-of `core`. On disk: a magic line, a SHA-256 of the rest, the length of a JSON header, the header,
-and the arrays' bytes. JSON keeps floats exactly, so loading gives back what was saved.
+of `core` and `predictors`. On disk: a magic line, a SHA-256 of the rest, the length of a JSON
+header, the header, and the arrays' bytes. JSON keeps floats exactly, so loading gives back what was
+saved.
 """
 
 import contextlib
@@ -16,7 +17,7 @@ from typing import IO, Any, ClassVar
 
 import numpy as np
 
-from metis import core
+from metis import core, predictors
 from metis.errors import MetisError
 
 MAGIC = b"METIS state 1\n"
@@ -31,6 +32,8 @@ VALUES = {
         core.Group,
         core.Judgment,
         core.Decision,
+        predictors.ValueModel,
+        predictors.AttentionModel,
     )
 }
 

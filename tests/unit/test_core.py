@@ -23,6 +23,7 @@ from metis.core import (
 )
 from metis.driver import adrive, drive
 from metis.errors import MetisError
+from metis.predictors import AttentionModel, ValueModel
 
 ONE, TWO = Prompt("data:1", "one"), Prompt("data:2", "two")
 CHAT = [{"role": "user", "content": "hello"}]
@@ -33,8 +34,8 @@ REQUESTS = (
     Score([CHAT], ["a", "b"]),
     Rollout([ONE, TWO], 4),
     Embed([ONE]),
-    Predict([TWO]),
-    Fit([ONE], [0.25]),
+    Predict([TWO], ValueModel()),
+    Fit([ONE], [0.25], AttentionModel(), [(TWO, 0.5)]),
 )
 
 
@@ -131,7 +132,7 @@ def test_an_error_of_the_engine_reaches_the_caller():
             [group(ONE, 1.0, failed=1), group(TWO, failed=2)],
         ),
         (lambda: core.embed([ONE, TWO]), "embed", [[0.0], [1.0]]),
-        (lambda: core.predict([ONE, TWO]), "predict", [0.1, 0.2]),
+        (lambda: core.predict([ONE, TWO], ValueModel()), "predict", [0.1, 0.2]),
     ],
     ids=["complete", "score", "rollout", "embed", "predict"],
 )

@@ -14,6 +14,7 @@ CORE = [
     "core.py",
     "signal.py",
     "pool.py",
+    "predictors.py",
     "state.py",
     "diagnostics.py",
     "errors.py",

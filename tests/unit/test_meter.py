@@ -16,6 +16,7 @@ from metis.core import (
 )
 from metis.driver import drive
 from metis.meter import Meter
+from metis.predictors import AttentionModel, ValueModel
 
 ONE, TWO = Prompt("data:1", "one"), Prompt("data:2", "two")
 CHAT = [{"role": "user", "content": "hello"}]
@@ -74,8 +75,9 @@ def engine():
             {"generated": 6, "failed": 3, "tokens": 17},
         ),
         ("embed", ([ONE],), {"select": 8.0}, {"forwards": 1}),
-        ("predict", ([ONE, TWO],), {"select": 16.0}, {"forwards": 2}),
-        ("fit", ([ONE, TWO], [0.1, 0.2]), {"select": 32.0}, {"forwards": 2}),
+        ("predict", ([ONE, TWO], ValueModel(), ()), {"select": 16.0}, {"forwards": 2}),
+        ("predict", ([ONE], AttentionModel(), [(TWO, 0.1)]), {"select": 16.0}, {"forwards": 2}),
+        ("fit", ([ONE, TWO], [0.1, 0.2], ValueModel(), ()), {"select": 32.0}, {"forwards": 2}),
     ],
 )
 def test_a_request_is_passed_on_and_charged_to_its_phase(engine, name, arguments, seconds, counts):

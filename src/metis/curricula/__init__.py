@@ -3,12 +3,15 @@
 from metis.core import Curriculum
 from metis.curricula.adcl import Adcl
 from metis.curricula.dapo import Dapo
+from metis.curricula.dots import Dots
 from metis.curricula.dump import Dump
 from metis.curricula.e2h import E2H
 from metis.curricula.greso import Greso
 from metis.curricula.metis import Metis
 from metis.curricula.mopps import Mopps
 from metis.curricula.oracle import Oracle
+from metis.curricula.pcl import Pcl
+from metis.curricula.probe import Probe
 from metis.curricula.sec import Sec
 from metis.curricula.speed import Speed
 from metis.curricula.staged import Staged
@@ -24,6 +27,9 @@ CURRICULA: dict[str, type[Curriculum]] = {
     "e2h": E2H,
     "staged": Staged,
     "adcl": Adcl,
+    "pcl": Pcl,
+    "dots": Dots,
+    "probe": Probe,
     "mopps": Mopps,
     "dapo": Dapo,
     "speed": Speed,

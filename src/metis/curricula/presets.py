@@ -39,7 +39,20 @@ SEC_PAPER: dict[str, Any] = {
 """SEC as METIS runs it as a baseline. The paper does not say what its ten categories are, quantiles
 of difficulty are a guess; its advantages are undivided; SEC has no use for its pool multiplier."""
 
+PCL_PAPER: dict[str, Any] = {
+    "multiplier": 8,
+    "target": 0.5,
+    "explore": 0.0,
+    "backbone": "separate",
+    "hidden": 512,
+    "loss": "mse",
+    "learning_rate": 1e-4,
+    "minibatch": 64,
+}
+"""PCL as METIS compares with it (App. A.6)."""
+
 PRESETS: dict[str, dict[str, dict[str, Any]]] = {
     "metis": {"recommended": {}, "paper": METIS_PAPER},
     "sec": {"published": {}, "paper": SEC_PAPER},
+    "pcl": {"published": {}, "paper": PCL_PAPER},
 }

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from metis.core import Decision, Prompt
 from metis.signal import top_b
 
 
@@ -60,6 +61,23 @@ def choice_metrics(choice: Choice) -> dict[str, float]:
         "select/explored": float(len(choice.explored)),
         "select/tied_at_cut": float(choice.tied_at_cut),
     }
+
+
+def decisions(
+    candidates: Sequence[Prompt], choice: Choice, scores: Sequence[float | None]
+) -> list[Decision]:
+    """A line for each candidate, with what was predicted of it."""
+    reasons = dict.fromkeys(choice.explored, "explore") | dict.fromkeys(choice.top, "top")
+    return [
+        Decision(
+            prompt,
+            chosen=i in reasons,
+            reason=reasons.get(i, "passed over"),
+            score=scores[i],
+            propensity=choice.propensities[i],
+        )
+        for i, prompt in enumerate(candidates)
+    ]
 
 
 def inclusion(

@@ -4,7 +4,8 @@ An item-response model solves items of known difficulty, p = sigmoid(slope (abil
 with one ability per skill. `update` is the policy gradient of that model, which on a group is its
 reward variance times the slope: informative items teach, dead ones do not. The judge is a softmax
 over the eleven variance values and "no usable answer", one row per perceived difficulty; the only
-thing that changes it is the gradient of the judgments it is given.
+thing that changes it is the gradient of the judgments it is given. A value model is a table over
+skill and perceived difficulty, an attention model a fixed kernel over the evidence.
 
 What it can show: that a curriculum runs, resumes, keeps its accounts, and closes its loop; how
 exploration, censoring, ties and weights play out when perception is noisy and ability drifts.
@@ -29,6 +30,7 @@ from metis.core import (
     Chat,
     Completion,
     Continuation,
+    Evidence,
     Group,
     Judgment,
     Prompt,
@@ -39,6 +41,7 @@ from metis.curricula.judge import Failure, parse_variance
 from metis.curricula.judge_prompt import GRID
 from metis.errors import require, require_at_least
 from metis.pool import Pool, Rewards
+from metis.predictors import Predictor, ValueModel
 from metis.signal import softmax, variance
 
 BINS = 12
@@ -112,7 +115,7 @@ class SimulatedEngine:
         self.level = np.searchsorted(edges, perceived)
         self.ability = np.zeros(simulation.skills)
         self.judge = world.normal(0, 0.3, (BINS, FAILED + 1))
-        self.value = np.zeros((simulation.skills, BINS))
+        self.values: dict[ValueModel, NDArray[np.float64]] = {}
         self.policy = 0
         self.seconds = 0.0
         self.processed = 0
@@ -216,24 +219,55 @@ class SimulatedEngine:
         logprobs: list[list[float]] = np.log(self._outcomes(chats)[1][:, columns]).tolist()
         return logprobs
 
-    # The separate value model of methods that train one, and the policy's hidden state
+    # The policy's hidden state, and the models that learn from outcomes
 
     def embed(self, prompts: Sequence[Prompt]) -> list[NDArray[np.float32]]:
+        self._spend(30 * len(prompts), 1e-5)
         items = self._items(prompts)
         levels = np.eye(BINS, dtype=np.float32)[self.level[items]]
         skills = np.eye(self.simulation.skills, dtype=np.float32)[self.skill[items]]
         return list(np.concatenate([levels, skills], axis=1))
 
-    def predict(self, prompts: Sequence[Prompt]) -> list[float]:
-        items = self._items(prompts)
-        values: list[float] = self.value[self.skill[items], self.level[items]].tolist()
+    def predict(
+        self, prompts: Sequence[Prompt], model: Predictor, evidence: Evidence = ()
+    ) -> list[float]:
+        self._spend(30 * (len(prompts) + len(evidence)), 1e-5)
+        values: list[float] = self._predictions(self._items(prompts), model, evidence).tolist()
         return values
 
-    def fit(self, prompts: Sequence[Prompt], targets: Sequence[float]) -> float:
+    def _predictions(
+        self, items: NDArray[np.int64], model: Predictor, evidence: Evidence
+    ) -> NDArray[np.float64]:
+        if isinstance(model, ValueModel):
+            return self._table(model)[self.skill[items], self.level[items]]
+        known = self._items([prompt for prompt, _ in evidence])
+        values = np.array([value for _, value in evidence])
+        distance = np.abs(self.level[items, None] - self.level[known])
+        kernel = np.exp(-distance) * np.where(self.skill[items, None] == self.skill[known], 1, 0.2)
+        kernel = np.where(items[:, None] == known, 0.0, kernel)
+        total = kernel.sum(axis=1)
+        return np.where(total > 0, kernel @ values / np.where(total > 0, total, 1.0), 0.5)
+
+    def fit(
+        self,
+        prompts: Sequence[Prompt],
+        targets: Sequence[float],
+        model: Predictor,
+        evidence: Evidence = (),
+    ) -> float:
+        self._spend(60 * (len(prompts) + len(evidence)), 1e-5)
         items, goal = self._items(prompts), np.asarray(targets, dtype=np.float64)
-        error = goal - self.value[self.skill[items], self.level[items]]
-        np.add.at(self.value, (self.skill[items], self.level[items]), 0.2 * error)
+        error = goal - self._predictions(items, model, evidence)
+        if isinstance(model, ValueModel):
+            table, cells = self._table(model), (self.skill[items], self.level[items])
+            total, count = np.zeros_like(table), np.zeros_like(table)
+            np.add.at(total, cells, error)
+            np.add.at(count, cells, 1)
+            table += (1 - 0.8**count) * total / np.maximum(count, 1)
         return float(np.mean(np.square(error))) if len(error) else 0.0
+
+    def _table(self, model: ValueModel) -> NDArray[np.float64]:
+        return self.values.setdefault(model, np.zeros((self.simulation.skills, BINS)))
 
     # Learning
 
@@ -293,7 +327,7 @@ class SimulatedEngine:
         return {
             "ability": self.ability.copy(),
             "judge": self.judge.copy(),
-            "value": self.value.copy(),
+            "values": [(model, table.copy()) for model, table in self.values.items()],
             "policy": self.policy,
             "seconds": self.seconds,
             "processed": self.processed,
@@ -301,8 +335,9 @@ class SimulatedEngine:
         }
 
     def load_state_dict(self, saved: dict[str, Any]) -> None:
-        for name in ("ability", "judge", "value", "policy", "seconds", "processed"):
+        for name in ("ability", "judge", "policy", "seconds", "processed"):
             setattr(self, name, saved[name])
+        self.values = {model: table.copy() for model, table in saved["values"]}
         self.rng.bit_generator.state = saved["rng"]
 
     def _items(self, prompts: Sequence[Prompt]) -> NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""Weights, optimizer and generator on disk, and back exactly as they were."""
+"""Weights, optimizers and generator on disk, and back exactly as they were."""
 
 from pathlib import Path
 from typing import Any
@@ -7,6 +7,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from metis.engines.local.policy import Policy
+from metis.engines.local.predictors import Learner
 
 
 def save_training(
@@ -37,3 +38,14 @@ def load_training(
     saved: dict[str, Any] = torch.load(folder / "optimizer.pt", weights_only=True)
     optimizer.load_state_dict(saved["optimizer"])
     generator.set_state(saved["generator"])
+
+
+def save_learner(folder: Path, number: int, learner: Learner) -> None:
+    """A learned model beside the policy; numbers tell several apart."""
+    torch.save(learner.state_dict(), folder / f"learner-{number}.pt")
+
+
+def load_learner(folder: Path, number: int, learner: Learner) -> None:
+    """Bring back what `save_learner` wrote."""
+    path = folder / f"learner-{number}.pt"
+    learner.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))

@@ -11,32 +11,46 @@ import torch
 from numpy.typing import NDArray
 
 from metis import assets, state
-from metis.core import Batch, Chat, Completion, Group, Prompt, Sampling, Trajectory
-from metis.engines.local.checkpoint import load_training, save_training
+from metis.core import (
+    Batch,
+    Chat,
+    Completion,
+    Evidence,
+    Group,
+    Prompt,
+    Sampling,
+    Trajectory,
+)
+from metis.engines.local.checkpoint import (
+    load_learner,
+    load_training,
+    save_learner,
+    save_training,
+)
 from metis.engines.local.choices import ChoiceTree
 from metis.engines.local.encoding import encode_chats
 from metis.engines.local.episodes import play
 from metis.engines.local.forward import Bundle, scores, shareable
-from metis.engines.local.policy import Policy
+from metis.engines.local.hidden import embed
+from metis.engines.local.policy import NON_FINITE_LIMIT, Policy
+from metis.engines.local.predictors import Learner, Question
 from metis.engines.local.rewards import RewardRunner
 from metis.engines.local.sampling import Reply, sample
 from metis.engines.local.settings import Local
 from metis.engines.local.update import backward, minibatches, remember_old, remember_reference
 from metis.errors import MetisError
 from metis.pool import Pool
+from metis.predictors import Predictor
 from metis.tasks.base import Task
-
-NON_FINITE_LIMIT = 3
-"""Updates in a row that may come to nothing before the run is stopped."""
 
 
 class LocalEngine:
     """Answers every request with one model, and trains it."""
 
     def __init__(self, settings: Local, task: Task, seed: int = 0) -> None:
-        self.settings, self.task = settings, task
+        self.settings, self.task, self.seed = settings, task, seed
         torch.manual_seed(seed)
-        self.model_policy = Policy(assets.model(settings.model), settings)
+        self.model_policy = self._initial_policy()
         self.generator = torch.Generator(self.model_policy.device).manual_seed(seed)
         self.optimizer = torch.optim.AdamW(
             self.model_policy.trainable,
@@ -45,6 +59,7 @@ class LocalEngine:
             fused=self.model_policy.device.type == "cuda",
         )
         self.reference = self._reference() if settings.kl else None
+        self.learners: dict[Predictor, Learner] = {}
         self.rewards = RewardRunner(settings.reward_timeout)
         self.policy = 0
         self.non_finite = 0
@@ -115,23 +130,52 @@ class LocalEngine:
             rows, generator = self.settings.rows, self.generator
             return sample(self.model_policy, prompts, copies, sampling, generator, rows)
 
-    @torch.no_grad()
     def embed(self, prompts: Sequence[Prompt]) -> list[NDArray[np.float32]]:
         """The last layer's state of each prompt's last token."""
-        policy, vectors = self.model_policy, []
-        for prompt in prompts:
-            tokens = policy.encode_chat(self.task.episode(prompt).chat)[-policy.context :]
-            with self._memory(), policy.autocast():
-                states = policy.backbone(input_ids=torch.tensor([tokens], device=policy.device))
-            policy.processed += len(tokens)
-            vectors.append(states.last_hidden_state[0, -1].float().cpu().numpy())
-        return vectors
+        with self._memory():
+            states = embed(self.model_policy, self._encode(prompts), self.settings.tokens)
+        return list(states.cpu().numpy())
 
-    def predict(self, prompts: Sequence[Prompt]) -> list[float]:
-        raise MetisError("the local engine has no separate value model: use another curriculum")
+    def predict(
+        self, prompts: Sequence[Prompt], model: Predictor, evidence: Evidence = ()
+    ) -> list[float]:
+        with self._memory():
+            return self._learner(model).predict(self._question(prompts, evidence))
 
-    def fit(self, prompts: Sequence[Prompt], targets: Sequence[float]) -> float:
-        raise MetisError("the local engine has no separate value model: use another curriculum")
+    def fit(
+        self,
+        prompts: Sequence[Prompt],
+        targets: Sequence[float],
+        model: Predictor,
+        evidence: Evidence = (),
+    ) -> float:
+        with self._memory():
+            if self.foreign is not None:
+                self.foreign.sleep()
+            return self._learner(model).fit(self._question(prompts, evidence), targets)
+
+    def _learner(self, model: Predictor) -> Learner:
+        """The learned model of this description, made when it is first asked for."""
+        if model not in self.learners:
+            policy, settings = self.model_policy, self.settings
+            self.learners[model] = Learner(model, policy, settings, self._initial_policy, self.seed)
+        return self.learners[model]
+
+    def _question(self, prompts: Sequence[Prompt], evidence: Evidence) -> Question:
+        every = {prompt.id: prompt for prompt in [*prompts, *(prompt for prompt, _ in evidence)]}
+        place = {prompt_id: i for i, prompt_id in enumerate(every)}
+        return Question(
+            tokens=self._encode(list(every.values())),
+            prompts=[place[prompt.id] for prompt in prompts],
+            evidence=[place[prompt.id] for prompt, _ in evidence],
+            values=[value for _, value in evidence],
+        )
+
+    def _encode(self, prompts: Sequence[Prompt]) -> list[list[int]]:
+        """What the policy reads before it answers; the end of it where it exceeds the context."""
+        chats = [self.task.episode(prompt).chat for prompt in prompts]
+        policy = self.model_policy
+        return [tokens[-policy.context :] for tokens in encode_chats(policy, chats)]
 
     # Learning
 
@@ -186,10 +230,12 @@ class LocalEngine:
             "update/non_finite": float(not finite),
         }
 
+    def _initial_policy(self) -> Policy:
+        return Policy(assets.model(self.settings.model), self.settings)
+
     def _reference(self) -> Policy:
         """The initial policy, for the KL term."""
-        folder = assets.model(self.settings.model)
-        reference = Policy(folder, self.settings)
+        reference = self._initial_policy()
         reference.network.requires_grad_(False)
         return reference
 
@@ -197,8 +243,9 @@ class LocalEngine:
 
     @property
     def processed(self) -> int:
-        """Tokens that have passed through the network."""
-        return self.model_policy.processed
+        """Tokens that have passed through the policy and the learned models."""
+        bodies = [learner.body for learner in self.learners.values() if learner.body is not None]
+        return sum(network.processed for network in (self.model_policy, *bodies))
 
     @property
     def laps(self) -> dict[str, float]:
@@ -217,13 +264,19 @@ class LocalEngine:
 
     def save(self, folder: Path) -> None:
         save_training(folder, self.model_policy, self.optimizer, self.generator)
-        saved = {"policy": self.policy, "non_finite": self.non_finite}
-        state.save(folder / "engine.state", saved)
+        for i, learner in enumerate(self.learners.values()):
+            save_learner(folder, i, learner)
+        saved = {"policy": self.policy, "non_finite": self.non_finite, "seed": self.seed}
+        state.save(folder / "engine.state", {**saved, "learners": list(self.learners)})
 
     def load(self, folder: Path) -> None:
         saved = state.load(folder / "engine.state")
-        self.policy, self.non_finite = saved["policy"], saved["non_finite"]
+        for name in ("policy", "non_finite", "seed"):
+            setattr(self, name, saved[name])
         load_training(folder, self.model_policy, self.optimizer, self.generator)
+        self.learners.clear()
+        for i, model in enumerate(saved["learners"]):
+            load_learner(folder, i, self._learner(model))
         if self.foreign is not None:
             self.foreign.sync(self.model_policy)
 

@@ -31,6 +31,9 @@ MARK = "\u2402METIS\u2403"
 LOGIT_CHUNK = 1 << 28
 """Logits computed at once, in numbers; more are recomputed in the backward pass."""
 
+NON_FINITE_LIMIT = 3
+"""Optimizer steps in a row that may come to nothing before the run is stopped."""
+
 
 class Policy:
     """A model that answers chats and can be trained."""

@@ -1,0 +1,96 @@
+"""PCL: a value model learns each prompt's pass rate, and those nearest to one half are trained on.
+
+Idea       A model of the policy's size reads m*B prompts and predicts their mean reward; the B it
+           finds of medium difficulty are rolled out, and it learns from what came of them.
+Equation   S_t = argmin over |S| = B of the sum of |V(x) - tau|; then one pass over S_t that
+           minimises the sum of (V(x) - mean reward)^2.
+Acts       before rollouts
+Needs      a value model
+Costs      m*B forward passes of the value model a step, its training
+Continuous V learns the variance; the highest are taken
+Reference  Gao et al., Prompt Curriculum Learning for Efficient LLM Post-Training, arXiv 2510.01135;
+           preset "paper": METIS, App. A.5 and A.6.
+Deviations
+1. The value model's own settings and code are not public; its head, rate and mini-batches are those
+   that METIS reports.
+2. Continuous rewards have no pass rate: V and the choice are then as METIS extends them.
+3. An untrained head says 0 of every prompt, so that the first batch is a uniform draw.
+4. backbone = "policy", loss = "bce" and explore are additions, and off by default: a head on the
+   policy's state needs no second model; a logit cannot leave [0, 1]; V is else only ever taught
+   about prompts that it chose.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from metis.core import Batch, Group, Plan, Progress, fit, predict, rollout
+from metis.curricula.selection import choice_metrics, choose, decisions, explore_slots
+from metis.errors import require, require_at_least
+from metis.pool import Pool, Rewards
+from metis.predictors import ValueModel
+from metis.state import Stateful
+
+
+@dataclass
+class Pcl(Stateful):
+    """A value model picks the prompts of medium difficulty.
+
+    batch, group   B prompts a step, n rollouts each
+    multiplier     k: k*B candidates are valued (4; METIS 8)
+    target         tau: the pass rate that is looked for (0.5)
+    explore        share of the batch drawn uniformly instead of chosen (0)
+    backbone       `separate`: a second model like the policy · `policy`: the policy's own state
+    hidden         width of the head (512)
+    loss           `mse`, or `bce` on the logit
+    learning_rate  of the value model (1e-4)
+    minibatch      prompts in one of its optimizer steps (64)
+    """
+
+    batch: int = 256
+    group: int = 8
+    multiplier: int = 4
+    target: float = 0.5
+    explore: float = 0.0
+    backbone: Literal["separate", "policy"] = "separate"
+    hidden: int = 512
+    loss: Literal["mse", "bce"] = "mse"
+    learning_rate: float = 1e-4
+    minibatch: int = 64
+
+    def __post_init__(self) -> None:
+        require_at_least(self, {"batch": 1, "group": 2})
+        require_at_least(self, {"multiplier": 1}, "curriculum.")
+        require(0 <= self.target <= 1, "curriculum.target", self.target, "use a number, 0 to 1")
+        require(0 <= self.explore <= 1, "curriculum.explore", self.explore, "use a share, 0 to 1")
+        self._model()
+
+    def _model(self) -> ValueModel:
+        return ValueModel(self.backbone, self.hidden, self.loss, self.learning_rate, self.minibatch)
+
+    def step(self, pool: Pool, progress: Progress) -> Plan[Batch]:
+        candidates = pool.sample(self.multiplier * self.batch)
+        values = yield from predict(candidates, self._model())
+        choice = choose(
+            [self._score(value, pool.rewards) for value in values],
+            self.batch,
+            explore_slots(self.batch, self.explore),
+            progress.rng("explore"),
+            progress.rng("ties"),
+        )
+        chosen = [candidates[i] for i in sorted(choice.explored + choice.top)]
+        groups = yield from rollout(chosen, self.group)
+        metrics = yield from self._learn(groups, pool.rewards)
+        metrics |= choice_metrics(choice)
+        return Batch(groups, metrics=metrics, decisions=decisions(candidates, choice, values))
+
+    def _score(self, value: float, rewards: Rewards) -> float:
+        """The B highest of these are the argmin of the sum; a variance is best where it is high."""
+        return value if rewards == "continuous" else -abs(value - self.target)
+
+    def _learn(self, groups: Sequence[Group], rewards: Rewards) -> Plan[dict[str, float]]:
+        outcomes = [g.variance if rewards == "continuous" else g.mean for g in groups]
+        known = [(g, v) for g, v in zip(groups, outcomes, strict=True) if v is not None]
+        prompts, targets = [g.prompt for g, _ in known], [v for _, v in known]
+        error = yield from fit(prompts, targets, self._model())
+        return {"select/value_loss": error} if known else {}

@@ -1,0 +1,246 @@
+"""Models that learn to predict outcomes of prompts, beside the policy.
+
+A value model is an MLP on the state of the prompt's last token: the policy's own, or that of a copy
+of the initial policy which is trained along with it (Gao et al., arXiv 2510.01135, as METIS, App.
+A.5 builds it). An attention model reads the value of a prompt off the values of its evidence (Sun
+et al., arXiv 2506.05316). Heads work in float32. What is random (weights, order, dropout) is fixed
+by the seed and the number of fits before, so that nothing else is disturbed or has to be saved.
+"""
+
+import contextlib
+import math
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from metis.engines.local.hidden import embed, last_states, parts
+from metis.engines.local.policy import NON_FINITE_LIMIT, Policy
+from metis.engines.local.settings import Local
+from metis.errors import MetisError
+from metis.predictors import AttentionModel, Predictor, ValueModel
+
+
+@dataclass(frozen=True)
+class Question:
+    """Prompts and evidence by their places in `tokens`, where each text stands once."""
+
+    tokens: Sequence[list[int]]
+    prompts: Sequence[int]
+    evidence: Sequence[int] = ()
+    values: Sequence[float] = ()
+
+
+class ValueHead(nn.Module):
+    """One hidden layer and a scalar, 0 for every prompt until it is trained."""
+
+    def __init__(self, size: int, model: ValueModel) -> None:
+        super().__init__()
+        last = nn.Linear(model.hidden, 1)
+        nn.init.zeros_(last.weight)
+        nn.init.zeros_(last.bias)
+        self.layers = nn.Sequential(
+            nn.LayerNorm(size), nn.Linear(size, model.hidden), nn.GELU(), last
+        )
+
+    def forward(self, states: torch.Tensor) -> torch.Tensor:
+        value: torch.Tensor = self.layers(states)[:, 0]
+        return value
+
+
+class AttentionHead(nn.Module):
+    """The logit of a value: a softmax-weighted mean of the evidence, calibrated to its spread."""
+
+    def __init__(self, size: int, model: AttentionModel) -> None:
+        super().__init__()
+        self.queries, self.references = _tower(size, model), _tower(size, model)
+        self.calibration = nn.Sequential(nn.Linear(2, 10), nn.GELU(), nn.Linear(10, 2))
+
+    def forward(
+        self, states: torch.Tensor, evidence: torch.Tensor, values: torch.Tensor, own: torch.Tensor
+    ) -> torch.Tensor:
+        """`own` marks which of the evidence is the prompt itself; with no other, it says 1/2."""
+        queries, references = self.queries(states), self.references(evidence)
+        scores = queries @ references.T / math.sqrt(queries.shape[1])
+        weights = torch.softmax(scores.masked_fill(own, torch.finfo(scores.dtype).min), dim=1)
+        base = torch.where(own.all(dim=1), 0.5, weights @ values).clamp(1e-4, 1 - 1e-4)
+        spread = [values.mean(), values.std(correction=0)] if len(values) else [values.sum()] * 2
+        a, b = self.calibration(torch.stack(spread))
+        return torch.logit(base) / functional.softplus(a).clamp(0.01, 10) + torch.tanh(b)
+
+
+def _tower(size: int, model: AttentionModel) -> nn.Sequential:
+    layers: list[nn.Module] = []
+    for width in [size, *[model.width] * (model.layers - 1)]:
+        layers += [nn.LayerNorm(width), nn.Linear(width, model.width), nn.GELU()]
+        layers += [nn.Dropout(model.dropout)]
+    return nn.Sequential(*layers)
+
+
+class Learner:
+    """A model in training: a head, maybe a copy of the policy below it, and their optimizer."""
+
+    def __init__(
+        self,
+        model: Predictor,
+        policy: Policy,
+        settings: Local,
+        copy: Callable[[], Policy],
+        seed: int,
+    ) -> None:
+        self.model, self.policy, self.settings, self.seed = model, policy, settings, seed
+        separate = isinstance(model, ValueModel) and model.backbone == "separate"
+        size = policy.base.config.get_text_config().hidden_size
+        with self._seeded("weights"):
+            self.body = copy() if separate else None
+            self.head = _head(size, model).to(policy.device).eval()
+        self.optimizer = torch.optim.AdamW(
+            self.weights().values(),
+            lr=model.learning_rate,
+            fused=policy.device.type == "cuda",
+        )
+        self.fits = 0
+        self.non_finite = 0
+
+    def weights(self) -> dict[str, nn.Parameter]:
+        """All that is trained, by name."""
+        named = {f"head.{name}": weight for name, weight in self.head.named_parameters()}
+        if self.body is not None:
+            for name, weight in self.body.backbone.named_parameters():
+                if weight.requires_grad:
+                    named[f"body.{name}"] = weight
+        return named
+
+    @torch.no_grad()
+    def predict(self, question: Question) -> list[float]:
+        states = embed(self.body or self.policy, question.tokens, self.settings.tokens)
+        raw = self._read(question, states, torch.arange(len(question.prompts)))
+        values = torch.sigmoid(raw) if self._logistic else raw
+        if not bool(torch.isfinite(values).all()):
+            raise self._broken("its predictions are not finite")
+        found: list[float] = values.tolist()
+        return found
+
+    def fit(self, question: Question, targets: Sequence[float]) -> float:
+        """Train on the targets; the mean loss of the first pass, before most was learned of them.
+
+        An optimizer step that is not finite is skipped, and stops the run when that persists.
+        """
+        goal = torch.tensor(targets, dtype=torch.float32, device=self.policy.device)
+        states = None
+        if self.body is None:  # the same for all passes
+            states = embed(self.policy, question.tokens, self.settings.tokens)
+        losses = []
+        with self._seeded(f"fit {self.fits}"), self._training():
+            for _ in range(self.model.epochs):
+                batches = torch.split(torch.randperm(len(goal)), self.model.minibatch)
+                losses.append([self._optimize(question, states, rows, goal) for rows in batches])
+        self.fits += 1
+        finite = [loss for loss in losses[0] if loss is not None]
+        return sum(finite) / len(finite) if finite else 0.0
+
+    def _optimize(
+        self,
+        question: Question,
+        states: torch.Tensor | None,
+        rows: torch.Tensor,
+        goal: torch.Tensor,
+    ) -> float | None:
+        self.optimizer.zero_grad(set_to_none=True)
+        total = 0.0
+        for part, raw in self._answers(question, states, rows):
+            loss = self._losses(raw, goal[part.to(goal.device)]).sum() / len(rows)
+            loss.backward()  # type: ignore[no-untyped-call]
+            total += float(loss.detach())
+        limit = self.settings.gradient_clip or math.inf
+        norm = float(nn.utils.clip_grad_norm_(self.weights().values(), limit))
+        finite = math.isfinite(total + norm)
+        if finite:
+            self.optimizer.step()
+        self.non_finite = 0 if finite else self.non_finite + 1
+        if self.non_finite >= NON_FINITE_LIMIT:
+            raise self._broken(f"its loss was not finite {NON_FINITE_LIMIT} times in a row")
+        return total if finite else None
+
+    @property
+    def _logistic(self) -> bool:
+        return isinstance(self.model, AttentionModel) or self.model.loss == "bce"
+
+    def _losses(self, raw: torch.Tensor, goal: torch.Tensor) -> torch.Tensor:
+        if self._logistic:
+            return functional.binary_cross_entropy_with_logits(raw, goal, reduction="none")
+        return functional.mse_loss(raw, goal, reduction="none")
+
+    def _answers(
+        self, question: Question, states: torch.Tensor | None, rows: torch.Tensor
+    ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """What is said of some of the prompts; in parts, where they pass through the body first."""
+        if self.body is None:
+            assert states is not None
+            yield rows, self._read(question, states, rows)
+            return
+        sequences = [question.tokens[question.prompts[row]] for row in rows.tolist()]
+        for part in parts(sequences, self.settings.tokens):
+            yield rows[part], self.head(last_states(self.body, [sequences[i] for i in part]))
+
+    def _read(self, question: Question, states: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        """What the head says of some of the prompts, given the states of all texts."""
+        places = torch.tensor(question.prompts)[rows].to(states.device)
+        if isinstance(self.model, ValueModel):
+            answers: torch.Tensor = self.head(states[places])
+            return answers
+        evidence = torch.tensor(question.evidence, dtype=torch.long, device=states.device)
+        values = torch.tensor(question.values, dtype=torch.float32, device=states.device)
+        answers = self.head(states[places], states[evidence], values, places[:, None] == evidence)
+        return answers
+
+    @contextlib.contextmanager
+    def _training(self) -> Iterator[None]:
+        """Dropout in the head; in the layers below only what saves memory."""
+        self.head.train()
+        if self.body is not None:
+            self.body.network.train(self.settings.checkpointing)
+        try:
+            yield
+        finally:
+            self.head.eval()
+            if self.body is not None:
+                self.body.network.eval()
+
+    @contextlib.contextmanager
+    def _seeded(self, purpose: str) -> Iterator[None]:
+        devices = [self.policy.device] if self.policy.device.type == "cuda" else []
+        with torch.random.fork_rng(devices):
+            torch.manual_seed(random.Random(f"{self.seed}/{purpose}").getrandbits(63))
+            yield
+
+    def _broken(self, what: str) -> MetisError:
+        return MetisError(
+            f"learning_rate = {self.model.learning_rate} of the {type(self.model).__name__}: "
+            f"{what}; lower it and resume from the last checkpoint"
+        )
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "weights": {name: weight.detach() for name, weight in self.weights().items()},
+            "optimizer": self.optimizer.state_dict(),
+            "fits": self.fits,
+            "non_finite": self.non_finite,
+        }
+
+    def load_state_dict(self, saved: dict[str, Any]) -> None:
+        with torch.no_grad():
+            for name, weight in self.weights().items():
+                weight.copy_(saved["weights"][name])
+        self.optimizer.load_state_dict(saved["optimizer"])
+        self.fits, self.non_finite = saved["fits"], saved["non_finite"]
+
+
+def _head(size: int, model: Predictor) -> nn.Module:
+    if isinstance(model, ValueModel):
+        return ValueHead(size, model)
+    return AttentionHead(size, model)
