@@ -1,205 +1,72 @@
 """A curriculum is a plan: a generator that asks for model work and returns the batch to train on.
 
-The values that travel (prompts, trajectories, groups, batches), the requests a plan may make, and
-what curricula and engines have to offer. A curriculum never calls a model, so it reads like its
-paper, is tested without one, and runs unchanged on every engine.
+The requests a plan may make, what curricula and engines have to offer, and the values that travel.
+A curriculum never calls a model, so it reads like its paper, is tested without one, and runs
+unchanged on every engine.
 """
 
-import math
-import random
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from metis import signal
-from metis.errors import MetisError
 from metis.predictors import Predictor
+from metis.values import (
+    Batch,
+    Chat,
+    Completion,
+    Continuation,
+    Decision,
+    Group,
+    Judgment,
+    Message,
+    Progress,
+    Prompt,
+    Sampling,
+    Trajectory,
+)
 
 if TYPE_CHECKING:
     from metis.pool import Pool
 
+__all__ = [
+    "Batch",
+    "Chat",
+    "Complete",
+    "Completion",
+    "Continuation",
+    "Curriculum",
+    "Decision",
+    "Embed",
+    "Engine",
+    "Evidence",
+    "Fit",
+    "Group",
+    "Judgment",
+    "Message",
+    "Plan",
+    "Predict",
+    "Progress",
+    "Prompt",
+    "Request",
+    "Rollout",
+    "Sampling",
+    "Score",
+    "Together",
+    "Trajectory",
+    "complete",
+    "embed",
+    "fit",
+    "predict",
+    "rollout",
+    "rollouts",
+    "score",
+    "together",
+]
+
 T = TypeVar("T")
-
-
-class Message(TypedDict):
-    """One turn of a chat, in the form every chat template accepts."""
-
-    role: Literal["system", "user", "assistant"]
-    content: str
-
-
-Chat = Sequence[Message]
-
-
-@dataclass(frozen=True, slots=True)
-class Prompt:
-    """A problem. `text` is what a judge reads of it, not the chat the policy answers."""
-
-    id: str
-    text: str
-    category: str = ""
-    difficulty: float | None = None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Trajectory:
-    """A generated sequence as a value: it can be saved, moved and replayed.
-
-    `tokens` holds context and answer; `loss_mask` marks what the policy wrote; `logprobs` are the
-    log-probabilities under which it was written (one per token, 0 outside the mask); `policy` is
-    the version of the weights that wrote it.
-    """
-
-    tokens: NDArray[np.int64]
-    loss_mask: NDArray[np.bool_]
-    logprobs: NDArray[np.float32]
-    policy: int
-
-
-@dataclass(frozen=True, slots=True)
-class Continuation:
-    """A sequence named by its text: `text` as the assistant's reply to `chat`.
-
-    The trajectory of a scored choice. The engine that scored it knows its tokens; `logprob` is the
-    log-probability it reported, the denominator of a ratio over the whole choice.
-    """
-
-    chat: Chat
-    text: str
-    logprob: float
-
-
-@dataclass(frozen=True, slots=True)
-class Completion:
-    """A sampled reply; `finish` is "length" when the token limit cut it off."""
-
-    text: str
-    trajectory: Trajectory
-    finish: Literal["stop", "length"]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Group:
-    """The valid rollouts of one prompt; `failed` counts those that gave no reward."""
-
-    prompt: Prompt
-    rewards: tuple[float, ...]
-    trajectories: tuple[Trajectory, ...]
-    failed: int = 0
-
-    def __post_init__(self) -> None:
-        for reward in self.rewards:
-            if not (math.isfinite(reward) and 0.0 <= reward <= 1.0):
-                raise MetisError(
-                    f"reward of prompt {self.prompt.id!r} = {reward!r}: rewards must be numbers in "
-                    "[0, 1]; rescale the task's reward, or raise in it to mark the rollout failed"
-                )
-        if len(self.trajectories) != len(self.rewards):
-            raise ValueError(
-                f"prompt {self.prompt.id!r} has {len(self.rewards)} rewards "
-                f"but {len(self.trajectories)} trajectories"
-            )
-
-    def __add__(self, other: "Group") -> "Group":
-        """The rollouts of both: one group of the same prompt, drawn in two goes."""
-        if other.prompt.id != self.prompt.id:
-            raise ValueError(f"groups of {self.prompt.id!r} and {other.prompt.id!r} do not add up")
-        return Group(
-            self.prompt,
-            self.rewards + other.rewards,
-            self.trajectories + other.trajectories,
-            self.failed + other.failed,
-        )
-
-    @property
-    def mean(self) -> float | None:
-        """Mean reward; None when every rollout failed."""
-        return float(np.mean(self.rewards)) if self.rewards else None
-
-    @property
-    def variance(self) -> float | None:
-        """Eq. 3; None below two valid rollouts, where it is undefined."""
-        return signal.variance(self.rewards) if len(self.rewards) > 1 else None
-
-    @property
-    def informative(self) -> bool:
-        """Whether the rollouts disagree, so that the group has a gradient."""
-        return (self.variance or 0.0) > signal.INFORMATIVE
-
-
-@dataclass(frozen=True, slots=True)
-class Judgment:
-    """One row of the judge's loss: -weight * advantage * log pi(trajectory).
-
-    `advantage` and `weight` are constants to the gradient; `weight` carries lambda and the
-    normalisation by length. With `clip`, the engine bounds the ratio to the policy that judged, as
-    it does for rollouts. A row belongs to the mini-batch of its prompt's group.
-    """
-
-    prompt: Prompt
-    trajectory: Trajectory | Continuation
-    advantage: float
-    weight: float = 1.0
-    clip: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """Why a candidate was, or was not, rolled out: one line of `judgments.jsonl`.
-
-    `score` is None where there is no usable prediction, and `failure` then names why.
-    `propensity` is the probability with which the candidate was to be chosen, given the scores.
-    """
-
-    prompt: Prompt
-    chosen: bool
-    reason: str
-    score: float | None = None
-    failure: str | None = None
-    propensity: float | None = None
-    reply: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """What a plan returns. No groups means no update, though its cost still counts."""
-
-    groups: Sequence[Group]
-    judgments: Sequence[Judgment] = ()
-    metrics: Mapping[str, float] = field(default_factory=dict)
-    decisions: Sequence[Decision] = ()
-    notices: Sequence[str] = ()
-    """Sentences for the person who watches the run."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sampling:
-    """How a `Complete` request samples."""
-
-    max_tokens: int
-    temperature: float = 1.0
-    top_p: float = 1.0
-    stop: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """Where training stands when a step is planned."""
-
-    step: int
-    """Steps taken before this one."""
-    fraction: float = 0.0
-    """Share of the budget (steps, tokens or seconds) that is spent, for schedules."""
-    policy: int = 0
-    """Version of the weights: updates made so far."""
-    seed: int = 0
-
-    def rng(self, purpose: str) -> random.Random:
-        """A generator fixed by seed, step and purpose: nothing to save, nothing to drift."""
-        return random.Random(f"{self.seed}/{self.step}/{purpose}")
 
 
 # Requests: all that a curriculum can ask for.
