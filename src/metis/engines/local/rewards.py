@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from queue import SimpleQueue
 from typing import Any
 
 from metis.tasks.base import Episode
@@ -26,6 +27,7 @@ class RewardRunner:
         self.timeout = timeout
         self.waited = 0.0
         self.places = asyncio.Semaphore(workers)
+        self.idle: list[_Worker] = []
         self.loop = asyncio.new_event_loop()
         self.thread = threading.Thread(target=self.loop.run_forever, daemon=True, name="rewards")
         self.thread.start()
@@ -48,6 +50,8 @@ class RewardRunner:
         self.loop.call_soon_threadsafe(self.loop.stop)
         self.thread.join()
         self.loop.close()
+        for worker in self.idle:
+            worker.jobs.put(None)
 
     async def _run(self, reward: Callable[[], Any]) -> float:
         async with self.places, asyncio.timeout(self.timeout):
@@ -58,13 +62,29 @@ class RewardRunner:
                 raise RuntimeError(f"the reward tried to end the process: {error!r}") from None
 
     async def _in_thread(self, reward: Callable[[], Any]) -> Any:
+        worker = self.idle.pop() if self.idle else _Worker(self.loop)
         answer: asyncio.Future[Any] = self.loop.create_future()
+        worker.jobs.put((reward, answer))
+        try:
+            return await answer
+        finally:
+            if answer.cancelled():
+                worker.jobs.put(None)  # it hangs, and ends when its reward does
+            else:
+                self.idle.append(worker)
 
-        def settle(value: Any, error: BaseException | None) -> None:
-            if not answer.done():
-                answer.set_exception(error) if error else answer.set_result(value)
 
-        def work() -> None:
+class _Worker:
+    """A thread that computes one reward after the other."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.jobs: SimpleQueue[tuple[Callable[[], Any], asyncio.Future[Any]] | None] = SimpleQueue()
+        threading.Thread(target=self._work, daemon=True, name="reward").start()
+
+    def _work(self) -> None:
+        while (job := self.jobs.get()) is not None:
+            reward, answer = job
             value, error = None, None
             try:
                 value = reward()
@@ -73,7 +93,9 @@ class RewardRunner:
             except BaseException as raised:
                 error = RuntimeError(f"the reward tried to end the process: {raised!r}")
             if not self.loop.is_closed():
-                self.loop.call_soon_threadsafe(settle, value, error)
+                self.loop.call_soon_threadsafe(_settle, answer, value, error)
 
-        threading.Thread(target=work, daemon=True, name="reward").start()
-        return await answer
+
+def _settle(answer: "asyncio.Future[Any]", value: Any, error: Exception | None) -> None:
+    if not answer.done():
+        answer.set_exception(error) if error else answer.set_result(value)
