@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -36,6 +36,13 @@ class Trainable(TimedEngine, Protocol):
     def save(self, folder: Path) -> None: ...
 
     def load(self, folder: Path) -> None: ...
+
+
+@runtime_checkable
+class Demanding(Protocol):
+    """A curriculum that not every pool will do for: it says so before anything runs."""
+
+    def check(self, pool: Pool) -> None: ...
 
 
 class View(Protocol):
@@ -70,6 +77,8 @@ class Run:
                 f"batch = {config.training.batch}: the pool has only {len(pool)} prompts; use a "
                 "smaller batch or a larger pool"
             )
+        if isinstance(config.curriculum, Demanding):
+            config.curriculum.check(pool)
         return cls(config, engine, pool, config.curriculum)
 
     @property
