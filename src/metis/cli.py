@@ -121,8 +121,6 @@ def _train(chosen: argparse.Namespace) -> int:
     console = Console(soft_wrap=True, markup=False, highlight=False)
     out = chosen.out or _default_folder(settings.resolved)
     with RunFolder.open(out, settings.resolved) as folder:
-        if settings.engine_name == "simulated":
-            console.print("a simulated learner, not a language model: it exercises the loop")
         done = [step for step, _ in folder.checkpoints()]
         if done and done[-1] >= settings.training.steps:
             console.print("this run is complete; for another, change a setting or --out")

@@ -57,7 +57,7 @@ def stacked(parts: Mapping[str, float], width: int, fills: Mapping[str, tuple[st
 
 def compact(number: float) -> str:
     """A whole number, in thousands, millions or billions where it is long."""
-    if number < 100_000:
+    if number < 9_999.5:
         return f"{number:,.0f}"
     for unit in ("k", "M"):
         number /= 1000

@@ -183,8 +183,8 @@ class LivePanel:
         now = DOING.get(self.doing, self.doing)
         pace, remark = "", now
         if phases:
-            unit = " simulated" if self.heading.simulated else ""
-            pace, remark = f"{total:.3g} s", f"{unit} a step" + (f" · {now}" if now else "")
+            simulated = ", simulated" if self.heading.simulated else ""
+            pace, remark = f"{total:.3g} s", f" a step{simulated}" + (f" · {now}" if now else "")
         shares = [
             Text.assemble(fills[name], f" {name} {seconds / (total or 1):.0%}")
             for name, seconds in phases.items()
@@ -200,14 +200,15 @@ class LivePanel:
         if not (generated := latest.get("total/rollout_generated")):
             return _row("rollouts", Text(), "", "")
         counts = {
+            "generated": generated,
             "trained on": latest.get("total/rollout_trained", 0.0),
             "discarded": self.history.discarded,
             "tokens": latest.get("total/rollout_tokens", 0.0),
             "failed": latest.get("total/rollout_failed") or None,
             "tokens of judgments": latest.get("total/judge_tokens") or None,
         }
-        shown = (f" · {compact(n)} {what}" for what, n in counts.items() if n is not None)
-        return _row("rollouts", Text(), compact(generated), "".join(shown))
+        shown = (f"{compact(n)} {what}" for what, n in counts.items() if n is not None)
+        return _row("rollouts", Text(), "", ", ".join(shown))
 
 
 def _row(label: str, picture: Text, value: str, remark: str) -> Text:

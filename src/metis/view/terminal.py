@@ -72,10 +72,12 @@ class TerminalView:
             self.live = SteadyLive(self.panel, console)
 
     def __enter__(self) -> "TerminalView":
-        if self.live:
-            shielded(self.console, self.live.start)
-        else:
+        if not self.live:
             self._print(Text(f"{self.heading.title} → {self.heading.folder}"))
+        if self.heading.simulated:
+            self._print(Text("a simulated learner, not a language model: it exercises the loop"))
+        if self.live and not shielded(self.console, self.live.start):
+            self.live = None
         return self
 
     def __exit__(
@@ -165,12 +167,13 @@ class SteadyLive(Live):
         return [Control(*line * wrapped), *super().process_renderables(renderables)]
 
 
-def shielded(console: Console, show: Callable[[], None]) -> None:
+def shielded(console: Console, show: Callable[[], None]) -> bool:
     """Show something; where nobody can see it any more, be silent from here on."""
     try:
         show()
-    except (OSError, ValueError, SystemExit):  # rich makes a SystemExit of a broken pipe
+    except (OSError, SystemExit):  # rich makes a SystemExit of a broken pipe
         console.quiet = True
+    return not console.quiet
 
 
 def _phases(row: Mapping[str, float]) -> dict[str, float]:
