@@ -54,18 +54,12 @@ def heading(config: Config, folder: Path) -> Heading:
 class TerminalView:
     """Shows a run on `console`: a panel that stays below the notices, or a line now and then."""
 
-    def __init__(
-        self,
-        console: Console,
-        heading: Heading,
-        every: int,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, console: Console, heading: Heading, every: int) -> None:
         self.console = console
         self.heading = heading
         self.every = max(1, every)
         self.history = History()
-        self.pace = Pace(clock)
+        self.pace = Pace(time.monotonic)
         self.panel = LivePanel(heading, self.history, self.pace)
         self.live: SteadyLive | None = None
         if console.is_interactive and not console.options.ascii_only:
