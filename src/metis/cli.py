@@ -107,7 +107,7 @@ def _train(chosen: argparse.Namespace) -> int:
     from metis import config
     from metis.runlog import RunFolder
     from metis.train import Run, train
-    from metis.view import TerminalView
+    from metis.view import TerminalView, heading
 
     recipes = [word for word in chosen.settings if "=" not in word]
     overrides = [word for word in chosen.settings if "=" in word]
@@ -120,17 +120,13 @@ def _train(chosen: argparse.Namespace) -> int:
         return 0
     console = Console(soft_wrap=True, markup=False, highlight=False)
     out = chosen.out or _default_folder(settings.resolved)
-    steps = settings.training.steps
     with RunFolder.open(out, settings.resolved) as folder:
-        console.print(f"{settings.curriculum_name} on the {settings.engine_name} engine → {out}")
-        if settings.engine_name == "simulated":
-            console.print("a simulated learner, not a language model: it exercises the loop")
         done = [step for step, _ in folder.checkpoints()]
-        if done and done[-1] >= steps:
+        if done and done[-1] >= settings.training.steps:
             console.print("this run is complete; for another, change a setting or --out")
             _show_summary(console, out)
             return 0
-        with TerminalView(console, steps, settings.training.evaluate) as view:
+        with TerminalView(console, heading(settings, out), settings.training.evaluate) as view:
             finished = train(run, folder, view)
     if not finished:
         console.print(f"stopped after step {run.step}; the same command goes on from there")

@@ -1,7 +1,7 @@
 """What a step costs: seconds, tokens and rollouts by phase, counted as an engine answers."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -33,15 +33,20 @@ class Meter:
     `reward` (waiting for rewards when generation is over), `select` (hidden states and learned
     models of other methods, `forwards` of them), `update`. Seconds come from the engine's own
     clock; `processed` counts all tokens through the network, `tokens` those that were generated.
+    `watch` hears of every phase that begins.
     """
 
-    def __init__(self, engine: TimedEngine) -> None:
+    def __init__(
+        self, engine: TimedEngine, watch: Callable[[str], None] = lambda phase: None
+    ) -> None:
         self.engine = engine
+        self.watch = watch
         self.seconds: dict[str, float] = {}
         self.counts: Counter[str] = Counter()
 
     @contextmanager
     def _phase(self, phase: str) -> Iterator[None]:
+        self.watch(phase)
         start, before, laps = self.engine.clock(), self.engine.processed, dict(self.engine.laps)
         yield
         self._spend(phase, self.engine.clock() - start)

@@ -4,12 +4,12 @@ import math
 import signal as signals
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from metis.engines import ENGINES
 from metis.errors import MetisError
 from metis.meter import Meter, TimedEngine
 from metis.pool import Pool
-from metis.runlog import RunFolder, incomplete
+from metis.runlog import RunFolder, incomplete, read
 from metis.signal import advantages
 from metis.sinks import Sink
 
@@ -38,12 +38,29 @@ class Trainable(TimedEngine, Protocol):
     def load(self, folder: Path) -> None: ...
 
 
+Numbers = Mapping[str, float]
+Log = Sequence[Numbers]
+
+
+@runtime_checkable
+class Demanding(Protocol):
+    """A curriculum that not every pool will do for: it says so before anything runs."""
+
+    def check(self, pool: Pool) -> None: ...
+
+
 class View(Protocol):
     """Shows a run to a person."""
 
-    def step(self, step: int, metrics: Mapping[str, float]) -> None: ...
+    def resume(self, step: int, fraction: float, metrics: Log, timings: Log) -> None: ...
+
+    def phase(self, name: str) -> None: ...
+
+    def step(self, step: int, fraction: float, metrics: Numbers, seconds: Numbers) -> None: ...
 
     def notice(self, step: int, text: str) -> None: ...
+
+    def stopping(self) -> None: ...
 
 
 @dataclass
@@ -70,6 +87,8 @@ class Run:
                 f"batch = {config.training.batch}: the pool has only {len(pool)} prompts; use a "
                 "smaller batch or a larger pool"
             )
+        if isinstance(config.curriculum, Demanding):
+            config.curriculum.check(pool)
         return cls(config, engine, pool, config.curriculum)
 
     @property
@@ -120,24 +139,28 @@ def train(run: Run, folder: RunFolder, view: View) -> bool:
         saved = folder.resume()
         if saved is None:
             folder.cut({})
-            metrics = evaluate(run, folder)
+            view.phase("evaluate")
+            metrics: Numbers = evaluate(run, folder)
             folder.append("metrics", [{"step": 0, **metrics}])
             run.improved(metrics)
             _show(outlets, 0, metrics)
+            view.step(0, 0.0, metrics, {})
         else:
             run.restore(*saved)
             folder.cut(saved[0]["logs"])
             if run.best[0] == run.step:  # it may have been stopped before it had kept this one
                 folder.keep_best(run.step)
-            view.notice(run.step, "resuming from here")
-        with _interruptible() as interrupted:
+            past = (read(folder.path, log) for log in ("metrics", "timings"))
+            view.resume(run.step, run.fraction, *past)
+        with _interruptible(view.stopping) as interrupted:
             while run.fraction < 1 and not interrupted():
-                metrics = _step(run, folder, view)
+                metrics, seconds = _step(run, folder, view)
                 _show(outlets, run.step, metrics)
-                view.step(run.step, metrics)
+                view.step(run.step, run.fraction, metrics, seconds)
                 improved = run.improved(metrics)
                 last = run.fraction >= 1 or interrupted()
                 if improved or last or run.step % settings.checkpoints.every == 0:
+                    view.phase("save")
                     keep = settings.checkpoints.keep
                     folder.checkpoint(run.step, run.state_dict(), run.engine.save, keep)
                 if improved:
@@ -150,10 +173,10 @@ def _show(outlets: Sequence[Sink], step: int, metrics: Mapping[str, float]) -> N
         sink.log(step, metrics)
 
 
-def _step(run: Run, folder: RunFolder, view: View) -> dict[str, float]:
+def _step(run: Run, folder: RunFolder, view: View) -> tuple[Numbers, Numbers]:
     """One step of Algorithm 1, whatever the curriculum: plan, update, write down."""
     settings = run.config.training
-    meter = Meter(run.engine)
+    meter = Meter(run.engine, view.phase)
     progress = Progress(run.step, run.fraction, run.engine.policy, settings.seed)
     started = run.engine.clock()
     batch = drive(run.curriculum.step(run.pool, progress), meter)
@@ -165,6 +188,7 @@ def _step(run: Run, folder: RunFolder, view: View) -> dict[str, float]:
     metrics = {**_accounts(run, meter), **batch_metrics(batch), **batch.metrics, **updated}
     every = settings.evaluate
     if run.fraction >= 1 or (every and run.step % every == 0):
+        view.phase("evaluate")
         metrics |= evaluate(run, folder)
     for name, value in metrics.items():
         if not math.isfinite(value):
@@ -174,7 +198,7 @@ def _step(run: Run, folder: RunFolder, view: View) -> dict[str, float]:
     folder.append("timings", [{"step": run.step, **timings}])
     folder.append("judgments", judgment_rows(run.step, batch))
     folder.append("rollouts", rollout_rows(run.step, batch))
-    return metrics
+    return metrics, meter.seconds
 
 
 def evaluate(run: Run, folder: RunFolder) -> dict[str, float]:
@@ -232,7 +256,7 @@ def rollout_rows(step: int, batch: Batch) -> Iterator[dict[str, Any]]:
 
 
 @contextmanager
-def _interruptible() -> Iterator[Any]:
+def _interruptible(heard: Callable[[], None]) -> Iterator[Any]:
     """Lets Ctrl-C (or a polite kill) end the run after its step; a second one ends it at once."""
     asked: list[int] = []
     if threading.current_thread() is not threading.main_thread():
@@ -243,6 +267,7 @@ def _interruptible() -> Iterator[Any]:
         if asked:
             raise KeyboardInterrupt
         asked.append(number)
+        heard()
 
     before = {number: signals.signal(number, note) for number in (signals.SIGINT, signals.SIGTERM)}
     try:

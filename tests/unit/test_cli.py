@@ -84,6 +84,24 @@ def test_wrong_input_is_one_line_exit_code_2_and_no_folder(capsys, tmp_path, set
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (["curriculum=sec", "engine.skills=1"], ["curriculum.categories = 'label'", "all 40"]),
+        (["curriculum=staged", 'curriculum.stages=["maths"]'], ["curriculum.stages = 'maths'"]),
+        (["curriculum=staged", "engine.skills=1"], ["curriculum.stages = []", "all 40 prompts"]),
+        (["curriculum=e2h", 'curriculum.order=["easy"]'], ["curriculum.order = ['easy']"]),
+    ],
+)
+def test_what_the_data_cannot_serve_is_refused_before_anything_runs(
+    capsys, monkeypatch, tmp_path, settings, words
+):
+    monkeypatch.delattr(SimulatedEngine, "evaluate")
+    assert metis(*settings, "--out", "run") == 2
+    refused(capsys, *words)
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("reward", [1.5, -0.1, float("nan"), float("inf")])
 def test_rewards_outside_the_unit_interval_stop_the_run(capsys, monkeypatch, reward):
     def rollout(self, prompts, n):

@@ -76,12 +76,13 @@ class Adcl(Stateful):
             steps = math.ceil(len(pool) / self._measured_a_step)
             notices.append(f"{steps} steps measure {len(pool):,} prompts before training begins")
         begin, end = self._span()
-        batch = yield from self._measure(pool, end) if self.measuring else self._train(pool, end)
+        plan = self._measure(pool, begin, end) if self.measuring else self._train(pool, end)
+        batch = yield from plan
         if self.cursor == end:
             notices += self._turn(begin, end, progress.rng("ties"))
         return replace(batch, notices=notices)
 
-    def _measure(self, pool: Pool, end: int) -> Plan[Batch]:
+    def _measure(self, pool: Pool, begin: int, end: int) -> Plan[Batch]:
         """Roll out for the difficulty alone: none of these rollouts is trained on."""
         positions = self._next(self._measured_a_step, end)
         groups = yield from rollout([pool.prompts[i] for i in positions], self.measure)
@@ -89,6 +90,7 @@ class Adcl(Stateful):
             self.measured[i] = self._difficulty(group, pool)
         discarded = self.measure * len(positions)
         metrics = self._place() | {"select/discarded": float(discarded)}
+        metrics["select/measured"] = float(self.cursor - begin)
         return Batch([], metrics=metrics, decisions=self._decisions(pool, positions, False))
 
     def _train(self, pool: Pool, end: int) -> Plan[Batch]:

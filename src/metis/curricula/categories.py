@@ -67,12 +67,18 @@ class Armed(Stateful):
         require_at_least(self, {"batch": 1, "group": 2})
         require_at_least(self, {"arms": 1, "measure": 1}, "curriculum.")
 
+    def check(self, pool: Pool) -> None:
+        """Refuse data without the labels that are to be the arms."""
+        if self.categories == "label":
+            self.labelled(pool)
+
     def prepare(self, pool: Pool, progress: Progress) -> Plan[Batch | None]:
         """The empty batch of a step that has nothing to train on yet; None once there are arms."""
         if not len(pool):
             return Batch([])
         if self.arm_of:
             return None
+        self.check(pool)
         known = difficulties(pool)
         if self.categories == "label":
             self._divide(self.labelled(pool))

@@ -68,14 +68,17 @@ class E2H(Armed):
             "only labels can be ordered by hand: set curriculum.categories=label, or leave it out",
         )
 
+    def check(self, pool: Pool) -> None:
+        """Refuse data without the labels, or clusters without the order, that levels need."""
+        super().check(pool)
+        require(
+            self.categories != "clusters" or difficulties(pool) is not None,
+            "curriculum.categories",
+            self.categories,
+            "clusters have no order without difficulties in the data; use difficulty or label",
+        )
+
     def step(self, pool: Pool, progress: Progress) -> Plan[Batch]:
-        if self.categories == "clusters" and not self.arm_of:
-            require(
-                difficulties(pool) is not None,
-                "curriculum.categories",
-                self.categories,
-                "clusters have no order without difficulties in the data; use difficulty or label",
-            )
         if (unready := (yield from self.prepare(pool, progress))) is not None:
             return unready
         chances = self.probabilities(self._time(progress), len(self.names))

@@ -71,10 +71,14 @@ class Staged(Stateful):
             f"give {count - 1} for {count} stages, or none for stages of equal length",
         )
 
+    def check(self, pool: Pool) -> None:
+        """Refuse stages of categories that the pool does not have."""
+        self._stages(pool)
+
     def step(self, pool: Pool, progress: Progress) -> Plan[Batch]:
         if not len(pool):
             return Batch([])
-        stages = [self._expand(stage, pool) for stage in self._stages(pool)]
+        stages = self._stages(pool)
         before, self.stage = self.stage, self._now(progress.fraction, len(stages))
         categories = stages[self.stage]
         members = np.sort(np.concatenate([pool.categories[name] for name in categories]))
@@ -90,11 +94,13 @@ class Staged(Stateful):
             notices=[notice] if self.stage != before else [],
         )
 
-    def _stages(self, pool: Pool) -> tuple[Stage, ...]:
-        if self.stages:
-            return self.stages
-        require_labels(pool, "curriculum.stages = []", "use another curriculum")
-        return (label_order(pool)[0], "*")
+    def _stages(self, pool: Pool) -> list[list[str]]:
+        """The categories of every stage."""
+        stages = self.stages
+        if not stages:
+            require_labels(pool, "curriculum.stages = []", "use another curriculum")
+            stages = (label_order(pool)[0], "*")
+        return [self._expand(stage, pool) for stage in stages]
 
     def _expand(self, stage: Stage, pool: Pool) -> list[str]:
         """The categories of the pool that the names of a stage stand for."""

@@ -55,6 +55,8 @@ def test_it_measures_all_then_trains_from_easy_to_hard_chunk_by_chunk():
     assert [set(engine.asked[4][0]), engine.asked[4][1]] == [set("cea"), 4]
     assert trained(batches)[5:] == ["ce", "a"]
     assert [batch.metrics["select/discarded"] for batch in batches] == [16, 8, 0, 0, 12, 0, 0]
+    measured = [batch.metrics.get("select/measured") for batch in batches]
+    assert measured == [4, 6, None, None, 3, None, None]
     assert [batch.metrics["select/chunk"] for batch in batches] == [0, 0, 1, 1, 2, 2, 2]
     assert [len(batch.decisions) for batch in batches] == [4, 2, 2, 1, 3, 2, 1]
     assert batches[0].notices == ["2 steps measure 6 prompts before training begins"]

@@ -1,0 +1,174 @@
+"""Shows a run while it goes on, and never stands in its way.
+
+A thread of its own redraws the panel a few times a second; a step of the run leaves its numbers and
+goes on. A terminal that is closed, or a reader that goes away, ends the showing, not the run.
+"""
+
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from rich.console import Console, ConsoleRenderable
+from rich.control import Control
+from rich.live import Live
+from rich.segment import ControlType
+from rich.text import Text
+
+from metis.config import Config
+from metis.report.curves import NOT_PHASES
+from metis.view.history import History, Pace
+from metis.view.panel import Heading, LivePanel
+
+REFRESH = 2.0
+"""Drawings a second."""
+
+SHOWN = {
+    "reward": "batch/reward",
+    "v": "batch/variance",
+    "informative": "batch/informative",
+    "judge ρ": "judge/spearman",
+}
+"""Metrics worth a place on one line, by the name they are shown under."""
+
+
+def heading(config: Config, folder: Path) -> Heading:
+    """Curriculum, model, task and engine of a run."""
+    resolved, training = config.resolved, config.training
+    preset = resolved["curriculum"].get("preset", "recommended")
+    model = Path(str(resolved["engine"].get("model", ""))).name
+    parts = [
+        config.curriculum_name + ("" if preset == "recommended" else f" ({preset})"),
+        model,
+        resolved.get("task", {}).get("name", ""),
+        f"{config.engine_name} engine",
+    ]
+    by_steps = not training.tokens and not training.seconds
+    title = " · ".join(filter(None, parts))
+    simulated = config.engine_name == "simulated"
+    return Heading(title, str(folder), training.steps, by_steps, simulated)
+
+
+class TerminalView:
+    """Shows a run on `console`: a panel that stays below the notices, or a line now and then."""
+
+    def __init__(self, console: Console, heading: Heading, every: int) -> None:
+        self.console = console
+        self.heading = heading
+        self.every = max(1, every)
+        self.history = History()
+        self.pace = Pace(time.monotonic)
+        self.panel = LivePanel(heading, self.history, self.pace)
+        self.live: SteadyLive | None = None
+        if console.is_interactive and not console.options.ascii_only:
+            self.live = SteadyLive(self.panel, console)
+
+    def __enter__(self) -> "TerminalView":
+        if not self.live:
+            self._print(Text(f"{self.heading.title} → {self.heading.folder}"))
+        if self.heading.simulated:
+            self._print(Text("a simulated learner, not a language model: it exercises the loop"))
+        if self.live and not shielded(self.console, self.live.start):
+            self.live = None
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.panel.doing = ""
+        if self.live:
+            shielded(self.console, self.live.stop)
+
+    def resume(
+        self,
+        step: int,
+        fraction: float,
+        metrics: Sequence[Mapping[str, float]],
+        timings: Sequence[Mapping[str, float]],
+    ) -> None:
+        """Take up a run where it was left, with what its logs say of the steps before."""
+        seconds = {row["step"]: _phases(row) for row in timings}
+        for row in metrics:
+            self.history.add(int(row["step"]), fraction, row, seconds.get(row["step"], {}))
+        self.pace.mark(fraction)
+        self.notice(step, "resuming from here")
+
+    def phase(self, name: str) -> None:
+        self.panel.doing = name
+
+    def step(
+        self,
+        step: int,
+        fraction: float,
+        metrics: Mapping[str, float],
+        seconds: Mapping[str, float],
+    ) -> None:
+        self.history.add(step, fraction, metrics, seconds)
+        self.pace.mark(fraction)
+        due = step % self.every == 0 or fraction >= 1
+        if not self.live and due:
+            self._print(Text(self._line()))
+
+    def notice(self, step: int, text: str) -> None:
+        self._print(Text.assemble((f"step {step}: ", "bold cyan"), text))
+
+    def stopping(self) -> None:
+        self.panel.stopping = True
+
+    def _line(self) -> str:
+        """The last step as one line."""
+        history = self.history
+        metrics = history.latest
+        parts = [f"step {history.step}/{self.heading.steps}"]
+        parts += [f"{name} {metrics[key]:.3f}" for name, key in SHOWN.items() if key in metrics]
+        if history.step and not history.trained:
+            parts.append(history.idle)
+        if "eval/accuracy" in metrics:
+            error = metrics.get("eval/stderr", 0.0)
+            parts.append(f"held-out accuracy {metrics['eval/accuracy']:.3f} ± {error:.3f}")
+        return " · ".join(parts)
+
+    def _print(self, text: Text) -> None:
+        whole = self.live is None  # a terminal gets words wrapped, a file whole lines
+        shielded(self.console, lambda: self.console.print(text, soft_wrap=whole))
+
+
+class SteadyLive(Live):
+    """A live display that outlives the terminal, and cleans up after a window made narrower."""
+
+    def __init__(self, panel: LivePanel, console: Console) -> None:
+        self.panel = panel
+        super().__init__(
+            panel,
+            console=console,
+            refresh_per_second=REFRESH,
+            redirect_stderr=sys.stderr.isatty(),
+        )
+
+    def refresh(self) -> None:
+        shielded(self.console, super().refresh)
+
+    def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
+        """Wipe the lines that a narrower terminal has wrapped, before the rest is wiped."""
+        width, height = self.panel.drawn
+        wrapped = height * ((width - 1) // self.console.width) if width else 0
+        line: list[Any] = [(ControlType.ERASE_IN_LINE, 2), (ControlType.CURSOR_UP, 1)]
+        return [Control(*line * wrapped), *super().process_renderables(renderables)]
+
+
+def shielded(console: Console, show: Callable[[], None]) -> bool:
+    """Show something; where nobody can see it any more, be silent from here on."""
+    try:
+        show()
+    except (OSError, SystemExit):  # rich makes a SystemExit of a broken pipe
+        console.quiet = True
+    return not console.quiet
+
+
+def _phases(row: Mapping[str, float]) -> dict[str, float]:
+    return {name: row[name] for name in row if name not in NOT_PHASES}

@@ -1,0 +1,70 @@
+import json
+
+import pytest
+
+from metis.view import summary
+
+TIMINGS = [{"step": 1, "rollout": 6.0, "update": 2.0, "elapsed": 8.0}]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    def make(metrics, timings=TIMINGS, evals=(), engine="local"):
+        (tmp_path / "config.json").write_text(json.dumps({"engine": {"name": engine}}))
+        for log, rows in (("metrics", metrics), ("timings", timings), ("evals", evals)):
+            lines = "".join(json.dumps({"schema": 1, **row}) + "\n" for row in rows)
+            (tmp_path / f"{log}.jsonl").write_text(lines)
+        return tmp_path
+
+    return make
+
+
+def exam(step, *rewards):
+    rows = [{"step": step, "prompt": str(i), "reward": r} for i, r in enumerate(rewards)]
+    return {"step": step, "eval/accuracy": sum(rewards) / len(rewards)}, rows
+
+
+def test_three_lines_say_what_happened_and_one_where(folder):
+    (before, first), (after, last) = exam(0, 0, 0, 0, 1), exam(2, 1, 0, 1, 1)
+    metrics = [
+        before,
+        {"step": 1, "batch/informative": 0.5, "total/rollout_generated": 1000.0},
+        {**after, "batch/informative": 1.0, "total/rollout_generated": 2000.0},
+    ]
+    place = folder(metrics, evals=first + last)
+    assert summary(place) == [
+        "held-out accuracy 0.250 → 0.750 (+0.500 ± 0.289) in 2 steps",
+        "2,000 rollouts; 75% of groups trained on were informative",
+        "8 s of training: 75% rollout, 25% update",
+        f"run folder: {place}",
+    ]
+
+
+def test_judging_discards_and_a_better_step_before_the_last_are_named(folder):
+    (before, first), (best, middle), (after, last) = (
+        exam(0, 0, 0),
+        exam(1, 1, 1),
+        exam(2, 1, 0),
+    )
+    counted = {"batch/informative": 1.0, "total/rollout_generated": 64.0, "select/discarded": 8.0}
+    metrics = [
+        before,
+        {**best, **counted, "select/guarded": 1.0},
+        {**after, **counted, "select/guarded": 0.0},
+    ]
+    timings = [{"step": 2, "judge": 1.0, "rollout": 9.0, "elapsed": 10.0}]
+    place = folder(metrics, timings, first + middle + last, engine="simulated")
+    assert summary(place)[:3] == [
+        "held-out accuracy 0.000 → 0.500 (+0.500 ± 0.500) in 2 steps; best 1.000 at 1",
+        "64 rollouts, 16 discarded; 100% of groups trained on were informative",
+        "judging took 10.0% of 10 s (simulated); the judge selected in 1 of 2 steps",
+    ]
+
+
+def test_a_run_that_only_measured_has_a_summary_too(folder):
+    (before, first), (after, last) = exam(0, 0.5), exam(1, 0.5)
+    place = folder([before, {**after, "total/rollout_generated": 8.0}], evals=first + last)
+    assert summary(place)[:2] == [
+        "held-out accuracy 0.500 → 0.500 (+0.000) in 1 steps",
+        "8 rollouts; none was trained on",
+    ]
