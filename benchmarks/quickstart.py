@@ -9,29 +9,15 @@ that is done already is read, not trained again.
 """
 
 import argparse
-import math
 import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
-
-from metis import runlog
+from metis.report.curves import read
+from metis.view.summary import paired
 
 REQUIRED = 2.0
 """Standard errors by which every seed has to rise."""
-
-
-def paired(folder: Path) -> tuple[float, float, float]:
-    """Accuracy before and after, and the rise in standard errors."""
-    tests: dict[int, dict[str, float]] = {}
-    for row in runlog.read(folder, "evals"):
-        tests.setdefault(row["step"], {})[row["prompt"]] = row["reward"]
-    before, after = tests[min(tests)], tests[max(tests)]
-    rises = np.array([after[prompt] - reward for prompt, reward in before.items()])
-    error = float(rises.std(ddof=1)) / math.sqrt(len(rises))
-    first, last = (float(np.mean(list(test.values()))) for test in (before, after))
-    return first, last, float(rises.mean()) / error if error else 0.0
 
 
 def main() -> int:
@@ -44,14 +30,15 @@ def main() -> int:
         folder = chosen.out / f"seed-{seed}"
         command = ["-m", "metis.cli", "train", f"seed={seed}", "--out", str(folder)]
         subprocess.run([sys.executable, *command], check=True, stdout=subprocess.DEVNULL)
-        before, after, rise = paired(folder)
-        seconds = runlog.read(folder, "timings")[-1]["elapsed"]
+        rise, error = paired(folder)
+        rises.append(rise / error if error else 0.0)
+        run = read(folder)
+        before, after = run.evaluations[0].accuracy, run.evaluations[-1].accuracy
         print(
-            f"seed {seed}: {before:.3f} -> {after:.3f}, a rise of {rise:.1f} paired standard "
-            f"errors, {seconds:.0f} s of training",
+            f"seed {seed}: {before:.3f} -> {after:.3f}, a rise of {rises[-1]:.1f} paired standard "
+            f"errors, {run.elapsed:.0f} s of training",
             flush=True,
         )
-        rises.append(rise)
     print(f"smallest rise {min(rises):.1f} standard errors, {REQUIRED:g} are required")
     return 0 if min(rises) >= REQUIRED else 1
 
