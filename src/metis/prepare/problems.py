@@ -46,6 +46,10 @@ KEYS: dict[str, Callable[[str], Any]] = {
 """When two rows are the same problem: by their text, or by its wording (`wording.words`)."""
 
 
+_BRACED_BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
+_BARE_BOX = re.compile(r"\\(?:boxed|fbox)\s*([^\s{$][^$]*)(?=\$)")
+
+
 @dataclass
 class Problem:
     """A problem and all different answers given to it, the first given first."""
@@ -136,9 +140,15 @@ def answer(given: Any, solution: Any) -> str:
     """
     if isinstance(given, float) and given.is_integer():
         given = int(given)
-    text = _text(given) or (last_box(solution) or "" if isinstance(solution, str) else "").strip()
+    text = _text(given) or _boxed(_text(solution))
     integer = re.fullmatch(r"([+-]?)0*(\d+)", text, re.ASCII)
     return f"{integer[1].replace('+', '')}{integer[2]}" if integer else text
+
+
+def _boxed(solution: str) -> str:
+    """The content of the last box of a solution; some are written `\\fbox{2}` or `\\boxed 2`."""
+    braced = _BARE_BOX.sub(r"\\boxed{\1}", _BRACED_BOX.sub(r"\\boxed{", solution))
+    return (last_box(braced) or "").strip()
 
 
 def difficulty(level: Any) -> float | None:

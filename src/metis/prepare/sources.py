@@ -4,8 +4,10 @@ On the hub a source is an id, a revision and files, written `ORG/NAME@REVISION:F
 another source taken for one that cannot be reached.
 """
 
+import contextlib
 import hashlib
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,12 +63,27 @@ class Hub:
                 "the hub needs huggingface_hub: pip install 'metis-rft[math]'"
             ) from None
         try:
-            return Path(
-                hf_hub_download(self.repository, file, repo_type="dataset", revision=self.revision)
-            )
-        except (errors.HfHubHTTPError, errors.HFValidationError, OSError) as error:
+            with _without_warnings():
+                fetched = hf_hub_download(
+                    self.repository, file, repo_type="dataset", revision=self.revision
+                )
+        except Exception as error:  # of the hub, the disk, or whatever carries its requests
             reason = _reason(error, errors, self, file)
             raise MetisError(f"{name}: {reason}; or give a file: {name}=PATH") from None
+        return Path(fetched)
+
+
+@contextlib.contextmanager
+def _without_warnings() -> Iterator[None]:
+    """The hub's client tries a few times and warns of each; in the end there is one error."""
+    from huggingface_hub.utils import logging
+
+    before = logging.get_verbosity()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)
 
 
 def _reason(error: Exception, errors: Any, source: Hub, file: str) -> str:

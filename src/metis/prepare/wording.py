@@ -8,7 +8,7 @@ _TYPOGRAPHY = re.compile(
     r"\\(?:left|right|displaystyle|textstyle|text|textbf|textit|mathrm|mathbf|operatorname"
     r"|quad|qquad|[,;:! ])(?![a-zA-Z])"
 )
-_FRACTION = re.compile(r"\\[dt]frac(?![a-zA-Z])")
+_FRACTION = re.compile(r"\\[dt]?frac(?![a-zA-Z])\s*(\d?)")  # \frac12 is a half
 _WORD = re.compile(r"[a-z]+|\d+|[+\-*/=<>^_|%]|[^\W\d_a-z]")
 
 
@@ -18,5 +18,5 @@ def words(text: str) -> tuple[str, ...]:
     Two problems with the same words differ in spaces, punctuation, brackets, capitals, sizes of
     fractions or figures at most; `x+1` and `x-1` are different.
     """
-    plain = _FRACTION.sub(r"\\frac", _TYPOGRAPHY.sub(" ", _FIGURE.sub(" ", text)))
+    plain = _FRACTION.sub(r"\\frac \1 ", _TYPOGRAPHY.sub(" ", _FIGURE.sub(" ", text)))
     return tuple(_WORD.findall(unicodedata.normalize("NFKC", plain).lower()))
