@@ -141,8 +141,7 @@ def answer(given: Any, solution: Any) -> str:
     if isinstance(given, float) and given.is_integer():
         given = int(given)
     text = _text(given) or _boxed(_text(solution))
-    integer = re.fullmatch(r"([+-]?)0*(\d+)", text, re.ASCII)
-    return f"{integer[1].replace('+', '')}{integer[2]}" if integer else text
+    return re.sub(r"^(-?)0+(?=\d+$)", r"\1", text, flags=re.ASCII)
 
 
 def _boxed(solution: str) -> str:

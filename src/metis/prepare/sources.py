@@ -6,6 +6,7 @@ another source taken for one that cannot be reached.
 
 import contextlib
 import hashlib
+import logging
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -76,14 +77,14 @@ class Hub:
 @contextlib.contextmanager
 def _without_warnings() -> Iterator[None]:
     """The hub's client tries a few times and warns of each; in the end there is one error."""
-    from huggingface_hub.utils import logging
+    from huggingface_hub.utils import logging as hub_logging
 
-    before = logging.get_verbosity()
-    logging.set_verbosity_error()
+    before = hub_logging.get_verbosity()
+    hub_logging.set_verbosity(logging.ERROR)
     try:
         yield
     finally:
-        logging.set_verbosity(before)
+        hub_logging.set_verbosity(before)
 
 
 def _reason(error: Exception, errors: Any, source: Hub, file: str) -> str:
