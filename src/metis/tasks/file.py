@@ -1,11 +1,9 @@
-"""Bring your own problems: a JSON-lines file with a question and an answer in every row.
+"""Bring your own problems: a table with a question and an answer in every row.
 
 An answer is right when it equals the reference: as the text of the last box, as the last number, or
 as the whole reply. Blanks, dollar signs and a final full stop do not matter.
 """
 
-import gzip
-import json
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,6 +13,7 @@ from typing import Any, Literal
 from metis.boxes import last_box
 from metis.core import Message, Prompt
 from metis.errors import MetisError, require, require_at_least
+from metis.prepare import table
 from metis.tasks.base import SingleTurn, last_number
 
 
@@ -22,8 +21,8 @@ from metis.tasks.base import SingleTurn, last_number
 class File:
     """The knobs of a task from a file.
 
-    path         the file, .jsonl or .jsonl.gz
-    question     the field that holds the problem
+    path         the file: .jsonl, .jsonl.gz or .parquet
+    question     the field that holds the problem; `a.b` is the field b in the field a
     answer       the field that holds the reference answer
     category     the field that holds a category; empty is none
     heldout      rows to test on, drawn by the seed; none of them is trained on
@@ -41,7 +40,9 @@ class File:
 
     def __post_init__(self) -> None:
         require_at_least(self, {"heldout": 1}, "task.")
-        require(bool(self.path), "task.path", self.path, "name a .jsonl or .jsonl.gz file")
+        require(
+            bool(self.path), "task.path", self.path, "name a .jsonl, .jsonl.gz or .parquet file"
+        )
 
 
 class FileTask:
@@ -52,7 +53,8 @@ class FileTask:
     def __init__(self, settings: File, seed: int) -> None:
         self.settings = settings
         self.answers: dict[str, str] = {}
-        prompts = [self._prompt(number, row) for number, row in _rows(Path(settings.path))]
+        rows = enumerate(_rows(Path(settings.path)), start=1)
+        prompts = [self._prompt(number, row) for number, row in rows]
         if len(prompts) <= settings.heldout:
             raise MetisError(
                 f"task.heldout = {settings.heldout}: {settings.path} has only {len(prompts)} rows"
@@ -63,14 +65,19 @@ class FileTask:
     def _prompt(self, number: int, row: dict[str, Any]) -> Prompt:
         settings = self.settings
         for key in (settings.question, settings.answer):
-            if key not in row:
+            if table.field(row, key) is None:
                 raise MetisError(
-                    f"{settings.path}, line {number}: no field {key!r}, only {', '.join(row)}; set "
+                    f"{settings.path}, row {number}: no field {key!r}, only {', '.join(row)}; set "
                     "task.question and task.answer"
                 )
         name = f"{Path(settings.path).name.split('.')[0]}:{row.get('id', number)}"
-        self.answers[name] = str(row[settings.answer])
-        return Prompt(name, str(row[settings.question]), str(row.get(settings.category, "")))
+        self.answers[name] = str(table.field(row, settings.answer))
+        category = table.field(row, settings.category)
+        return Prompt(
+            name,
+            str(table.field(row, settings.question)),
+            "" if category is None else str(category),
+        )
 
     def training(self) -> Sequence[Prompt]:
         return self._training
@@ -85,19 +92,11 @@ class FileTask:
         return SingleTurn(chat, lambda reply: float(same(reply, reference)))
 
 
-def _rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    number = 0
+def _rows(path: Path) -> Iterator[dict[str, Any]]:
     try:
-        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
-            for number, line in enumerate(file, start=1):
-                row = json.loads(line)
-                if not isinstance(row, dict):
-                    raise ValueError("not an object")
-                yield number, row
-    except FileNotFoundError:
-        raise MetisError(f"task.path = {str(path)!r}: no such file") from None
-    except (OSError, EOFError, ValueError) as error:
-        raise MetisError(f"task.path = {str(path)!r}, line {number}: {error}") from None
+        yield from table.rows(path)
+    except MetisError as error:
+        raise MetisError(f"task.path = {error}") from None
 
 
 def _plain(text: str) -> str:
