@@ -26,7 +26,7 @@ docs: .venv/ready
 		|| { echo "METIS needs Python 3.11 or newer: make PYTHON=/path/to/python3.11"; exit 1; }
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet 'torch==$(TORCH)'
-	$(BIN)/pip install --quiet --editable '.[local,gym,report,dev]'
+	$(BIN)/pip install --quiet --editable '.[local,math,gym,report,dev]'
 	@touch $@
 
 clean:

@@ -1,13 +1,11 @@
-"""Bring your own problems: a JSON-lines file with a question and an answer in every row.
+"""Bring your own problems: a file with a question and an answer in every row.
 
 An answer is right when it equals the reference: as the text of the last box, as the last number, or
 as the whole reply. Blanks, dollar signs and a final full stop do not matter.
 """
 
-import gzip
-import json
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -16,13 +14,14 @@ from metis.boxes import last_box
 from metis.core import Message, Prompt
 from metis.errors import MetisError, require, require_at_least
 from metis.tasks.base import SingleTurn, last_number
+from metis.tasks.rows import read_rows
 
 
 @dataclass(frozen=True)
 class File:
     """The knobs of a task from a file.
 
-    path         the file, .jsonl or .jsonl.gz
+    path         the file: .jsonl, .jsonl.gz or .parquet
     question     the field that holds the problem
     answer       the field that holds the reference answer
     category     the field that holds a category; empty is none
@@ -41,7 +40,9 @@ class File:
 
     def __post_init__(self) -> None:
         require_at_least(self, {"heldout": 1}, "task.")
-        require(bool(self.path), "task.path", self.path, "name a .jsonl or .jsonl.gz file")
+        require(
+            bool(self.path), "task.path", self.path, "name a .jsonl(.gz) or .parquet file"
+        )
 
 
 class FileTask:
@@ -52,7 +53,7 @@ class FileTask:
     def __init__(self, settings: File, seed: int) -> None:
         self.settings = settings
         self.answers: dict[str, str] = {}
-        prompts = [self._prompt(number, row) for number, row in _rows(Path(settings.path))]
+        prompts = [self._prompt(number, row) for number, row in read_rows(Path(settings.path))]
         if len(prompts) <= settings.heldout:
             raise MetisError(
                 f"task.heldout = {settings.heldout}: {settings.path} has only {len(prompts)} rows"
@@ -65,7 +66,7 @@ class FileTask:
         for key in (settings.question, settings.answer):
             if key not in row:
                 raise MetisError(
-                    f"{settings.path}, line {number}: no field {key!r}, only {', '.join(row)}; set "
+                    f"{settings.path}, row {number}: no field {key!r}, only {', '.join(row)}; set "
                     "task.question and task.answer"
                 )
         name = f"{Path(settings.path).name.split('.')[0]}:{row.get('id', number)}"
@@ -83,21 +84,6 @@ class FileTask:
         chat: list[Message] = [{"role": "user", "content": text}]
         reference, same = self.answers[prompt.id], MATCHES[self.settings.match]
         return SingleTurn(chat, lambda reply: float(same(reply, reference)))
-
-
-def _rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    number = 0
-    try:
-        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
-            for number, line in enumerate(file, start=1):
-                row = json.loads(line)
-                if not isinstance(row, dict):
-                    raise ValueError("not an object")
-                yield number, row
-    except FileNotFoundError:
-        raise MetisError(f"task.path = {str(path)!r}: no such file") from None
-    except (OSError, EOFError, ValueError) as error:
-        raise MetisError(f"task.path = {str(path)!r}, line {number}: {error}") from None
 
 
 def _plain(text: str) -> str:
