@@ -40,9 +40,7 @@ class File:
 
     def __post_init__(self) -> None:
         require_at_least(self, {"heldout": 1}, "task.")
-        require(
-            bool(self.path), "task.path", self.path, "name a .jsonl(.gz) or .parquet file"
-        )
+        require(bool(self.path), "task.path", self.path, "name a .jsonl(.gz) or .parquet file")
 
 
 class FileTask:

@@ -61,9 +61,7 @@ class Math:
     verify_limit: float = 2.0
 
     def __post_init__(self) -> None:
-        require(
-            bool(self.path), "task.path", self.path, "name a .jsonl(.gz) or .parquet file"
-        )
+        require(bool(self.path), "task.path", self.path, "name a .jsonl(.gz) or .parquet file")
         require_at_least(self, {"heldout": 0 if self.heldout_path else 1}, "task.")
         limit = self.verify_limit
         require(0 < limit < float("inf"), "task.verify_limit", limit, "use seconds above 0")

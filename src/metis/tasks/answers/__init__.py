@@ -27,7 +27,8 @@ LONGEST = 500
 
 _ROOMY_BOX = re.compile(r"\\(?:boxed\s+|fbox\s*)\{")
 _BARE_BOX = re.compile(r"\\(?:boxed|fbox)\s+([^\s${}\\]+)")
-_NAME = re.compile(r"\s*([A-Za-z])\s*=[^=]*")
+_NAMED_NUMBER = re.compile(r"\s*([A-Za-z])\s*=(?:[^=A-Za-z]|\\[dt]?frac|\\sqrt|\\pi)*")
+_HEDGE = re.compile(r"\b(?:or|and|not|maybe)\s+[A-Za-z]")
 
 
 class Opinion(Protocol):
@@ -62,7 +63,8 @@ def settle(answer: str, reference: str) -> bool | None:
     given, wanted = literal(answer), literal(reference)
     if given is not None and wanted is not None:
         return same_literal(given, wanted)
-    return False if wanted is not None and _stands_alone(wanted) else None
+    unlike = _HEDGE.search(answer) or (wanted is not None and _stands_alone(wanted))
+    return False if unlike else None
 
 
 def same(answer: str, reference: str, verifier: Opinion | None = None) -> bool:
@@ -91,6 +93,6 @@ def _stands_alone(wanted: Literal) -> bool:
 
 def _contradict(answer: str, reference: str) -> bool:
     """Whether both name a variable, or a well-known unit, and not the same one."""
-    names = [found[1] for text in (answer, reference) if (found := _NAME.fullmatch(text))]
+    names = [found[1] for text in (answer, reference) if (found := _NAMED_NUMBER.fullmatch(text))]
     units = [unit for text in (answer, reference) if (unit := split_unit(text.strip())[1])]
     return len(set(names)) == 2 or len(set(units)) == 2

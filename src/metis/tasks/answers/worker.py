@@ -68,13 +68,15 @@ class Child:
 
 
 def _serve(requests: int, replies: int) -> None:
-    """The life of a child."""
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    with open(requests, "rb") as lines:
-        for line in lines:
-            answer, reference, _ = json.loads(line)
-            os.write(replies, b"same\n" if same(answer, reference) else b"different\n")
-    os._exit(0)
+    """The life of a child; whatever goes wrong ends it, and it alone."""
+    try:
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+        with open(requests, "rb") as lines:
+            for line in lines:
+                answer, reference, _ = json.loads(line)
+                os.write(replies, b"same\n" if same(answer, reference) else b"different\n")
+    finally:
+        os._exit(1)
 
 
 def main() -> None:
