@@ -1,8 +1,9 @@
 """Mathematics with answers in boxes: what the paper trains on and how it scores.
 
 Problems come from a file that `metis prepare math` wrote (parquet with the columns verl reads), or
-from any file with a problem and an answer in every row. A response earns 1 when its last box holds
-the reference answer, else 0; `metis.tasks.answers` says what counts as equal.
+from any file with a problem and an answer in every row; rows without an answer, and those that
+repeat a problem, are left out. A response earns 1 when its last box holds the reference answer, and
+0 otherwise; `metis.tasks.answers` says what counts as equal.
 """
 
 import random
@@ -113,7 +114,7 @@ class MathTask:
 
 
 def _read(settings: Math, path: str, key: str, rng: random.Random) -> list[Problem]:
-    """The problems of a file in random order, each text once."""
+    """The problems of a file that have an answer, in random order, each text once."""
     found: dict[str, Problem] = {}
     names: set[str] = set()
     for number, row in read_rows(Path(path), key):
@@ -125,7 +126,7 @@ def _read(settings: Math, path: str, key: str, rng: random.Random) -> list[Probl
                 "prepare it again, or name a file with the fields task.problem and task.answer"
             ) from None
         problem = problem or _plain(settings, row, path, key, number)
-        if found.setdefault(problem.prompt.text, problem) is problem:
+        if problem.answer.strip() and found.setdefault(problem.prompt.text, problem) is problem:
             if problem.prompt.id in names:
                 raise MetisError(f"{key} = {path!r}, row {number}: a second {problem.prompt.id!r}")
             names.add(problem.prompt.id)

@@ -67,7 +67,8 @@ def test_what_is_settled_is_settled_rightly():
         ("\\{1,2\\}", "\\{2,1\\}", False),
         ("11_2", "11", False),
         ("5", "", False),
-        ("", "", False),
+        ("0", "", False),
+        ("5\\text{ cm}", "\\text{ cm}", False),
     ],
 )
 def test_without_a_verifier_it_is_the_comparison_of_the_math_benchmark(reference, answer, equal):

@@ -64,10 +64,12 @@ def test_a_prepared_file_is_asked_as_it_was_prepared(tmp_path):
 @pytest.mark.parametrize("name", ["rows.jsonl", "rows.jsonl.gz", "rows.parquet"])
 def test_a_plain_file_is_asked_in_the_paper_s_words(tmp_path, name):
     rows = [plain(n, type="Algebra", level=f"Level {n % 5 + 1}") for n in range(8)]
-    path = write(tmp_path / name, [*rows, plain(0, type="again") | {"id": 99}])
+    path = write(tmp_path / name, [*rows, plain(0) | {"id": 98}, plain(9) | {"answer": " "}])
     task = build(Math(path, heldout=2, category="type", difficulty="level", verify=False), seed=1)
     everything = {p.id: p for p in [*task.training(), *task.heldout()]}
-    assert set(everything) == {f"rows:{n}" for n in range(8)}, "a repeated text counts once"
+    assert set(everything) == {f"rows:{n}" for n in range(8)}, (
+        "not the repeated, nor the unanswered"
+    )
     assert everything["rows:3"].difficulty == 4.0 and everything["rows:3"].category == "Algebra"
     assert task.episode(everything["rows:3"]).chat == wrap("What is $3+3$?")
     assert wrap("p")[0]["content"] == f"p {INSTRUCTION}" and "\\boxed{}" in INSTRUCTION
