@@ -11,7 +11,6 @@ import gc
 import json
 import logging
 import os
-import resource
 import select
 import signal
 import sys
@@ -69,6 +68,8 @@ class Child:
 
 def _serve(requests: int, replies: int) -> None:
     """The life of a child; whatever goes wrong ends it, and it alone."""
+    import resource  # where there is none, other platforms can still import this file
+
     try:
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
         with open(requests, "rb") as lines:
