@@ -24,7 +24,7 @@ from pathlib import Path
 
 from metis.tasks.answers import final_answer, score, settle
 from metis.tasks.answers.verifier import Verifier
-from metis.tasks.rows import read_rows
+from metis.tasks.file import read_rows
 
 HOSTILE = {
     "a power tower": "9^{9^{9^9}}",
@@ -118,11 +118,11 @@ def main() -> None:
     parser.add_argument("--right", type=float, default=0.5)
     chosen = parser.parse_args()
     if chosen.responses:
-        rows = [row for _, row in read_rows(chosen.responses, "--responses")]
+        rows = list(read_rows(str(chosen.responses), "--responses"))
         report(chosen.responses.name, [(row["response"], row["answer"]) for row in rows])
         return
     math, dapo = (
-        [row for _, row in read_rows(chosen.data / name, "--data")]
+        list(read_rows(str(chosen.data / name), "--data"))
         for name in ("math_train.jsonl.gz", "dapo_math_17k.jsonl.gz")
     )
     solutions = [row["solution"] for row in math]

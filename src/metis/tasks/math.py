@@ -7,7 +7,6 @@ repeat a problem, are left out. A response earns 1 when its last box holds the r
 """
 
 import random
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,17 +14,19 @@ from typing import Any, Literal
 
 from metis.core import Chat, Prompt
 from metis.errors import MetisError, require, require_at_least
+from metis.prepare.problems import difficulty
 from metis.tasks.answers import score
 from metis.tasks.answers.verifier import Verifier, shared
 from metis.tasks.base import SingleTurn
-from metis.tasks.rows import read_rows
+from metis.tasks.file import File, read_rows
 
-INSTRUCTION = "Let's think step by step and output the final answer within \\boxed{}."
+INSTRUCTION = File.instruction
+"""What the paper says of its wording: think step by step, and box the final answer."""
 
 
 def wrap(problem: str, instruction: str = INSTRUCTION) -> Chat:
-    """The chat that asks a problem: the paper's wording, in training and in evaluation."""
-    return [{"role": "user", "content": f"{problem} {instruction}".strip()}]
+    """The chat that asks a problem, in training and in evaluation."""
+    return [{"role": "user", "content": f"{problem}\n{instruction}".strip()}]
 
 
 def reward(response: str, reference: str, verify: bool = True) -> float:
@@ -44,8 +45,8 @@ class Math:
     answer        ... the reference answer
     category      ... the category, where there is one
     difficulty    ... the difficulty, a number or a text that ends in one, where there is one
-    instruction   what follows the problem; empty is the prompt of a prepared file, or the paper's
-                  wording where the file has none
+    instruction   what follows the problem; empty is the prompt of a prepared file, or the usual
+                  instruction where the file has none
     verify        ask math-verify about answers whose writing settles nothing; the paper does not
     verify_limit  seconds that this may take; an answer that takes longer is wrong
     """
@@ -86,9 +87,11 @@ class MathTask:
         self.settings = settings
         self.verifier = Verifier(settings.verify_limit) if settings.verify else None
         rng = random.Random(seed)
-        training = _read(settings, settings.path, "task.path", rng)
+        training = read_problems(settings, settings.path, "task.path")
+        rng.shuffle(training)
         if settings.heldout_path:
-            heldout = _read(settings, settings.heldout_path, "task.heldout_path", rng)
+            heldout = read_problems(settings, settings.heldout_path, "task.heldout_path")
+            rng.shuffle(heldout)
             heldout = heldout[: settings.heldout or None]
             tested = {problem.prompt.id for problem in heldout}
             training = [problem for problem in training if problem.prompt.id not in tested]
@@ -113,11 +116,11 @@ class MathTask:
         return SingleTurn(problem.chat, lambda text: score(text, problem.answer, self.verifier))
 
 
-def _read(settings: Math, path: str, key: str, rng: random.Random) -> list[Problem]:
-    """The problems of a file that have an answer, in random order, each text once."""
+def read_problems(settings: Math, path: str, key: str) -> list[Problem]:
+    """The problems of a file that have an answer, each text once."""
     found: dict[str, Problem] = {}
     names: set[str] = set()
-    for number, row in read_rows(Path(path), key):
+    for number, row in enumerate(read_rows(path, key), start=1):
         try:
             problem = _prepared(settings, row) if "reward_model" in row else None
         except (KeyError, TypeError, ValueError):
@@ -130,9 +133,7 @@ def _read(settings: Math, path: str, key: str, rng: random.Random) -> list[Probl
             if problem.prompt.id in names:
                 raise MetisError(f"{key} = {path!r}, row {number}: a second {problem.prompt.id!r}")
             names.add(problem.prompt.id)
-    problems = list(found.values())
-    rng.shuffle(problems)
-    return problems
+    return list(found.values())
 
 
 def _prepared(settings: Math, row: dict[str, Any]) -> Problem:
@@ -144,7 +145,9 @@ def _prepared(settings: Math, row: dict[str, Any]) -> Problem:
     ]
     if settings.instruction:
         chat = wrap(text, settings.instruction)
-    prompt = Prompt(name, text, str(about.get("category") or ""), _level(about.get("difficulty")))
+    prompt = Prompt(
+        name, text, str(about.get("category") or ""), difficulty(about.get("difficulty"))
+    )
     return Problem(prompt, chat, str(row["reward_model"]["ground_truth"]))
 
 
@@ -158,16 +161,10 @@ def _plain(settings: Math, row: dict[str, Any], path: str, key: str, number: int
             )
     text, category = str(row[settings.problem]), str(row.get(settings.category) or "")
     name = f"{Path(path).name.split('.')[0]}:{row.get('id', number)}"
-    prompt = Prompt(name, text, category, _level(row.get(settings.difficulty)))
+    prompt = Prompt(name, text, category, difficulty(row.get(settings.difficulty)))
     return Problem(
         prompt, wrap(text, settings.instruction or INSTRUCTION), str(row[settings.answer])
     )
-
-
-def _level(value: Any) -> float | None:
-    """A difficulty as a number: `3`, `"3"` or `"Level 3"`."""
-    found = re.search(r"-?\d+(?:\.\d+)?$", str(value).strip())
-    return float(found[0]) if found else None
 
 
 def build(settings: Math, seed: int) -> MathTask:

@@ -58,11 +58,11 @@ def test_a_prepared_file_is_asked_as_it_was_prepared(tmp_path):
     assert earn(task, prompt, "It is \\boxed{15}, not 14.") == 0.0
     assert earn(task, prompt, "It is 14.") == 0.0
     own = build(Math(path, heldout=3, instruction="Answer in a box.", verify=False), seed=0)
-    assert own.episode(prompt).chat[0]["content"] == "What is $7+7$? Answer in a box."
+    assert own.episode(prompt).chat[0]["content"] == "What is $7+7$?\nAnswer in a box."
 
 
 @pytest.mark.parametrize("name", ["rows.jsonl", "rows.jsonl.gz", "rows.parquet"])
-def test_a_plain_file_is_asked_in_the_paper_s_words(tmp_path, name):
+def test_a_plain_file_is_asked_with_the_instruction(tmp_path, name):
     rows = [plain(n, type="Algebra", level=f"Level {n % 5 + 1}") for n in range(8)]
     path = write(tmp_path / name, [*rows, plain(0) | {"id": 98}, plain(9) | {"answer": " "}])
     task = build(Math(path, heldout=2, category="type", difficulty="level", verify=False), seed=1)
@@ -72,7 +72,7 @@ def test_a_plain_file_is_asked_in_the_paper_s_words(tmp_path, name):
     )
     assert everything["rows:3"].difficulty == 4.0 and everything["rows:3"].category == "Algebra"
     assert task.episode(everything["rows:3"]).chat == wrap("What is $3+3$?")
-    assert wrap("p")[0]["content"] == f"p {INSTRUCTION}" and "\\boxed{}" in INSTRUCTION
+    assert wrap("p")[0]["content"] == f"p\n{INSTRUCTION}" and "\\boxed{}" in INSTRUCTION
 
 
 def test_the_seed_fixes_the_split(tmp_path):
@@ -113,7 +113,7 @@ def test_the_second_opinion_is_a_knob(tmp_path):
         ([plain(1), plain(1) | {"problem": "p"}], [], ["row 2", "a second 'rows:1'"]),
         ([{"reward_model": {}}], [], ["row 1", "metis prepare math"]),
         ([prepared(1) | {"prompt": "text"}], [], ["row 1", "metis prepare math"]),
-        ([[1]], [], ["after row 1", "not an object"]),
+        ([[1]], [], ["task.path", "line 1 (not an object)"]),
         ([plain(1)], ["task.verify_limit=0"], ["task.verify_limit = 0", "above 0"]),
         ([plain(1)], ["task.heldout_path=none.jsonl"], ["task.heldout_path", "no such file"]),
         ([plain(1)], ["task.verfy=true"], ["did you mean 'task.verify'?"]),

@@ -13,7 +13,7 @@ import pytest
 
 from metis.tasks.answers import exact, final_answer, score
 from metis.tasks.answers.verifier import Verifier
-from metis.tasks.rows import read_rows
+from metis.tasks.file import read_rows
 
 MADE = [
     ("Halve $\\sqrt{12}$.", "It is $\\sqrt{3}$, so $\\boxed{\\sqrt{3}}$.", "\\sqrt{3}"),
@@ -36,7 +36,7 @@ def rows():
     if not folder:
         return MADE
     files = [Path(folder) / f"math_{part}.jsonl.gz" for part in ("train", "test")]
-    found = [row for file in files for _, row in read_rows(file, "METIS_DATA")]
+    found = [row for file in files for row in read_rows(str(file), "METIS_DATA")]
     return [(row["problem"], row["solution"], row["answer"]) for row in found]
 
 
