@@ -33,6 +33,8 @@ HOSTILE = {
     "a megabyte of digits": "7" * 1_000_000,
 }
 CORES = 2
+CHUNK = 10
+"""Responses handed over at a time, on both sides."""
 
 
 def rewritten(answer: str, rng: random.Random) -> str:
@@ -77,9 +79,9 @@ def alone(pair: tuple[str, str]) -> bool:
 
 def measure_alone(pairs: list[tuple[str, str]]) -> tuple[float, list[bool]]:
     with multiprocessing.get_context("spawn").Pool(CORES) as pool:
-        pool.map(alone, pairs[:20], chunksize=10)
+        pool.map(alone, pairs[: 2 * CHUNK], chunksize=CHUNK)
         start = time.perf_counter()
-        verdicts = pool.map(alone, pairs, chunksize=10)
+        verdicts = pool.map(alone, pairs, chunksize=CHUNK)
         return time.perf_counter() - start, verdicts
 
 
@@ -87,7 +89,9 @@ def measure_ours(pairs: list[tuple[str, str]]) -> tuple[float, list[float]]:
     with Verifier(workers=CORES) as verifier, ThreadPoolExecutor(16) as threads:
         list(threads.map(verifier.same, ["x + x"] * CORES, [f"{n}x" for n in range(CORES)]))
         start = time.perf_counter()
-        scores = list(threads.map(lambda pair: score(*pair, verifier), pairs))
+        chunks = [pairs[at : at + CHUNK] for at in range(0, len(pairs), CHUNK)]
+        scored = threads.map(lambda chunk: [score(*pair, verifier) for pair in chunk], chunks)
+        scores = [value for chunk in scored for value in chunk]
         return time.perf_counter() - start, scores
 
 

@@ -21,6 +21,7 @@ EQUAL = {
         2^{10} ;; 1024
         3^{1/2} ;; \sqrt{3}
         \sqrt[3]{8} ;; 2
+        2 ;; \gcd(4,6)
         5! ;; 120
         \binom{5}{2} ;; 10
     """,
@@ -151,6 +152,7 @@ EQUAL = {
         \text{no solution} ;; \emptyset
         12 ;; \text{twelve}
         60\text{ min} ;; 1\text{ hour}
+        1000\pi ;; 1,000\pi
     """,
 }
 
@@ -206,6 +208,8 @@ DIFFERENT = {
         5 ;; 3 \text{ or } 5
         1,2 ;; (2,1)
         -1,3,3 ;; -1,3
+        2 ;; (\sqrt{2}, 2)
+        2 ;; 2, \sqrt{2}
         2, 3, \text{ and } 4 ;; 2, 3, \text{ and } 5
         x=1, y=2 ;; x=2, y=1
         x=1, y=2 ;; (2,1)

@@ -27,7 +27,7 @@ def test_the_table_made_by_hand_has_precision_1(verifier):
     assert not wrong
     print(f"precision 1.0 on {len(different)}, recall {1 - len(missed) / len(equal):.3f}")
     assert {kind for kind, _, _ in missed} <= {"beyond reach"}
-    assert len(missed) <= 5
+    assert len(missed) <= 6
 
 
 def test_the_table_holds_when_reference_and_answer_change_places(verifier):
@@ -177,3 +177,4 @@ def test_measured_numbers_may_be_off_by_the_tolerance():
     assert close("0", "0") and not close("0.001", "0")
     assert close("1.1", "1", tolerance=0.2)
     assert close("x^2", "x^2") and not close("x^3", "x^2")
+    assert close("v = 3", "3") and not close("0", "y'+ry=0"), "an equation is no number"

@@ -10,6 +10,7 @@ verifier  a computer algebra system (math-verify), in processes that can be kill
 """
 
 import re
+from fractions import Fraction
 from typing import Protocol
 
 from metis.boxes import last_box
@@ -22,7 +23,7 @@ from metis.tasks.answers.literals import (
     same_literal,
 )
 from metis.tasks.answers.units import split_unit
-from metis.tasks.answers.values import same_value, value
+from metis.tasks.answers.values import Value, same_value, value
 
 LONGEST = 500
 """Characters of an answer beyond which it is wrong unread; no reference of MATH has 200."""
@@ -30,6 +31,11 @@ LONGEST = 500
 _ROOMY_BOX = re.compile(r"\\(?:boxed\s+|fbox\s*)\{")
 _BARE_BOX = re.compile(r"\\(?:boxed|fbox)\s+([^\s${}\\]+)")
 _NAMED_NUMBER = re.compile(r"\s*([A-Za-z])\s*=(?:[^=A-Za-z]|\\[dt]?frac|\\sqrt|\\pi)*")
+_MANY = re.compile(
+    r"(?!.*\\(?:gcd|lcm|max|min|operatorname)).*(?:\\begin\{|\\cup|(?<!\\),(?!(?:\\!|\})?\s*\d{3}(?!\d)))",
+    re.DOTALL,
+)
+"""A matrix, a union or a list, which no single number equals; commas may separate thousands."""
 _HEDGE = re.compile(r"\b(?:or|and|not|maybe)\s+[A-Za-z]")
 
 
@@ -41,7 +47,9 @@ class Opinion(Protocol):
 
 def final_answer(response: str) -> str | None:
     """What the last closed box of a response holds; `\\boxed 5` counts where no box has braces."""
-    content = last_box(_ROOMY_BOX.sub(r"\\boxed{", response))
+    if "\\fbox" in response or response.count("\\boxed") > response.count("\\boxed{"):
+        response = _ROOMY_BOX.sub(r"\\boxed{", response)
+    content = last_box(response)
     if content is None and (bare := _BARE_BOX.findall(response)):
         return str(bare[-1]).rstrip(".,;")
     return content
@@ -70,12 +78,12 @@ def settle(answer: str, reference: str) -> bool | None:
         return same_literal(given, wanted)
     if _HEDGE.search(answer) or (wanted is not None and _stands_alone(wanted)):
         return False
-    left, right = value(answer), value(reference)
+    left, right = _number(answer, given), _number(reference, wanted)
     if left is not None and right is not None:
         equations = "=" in answer and "=" in reference
         return None if equations else same_value(left, right)
     one_number = left is not None or right is not None
-    return False if one_number and (_many(answer, given) or _many(reference, wanted)) else None
+    return False if one_number and (_MANY.match(answer) or _MANY.match(reference)) else None
 
 
 def same(answer: str, reference: str, verifier: Opinion | None = None) -> bool:
@@ -94,9 +102,11 @@ def score(response: str, reference: str, verifier: Opinion | None = None) -> flo
     return float(answer is not None and same(answer, reference, verifier))
 
 
-def _many(text: str, read: Literal | None) -> bool:
-    """Whether an answer is a list or a matrix, which no single number equals."""
-    return "\\begin{" in text or (read is not None and len(read.values) > 1)
+def _number(text: str, read: Literal | None) -> Value | None:
+    """The single number that an answer is, or its value at a point; None for all else."""
+    if read is not None and not read.kind and isinstance(read.values[0], Fraction):
+        return read.values[0]
+    return value(text)
 
 
 def _stands_alone(wanted: Literal) -> bool:

@@ -35,7 +35,8 @@ def close(answer: str, reference: str, tolerance: float = 0.01) -> bool:
         return False
     if exact(answer, reference):
         return True
-    given, wanted = number(answer), number(reference)
+    given = number(answer)
+    wanted = None if _RELATION.search(reference) else number(reference)
     if given is None or wanted is None:
         return False
     return abs(given - wanted) <= Fraction(tolerance) * abs(wanted)

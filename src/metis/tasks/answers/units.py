@@ -31,7 +31,7 @@ mph
 """
 _UNITS = {name: line.split()[0] for line in _NAMES.strip().splitlines() for name in line.split()}
 _MARKED = re.compile(
-    r"(?P<number>.*[^\s\\])(?:\\[ ,;!]|~|\s)*"
+    r"(?P<number>.*[^\s\\,;!~])(?:\\[ ,;!]|~|\s)*"
     r"\\(?:text|textnormal|mathrm|mbox)\{\s*(?P<unit>[A-Za-z. ]+?)\.?\s*\}"
     r"(?:\^\{?(?P<power>\d)\}?)?",
     re.DOTALL,

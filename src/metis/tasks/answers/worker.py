@@ -20,7 +20,13 @@ MEMORY = 2 << 30
 """Bytes of address space a child may have."""
 JOBS = 1000
 """Requests after which a child is replaced, for the caches of the algebra system grow."""
-WARM_UP = (("2\\sqrt{3}", "\\sqrt{12}"), ("(x+1)^2", "x^2+2x+2"), ("(1,2)\\cup(2,3)", "x<3"))
+WARM_UP = (
+    ("2\\sqrt{3}", "\\sqrt{12}"),
+    ("(x+1)^2", "x^2+2x+2"),
+    ("(1,2)\\cup(2,3)", "x<3"),
+    ("\\begin{pmatrix}1\\\\2\\end{pmatrix}", "\\begin{pmatrix}\\pi\\\\x\\end{pmatrix}"),
+)
+"""Pairs that load what the algebra system loads late."""
 
 
 def same(answer: str, reference: str) -> bool:
