@@ -10,6 +10,7 @@ from answer_pairs import DIFFERENT, EQUAL, pairs
 from metis.tasks.answers import LONGEST, exact, final_answer, same, score, settle
 from metis.tasks.answers.literals import integer, literal
 from metis.tasks.answers.tolerance import close, number
+from metis.tasks.answers.values import value
 from metis.tasks.answers.verifier import Verifier
 
 
@@ -178,3 +179,34 @@ def test_measured_numbers_may_be_off_by_the_tolerance():
     assert close("1.1", "1", tolerance=0.2)
     assert close("x^2", "x^2") and not close("x^3", "x^2")
     assert close("v = 3", "3") and not close("0", "y'+ry=0"), "an equation is no number"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("2+3\\cdot4", 14),
+        ("-2^{2}", -4),
+        ("\\frac{1}{2}-\\frac{1}{3}", Fraction(1, 6)),
+        ("\\sqrt{\\frac{9}{4}}", Fraction(3, 2)),
+        ("(1+2)(3-5)", -6),
+        ("2^{-3}", Fraction(1, 8)),
+        ("10\\sqrt{4}\\text{ feet}", 20),
+        ("1/2x", None),
+        ("3\\frac{1}{2}", None),
+        ("9^{9^{9^9}}", None),
+        ("0^{-1}", None),
+        ("\\frac{1}{0}", None),
+        ("50\\%", None),
+        ("\\sin x", None),
+        ("(" * 200 + "1" + ")" * 200, None),
+    ],
+)
+def test_a_value_is_exact_where_it_is_rational_and_read_in_one_way(text, expected):
+    assert value(text) == expected
+
+
+@given(st.integers(-9, 9), st.integers(-9, 9), st.integers(1, 9))
+def test_values_tell_different_expressions_apart_and_never_equal_ones(a, b, c):
+    assert settle(f"(x{a:+})(x{b:+})", f"x^2{a + b:+}x{a * b:+}") in (True, None)
+    assert settle(f"x^2{a:+}x{b:+}", f"x^2{a:+}x{b + c:+}") is False
+    assert settle(f"{a}\\sqrt{{{c * c * 2}}}", f"{a * c}\\sqrt{{2}}") in (True, None)
