@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from metis.tasks import arithmetic, file, gym
+from metis.tasks import arithmetic, file, gym, math
 from metis.tasks.base import Task
 
 
@@ -18,4 +18,5 @@ TASKS: dict[str, TaskEntry] = {
     "arithmetic": TaskEntry(arithmetic.Arithmetic, arithmetic.build),
     "file": TaskEntry(file.File, file.build),
     "gym": TaskEntry(gym.Gym, gym.build),
+    "math": TaskEntry(math.Math, math.build),
 }

@@ -53,7 +53,7 @@ class FileTask:
     def __init__(self, settings: File, seed: int) -> None:
         self.settings = settings
         self.answers: dict[str, str] = {}
-        rows = enumerate(_rows(Path(settings.path)), start=1)
+        rows = enumerate(read_rows(settings.path, "task.path"), start=1)
         prompts = [self._prompt(number, row) for number, row in rows]
         if len(prompts) <= settings.heldout:
             raise MetisError(
@@ -92,11 +92,12 @@ class FileTask:
         return SingleTurn(chat, lambda reply: float(same(reply, reference)))
 
 
-def _rows(path: Path) -> Iterator[dict[str, Any]]:
+def read_rows(path: str, key: str) -> Iterator[dict[str, Any]]:
+    """The rows of the table that a setting names; what is wrong with it is said of its key."""
     try:
-        yield from table.rows(path)
+        yield from table.rows(Path(path))
     except MetisError as error:
-        raise MetisError(f"task.path = {error}") from None
+        raise MetisError(f"{key} = {error}") from None
 
 
 def _plain(text: str) -> str:

@@ -1,0 +1,118 @@
+"""A worker of the second opinion: math-verify, in a process that can be killed at any moment.
+
+Run as a program; needs nothing of this package, so that it starts fast and imports no framework.
+Requests are lines of JSON on standard input, [answer, reference, seconds]; each is answered by one
+line: "same", "different", or "killed" when it took too long or took its process down. The program
+itself never computes. It imports math-verify once and forks a child that does the work, and when a
+child has to be killed, the next one is a fork away.
+"""
+
+import gc
+import json
+import logging
+import os
+import select
+import signal
+import sys
+
+READY = "ready"
+MEMORY = 2 << 30
+"""Bytes of address space a child may have."""
+JOBS = 1000
+"""Requests after which a child is replaced, for the caches of the algebra system grow."""
+WARM_UP = (
+    ("2\\sqrt{3}", "\\sqrt{12}"),
+    ("(x+1)^2", "x^2+2x+2"),
+    ("(1,2)\\cup(2,3)", "x<3"),
+    ("\\begin{pmatrix}1\\\\2\\end{pmatrix}", "\\begin{pmatrix}\\pi\\\\x\\end{pmatrix}"),
+)
+"""Pairs that load what the algebra system loads late."""
+
+
+def same(answer: str, reference: str) -> bool:
+    """The opinion of math-verify; decimals have to agree in 12 places to be equal."""
+    from math_verify import LatexExtractionConfig, parse, verify
+
+    rules = [LatexExtractionConfig(boxed_match_priority=0)]
+    gold, given = (
+        parse(f"\\boxed{{{text}}}", extraction_config=rules, parsing_timeout=None)
+        for text in (reference, answer)
+    )
+    return bool(
+        verify(gold, given, float_rounding=12, allow_set_relation_comp=True, timeout_seconds=None)
+    )
+
+
+class Child:
+    """A fork that answers requests until its pipe is closed or it is killed."""
+
+    def __init__(self) -> None:
+        (requests, self.requests), (self.replies, replies) = os.pipe(), os.pipe()
+        self.jobs = 0
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.close(self.requests)
+            os.close(self.replies)
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            _serve(requests, replies)
+        os.close(requests)
+        os.close(replies)
+
+    def ask(self, line: bytes, seconds: float) -> bytes:
+        """The reply to a request, or nothing when there is none in time."""
+        self.jobs += 1
+        os.write(self.requests, line)
+        ready, _, _ = select.select([self.replies], [], [], seconds)
+        return os.read(self.replies, 100) if ready else b""
+
+    def end(self) -> None:
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+        os.close(self.requests)
+        os.close(self.replies)
+
+
+def _serve(requests: int, replies: int) -> None:
+    """The life of a child; whatever goes wrong ends it, and it alone."""
+    import resource  # where there is none, other platforms can still import this file
+
+    try:
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+        with open(requests, "rb") as lines:
+            for line in lines:
+                answer, reference, _ = json.loads(line)
+                os.write(replies, b"same\n" if same(answer, reference) else b"different\n")
+    finally:
+        os._exit(1)
+
+
+def main() -> None:
+    """Answer requests until there are no more."""
+    out = os.fdopen(os.dup(1), "wb", buffering=0)
+    os.dup2(2, 1)
+    logging.disable(logging.CRITICAL)
+    try:
+        for answer, reference in WARM_UP:
+            same(answer, reference)
+    except ImportError as error:
+        out.write(f"{error}\n".encode())
+        return
+    out.write(f"{READY}\n".encode())
+    gc.freeze()
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit())
+    child = Child()
+    try:
+        for line in sys.stdin.buffer:
+            reply = child.ask(line, json.loads(line)[2])
+            if not reply or child.jobs >= JOBS:
+                child.end()
+                child = Child()
+            out.write(reply or b"killed\n")
+    except BrokenPipeError:
+        pass
+    finally:
+        child.end()
+
+
+if __name__ == "__main__":
+    main()
