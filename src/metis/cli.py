@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import metis
 from metis.errors import MetisError
+from metis.evals import command as evaluation
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -95,6 +96,7 @@ def _parser() -> argparse.ArgumentParser:
     report.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run folder")
     report.add_argument("--out", type=Path, metavar="DIR", help="default: RUN; of several, report/")
     report.set_defaults(run=_report)
+    evaluation.add(commands)
     curricula = commands.add_parser("curricula", help="the curricula there are, and their knobs")
     curricula.add_argument("name", nargs="?", metavar="NAME", help="what this one is, knob by knob")
     curricula.set_defaults(run=_curricula)
@@ -126,7 +128,7 @@ def _train(chosen: argparse.Namespace) -> int:
         if settings.engine_name == "simulated":
             console.print("a simulated learner, not a language model: it exercises the loop")
         done = [step for step, _ in folder.checkpoints()]
-        if done and done[-1] >= steps:
+        if steps and done and done[-1] >= steps:
             console.print("this run is complete; for another, change a setting or --out")
             _show_summary(console, out)
             return 0

@@ -37,7 +37,7 @@ class TerminalView:
             console=console,
             disable=not console.is_terminal,
         )
-        self.task = self.bar.add_task("", total=steps)
+        self.task = self.bar.add_task("", total=steps or None)
 
     def __enter__(self) -> "TerminalView":
         self.bar.start()
@@ -56,7 +56,7 @@ class TerminalView:
         line = " · ".join(f"{name} {value:.3f}" for name, value in self.latest.items())
         self.bar.update(self.task, completed=step, description=line)
         if not self.console.is_terminal and (step % self.every == 0 or step == self.steps):
-            self._print(f"step {step}/{self.steps} · {line}")
+            self._print(f"step {step}{f'/{self.steps}' if self.steps else ''} · {line}")
 
     def notice(self, step: int, text: str) -> None:
         self._print(f"step {step}: {text}", style="yellow")
@@ -79,12 +79,15 @@ def summary(folder: Path) -> list[str]:
     informative = sum(row["batch/informative"] for row in steps) / max(1, len(steps))
     seconds = timings[-1]["elapsed"]
     judging = sum(row.get("judge", 0.0) for row in timings)
+    clock = "simulated seconds" if "simulated/ability" in rows[-1] else "seconds"
     generated = int(rows[-1].get("total/rollout_generated", 0))
+    best = max(tested, key=lambda row: float(row["eval/accuracy"]))
+    reached = next((row["elapsed"] for row in timings if row["step"] == best["step"]), 0.0)
     lines = [
-        f"held-out accuracy {first:.3f} → {last:.3f} in {rows[-1]['step']} steps",
+        f"held-out accuracy {first:.3f} → {last:.3f} in {rows[-1]['step']} steps; best "
+        f"{best['eval/accuracy']:.3f} at step {best['step']}, after {reached:,.0f} {clock}",
         f"{generated:,} rollouts, {informative:.0%} of the groups trained on were informative",
     ]
     if judging:
-        clock = "simulated seconds" if "simulated/ability" in rows[-1] else "seconds"
         lines.append(f"judging took {judging / seconds:.1%} of {seconds:,.0f} {clock}")
     return [*lines, f"run folder: {folder}"]

@@ -61,9 +61,7 @@ class Math:
     verify_limit: float = 2.0
 
     def __post_init__(self) -> None:
-        require(
-            bool(self.path), "task.path", self.path, "name a .jsonl(.gz) or .parquet file"
-        )
+        require(bool(self.path), "task.path", self.path, "name a .jsonl(.gz) or .parquet file")
         require_at_least(self, {"heldout": 0 if self.heldout_path else 1}, "task.")
         limit = self.verify_limit
         require(0 < limit < float("inf"), "task.verify_limit", limit, "use seconds above 0")
@@ -87,9 +85,11 @@ class MathTask:
         self.settings = settings
         self.verifier = Verifier(settings.verify_limit) if settings.verify else None
         rng = random.Random(seed)
-        training = _read(settings, settings.path, "task.path", rng)
+        training = read_problems(settings, settings.path, "task.path")
+        rng.shuffle(training)
         if settings.heldout_path:
-            heldout = _read(settings, settings.heldout_path, "task.heldout_path", rng)
+            heldout = read_problems(settings, settings.heldout_path, "task.heldout_path")
+            rng.shuffle(heldout)
             heldout = heldout[: settings.heldout or None]
             tested = {problem.prompt.id for problem in heldout}
             training = [problem for problem in training if problem.prompt.id not in tested]
@@ -114,8 +114,8 @@ class MathTask:
         return SingleTurn(problem.chat, lambda text: score(text, problem.answer, self.verifier))
 
 
-def _read(settings: Math, path: str, key: str, rng: random.Random) -> list[Problem]:
-    """The problems of a file in random order, each text once."""
+def read_problems(settings: Math, path: str, key: str) -> list[Problem]:
+    """The problems of a file, each text once."""
     found: dict[str, Problem] = {}
     names: set[str] = set()
     for number, row in read_rows(Path(path), key):
@@ -131,9 +131,7 @@ def _read(settings: Math, path: str, key: str, rng: random.Random) -> list[Probl
             if problem.prompt.id in names:
                 raise MetisError(f"{key} = {path!r}, row {number}: a second {problem.prompt.id!r}")
             names.add(problem.prompt.id)
-    problems = list(found.values())
-    rng.shuffle(problems)
-    return problems
+    return list(found.values())
 
 
 def _prepared(settings: Math, row: dict[str, Any]) -> Problem:
