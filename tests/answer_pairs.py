@@ -36,6 +36,7 @@ EQUAL = {
         x=5 ;; 5
         5 ;; x = 5
         2(x-3) ;; 2x-6
+        y=x ;; x=y
         e^{2} ;; e^2
     """,
     "intervals": r"""
@@ -60,6 +61,8 @@ EQUAL = {
         \text{H, E} ;; \text{E, H}
         \sqrt{2}, -\sqrt{2} ;; -\sqrt{2}, \sqrt{2}
         (0,5) ;; (0.0, 5)
+        (1,2) ;; x=1, y=2
+        (1,2) ;; y = 2, x = 1
         (3, \frac{\pi}{2}) ;; \left( 3, \pi/2 \right)
     """,
     "units": r"""
@@ -148,7 +151,6 @@ EQUAL = {
         \text{no solution} ;; \emptyset
         12 ;; \text{twelve}
         60\text{ min} ;; 1\text{ hour}
-        (1,2) ;; x=1, y=2
     """,
 }
 
@@ -206,6 +208,8 @@ DIFFERENT = {
         -1,3,3 ;; -1,3
         2, 3, \text{ and } 4 ;; 2, 3, \text{ and } 5
         x=1, y=2 ;; x=2, y=1
+        x=1, y=2 ;; (2,1)
+        (1,2) ;; y=1, x=2
         \text{A,B} ;; \text{A,C}
         \emptyset ;; 0
         \emptyset ;; \{0\}

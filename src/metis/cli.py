@@ -31,6 +31,29 @@ setting with its value; `metis curricula NAME` says what the knobs of a curricul
 also be the config.json of a run.
 """
 
+PREPARE_MATH_HELP = """\
+Prepares problems to train on and benchmarks to test with: parquet files that verl and the tasks of
+`metis train` read, every row with its reference answer and a stable id. A set comes from the
+Hugging Face hub, at a fixed revision, or from the source that is given for it:
+
+  metis prepare math                                 all sets, from the hub
+  metis prepare math aime24 dapo                     only these
+  metis prepare math dapo=dapo-math-17k.parquet      from a file: .parquet, .jsonl or .jsonl.gz
+  metis prepare math dapo=ORG/NAME@REVISION:FILE     from another place on the hub
+  metis prepare math preset=paper                    training sets as they are
+
+To train on: dapo (DAPO-Math-17k), math (the training half of MATH). To test with: aime24, aime25,
+math500, minerva. Settings, with their defaults; all but the last are for training sets:
+
+  duplicates=text        rows are one problem when they have the same `text`, or `wording`
+  conflicts=drop         `drop` problems that have several answers, or keep the `first` answer
+  contamination=drop     `drop` problems that are in a test set of the same folder, or `keep` them
+  preset=recommended     `paper` is conflicts=first contamination=keep
+  instruction="..."      what follows a problem in its prompt
+
+What is there already, from the same source and with the same settings, is left as it is.
+"""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; an error that the user can mend is one line and exit code 2."""
@@ -97,6 +120,18 @@ def _parser() -> argparse.ArgumentParser:
     report.add_argument("--out", type=Path, metavar="DIR", help="default: RUN; of several, report/")
     report.set_defaults(run=_report)
     evaluation.add(commands)
+    prepare = commands.add_parser("prepare", help="data to train on and to test with")
+    math = prepare.add_subparsers(title="tasks", metavar="TASK", required=True).add_parser(
+        "math",
+        help="DAPO-Math-17k, MATH, AIME 2024 and 2025, MATH-500, Minerva",
+        description=PREPARE_MATH_HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    math.add_argument("settings", nargs="*", metavar="SET | SET=SOURCE | key=value")
+    math.add_argument(
+        "--out", type=Path, default=Path("data/math"), metavar="DIR", help="default: data/math"
+    )
+    math.set_defaults(run=_prepare_math)
     curricula = commands.add_parser("curricula", help="the curricula there are, and their knobs")
     curricula.add_argument("name", nargs="?", metavar="NAME", help="what this one is, knob by knob")
     curricula.set_defaults(run=_curricula)
@@ -163,6 +198,16 @@ def _report(chosen: argparse.Namespace) -> int:
     from metis import report
 
     for line in report.write(chosen.runs, chosen.out):
+        print(line)
+    return 0
+
+
+def _prepare_math(chosen: argparse.Namespace) -> int:
+    from metis.prepare import summary
+    from metis.prepare.arguments import understand
+    from metis.prepare.math import prepare
+
+    for line in summary.lines(prepare(*understand(chosen.settings), chosen.out)):
         print(line)
     return 0
 

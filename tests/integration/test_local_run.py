@@ -1,5 +1,6 @@
 """A tiny model trained from the command line: it runs, is killed, and goes on to the same bytes."""
 
+import json
 import os
 import signal
 import subprocess
@@ -51,6 +52,17 @@ def test_a_whole_run_with_both_judge_modes(tiny, tmp_path, capsys, rewarding, mo
         assert all(row["judge/failure_rate"] == 0.0 for row in rows[1:])
     timings = read(tmp_path / "run", "timings")
     assert {"judge", "rollout", "update"} <= set(timings[-1])
+
+
+def test_a_run_on_problems_of_mathematics(tiny, tmp_path):
+    rows = [{"problem": f"What is {n} + 1?", "answer": str(n + 1)} for n in range(20)]
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    task = ["task=math", f"task.path={tmp_path / 'rows.jsonl'}", "task.heldout=4"]
+    short = [setting for setting in SHORT if not setting.startswith("task.")]
+    settings = [*short, *task, "task.verify=false", f"engine.model={tiny}", "steps=2"]
+    assert main(["train", *settings, "--out", str(tmp_path / "run")]) == 0
+    assert [row["step"] for row in read(tmp_path / "run", "metrics")] == [0, 1, 2]
+    assert read(tmp_path / "run", "rollouts")
 
 
 PROGRAM = """

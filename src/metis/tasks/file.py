@@ -1,11 +1,11 @@
-"""Bring your own problems: a file with a question and an answer in every row.
+"""Bring your own problems: a table with a question and an answer in every row.
 
 An answer is right when it equals the reference: as the text of the last box, as the last number, or
 as the whole reply. Blanks, dollar signs and a final full stop do not matter.
 """
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -13,8 +13,8 @@ from typing import Any, Literal
 from metis.boxes import last_box
 from metis.core import Message, Prompt
 from metis.errors import MetisError, require, require_at_least
+from metis.prepare import table
 from metis.tasks.base import SingleTurn, last_number
-from metis.tasks.rows import read_rows
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class File:
     """The knobs of a task from a file.
 
     path         the file: .jsonl, .jsonl.gz or .parquet
-    question     the field that holds the problem
+    question     the field that holds the problem; `a.b` is the field b in the field a
     answer       the field that holds the reference answer
     category     the field that holds a category; empty is none
     heldout      rows to test on, drawn by the seed; none of them is trained on
@@ -41,7 +41,7 @@ class File:
     def __post_init__(self) -> None:
         require_at_least(self, {"heldout": 1}, "task.")
         require(
-            bool(self.path), "task.path", self.path, "name a .jsonl(.gz) or .parquet file"
+            bool(self.path), "task.path", self.path, "name a .jsonl, .jsonl.gz or .parquet file"
         )
 
 
@@ -53,7 +53,8 @@ class FileTask:
     def __init__(self, settings: File, seed: int) -> None:
         self.settings = settings
         self.answers: dict[str, str] = {}
-        prompts = [self._prompt(number, row) for number, row in read_rows(Path(settings.path))]
+        rows = enumerate(read_rows(settings.path, "task.path"), start=1)
+        prompts = [self._prompt(number, row) for number, row in rows]
         if len(prompts) <= settings.heldout:
             raise MetisError(
                 f"task.heldout = {settings.heldout}: {settings.path} has only {len(prompts)} rows"
@@ -64,14 +65,19 @@ class FileTask:
     def _prompt(self, number: int, row: dict[str, Any]) -> Prompt:
         settings = self.settings
         for key in (settings.question, settings.answer):
-            if key not in row:
+            if table.field(row, key) is None:
                 raise MetisError(
                     f"{settings.path}, row {number}: no field {key!r}, only {', '.join(row)}; set "
                     "task.question and task.answer"
                 )
         name = f"{Path(settings.path).name.split('.')[0]}:{row.get('id', number)}"
-        self.answers[name] = str(row[settings.answer])
-        return Prompt(name, str(row[settings.question]), str(row.get(settings.category, "")))
+        self.answers[name] = str(table.field(row, settings.answer))
+        category = table.field(row, settings.category)
+        return Prompt(
+            name,
+            str(table.field(row, settings.question)),
+            "" if category is None else str(category),
+        )
 
     def training(self) -> Sequence[Prompt]:
         return self._training
@@ -84,6 +90,14 @@ class FileTask:
         chat: list[Message] = [{"role": "user", "content": text}]
         reference, same = self.answers[prompt.id], MATCHES[self.settings.match]
         return SingleTurn(chat, lambda reply: float(same(reply, reference)))
+
+
+def read_rows(path: str, key: str) -> Iterator[dict[str, Any]]:
+    """The rows of the table that a setting names; what is wrong with it is said of its key."""
+    try:
+        yield from table.rows(Path(path))
+    except MetisError as error:
+        raise MetisError(f"{key} = {error}") from None
 
 
 def _plain(text: str) -> str:

@@ -1,12 +1,12 @@
 """Mathematics with answers in boxes: what the paper trains on and how it scores.
 
 Problems come from a file that `metis prepare math` wrote (parquet with the columns verl reads), or
-from any file with a problem and an answer in every row. A response earns 1 when its last box holds
-the reference answer, else 0; `metis.tasks.answers` says what counts as equal.
+from any file with a problem and an answer in every row; rows without an answer, and those that
+repeat a problem, are left out. A response earns 1 when its last box holds the reference answer, and
+0 otherwise; `metis.tasks.answers` says what counts as equal.
 """
 
 import random
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,17 +14,19 @@ from typing import Any, Literal
 
 from metis.core import Chat, Prompt
 from metis.errors import MetisError, require, require_at_least
+from metis.prepare.problems import difficulty
 from metis.tasks.answers import score
 from metis.tasks.answers.verifier import Verifier, shared
 from metis.tasks.base import SingleTurn
-from metis.tasks.rows import read_rows
+from metis.tasks.file import File, read_rows
 
-INSTRUCTION = "Let's think step by step and output the final answer within \\boxed{}."
+INSTRUCTION = File.instruction
+"""What the paper says of its wording: think step by step, and box the final answer."""
 
 
 def wrap(problem: str, instruction: str = INSTRUCTION) -> Chat:
-    """The chat that asks a problem: the paper's wording, in training and in evaluation."""
-    return [{"role": "user", "content": f"{problem} {instruction}".strip()}]
+    """The chat that asks a problem, in training and in evaluation."""
+    return [{"role": "user", "content": f"{problem}\n{instruction}".strip()}]
 
 
 def reward(response: str, reference: str, verify: bool = True) -> float:
@@ -43,8 +45,8 @@ class Math:
     answer        ... the reference answer
     category      ... the category, where there is one
     difficulty    ... the difficulty, a number or a text that ends in one, where there is one
-    instruction   what follows the problem; empty is the prompt of a prepared file, or the paper's
-                  wording where the file has none
+    instruction   what follows the problem; empty is the prompt of a prepared file, or the usual
+                  instruction where the file has none
     verify        ask math-verify about answers whose writing settles nothing; the paper does not
     verify_limit  seconds that this may take; an answer that takes longer is wrong
     """
@@ -115,10 +117,10 @@ class MathTask:
 
 
 def read_problems(settings: Math, path: str, key: str) -> list[Problem]:
-    """The problems of a file, each text once."""
+    """The problems of a file that have an answer, each text once."""
     found: dict[str, Problem] = {}
     names: set[str] = set()
-    for number, row in read_rows(Path(path), key):
+    for number, row in enumerate(read_rows(path, key), start=1):
         try:
             problem = _prepared(settings, row) if "reward_model" in row else None
         except (KeyError, TypeError, ValueError):
@@ -127,7 +129,7 @@ def read_problems(settings: Math, path: str, key: str) -> list[Problem]:
                 "prepare it again, or name a file with the fields task.problem and task.answer"
             ) from None
         problem = problem or _plain(settings, row, path, key, number)
-        if found.setdefault(problem.prompt.text, problem) is problem:
+        if problem.answer.strip() and found.setdefault(problem.prompt.text, problem) is problem:
             if problem.prompt.id in names:
                 raise MetisError(f"{key} = {path!r}, row {number}: a second {problem.prompt.id!r}")
             names.add(problem.prompt.id)
@@ -143,7 +145,9 @@ def _prepared(settings: Math, row: dict[str, Any]) -> Problem:
     ]
     if settings.instruction:
         chat = wrap(text, settings.instruction)
-    prompt = Prompt(name, text, str(about.get("category") or ""), _level(about.get("difficulty")))
+    prompt = Prompt(
+        name, text, str(about.get("category") or ""), difficulty(about.get("difficulty"))
+    )
     return Problem(prompt, chat, str(row["reward_model"]["ground_truth"]))
 
 
@@ -157,16 +161,10 @@ def _plain(settings: Math, row: dict[str, Any], path: str, key: str, number: int
             )
     text, category = str(row[settings.problem]), str(row.get(settings.category) or "")
     name = f"{Path(path).name.split('.')[0]}:{row.get('id', number)}"
-    prompt = Prompt(name, text, category, _level(row.get(settings.difficulty)))
+    prompt = Prompt(name, text, category, difficulty(row.get(settings.difficulty)))
     return Problem(
         prompt, wrap(text, settings.instruction or INSTRUCTION), str(row[settings.answer])
     )
-
-
-def _level(value: Any) -> float | None:
-    """A difficulty as a number: `3`, `"3"` or `"Level 3"`."""
-    found = re.search(r"-?\d+(?:\.\d+)?$", str(value).strip())
-    return float(found[0]) if found else None
 
 
 def build(settings: Math, seed: int) -> MathTask:

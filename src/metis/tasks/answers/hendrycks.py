@@ -9,7 +9,7 @@ dropped, since "2, 3, \\text{ and } 4" would otherwise equal "2, 3, \\text{ and 
 import re
 
 _IGNORED = ("\n", "\\!", "\\left", "\\right", "^{\\circ}", "^\\circ", "\\$", "\\%", "%")
-_UNIT = re.compile(r"\\text\{ [^{}]*\}[.\s]*$")
+_UNIT = re.compile(r"\\text\{ (?!and\b|or\b)[^{}]*\}[.\s]*$")
 _SHORT_NAME = re.compile(r"^[^=]{1,2}=(?=[^=]*$)")
 _BARE_POINT = re.compile(r"(^|[\s{])\.")
 _ROOT = re.compile(r"\\sqrt([^{\[\\])")

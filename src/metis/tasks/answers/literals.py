@@ -61,14 +61,11 @@ def literal(text: str) -> Literal | None:
     joined = normalise(_JOINED.sub(",", words[1] if words else bare))
     if joined.startswith("\\pm") and isinstance(number := _number(joined[3:]), Fraction):
         return Literal((number, -number), "list")
-    opening = next((mark for mark in _BRACKETS if joined.startswith(mark)), "")
-    closing = next((mark for mark in _BRACKETS.get(opening, ()) if joined.endswith(mark)), "")
-    inside = joined[len(opening) : len(joined) - len(closing)] if closing else joined
-    parts = [_single(f"\\text{{{part}}}" if words else part) for part in inside.split(",")]
-    values = tuple(value for value in parts if value is not None)
-    if len(values) < len(parts) or (len(parts) == 1 and not closing) or "=" in inside:
+    kind, parts = _parts(joined)
+    read = [_single(f"\\text{{{part}}}" if words else part) for part in parts]
+    values = tuple(value for value in read if value is not None)
+    if not kind or len(values) < len(read):
         return None
-    kind = opening + closing if closing else "list"
     return Literal(values, "" if kind == "()" and len(values) == 1 else kind)
 
 
@@ -86,6 +83,25 @@ def same_literal(answer: Literal, reference: Literal) -> bool:
     if kinds == {"list", "()"}:
         return answer.values == reference.values
     return answer == reference
+
+
+def _parts(joined: str) -> tuple[str, list[str]]:
+    """What stands between commas, and in which brackets; no kind where nothing is listed.
+
+    `x=1,x=2` is a list of the values of x, and `y=2,x=1` a tuple in the order of the names.
+    """
+    opening = next((mark for mark in _BRACKETS if joined.startswith(mark)), "")
+    closing = next((mark for mark in _BRACKETS.get(opening, ()) if joined.endswith(mark)), "")
+    inside = joined[len(opening) : len(joined) - len(closing)] if closing else joined
+    parts = inside.split(",")
+    names = [part.partition("=")[0] for part in parts if "=" in part]
+    if not names:
+        return (opening + closing if closing else "list" if len(parts) > 1 else ""), parts
+    if len(names) < len(parts) or len(parts) == 1:
+        return "", parts
+    if len(set(names)) == 1:
+        return "list", parts
+    return ("()" if len(set(names)) == len(names) else ""), sorted(parts)
 
 
 def _single(bare: str) -> Single | None:

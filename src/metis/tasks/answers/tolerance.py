@@ -13,7 +13,7 @@ from metis.tasks.answers.literals import literal
 
 _RELATION = re.compile(r"=|\\approx|\\simeq|\\sim|≈")
 _SPACE = r"(?:\\[ ,;:!]|\\quad|~|\s)*"
-_FACTOR = r"(?:\\(?:text|mathrm|operatorname|mathsf)\s*\{[^{}]*\}|[A-Za-zµμΩÅ%]{2,})"
+_FACTOR = r"(?:\\(?:text|mathrm|operatorname|mathsf)\s*\{[^{}]*\}|[A-Za-zµμΩÅ]{2,}|/\s*[A-Za-z])"
 _EXPONENT = r"(?:\^(?:\{-?\d+\}|-?\d))?"
 _UNITS = re.compile(rf"(?<=[\d}}.])(?:{_SPACE}[/·]?{_SPACE}{_FACTOR}{_EXPONENT})+{_SPACE}$")
 _POINT_FRACTION = re.compile(r"(-?\d+)\./(\d+)")

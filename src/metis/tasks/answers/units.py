@@ -40,6 +40,7 @@ _PLAIN = re.compile(
     r"(?P<number>.*[\d}])(?:\\[ ,;!]|~|\s)*(?P<unit>[A-Za-z]{2,})(?:\^\{?(?P<power>\d)\}?)?",
     re.DOTALL,
 )
+_NO_NUMBER = re.compile(r"[,(]$|\\text\{[^{}]*\}$")
 
 
 def split_unit(text: str) -> tuple[str, str | None]:
@@ -49,7 +50,9 @@ def split_unit(text: str) -> tuple[str, str | None]:
     """
     if found := _MARKED.fullmatch(text):
         name = " ".join(found["unit"].split())
-        if name in ("and", "or") or re.search(r"[,(]$|\\text\{[^{}]*\}$", found["number"]):
+        if name.split()[0] in ("and", "or") or re.search(
+            r"[,(]$|\\text\{[^{}]*\}$", found["number"]
+        ):
             return text, None
         return found["number"], _known(name, found["power"])
     if (found := _PLAIN.fullmatch(text)) and found["unit"] in _UNITS:

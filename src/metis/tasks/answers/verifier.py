@@ -74,6 +74,12 @@ class Verifier:
         self._finalizer()
         self._begin()
 
+    def __enter__(self) -> "Verifier":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
     def _ask(self, answer: str, reference: str) -> bool:
         idle, started = self._idle, self._started
         process = idle.get()
@@ -115,7 +121,7 @@ class _Worker:
         self.requests.write(line.encode() + b"\n")
         reply = self._read()
         if not reply:
-            raise RuntimeError("a worker of math-verify was killed from outside")
+            raise RuntimeError("a worker of math-verify was ended from outside")
         return reply
 
     def _read(self) -> str:
@@ -164,4 +170,5 @@ def _after_fork() -> None:
         verifier._begin()
 
 
-os.register_at_fork(after_in_child=_after_fork)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -11,7 +11,6 @@ import gc
 import json
 import logging
 import os
-import resource
 import select
 import signal
 import sys
@@ -68,13 +67,17 @@ class Child:
 
 
 def _serve(requests: int, replies: int) -> None:
-    """The life of a child."""
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    with open(requests, "rb") as lines:
-        for line in lines:
-            answer, reference, _ = json.loads(line)
-            os.write(replies, b"same\n" if same(answer, reference) else b"different\n")
-    os._exit(0)
+    """The life of a child; whatever goes wrong ends it, and it alone."""
+    import resource  # where there is none, other platforms can still import this file
+
+    try:
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+        with open(requests, "rb") as lines:
+            for line in lines:
+                answer, reference, _ = json.loads(line)
+                os.write(replies, b"same\n" if same(answer, reference) else b"different\n")
+    finally:
+        os._exit(1)
 
 
 def main() -> None:

@@ -1,0 +1,240 @@
+"""Mathematical reasoning: problems to train on, and benchmarks to test with, as parquet for verl.
+
+The paper ("Dataset Pre-processing") trains on DAPO-Math-17k as it is, and in a case study on MATH.
+It tests on AIME 2024 and 2025, MATH-500 and Minerva Math, with one instruction for all of them:
+think step by step, put the answer into a box. Where a copy has solutions only, the answer is the
+content of the last box.
+"""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from metis.errors import MetisError, require
+from metis.prepare import contamination, parquet, problems, table
+from metis.prepare.math_sets import SETS
+from metis.prepare.problems import Collection, Problem
+from metis.prepare.sources import Hub, Local
+from metis.state import atomic
+from metis.tasks.file import File
+
+FORMAT = 1
+
+Evaluation = Mapping[str, Mapping[str, str]]
+"""The problems of the sets to test with: texts by id by set."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The knobs of the preparation. All but the last are for the sets to train on.
+
+    duplicates     rows are one problem when they have the same `text`, or the same `wording`
+    conflicts      `drop` problems that have several answers, or keep the `first` answer
+    contamination  `drop` problems that are in a set to test with, or `keep` them
+    instruction    what follows a problem in its prompt
+    """
+
+    duplicates: str = "text"
+    conflicts: str = "drop"
+    contamination: str = "drop"
+    instruction: str = File.instruction
+
+    def __post_init__(self) -> None:
+        choices = {
+            "duplicates": tuple(problems.KEYS),
+            "conflicts": ("drop", "first"),
+            "contamination": ("drop", "keep"),
+        }
+        for key, known in choices.items():
+            value = getattr(self, key)
+            require(value in known, key, value, f"use {' or '.join(known)}")
+
+    def of(self, split: str) -> "Settings":
+        """A benchmark keeps all of its problems, whatever is done to training sets."""
+        if split == "train":
+            return self
+        return Settings("text", "first", "keep", self.instruction)
+
+
+PRESETS: dict[str, dict[str, str]] = {
+    "recommended": {},
+    "paper": {"conflicts": "first", "contamination": "keep"},
+}
+
+
+@dataclass
+class Outcome:
+    """What became of a set. Its problems were written, or dropped for one of three reasons."""
+
+    name: str
+    source: str
+    path: str
+    rows: int
+    problems: int
+    conflicting: int = 0
+    unanswered: int = 0
+    contaminated: dict[str, int] = field(default_factory=dict)
+    written: int = 0
+    notes: list[str] = field(default_factory=list)
+    fresh: bool = True
+
+
+def prepare(
+    sources: Mapping[str, Local | Hub],
+    settings: Settings,
+    out: Path,
+    say: Callable[[str], None] = print,
+) -> list[Outcome]:
+    """Write the named sets into a folder; what is there already, and the same, is left alone."""
+    parquet.arrow()
+    return [
+        _prepare(name, sources[name], settings.of(SETS[name].split), out, say)
+        for name in SETS
+        if name in sources
+    ]
+
+
+def _prepare(
+    name: str, source: Local | Hub, settings: Settings, out: Path, say: Callable[[str], None]
+) -> Outcome:
+    evaluation = _evaluation(out) if settings.contamination == "drop" else {}
+    path = out / f"{name}.parquet"
+    request = {
+        "format": FORMAT,
+        "source": source.fingerprint,
+        "settings": asdict(settings),
+        "evaluation": {key: _digest(texts) for key, texts in evaluation.items()},
+    }
+    if (before := _made_before(path, request)) is not None:
+        return before
+    say(f"{name}: reading {source}")
+    collection = problems.read(source.fetch(name), settings.duplicates)
+    outcome = Outcome(name, str(source), str(path), collection.rows, len(collection.problems))
+    kept, dropped = _select(collection.problems, outcome, settings, evaluation)
+    outcome.notes = list(_notes(outcome, collection, settings, evaluation))
+    out.mkdir(parents=True, exist_ok=True)
+    _write_dropped(out / f"{name}.dropped.jsonl", dropped)
+    rows = [_row(name, index, problem, settings) for index, problem in enumerate(kept)]
+    parquet.write(path, rows, {"request": request, "outcome": asdict(outcome)})
+    return outcome
+
+
+def _evaluation(out: Path) -> Evaluation:
+    """The sets to test with that were prepared into this folder."""
+    paths = {name: out / f"{name}.parquet" for name, known in SETS.items() if known.split == "test"}
+    columns = ("extra_info.id", "extra_info.problem")
+    return {
+        name: dict(table.values(path, columns))
+        for name, path in paths.items()
+        if path.is_file() and parquet.about(path) is not None
+    }
+
+
+def _digest(names: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(sorted(names)).encode()).hexdigest()
+
+
+def _made_before(path: Path, request: dict[str, Any]) -> Outcome | None:
+    """The outcome of an earlier, equal preparation; a file from elsewhere is never overwritten."""
+    if not path.exists():
+        return None
+    try:
+        about = parquet.about(path)
+    except MetisError:
+        about = None
+    if about is None:
+        raise MetisError(
+            f"{str(path)!r} is not a file that was prepared here: move it, or choose another --out"
+        )
+    same = about["request"] == request
+    return Outcome(**{**about["outcome"], "path": str(path), "fresh": False}) if same else None
+
+
+def _select(
+    found: Sequence[Problem], outcome: Outcome, settings: Settings, evaluation: Evaluation
+) -> tuple[list[Problem], list[dict[str, Any]]]:
+    """The problems to write, and those to drop with the reason; counted in the outcome."""
+    texts = {identity: text for part in evaluation.values() for identity, text in part.items()}
+    repeated = contamination.find([problem.text for problem in found], texts)
+    belongs = {identity: name for name, part in evaluation.items() for identity in part}
+    kept, dropped = [], []
+    contaminated: Counter[str] = Counter()
+    for index, problem in enumerate(found):
+        row = {"id": identity_of(outcome.name, problem.text), **asdict(problem)}
+        if not problem.answers:
+            outcome.unanswered += 1
+            dropped.append({"reason": "no answer", **row})
+        elif len(problem.answers) > 1 and settings.conflicts == "drop":
+            outcome.conflicting += 1
+            dropped.append({"reason": "several answers", **row})
+        elif index in repeated:
+            match = repeated[index]
+            contaminated[belongs[match.evaluation]] += 1
+            dropped.append({"reason": f"{match.share:.0%} of {match.evaluation}", **row})
+        else:
+            kept.append(problem)
+    outcome.contaminated, outcome.written = dict(contaminated), len(kept)
+    return kept, dropped
+
+
+def _notes(
+    outcome: Outcome, collection: Collection, settings: Settings, evaluation: Evaluation
+) -> Iterable[str]:
+    """What a person should know of a set beside its counts."""
+    known = SETS[outcome.name]
+    if outcome.problems < known.size:
+        yield f"{outcome.problems:,} problems; the published set has {known.size:,}"
+    if collection.unwrapped is not None and collection.unwrapped < collection.rows:
+        bare = collection.rows - collection.unwrapped
+        yield f"{bare:,} prompts have no wrapper that is known here; they are taken as they are"
+    several = sum(len(problem.answers) > 1 for problem in collection.problems)
+    if several and settings.conflicts == "first":
+        yield f"{several:,} problems have several answers; the first one counts"
+    if settings.contamination == "drop":
+        missing = [name for name, s in SETS.items() if s.split == "test" and name not in evaluation]
+        if evaluation:
+            found = (f"{name} {outcome.contaminated.get(name, 0)}" for name in evaluation)
+            yield f"problems dropped that are in a set to test with: {', '.join(found)}"
+        if missing:
+            yield f"not compared with {', '.join(missing)}, which are not prepared in this folder"
+
+
+def identity_of(name: str, text: str) -> str:
+    """The id of a problem: the same in every copy and order of a set."""
+    return f"{name}:{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+
+
+def _row(name: str, index: int, problem: Problem, settings: Settings) -> dict[str, Any]:
+    """A problem in the columns that verl reads.
+
+    verl scores `math` and `aime...` sources by rules of its own, for answers that are not in a box;
+    a source it does not know makes it ask for a reward function.
+    """
+    content = f"{problem.text}\n{settings.instruction}".strip()
+    return {
+        "data_source": f"metis/{name}",
+        "prompt": [{"role": "user", "content": content}],
+        "ability": "MATH",
+        "reward_model": {"style": "rule", "ground_truth": problem.answers[0]},
+        "extra_info": {
+            "id": identity_of(name, problem.text),
+            "index": index,
+            "split": SETS[name].split,
+            "problem": problem.text,
+            "category": problem.category,
+            "difficulty": problem.difficulty,
+        },
+    }
+
+
+def _write_dropped(path: Path, dropped: Sequence[dict[str, Any]]) -> None:
+    if not dropped:
+        path.unlink(missing_ok=True)
+        return
+    with atomic(path) as file:
+        for row in dropped:
+            file.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")

@@ -1,0 +1,65 @@
+"""Problems of one's own: which fields are read, what earns a reward, and what is refused."""
+
+import gzip
+import json
+
+import pytest
+
+from metis.errors import MetisError
+from metis.tasks.file import File, build
+
+ROWS = [{"id": n, "problem": f"What is {n}?", "answer": n, "kind": {"of": n % 2}} for n in range(6)]
+
+
+def written(folder, rows=ROWS, name="mine.jsonl"):
+    path = folder / name
+    text = "".join(json.dumps(row) + "\n" for row in rows).encode()
+    path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
+    return str(path)
+
+
+def everything(task):
+    return sorted((*task.training(), *task.heldout()), key=lambda prompt: prompt.text)
+
+
+@pytest.mark.parametrize("name", ["mine.jsonl", "mine.jsonl.gz"])
+def test_rows_are_split_by_the_seed(tmp_path, name):
+    path = written(tmp_path, name=name)
+    task, again, other = (build(File(path=path, heldout=2), seed) for seed in (0, 0, 1))
+    assert task.training() == again.training() and task.heldout() == again.heldout()
+    assert task.training() != other.training() and len(task.heldout()) == 2
+    assert [prompt.id for prompt in everything(task)] == [f"mine:{n}" for n in range(6)]
+
+
+def test_fields_may_lie_in_fields(tmp_path):
+    nested = [{"row": row} for row in ROWS]
+    path = written(tmp_path, nested)
+    settings = File(
+        path, "row.problem", "row.answer", category="row.kind.of", heldout=1, match="number"
+    )
+    for number, prompt in enumerate(everything(task := build(settings, 0))):
+        assert (prompt.text, prompt.category) == (f"What is {number}?", str(number % 2))
+        episode = task.episode(prompt)
+        episode.reply(f"It is {number}.")
+        assert episode.reward() == 1.0
+
+
+def test_what_cannot_be_read_is_one_line(tmp_path):
+    def refusal(**knobs):
+        with pytest.raises(MetisError) as caught:
+            build(File(**{"heldout": 1, **knobs}), 0)
+        assert "\n" not in str(caught.value)
+        return str(caught.value)
+
+    path = written(tmp_path)
+    assert "only 6 rows" in refusal(path=path, heldout=6)
+    assert "row 1: no field 'text', only id, problem, answer, kind" in refusal(
+        path=path, question="text"
+    )
+    assert "task.path = " in refusal(path="none.jsonl") and "no such file" in refusal(
+        path="n.jsonl"
+    )
+    torn = tmp_path / "torn.jsonl"
+    torn.write_text(json.dumps(ROWS[0]) + "\n" + '{"problem": "Wh')
+    assert "line 2" in refusal(path=str(torn))
+    assert "answer" in refusal(path=written(tmp_path, [{"problem": "1?", "answer": None}]))
