@@ -42,7 +42,7 @@ def add(commands: Any) -> None:
     option("--samples", type=int, default=1, metavar="K", help="answers to each problem (1)")
     option("--temperature", type=float, metavar="T", help="default: 0, greedy; of several, 1")
     option("--top-p", type=float, default=1.0, metavar="P", help="nucleus (1)")
-    option("--max-tokens", type=int, metavar="N", help="default: the run's; 8192, on a CPU 256")
+    option("--max-tokens", type=int, metavar="N", help="default: the run's; 8192, on a CPU 128")
     option("--limit", type=int, default=0, metavar="N", help="only N problems of each benchmark")
     option("--seed", type=int, default=0, metavar="S", help="of samples and of --limit (0)")
     option("--checkpoint", choices=("best", "last"), default="best", help="of a run (best)")

@@ -10,9 +10,9 @@ from metis import runlog, state
 from metis.engines.local.settings import Local
 from metis.errors import MetisError
 
-BATCHES = {"cpu": (16, 0), "gpu": (128, 1 << 17), "vllm": (512, 0)}
+BATCHES = {"cpu": (32, 0), "gpu": (128, 1 << 17), "vllm": (512, 0)}
 """Rows and tokens generated at once; vLLM sees to its memory itself."""
-LONGEST = {"cpu": 256, "gpu": 8192, "vllm": 8192}
+LONGEST = {"cpu": 128, "gpu": 8192, "vllm": 8192}
 """Tokens of an answer where nothing says otherwise: the paper's, and on a CPU enough to try."""
 
 
