@@ -9,7 +9,7 @@ import pytest
 import made_up_problems
 from metis.errors import MetisError
 from metis.evals.benchmarks import BENCHMARKS, SUITES, data_folder, load
-from metis.tasks.math import INSTRUCTION
+from metis.tasks.math import wrap
 
 REAL = os.environ.get("METIS_DATA")
 
@@ -31,7 +31,7 @@ def test_a_file_is_a_benchmark(tmp_path):
     assert (found.name, found.title, len(found.problems)) == ("mine", "mine", 20)
     first = found.problems[0]
     assert first.prompt.id == "mine:p0" and first.answer == "12"
-    assert first.chat == [{"role": "user", "content": f"What is $7 + 5$? {INSTRUCTION}"}]
+    assert first.chat == wrap("What is $7 + 5$?")
     [other] = load(["mine.jsonl"], instruction="Be brief.")
     assert other.problems[0].chat[0]["content"].endswith("Be brief.")
     assert other.digest != found.digest
