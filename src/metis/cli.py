@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import metis
 from metis.errors import MetisError
+from metis.evals import command as evaluation
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -118,6 +119,7 @@ def _parser() -> argparse.ArgumentParser:
     report.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run folder")
     report.add_argument("--out", type=Path, metavar="DIR", help="default: RUN; of several, report/")
     report.set_defaults(run=_report)
+    evaluation.add(commands)
     prepare = commands.add_parser("prepare", help="data to train on and to test with")
     math = prepare.add_subparsers(title="tasks", metavar="TASK", required=True).add_parser(
         "math",
@@ -157,7 +159,8 @@ def _train(chosen: argparse.Namespace) -> int:
     out = chosen.out or _default_folder(settings.resolved)
     with RunFolder.open(out, settings.resolved) as folder:
         done = [step for step, _ in folder.checkpoints()]
-        if done and done[-1] >= settings.training.steps:
+        steps = settings.training.steps
+        if steps and done and done[-1] >= steps:
             console.print("this run is complete; for another, change a setting or --out")
             _show_summary(console, out)
             return 0

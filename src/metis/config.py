@@ -22,7 +22,8 @@ from metis.curricula import CURRICULA
 from metis.curricula.named import find
 from metis.curricula.presets import PRESETS
 from metis.engines import ENGINES
-from metis.errors import MetisError, require_at_least
+from metis.errors import MetisError, require, require_at_least
+from metis.evals.validation import Validated
 from metis.tasks import TASKS
 
 SCHEMA = 1
@@ -44,12 +45,14 @@ class Training:
     """What every run has, whatever its engine and curriculum.
 
     seed         fixes the pool's order, the curriculum's draws and the engine's sampling
-    steps        updates to make
+    steps        updates to make; 0 is no limit
     tokens       stop after so many generated tokens; 0 is no limit
     seconds      stop after so many seconds of training, evaluation not counted; 0 is no limit
     batch        B: prompts trained on in a step
     group        n: rollouts of each prompt
     evaluate     steps between evaluations; 0 evaluates before and after only
+    benchmarks   what to test on instead of the task's held-out prompts: names, suites or files as
+                 `metis eval` takes them; each has the same weight in the accuracy
     sinks        where metrics go beside the run folder: some of ["tensorboard", "wandb", "trackio"]
     """
 
@@ -60,12 +63,15 @@ class Training:
     batch: int = 32
     group: int = 8
     evaluate: int = 20
+    benchmarks: tuple[str, ...] = ()
     sinks: tuple[str, ...] = ()
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
 
     def __post_init__(self) -> None:
-        least = {"seed": 0, "steps": 1, "tokens": 0, "seconds": 0}
+        least = {"seed": 0, "steps": 0, "tokens": 0, "seconds": 0}
         require_at_least(self, {**least, "batch": 1, "group": 2, "evaluate": 0})
+        limited = self.steps or self.tokens or self.seconds
+        require(bool(limited), "steps", self.steps, "without a limit, set tokens or seconds")
         sinks.check(self.sinks)
 
 
@@ -141,6 +147,13 @@ def resolve(raw: Mapping[str, Any]) -> Config:
         },
     }
     player = TASKS[task_name].build(task, training.seed) if plays_tasks else None
+    if training.benchmarks:
+        if player is None:
+            raise MetisError(
+                f"benchmarks = {list(training.benchmarks)}: the {engine_name} engine brings its "
+                "own test; leave it out"
+            )
+        player = Validated(player, training.benchmarks)
     resolved = json.loads(json.dumps(resolved))
     return Config(training, engine_name, engine, player, name, curriculum, resolved)
 

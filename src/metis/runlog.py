@@ -17,7 +17,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, ClassVar, Self
 
 import metis
 from metis import state
@@ -27,18 +27,20 @@ LOGS = ("metrics", "timings", "judgments", "rollouts", "evals")
 SCHEMA = 1
 
 
-class RunFolder:
-    """An open run folder; one process at a time may hold it."""
+class Folder:
+    """An open folder of logs that says what they are of; one process at a time may hold it."""
+
+    LOGS: ClassVar[tuple[str, ...]]
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._lock = _lock(path)
         for draft in (*path.glob(".*.draft"), *path.glob("checkpoints/.*.draft")):
             shutil.rmtree(draft) if draft.is_dir() else draft.unlink()
-        self._files = {log: (path / f"{log}.jsonl").open("ab", buffering=0) for log in LOGS}
+        self._files = {log: (path / f"{log}.jsonl").open("ab", buffering=0) for log in self.LOGS}
 
     @classmethod
-    def open(cls, path: Path, config: Mapping[str, Any]) -> "RunFolder":
+    def open(cls, path: Path, config: Mapping[str, Any]) -> Self:
         """Open the folder of this very run, or make it, whole, where there is none."""
         try:
             if _empty(path):
@@ -53,7 +55,7 @@ class RunFolder:
             file.close()
         self._lock.close()
 
-    def __enter__(self) -> "RunFolder":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -66,6 +68,30 @@ class RunFolder:
             left = memoryview("".join(f"{line}\n" for line in lines).encode())
             while left:
                 left = left[self._files[log].write(left) :]
+
+    def cut(self, lengths: Mapping[str, int]) -> None:
+        """Cut the logs back to the lengths they had, 0 where none is given."""
+        for log in self.LOGS:
+            length = lengths.get(log, 0)
+            file = self._files[log]
+            size = file.seek(0, os.SEEK_END)
+            if size < length:
+                raise MetisError(
+                    f"{self.path / log!s}.jsonl = {size} bytes, shorter than its checkpoint "
+                    f"says ({length}): restore the file, or start a new run folder"
+                )
+            file.truncate(length)
+            file.seek(length)
+
+
+class RunFolder(Folder):
+    """The folder of a training run, with its checkpoints."""
+
+    LOGS = LOGS
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        (path / "checkpoints").mkdir(exist_ok=True)
 
     def checkpoint(
         self, step: int, saved: dict[str, Any], write: Callable[[Path], None], keep: int
@@ -107,9 +133,7 @@ class RunFolder:
 
     def checkpoints(self) -> list[tuple[int, Path]]:
         """Finished checkpoints, oldest first."""
-        folders = (self.path / "checkpoints").glob("step-*")
-        found = [(int(match[1]), f) for f in folders if (match := _STEP.fullmatch(f.name))]
-        return sorted(found)
+        return checkpoints(self.path)
 
     def resume(self) -> tuple[dict[str, Any], Path] | None:
         """The state of the latest checkpoint, and its folder."""
@@ -122,20 +146,6 @@ class RunFolder:
         except OSError as error:
             raise incomplete(folder, error) from None
 
-    def cut(self, lengths: Mapping[str, int]) -> None:
-        """Cut the logs back to the lengths they had, 0 where none is given."""
-        for log in LOGS:
-            length = lengths.get(log, 0)
-            file = self._files[log]
-            size = file.seek(0, os.SEEK_END)
-            if size < length:
-                raise MetisError(
-                    f"{self.path / log!s}.jsonl = {size} bytes, shorter than its checkpoint "
-                    f"says ({length}): restore the file, or start a new run folder"
-                )
-            file.truncate(length)
-            file.seek(length)
-
 
 def read(path: Path, log: str) -> list[dict[str, Any]]:
     """The rows of a log of a run folder."""
@@ -143,12 +153,18 @@ def read(path: Path, log: str) -> list[dict[str, Any]]:
         return [json.loads(line) for line in file]
 
 
+def checkpoints(path: Path) -> list[tuple[int, Path]]:
+    """The finished checkpoints of a run folder with their steps, oldest first."""
+    folders = (path / "checkpoints").glob("step-*")
+    return sorted((int(match[1]), f) for f in folders if (match := _STEP.fullmatch(f.name)))
+
+
 _STEP = re.compile(r"step-(\d+)")
 
 
 def _make(path: Path, config: Mapping[str, Any]) -> None:
-    """Make a run folder; `config.json`, which makes it one, comes last."""
-    (path / "checkpoints").mkdir(parents=True, exist_ok=True)
+    """Make a folder; `config.json`, which says what it is of, comes last."""
+    path.mkdir(parents=True, exist_ok=True)
     for name, content in (("versions", _versions()), ("config", config)):
         with state.atomic(path / f"{name}.json") as file:
             file.write((json.dumps(content, indent=2) + "\n").encode())

@@ -19,6 +19,8 @@ from metis.core import Batch, Curriculum, Progress
 from metis.driver import drive
 from metis.engines import ENGINES
 from metis.errors import MetisError
+from metis.evals.statistics import average, mean
+from metis.evals.validation import benchmark
 from metis.meter import Meter, TimedEngine
 from metis.pool import Pool
 from metis.runlog import RunFolder, incomplete, read
@@ -95,7 +97,9 @@ class Run:
     def fraction(self) -> float:
         """Share of the budget that is spent: the steps, the tokens or the seconds."""
         limits = self.config.training
-        spent = [self.step / limits.steps]
+        spent = [0.0]
+        if limits.steps:
+            spent.append(self.step / limits.steps)
         if limits.tokens:
             generated = self.totals["rollout/tokens"] + self.totals["judge/tokens"]
             spent.append(generated / limits.tokens)
@@ -103,13 +107,10 @@ class Run:
             spent.append(self.elapsed / limits.seconds)
         return min(1.0, max(spent))
 
-    def improved(self, metrics: Mapping[str, float]) -> bool:
-        """Whether the test of this step, if there was one, went better than all before; noted."""
-        accuracy = metrics.get("eval/accuracy", -math.inf)
-        if accuracy <= self.best[1]:
-            return False
-        self.best = (self.step, accuracy)
-        return True
+    @property
+    def improved(self) -> bool:
+        """Whether the test of this step went better than all before."""
+        return self.best[0] == self.step
 
     def state_dict(self) -> dict[str, Any]:
         return {
@@ -142,13 +143,12 @@ def train(run: Run, folder: RunFolder, view: View) -> bool:
             view.phase("evaluate")
             metrics: Numbers = evaluate(run, folder)
             folder.append("metrics", [{"step": 0, **metrics}])
-            run.improved(metrics)
             _show(outlets, 0, metrics)
             view.step(0, 0.0, metrics, {})
         else:
             run.restore(*saved)
             folder.cut(saved[0]["logs"])
-            if run.best[0] == run.step:  # it may have been stopped before it had kept this one
+            if run.improved:  # it may have been stopped before it had kept this one
                 folder.keep_best(run.step)
             past = (read(folder.path, log) for log in ("metrics", "timings"))
             view.resume(run.step, run.fraction, *past)
@@ -157,13 +157,12 @@ def train(run: Run, folder: RunFolder, view: View) -> bool:
                 metrics, seconds = _step(run, folder, view)
                 _show(outlets, run.step, metrics)
                 view.step(run.step, run.fraction, metrics, seconds)
-                improved = run.improved(metrics)
                 last = run.fraction >= 1 or interrupted()
-                if improved or last or run.step % settings.checkpoints.every == 0:
+                if run.improved or last or run.step % settings.checkpoints.every == 0:
                     view.phase("save")
                     keep = settings.checkpoints.keep
                     folder.checkpoint(run.step, run.state_dict(), run.engine.save, keep)
-                if improved:
+                if run.improved:
                     folder.keep_best(run.step)
     return run.fraction >= 1
 
@@ -202,13 +201,22 @@ def _step(run: Run, folder: RunFolder, view: View) -> tuple[Numbers, Numbers]:
 
 
 def evaluate(run: Run, folder: RunFolder) -> dict[str, float]:
-    """Mean reward on the held-out prompts with its standard error; each goes into a log."""
+    """Mean reward on the held-out prompts with its standard error, and the best so far; the reward
+    of each goes into a log. Of benchmarks, the mean of their means counts."""
     scores = run.engine.evaluate()
     rows = ({"step": run.step, "prompt": prompt, "reward": score} for prompt, score in scores)
     folder.append("evals", rows)
-    values = [score for _, score in scores]
-    error = float(np.std(values) / math.sqrt(len(values)))
-    return {"eval/accuracy": float(np.mean(values)), "eval/stderr": error}
+    parts: dict[str, list[float]] = {}
+    for prompt, score in scores:
+        name = benchmark(prompt) if run.config.training.benchmarks else ""
+        parts.setdefault(name, []).append(score)
+    estimates = {name: mean(values) for name, values in parts.items()}
+    whole = average(list(estimates.values()))
+    if whole.mean > run.best[1]:
+        run.best = (run.step, whole.mean)
+    metrics = {"eval/accuracy": whole.mean, "eval/stderr": whole.error}
+    metrics |= {f"eval/accuracy/{name}": part.mean for name, part in estimates.items() if name}
+    return metrics | {"eval/best": run.best[1], "eval/best_step": float(run.best[0])}
 
 
 def _accounts(run: Run, meter: Meter) -> dict[str, float]:

@@ -96,7 +96,12 @@ def test_the_paper_preset_is_algorithm_1_and_a_knob_changes_just_itself():
         (["curriculum.multiplier=0"], ["curriculum.multiplier = 0", "at least 1"]),
         (["curriculum.examples=-1"], ["curriculum.examples = -1", "at least 0"]),
         (["curriculum.ema=nan"], ["curriculum.ema"]),
-        (["steps=0"], ["steps = 0", "at least 1"]),
+        (["steps=0"], ["steps = 0", "set tokens or seconds"]),
+        (["steps=-1"], ["steps = -1", "at least 0"]),
+        (
+            ["engine=simulated", "benchmarks=['math']"],
+            ["benchmarks = ['math']", "brings its own test"],
+        ),
         (["steps"], ["'steps' is not a setting", "key=value"]),
         (["engine=simulated", "steps.x=1", "steps.y=2"], ["unknown key 'steps.x'"]),
         (["seed=1", "seed.x=2"], ["'seed' is 1, not a section"]),

@@ -67,8 +67,9 @@ class Recorded:
 
     @property
     def planned(self) -> int:
+        """Steps that the settings ask for; those done where they set no number."""
         planned = self.config.get("steps")
-        return planned if isinstance(planned, int) else self.steps
+        return planned if isinstance(planned, int) and planned else self.steps
 
     def series(self, metric: str) -> Series:
         """A metric against steps, without the steps that lack it."""
@@ -87,6 +88,11 @@ class Recorded:
                 elapsed = clock.get(row["step"])
                 found.append(Evaluation(row["step"], elapsed, row["eval/accuracy"], stderr))
         return found
+
+    @property
+    def best(self) -> Evaluation | None:
+        """The test that went best, of equals the first; None where there was none."""
+        return max(self.evaluations, key=lambda test: test.accuracy, default=None)
 
     @property
     def elapsed(self) -> float:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from metis.markdown import markdown_table
 from metis.report.curves import Evaluation, Recorded
 
 HEADER = (
@@ -10,6 +11,8 @@ HEADER = (
     "steps",
     "accuracy before",
     "accuracy after",
+    "best accuracy",
+    "best after",
     "informative groups",
     "rollouts",
     "elapsed",
@@ -48,7 +51,8 @@ def rows(runs: Sequence[Recorded]) -> list[tuple[str, ...]]:
     """One row a run, as `HEADER` names them."""
     table: list[tuple[str, ...]] = []
     for run in runs:
-        tests = run.evaluations
+        tests, best = run.evaluations, run.best
+        reached = best.elapsed if best else None
         table.append(
             (
                 run.label,
@@ -56,6 +60,8 @@ def rows(runs: Sequence[Recorded]) -> list[tuple[str, ...]]:
                 progress(run),
                 accuracy(tests[0]) if tests else MISSING,
                 accuracy(tests[-1]) if len(tests) > 1 else MISSING,
+                accuracy(best) if best else MISSING,
+                MISSING if reached is None else duration(reached, run.simulated),
                 share(run.informative),
                 MISSING if run.rollouts is None else f"{run.rollouts:,.0f}",
                 duration(run.elapsed, run.simulated) if run.timings else MISSING,
@@ -66,13 +72,5 @@ def rows(runs: Sequence[Recorded]) -> list[tuple[str, ...]]:
 
 
 def markdown(runs: Sequence[Recorded]) -> str:
-    """The table of runs in Markdown, aligned so that it also reads well as text."""
-    table = [HEADER, *([_cell(text) for text in row] for row in rows(runs))]
-    widths = [max(len(row[column]) for row in table) for column in range(len(HEADER))]
-    lines = ["| " + " | ".join(map(str.ljust, row, widths)) + " |" for row in table]
-    lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
-    return "\n".join(lines) + "\n"
-
-
-def _cell(text: str) -> str:
-    return " ".join(text.replace("\\", "\\\\").replace("|", "\\|").split())
+    """The table of runs in Markdown."""
+    return markdown_table([HEADER, *rows(runs)])

@@ -22,9 +22,11 @@ def _learnt(run: Recorded) -> str:
     rise, error = paired(run.folder)
     line = f"held-out accuracy {first.accuracy:.3f} → {last.accuracy:.3f}"
     line += f" ({rise:+.3f}{'' if error is None else f' ± {error:.3f}'}) in {run.steps:,} steps"
-    if best.accuracy > last.accuracy:
-        line += f"; best {best.accuracy:.3f} at {best.step:,}"
-    return line
+    if best.step == last.step or best.accuracy <= first.accuracy:
+        return line
+    line += f"; best {best.accuracy:.3f} at step {best.step:,}"
+    after = "" if best.elapsed is None else f", after {duration(best.elapsed, run.simulated)}"
+    return line + after
 
 
 def paired(folder: Path) -> tuple[float, float | None]:

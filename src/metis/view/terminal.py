@@ -124,7 +124,8 @@ class TerminalView:
         """The last step as one line."""
         history = self.history
         metrics = history.latest
-        parts = [f"step {history.step}/{self.heading.steps}"]
+        steps = self.heading.steps
+        parts = [f"step {history.step}/{steps}" if steps else f"step {history.step}"]
         parts += [f"{name} {metrics[key]:.3f}" for name, key in SHOWN.items() if key in metrics]
         if history.step and not history.trained:
             parts.append(history.idle)

@@ -113,7 +113,8 @@ def test_one_run_gets_its_report_in_its_own_folder(make, capsys):
     assert "Simulated" not in words and "Unfinished" not in words
     table = (run / "report.md").read_text()
     assert table in capsys.readouterr().out
-    assert [line.count("|") for line in table.splitlines()] == [10, 10, 10]
+    assert [line.count("|") for line in table.splitlines()] == [12, 12, 12]
+    assert "| 0.280 ± 0.020 | 9 s" in table
 
 
 def test_the_same_runs_give_the_same_bytes(make):

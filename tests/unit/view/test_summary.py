@@ -55,7 +55,7 @@ def test_judging_discards_and_a_better_step_before_the_last_are_named(folder):
     timings = [{"step": 2, "judge": 1.0, "rollout": 9.0, "elapsed": 10.0}]
     place = folder(metrics, timings, first + middle + last, engine="simulated")
     assert summary(place)[:3] == [
-        "held-out accuracy 0.000 → 0.500 (+0.500 ± 0.500) in 2 steps; best 1.000 at 1",
+        "held-out accuracy 0.000 → 0.500 (+0.500 ± 0.500) in 2 steps; best 1.000 at step 1",
         "64 rollouts, 16 discarded; 100% of groups trained on were informative",
         "judging took 10.0% of 10 s (simulated); the judge selected in 1 of 2 steps",
     ]

@@ -30,14 +30,19 @@ def load_training(
     folder: Path, policy: Policy, optimizer: torch.optim.Optimizer, generator: torch.Generator
 ) -> None:
     """Bring back what `save_training` wrote."""
+    load_weights(folder, policy)
+    saved: dict[str, Any] = torch.load(folder / "optimizer.pt", weights_only=True)
+    optimizer.load_state_dict(saved["optimizer"])
+    generator.set_state(saved["generator"])
+
+
+def load_weights(folder: Path, policy: Policy) -> None:
+    """Bring back the weights alone."""
     weights = load_file(folder / "weights.safetensors")
     with torch.no_grad():
         for name, parameter in policy.network.named_parameters():
             if parameter.requires_grad:
                 parameter.copy_(weights[name])
-    saved: dict[str, Any] = torch.load(folder / "optimizer.pt", weights_only=True)
-    optimizer.load_state_dict(saved["optimizer"])
-    generator.set_state(saved["generator"])
 
 
 def save_learner(folder: Path, number: int, learner: Learner) -> None:

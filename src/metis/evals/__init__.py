@@ -1,0 +1,1 @@
+"""Evaluation: a model on benchmarks, asked and scored exactly as in training."""

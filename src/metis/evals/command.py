@@ -1,0 +1,141 @@
+"""`metis eval`: its options, and how they become an evaluation."""
+
+import argparse
+import hashlib
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+from metis.core import Sampling
+from metis.errors import MetisError, require
+from metis.evals import benchmarks, subject
+from metis.evals.plan import Limits
+from metis.evals.subject import Subject
+from metis.evals.suite import AnswerFolder, Evaluation, answer_all, finished
+
+HELP = """\
+Evaluates a model, or the best checkpoint of a training run, with the instruction and the scorer of
+training. Benchmarks are read from files that `metis prepare math` wrote; a file of your own, with a
+problem and an answer in every row, is one too.
+
+  metis eval Qwen/Qwen3-4B-Base --suite math
+  metis eval runs/mine --suite aime24 aime25 --samples 32 --temperature 1
+  metis eval smollm2-135m --suite math500 --limit 20
+
+An evaluation that was stopped goes on where it was when the same command is given again.
+"""
+
+
+def add(commands: Any) -> None:
+    """Add the command to the parser's."""
+    parser = commands.add_parser(
+        "eval",
+        help="pass@1 (or mean@k) of a model or a run on benchmarks",
+        description=HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("subject", metavar="MODEL_OR_RUN")
+    names = ", ".join([*benchmarks.SUITES, *benchmarks.BENCHMARKS])
+    option = parser.add_argument
+    option("--suite", nargs="+", required=True, metavar="NAME", help=f"{names}, or a file")
+    option("--samples", type=int, default=1, metavar="K", help="answers to each problem (1)")
+    option("--temperature", type=float, metavar="T", help="default: 0, greedy; of several, 1")
+    option("--top-p", type=float, default=1.0, metavar="P", help="nucleus (1)")
+    option("--max-tokens", type=int, metavar="N", help="default: the run's; 8192, on a CPU 128")
+    option("--limit", type=int, default=0, metavar="N", help="only N problems of each benchmark")
+    option("--seed", type=int, default=0, metavar="S", help="of samples and of --limit (0)")
+    option("--checkpoint", choices=("best", "last"), default="best", help="of a run (best)")
+    verify = "ask math-verify too (default: as the run did; of a model, no)"
+    option("--verify", action=argparse.BooleanOptionalAction, default=None, help=verify)
+    option("--data", type=Path, metavar="DIR", help="of benchmarks (METIS_DATA, or data/math)")
+    option("--device", metavar="NAME", help="cpu, cuda, mps or auto")
+    option("--generation", choices=("transformers", "vllm"), help="default: the run's")
+    option("--rows", type=int, metavar="N", help="answers generated at once")
+    option("--tokens", type=int, metavar="N", help="tokens held at once, at full length")
+    option("--out", type=Path, metavar="DIR", help="default: under evals/")
+    parser.set_defaults(run=run)
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Evaluate, or show what an earlier call with the same settings found."""
+    from rich.console import Console
+
+    from metis.evals import results
+    from metis.evals.view import EvaluationView
+
+    _check(chosen)
+    who = subject.find(chosen.subject, chosen.checkpoint).on(chosen.device, chosen.generation)
+    evaluation = _evaluation(chosen, who)
+    settings = {"schema": results.SCHEMA, **who.about, **evaluation.described}
+    out = chosen.out or _default_folder(who, settings)
+    console = Console(soft_wrap=True, markup=False, highlight=False)
+    with AnswerFolder.open(out, settings) as folder:
+        console.print(f"{who.name} on {', '.join(s.title for s in evaluation.sets)} → {out}")
+        if finished(evaluation, folder):
+            console.print("this evaluation is complete; for another, change a setting or --out")
+        else:
+            with EvaluationView(console, evaluation.count) as view:
+                answer_all(evaluation, _model(evaluation, who), folder, view)
+        found = results.results(evaluation, [row for _, row in folder.rows()], who.about)
+        results.write(out, found)
+    print(f"\n{results.markdown(found)}\nresults: {out / 'results.json'}, {out / 'results.md'}")
+    return 0
+
+
+def _check(chosen: argparse.Namespace) -> None:
+    least = {"samples": 1, "max_tokens": 1, "limit": 0, "seed": 0, "rows": 1, "tokens": 0}
+    for name, bound in least.items():
+        value, option = getattr(chosen, name), f"--{name.replace('_', '-')}"
+        require(value is None or value >= bound, option, value, f"use at least {bound}")
+    require(0 < chosen.top_p <= 1, "--top-p", chosen.top_p, "use a share above 0, at most 1")
+    heat = chosen.temperature
+    fine = heat is None or (math.isfinite(heat) and heat >= 0)
+    require(fine, "--temperature", heat, "use 0 (greedy) or a number above 0")
+    if chosen.samples > 1:
+        same = "greedy answers are all the same: use a number above 0, or --samples 1"
+        require(heat != 0, "--temperature", heat, same)
+
+
+def _evaluation(chosen: argparse.Namespace, who: Subject) -> Evaluation:
+    place = _place(who)
+    rows, tokens = subject.BATCHES[place]
+    heat = chosen.temperature
+    sampling = Sampling(
+        max_tokens=chosen.max_tokens or who.max_tokens or subject.LONGEST[place],
+        temperature=heat if heat is not None else float(chosen.samples > 1),
+        top_p=chosen.top_p,
+    )
+    found = benchmarks.load(chosen.suite, chosen.data, who.instruction)
+    return Evaluation(
+        sets=[each.sample(chosen.limit, chosen.seed) for each in found],
+        sampling=sampling,
+        samples=chosen.samples,
+        limits=Limits(chosen.rows or rows, tokens if chosen.tokens is None else chosen.tokens),
+        seed=chosen.seed,
+        verify=who.verify if chosen.verify is None else chosen.verify,
+    )
+
+
+def _place(who: Subject) -> str:
+    """Where answers are generated, for the defaults."""
+    try:
+        from metis.engines.local.policy import pick_device
+    except ImportError as error:
+        raise MetisError(f"metis eval: {error}: pip install 'metis-rft[local]'") from None
+    if who.engine.generation == "vllm":
+        return "vllm"
+    return "cpu" if pick_device(who.engine.device).type == "cpu" else "gpu"
+
+
+def _model(evaluation: Evaluation, who: Subject) -> Any:
+    from metis.evals.answers import Answerer
+
+    return Answerer(who.engine, who.checkpoint, evaluation.sampling, evaluation.limits)
+
+
+def _default_folder(who: Subject, settings: dict[str, Any]) -> Path:
+    """A name fixed by the settings, so that the same command finds its evaluation again."""
+    digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:8]
+    name = who.name.partition(" (")[0].replace("/", "-")
+    return Path("evals") / f"{name}-{digest}"

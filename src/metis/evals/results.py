@@ -1,0 +1,120 @@
+"""What came of an evaluation: JSON for programs, and a table like the paper's for people."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from metis import state
+from metis.evals.scoring import FAITHFUL, NUMERIC
+from metis.evals.statistics import Estimate, average, mean
+from metis.evals.suite import Evaluation
+from metis.markdown import markdown_table
+
+SCHEMA = 1
+MISSING = "–"
+
+
+def results(
+    evaluation: Evaluation, rows: Sequence[Mapping[str, Any]], about: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Every benchmark with its scores, and their average; the same rows give the same bytes."""
+    found = {"schema": SCHEMA, **about, **evaluation.described, "metric": metric(evaluation)}
+    found["benchmarks"] = {
+        each.name: {
+            "title": each.title,
+            **found["benchmarks"][each.name],
+            **_benchmark([row for row in rows if row["benchmark"] == each.name]),
+        }
+        for each in evaluation.sets
+    }
+    scored = [benchmark["scores"] for benchmark in found["benchmarks"].values()]
+    found["average"] = {
+        name: _written(
+            average([_estimate(scores.get(name, scores[FAITHFUL])) for scores in scored])
+        )
+        for name in (FAITHFUL, NUMERIC)
+        if any(name in scores for scores in scored)
+    }
+    return found
+
+
+def metric(evaluation: Evaluation) -> str:
+    """pass@1 of one answer; of several, their mean, which estimates the same."""
+    return "pass@1" if evaluation.samples == 1 else f"mean@{evaluation.samples}"
+
+
+def _benchmark(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    answers = [answer for row in rows for answer in row["answers"]]
+    samples = len(rows[0]["answers"])
+    scores = {}
+    for name in answers[0]["scores"]:
+        problems = [[answer["scores"][name] for answer in row["answers"]] for row in rows]
+        scores[name] = _written(mean([float(np.mean(values)) for values in problems]))
+        if samples > 1:
+            scores[name][f"pass@{samples}"] = float(np.mean([max(values) for values in problems]))
+    return {
+        "scores": scores,
+        "cut_off": float(np.mean([answer["finish"] == "length" for answer in answers])),
+        "tokens": float(np.mean([answer["tokens"] for answer in answers])),
+    }
+
+
+def _written(estimate: Estimate) -> dict[str, float]:
+    return {"accuracy": estimate.mean, "stderr": estimate.error}
+
+
+def _estimate(score: Mapping[str, float]) -> Estimate:
+    return Estimate(score["accuracy"], score["stderr"])
+
+
+def markdown(found: Mapping[str, Any]) -> str:
+    """The row of the paper's table, and what a reader must know to compare it."""
+    benchmarks = found["benchmarks"].values()
+    several = len(benchmarks) > 1
+    header = ["model", *(b["title"] for b in benchmarks), *(["Avg."] if several else [])]
+    table = [header, [found["name"], *(_percent(b["scores"][FAITHFUL]) for b in benchmarks)]]
+    if several:
+        table[-1].append(_percent(found["average"][FAITHFUL]))
+    if NUMERIC in found["average"]:
+        near = [_percent(b["scores"].get(NUMERIC)) for b in benchmarks]
+        table.append(["… numbers within 1 %", *near])
+        if several:
+            table[-1].append(_percent(found["average"][NUMERIC]))
+    drawn = "greedy" if found["temperature"] == 0 else f"temperature {found['temperature']:g}"
+    scorer = "with math-verify" if found["verify"] else "exact after normalisation"
+    note = (
+        f"{found['metric']} in percent ± one standard error over problems; {drawn}, answers of up "
+        f"to {found['max_tokens']:,} tokens, {scorer}, seed {found['seed']}.\n"
+    )
+    return "\n".join([markdown_table(table), note, markdown_table(_details(found))])
+
+
+def _details(found: Mapping[str, Any]) -> list[list[str]]:
+    samples = found["samples"]
+    extra = [f"pass@{samples}"] if samples > 1 else []
+    table = [["benchmark", "problems", "cut off", "tokens an answer", *extra]]
+    for benchmark in found["benchmarks"].values():
+        row = [benchmark["title"], f"{benchmark['problems']:,}", f"{benchmark['cut_off']:.1%}"]
+        row.append(f"{benchmark['tokens']:,.0f}")
+        row += [f"{100 * benchmark['scores'][FAITHFUL][name]:.1f}" for name in extra]
+        table.append(row)
+    return table
+
+
+def _percent(score: Mapping[str, float] | None) -> str:
+    if score is None:
+        return MISSING
+    return f"{100 * score['accuracy']:.1f} ± {100 * score['stderr']:.1f}"
+
+
+def write(folder: Path, found: Mapping[str, Any]) -> None:
+    """`results.json` and `results.md`, each whole or not at all."""
+    for name, text in (
+        ("results.json", json.dumps(found, indent=2) + "\n"),
+        ("results.md", markdown(found)),
+    ):
+        with state.atomic(folder / name) as file:
+            file.write(text.encode())

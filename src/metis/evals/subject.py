@@ -1,0 +1,93 @@
+"""Who is evaluated: a model, or what a training run made of it."""
+
+import dataclasses
+import json
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from metis import runlog, state
+from metis.engines.local.settings import Local
+from metis.errors import MetisError
+
+BATCHES = {"cpu": (32, 0), "gpu": (128, 1 << 17), "vllm": (512, 0)}
+"""Rows and tokens generated at once; vLLM sees to its memory itself."""
+LONGEST = {"cpu": 128, "gpu": 8192, "vllm": 8192}
+"""Tokens of an answer where nothing says otherwise: the paper's, and on a CPU enough to try."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A model with the weights that a checkpoint holds, and what its run was told about answers.
+
+    instruction and verify are the run's; a model has none, and is asked and scored as in the paper.
+    """
+
+    name: str
+    engine: Local
+    about: dict[str, Any]
+    checkpoint: Path | None = None
+    instruction: str = ""
+    verify: bool = False
+    max_tokens: int | None = None
+
+    def on(self, device: str | None, generation: str | None) -> "Subject":
+        """The same elsewhere."""
+        given = {"device": device, "generation": generation, "vllm_sleep": False}
+        changes: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+        return dataclasses.replace(self, engine=dataclasses.replace(self.engine, **changes))
+
+
+def find(named: str, checkpoint: str) -> Subject:
+    """The model, or the checkpoint of a run, that a name on the command line means."""
+    folder = Path(named)
+    config = _run_config(folder)
+    if config is None:
+        name = folder.name if folder.is_dir() else named
+        return Subject(name, Local(model=named), {"name": name, "model": named})
+    weights, step = _weights(folder, checkpoint, config)
+    known = {field.name for field in fields(Local)}
+    engine = Local(**{key: value for key, value in config["engine"].items() if key in known})
+    task = config.get("task", {})
+    spoken = task if task.get("name") == "math" else {}
+    name = f"{folder.resolve().name} ({checkpoint}, step {step})"
+    return Subject(
+        name,
+        engine,
+        {"name": name, "model": engine.model, "checkpoint": checkpoint, "step": step},
+        weights,
+        str(spoken.get("instruction", "")),
+        bool(spoken.get("verify", False)),
+        engine.max_tokens,
+    )
+
+
+def _run_config(folder: Path) -> dict[str, Any] | None:
+    """The settings of a run; None where the folder is no run's."""
+    try:
+        config = json.loads((folder / "config.json").read_bytes())
+    except (OSError, ValueError):
+        return None
+    is_run = isinstance(config, dict) and {"engine", "curriculum"} <= set(config)
+    if is_run and config["engine"].get("name") != "local":
+        raise MetisError(
+            f"run {str(folder)!r} is of the {config['engine'].get('name')} engine, which has no "
+            "model to evaluate: name a run of the local engine, or a model"
+        )
+    return config if is_run else None
+
+
+def _weights(folder: Path, checkpoint: str, config: dict[str, Any]) -> tuple[Path, int]:
+    finished = runlog.checkpoints(folder)
+    path = folder / "checkpoints/best" if checkpoint == "best" else None
+    if checkpoint == "last" and finished:
+        path = finished[-1][1]
+    if path is None or not path.is_dir():
+        remedy = f"evaluate the model itself, {config['engine']['model']}"
+        if finished and checkpoint == "best":
+            remedy = (
+                "no step tested better than the model it began with: use --checkpoint last, or "
+                f"{remedy}"
+            )
+        raise MetisError(f"run {str(folder)!r} has no {checkpoint} checkpoint: {remedy}")
+    return path, int(state.load(path / "run.state")["step"])

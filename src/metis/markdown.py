@@ -1,0 +1,16 @@
+"""Tables in Markdown, aligned so that they also read well as text."""
+
+from collections.abc import Sequence
+
+
+def markdown_table(rows: Sequence[Sequence[str]]) -> str:
+    """Rows as a table; the first is its header."""
+    cells = [[_cell(text) for text in row] for row in rows]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
+    lines = ["| " + " | ".join(map(str.ljust, row, widths)) + " |" for row in cells]
+    lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
+    return "\n".join(lines) + "\n"
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.replace("\\", "\\\\").replace("|", "\\|").split())

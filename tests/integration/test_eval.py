@@ -1,0 +1,192 @@
+"""Evaluations of a tiny model: the same answers every time, stopped or not, of models and runs."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+import made_up_problems
+from metis.cli import main
+from metis.evals import suite
+from metis.evals.answers import Answerer
+from metis.runlog import checkpoints
+
+SHORT = ["--device", "cpu", "--max-tokens", "6", "--rows", "4"]
+
+
+@pytest.fixture
+def problems(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return str(made_up_problems.write(tmp_path / "made-up.jsonl"))
+
+
+def files(folder):
+    return {name: (folder / name).read_bytes() for name in ("answers.jsonl", "results.json")}
+
+
+@pytest.mark.parametrize("how", [[], ["--samples", "3", "--temperature", "0.8"]])
+def test_two_evaluations_with_one_seed_agree_exactly(tiny, problems, tmp_path, capsys, how):
+    for name in ("a", "b"):
+        command = ["eval", str(tiny), "--suite", problems, *SHORT, *how, "--out", name]
+        assert main(command) == 0
+    assert files(tmp_path / "a") == files(tmp_path / "b")
+    found = json.loads((tmp_path / "a/results.json").read_text())
+    assert found["benchmarks"]["made-up"]["problems"] == 20
+    assert (tmp_path / "a/results.md").read_text() in capsys.readouterr().out
+    rows = [json.loads(line) for line in (tmp_path / "a/answers.jsonl").read_text().splitlines()]
+    assert len({row["problem"] for row in rows}) == 20
+    assert all(len(row["answers"]) == found["samples"] for row in rows)
+    texts = {answer["text"] for row in rows for answer in row["answers"]}
+    assert len(texts) > 1
+
+
+def test_another_seed_gives_other_samples(tiny, problems, tmp_path):
+    sampled = ["eval", str(tiny), "--suite", problems, *SHORT, "--samples", "2"]
+    assert main([*sampled, "--out", "a"]) == 0
+    assert main([*sampled, "--seed", "1", "--out", "b"]) == 0
+    assert files(tmp_path / "a")["answers.jsonl"] != files(tmp_path / "b")["answers.jsonl"]
+
+
+def test_the_same_command_finds_its_finished_evaluation(tiny, problems, monkeypatch, capsys):
+    command = ["eval", str(tiny), "--suite", problems, *SHORT, "--limit", "3"]
+    assert main(command) == 0
+    monkeypatch.setattr(Answerer, "__init__", None)  # no model is loaded for it
+    assert main(command) == 0
+    assert "this evaluation is complete" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("cut", [0, 1, 700, -1, -30])
+def test_what_was_left_of_an_evaluation_is_completed_to_the_same_bytes(
+    tiny, problems, tmp_path, cut
+):
+    command = ["eval", str(tiny), "--suite", problems, *SHORT, "--samples", "2"]
+    assert main([*command, "--out", "straight"]) == 0
+    assert main([*command, "--out", "cut"]) == 0
+    log = tmp_path / "cut/answers.jsonl"
+    log.write_bytes(log.read_bytes()[:cut])
+    (tmp_path / "cut/results.json").unlink()
+    assert main([*command, "--out", "cut"]) == 0
+    assert files(tmp_path / "cut") == files(tmp_path / "straight")
+
+
+def test_killed_at_any_moment_it_goes_on(tiny, problems, tmp_path):
+    command = [sys.executable, "-W", "ignore", "-m", "metis.cli", "eval", str(tiny)]
+    command += ["--suite", problems, *SHORT, "--samples", "2", "--out"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
+
+    def start(out):
+        return subprocess.Popen([*command, out], stdout=subprocess.DEVNULL, env=environment)
+
+    assert start("straight").wait() == 0
+    process, log = start("killed"), tmp_path / "killed/answers.jsonl"
+    while process.poll() is None and not (log.exists() and log.stat().st_size):
+        time.sleep(0)
+    os.kill(process.pid, signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    assert start("killed").wait() == 0
+    assert files(tmp_path / "killed") == files(tmp_path / "straight")
+
+
+def test_other_settings_or_rows_are_not_mixed_in(tiny, problems, tmp_path, capsys):
+    command = ["eval", str(tiny), "--suite", problems, *SHORT, "--out", "a"]
+    assert main(command) == 0
+    assert main([*command, "--seed", "1"]) == 2
+    assert "seed = 0, not 1" in capsys.readouterr().err
+    log = tmp_path / "a/answers.jsonl"
+    first, *rest = log.read_text().splitlines(keepends=True)
+    log.write_text("".join([first.replace("made-up:", "other:"), *rest[:-1]]))
+    assert main(command) == 2
+    assert "damaged or of another evaluation" in capsys.readouterr().err
+
+
+def test_a_prompt_that_fills_the_context_is_wrong_and_harms_no_other(tiny, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = [{"problem": text, "answer": "1"} for text in ("long " * 600, "short")]
+    (tmp_path / "two.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    assert main(["eval", str(tiny), "--suite", "two.jsonl", *SHORT, "--out", "a"]) == 0
+    found = [json.loads(line) for line in (tmp_path / "a/answers.jsonl").read_text().splitlines()]
+    [long] = [row["answers"][0] for row in found if row["problem"].endswith(":1")]
+    assert (long["tokens"], long["finish"], long["scores"]["faithful"]) == (0, "length", 0.0)
+
+
+def train(tiny, problems, *settings):
+    command = ["train", "task=math", f"task.path={problems}", "task.verify=false"]
+    command += ["task.heldout=4", f"engine.model={tiny}", "engine.device=cpu"]
+    command += ["engine.max_tokens=4", "engine.learning_rate=1e-2", "steps=2", "batch=2"]
+    command += ["group=2", "evaluate=1", "checkpoints.every=1", "curriculum=uniform"]
+    return main([*command, *settings, "--out", "run"])
+
+
+@pytest.mark.parametrize("lora", [0, 2])
+def test_a_run_is_evaluated_as_it_was_when_it_was_saved(tiny, problems, tmp_path, lora, capsys):
+    if lora:
+        pytest.importorskip("peft")
+    assert train(tiny, problems, f"engine.lora={lora}") == 0
+    command = ["eval", "run", "--suite", problems, "--device", "cpu", "--limit", "4"]
+    capsys.readouterr()
+    assert main(command) == 2
+    assert "has no best checkpoint" in capsys.readouterr().err
+    step, folder = checkpoints(tmp_path / "run")[-1]
+    (tmp_path / "run/checkpoints/best").symlink_to(folder)
+    for name in ("best", "last"):
+        assert main([*command, "--checkpoint", name, "--out", name]) == 0
+        config = json.loads((tmp_path / name / "config.json").read_text())
+        assert (config["checkpoint"], config["step"], config["max_tokens"]) == (name, step, 4)
+    answers = (tmp_path / "best/answers.jsonl").read_bytes()
+    assert answers == (tmp_path / "last/answers.jsonl").read_bytes()
+
+
+def test_the_weights_of_the_checkpoint_are_the_ones_that_answer(tiny, problems, tmp_path):
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    assert train(tiny, problems, "steps=1") == 0
+    command = ["eval", "run", "--suite", problems, *SHORT, "--checkpoint", "last", "--out"]
+    assert main([*command, "before"]) == 0
+    [(_, folder)] = checkpoints(tmp_path / "run")
+    weights = load_file(folder / "weights.safetensors")
+    torch.manual_seed(1)
+    changed = {name: value + torch.randn_like(value) for name, value in weights.items()}
+    save_file(changed, folder / "weights.safetensors")
+    assert main([*command, "after"]) == 0
+    answers = [(tmp_path / name / "answers.jsonl").read_bytes() for name in ("before", "after")]
+    assert answers[0] != answers[1]
+
+
+def test_a_run_can_be_tested_on_benchmarks_while_it_trains(tiny, problems, tmp_path):
+    for name, count in (("easy", 4), ("all", 12)):
+        made_up_problems.write(tmp_path / f"{name}.jsonl", count)
+    assert train(tiny, problems, "benchmarks=['easy.jsonl','all.jsonl']") == 0
+    metrics = [
+        json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()
+    ]
+    evals = [json.loads(line) for line in (tmp_path / "run/evals.jsonl").read_text().splitlines()]
+    assert [row["prompt"].partition(":")[0] for row in evals[:16]] == ["easy"] * 4 + ["all"] * 12
+    for row in metrics:
+        parts = [row["eval/accuracy/easy"], row["eval/accuracy/all"]]
+        assert row["eval/accuracy"] == pytest.approx(sum(parts) / 2)
+
+
+def test_a_wrong_call_is_one_line(tiny, problems, capsys):
+    for words, said in (
+        (["--samples", "0"], "--samples = 0: use at least 1"),
+        (["--samples", "4", "--temperature", "0"], "greedy answers are all the same"),
+        (["--temperature", "nan"], "--temperature = nan"),
+        (["--top-p", "0"], "--top-p = 0.0"),
+    ):
+        assert main(["eval", str(tiny), "--suite", problems, *words]) == 2
+        lines = capsys.readouterr().err.splitlines()
+        assert len(lines) == 1 and said in lines[0]
+
+
+def test_a_file_that_is_half_written_never_counts(tmp_path):
+    with suite.AnswerFolder.open(tmp_path / "a", {"schema": 1}) as folder:
+        folder.append("answers", [{"benchmark": "x"}])
+        with (tmp_path / "a/answers.jsonl").open("ab") as file:
+            file.write(b'{"benchmark": "y"')
+        assert [row["benchmark"] for _, row in folder.rows()] == ["x"]

@@ -1,0 +1,108 @@
+"""Benchmarks are found by name or path, complete or not at all."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+import made_up_problems
+from metis.errors import MetisError
+from metis.evals.benchmarks import BENCHMARKS, SUITES, data_folder, load
+from metis.tasks.math import wrap
+
+REAL = os.environ.get("METIS_DATA")
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("METIS_DATA", raising=False)
+    return tmp_path
+
+
+def aime(path, count=30):
+    rows = [{"problem": f"What is {i} + 1?", "answer": str(i + 1)} for i in range(count)]
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+
+
+def test_a_file_is_a_benchmark(tmp_path):
+    [found] = load([str(made_up_problems.write(tmp_path / "mine.jsonl"))])
+    assert (found.name, found.title, len(found.problems)) == ("mine", "mine", 20)
+    first = found.problems[0]
+    assert first.prompt.id == "mine:p0" and first.answer == "12"
+    assert first.chat == wrap("What is $7 + 5$?")
+    [other] = load(["mine.jsonl"], instruction="Be brief.")
+    assert other.problems[0].chat[0]["content"].endswith("Be brief.")
+    assert other.digest != found.digest
+
+
+def test_a_name_is_looked_for_in_the_data_folder(tmp_path, monkeypatch):
+    assert data_folder() == Path("data/math")
+    monkeypatch.setenv("METIS_DATA", str(tmp_path))
+    aime(tmp_path / "aime24.jsonl")
+    aime(tmp_path / "aime25.jsonl")
+    assert [found.title for found in load(["aime25", "aime24", "aime25"])] == ["AIME25", "AIME24"]
+
+
+@pytest.mark.parametrize("count", [29, 31])
+def test_half_a_file_is_refused(tmp_path, count):
+    aime(tmp_path / "aime24.jsonl", count)
+    with pytest.raises(MetisError, match=f"aime24.jsonl'?: {count} different problems, not 30"):
+        load(["aime24"], tmp_path)
+
+
+def test_what_is_not_there_is_named(tmp_path):
+    aime(tmp_path / "aime24.jsonl")
+    aime(tmp_path / "aime25.jsonl")
+    with pytest.raises(MetisError, match=r"benchmark math500: .* `metis prepare math math500`"):
+        load(["math"], tmp_path)
+    with pytest.raises(MetisError, match="--suite 'maths': there are math, aime24"):
+        load(["maths"])
+    with pytest.raises(MetisError, match="no such file"):
+        load(["none.jsonl"])
+    (tmp_path / "empty.jsonl").write_text("")
+    with pytest.raises(MetisError, match="0 different problems, not at least 1"):
+        load(["empty.jsonl"])
+    (tmp_path / "sub").mkdir()
+    made_up_problems.write(tmp_path / "mine.jsonl")
+    made_up_problems.write(tmp_path / "sub/mine.jsonl")
+    with pytest.raises(MetisError, match="two benchmarks are called 'mine'"):
+        load(["mine.jsonl", "sub/mine.jsonl"])
+
+
+def test_a_prepared_file_says_how_it_is_asked(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    rows = [
+        {
+            "data_source": "mine",
+            "prompt": [{"role": "user", "content": f"{problem} Box it."}],
+            "ability": "math",
+            "reward_model": {"style": "rule", "ground_truth": answer},
+            "extra_info": {"id": f"mine:{i}", "problem": problem, "category": ""},
+        }
+        for i, (problem, answer) in enumerate(made_up_problems.PROBLEMS)
+    ]
+    parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "mine.parquet")
+    [found] = load(["mine.parquet"])
+    assert found.problems[3].chat[0]["content"] == "Simplify $\\frac{18}{24}$. Box it."
+    assert found.problems[3].prompt.id == "mine:3"
+
+
+def test_a_sample_is_drawn_by_the_seed_in_the_file_s_order(tmp_path):
+    [found] = load([str(made_up_problems.write(tmp_path / "mine.jsonl"))])
+    few = found.sample(5, seed=1)
+    assert few == found.sample(5, seed=1) != found.sample(5, seed=2)
+    places = [found.problems.index(problem) for problem in few.problems]
+    assert places == sorted(places) and len(places) == 5
+    assert found.sample(0, 1) is found and found.sample(99, 1) is found
+
+
+@pytest.mark.parametrize("name", SUITES["math"])
+def test_the_real_files_are_complete(name):
+    if REAL is None:
+        pytest.skip("METIS_DATA names no folder of real files")
+    [found] = load([name], Path(REAL))
+    assert len(found.problems) == BENCHMARKS[name].size

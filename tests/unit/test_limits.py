@@ -1,0 +1,64 @@
+"""When a run ends: after steps, tokens or seconds of training, whichever comes first."""
+
+import json
+
+import pytest
+
+from metis.cli import main
+from metis.engines.simulated import SimulatedEngine
+from metis.report import curves
+from metis.runlog import read
+
+SHORT = ["engine=simulated", "engine.prompts=40", "batch=4", "group=2", "curriculum=uniform"]
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "run"
+
+
+def train(*settings):
+    return main(["train", *SHORT, *settings, "--out", "run"])
+
+
+def test_a_run_may_be_capped_by_seconds_alone(run, capsys):
+    assert train("steps=0", "seconds=0.2", "evaluate=1") == 0
+    timings = read(run, "timings")
+    assert timings[-2]["elapsed"] < 0.2 <= timings[-1]["elapsed"]
+    assert curves.read(run).planned == len(timings)
+    capsys.readouterr()
+    assert train("steps=0", "seconds=0.2", "evaluate=1") == 0
+    assert len(read(run, "timings")) == len(timings)
+
+
+def test_evaluation_does_not_count(run, monkeypatch):
+    assert train("steps=0", "seconds=0.2", "evaluate=1") == 0
+    straight = (run / "timings.jsonl").read_bytes()
+    run.rename(run.with_name("quick"))
+    evaluate = SimulatedEngine.evaluate
+
+    def slow(self):
+        self.seconds += 1000.0
+        return evaluate(self)
+
+    monkeypatch.setattr(SimulatedEngine, "evaluate", slow)
+    assert train("steps=0", "seconds=0.2", "evaluate=1") == 0
+    assert [row["step"] for row in read(run, "timings")] == [
+        json.loads(line)["step"] for line in straight.splitlines()
+    ]
+    assert read(run, "timings")[-1]["elapsed"] == pytest.approx(
+        json.loads(straight.splitlines()[-1])["elapsed"]
+    )
+
+
+def test_the_best_test_and_its_time_are_known(run, monkeypatch, capsys):
+    values = (0.1, 0.2, 0.5, 0.3, 0.5)
+    monkeypatch.setattr(SimulatedEngine, "evaluate", lambda self: [("p", values[self.policy])])
+    assert train("steps=4", "evaluate=1") == 0
+    metrics, timings = read(run, "metrics"), read(run, "timings")
+    assert [row["eval/best"] for row in metrics] == [0.1, 0.2, 0.5, 0.5, 0.5]
+    assert [row["eval/best_step"] for row in metrics] == [0, 1, 2, 2, 2]
+    best = curves.read(run).best
+    assert (best.step, best.accuracy, best.elapsed) == (2, 0.5, timings[1]["elapsed"])
+    assert "best 0.500 at step 2, after 0.0" in capsys.readouterr().out

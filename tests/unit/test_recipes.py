@@ -1,0 +1,69 @@
+"""Every recipe is a setting that can be run: checked against problems made up for the tests."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import made_up_problems
+from metis import config
+
+RECIPES = Path(__file__).parents[2] / "recipes"
+FILES = sorted(RECIPES.rglob("*.toml"))
+PAPER = {path.stem: path for path in FILES if 'preset = "paper"' in path.read_text()}
+
+
+@pytest.fixture
+def load(tmp_path, monkeypatch):
+    """Reads a recipe, with other files in the place of those it names."""
+    monkeypatch.chdir(tmp_path)
+
+    def read(path):
+        raw = tomllib.loads(path.read_text())
+        overrides = []
+        if "path" in raw["task"]:
+            overrides.append(f"task.path={made_up_problems.write(tmp_path / 'pool.jsonl')}")
+        if "benchmarks" in raw:
+            names = [Path(name).stem for name in raw["benchmarks"]]
+            files = [str(made_up_problems.write(tmp_path / f"{name}.jsonl")) for name in names]
+            overrides.append(f"benchmarks={files}")
+        if raw["task"]["name"] == "math" and "verify" not in raw["task"]:
+            pytest.importorskip("math_verify")
+        return config.load(path, overrides)
+
+    return read
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(RECIPES)))
+def test_every_recipe_is_a_whole_setting_and_explained(load, path):
+    settings = load(path)
+    assert settings.training.batch >= 1
+    assert path.relative_to(RECIPES).as_posix() in (RECIPES / "README.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "model", "hours"),
+    [
+        ("qwen3-8b-base", "Qwen/Qwen3-8B-Base", 40),
+        ("llama-3.1-8b-instruct", "meta-llama/Llama-3.1-8B-Instruct", 40),
+        ("qwen3-4b-base", "Qwen/Qwen3-4B-Base", 20),
+        ("qwen3-4b-base-math", "Qwen/Qwen3-4B-Base", 20),
+    ],
+)
+def test_the_paper_s_recipes_have_the_paper_s_values(load, name, model, hours):
+    found = load(PAPER[name])
+    training, engine, curriculum = found.training, found.engine, found.curriculum
+    assert (training.batch, training.group, engine.minibatch) == (256, 8, 64)
+    assert (training.steps, training.seconds) == (0, hours * 3600)
+    assert (engine.model, engine.max_tokens, engine.learning_rate) == (model, 8192, 2e-6)
+    assert (engine.clip_low, engine.clip_high, engine.kl) == (0.2, 0.2, 0.0)
+    assert not engine.std_division and engine.lora == 0 and engine.checkpointing
+    assert (curriculum.multiplier, curriculum.examples, curriculum.ema) == (8, 3, 0.95)
+    assert (curriculum.judge.weight, curriculum.judge.mode) == (0.01, "reason")
+    names = [Path(path).stem for path in training.benchmarks]
+    assert names == ["aime24", "aime25", "math500", "minerva"]
+    assert found.resolved["task"]["verify"] is False
+
+
+def test_all_of_the_paper_s_recipes_are_checked():
+    assert len(PAPER) == 4
