@@ -16,6 +16,11 @@ def teaches(group: Group, delta: float) -> bool:
     return group.variance is not None and group.variance > delta
 
 
+def too_old(group: Group, policy: int, stale: int) -> bool:
+    """Whether a rollout was written more than `stale` updates ago."""
+    return any(policy - trajectory.policy > stale for trajectory in group.trajectories)
+
+
 def prompts(*lists: Iterable[Group]) -> list[Prompt]:
     return [group.prompt for groups in lists for group in groups]
 

@@ -38,6 +38,7 @@ from metis.curricula.filtering import (
     rollout_count,
     shortage,
     teaches,
+    too_old,
 )
 from metis.errors import require, require_at_least
 from metis.pool import Pool
@@ -107,6 +108,7 @@ class Speed(Stateful):
             finished += pairs
             rounds += 1
         groups, self.ready = self.ready[: self.batch], self.ready[self.batch :]
+        progress.rng("order").shuffle(groups)  # or mini-batches would go by age
         passed = [group for group in screened if teaches(group, self.delta)]
         rejected = [group for group in screened if not teaches(group, self.delta)]
         why = f"{len(rejected)} of {len(screened)} prompts were screened out in {rounds} rounds"
@@ -131,13 +133,9 @@ class Speed(Stateful):
 
     def _drop_stale(self, policy: int) -> list[Group]:
         """Forget, and return, the groups with a rollout that is too old to learn from."""
-
-        def old(group: Group) -> bool:
-            return any(policy - rollout.policy > self.stale for rollout in group.trajectories)
-
-        dropped = [group for group in self.waiting + self.ready if old(group)]
-        self.waiting = [group for group in self.waiting if not old(group)]
-        self.ready = [group for group in self.ready if not old(group)]
+        dropped = [g for g in self.waiting + self.ready if too_old(g, policy, self.stale)]
+        self.waiting = [group for group in self.waiting if group not in dropped]
+        self.ready = [group for group in self.ready if group not in dropped]
         return dropped
 
 
