@@ -30,6 +30,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from metis.core import Batch, Decision, Group, Plan, Progress, rollout
+from metis.curricula.filtering import rollout_count
 from metis.errors import require_at_least
 from metis.pool import Pool
 from metis.signal import top_b
@@ -88,8 +89,7 @@ class Adcl(Stateful):
         groups = yield from rollout([pool.prompts[i] for i in positions], self.measure)
         for i, group in zip(positions, groups, strict=True):
             self.measured[i] = self._difficulty(group, pool)
-        discarded = self.measure * len(positions)
-        metrics = self._place() | {"select/discarded": float(discarded)}
+        metrics = self._place() | {"select/discarded": rollout_count(groups)}
         metrics["select/measured"] = float(self.cursor - begin)
         return Batch([], metrics=metrics, decisions=self._decisions(pool, positions, False))
 

@@ -24,6 +24,7 @@ from metis.curricula.arms import (
     draw_arms,
 )
 from metis.curricula.clusters import kmeans, project
+from metis.curricula.filtering import rollout_count
 from metis.errors import require_at_least
 from metis.pool import Pool, Subset
 from metis.state import Stateful
@@ -105,15 +106,15 @@ class Armed(Stateful):
             vectors = yield from embed(part)
             directions = Progress(0, seed=progress.seed).rng("projection")
             self.measured.append(project(vectors, directions))
-            metrics = {}
+            discarded = 0.0
         else:
             share, noun = max(1, rollouts // self.measure), "difficulty"
             part = pool.prompts[done : done + share]
             groups = yield from rollout(part, self.measure)
             means = [math.nan if group.mean is None else group.mean for group in groups]
             self.measured.append(1.0 - np.array(means))
-            metrics = {"select/discarded": float(self.measure * len(part))}
-        metrics["select/measured"] = float(done + len(part))
+            discarded = rollout_count(groups)
+        metrics = {"select/discarded": discarded, "select/measured": float(done + len(part))}
         if done + len(part) == len(pool):
             self._divide(self._conclude(pool, progress))
         steps = math.ceil(len(pool) / share)
@@ -155,7 +156,7 @@ class Armed(Stateful):
         values: Sequence[float] | None = None,
     ) -> Batch:
         """The batch, with what each arm was worth and how likely it was to be drawn."""
-        metrics = {"select/arms": float(len(self.names))}
+        metrics = {"select/arms": float(len(self.names)), "select/discarded": 0.0}
         notices: list[str] = []
         sizes = Counter(self.arm_of)
         opening = self.start is None
