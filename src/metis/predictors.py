@@ -2,8 +2,8 @@
 
 These values only describe a model. An engine makes one at the first `Predict` or `Fit` that names
 it, keeps one for every description, trains it apart from the policy, and saves it in its own
-checkpoint. Targets are numbers in [0, 1], such as a pass rate, and so are predictions, but those of
-a model that learns the value itself (`mse`), which may lie outside. All are trained by Adam, without
+checkpoint. Targets are numbers in [0, 1], such as a pass rate. Predictions are too, but for a model
+that learns the value itself (`mse`), whose own may lie outside. All are trained by Adam, without
 decay of weights.
 """
 
