@@ -4,6 +4,7 @@ import json
 import math
 import os
 import re
+from dataclasses import replace
 
 from metis import Progress, drive
 from metis.config import resolve
@@ -14,25 +15,51 @@ BATCH, ROLLOUTS = 6, 4
 PREPARED = {
     "metis": {"guard": 12},
     "adcl": {"chunks": 3, "measure": 2},
+    "dots": {"predictor": {"width": 8, "epochs": 2}},
 }
 """Knobs that let a method reach all of its phases within a short test."""
+
+MEASURED = "measured"
+"""The variant whose pool has no difficulties, so that they have to be measured."""
+
+VARIANTS = {
+    "sec": {
+        MEASURED: {"categories": "difficulty", "arms": 3, "measure": 2},
+        "clusters": {"categories": "clusters", "arms": 3},
+        "step": {"draw": "step"},
+    },
+    "adcl": {"variance": {"difficulty": "variance"}},
+    "pcl": {"policy": {"backbone": "policy"}},
+    "mopps": {"threshold": {"choice": "threshold"}, "mapp": {"choice": "mapp"}},
+    "speed": {"continuation": {"train": "continuation"}},
+}
+"""Knobs that take another way through a method, by a name for them."""
 
 GUESTS = ["own_curriculum:Remember", *os.environ.get("METIS_CURRICULUM", "").split()]
 """Curricula of one's own that obey the laws too: the example, and those named from outside."""
 
 
 def variants():
-    """Every curriculum with every preset; presets without a name are the defaults."""
+    """Every curriculum with every preset, none being the defaults, and with other knobs."""
     for name in [*CURRICULA, *GUESTS]:
-        for preset in PRESETS.get(name, {"": {}}):
-            yield name, preset
+        for variant in [*PRESETS.get(name, {"": {}}), *VARIANTS.get(name, {})]:
+            yield name, variant
 
 
-def make(name, preset="", batch=BATCH):
+def make(name, variant="", batch=BATCH):
     """A curriculum small enough for a test."""
-    knobs = {} if preset == "paper" else PREPARED.get(name, {})
-    section = {"name": name, **({"preset": preset} if preset else {}), **knobs}
+    knobs = {} if variant == "paper" else PREPARED.get(name, {})
+    if variant in PRESETS.get(name, {}):
+        knobs = {"preset": variant, **knobs}
+    else:
+        knobs = {**knobs, **VARIANTS.get(name, {}).get(variant, {})}
+    section = {"name": name, **knobs}
     return resolve({"batch": batch, "group": ROLLOUTS, "curriculum": section}).curriculum
+
+
+def given(prompts, variant):
+    """The prompts as the data of a variant has them."""
+    return [replace(p, difficulty=None) if variant == MEASURED else p for p in prompts]
 
 
 def run(curriculum, engine, pool, steps, start=0, total=12):

@@ -45,7 +45,7 @@ class Training:
     """What every run has, whatever its engine and curriculum.
 
     seed         fixes the pool's order, the curriculum's draws and the engine's sampling
-    steps        updates to make; 0 is no limit
+    steps        steps to take, 0 is no limit; one that only measures makes no update
     tokens       stop after so many generated tokens; 0 is no limit
     seconds      stop after so many seconds of training, evaluation not counted; 0 is no limit
     batch        B: prompts trained on in a step

@@ -1,8 +1,8 @@
 """A curriculum is a plan: a generator that asks for model work and returns the batch to train on.
 
-The requests a plan may make, what curricula and engines have to offer, and the values that travel.
-A curriculum never calls a model, so it reads like its paper, is tested without one, and runs
-unchanged on every engine.
+The requests a plan may make, and what curricula and engines have to offer; the values that travel
+between them are made in `values` and can be imported from here too. A curriculum never calls a
+model, so it reads like its paper, is tested without one, and runs unchanged on every engine.
 """
 
 from collections.abc import Generator, Mapping, Sequence

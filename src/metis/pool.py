@@ -33,6 +33,7 @@ class Stream:
     """Members of this epoch passed over because the draw had them already; they come next."""
 
     def __post_init__(self) -> None:
+        self._known = frozenset(self.members.tolist())
         self._shuffle()
 
     def _shuffle(self) -> None:
@@ -40,20 +41,20 @@ class Stream:
         self._order = generator.permutation(self.members)
 
     def draw(self, count: int, banned: set[int]) -> list[int]:
-        """Up to `count` distinct members, none of them banned."""
-        count = min(count, len(self.members))
+        """Up to `count` distinct members, none of them banned.
+
+        A new epoch begins only for a member that is free and was visited in this one.
+        """
+        count = min(count, len(self._known) - len(self._known & banned))
         drawn: list[int] = []
         taken = set(banned)
         passed, self.deferred = deque(self.deferred), []
-        started = self.epoch
         while len(drawn) < count:
             if passed:
                 member = passed.popleft()
             elif self.cursor < len(self._order):
                 member = int(self._order[self.cursor])
                 self.cursor += 1
-            elif self.epoch > started:
-                break  # a whole epoch went by: everything is taken or banned
             else:
                 self.epoch, self.cursor = self.epoch + 1, 0
                 self._shuffle()

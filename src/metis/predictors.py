@@ -2,7 +2,9 @@
 
 These values only describe a model. An engine makes one at the first `Predict` or `Fit` that names
 it, keeps one for every description, trains it apart from the policy, and saves it in its own
-checkpoint. Targets and predictions are numbers in [0, 1], such as a pass rate.
+checkpoint. Targets are numbers in [0, 1], such as a pass rate. Predictions are too, but for a model
+that learns the value itself (`mse`), whose own may lie outside. All are trained by Adam, without
+decay of weights.
 """
 
 import math
@@ -20,9 +22,10 @@ class ValueModel:
                    the head · `policy`: the policy's own state, which the head leaves alone
     hidden         width of the head
     loss           `mse` on the value itself, or `bce` on its logit
-    learning_rate  of AdamW
+    learning_rate  of Adam
     minibatch      prompts in one of its optimizer steps
     epochs         passes over the targets of a `Fit`
+    clip           norm that gradients are cut to; 0 is none
     """
 
     backbone: Literal["separate", "policy"] = "separate"
@@ -31,9 +34,10 @@ class ValueModel:
     learning_rate: float = 1e-4
     minibatch: int = 64
     epochs: int = 1
+    clip: float = 1.0
 
     def __post_init__(self) -> None:
-        require_at_least(self, {"hidden": 1, "minibatch": 1, "epochs": 1})
+        require_at_least(self, {"hidden": 1, "minibatch": 1, "epochs": 1, "clip": 0})
         _require_rate(self.learning_rate)
 
 
@@ -45,10 +49,11 @@ class AttentionModel:
     references are the policy's own states of the prompts' last tokens.
 
     width, layers  of the two towers that make queries and references
-    dropout        in the towers, while they are trained
-    learning_rate  of AdamW, on the binary cross-entropy
+    dropout        between the layers of the towers, while they are trained
+    learning_rate  of Adam, on the binary cross-entropy
     minibatch      prompts in one of its optimizer steps
     epochs         passes over the targets of a `Fit`
+    clip           norm that gradients are cut to; 0 is none
     """
 
     width: int = 896
@@ -57,9 +62,11 @@ class AttentionModel:
     learning_rate: float = 1e-3
     minibatch: int = 256
     epochs: int = 20
+    clip: float = 0.0
 
     def __post_init__(self) -> None:
-        require_at_least(self, {"width": 1, "layers": 1, "minibatch": 1, "epochs": 1})
+        least = {"width": 1, "layers": 1, "minibatch": 1, "epochs": 1, "clip": 0}
+        require_at_least(self, least)
         require(0 <= self.dropout < 1, "dropout", self.dropout, "use a number from 0 to below 1")
         _require_rate(self.learning_rate)
 

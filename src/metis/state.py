@@ -11,16 +11,19 @@ import dataclasses
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from metis import core, predictors
 from metis.errors import MetisError
 
 MAGIC = b"METIS state 1\n"
+SEAL = len(MAGIC) + 65
+"""Bytes of the magic line and the line of the digest."""
 TAG = "__metis__"
 VALUES = {
     kind.__name__: kind
@@ -74,29 +77,35 @@ def _snapshot(value: Any) -> Any:
 
 def save(path: Path, state: dict[str, Any]) -> None:
     """Write a state so that a reader finds either the old file or the whole new one."""
-    arrays = bytearray()
+    arrays = _Arrays()
     header = json.dumps(_pack(state, arrays), separators=(",", ":")).encode()
-    body = len(header).to_bytes(8, "little") + header + bytes(arrays)
+    pieces: list[bytes | memoryview] = [len(header).to_bytes(8, "little"), header, *arrays.pieces]
     with atomic(path) as file:
-        file.write(_sealed(body))
+        file.write(_seal(pieces))
+        for piece in pieces:
+            file.write(piece)
 
 
 def load(path: Path) -> dict[str, Any]:
     """Read a state, refusing a file that is not exactly what was written."""
-    content = path.read_bytes()
-    body = content[len(MAGIC) + 65 :]
-    if content != _sealed(body):
+    content = memoryview(path.read_bytes())
+    seal, body = content[:SEAL], content[SEAL:]
+    if seal != _seal([body]):
         raise MetisError(
             f"state file {str(path)!r} = {len(content)} bytes, truncated or damaged: delete the "
             "folder it is in to go on from the checkpoint before it, or to start over"
         )
     length = int.from_bytes(body[:8], "little")
-    state: dict[str, Any] = _unpack(json.loads(body[8 : 8 + length]), body[8 + length :])
+    header = json.loads(bytes(body[8 : 8 + length]))
+    state: dict[str, Any] = _unpack(header, body[8 + length :])
     return state
 
 
-def _sealed(body: bytes) -> bytes:
-    return MAGIC + hashlib.sha256(body).hexdigest().encode() + b"\n" + body
+def _seal(pieces: Iterable[bytes | memoryview]) -> bytes:
+    digest = hashlib.sha256()
+    for piece in pieces:
+        digest.update(piece)
+    return MAGIC + digest.hexdigest().encode() + b"\n"
 
 
 @contextlib.contextmanager
@@ -114,14 +123,28 @@ def atomic(path: Path) -> Iterator[IO[bytes]]:
         raise
 
 
-def _pack(value: Any, arrays: bytearray) -> Any:
-    """A JSON form of `value`; the bytes of its arrays are appended to `arrays`."""
+class _Arrays:
+    """The bytes of arrays as they will lie in the file one after the other, not copied."""
+
+    def __init__(self) -> None:
+        self.pieces: list[memoryview] = []
+        self.size = 0
+
+    def add(self, array: NDArray[Any]) -> int:
+        """Where its bytes will begin."""
+        offset = self.size
+        self.pieces.append(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+        self.size += array.nbytes
+        return offset
+
+
+def _pack(value: Any, arrays: _Arrays) -> Any:
+    """A JSON form of `value`; its arrays are added to `arrays`."""
     if isinstance(value, np.ndarray):
         if value.dtype.hasobject or value.dtype.names:
             raise TypeError(f"an array of {value.dtype} cannot be saved as state")
-        offset = len(arrays)
-        arrays += np.ascontiguousarray(value).tobytes()
-        return {TAG: "array", "dtype": value.dtype.str, "shape": value.shape, "offset": offset}
+        place = {"shape": value.shape, "offset": arrays.add(value)}
+        return {TAG: "array", "dtype": value.dtype.str, **place}
     if isinstance(value, np.generic):
         return _pack(value.item(), arrays)
     if type(value) in VALUES.values():
@@ -140,7 +163,7 @@ def _pack(value: Any, arrays: bytearray) -> Any:
     raise TypeError(f"a {type(value).__name__} cannot be saved as state")
 
 
-def _unpack(value: Any, arrays: bytes) -> Any:
+def _unpack(value: Any, arrays: memoryview) -> Any:
     if isinstance(value, list):
         return [_unpack(item, arrays) for item in value]
     if not isinstance(value, dict):

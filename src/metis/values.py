@@ -116,7 +116,11 @@ class Group:
     @property
     def informative(self) -> bool:
         """Whether the rollouts disagree, so that the group has a gradient."""
-        return (self.variance or 0.0) > signal.INFORMATIVE
+        return self.teaches(signal.INFORMATIVE)
+
+    def teaches(self, delta: float) -> bool:
+        """Whether the rollouts disagree by more than delta: v > delta."""
+        return self.variance is not None and self.variance > delta
 
 
 @dataclass(frozen=True, slots=True)

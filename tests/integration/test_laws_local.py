@@ -12,7 +12,7 @@ pytest.importorskip("torch")
 
 import torch
 
-from laws import GUESTS, check, make, run, summarise
+from laws import GUESTS, MEASURED, check, given, make, run, summarise
 from metis import Pool, Prompt
 from metis import state as states
 from metis.curricula import CURRICULA
@@ -20,6 +20,11 @@ from metis.engines.local.engine import LocalEngine
 from metis.tasks.base import SingleTurn
 
 BATCH, PROMPTS, STEPS, CUT = 3, 12, 5, 2
+CASES = [
+    *((name, "") for name in [*CURRICULA, *GUESTS]),
+    ("pcl", "policy"),
+    ("sec", MEASURED),
+]
 
 
 class Letters:
@@ -60,10 +65,10 @@ def world(settings):
     """Makes an engine and its pool, from scratch every time."""
     engines, small = [], replace(settings, max_tokens=4)
 
-    def make_world(rewards, seed=0):
+    def make_world(variant, rewards, seed=0):
         task = Letters(rewards)
         engines.append(LocalEngine(small, task, seed))
-        return engines[-1], Pool(task.training(), rewards)
+        return engines[-1], Pool(given(task.training(), variant), rewards)
 
     yield make_world
     for engine in engines:
@@ -71,10 +76,12 @@ def world(settings):
 
 
 @pytest.mark.parametrize("rewards", ["binary", "continuous"])
-@pytest.mark.parametrize("name", [*CURRICULA, *GUESTS])
-def test_it_trains_a_model_and_resumes_to_the_same_batches(name, rewards, world, tmp_path):
-    engine, pool = world(rewards)
-    curriculum = make(name, batch=BATCH)
+@pytest.mark.parametrize(
+    ("name", "variant"), [pytest.param(*it, id="-".join(filter(None, it))) for it in CASES]
+)
+def test_it_trains_a_model_and_resumes_to_the_same_batches(name, variant, rewards, world, tmp_path):
+    engine, pool = world(variant, rewards)
+    curriculum = make(name, variant, BATCH)
     batches = run(curriculum, engine, pool, CUT, total=STEPS)
     states.save(tmp_path / "state", {"c": curriculum.state_dict(), "p": pool.state_dict()})
     engine.save(tmp_path)
@@ -83,8 +90,8 @@ def test_it_trains_a_model_and_resumes_to_the_same_batches(name, rewards, world,
     for batch in batches:
         check(batch, pool, BATCH)
 
-    engine, pool = world(rewards, seed=1)
-    curriculum = make(name, batch=BATCH)
+    engine, pool = world(variant, rewards, seed=1)
+    curriculum = make(name, variant, BATCH)
     saved = states.load(tmp_path / "state")
     curriculum.load_state_dict(saved["c"])
     pool.load_state_dict(saved["p"])

@@ -163,13 +163,46 @@ def test_the_attention_head_by_hand():
     states, evidence, values = torch.randn(2, 4), torch.randn(3, 4), torch.tensor([0.2, 0.9, 0.4])
     own = torch.tensor([[False, False, False], [True, False, False]])
     found = torch.sigmoid(head(states, evidence, values, own))
-    a, b = head.calibration(torch.tensor([0.5, float(np.std([0.2, 0.9, 0.4]))]))
+    a, b = head.calibration(torch.tensor([0.5, float(np.std([0.2, 0.9, 0.4], ddof=1))]))
     for i, visible in enumerate(([0, 1, 2], [1, 2])):
         scores = head.references(evidence[visible]) @ head.queries(states[i]) / 6**0.5
         base = torch.softmax(scores, 0) @ values[visible]
         temperature = torch.nn.functional.softplus(a)
         wanted = torch.sigmoid(torch.log(base / (1 - base)) / temperature + torch.tanh(b))
         assert found[i].item() == pytest.approx(wanted.item(), abs=1e-6)
+
+
+def test_the_towers_and_the_calibration_are_the_published_ones():
+    head = AttentionHead(4, AttentionModel(width=6, layers=3, dropout=0.1))
+    inner = ["GELU", "Dropout"]
+    tower = ["LayerNorm", "Linear", *inner, "Linear", *inner, "Linear", "LayerNorm"]
+    for made in (head.queries, head.references):
+        assert [type(layer).__name__ for layer in made] == tower
+        assert (made[0].normalized_shape, made[-1].normalized_shape) == ((4,), (6,))
+    assert [type(layer).__name__ for layer in head.calibration] == ["Linear", "ReLU", "Linear"]
+
+
+@every_model
+def test_weights_that_the_targets_do_not_ask_to_move_stay(engine, prompts, model):
+    """No decay: only a gradient changes a weight, and at the optimum there is none."""
+    engine.predict(prompts, model, evidence(prompts))
+    learner = engine.learners[model]
+    before = everything(engine)
+    for weight in learner.weights().values():
+        weight.grad = torch.zeros_like(weight)
+    learner.optimizer.step()
+    assert all(torch.equal(a, b) for a, b in zip(before, everything(engine), strict=True))
+
+
+@pytest.mark.parametrize("clip", [0.0, 1e-9])
+def test_only_the_description_clips_gradients(settings, prompts, clip):
+    engine = make(dataclasses.replace(settings, gradient_clip=1e-12))
+    model = dataclasses.replace(POLICY, clip=clip, learning_rate=1e-3)
+    for _ in range(2):
+        engine.fit(prompts[:4], learnable(prompts[:4]), model)
+    norms = [weight.grad.norm() for weight in engine.learners[model].weights().values()]
+    total = float(torch.stack(norms).norm())
+    assert total <= 1e-9 * 1.001 if clip else total > 1e-3
 
 
 @every_model

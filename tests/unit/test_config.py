@@ -92,7 +92,7 @@ def test_the_paper_preset_is_algorithm_1_and_a_knob_changes_just_itself():
         (["task.levels=[7]"], ["task.levels = [7]"]),
         (["task.prompts=99999999"], ["task.prompts + task.heldout", "only"]),
         (["curriculum.preset=papre"], ["curriculum.preset = 'papre'", "recommended, paper"]),
-        (["curriculum=uniform", "curriculum.preset=paper"], ["curriculum.preset = 'paper'"]),
+        (["curriculum=oracle", "curriculum.preset=paper"], ["curriculum.preset = 'paper'"]),
         (["curriculum.multiplier=0"], ["curriculum.multiplier = 0", "at least 1"]),
         (["curriculum.examples=-1"], ["curriculum.examples = -1", "at least 0"]),
         (["curriculum.ema=nan"], ["curriculum.ema"]),

@@ -117,6 +117,28 @@ def test_draws_are_distinct_respect_exclude_and_are_short_only_when_the_pool_is(
         assert len(drawn) == len(set(drawn)) == min(count, len(allowed))
 
 
+@deterministic
+@given(operations, st.integers(0, 9), st.sampled_from([None, *CATEGORIES, *SUBSETS]))
+def test_a_draw_that_finds_everything_banned_leaves_the_walk_where_it_is(plan, count, name):
+    pool = make_pool(7)
+    perform(pool, plan)
+    pool.sample(0, **source(name))
+    before = pool.state_dict()
+    assert pool.sample(count, **source(name), exclude=pool.prompts) == []
+    assert pool.state_dict() == before
+
+
+@deterministic
+@given(st.integers(0, 7), st.sets(st.integers(0, 6)))
+def test_an_epoch_ends_only_for_a_prompt_that_is_free_and_was_visited(first, banned):
+    pool = make_pool(7)
+    visited = {prompt.id for prompt in pool.sample(first)}
+    excluded = [pool.prompts[i] for i in banned]
+    free = {prompt.id for prompt in pool.prompts if prompt not in excluded}
+    pool.sample(7, exclude=excluded)
+    assert pool.epoch == (1 if visited & free else 0)
+
+
 def test_excluding_a_prompt_of_another_pool_changes_nothing():
     assert make_pool(5).sample(5, exclude=[Prompt("elsewhere:0", "")]) == make_pool(5).sample(5)
 

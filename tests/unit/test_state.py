@@ -1,5 +1,6 @@
 import dataclasses
 import re
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -85,6 +86,22 @@ def test_loaded_arrays_can_be_written_to(tmp_path):
     array = state.load(path)["array"]
     array[0, 0] = 9
     assert array.tolist() == [[9, 3], [1, 4], [2, 5]]
+
+
+def test_saving_copies_no_array_and_loading_holds_the_file_and_the_arrays(tmp_path):
+    content = {"arrays": [np.arange(100_000), np.ones((400, 500))]}
+    size = sum(array.nbytes for array in content["arrays"])
+    peaks = []
+    for act in (
+        lambda: state.save(tmp_path / "state", content),
+        lambda: state.load(tmp_path / "state"),
+    ):
+        tracemalloc.start()
+        act()
+        peaks.append(tracemalloc.get_traced_memory()[1] / size)
+        tracemalloc.stop()
+    assert peaks[0] < 0.2
+    assert peaks[1] < 2.2
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,8 @@ Deviations
    so that a run can be stopped and resumed inside it.
 5. Equal difficulties are ordered at random: s rollouts tell only s + 1 pass rates apart, and the
    order of the data would decide the rest.
-6. A prompt none of whose rollouts could be scored comes last, since nothing is known of it.
+6. A prompt that could not be measured (no rollout of it gave a reward, or fewer than the two that a
+   variance needs) comes last in what is sorted, since nothing is known of it.
 7. The last batch of a chunk may be short, because the next chunk has not been measured yet.
 """
 
@@ -30,6 +31,8 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from metis.core import Batch, Decision, Group, Plan, Progress, rollout
+from metis.curricula.filtering import rollout_count
+from metis.curricula.measuring import costly
 from metis.errors import require_at_least
 from metis.pool import Pool
 from metis.signal import top_b
@@ -71,10 +74,12 @@ class Adcl(Stateful):
         if not len(pool):
             return Batch([])
         notices = []
+        steps = math.ceil(len(pool) / self._measured_a_step)
         if not self.order:
             self.order, self.measured = list(range(len(pool))), [None] * len(pool)
-            steps = math.ceil(len(pool) / self._measured_a_step)
             notices.append(f"{steps} steps measure {len(pool):,} prompts before training begins")
+        elif self.chunk is None and self.cursor == self._measured_a_step:
+            notices += costly(steps, progress.fraction)
         begin, end = self._span()
         plan = self._measure(pool, begin, end) if self.measuring else self._train(pool, end)
         batch = yield from plan
@@ -88,8 +93,7 @@ class Adcl(Stateful):
         groups = yield from rollout([pool.prompts[i] for i in positions], self.measure)
         for i, group in zip(positions, groups, strict=True):
             self.measured[i] = self._difficulty(group, pool)
-        discarded = self.measure * len(positions)
-        metrics = self._place() | {"select/discarded": float(discarded)}
+        metrics = self._place() | {"select/discarded": rollout_count(groups)}
         metrics["select/measured"] = float(self.cursor - begin)
         return Batch([], metrics=metrics, decisions=self._decisions(pool, positions, False))
 

@@ -24,6 +24,8 @@ from metis.curricula.arms import (
     draw_arms,
 )
 from metis.curricula.clusters import kmeans, project
+from metis.curricula.filtering import rollout_count
+from metis.curricula.measuring import costly
 from metis.errors import require_at_least
 from metis.pool import Pool, Subset
 from metis.state import Stateful
@@ -47,7 +49,8 @@ class Armed(Stateful):
     categories    what makes an arm: the data's own `label` · quantiles of `difficulty`, the data's
                   own or else measured on the base policy · `clusters` of the policy's hidden states
     arms          how many arms to make; with `label` there are as many as labels
-    measure       rollouts of each prompt when its difficulty has to be measured
+    measure       rollouts of each prompt when its difficulty has to be measured: s of them tell
+                  s + 1 pass rates apart, and arms of equals are copies of each other
     """
 
     batch: int = 256
@@ -60,6 +63,8 @@ class Armed(Stateful):
     arm_of: list[int] = field(init=False, default_factory=list)
     measured: list[Any] = field(init=False, default_factory=list)
     """An array for each step of the pass so far: difficulties or vectors, in the pool's order."""
+    distinct: int = field(init=False, default=0)
+    """Difficulties that the quantiles were cut from: with fewer than arms, some arms are alike."""
     start: float | None = field(init=False, default=None)
     """Share of the budget that was spent when training began."""
 
@@ -78,15 +83,15 @@ class Armed(Stateful):
             return Batch([])
         if self.arm_of:
             return None
-        self.check(pool)
-        known = difficulties(pool)
         if self.categories == "label":
             self._divide(self.labelled(pool))
-        elif self.categories == "difficulty" and known is not None:
-            self._divide(by_quantile(known, self.arms, progress.rng("ties")))
-        else:
-            return (yield from self._measure(pool, progress))
-        return None
+            return None
+        self.check(pool)
+        known = difficulties(pool)
+        if self.categories == "difficulty" and known is not None:
+            self._divide(self._quantiles(known, progress))
+            return None
+        return (yield from self._measure(pool, progress))
 
     def labelled(self, pool: Pool) -> Partition:
         """The arms when they are the data's own categories."""
@@ -105,25 +110,30 @@ class Armed(Stateful):
             vectors = yield from embed(part)
             directions = Progress(0, seed=progress.seed).rng("projection")
             self.measured.append(project(vectors, directions))
-            metrics = {}
+            discarded = 0.0
         else:
             share, noun = max(1, rollouts // self.measure), "difficulty"
             part = pool.prompts[done : done + share]
             groups = yield from rollout(part, self.measure)
             means = [math.nan if group.mean is None else group.mean for group in groups]
             self.measured.append(1.0 - np.array(means))
-            metrics = {"select/discarded": float(self.measure * len(part))}
-        metrics["select/measured"] = float(done + len(part))
+            discarded = rollout_count(groups)
+        metrics = {"select/discarded": discarded, "select/measured": float(done + len(part))}
         if done + len(part) == len(pool):
             self._divide(self._conclude(pool, progress))
         steps = math.ceil(len(pool) / share)
         notice = f"measuring the {noun} of {len(pool)} prompts; steps without an update: {steps}"
-        return Batch([], metrics=metrics, notices=[] if done else [notice])
+        warning = costly(steps, progress.fraction) if done == share else []
+        return Batch([], metrics=metrics, notices=warning if done else [notice])
 
     def _conclude(self, pool: Pool, progress: Progress) -> Partition:
         values = np.concatenate(self.measured)
         if self.categories == "clusters":
             return by_cluster(kmeans(values, self.arms, progress.rng("kmeans")), difficulties(pool))
+        return self._quantiles(values, progress)
+
+    def _quantiles(self, values: NDArray[np.float64], progress: Progress) -> Partition:
+        self.distinct = len(np.unique(values[~np.isnan(values)]))
         return by_quantile(values, self.arms, progress.rng("ties"))
 
     def sample(
@@ -133,6 +143,7 @@ class Armed(Stateful):
         members = self._members()
         sizes = [len(part) for part in members]
         arms = draw_arms(chances, sizes, self.batch, progress.rng("arms"), whole)
+        progress.rng("order").shuffle(arms)  # or mini-batches would be of one arm
         drawn = {
             arm: iter(pool.sample(count, among=self._subset(arm, members[arm])))
             for arm, count in Counter(arms).items()
@@ -155,7 +166,7 @@ class Armed(Stateful):
         values: Sequence[float] | None = None,
     ) -> Batch:
         """The batch, with what each arm was worth and how likely it was to be drawn."""
-        metrics = {"select/arms": float(len(self.names))}
+        metrics = {"select/arms": float(len(self.names)), "select/discarded": 0.0}
         notices: list[str] = []
         sizes = Counter(self.arm_of)
         opening = self.start is None
@@ -168,13 +179,9 @@ class Armed(Stateful):
                 metrics[f"select/arm_{arm}_value"] = values[arm]
             if opening:
                 metrics[f"select/arm_{arm}_size"] = float(sizes[arm])
+        scores: Sequence[float | None] = values or [None] * len(self.names)
         decisions = [
-            Decision(
-                group.prompt,
-                True,
-                f"arm {self.names[arm]}",
-                score=None if values is None else values[arm],
-            )
+            Decision(group.prompt, True, f"arm {self.names[arm]}", scores[arm])
             for group, arm in zip(groups, arms, strict=True)
         ]
         return Batch(groups, metrics=metrics, decisions=decisions, notices=notices)
@@ -183,7 +190,8 @@ class Armed(Stateful):
         """Which arms there are: said once, when training begins."""
         shown = [f"{name or 'no label'} ({sizes[arm]})" for arm, name in enumerate(self.names)]
         more = f" and {len(shown) - SHOWN} more" if len(shown) > SHOWN else ""
-        text = f"{len(shown)} arms by {self.categories}: {', '.join(shown[:SHOWN])}{more}"
+        values = f" (distinct values: {self.distinct})" if self.distinct else ""
+        text = f"{len(shown)} arms by {self.categories}{values}: {', '.join(shown[:SHOWN])}{more}"
         if min(sizes.values()) < self.batch:
             text += f"; an arm fills at most as many of the {self.batch} slots as it has prompts"
         return text

@@ -5,7 +5,7 @@ Idea       A group whose rewards are all equal has no gradient. Dropping it leav
 Equation   S_t = the first B groups with v > delta, out of at most `rounds` rounds of m*B prompts.
 Acts       after rollouts
 Needs      nothing
-Costs      1 / (1 - share of dead groups) times the rollouts
+Costs      (m - 1) B prompts rolled out; m*B more in every further round
 Continuous the same: v > delta
 Reference  Yu et al., DAPO, arXiv 2503.14476, Section 3.2; defaults of its released training script.
 
@@ -21,11 +21,10 @@ from dataclasses import dataclass, field
 from metis.core import Batch, Group, Plan, Progress, rollout
 from metis.curricula.filtering import (
     FULL,
-    decisions,
+    decided,
     prompts,
     rollout_count,
     shortage,
-    teaches,
 )
 from metis.errors import require, require_at_least
 from metis.pool import Pool
@@ -68,7 +67,7 @@ class Dapo(Stateful):
             if not fresh:
                 break
             for group in (yield from rollout(fresh, self.group)):
-                (kept if teaches(group, self.delta) else dead).append(group)
+                (kept if group.teaches(self.delta) else dead).append(group)
             rounds += 1
         groups, surplus = kept[: self.batch], kept[self.batch :]
         why = f"{len(dead)} of {len(kept + dead)} groups were dead in {rounds} rounds"
@@ -81,8 +80,8 @@ class Dapo(Stateful):
                 "select/dead": float(len(dead)),
                 "select/discarded": rollout_count(dead + surplus),
             },
-            decisions=decisions(groups, True, "kept")
-            + decisions(surplus, False, "surplus")
-            + decisions(dead, False, "dead"),
+            decisions=decided(groups, True, "kept")
+            + decided(surplus, False, "surplus")
+            + decided(dead, False, "dead"),
             notices=notices,
         )

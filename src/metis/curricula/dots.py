@@ -1,13 +1,12 @@
 """DOTS: difficulty read off a few measured prompts by attention, and recent rollouts replayed.
 
-Idea       Every mu steps some reference prompts are rolled out; a predictor attends from each
-           candidate to them and reads its pass rate off theirs. Prompts near one half are drawn,
-           and half of every batch is replayed from a buffer.
+Idea       Every mu steps some references are rolled out; a predictor attends from a candidate to
+           them and reads its pass rate off theirs. Those near 1/2 are drawn; half is replayed.
 Equation   d(x) = sum of softmax_j(<f(x), g(x_j)> / sqrt(h)) d_j, calibrated; P(x) proportional to
            exp(-|d(x) - 1/2| / tau), without replacement.
 Acts       before rollouts
 Needs      an attention predictor; log-probabilities of rollouts
-Costs      256 prompts rolled out every 2nd step; m*B/2 forward passes
+Costs      B/2 prompts rolled out every 2nd step; about (m + 4) B/2 forward passes
 Continuous d is 4 v, and 1 is aimed at
 Reference  Sun et al., Improving Data Efficiency for LLM Reinforcement Fine-tuning Through
            Difficulty-targeted Online Data Selection and Rollout Replay, arXiv 2506.05316.
@@ -15,15 +14,20 @@ Deviations
 1. There are no earlier runs to train the predictor on. It learns online, from the references that
    are about to be replaced, so that the new ones, which it has not seen, calibrate it fairly.
 2. It reads the policy's own state of the prompt, not a frozen embedding, which would be a second
-   model; so m candidates a slot are read rather than the whole pool.
-3. A reference does not attend to itself. The slope of the regression of measured on predicted is at
-   least 0: a predictor without skill then finds all prompts equal, and the draw is uniform.
-   Regressed predictions are kept in [0, 1].
+   model. So m candidates a slot are read rather than the whole pool, and they are predicted and
+   drawn in every step rather than for mu steps at once. References are the next prompts of the
+   epoch, like candidates, rather than a draw of their own: what was just measured is not drawn.
+3. The regression of measured on predicted is made on halves of the references, each predicted from
+   the other: from all, a prompt is predicted from itself; from all but itself, the lower the higher
+   it is, for such is the mean of the others. The slope is at least 0: without skill all prompts are
+   predicted equal, and the draw is uniform. So it is below three references; with few the slope is
+   little more than chance. Regressed predictions are kept in [0, 1].
 4. The draw is by Gumbel keys, the same law; exp(-|d - 1/2| / 0.001) itself underflows.
 5. The ratio is that to the policy which wrote the rollout, clipped around 1, not around its value
    before the update.
 6. Where the buffer has too few informative groups, fresh rollouts fill the batch.
-7. Continuous rewards: a mean of 1/2 says nothing of the variance, so that is predicted instead.
+7. stale: a group with a rollout more than so many updates old is not replayed, and counted.
+8. Continuous rewards: a mean of 1/2 says nothing of the variance, so that is predicted instead.
 """
 
 import math
@@ -46,6 +50,7 @@ from metis.core import (
     predict,
     rollout,
 )
+from metis.curricula.filtering import prompts, rollout_count, too_old
 from metis.errors import require, require_at_least
 from metis.pool import Pool, Rewards
 from metis.predictors import AttentionModel
@@ -61,10 +66,11 @@ class Dots(Stateful):
 
     batch, group  B prompts a step, n rollouts each (the authors' B is 512)
     multiplier    m: candidates that are read for every fresh prompt
-    references    prompts that are rolled out to be attended to, not trained on (256)
+    references    prompts rolled out to be attended to, not trained on, as a multiple of B (0.5)
     every         mu: steps between their measurements (2)
     fresh         share of the batch that is rolled out; the rest is replayed (0.5)
-    buffer        latest groups to replay from: two steps of the authors' (512)
+    buffer        latest groups to replay from, as a multiple of B: those of two steps (1)
+    stale         groups with a rollout more than so many updates old are not replayed
     target        the pass rate that is looked for (0.5)
     temperature   tau of the draw (0.001)
     predictor     width, layers, dropout, learning_rate, minibatch and epochs of the predictor
@@ -73,10 +79,11 @@ class Dots(Stateful):
     batch: int = 256
     group: int = 8
     multiplier: int = 8
-    references: int = 256
+    references: float = 0.5
     every: int = 2
     fresh: float = 0.5
-    buffer: int = 512
+    buffer: float = 1.0
+    stale: int = 8
     target: float = 0.5
     temperature: float = 1e-3
     predictor: AttentionModel = field(default_factory=AttentionModel)
@@ -87,62 +94,63 @@ class Dots(Stateful):
 
     def __post_init__(self) -> None:
         require_at_least(self, {"batch": 1, "group": 2})
-        least = {"multiplier": 1, "references": 1, "every": 1, "buffer": 1}
-        require_at_least(self, least, "curriculum.")
+        require_at_least(self, {"multiplier": 1, "every": 1, "stale": 0}, "curriculum.")
         require(0 < self.fresh <= 1, "curriculum.fresh", self.fresh, "use a share above 0")
         require(0 <= self.target <= 1, "curriculum.target", self.target, "use a number, 0 to 1")
-        require(
-            math.isfinite(self.temperature) and self.temperature > 0,
-            "curriculum.temperature",
-            self.temperature,
-            "use a number above 0",
-        )
+        for name in ("references", "buffer", "temperature"):
+            value = getattr(self, name)
+            require(0 < value < math.inf, f"curriculum.{name}", value, "use a number above 0")
 
     def step(self, pool: Pool, progress: Progress) -> Plan[Batch]:
-        metrics: dict[str, float] = {}
+        metrics = {"select/discarded": 0.0}
         if progress.step % self.every == 0:
             metrics |= yield from self._measure(pool)
+        stale = [group for group in self.groups if too_old(group, progress.policy, self.stale)]
+        self.groups = [group for group in self.groups if group not in stale]
         replayed = self._replay(pool, progress)
         slots = self.batch - len(replayed)
-        known = [group.prompt for group in replayed]
-        candidates = pool.sample(self.multiplier * slots, exclude=known)
+        candidates = pool.sample(self.multiplier * slots, exclude=prompts(replayed))
         predictions, slope = yield from self._predict(candidates, self._evidence(pool))
         aim = 1.0 if pool.rewards == "continuous" else self.target
         gaps = [0.0 if d is None else abs(d - aim) for d in predictions]
         chosen = set(draw(gaps, slots, self.temperature, progress.rng("draw")))
-        prompts = [prompt for i, prompt in enumerate(candidates) if i in chosen]
-        fresh = yield from rollout(prompts, self.group)
-        self.groups = [*self.groups, *fresh][-self.buffer :]
+        fresh = yield from rollout([candidates[i] for i in sorted(chosen)], self.group)
+        self.groups = [*self.groups, *fresh][-self._times_batch(self.buffer) :]
         metrics |= {
             "select/candidates": float(len(candidates)),
             "select/replayed": float(len(replayed)),
+            "select/stale": float(len(stale)),
             "select/slope": slope,
         }
         decisions = [
             Decision(prompt, i in chosen, "drawn" if i in chosen else "passed over", predictions[i])
             for i, prompt in enumerate(candidates)
         ]
-        decisions += [Decision(prompt, True, "replayed") for prompt in known]
-        return Batch([*fresh, *replayed], metrics=metrics, decisions=decisions)
+        decisions += [Decision(prompt, True, "replayed") for prompt in prompts(replayed)]
+        groups = fresh + replayed
+        progress.rng("order").shuffle(groups)  # or mini-batches would be of one kind
+        return Batch(groups, metrics=metrics, decisions=decisions)
+
+    def _times_batch(self, multiple: float) -> int:
+        return max(1, round(multiple * self.batch))
 
     def _measure(self, pool: Pool) -> Plan[dict[str, float]]:
         """Learn from the references there were, and measure new ones."""
         evidence = self._evidence(pool)
-        prompts, values = [prompt for prompt, _ in evidence], [value for _, value in evidence]
-        error = yield from fit(prompts, values, self.predictor, evidence)
-        groups = yield from rollout(pool.sample(self.references), self.group)
+        known, values = [prompt for prompt, _ in evidence], [value for _, value in evidence]
+        error = yield from fit(known, values, self.predictor, evidence)
+        groups = yield from rollout(pool.sample(self._times_batch(self.references)), self.group)
         outcomes = [(group.prompt.id, outcome(group, pool.rewards)) for group in groups]
         self.measured = [(prompt, d) for prompt, d in outcomes if d is not None]
-        measured = float(len(groups))
-        metrics = {"select/references": measured, "select/discarded": self.group * measured}
-        return metrics | ({"select/predictor_loss": error} if evidence else {})
+        costs = {"select/references": float(len(groups)), "select/discarded": rollout_count(groups)}
+        return costs | ({"select/predictor_loss": error} if evidence else {})
 
     def _evidence(self, pool: Pool) -> Evidence:
         return [(pool[prompt], value) for prompt, value in self.measured]
 
     def _replay(self, pool: Pool, progress: Progress) -> list[Group]:
         """Informative groups of the buffer, the latest of each prompt, none in the first steps."""
-        slots = max(1, round(self.fresh * self.batch))
+        slots = self._times_batch(self.fresh)
         room = min(self.batch, len(pool)) - slots if progress.step >= self.every else 0
         latest = {group.prompt.id: group for group in self.groups}
         usable = [group for group in latest.values() if group.informative]
@@ -154,13 +162,13 @@ class Dots(Stateful):
         """d of each candidate, regressed on the references; and the slope of that regression."""
         if not evidence or not candidates:
             return [None] * len(candidates), 0.0
-        asked = {prompt.id: prompt for prompt in [*candidates, *(p for p, _ in evidence)]}
-        said = yield from predict(list(asked.values()), self.predictor, evidence)
-        by_id = dict(zip(asked, said, strict=True))
-        raw = np.array([by_id[prompt.id] for prompt, _ in evidence])
-        slope, intercept = regression(raw, np.array([value for _, value in evidence]))
-        predictions = intercept + slope * np.array([by_id[prompt.id] for prompt in candidates])
-        return np.clip(predictions, 0.0, 1.0).tolist(), slope
+        halves, lines = (evidence[::2], evidence[1::2]), []
+        for half, other in (halves, halves[::-1]):
+            known = yield from predict([prompt for prompt, _ in half], self.predictor, other)
+            lines.append((np.array(known), np.array([value for _, value in half])))
+        slope, intercept = regression(lines)
+        raw = yield from predict(candidates, self.predictor, evidence)
+        return np.clip(intercept + slope * np.array(raw), 0.0, 1.0).tolist(), slope
 
 
 def outcome(group: Group, rewards: Rewards) -> float | None:
@@ -170,10 +178,12 @@ def outcome(group: Group, rewards: Rewards) -> float | None:
     return None if group.variance is None else group.variance / VARIANCE_MAX
 
 
-def regression(x: Floats, y: Floats) -> tuple[float, float]:
-    """Slope, at least 0, and intercept of the least-squares line."""
-    spread = float(np.var(x))
-    slope = float(np.mean((x - x.mean()) * (y - y.mean()))) / spread if spread > 1e-12 else 0.0
+def regression(parts: Sequence[tuple[Floats, Floats]]) -> tuple[float, float]:
+    """Slope, at least 0, and intercept of the least-squares line, of one slope for all parts."""
+    x, y = (np.concatenate(values) for values in zip(*parts, strict=True))
+    centred = [(x - x.mean(), y - y.mean()) for x, y in parts if len(x)]
+    spread = float(sum(x @ x for x, _ in centred))
+    slope = float(sum(x @ y for x, y in centred)) / spread if spread > 1e-12 else 0.0
     slope = max(0.0, slope)
     return slope, float(y.mean() - slope * x.mean())
 

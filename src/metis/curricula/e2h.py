@@ -44,7 +44,8 @@ class E2H(Armed):
                   own or else measured on the base policy · `clusters` of the policy's hidden
                   states, if the data has difficulties to order them by
     arms          how many levels to make (4); with `label` there are as many as labels
-    measure       rollouts of each prompt when its difficulty has to be measured (4)
+    measure       rollouts of each prompt when its difficulty has to be measured (4, which tell five
+                  pass rates apart: arms of equals are copies of each other)
     schedule      `cosine` · `gaussian`, a moving bell · `classic`, a hard switch · `balanced`
     order         labels from easy to hard; without it by difficulty, or by name if there is none
     exponent      e of `gaussian`: below 1, the bell moves faster at first (0.5)

@@ -1,4 +1,4 @@
-"""What the methods that filter by rollouts share: who teaches, what was in vain, what is missing.
+"""What the methods that filter by rollouts share: what is old, what was in vain, what is missing.
 
 A rollout is generated, and then trained on, failed, kept for a later step, or discarded.
 """
@@ -11,9 +11,9 @@ FULL, SHORT, EMPTY = 0, 1, 2
 """How much of a batch is missing: nothing, a part, all."""
 
 
-def teaches(group: Group, delta: float) -> bool:
-    """Whether the rewards disagree by more than noise: v > delta."""
-    return group.variance is not None and group.variance > delta
+def too_old(group: Group, policy: int, stale: int) -> bool:
+    """Whether a rollout was written more than `stale` updates ago."""
+    return any(policy - trajectory.policy > stale for trajectory in group.trajectories)
 
 
 def prompts(*lists: Iterable[Group]) -> list[Prompt]:
@@ -25,7 +25,7 @@ def rollout_count(groups: Iterable[Group]) -> float:
     return float(sum(len(group.rewards) for group in groups))
 
 
-def decisions(groups: Sequence[Group], chosen: bool, reason: str) -> list[Decision]:
+def decided(groups: Sequence[Group], chosen: bool, reason: str) -> list[Decision]:
     """One decision for several groups, each with the variance that it was made by."""
     return [
         Decision(

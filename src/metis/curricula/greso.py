@@ -21,6 +21,8 @@ Deviations
 4. A group without a variance, for want of rewards, leaves its prompt's trace as it is.
 5. The next round has no estimate when every group so far was dead: it is the largest then, and
    `rounds` bounds their number. Rounds are not cut to a multiple of the number of GPUs.
+6. That estimate takes the share of dead groups from all rounds of the step, where the code takes it
+   from the last one, which can be too small to say much.
 """
 
 import math
@@ -29,7 +31,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from metis.core import Batch, Decision, Group, Plan, Progress, Prompt, rollout
-from metis.curricula.filtering import FULL, decisions, prompts, rollout_count, shortage, teaches
+from metis.curricula.filtering import FULL, decided, prompts, rollout_count, shortage
 from metis.errors import require, require_at_least
 from metis.pool import Pool
 from metis.signal import INFORMATIVE
@@ -105,7 +107,7 @@ class Greso(Stateful):
             if not passed:
                 break
             groups += yield from rollout(passed, self.group)
-            kept = [group for group in groups if teaches(group, self.delta)]
+            kept = [group for group in groups if group.teaches(self.delta)]
             rounds, left = rounds + 1, 0 if enough else left - 1
         types = Counter(self._observe(group) for group in groups)
         if groups and pool.epoch > 0:
@@ -166,7 +168,7 @@ class Greso(Stateful):
         self, groups: list[Group], kept: list[Group], skipped: list[Prompt], rounds: int
     ) -> Batch:
         trained, surplus = kept[: self.batch], kept[self.batch :]
-        dead = [group for group in groups if not teaches(group, self.delta)]
+        dead = [group for group in groups if not group.teaches(self.delta)]
         why = f"{len(dead)} of {len(groups)} groups were dead in {rounds} rounds"
         self.missing, notices = shortage(len(trained), self.batch, self.missing, why, enough=0.5)
         return Batch(
@@ -179,9 +181,9 @@ class Greso(Stateful):
                 "select/discarded": rollout_count(dead + surplus),
                 **{f"select/keep_{kind}": chance for kind, chance in self.chances.items()},
             },
-            decisions=decisions(trained, True, "kept")
-            + decisions(surplus, False, "surplus")
-            + decisions(dead, False, "dead")
+            decisions=decided(trained, True, "kept")
+            + decided(surplus, False, "surplus")
+            + decided(dead, False, "dead")
             + [Decision(prompt, False, "skipped") for prompt in skipped],
             notices=notices,
         )

@@ -68,7 +68,7 @@ class Mopps(Stateful):
         beliefs = [self.posterior.get(prompt.id, [1.0, 1.0]) for prompt in candidates]
         scores, chosen = self._choose(beliefs, progress.rng("choice"))
         taken = set(chosen)
-        groups = yield from rollout([candidates[i] for i in chosen], self.group)
+        groups = yield from rollout([candidates[i] for i in sorted(chosen)], self.group)
         for group in groups:
             self._observe(group)
         return Batch(

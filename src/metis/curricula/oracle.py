@@ -15,6 +15,7 @@ Deviations
 from dataclasses import dataclass
 
 from metis.core import Batch, Decision, Plan, Progress, rollout
+from metis.curricula.filtering import rollout_count
 from metis.errors import require_at_least
 from metis.pool import Pool
 from metis.signal import top_b
@@ -42,11 +43,12 @@ class Oracle(Stateful):
         groups = yield from rollout(candidates, self.group)
         variances = [group.variance for group in groups]
         chosen = set(top_b(variances, self.batch, progress.rng("ties")))
+        left = [group for i, group in enumerate(groups) if i not in chosen]
         return Batch(
             groups=[group for i, group in enumerate(groups) if i in chosen],
             metrics={
                 "select/candidates": float(len(candidates)),
-                "select/discarded": float(self.group * (len(candidates) - len(chosen))),
+                "select/discarded": rollout_count(left),
             },
             decisions=[
                 Decision(prompt, i in chosen, "top" if i in chosen else "passed over", variances[i])

@@ -12,7 +12,9 @@ Reference  Gao et al., Prompt Curriculum Learning for Efficient LLM Post-Trainin
            preset "paper": METIS, App. A.5 and A.6.
 Deviations
 1. The value model's own settings and code are not public; its head, rate and mini-batches are those
-   that METIS reports.
+   that METIS reports. Its one update a training step, of batch size 64, is read as one pass over
+   the B prompts in mini-batches of 64: a single one would leave most of what was measured unused.
+   Gradients are cut at norm 1, as is usual for a model of that size.
 2. Continuous rewards have no pass rate: V and the choice are then as METIS extends them.
 3. An untrained head says 0 of every prompt, so that the first batch is a uniform draw.
 4. backbone = "policy", loss = "bce" and explore are additions, and off by default: a head on the

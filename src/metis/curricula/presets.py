@@ -37,7 +37,12 @@ SEC_PAPER: dict[str, Any] = {
     "decay_unseen": False,
 }
 """SEC as METIS runs it as a baseline. The paper does not say what its ten categories are, quantiles
-of difficulty are a guess; its advantages are undivided; SEC has no use for its pool multiplier."""
+of difficulty are a guess; its advantages are undivided; SEC has no use for its pool multiplier. The
+text can also be read as one category for a whole step (`draw=step`); the released code, which it
+says it follows, draws one for each slot."""
+
+ADCL_PAPER: dict[str, Any] = {"chunks": 8, "measure": 4, "difficulty": "auto"}
+"""ADCL as METIS compares with it (App. A.6)."""
 
 PCL_PAPER: dict[str, Any] = {
     "multiplier": 8,
@@ -53,6 +58,8 @@ PCL_PAPER: dict[str, Any] = {
 
 PRESETS: dict[str, dict[str, dict[str, Any]]] = {
     "metis": {"recommended": {}, "paper": METIS_PAPER},
+    "uniform": {"published": {}, "paper": {}},
+    "adcl": {"published": {}, "paper": ADCL_PAPER},
     "sec": {"published": {}, "paper": SEC_PAPER},
     "pcl": {"published": {}, "paper": PCL_PAPER},
 }

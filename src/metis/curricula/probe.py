@@ -127,11 +127,14 @@ def ridge(features: Floats, labels: Floats, penalties: Sequence[float]) -> list[
     centre, spread = features.mean(axis=0), features.std(axis=0)
     scale = np.where(spread > 1e-9, spread, np.inf) * np.sqrt(width)
     inputs, offset = (features - centre) / scale, float(labels.mean())
-    gram, moments = inputs.T @ inputs, inputs.T @ (labels - offset)
-    return [
-        Line(centre, scale, np.linalg.solve(gram + penalty * np.eye(width), moments), offset)
-        for penalty in penalties
-    ]
+    # X' (X X' + alpha)^-1 v = (X' X + alpha)^-1 X' v: the left system has a row a label, the right
+    # one a row a feature, and the smaller is solved.
+    dual = len(inputs) < width
+    gram = inputs @ inputs.T if dual else inputs.T @ inputs
+    known = labels - offset if dual else inputs.T @ (labels - offset)
+    solved = [np.linalg.solve(gram + penalty * np.eye(len(gram)), known) for penalty in penalties]
+    weights = [inputs.T @ each for each in solved] if dual else solved
+    return [Line(centre, scale, each, offset) for each in weights]
 
 
 def best_penalty(features: Floats, labels: Floats) -> tuple[float, float | None]:

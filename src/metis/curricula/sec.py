@@ -39,7 +39,8 @@ class Sec(Armed):
     categories    what makes an arm: the data's own `label` · quantiles of `difficulty`, the data's
                   own or else measured on the base policy · `clusters` of the policy's hidden states
     arms          how many arms to make (10); with `label` there are as many as labels
-    measure       rollouts of each prompt when its difficulty has to be measured (4)
+    measure       rollouts of each prompt when its difficulty has to be measured (4, which tell five
+                  pass rates apart: arms of equals are copies of each other)
     alpha         how fast Q follows the last reward (0.5)
     tau           temperature of the draw (0.4)
     draw          an arm for each `slot` of the batch (released code) · one for the whole `step`

@@ -2,7 +2,8 @@
 
 Idea       The signal-to-noise ratio of a prompt's gradient is bounded by p (1 - p), so prompts that
            a few rollouts find all right or all wrong are not worth a whole group. Screening the
-           next prompts and continuing the last ones is one call to the generator.
+           next prompts and continuing the last ones is one request, which an engine may answer in
+           one call to its generator.
 Equation   continue x iff v over N_init rollouts > delta; S_t = the first B prompts that have all
            N_init + N_cont, first in, first out.
 Acts       before and after
@@ -33,11 +34,11 @@ import numpy as np
 from metis.core import Batch, Group, Plan, Progress, Rollout, rollouts
 from metis.curricula.filtering import (
     FULL,
-    decisions,
+    decided,
     prompts,
     rollout_count,
     shortage,
-    teaches,
+    too_old,
 )
 from metis.errors import require, require_at_least
 from metis.pool import Pool
@@ -102,13 +103,14 @@ class Speed(Stateful):
             )
             pairs = list(zip(self.waiting, continued, strict=True))
             self.ready += [old + new if self.train == "all" else new for old, new in pairs]
-            self.waiting = [group for group in tried if teaches(group, self.delta)]
+            self.waiting = [group for group in tried if group.teaches(self.delta)]
             screened += tried
             finished += pairs
             rounds += 1
         groups, self.ready = self.ready[: self.batch], self.ready[self.batch :]
-        passed = [group for group in screened if teaches(group, self.delta)]
-        rejected = [group for group in screened if not teaches(group, self.delta)]
+        progress.rng("order").shuffle(groups)  # or mini-batches would go by age
+        passed = [group for group in screened if group.teaches(self.delta)]
+        rejected = [group for group in screened if not group.teaches(self.delta)]
         why = f"{len(rejected)} of {len(screened)} prompts were screened out in {rounds} rounds"
         self.missing, notices = shortage(len(groups), self.batch, self.missing, why)
         untrained = [old for old, _ in finished] if self.train == "continuation" else []
@@ -124,20 +126,15 @@ class Speed(Stateful):
                 "select/discarded": rollout_count(rejected + stale + untrained),
                 **_bias(finished),
             },
-            decisions=decisions(passed, True, "passed")
-            + decisions(rejected, False, "screened out"),
+            decisions=decided(passed, True, "passed") + decided(rejected, False, "screened out"),
             notices=notices,
         )
 
     def _drop_stale(self, policy: int) -> list[Group]:
         """Forget, and return, the groups with a rollout that is too old to learn from."""
-
-        def old(group: Group) -> bool:
-            return any(policy - rollout.policy > self.stale for rollout in group.trajectories)
-
-        dropped = [group for group in self.waiting + self.ready if old(group)]
-        self.waiting = [group for group in self.waiting if not old(group)]
-        self.ready = [group for group in self.ready if not old(group)]
+        dropped = [g for g in self.waiting + self.ready if too_old(g, policy, self.stale)]
+        self.waiting = [group for group in self.waiting if group not in dropped]
+        self.ready = [group for group in self.ready if group not in dropped]
         return dropped
 
 

@@ -4,7 +4,7 @@ Idea       The variance of a group's rewards, as a share of the largest possible
            prompt is to the edge of what the policy can do. Prompts far from it are not trained on;
            prompts that were near it are rolled out again in their place.
 Equation   p = variance / largest variance = 4 k (n - k) / n^2 for k of n (even) right;
-           S_t = fresh prompts with p >= kappa, then those of the bank with the highest priority;
+           S_t = fresh prompts with p >= kappa, and those of the bank with the highest priority;
            P <- alpha P + (1 - alpha) p.
 Acts       after rollouts
 Needs      nothing
@@ -19,7 +19,8 @@ Deviations
    for an epoch; of more than 4 B prompts those with the lowest P leave.
 2. A replay that falls below kappa is dropped like a fresh group. With a dry bank the batch is
    short: rejected groups never fill it.
-3. Continuous rewards hardly ever reach p = 0.8, so kappa is the median of what fresh prompts had.
+3. A group of whose rollouts fewer than half gave a reward has p = 0: two that disagree are p = 1.
+4. Continuous rewards hardly ever reach p = 0.8, so kappa is the median of what fresh prompts had.
 """
 
 import math
@@ -30,7 +31,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from metis.core import Batch, Group, Plan, Progress, rollout
-from metis.curricula.filtering import FULL, decisions, rollout_count, shortage
+from metis.curricula.filtering import FULL, decided, rollout_count, shortage
 from metis.errors import require, require_at_least
 from metis.pool import Pool
 from metis.signal import INFORMATIVE, VARIANCE_MAX, top_b
@@ -97,8 +98,9 @@ class Vcrl(Stateful):
         again = yield from rollout([pool[prompt] for prompt in popped], self.group)
         held = [group for group in again if share(group) >= kappa]
         groups = kept + held
+        progress.rng("order").shuffle(groups)  # or mini-batches would be of one kind
         dropped = [group for group in fresh + again if share(group) < kappa]
-        self._remember(groups, dropped, progress.step, epoch=len(pool) / self.batch)
+        self._remember(groups, dropped, progress, epoch=len(pool) / self.batch)
         why = f"{len(dropped)} groups were below kappa, and the bank had {len(again)} to replay"
         self.missing, notices = shortage(len(groups), self.batch, self.missing, why, enough=0.5)
         return Batch(
@@ -106,13 +108,13 @@ class Vcrl(Stateful):
             metrics={
                 "select/candidates": float(len(fresh)),
                 "select/kappa": kappa,
-                "select/replayed": float(len(again)),
+                "select/rerolled": float(len(again)),
                 "select/bank": float(len(self.bank)),
                 "select/discarded": rollout_count(dropped),
             },
-            decisions=decisions(kept, True, "fresh")
-            + decisions(held, True, "replay")
-            + decisions(dropped, False, "below kappa"),
+            decisions=decided(kept, True, "fresh")
+            + decided(held, True, "replay")
+            + decided(dropped, False, "below kappa"),
             notices=notices,
         )
 
@@ -134,8 +136,11 @@ class Vcrl(Stateful):
             self.replayed[free[i]] = self.replayed.get(free[i], 0) + 1
         return [free[i] for i in best]
 
-    def _remember(self, groups: list[Group], dropped: list[Group], step: int, epoch: float) -> None:
+    def _remember(
+        self, groups: list[Group], dropped: list[Group], progress: Progress, epoch: float
+    ) -> None:
         """Renew what did well; forget what did not, what is worn out, and what is an epoch old."""
+        step, most = progress.step, int(self.capacity * self.batch)
         for group in dropped:
             self.bank.pop(group.prompt.id, None)
         for group in groups:
@@ -145,7 +150,7 @@ class Vcrl(Stateful):
                 priority = self.momentum * before.priority + (1 - self.momentum) * p
                 self.bank[name] = Entry(priority, step)
         kept = [(name, entry) for name, entry in self.bank.items() if step - entry.step <= epoch]
-        best = top_b([entry.priority for _, entry in kept], int(self.capacity * self.batch), None)
+        best = top_b([entry.priority for _, entry in kept], most, progress.rng("capacity"))
         self.bank = dict(kept[i] for i in sorted(best))
 
 
@@ -155,5 +160,7 @@ def share(group: Group) -> float:
     The largest is 1/4, or (n^2 - 1) / 4 n^2 where n is odd; the bias of ddof cancels.
     """
     n = len(group.rewards)
+    if n < group.failed:
+        return 0.0
     odd = n**2 / (n**2 - 1) if n % 2 and n > 1 else 1.0
     return (group.variance or 0.0) / VARIANCE_MAX * odd

@@ -157,3 +157,16 @@ def test_a_measuring_step_has_no_more_rollouts_than_a_training_step():
 def test_impossible_knobs_are_refused(knob):
     with pytest.raises(MetisError, match=next(iter(knob))):
         Adcl(**knob)
+
+
+@pytest.mark.parametrize(("total", "said"), [(3, "100%"), (4, "75%"), (30, None)])
+def test_measuring_that_takes_much_of_the_budget_is_told_early(total, said):
+    """Six prompts, two a step."""
+    curriculum, pool, engine = Adcl(batch=2, group=4), pool_of("abcdef"), Scripted(passing(PASSES))
+    batches = [
+        drive(curriculum.step(pool, Progress(step, step / total)), engine) for step in range(2)
+    ]
+    assert len(batches[0].notices) == 1
+    assert [text[:28] for text in batches[1].notices] == (
+        [f"measuring takes about {said} of"[:28]] if said else []
+    )

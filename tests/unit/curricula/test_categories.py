@@ -129,8 +129,8 @@ def test_the_difficulties_of_the_data_need_no_pass():
     order = np.argsort([prompt.difficulty for prompt in pool.prompts])
     assert [sec.arm_of[i] for i in order] == [0] * 15 + [1] * 15 + [2] * 15 + [3] * 15
     assert batch.notices == [
-        "4 arms by difficulty: difficulty-1 (15), difficulty-2 (15), difficulty-3 (15), "
-        "difficulty-4 (15)"
+        "4 arms by difficulty (distinct values: 60): difficulty-1 (15), difficulty-2 (15), "
+        "difficulty-3 (15), difficulty-4 (15)"
     ]
     assert [batch.metrics[f"select/arm_{arm}_size"] for arm in range(4)] == [15.0] * 4
 
@@ -141,9 +141,8 @@ def test_the_difficulty_pass_is_bounded_announced_and_accounted_for():
     batches = run(sec, engine, pool, 8)
     share = BATCH * ROLLOUTS // 2
     assert [len(batch.groups) for batch in batches] == [0] * 5 + [BATCH] * 3
-    assert [batch.metrics.get("select/discarded") for batch in batches] == [2.0 * share] * 5 + [
-        None
-    ] * 3
+    assert [batch.metrics["select/discarded"] for batch in batches] == [2.0 * share] * 5 + [0.0] * 3
+    assert "3 arms by difficulty (distinct values: 3): difficulty-1 (20)" in batches[5].notices[0]
     assert [batch.metrics["select/measured"] for batch in batches[:5]] == [12, 24, 36, 48, 60]
     assert [len(batch.notices) for batch in batches] == [1, 0, 0, 0, 0, 1, 0, 0]
     assert "difficulty of 60 prompts; steps without an update: 5" in batches[0].notices[0]
@@ -305,5 +304,28 @@ def test_many_arms_are_not_logged_one_by_one():
     many = Pool([replace(p, category=f"c{i}") for i, p in enumerate(engine.pool)])
     lots = run(make("sec"), engine, many, 1)[0]
     assert "select/arm_29_chance" in few.metrics
-    assert dict(lots.metrics) == {"select/arms": 60.0}
+    assert dict(lots.metrics) == {"select/arms": 60.0, "select/discarded": 0.0}
     assert "and 28 more; an arm fills at most as many of the 6 slots" in lots.notices[0]
+
+
+@armed
+@pytest.mark.parametrize(("total", "said"), [(4, "125%"), (5, "100%"), (8, "62%"), (20, None)])
+def test_a_pass_that_takes_much_of_the_budget_is_told_early(name, total, said):
+    engine, pool = world(known=False)
+    curriculum = make(name, categories="difficulty", measure=2)
+    notices = [list(b.notices) for b in run(curriculum, engine, pool, 4, total=total)][1:]
+    told = f"measuring takes about {said} of the budget"
+    if said in ("125%", "100%"):
+        told += ", so that nothing will be trained on"
+    assert [len(each) for each in notices] == [1 if said else 0, 0, 0]
+    assert not said or notices[0][0].startswith(told)
+
+
+def test_the_arms_of_a_batch_are_mixed():
+    """Mini-batches are cut in order: an arm too small for a step would be the first of them."""
+    engine, pool = world(known=True)
+    small = Pool([replace(p, category=f"c{i % 20}") for i, p in enumerate(pool.prompts)])
+    sec = make("sec", draw="step")
+    orders = [[d.reason for d in batch.decisions] for batch in run(sec, engine, small, 10)]
+    assert all(len(set(order)) == 2 for order in orders)  # three prompts of each of two arms
+    assert any(order[:3].count(order[0]) < 3 for order in orders)

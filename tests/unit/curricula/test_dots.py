@@ -51,7 +51,7 @@ class Scripted:
 
 
 def make(**knobs):
-    sizes = {"batch": 4, "group": 4, "multiplier": 2, "references": 3}
+    sizes = {"batch": 4, "group": 4, "multiplier": 2, "references": 0.75}
     return Dots(**{**sizes, **knobs})
 
 
@@ -70,25 +70,26 @@ def names(engine):
 def test_references_are_measured_every_second_step_and_learned_from_when_they_leave():
     engine = Scripted()
     batches = run(make(), engine, 4)
-    first, second = ["rollout", "predict", "rollout"], ["predict", "rollout"]
+    second = ["predict", "predict", "predict", "rollout"]  # two halves, then the candidates
+    first = ["rollout", *second]
     assert names(engine) == [*first, *second, "fit", *first, *second]
     measured = engine.asked[0][1]
     truth = [(prompt, engine.passed[int(prompt[1:])] / 4) for prompt in measured]
     assert len(measured) == 3
-    assert engine.asked[1][2] == engine.asked[3][2] == truth
-    assert engine.asked[5] == ("fit", measured, [d for _, d in truth])
-    assert engine.asked[6][1] != measured
-    costs = [batch.metrics.get("select/discarded") for batch in batches]
-    assert costs == [12.0, None, 12.0, None]
+    assert engine.asked[1][1:] == ([prompt for prompt, _ in truth[::2]], truth[1::2])
+    assert engine.asked[2][1:] == ([prompt for prompt, _ in truth[1::2]], truth[::2])
+    assert engine.asked[3][2] == engine.asked[7][2] == truth
+    assert engine.asked[9] == ("fit", measured, [d for _, d in truth])
+    assert engine.asked[10][1] != measured
+    assert [batch.metrics["select/discarded"] for batch in batches] == [12.0, 0.0, 12.0, 0.0]
     losses = [batch.metrics.get("select/predictor_loss") for batch in batches]
     assert losses == [None, None, 0.5, None]
 
 
-def test_predictions_are_regressed_on_the_references_which_are_asked_once():
+def test_predictions_are_regressed_on_the_references():
     engine = Scripted(said=[0.1 * (i % 5) for i in range(12)])  # too low: the truth is 0.25 (i % 5)
-    (batch,) = run(make(references=12, temperature=1e-6), engine, 1)
-    _, asked, evidence = engine.asked[1]
-    assert len(asked) == len(set(asked)) == len(evidence) == 12
+    (batch,) = run(make(references=3.0, temperature=1e-6), engine, 1)
+    assert len(engine.asked[3][2]) == 12
     assert batch.metrics["select/slope"] == pytest.approx(2.5)
     for decision in batch.decisions:
         assert decision.score == pytest.approx(0.25 * (int(decision.prompt.id[1:]) % 5))
@@ -127,9 +128,11 @@ def test_a_dead_group_takes_the_place_of_an_older_one_of_its_prompt():
 
 
 def test_the_buffer_keeps_the_latest_groups():
-    curriculum = make(buffer=6, fresh=1.0)
-    batches = run(curriculum, Scripted(), 3)
-    fresh = [group.prompt.id for batch in batches for group in batch.groups]
+    curriculum = make(buffer=1.5, fresh=1.0)
+    engine = Scripted()
+    batches = run(curriculum, engine, 3)
+    drawn = [request[1] for request in engine.asked if request[0] == "rollout"]
+    fresh = [prompt for prompts in drawn if len(prompts) == 4 for prompt in prompts]
     assert [group.prompt.id for group in curriculum.groups] == fresh[-6:]
     assert all(batch.metrics["select/replayed"] == 0.0 for batch in batches)
 
@@ -151,7 +154,7 @@ def test_a_pool_of_one_prompt_is_never_only_replayed():
 def test_a_predictor_without_skill_leaves_all_prompts_equal():
     backwards = [1.0 - 0.25 * (i % 5) for i in range(12)]
     for said in (backwards, [0.3] * 12):
-        (batch,) = run(make(references=12), Scripted(said=said), 1)
+        (batch,) = run(make(references=3.0), Scripted(said=said), 1)
         assert batch.metrics["select/slope"] == 0.0
         assert len({decision.score for decision in batch.decisions}) == 1
 
@@ -176,7 +179,7 @@ def test_continuous_rewards_predict_the_variance_and_aim_at_its_most():
     assert outcome(rolled(PROMPTS[0], (1.0,)), "continuous") is None
     pool = Pool(PROMPTS, rewards="continuous")
     engine = Scripted(said=[0.75 * (i % 5 in (1, 3)) + (i % 5 == 2) for i in range(12)])
-    (batch,) = run(make(references=12, temperature=1e-6), engine, 1, pool=pool)
+    (batch,) = run(make(references=3.0, temperature=1e-6), engine, 1, pool=pool)
     scores = sorted((d.score for d in batch.decisions), reverse=True)
     assert sorted((d.score for d in batch.decisions if d.chosen), reverse=True) == scores[:4]
 
@@ -201,9 +204,74 @@ def test_the_draw_follows_its_law():
 
 def test_regression_by_hand():
     x = np.array([0.0, 0.5, 1.0])
-    assert regression(x, np.array([0.1, 0.3, 0.5])) == pytest.approx((0.4, 0.1))
-    assert regression(x, np.array([0.9, 0.5, 0.1])) == pytest.approx((0.0, 0.5))
-    assert regression(np.full(3, 0.2), x) == pytest.approx((0.0, 0.5))
+    assert regression([(x, np.array([0.1, 0.3, 0.5]))]) == pytest.approx((0.4, 0.1))
+    assert regression([(x, np.array([0.9, 0.5, 0.1]))]) == pytest.approx((0.0, 0.5))
+    assert regression([(np.full(3, 0.2), x)]) == pytest.approx((0.0, 0.5))
+    nothing = np.zeros(0)
+    assert regression([(x, 0.4 * x), (x + 1, 0.4 * x), (nothing, nothing)]) == pytest.approx(
+        (0.4, 0.2 - 0.4)
+    )
+
+
+class Attending(Scripted):
+    """Predicts the mean of the other references, and a fifth of the way from there to the truth."""
+
+    def predict(self, prompts, model, evidence):
+        super().predict(prompts, model, evidence)
+        found = []
+        for prompt in prompts:
+            others = [d for p, d in evidence if p.id != prompt.id]
+            mean, truth = float(np.mean(others or [0.5])), self.passed[int(prompt.id[1:])] / 4
+            found.append(mean + 0.2 * (truth - mean))
+        return found
+
+
+@pytest.mark.parametrize("references", [1.0, 1.5, 3.0])
+def test_leaving_a_reference_out_does_not_hide_a_predictor_s_skill(references):
+    """The others' mean is lower where the own value is higher, by as much as the skill, for six."""
+    engine = Attending(passed=[0, 4, 1, 3] * 3)
+    (batch,) = run(make(references=references), engine, 1)
+    assert batch.metrics["select/slope"] == pytest.approx(5.0)
+
+
+@pytest.mark.parametrize("references", [0.25, 0.5])
+def test_one_or_two_references_say_nothing_of_the_slope(references):
+    (batch,) = run(make(references=references), Attending(passed=[0, 4, 1, 3] * 3), 1)
+    assert batch.metrics["select/slope"] == 0.0
+    assert len({decision.score for decision in batch.decisions}) == 1
+
+
+@pytest.mark.parametrize(("batch", "references", "kept"), [(2, 1, 2), (8, 4, 8)])
+def test_references_and_buffer_grow_with_the_batch(batch, references, kept):
+    curriculum, engine = Dots(batch=batch, group=4, multiplier=1), Scripted(passed=[0] * 12)
+    run(curriculum, engine, 4)
+    assert len(engine.asked[0][1]) == references
+    assert len(curriculum.groups) == kept
+
+
+def test_old_rollouts_are_not_replayed_but_counted():
+    curriculum = make(stale=3)
+    curriculum.groups = [rolled(PROMPTS[0], (0.0, 1.0), policy=4), rolled(PROMPTS[1], (0.0, 1.0))]
+    engine, pool = Scripted(passed=[0] * 12), Pool(PROMPTS)
+    (batch,) = run(curriculum, engine, 1, start=7, pool=pool)
+    assert batch.metrics["select/stale"] == 1.0
+    assert [d.prompt.id for d in batch.decisions if d.reason == "replayed"] == ["p0"]
+    assert "p1" not in [g.prompt.id for g in curriculum.groups if g.informative]
+    (batch,) = run(curriculum, engine, 1, start=8, pool=pool)
+    assert batch.metrics["select/stale"] == 1.0
+    assert batch.metrics["select/replayed"] == 0.0
+
+
+def test_fresh_and_replayed_groups_are_mixed():
+    curriculum = make(batch=8, temperature=1e6)
+    batches = run(curriculum, Scripted(passed=[2] * 12), 8)
+    places = [
+        i
+        for number, batch in enumerate(batches)
+        for i, group in enumerate(batch.groups)
+        if group.trajectories[0].policy < number
+    ]
+    assert {0, 7} <= set(places)
 
 
 def test_saved_with_a_full_buffer_it_goes_on_the_same(tmp_path):
@@ -231,7 +299,9 @@ def test_knobs_reach_the_predictor():
     for knobs, message in (
         ({"fresh": 0.0}, "curriculum.fresh = 0.0: use a share above 0"),
         ({"temperature": 0.0}, "curriculum.temperature = 0.0: use a number above 0"),
-        ({"buffer": 0}, "curriculum.buffer = 0: use at least 1"),
+        ({"buffer": 0.0}, "curriculum.buffer = 0.0: use a number above 0"),
+        ({"references": 0.0}, "curriculum.references = 0.0: use a number above 0"),
+        ({"stale": -1}, "curriculum.stale = -1: use at least 0"),
     ):
         with pytest.raises(MetisError, match=message):
             make(**knobs)

@@ -188,3 +188,13 @@ def test_bad_knobs_are_refused_by_name(knobs):
     (name,) = knobs
     with pytest.raises(MetisError, match=f"curriculum.{name} = "):
         Greso(**knobs)
+
+
+@pytest.mark.parametrize("size", [4, 5, 6, 7])
+def test_the_controller_waits_for_the_second_epoch_of_a_small_pool_too(size):
+    curriculum, prompts = Greso(batch=4, group=2), pool(size)
+    drive(curriculum.step(prompts, Progress(0)), Scripted(default=WRONG))
+    assert prompts.epoch == 0
+    assert curriculum.chances == {"hard": 0.5}
+    drive(curriculum.step(prompts, Progress(1)), Scripted(default=WRONG))
+    assert curriculum.chances == {"hard": 0.49}

@@ -3,25 +3,26 @@
 import numpy as np
 import pytest
 
-from laws import BATCH, check, make, run, summarise, variants
+from laws import BATCH, check, given, make, run, summarise, variants
 from metis import Group, Pool
 from metis import state as states
 from metis.config import resolve
 from metis.curricula import CURRICULA
 from metis.curricula.cards import card
 from metis.engines.simulated import SimulatedEngine, Simulation
+from metis.meter import Meter
 from metis.state import Stateful
 
 every_curriculum = pytest.mark.parametrize(
-    ("name", "preset"), [pytest.param(*it, id="-".join(filter(None, it))) for it in variants()]
+    ("name", "variant"), [pytest.param(*it, id="-".join(filter(None, it))) for it in variants()]
 )
 both_rewards = pytest.mark.parametrize("rewards", ["binary", "continuous"])
 
 
-def world(seed=0, prompts=60, rewards="binary", failures=0.0):
+def world(variant="", seed=0, prompts=60, rewards="binary", failures=0.0):
     simulation = Simulation(prompts=prompts, heldout=1, rewards=rewards, failures=failures)
     engine = SimulatedEngine(simulation, seed)
-    return engine, Pool(engine.pool, rewards=rewards, seed=seed)
+    return engine, Pool(given(engine.pool, variant), rewards=rewards, seed=seed)
 
 
 class Recorder:
@@ -42,11 +43,19 @@ class Recorder:
         return call
 
 
+class Metered(Meter):
+    """An engine with accounts."""
+
+    @property
+    def policy(self):
+        return self.engine.policy
+
+
 @every_curriculum
 @both_rewards
-def test_batches_hold_distinct_prompts_of_the_pool_with_clean_metrics(name, preset, rewards):
-    engine, pool = world(rewards=rewards)
-    batches = run(make(name, preset), engine, pool, 12)
+def test_batches_hold_distinct_prompts_of_the_pool_with_clean_metrics(name, variant, rewards):
+    engine, pool = world(variant, rewards=rewards)
+    batches = run(make(name, variant), engine, pool, 12)
     assert any(batch.groups for batch in batches)
     for batch in batches:
         check(batch, pool)
@@ -54,12 +63,12 @@ def test_batches_hold_distinct_prompts_of_the_pool_with_clean_metrics(name, pres
 
 @every_curriculum
 @both_rewards
-def test_the_same_seed_asks_the_same(name, preset, rewards):
+def test_the_same_seed_asks_the_same(name, variant, rewards):
     traces = []
     for _ in range(2):
-        engine, pool = world(rewards=rewards)
+        engine, pool = world(variant, rewards=rewards)
         recorder = Recorder(engine)
-        run(make(name, preset), recorder, pool, 8)
+        run(make(name, variant), recorder, pool, 8)
         traces.append(recorder.requests)
     assert traces[0] == traces[1]
 
@@ -68,19 +77,19 @@ def test_the_same_seed_asks_the_same(name, preset, rewards):
 @pytest.mark.parametrize(
     ("cut", "rewards"), [(1, "binary"), (3, "continuous"), (7, "binary"), (9, "continuous")]
 )
-def test_saving_and_loading_between_steps_changes_nothing(name, preset, cut, rewards, tmp_path):
-    engine, pool = world(rewards=rewards)
-    straight = summarise(run(make(name, preset), engine, pool, 12))
+def test_saving_and_loading_between_steps_changes_nothing(name, variant, cut, rewards, tmp_path):
+    engine, pool = world(variant, rewards=rewards)
+    straight = summarise(run(make(name, variant), engine, pool, 12))
 
-    engine, pool = world(rewards=rewards)
-    curriculum = make(name, preset)
+    engine, pool = world(variant, rewards=rewards)
+    curriculum = make(name, variant)
     first = run(curriculum, engine, pool, cut)
     saved = {"c": curriculum.state_dict(), "p": pool.state_dict(), "e": engine.state_dict()}
     states.save(tmp_path / "state", saved)
     saved = states.load(tmp_path / "state")
 
-    engine, pool = world(rewards=rewards)
-    curriculum = make(name, preset)
+    engine, pool = world(variant, rewards=rewards)
+    curriculum = make(name, variant)
     curriculum.load_state_dict(saved["c"])
     pool.load_state_dict(saved["p"])
     engine.load_state_dict(saved["e"])
@@ -93,47 +102,64 @@ def test_saving_and_loading_between_steps_changes_nothing(name, preset, cut, rew
     ("reward", "rewards"),
     [(0.0, "binary"), (1.0, "binary"), (0.0, "continuous"), (0.37, "continuous")],
 )
-def test_constant_rewards_are_survived(name, preset, reward, rewards):
+def test_constant_rewards_are_survived(name, variant, reward, rewards):
     class Constant(SimulatedEngine):
         def rollout(self, prompts, n):
             groups = super().rollout(prompts, n)
             return [Group(g.prompt, (reward,) * n, g.trajectories) for g in groups]
 
-    _, pool = world(rewards=rewards)
+    _, pool = world(variant, rewards=rewards)
     engine = Constant(Simulation(prompts=60, heldout=1))
-    for batch in run(make(name, preset), engine, pool, 8):
+    for batch in run(make(name, variant), engine, pool, 8):
         check(batch, pool)
 
 
 @every_curriculum
 @both_rewards
 @pytest.mark.parametrize("failures", [0.6, 1.0])
-def test_failed_rollouts_are_survived(name, preset, failures, rewards):
-    engine, pool = world(rewards=rewards, failures=failures)
-    for batch in run(make(name, preset), engine, pool, 8):
+def test_failed_rollouts_are_survived(name, variant, failures, rewards):
+    engine, pool = world(variant, rewards=rewards, failures=failures)
+    for batch in run(make(name, variant), engine, pool, 8):
         check(batch, pool)
 
 
 @every_curriculum
 @both_rewards
+@pytest.mark.parametrize("failures", [0.0, 0.3])
+def test_every_rollout_is_trained_on_discarded_failed_or_held(name, variant, failures, rewards):
+    engine, pool = world(variant, rewards=rewards, failures=failures)
+    meter, curriculum = Metered(engine), make(name, variant)
+    batches = run(curriculum, meter, pool, 12)
+    once = {id(group): group for batch in batches for group in batch.groups}  # some are replayed
+    trained = sum(len(group.rewards) for group in once.values())
+    held = [*getattr(curriculum, "waiting", []), *getattr(curriculum, "ready", [])]
+    buffered = sum(len(group.rewards) for group in held)
+    discarded = [batch.metrics.get("select/discarded") for batch in batches]
+    assert None not in discarded or not any(discarded)
+    wasted = meter.counts["rollout/failed"] + sum(filter(None, discarded))
+    assert meter.counts["rollout/generated"] == trained + buffered + wasted
+
+
+@every_curriculum
+@both_rewards
 @pytest.mark.parametrize("prompts", [1, BATCH - 1, BATCH + 1])
-def test_short_pools_are_survived(name, preset, prompts, rewards):
-    engine, pool = world(rewards=rewards, prompts=prompts)
-    for batch in run(make(name, preset), engine, pool, 8):
+def test_short_pools_are_survived(name, variant, prompts, rewards):
+    engine, pool = world(variant, rewards=rewards, prompts=prompts)
+    for batch in run(make(name, variant), engine, pool, 8):
         check(batch, pool)
 
 
 @every_curriculum
-def test_an_empty_pool_gives_an_empty_batch(name, preset):
-    engine, _ = world()
-    for batch in run(make(name, preset), engine, Pool([]), 3):
+def test_an_empty_pool_gives_an_empty_batch(name, variant):
+    engine, _ = world(variant)
+    for batch in run(make(name, variant), engine, Pool([]), 3):
         assert list(batch.groups) == []
 
 
 @every_curriculum
-def test_state_is_a_copy(name, preset):
-    engine, pool = world()
-    curriculum = make(name, preset)
+def test_state_is_a_copy(name, variant):
+    engine, pool = world(variant)
+    curriculum = make(name, variant)
     run(curriculum, engine, pool, 3)
     before = curriculum.state_dict()
     frozen = repr(before)

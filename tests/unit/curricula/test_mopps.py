@@ -110,3 +110,13 @@ def test_it_prefers_prompts_that_vary():
 def test_impossible_knobs_are_refused(knobs, words):
     with pytest.raises(MetisError, match=words):
         Mopps(**knobs)
+
+
+@pytest.mark.parametrize("choice", ["topk", "threshold", "mapp"])
+def test_the_batch_is_in_the_order_of_the_candidates(choice):
+    """Mini-batches are cut in that order: nearest first, the first would be of another kind."""
+    engine = SimulatedEngine(Simulation(prompts=50, heldout=1))
+    curriculum = Mopps(batch=8, group=2, multiplier=3, choice=choice)
+    batch = drive(curriculum.step(Pool(engine.pool), Progress(0)), engine)
+    chosen = [decision.prompt.id for decision in batch.decisions if decision.chosen]
+    assert [group.prompt.id for group in batch.groups] == chosen

@@ -61,6 +61,19 @@ def test_ridge_solves_its_normal_equations_and_ignores_units():
     assert other.predict(features * 1000 + 5) == pytest.approx(line.predict(features))
 
 
+@pytest.mark.parametrize(("labels", "width"), [(4, 9), (9, 9), (30, 9)])
+def test_of_labels_and_features_the_fewer_make_the_system(labels, width, monkeypatch):
+    draw, sizes, solve = np.random.default_rng(0), [], np.linalg.solve
+    features, known = draw.normal(size=(labels, width)), draw.random(labels)
+    monkeypatch.setattr(np.linalg, "solve", lambda a, b: sizes.append(len(a)) or solve(a, b))
+    lines = ridge(features, known, [10.0, 0.1])
+    assert sizes == [min(labels, width)] * 2
+    inputs = (features - features.mean(axis=0)) / features.std(axis=0) / width**0.5
+    for line, penalty in zip(lines, (10.0, 0.1), strict=True):
+        gradient = inputs.T @ (known - line.predict(features)) - penalty * line.weights
+        assert np.abs(gradient).max() < 1e-12
+
+
 def test_features_that_never_change_say_nothing():
     (line,) = ridge(np.array([[1.0, 7.0], [2.0, 7.0]]), np.array([0.0, 0.25]), [1.0])
     assert np.isfinite(line.weights).all()

@@ -180,3 +180,16 @@ def test_the_authors_four_where_the_group_has_room(group, phases):
 def test_bad_knobs_are_refused_by_name(knobs, words):
     with pytest.raises(MetisError, match=words):
         Speed(**knobs)
+
+
+def test_old_and_new_groups_are_mixed():
+    """Mini-batches are cut in order, and would go by age."""
+    curriculum, engine, prompts = Speed(batch=8, group=4, multiplier=1), Scripted(), pool(200)
+    first_is_old = set()
+    for step in range(20):
+        engine.policy = step
+        batch = take(curriculum, prompts, engine, step)
+        ages = [step - group.trajectories[-1].policy for group in batch.groups]
+        if len(set(ages)) > 1:
+            first_is_old.add(ages[0] == max(ages))
+    assert first_is_old == {True, False}

@@ -67,7 +67,7 @@ def test_one_step_by_hand():
     k = {fresh[0]: 4, fresh[1]: 8, fresh[2]: 0, banked[0]: 4, banked[1]: 4, banked[2]: 0}
     batch, asked = take(curriculum, prompts, k, 1)
     assert asked == [fresh, [banked[1], banked[2]]]  # the two gaps: highest priorities, not drawn
-    assert [group.prompt.id for group in batch.groups] == [fresh[0], banked[1]]
+    assert {group.prompt.id for group in batch.groups} == {fresh[0], banked[1]}
     assert curriculum.bank == {
         banked[0]: Entry(0.5, 0),
         fresh[0]: Entry(pytest.approx(1.0), 1),
@@ -79,7 +79,7 @@ def test_one_step_by_hand():
         banked[1]: "replay",
         **dict.fromkeys([fresh[1], fresh[2], banked[2]], "below kappa"),
     }
-    assert batch.metrics["select/replayed"] == 2.0
+    assert batch.metrics["select/rerolled"] == 2.0
     assert batch.metrics["select/discarded"] == 24.0
 
 
@@ -164,3 +164,37 @@ def test_bad_knobs_are_refused_by_name(knobs):
     (name,) = knobs
     with pytest.raises(MetisError, match=f"curriculum.{name} = "):
         Vcrl(**knobs)
+
+
+def test_a_group_most_of_which_failed_has_no_p():
+    def valid(rewards, failed):
+        return share(Group(Prompt("x", ""), rewards, (EMPTY,) * len(rewards), failed))
+
+    assert valid((1.0, 0.0), failed=6) == 0.0
+    assert valid((1.0, 0.0, 0.0), failed=5) == 0.0
+    assert valid((1.0, 0.0, 1.0, 0.0), failed=4) == 1.0
+
+
+def test_chance_decides_which_of_equals_a_full_bank_keeps():
+    """Else the oldest would stay, and the bank never change."""
+    kept = set()
+    for step in range(8):
+        curriculum, prompts = Vcrl(batch=4, capacity=1.0), pool(8)
+        curriculum.bank = {prompt.id: Entry(1.0, step) for prompt in prompts.prompts[:4]}
+        take(curriculum, prompts, 4, step)
+        assert len(curriculum.bank) == 4
+        kept.add(frozenset(curriculum.bank))
+    assert len(kept) > 1
+    assert any(set(bank) - {"0", "1", "2", "3"} for bank in kept)
+
+
+def test_fresh_and_rerolled_groups_are_mixed():
+    places = set()
+    for step in range(8):
+        curriculum, prompts = Vcrl(batch=4), pool(8)
+        fresh = [prompt.id for prompt in pool(8).sample(4)]
+        curriculum.bank = {p.id: Entry(1.0, step) for p in prompts.prompts if p.id not in fresh}
+        k = {p.id: 4 for p in prompts.prompts} | dict.fromkeys(fresh[:2], 0)
+        batch, _ = take(curriculum, prompts, k, step)
+        places |= {i for i, g in enumerate(batch.groups) if g.prompt.id not in fresh}
+    assert places == {0, 1, 2, 3}

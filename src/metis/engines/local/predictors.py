@@ -58,7 +58,7 @@ class AttentionHead(nn.Module):
     def __init__(self, size: int, model: AttentionModel) -> None:
         super().__init__()
         self.queries, self.references = _tower(size, model), _tower(size, model)
-        self.calibration = nn.Sequential(nn.Linear(2, 10), nn.GELU(), nn.Linear(10, 2))
+        self.calibration = nn.Sequential(nn.Linear(2, 10), nn.ReLU(), nn.Linear(10, 2))
 
     def forward(
         self, states: torch.Tensor, evidence: torch.Tensor, values: torch.Tensor, own: torch.Tensor
@@ -68,17 +68,18 @@ class AttentionHead(nn.Module):
         scores = queries @ references.T / math.sqrt(queries.shape[1])
         weights = torch.softmax(scores.masked_fill(own, torch.finfo(scores.dtype).min), dim=1)
         base = torch.where(own.all(dim=1), 0.5, weights @ values).clamp(1e-4, 1 - 1e-4)
-        spread = [values.mean(), values.std(correction=0)] if len(values) else [values.sum()] * 2
-        a, b = self.calibration(torch.stack(spread))
+        mean = values.mean() if len(values) else values.new_zeros(())
+        spread = values.std() if len(values) > 1 else values.new_zeros(())
+        a, b = self.calibration(torch.stack([mean, spread]))
         return torch.logit(base) / functional.softplus(a).clamp(0.01, 10) + torch.tanh(b)
 
 
 def _tower(size: int, model: AttentionModel) -> nn.Sequential:
-    layers: list[nn.Module] = []
-    for width in [size, *[model.width] * (model.layers - 1)]:
-        layers += [nn.LayerNorm(width), nn.Linear(width, model.width), nn.GELU()]
-        layers += [nn.Dropout(model.dropout)]
-    return nn.Sequential(*layers)
+    """As published: normalised states in, `layers` linear maps, normalised states out."""
+    layers: list[nn.Module] = [nn.LayerNorm(size), nn.Linear(size, model.width)]
+    for _ in range(model.layers - 1):
+        layers += [nn.GELU(), nn.Dropout(model.dropout), nn.Linear(model.width, model.width)]
+    return nn.Sequential(*layers, nn.LayerNorm(model.width))
 
 
 class Learner:
@@ -98,7 +99,7 @@ class Learner:
         with self._seeded("weights"):
             self.body = copy() if separate else None
             self.head = _head(size, model).to(policy.device).eval()
-        self.optimizer = torch.optim.AdamW(
+        self.optimizer = torch.optim.Adam(
             self.weights().values(),
             lr=model.learning_rate,
             fused=policy.device.type == "cuda",
@@ -156,7 +157,7 @@ class Learner:
             loss = self._losses(raw, goal[part.to(goal.device)]).sum() / len(rows)
             loss.backward()  # type: ignore[no-untyped-call]
             total += float(loss.detach())
-        limit = self.settings.gradient_clip or math.inf
+        limit = self.model.clip or math.inf
         norm = float(nn.utils.clip_grad_norm_(self.weights().values(), limit))
         finite = math.isfinite(total + norm)
         if finite:
