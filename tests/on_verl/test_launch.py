@@ -69,7 +69,6 @@ WRONG = {
     "trainer.v1.sampler.sync_refill_failed_groups": "True",
     "trainer.v1.sampler.custom_sampler.path": "x.py",
     "reward.reward_model.enable": "True",
-    "critic.enable": "True",
     "distillation.enabled": "True",
     "actor_rollout_ref.hybrid_engine": "False",
     "actor_rollout_ref.actor.shuffle": "True",

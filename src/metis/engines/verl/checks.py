@@ -25,10 +25,6 @@ CHECKS: dict[str, tuple[tuple[Any, ...], str]] = {
         (False, None),
         "rewards are needed while a plan runs; use a reward function",
     ),
-    "critic.enable": (
-        (None, False),
-        "advantages come from groups of rollouts, without a critic",
-    ),
     "distillation.enabled": ((False, None), "a teacher beside a curriculum is not supported"),
     "actor_rollout_ref.hybrid_engine": (
         (True,),

@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 from metis.core import Batch, Chat, Completion, Evidence, Group, Prompt, Sampling
 from metis.engines.verl.rollouts import Rollouts
 from metis.engines.verl.servers import Servers
+from metis.engines.verl.values import ValueWorker
 from metis.errors import MetisError
 from metis.predictors import Predictor
 
@@ -17,8 +18,10 @@ class VerlEngine:
     `policy` is the version of the weights: the steps that were trained.
     """
 
-    def __init__(self, servers: Servers, rollouts: Rollouts) -> None:
-        self.servers, self.rollouts = servers, rollouts
+    def __init__(
+        self, servers: Servers, rollouts: Rollouts, values: ValueWorker | None = None
+    ) -> None:
+        self.servers, self.rollouts, self.values = servers, rollouts, values
         self.policy = 0
         self.laps: Mapping[str, float] = {}
 
@@ -32,12 +35,15 @@ class VerlEngine:
         return self.rollouts.play(prompts, n, self.policy)
 
     def embed(self, prompts: Sequence[Prompt]) -> NoReturn:
-        raise _not_here("hidden states of the policy")
+        raise MetisError(
+            "this curriculum reads hidden states of the policy, which verl's workers do not hand "
+            "out: use engine=local, or another curriculum"
+        )
 
     def predict(
         self, prompts: Sequence[Prompt], model: Predictor, evidence: Evidence = ()
-    ) -> NoReturn:
-        raise _not_here(f"a {type(model).__name__}")
+    ) -> list[float]:
+        return self._values().predict(prompts, model)
 
     def fit(
         self,
@@ -45,8 +51,16 @@ class VerlEngine:
         targets: Sequence[float],
         model: Predictor,
         evidence: Evidence = (),
-    ) -> NoReturn:
-        raise _not_here(f"a {type(model).__name__}")
+    ) -> float:
+        return self._values().fit(prompts, targets, model)
+
+    def _values(self) -> ValueWorker:
+        if self.values is None:
+            raise MetisError(
+                "critic.enable = None: this curriculum learns a value model, which is verl's "
+                "critic here; set critic.enable=True, critic.model.path and critic.optim.lr"
+            )
+        return self.values
 
     def update(self, batch: Batch) -> Mapping[str, float]:
         raise RuntimeError("on verl the trainer updates the policy, not the engine")
@@ -58,13 +72,6 @@ class VerlEngine:
 
     def clock(self) -> float:
         return time.perf_counter()
-
-
-def _not_here(what: str) -> Exception:
-    return MetisError(
-        f"this curriculum needs {what}, which verl's workers do not give: use engine=local, or "
-        "another curriculum"
-    )
 
 
 def encoder(servers: Servers) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 from verl.utils import tensordict_utils
 from verl.utils.dataset.rl_dataset import collate_fn
 
-from metis.core import Prompt
+from metis.core import Chat, Prompt
 from metis.errors import MetisError
 
 
@@ -28,6 +28,11 @@ class PromptData:
     def ground_truth(self, prompt_id: str) -> Any:
         reward = self.dataset.dataframe[self.places[prompt_id]].get("reward_model") or {}
         return reward.get("ground_truth")
+
+    def chat(self, prompt: Prompt) -> Chat:
+        """What the policy answers."""
+        messages: Chat = self.dataset.dataframe[self.places[prompt.id]][self.dataset.prompt_key]
+        return messages
 
     def batch(self, prompts: Sequence[Prompt], uids: Sequence[str], n: int, step: int) -> Any:
         """What verl's agent loops are given: the rows, with n rollouts asked for each."""

@@ -29,7 +29,7 @@ class Row:
     rollout and the output of the rollout."""
 
     trajectory: Trajectory
-    uid: str
+    uid: str = field(default_factory=lambda: uuid.uuid4().hex)
     session: int = 0
     index: int = 0
     reward: float = 0.0
@@ -127,19 +127,20 @@ def _judgment_rows(judgment: Judgment, prompts: int, rollouts: float, encode: En
     whole = isinstance(trajectory, Continuation)
     if isinstance(trajectory, Continuation):
         context, reply = encode(trajectory.chat, trajectory.text)
-        trajectory = _sequence(context, reply)
+        trajectory = sequence(context, reply)
     if not trajectory.loss_mask.any() or not judgment.advantage:
         return []
     column = JudgeColumn(
         judgment.advantage, judgment.weight / prompts, judgment.clip, whole, rollouts
     )
-    return [Row(trajectory, f"judge{uuid.uuid4().hex}", judge=column, kind="judgment")]
+    return [Row(trajectory, judge=column, kind="judgment")]
 
 
-def _sequence(context: Sequence[int], reply: Sequence[int], version: int = 0) -> Trajectory:
+def sequence(context: Sequence[int], reply: Sequence[int]) -> Trajectory:
+    """Tokens to be read, and tokens that stand for an answer to them."""
     mask = np.arange(len(context) + len(reply)) >= len(context)
     tokens = np.array([*context, *reply], dtype=np.int64)
-    return Trajectory(tokens, mask, np.zeros(len(tokens), dtype=np.float32), version)
+    return Trajectory(tokens, mask, np.zeros(len(tokens), dtype=np.float32), policy=0)
 
 
 def lay_out(parts: Sequence[Sequence[Row]], ranks: int, multiple: int, filler: int) -> list[Row]:
@@ -164,8 +165,7 @@ def lay_out(parts: Sequence[Sequence[Row]], ranks: int, multiple: int, filler: i
 
 def _padding(like: Row, token: int) -> Row:
     column = JudgeColumn(rollouts=like.judge.rollouts)
-    uid = f"padding{uuid.uuid4().hex}"
-    return Row(_sequence([token], [token]), uid, judge=column, kind="padding")
+    return Row(sequence([token], [token]), judge=column, kind="padding")
 
 
 def check_lengths(rows: Sequence[Row], limit: int) -> None:

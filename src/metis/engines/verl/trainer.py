@@ -16,6 +16,7 @@ from typing import Any
 import transfer_queue
 from omegaconf import OmegaConf, open_dict
 from transfer_queue import KVBatchMeta
+from verl.trainer.ppo.utils import need_critic
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 from verl.trainer.ppo.v1.trainer_base import register_trainer
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
@@ -37,6 +38,7 @@ from metis.engines.verl.prompts import PromptData
 from metis.engines.verl.rollouts import PARTITION, Rollouts
 from metis.engines.verl.rows import check_lengths, lay_out, minibatches
 from metis.engines.verl.servers import Servers
+from metis.engines.verl.values import ValueWorker
 from metis.errors import MetisError
 from metis.meter import Meter
 from metis.pool import Pool
@@ -102,9 +104,21 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
             self._submit_batch_to_rollout,
             lambda: self.agent_loop_manager.agent_loop_workers,
         )
-        self.engine = VerlEngine(servers, rollouts)
+        self.engine = VerlEngine(servers, rollouts, self._value_worker(servers))
         actor = omega_conf_to_dataclass(self.config.actor_rollout_ref.actor)
         self.actor_rollout_wg.set_loss_fn(partial(metis_loss, config=actor))
+
+    def _value_worker(self, servers: Servers) -> ValueWorker | None:
+        """The critic, if there is one, is the curriculum's: it has no say in verl's own step."""
+        if not need_critic(self.config):
+            return None
+        self.use_critic = False
+        return ValueWorker(
+            self.critic_wg,
+            self.config,
+            lambda prompt: servers.encode_chat(self.data.chat(prompt)),
+            self.tokenizer.eos_token_id,
+        )
 
     # A step
 
@@ -249,7 +263,9 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
                 "totals": dict(self.totals),
             },
         )
+        self.use_critic = need_critic(self.config)
         super()._save_checkpoint()
+        self.use_critic = False
 
     def _load_checkpoint(self) -> None:
         super()._load_checkpoint()
