@@ -2,6 +2,6 @@
 
 
 def compute_score(data_source, solution_str, ground_truth, extra_info=None, **_):
-    if len(solution_str) % 5 == 4:
+    if len(solution_str) % 5 == 1:
         raise ValueError("this answer cannot be scored")
     return {"score": float(len(solution_str) % 2 == 0), "acc": 0.0}

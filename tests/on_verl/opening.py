@@ -72,10 +72,15 @@ class Opening(Metis):
 
 @dataclass
 class Asking(Speed):
-    """SPEED, which rolls out several times a step, with a sampled judgment for every group."""
+    """SPEED, which rolls out several times a step, with a sampled judgment for every group.
+
+    The second step comes to nothing.
+    """
 
     def step(self, pool: Pool, progress: Progress) -> Plan[Batch]:
         batch = yield from super().step(pool, progress)
+        if progress.step == 1:
+            return Batch([], metrics=batch.metrics)
         chats = [[{"role": "user", "content": group.prompt.text}] for group in batch.groups]
         replies = yield from complete(chats, Sampling(max_tokens=6))
         judgments = [

@@ -7,8 +7,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from integration.conftest import save_tiny
+from integration.conftest import byte_tokenizer, save_tiny
 from metis import Prompt, runlog, state
+from metis.curricula.judge_prompt import CHOICES
 from metis.engines.local.engine import LocalEngine
 from metis.engines.local.settings import Local
 from metis.engines.verl.launch import MAIN, MODULE
@@ -60,6 +61,7 @@ def native(model, data, out, workers, *more):
         f"{actor}.optim.lr={RATE}",
         f"{actor}.optim.weight_decay=0",
         f"{actor}.ppo_mini_batch_size=2",
+        f"{actor}.clip_ratio_c=1000",  # verl's second bound, which the local engine does not have
         f"{rollout}.name=transformers",
         f"{rollout}.n={GROUP}",
         f"{rollout}.max_model_len=2048",
@@ -83,6 +85,7 @@ def metis_run(model, data, tmp_path_factory):
         2,
         f"{curriculum}.name='opening:Opening'",
         f"+{curriculum}.multiplier=3",
+        f"+{curriculum}.examples=1",
         f"+{curriculum}.warmup=false",
         f"+{curriculum}.guard=0",
         "trainer.total_training_steps=3",
@@ -112,6 +115,8 @@ def test_the_update_is_the_local_engine_s(metis_run, model):
     there = weights(metis_run / "whole" / "global_step_1" / "actor" / "huggingface")
     moved = max(float((there[name] - before[name]).abs().max()) for name in before)
     assert moved > 1e-2
+    pad = byte_tokenizer().eos_token_id  # what verl pads with, and so does not train to read
+    here["model.embed_tokens.weight"][pad] = before["model.embed_tokens.weight"][pad]
     for name, weight in there.items():
         assert torch.allclose(weight, here[name], atol=1e-5), name
 
@@ -127,9 +132,8 @@ def test_every_step_judges_with_current_weights_and_trains_the_judge(metis_run):
     for row in rows[1:]:
         assert row["judge/asked"] == 3 * BATCH
         assert row["rollout/generated"] == BATCH * GROUP
-        assert row["actor/judge_loss"] != 0
+        assert row["update/judgments"] > 0 and row["update/judgments"] % len(CHOICES) == 0
         assert np.isfinite(row["actor/grad_norm"]) and row["actor/grad_norm"] > 0
-    assert sum(row["rollout/failed"] for row in rows[1:]) > 0, "the reward fails now and then"
     timings = runlog.read(metis_run / "whole" / "metis", "timings")
     assert all(row["judge"] > 0 and row["rollout"] > 0 for row in timings[1:])
 
@@ -166,10 +170,10 @@ def test_a_recipe_on_verl_rolls_out_several_times_a_step(model, tmp_path):
         "~reward.custom_reward_function.reward_kwargs.run",
     ]
     recipe.write_text(f"""
-        steps = 2
+        steps = 3
         batch = 2
         group = 4
-        evaluate = 2
+        evaluate = 3
         checkpoints = {{ every = 2 }}
         curriculum = {{ name = "opening:Asking", multiplier = 2, rounds = 6 }}
         task = {{ name = "arithmetic", prompts = 40, heldout = 3 }}
@@ -186,9 +190,14 @@ def test_a_recipe_on_verl_rolls_out_several_times_a_step(model, tmp_path):
     command = ["-m", "metis.cli", "train", str(recipe), "engine=verl", *words, "--out", str(out)]
     finish(start(command, tmp_path / "first"), tmp_path / "first")
     rows = runlog.read(out, "metrics")
-    assert [row["step"] for row in rows] == [0, 1, 2]
-    assert "eval/accuracy" in rows[0] and "eval/accuracy" in rows[2]
+    assert [row["step"] for row in rows] == [0, 1, 2, 3]
+    assert "eval/accuracy" in rows[0] and "eval/accuracy" in rows[3]
     assert any(row["select/rounds"] > 1 for row in rows[1:])
     assert all(row["rollout/generated"] > row["rollout/trained"] for row in rows[1:])
-    assert any(row["judge/replies"] == 2 and row["actor/judge_loss"] != 0 for row in rows[1:])
-    assert (out / "verl" / "global_step_2" / "metis.state").exists()
+    for row in (rows[1], rows[3]):
+        assert row["judge/replies"] == row["update/judgments"] == row["batch/groups"] == 2
+        assert row["update/rollouts"] == row["rollout/trained"]
+        assert row["actor/grad_norm"] > 0
+    assert rows[2]["batch/groups"] == 0 and "actor/grad_norm" not in rows[2]
+    assert sum(row["rollout/failed"] for row in rows[1:]) > 0, "the reward fails now and then"
+    assert (out / "verl" / "global_step_3" / "metis.state").exists()

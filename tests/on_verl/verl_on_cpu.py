@@ -6,6 +6,7 @@ transformers model in a Ray actor that samples token by token; it refuses to spe
 
 import asyncio
 import contextlib
+import copy
 import functools
 import os
 import types
@@ -113,6 +114,7 @@ class TransformersServer:
         self.response_length = response_length
         self.generator = torch.Generator().manual_seed(0)
         self.asleep, self.global_steps = False, None
+        self.read: dict[tuple[int, ...], Any] = {}
 
     async def generate(
         self,
@@ -129,7 +131,7 @@ class TransformersServer:
         temperature = sampling_params.get("temperature", 1.0)
         allowed = sampling_params.get("allowed_token_ids")
         tokens, logprobs = [], []
-        output = self.model(torch.tensor([prompt_ids]), use_cache=True)
+        output = self._read(prompt_ids)
         while len(tokens) < limit:
             raw = torch.log_softmax(output.logits[0, -1] / (temperature or 1.0), -1)
             scores = raw
@@ -155,10 +157,23 @@ class TransformersServer:
             extra_fields={"global_steps": self.global_steps},
         )
 
+    def _read(self, prompt: list[int]) -> Any:
+        """The prompt's pass, on top of the longest prompt before that it begins with."""
+        known = [old for old in self.read if prompt[: len(old)] == list(old) and old < (*prompt,)]
+        start = max(known, key=len, default=())
+        past = copy.deepcopy(self.read[start]) if start else None
+        rest = torch.tensor([prompt[len(start) :]])
+        output = self.model(rest, past_key_values=past, use_cache=True)
+        self.read[tuple(prompt)] = copy.deepcopy(output.past_key_values)
+        while len(self.read) > 16:
+            del self.read[next(iter(self.read))]
+        return output
+
     async def load(self, weights: dict[str, torch.Tensor], global_steps: int) -> None:
         missing, unexpected = self.model.load_state_dict(weights, strict=False)
         assert not unexpected and set(missing) <= {"lm_head.weight"}, (missing, unexpected)
         self.asleep, self.global_steps = False, global_steps
+        self.read.clear()
 
     async def sleep(self, *_: Any, **__: Any) -> None:
         self.asleep = True

@@ -36,7 +36,7 @@ from metis.engines.verl.journal import Journal
 from metis.engines.verl.loss import metis_loss
 from metis.engines.verl.prompts import PromptData
 from metis.engines.verl.rollouts import PARTITION, Rollouts
-from metis.engines.verl.rows import check_lengths, lay_out, minibatches
+from metis.engines.verl.rows import Row, check_lengths, lay_out, minibatches
 from metis.engines.verl.servers import Servers
 from metis.engines.verl.values import ValueWorker
 from metis.errors import MetisError
@@ -126,15 +126,20 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
         """Plan, then train as verl does; a batch without groups is no update."""
         self.batch = self._plan(metrics, timing_raw)
         parts = self._minibatches(self.batch)
+        self.updates = len(parts)
         if not parts:
             self.on_sample_end()
-            return KVBatchMeta(partition_id=PARTITION)
-        self.updates = len(parts)
-        self.replay_buffer.planned = self._write(parts)
+            return self._placeholder()
+        self.replay_buffer.planned = self._write(parts, metrics)
         planned = dict(metrics)
         trained: KVBatchMeta = super().step(metrics, timing_raw)
         metrics.update(planned)
         return trained
+
+    def _placeholder(self) -> KVBatchMeta:
+        """What a step without an update leaves in the queue, for verl to clear."""
+        key, tag = f"nothing{self.global_steps}", {"is_padding": True}
+        return transfer_queue.kv_batch_put(keys=[key], partition_id=PARTITION, tags=[tag])
 
     def prepare_step(self) -> dict[str, Any]:
         """Nothing is left to prepare: the plan has drawn and played the prompts."""
@@ -159,7 +164,7 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
             print(f"metis: step {self.global_steps}: {notice}")
         return batch
 
-    def _minibatches(self, batch: Batch) -> list[Any]:
+    def _minibatches(self, batch: Batch) -> list[list[Row]]:
         if batch.judgments and self.config.actor_rollout_ref.rollout.temperature != 1.0:
             raise MetisError(
                 f"actor_rollout_ref.rollout.temperature = "
@@ -169,7 +174,7 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
         size = self.config.actor_rollout_ref.actor.ppo_mini_batch_size
         return minibatches(batch, size, encoder(self.engine.servers), self.data.ground_truth)
 
-    def _write(self, parts: list[Any]) -> KVBatchMeta:
+    def _write(self, parts: list[list[Row]], metrics: dict[str, Any]) -> KVBatchMeta:
         """Put the rows of an update into the queue, in the order in which they will be cut."""
         actor, rollout = self.config.actor_rollout_ref.actor, self.config.actor_rollout_ref.rollout
         multiple = 1
@@ -178,6 +183,8 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
                 actor.ppo_micro_batch_size_per_gpu, rollout.log_prob_micro_batch_size_per_gpu
             )
         rows = lay_out(parts, self._ranks(), multiple, self.tokenizer.eos_token_id)
+        for kind in ("rollout", "judgment", "padding"):
+            metrics[f"metis/update/{kind}s"] = sum(row.kind == kind for row in rows)
         if actor.use_dynamic_bsz:
             check_lengths(rows, actor.ppo_max_token_len_per_gpu)
         return transfer_queue.kv_batch_put(
@@ -236,12 +243,16 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
     def _compute_metrics(
         self, batch: KVBatchMeta, metrics: Any, timing_raw: Any, global_steps: int, epoch: int
     ) -> None:
-        if batch.keys:
+        if self.updates:
             super()._compute_metrics(batch, metrics, timing_raw, global_steps, epoch)
         else:
             metrics.update({"training/global_step": global_steps, "training/epoch": epoch})
             metrics.update({f"timing_s/{name}": value for name, value in timing_raw.items()})
         self.journal.note(global_steps, self.batch, metrics, timing_raw)
+
+    def _log_rollout_data(self, *arguments: Any) -> None:
+        if self.updates:
+            super()._log_rollout_data(*arguments)
 
     def _validate(self, *arguments: Any, **options: Any) -> dict[str, Any]:
         found: dict[str, Any] = super()._validate(*arguments, **options)
