@@ -16,13 +16,17 @@ from metis.core import (
     Sampling,
     Trajectory,
     complete,
+    fit,
+    predict,
 )
 from metis.curricula.judge_prompt import CHOICES
 from metis.curricula.metis import Metis
 from metis.curricula.speed import Speed
 from metis.pool import Pool
+from metis.predictors import ValueModel
 
 REWARDS = [(1.0, 0.0, 0.0, 0.5), (1.0, 1.0, 1.0, 1.0), (0.25, 0.75, 0.5), (0.0, 1.0)]
+VALUES = ValueModel(learning_rate=1e-3, minibatch=2)
 STALE = 2
 """The group that an earlier policy wrote."""
 
@@ -72,12 +76,14 @@ class Opening(Metis):
 
 @dataclass
 class Asking(Speed):
-    """SPEED, which rolls out several times a step, with a sampled judgment for every group.
-
-    The second step comes to nothing.
+    """SPEED, which rolls out several times a step, with a sampled judgment for every group, and a
+    value model beside it. The second step comes to nothing.
     """
 
     def step(self, pool: Pool, progress: Progress) -> Plan[Batch]:
+        values = yield from predict(pool.prompts[:5], VALUES)
+        error = yield from fit(pool.prompts[:5], [0.5] * 5, VALUES)
+        again = yield from predict(pool.prompts[:5], VALUES)
         batch = yield from super().step(pool, progress)
         if progress.step == 1:
             return Batch([], metrics=batch.metrics)
@@ -87,5 +93,11 @@ class Asking(Speed):
             Judgment(group.prompt, reply.trajectory, 0.5, weight=0.01)
             for group, reply in zip(batch.groups, replies, strict=True)
         ]
-        metrics = {**batch.metrics, "judge/replies": float(len(replies))}
+        metrics = {
+            **batch.metrics,
+            "judge/replies": float(len(replies)),
+            "select/value_loss": error,
+            "select/value_error": float(np.mean(np.square(np.array(values) - 0.5))),
+            "select/value_moved": float(np.abs(np.array(again) - values).max()),
+        }
         return Batch(batch.groups, judgments, metrics, batch.decisions)

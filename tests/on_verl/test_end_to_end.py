@@ -168,6 +168,17 @@ def test_a_recipe_on_verl_rolls_out_several_times_a_step(model, tmp_path):
         "actor_rollout_ref.rollout.log_prob_use_dynamic_bsz=False",
         "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=4",
         "~reward.custom_reward_function.reward_kwargs.run",
+        "critic.enable=True",
+        f"critic.model.path={model}",
+        "critic.model.use_remove_padding=False",
+        "critic.model.enable_gradient_checkpointing=False",
+        "+critic.model.override_config.attn_implementation=eager",
+        "critic.strategy=fsdp2",
+        "critic.optim.lr=1e-3",
+        "critic.ppo_micro_batch_size_per_gpu=2",
+        "critic.forward_micro_batch_size_per_gpu=2",
+        "critic.fsdp.model_dtype=fp32",
+        "+critic.fsdp.mixed_precision={param_dtype:fp32,reduce_dtype:fp32}",
     ]
     recipe.write_text(f"""
         steps = 3
@@ -198,6 +209,11 @@ def test_a_recipe_on_verl_rolls_out_several_times_a_step(model, tmp_path):
         assert row["judge/replies"] == row["update/judgments"] == row["batch/groups"] == 2
         assert row["update/rollouts"] == row["rollout/trained"]
         assert row["actor/grad_norm"] > 0
+        assert row["select/value_moved"] > 0
+    first = rows[1]  # the loss of the first mini-batch is from before anything was learned
+    assert first["select/value_loss"] == pytest.approx(first["select/value_error"], rel=0.5)
+    assert rows[3]["select/value_loss"] < first["select/value_loss"]
     assert rows[2]["batch/groups"] == 0 and "actor/grad_norm" not in rows[2]
     assert sum(row["rollout/failed"] for row in rows[1:]) > 0, "the reward fails now and then"
     assert (out / "verl" / "global_step_3" / "metis.state").exists()
+    assert (out / "verl" / "global_step_3" / "critic").exists()

@@ -16,6 +16,7 @@ import ray
 import torch
 from verl.plugin.platform import PlatformBase, PlatformRegistry
 from verl.utils import distributed
+from verl.utils import model as models
 from verl.utils.config import omega_conf_to_dataclass
 from verl.workers.rollout.base import _ROLLOUT_REGISTRY, BaseRollout
 from verl.workers.rollout.replica import RolloutReplica, RolloutReplicaRegistry, TokenOutput
@@ -95,6 +96,18 @@ class CpuPlatform(PlatformBase):
 distributed.initialize_global_process_group_ray = functools.partial(
     distributed.initialize_global_process_group_ray, backend="gloo"
 )
+
+
+def _load_value_model(local_path: str, torch_dtype: Any, model_config: Any, **_: Any) -> Any:
+    """verl loads every critic with flash-attention, which is for GPUs."""
+    from transformers import AutoModelForTokenClassification
+
+    return AutoModelForTokenClassification.from_pretrained(
+        local_path, dtype=torch_dtype, config=model_config, attn_implementation="eager"
+    )
+
+
+models.load_valuehead_model = _load_value_model
 
 
 @ray.remote(num_cpus=0)

@@ -183,8 +183,10 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
                 actor.ppo_micro_batch_size_per_gpu, rollout.log_prob_micro_batch_size_per_gpu
             )
         rows = lay_out(parts, self._ranks(), multiple, self.tokenizer.eos_token_id)
-        for kind in ("rollout", "judgment", "padding"):
-            metrics[f"metis/update/{kind}s"] = sum(row.kind == kind for row in rows)
+        kinds = Counter(row.kind for row in rows)
+        metrics["metis/update/rollouts"] = kinds["rollout"]
+        metrics["metis/update/judgments"] = kinds["judgment"]
+        metrics["metis/update/padding"] = kinds["padding"]
         if actor.use_dynamic_bsz:
             check_lengths(rows, actor.ppo_max_token_len_per_gpu)
         return transfer_queue.kv_batch_put(
