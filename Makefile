@@ -4,7 +4,7 @@ BIN := .venv/bin
 # What the tests were run with; the package itself takes any recent torch.
 TORCH ?= 2.13.0
 
-.PHONY: quickstart test check docs clean
+.PHONY: quickstart test test-verl check docs clean
 
 quickstart: .venv/ready
 	$(BIN)/metis train --out runs/quickstart
@@ -12,6 +12,9 @@ quickstart: .venv/ready
 
 test: .venv/ready
 	$(BIN)/pytest
+
+test-verl: .venv-verl/ready
+	.venv-verl/bin/pytest tests/on_verl
 
 check: .venv/ready
 	$(BIN)/ruff format --check .
@@ -29,5 +32,16 @@ docs: .venv/ready
 	$(BIN)/pip install --quiet --editable '.[local,math,gym,report,dev]'
 	@touch $@
 
+# verl's pins are not those of the rest, so it has an environment of its own.
+.venv-verl/ready: tests/on_verl/requirements.txt
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 13))' \
+		|| { echo "verl needs Python 3.11 or 3.12: make PYTHON=/path/to/python3.12"; exit 1; }
+	$(PYTHON) -m venv .venv-verl
+	.venv-verl/bin/pip install --quiet --upgrade pip
+	.venv-verl/bin/pip install --quiet 'torch==$(TORCH)'
+	.venv-verl/bin/pip install --quiet --requirement $<
+	.venv-verl/bin/pip install --quiet --no-deps 'verl==0.9.1' --editable .
+	@touch $@
+
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-verl .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -142,6 +142,7 @@ def _train(chosen: argparse.Namespace) -> int:
     from rich.console import Console
 
     from metis import config
+    from metis.engines import ENGINES
     from metis.runlog import RunFolder
     from metis.train import Run, train
     from metis.view import TerminalView, heading
@@ -151,12 +152,14 @@ def _train(chosen: argparse.Namespace) -> int:
     if len(recipes) > 1:
         raise MetisError(f"more than one recipe: {', '.join(recipes)}; settings are key=value")
     settings = config.load(Path(recipes[0]) if recipes else None, overrides)
+    out = chosen.out or _default_folder(settings.resolved)
+    if launch := ENGINES[settings.engine_name].launch:
+        return launch(settings, out, chosen.dry_run)
     run = Run.build(settings)
     if chosen.dry_run:
         print(json.dumps(settings.resolved, indent=2))
         return 0
     console = Console(soft_wrap=True, markup=False, highlight=False)
-    out = chosen.out or _default_folder(settings.resolved)
     with RunFolder.open(out, settings.resolved) as folder:
         done = [step for step, _ in folder.checkpoints()]
         steps = settings.training.steps

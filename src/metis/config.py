@@ -158,6 +158,12 @@ def resolve(raw: Mapping[str, Any]) -> Config:
     return Config(training, engine_name, engine, player, name, curriculum, resolved)
 
 
+def curriculum_of(section: Any, batch: int, group: int) -> Curriculum:
+    """The curriculum of a section, for a trainer that has its other settings elsewhere."""
+    raw = {"engine": "simulated", "batch": batch, "group": group, "curriculum": section}
+    return resolve(raw).curriculum
+
+
 _NAMED = ("engine", "task", "curriculum")
 """Sections that may be written as just a name."""
 
@@ -190,12 +196,16 @@ def _split(override: str) -> tuple[str, Any]:
 
 def _apply(raw: dict[str, Any], key: str, value: Any) -> None:
     """Set a dotted key. `curriculum=NAME` drops the settings of a curriculum named before, and so
-    do engine and task."""
+    does task; of an engine those stay that the new one has too."""
     *parents, last = key.split(".")
     if not parents and last in _NAMED and isinstance(value, str):
         old = raw.get(last, {})
-        same = old == value or (isinstance(old, dict) and old.get("name", value) == value)
-        raw[last] = {**(old if same and isinstance(old, dict) else {}), "name": value}
+        old = old if isinstance(old, dict) else {"name": old}
+        same = old.get("name", value) == value
+        if not same and last == "engine" and value in ENGINES:
+            shared = set(_keys(ENGINES[value].settings, ""))
+            old, same = {name: old[name] for name in old if name in shared}, True
+        raw[last] = {**(old if same else {}), "name": value}
         return
     table = raw
     for parent in parents:

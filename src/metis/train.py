@@ -82,8 +82,10 @@ class Run:
     @classmethod
     def build(cls, config: Config) -> "Run":
         """Engine, pool and curriculum, checked against each other."""
-        entry = ENGINES[config.engine_name]
-        engine, pool = entry.build(config.engine, config.task, config.training.seed)
+        build = ENGINES[config.engine_name].build
+        if build is None:
+            raise MetisError(f"engine = {config.engine_name!r}: use `metis train`, which starts it")
+        engine, pool = build(config.engine, config.task, config.training.seed)
         if config.training.batch > len(pool):
             raise MetisError(
                 f"batch = {config.training.batch}: the pool has only {len(pool)} prompts; use a "

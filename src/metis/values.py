@@ -39,13 +39,15 @@ class Trajectory:
 
     `tokens` holds context and answer; `loss_mask` marks what the policy wrote; `logprobs` are the
     log-probabilities under which it was written (one per token, 0 outside the mask); `policy` is
-    the version of the weights that wrote it.
+    the version of the weights that wrote it. `earlier` are the sequences of the same rollout from
+    before an agent rewrote its context; they share its reward.
     """
 
     tokens: NDArray[np.int64]
     loss_mask: NDArray[np.bool_]
     logprobs: NDArray[np.float32]
     policy: int
+    earlier: tuple["Trajectory", ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """A tiny random model with a byte-level tokenizer: a real transformers model, in milliseconds."""
 
 import warnings
+from pathlib import Path
 
 import pytest
 
@@ -34,10 +35,8 @@ def byte_tokenizer() -> PreTrainedTokenizerFast:
     return fast
 
 
-@pytest.fixture(scope="session")
-def tiny(tmp_path_factory):
-    """The folder of a two-layer Llama with random weights."""
-    folder = tmp_path_factory.mktemp("tiny")
+def save_tiny(folder: Path) -> Path:
+    """A two-layer Llama with random weights."""
     tokenizer = byte_tokenizer()
     torch.manual_seed(0)
     config = LlamaConfig(
@@ -57,6 +56,11 @@ def tiny(tmp_path_factory):
         LlamaForCausalLM(config).save_pretrained(folder)
         tokenizer.save_pretrained(folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory):
+    return save_tiny(tmp_path_factory.mktemp("tiny"))
 
 
 @pytest.fixture

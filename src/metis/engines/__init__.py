@@ -1,20 +1,27 @@
 """Engines answer what a plan asks for, and update the policy."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from metis.engines import simulated
 from metis.engines.local.settings import Local
+from metis.engines.verl.settings import Verl
 from metis.errors import MetisError
 from metis.pool import Pool
 
 
 class EngineEntry(NamedTuple):
-    """The settings of an engine, and how it is built: settings, task, seed -> engine, pool."""
+    """The settings of an engine, and how it is built: settings, task, seed -> engine, pool.
+
+    One that trains in processes of its own is launched instead: config, run folder, whether to
+    print only -> exit code.
+    """
 
     settings: type[Any]
-    build: Callable[[Any, Any, int], tuple[Any, Pool]]
+    build: Callable[[Any, Any, int], tuple[Any, Pool]] | None
     plays_tasks: bool
+    launch: Callable[[Any, Path, bool], int] | None = None
 
 
 def _build_local(settings: Local, task: Any, seed: int) -> tuple[Any, Pool]:
@@ -27,7 +34,14 @@ def _build_local(settings: Local, task: Any, seed: int) -> tuple[Any, Pool]:
     return build(settings, task, seed)
 
 
+def _launch_verl(config: Any, out: Path, dry_run: bool) -> int:
+    from metis.engines.verl.launch import launch
+
+    return launch(config, out, dry_run)
+
+
 ENGINES: dict[str, EngineEntry] = {
     "local": EngineEntry(Local, _build_local, plays_tasks=True),
     "simulated": EngineEntry(simulated.Simulation, simulated.build, plays_tasks=False),
+    "verl": EngineEntry(Verl, None, plays_tasks=True, launch=_launch_verl),
 }

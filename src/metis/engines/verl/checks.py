@@ -1,0 +1,69 @@
+"""What of verl's configuration does not go together with a curriculum, and why."""
+
+from typing import Any
+
+from omegaconf import OmegaConf
+
+from metis.errors import MetisError
+
+ESTIMATORS = ("grpo", "rloo")
+
+CHECKS: dict[str, tuple[tuple[Any, ...], str]] = {
+    "algorithm.filter_groups.enable": (
+        (False, None),
+        "the curriculum filters groups; curriculum.name=dapo does it as DAPO does",
+    ),
+    "trainer.v1.sampler.sync_refill_failed_groups": (
+        (False, None),
+        "a failed group would be replaced by prompts that no curriculum chose",
+    ),
+    "trainer.v1.sampler.custom_sampler.path": (
+        (None,),
+        "the plan decides what a step trains on",
+    ),
+    "reward.reward_model.enable": (
+        (False, None),
+        "rewards are needed while a plan runs; use a reward function",
+    ),
+    "distillation.enabled": ((False, None), "a teacher beside a curriculum is not supported"),
+    "actor_rollout_ref.hybrid_engine": (
+        (True,),
+        "a curriculum judges with the weights of the actor, which only rollout servers beside the "
+        "actor have in time",
+    ),
+    "actor_rollout_ref.actor.shuffle": (
+        (False,),
+        "each judgment stays in the mini-batch of its prompt",
+    ),
+    "actor_rollout_ref.rollout.calculate_log_probs": (
+        (True,),
+        "trajectories carry the log-probabilities they were written with",
+    ),
+    "skip.rollout_tq.enable": ((False, None), "rollouts are the plan's to ask for"),
+}
+"""By key: the values that it may have, and the reason."""
+
+
+def check(config: Any) -> None:
+    """Refuse what does not go together, before anything is started."""
+    mode = config.trainer.v1.trainer_mode
+    if mode != "metis":
+        raise MetisError(
+            f"trainer.v1.trainer_mode = {mode!r}: a curriculum judges with the current weights, "
+            "which an asynchronous trainer does not wait for; use metis"
+        )
+    if OmegaConf.select(config, "trainer.v1.metis") is None:
+        raise MetisError(
+            "trainer.v1.metis is missing: start verl with --config-path "
+            "pkg://metis.engines.verl.config --config-name metis_trainer"
+        )
+    estimator = str(config.algorithm.adv_estimator)
+    if estimator not in ESTIMATORS:
+        raise MetisError(
+            f"algorithm.adv_estimator = {estimator!r}: use one of {', '.join(ESTIMATORS)}, which "
+            "compare the rollouts of a prompt"
+        )
+    for key, (allowed, reason) in CHECKS.items():
+        value = OmegaConf.select(config, key)
+        if value not in allowed:
+            raise MetisError(f"{key} = {value!r}: must be {allowed[0]!r}, since {reason}")

@@ -1,0 +1,1 @@
+"""Configurations for verl's own command line."""

@@ -1,0 +1,221 @@
+"""`metis train engine=verl`: a recipe as verl's own command line, printed and run.
+
+The run folder holds the task as parquet files that verl reads, verl's checkpoints, and the logs of
+every other run. Running the same command again resumes.
+"""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from metis import assets
+from metis.core import Prompt
+from metis.errors import MetisError, require
+from metis.runlog import RunFolder
+from metis.tasks.base import SingleTurn, Task
+
+MODULE = "metis.engines.verl.trainer"
+MAIN = [
+    *("-m", "verl.trainer.main_ppo"),
+    *("--config-path", "pkg://metis.engines.verl.config", "--config-name", "metis_trainer"),
+]
+
+
+def launch(config: Any, out: Path, dry_run: bool) -> int:
+    """Print the command, and unless it is a dry run, run it."""
+    _check(config, dry_run)
+    arguments = [*MAIN, *overrides(config, out.absolute(), _model(config, dry_run))]
+    modules = ",".join(filter(None, [os.environ.get("VERL_USE_EXTERNAL_MODULES"), MODULE]))
+    print(f"VERL_USE_EXTERNAL_MODULES={modules} python {shlex.join(arguments)}", flush=True)
+    if dry_run:
+        return 0
+    with RunFolder.open(out, config.resolved):
+        write_data(config.task, out / "data")
+    environment = {**os.environ, "VERL_USE_EXTERNAL_MODULES": modules}
+    return subprocess.run([sys.executable, *arguments], env=environment, check=False).returncode
+
+
+def _check(config: Any, dry_run: bool) -> None:
+    for name in ("tokens", "seconds"):
+        value = getattr(config.training, name)
+        require(value == 0, name, value, "verl counts steps: set steps, and leave this out")
+    known = {"tensorboard", "wandb", "trackio"}
+    for sink in config.training.sinks:
+        require(sink in known, "sinks", sink, f"verl logs to {', '.join(sorted(known))}")
+    if not isinstance(config.task.episode(config.task.training()[0]), SingleTurn):
+        raise MetisError(
+            "this task takes turns, which the verl engine does not play: use engine=local"
+        )
+    if not dry_run and find_spec("verl") is None:
+        raise MetisError(
+            "engine = 'verl': verl is not installed: pip install 'metis-rft[verl]' in an "
+            "environment of its own (it cannot share one with trl)"
+        )
+
+
+def _model(config: Any, dry_run: bool) -> str:
+    return config.engine.model if dry_run else str(assets.model(config.engine.model).absolute())
+
+
+def overrides(config: Any, out: Path, model: str) -> list[str]:
+    """A recipe in verl's words."""
+    return [
+        *_written("data", _data(config, out)),
+        *_written("algorithm", {"norm_adv_by_std_in_grpo": config.engine.std_division}),
+        *_written("actor_rollout_ref.model", _weights(config, model)),
+        *_written("actor_rollout_ref.actor", _actor(config)),
+        *_written("actor_rollout_ref.rollout", _rollout(config)),
+        *_written("reward.custom_reward_function", _reward(out)),
+        *_written("trainer", _trainer(config, out)),
+        *config.engine.overrides,
+    ]
+
+
+def _data(config: Any, out: Path) -> dict[str, Any]:
+    return {
+        "train_files": str(out / "data" / "train.parquet"),
+        "val_files": str(out / "data" / "heldout.parquet"),
+        "train_batch_size": config.training.batch,
+        "max_prompt_length": config.engine.max_prompt,
+        "max_response_length": config.engine.max_tokens,
+        "filter_overlong_prompts": True,
+    }
+
+
+def _weights(config: Any, model: str) -> dict[str, Any]:
+    engine = config.engine
+    values: dict[str, Any] = {"path": model, "enable_gradient_checkpointing": engine.checkpointing}
+    if engine.lora:
+        values |= {
+            "lora_rank": engine.lora,
+            "lora_alpha": 2 * engine.lora,
+            "target_modules": "all-linear",
+        }
+    return values
+
+
+def _actor(config: Any) -> dict[str, Any]:
+    engine = config.engine
+    values = {
+        "optim.lr": engine.learning_rate,
+        "optim.weight_decay": engine.weight_decay,
+        "optim.clip_grad": engine.gradient_clip,
+        "ppo_mini_batch_size": engine.minibatch or config.training.batch,
+        "ppo_max_token_len_per_gpu": engine.tokens,
+        "clip_ratio_low": engine.clip_low,
+        "clip_ratio_high": engine.clip_high,
+    }
+    if engine.ratio == "sequence":
+        values["policy_loss.loss_mode"] = "gspo"
+    if engine.kl:
+        values |= {
+            "use_kl_loss": True,
+            "kl_loss_coef": engine.kl,
+            "kl_loss_type": "low_var_kl",
+        }
+    return values
+
+
+def _rollout(config: Any) -> dict[str, Any]:
+    engine = config.engine
+    return {
+        "name": engine.generation,
+        "n": config.training.group,
+        "temperature": engine.temperature,
+        "top_p": engine.top_p,
+        "gpu_memory_utilization": engine.vllm_memory,
+        "tensor_model_parallel_size": engine.tensor,
+        "max_model_len": engine.context,
+        "log_prob_max_token_len_per_gpu": engine.tokens,
+    }
+
+
+def _reward(out: Path) -> dict[str, Any]:
+    return {
+        "path": "pkg://metis.engines.verl.reward",
+        "name": "compute_score",
+        "+reward_kwargs.run": str(out),
+    }
+
+
+def _trainer(config: Any, out: Path) -> dict[str, Any]:
+    training, engine = config.training, config.engine
+    section = config.resolved["curriculum"]
+    return {
+        "n_gpus_per_node": engine.gpus,
+        "nnodes": engine.nodes,
+        "total_training_steps": training.steps,
+        "total_epochs": 1_000_000,
+        "test_freq": training.evaluate or training.steps,
+        "save_freq": training.checkpoints.every,
+        "max_actor_ckpt_to_keep": training.checkpoints.keep,
+        "default_local_dir": str(out / "verl"),
+        "project_name": "metis",
+        "experiment_name": out.name,
+        "logger": ["console", *training.sinks],
+        "v1.metis.seed": training.seed,
+        "v1.metis.rewards": config.task.rewards,
+        "v1.metis.run": str(out),
+        "++v1.metis.curriculum": section,
+    }
+
+
+def _written(prefix: str, values: dict[str, Any]) -> Iterator[str]:
+    for key, value in values.items():
+        name = key.lstrip("+")
+        added = key.removesuffix(name)
+        yield f"{added}{prefix}.{name}={_word(value)}"
+
+
+_PLAIN = re.compile(r"(?!(null|true|false|nan|inf)$)[A-Za-z/][\w./-]*", re.IGNORECASE)
+"""What Hydra takes for a string without quotes."""
+
+
+def _word(value: Any) -> str:
+    """A value as Hydra reads it."""
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{key}:{_word(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ",".join(map(_word, value)) + "]"
+    if value is None or isinstance(value, bool):
+        return str(value).lower() if value is not None else "null"
+    if isinstance(value, str) and _PLAIN.fullmatch(value):
+        return value
+    if isinstance(value, str):
+        return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    return repr(value)
+
+
+def write_data(task: Task, folder: Path) -> None:
+    """The task in verl's format: training prompts, and held-out ones."""
+    from pyarrow import Table, parquet
+
+    folder.mkdir(exist_ok=True)
+    for name, prompts in (("train", task.training()), ("heldout", task.heldout())):
+        target = folder / f"{name}.parquet"
+        draft = target.with_suffix(".draft")
+        parquet.write_table(Table.from_pylist(list(rows(task, prompts))), draft)
+        draft.replace(target)
+
+
+def rows(task: Task, prompts: Sequence[Prompt]) -> Iterator[dict[str, Any]]:
+    for i, prompt in enumerate(prompts):
+        yield {
+            "data_source": "metis",
+            "prompt": [dict(message) for message in task.episode(prompt).chat],
+            "ability": prompt.category,
+            "reward_model": {"style": "rule", "ground_truth": ""},
+            "extra_info": {
+                "index": i,
+                "id": prompt.id,
+                "text": prompt.text,
+                "category": prompt.category,
+                "difficulty": prompt.difficulty,
+            },
+        }

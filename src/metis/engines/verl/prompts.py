@@ -1,0 +1,67 @@
+"""verl's training data as a pool: a prompt for every row of the data set.
+
+`extra_info` may say what a judge should read (`text`), and give `id`, `category` and `difficulty`;
+without them the last user message, the data source and the row's number stand in.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from verl.utils import tensordict_utils
+from verl.utils.dataset.rl_dataset import collate_fn
+
+from metis.core import Chat, Prompt
+from metis.errors import MetisError
+
+
+class PromptData:
+    """The data set, by prompt."""
+
+    def __init__(self, dataset: Any) -> None:
+        self.dataset = dataset
+        self.prompts = [
+            _prompt(row, i, dataset.prompt_key) for i, row in enumerate(dataset.dataframe)
+        ]
+        self.places = {prompt.id: i for i, prompt in enumerate(self.prompts)}
+
+    def ground_truth(self, prompt_id: str) -> Any:
+        reward = self.dataset.dataframe[self.places[prompt_id]].get("reward_model") or {}
+        return reward.get("ground_truth")
+
+    def chat(self, prompt: Prompt) -> Chat:
+        """What the policy answers."""
+        messages: Chat = self.dataset.dataframe[self.places[prompt.id]][self.dataset.prompt_key]
+        return messages
+
+    def batch(self, prompts: Sequence[Prompt], uids: Sequence[str], n: int, step: int) -> Any:
+        """What verl's agent loops are given: the rows, with n rollouts asked for each."""
+        columns = collate_fn([self.dataset[self.places[prompt.id]] for prompt in prompts])
+        columns["uid"] = np.array(uids, dtype=object)
+        columns["__rollout_n__"] = np.array([n] * len(prompts), dtype=object)
+        batch = tensordict_utils.get_tensordict(columns)
+        tensordict_utils.assign_non_tensor_data(batch, "global_steps", step)
+        return batch
+
+
+def _prompt(row: Mapping[str, Any], number: int, key: str) -> Prompt:
+    extra = row.get("extra_info") or {}
+    source = str(row.get("data_source", "data"))
+    difficulty = extra.get("difficulty")
+    return Prompt(
+        id=str(extra.get("id") or f"{source}:{extra.get('index', number)}"),
+        text=str(extra.get("text") or _question(row[key], number)),
+        category=str(extra.get("category") or source),
+        difficulty=None if difficulty is None else float(difficulty),
+    )
+
+
+def _question(messages: Any, number: int) -> str:
+    """The last user message."""
+    said = [message["content"] for message in messages if message["role"] == "user"]
+    if not said or not isinstance(said[-1], str):
+        raise MetisError(
+            f"data.train_files: row {number} has no user message of plain text for a judge to "
+            "read; put the text into extra_info.text"
+        )
+    return str(said[-1])

@@ -1,0 +1,121 @@
+"""Rollouts through verl's agent loops: submitted, waited for, and read as groups.
+
+The agent loops write each rollout into the TransferQueue under `{uid}_{rollout}_{output}`, and the
+state of each prompt under `{uid}`.
+"""
+
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import ray
+import transfer_queue
+
+from metis.core import Group, Prompt, Trajectory
+from metis.engines.verl.prompts import PromptData
+from metis.errors import MetisError
+
+PARTITION = "train"
+ENDED = ("finished", "failure")
+COLUMNS = ["prompts", "responses", "response_mask", "rollout_log_probs", "rm_scores"]
+POLL = 0.25
+"""Seconds between looks at the queue."""
+PULSE = 15.0
+"""Seconds between checks that the agent loops are alive."""
+
+
+class Rollouts:
+    """Plays prompts on verl's agent loops; `workers` are their Ray actors."""
+
+    def __init__(
+        self,
+        data: PromptData,
+        submit: Callable[[Any], object],
+        workers: Callable[[], Sequence[Any]],
+    ) -> None:
+        self.data, self.submit, self.workers = data, submit, workers
+        self.processed = 0
+
+    def play(self, prompts: Sequence[Prompt], n: int, version: int) -> list[Group]:
+        """n rollouts of every prompt; those that gave no reward are counted as failed."""
+        uids = [uuid.uuid4().hex for _ in prompts]
+        self.submit(self.data.batch(prompts, uids, n, version + 1))
+        tags = self._wait(uids)
+        try:
+            found = self._read([key for key in tags if "_" in key], tags, version)
+        finally:
+            transfer_queue.kv_clear(keys=list(tags), partition_id=PARTITION)
+        groups = [
+            _group(prompt, found.get(uid, {}), n) for prompt, uid in zip(prompts, uids, strict=True)
+        ]
+        if groups and not any(group.rewards for group in groups):
+            raise MetisError(
+                f"all {n * len(prompts)} rollouts of step {version + 1} failed: the agent loops "
+                "have logged why; the last checkpoint is whole, and the same command goes on there"
+            )
+        return groups
+
+    def _wait(self, uids: Sequence[str]) -> dict[str, Any]:
+        """The tags of the prompts and of their rollouts, when every prompt has come to an end."""
+        pulse = time.monotonic()
+        asked = set(uids)
+        while True:
+            listed = (transfer_queue.kv_list(PARTITION) or {}).get(PARTITION, {})
+            if all(listed.get(uid, {}).get("status") in ENDED for uid in uids):
+                return {key: tag for key, tag in listed.items() if key.split("_")[0] in asked}
+            if time.monotonic() - pulse > PULSE:
+                self._require_alive()
+                pulse = time.monotonic()
+            time.sleep(POLL)
+
+    def _require_alive(self) -> None:
+        try:
+            ray.get([worker.__ray_ready__.remote() for worker in self.workers()])
+        except ray.exceptions.RayError as error:
+            raise MetisError(
+                f"an agent-loop worker died with its rollouts ({type(error).__name__}): the last "
+                "checkpoint is whole, and the same command goes on there"
+            ) from None
+
+    def _read(
+        self, keys: Sequence[str], tags: Mapping[str, Any], version: int
+    ) -> dict[str, dict[int, list[tuple[Trajectory, float]]]]:
+        """By prompt and rollout: its outputs in order, each with the reward."""
+        found: dict[str, dict[int, list[tuple[Trajectory, float]]]] = {}
+        if not keys:
+            return found
+        keys = sorted(keys, key=lambda key: (key.split("_")[0], *map(int, key.split("_")[1:])))
+        data = transfer_queue.kv_batch_get(keys=keys, partition_id=PARTITION, select_fields=COLUMNS)
+        columns = [list(data[name].unbind(0)) for name in COLUMNS]
+        for key, *row in zip(keys, *columns, strict=True):
+            written_by = tags[key].get("max_global_steps")
+            if written_by != version or tags[key].get("min_global_steps") != version:
+                raise RuntimeError(f"a rollout was written by step {written_by}, not {version}")
+            uid, session, _ = key.split("_")
+            prompt, response, mask, logprobs, scores = (values.numpy() for values in row)
+            self.processed += len(prompt) + len(response)
+            trajectory = _trajectory(prompt, response, mask, logprobs, version)
+            outputs = found.setdefault(uid, {}).setdefault(int(session), [])
+            outputs.append((trajectory, float(scores.sum())))
+        return found
+
+
+def _trajectory(prompt: Any, response: Any, mask: Any, logprobs: Any, version: int) -> Trajectory:
+    written = np.concatenate([np.zeros(len(prompt)), mask]).astype(np.bool_)
+    values = np.concatenate([np.zeros(len(prompt)), logprobs]).astype(np.float32)
+    tokens = np.concatenate([prompt, response]).astype(np.int64)
+    return Trajectory(tokens, written, np.where(written, values, 0).astype(np.float32), version)
+
+
+def _group(prompt: Prompt, found: Mapping[int, list[tuple[Trajectory, float]]], n: int) -> Group:
+    rewards, trajectories = [], []
+    for _, outputs in sorted(found.items()):
+        *earlier, (last, reward) = outputs
+        before = tuple(trajectory for trajectory, _ in earlier)
+        rewards.append(reward)
+        trajectories.append(
+            Trajectory(last.tokens, last.loss_mask, last.logprobs, last.policy, before)
+        )
+    return Group(prompt, tuple(rewards), tuple(trajectories), failed=n - len(rewards))

@@ -1,0 +1,153 @@
+"""Judging through verl's rollout servers: replies, and log-probabilities of choices.
+
+A server samples and reports the log-probability of what it sampled. A choice is scored by forcing
+its tokens one at a time; what choices begin with is asked for once, and the servers' prefix cache
+makes every request after the first of a chat a single short step.
+"""
+
+import asyncio
+import math
+import uuid
+from collections.abc import Awaitable, Sequence
+from typing import Any
+
+import numpy as np
+
+from metis.core import Chat, Completion, Sampling, Trajectory
+from metis.engines.local.choices import ChoiceTree
+from metis.errors import MetisError
+
+
+class Servers:
+    """Asks the rollout servers, and makes sure that they have the weights they should have."""
+
+    def __init__(self, client: Any, tokenizer: Any, config: Any) -> None:
+        self.client, self.tokenizer = client, tokenizer
+        self.rollout = config.actor_rollout_ref.rollout
+        self.template = dict(config.data.get("apply_chat_template_kwargs", None) or {})
+        limit = self.rollout.get("max_model_len", None)
+        self.context = limit or self.rollout.prompt_length + self.rollout.response_length
+        self.processed = 0
+
+    def encode_chat(self, chat: Chat) -> list[int]:
+        """The tokens of a chat, up to where the assistant begins to speak."""
+        tokens: list[int] = self.tokenizer.apply_chat_template(
+            list(chat),
+            add_generation_prompt=True,
+            tokenize=True,
+            return_dict=False,
+            **self.template,
+        )
+        return tokens
+
+    def encode_reply(self, text: str) -> list[int]:
+        tokens: list[int] = self.tokenizer(text, add_special_tokens=False)["input_ids"]
+        return tokens
+
+    def complete(self, chats: Sequence[Chat], sampling: Sampling, version: int) -> list[Completion]:
+        """One reply to each chat; a chat that does not fit the context gets an empty one."""
+        params: dict[str, Any] = {"temperature": sampling.temperature, "top_p": sampling.top_p}
+        if sampling.stop:
+            params["stop"] = list(sampling.stop)
+
+        async def reply(chat: Chat) -> Completion:
+            prompt = self.encode_chat(chat)
+            room = min(sampling.max_tokens, self.context - len(prompt))
+            if room < 1:
+                return self._completion(prompt, [], [], False, version)
+            limits = {**params, "max_tokens": room}
+            tokens, logprobs = await self._generate(uuid.uuid4().hex, prompt, limits, version)
+            return self._completion(prompt, tokens, logprobs, len(tokens) < room, version)
+
+        return _together([reply(chat) for chat in chats])
+
+    def _completion(
+        self, prompt: list[int], tokens: list[int], logprobs: list[float], short: bool, version: int
+    ) -> Completion:
+        """verl does not say why a reply ended: one within its limit, or with the end, is whole."""
+        ended = short or (bool(tokens) and tokens[-1] == self.tokenizer.eos_token_id)
+        zeros = [0.0] * len(prompt)
+        trajectory = Trajectory(
+            tokens=np.array([*prompt, *tokens], dtype=np.int64),
+            loss_mask=np.arange(len(prompt) + len(tokens)) >= len(prompt),
+            logprobs=np.array([*zeros, *logprobs], dtype=np.float32),
+            policy=version,
+        )
+        text = self.tokenizer.decode(tokens, skip_special_tokens=True)
+        return Completion(text, trajectory, "stop" if ended else "length")
+
+    def score(
+        self, chats: Sequence[Chat], choices: Sequence[str], version: int
+    ) -> list[list[float]]:
+        """Log-probabilities of the choices; equal for a chat that does not fit the context."""
+        self._require_raw_logprobs()
+        tree = ChoiceTree.of([self.encode_reply(choice) for choice in choices])
+        depth = max(map(len, tree.paths))
+
+        async def row(chat: Chat) -> list[float]:
+            context = self.encode_chat(chat)
+            if len(context) + depth > self.context:
+                return [-math.log(len(choices))] * len(choices)
+            nodes = await self._nodes(context, tree, version)
+            return [math.fsum(nodes[node] for node in path) for path in tree.paths]
+
+        return _together([row(chat) for chat in chats])
+
+    async def _nodes(self, context: list[int], tree: ChoiceTree, version: int) -> list[float]:
+        """Every token of the tree, forced; the first goes ahead and fills the prefix cache."""
+        session = uuid.uuid4().hex
+
+        async def force(node: int) -> float:
+            path: list[int] = []
+            parent = tree.parents[node]
+            while parent >= 0:
+                path.insert(0, tree.tokens[parent])
+                parent = tree.parents[parent]
+            params = {
+                "temperature": 1.0,
+                "max_tokens": 1,
+                "allowed_token_ids": [tree.tokens[node]],
+            }
+            tokens, logprobs = await self._generate(session, context + path, params, version)
+            if tokens != [tree.tokens[node]]:
+                raise MetisError(
+                    f"actor_rollout_ref.rollout.name = {self.rollout.name!r}: its server does not "
+                    "force tokens (allowed_token_ids), which curriculum.judge.mode=direct needs; "
+                    "use vllm, or curriculum.judge.mode=reason"
+                )
+            return logprobs[0]
+
+        first = await force(0)
+        rest = await asyncio.gather(*(force(node) for node in range(1, len(tree.tokens))))
+        return [first, *rest]
+
+    async def _generate(
+        self, session: str, prompt: list[int], params: dict[str, Any], version: int
+    ) -> tuple[list[int], list[float]]:
+        """Requests of a session go to the same server."""
+        output = await self.client.generate(
+            session, prompt_ids=prompt, sampling_params={**params, "logprobs": True}
+        )
+        if output.extra_fields.get("global_steps") != version:
+            raise RuntimeError(
+                f"a rollout server has the weights of step {output.extra_fields['global_steps']}, "
+                f"the actor those of step {version}"
+            )
+        tokens = list(output.token_ids)
+        self.processed += len(prompt) + len(tokens)
+        return tokens, list(output.log_probs)
+
+    def _require_raw_logprobs(self) -> None:
+        mode = self.rollout.get("logprobs_mode", None)
+        if self.rollout.name == "vllm" and mode != "raw_logprobs":
+            raise MetisError(
+                f"actor_rollout_ref.rollout.logprobs_mode = {mode!r}: scoring choices needs "
+                "raw_logprobs, since a forced token has probability 1 otherwise"
+            )
+
+
+def _together(work: Sequence[Awaitable[Any]]) -> list[Any]:
+    async def gather() -> list[Any]:
+        return await asyncio.gather(*work)
+
+    return asyncio.run(gather())

@@ -1,0 +1,300 @@
+"""A trainer for verl 0.9.1 that trains on what a curriculum's plan returns.
+
+Registered with verl's V1 trainers as `metis`: import this module (VERL_USE_EXTERNAL_MODULES) and
+set trainer.v1.trainer_mode=metis. verl's own step is kept: old log-probabilities, advantages,
+the update of the actor, and the weights' way to the rollout servers. What a step trains on comes
+from the plan, which runs while the servers are awake with the actor's current weights.
+"""
+
+import math
+import os
+from collections import Counter
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import transfer_queue
+from omegaconf import OmegaConf, open_dict
+from transfer_queue import KVBatchMeta
+from verl.trainer.ppo.utils import need_critic
+from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
+from verl.trainer.ppo.v1.trainer_base import register_trainer
+from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
+from verl.utils.checkpoint.checkpoint_manager import find_latest_ckpt_path
+from verl.utils.config import omega_conf_to_dataclass
+from verl.utils.metric import reduce_metrics
+from verl.utils.py_functional import rename_dict
+from verl.utils.tensordict_utils import list_of_dict_to_tensordict
+
+from metis import state
+from metis.config import curriculum_of
+from metis.core import Batch, Progress
+from metis.driver import drive
+from metis.engines.verl.checks import check
+from metis.engines.verl.engine import VerlEngine, encoder
+from metis.engines.verl.journal import Journal
+from metis.engines.verl.loss import metis_loss
+from metis.engines.verl.prompts import PromptData
+from metis.engines.verl.rollouts import PARTITION, Rollouts
+from metis.engines.verl.rows import Row, check_lengths, lay_out, minibatches
+from metis.engines.verl.servers import Servers
+from metis.engines.verl.values import ValueWorker
+from metis.errors import MetisError
+from metis.meter import Meter
+from metis.pool import Pool
+from metis.train import batch_metrics
+
+STATE = "metis.state"
+
+
+class PlannedBuffer(ReplayBuffer):  # type: ignore[misc]
+    """verl's replay buffer, except that what a step trains on is what the plan returned."""
+
+    planned: KVBatchMeta
+
+    def sample(
+        self, global_steps: int, partition_id: str, batch_size: int
+    ) -> tuple[KVBatchMeta, dict[str, Any]]:
+        if partition_id == PARTITION:
+            return self.planned, {}
+        found: tuple[KVBatchMeta, dict[str, Any]] = super().sample(
+            global_steps, partition_id, batch_size
+        )
+        return found
+
+
+@register_trainer("metis")
+class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
+    """verl's synchronous trainer, led by a curriculum."""
+
+    def __init__(self, config: Any) -> None:
+        check(config)
+        self.settings: Any = OmegaConf.to_container(config.trainer.v1.metis, resolve=True)
+        batch, group = config.data.train_batch_size, config.actor_rollout_ref.rollout.n
+        self.curriculum = curriculum_of(self.settings["curriculum"], batch, group)
+        self.totals: Counter[str] = Counter()
+        super().__init__(config)
+
+    # What verl builds, with a curriculum in it
+
+    def _build_replay_buffer(self) -> PlannedBuffer:
+        self.trainer_mode = "sync"  # what the base class knows this kind of trainer as
+        with open_dict(self.config):
+            self.config.trainer.v1.sampler.custom_sampler = {
+                "path": f"pkg://{__name__}",
+                "name": PlannedBuffer.__name__,
+            }
+        buffer: PlannedBuffer = super()._build_replay_buffer()
+        return buffer
+
+    def _init_dataloader(self) -> None:
+        super()._init_dataloader()
+        self.data = PromptData(self.train_dataset)
+        self.pool = Pool(self.data.prompts, self.settings["rewards"], self.settings["seed"])
+        default = Path(self.config.trainer.default_local_dir) / "metis"
+        settings = {"engine": {"name": "verl"}, "batch": self.config.data.train_batch_size}
+        settings |= {"group": self.config.actor_rollout_ref.rollout.n, **self.settings}
+        self.journal = Journal(Path(self.settings["run"] or default), settings)
+
+    def on_init_end(self) -> None:
+        super().on_init_end()
+        servers = Servers(self.get_llm_client(), self.tokenizer, self.config)
+        rollouts = Rollouts(
+            self.data,
+            self._submit_batch_to_rollout,
+            lambda: self.agent_loop_manager.agent_loop_workers,
+        )
+        self.engine = VerlEngine(servers, rollouts, self._value_worker(servers))
+        actor = omega_conf_to_dataclass(self.config.actor_rollout_ref.actor)
+        self.actor_rollout_wg.set_loss_fn(partial(metis_loss, config=actor))
+
+    def _value_worker(self, servers: Servers) -> ValueWorker | None:
+        """The critic, if there is one, is the curriculum's: it has no say in verl's own step."""
+        if not need_critic(self.config):
+            return None
+        self.use_critic = False
+        return ValueWorker(
+            self.critic_wg,
+            self.config,
+            lambda prompt: servers.encode_chat(self.data.chat(prompt)),
+            self.tokenizer.eos_token_id,
+        )
+
+    # A step
+
+    def step(self, metrics: dict[str, Any], timing_raw: dict[str, float]) -> KVBatchMeta:
+        """Plan, then train as verl does; a batch without groups is no update."""
+        self.batch = self._plan(metrics, timing_raw)
+        parts = self._minibatches(self.batch)
+        self.updates = len(parts)
+        if not parts:
+            self.on_sample_end()
+            return self._placeholder()
+        self.replay_buffer.planned = self._write(parts, metrics)
+        planned = dict(metrics)
+        trained: KVBatchMeta = super().step(metrics, timing_raw)
+        metrics.update(planned)
+        return trained
+
+    def _placeholder(self) -> KVBatchMeta:
+        """What a step without an update leaves in the queue, for verl to clear."""
+        key, tag = f"nothing{self.global_steps}", {"is_padding": True}
+        return transfer_queue.kv_batch_put(keys=[key], partition_id=PARTITION, tags=[tag])
+
+    def prepare_step(self) -> dict[str, Any]:
+        """Nothing is left to prepare: the plan has drawn and played the prompts."""
+        return {}
+
+    def _plan(self, metrics: dict[str, Any], timing_raw: dict[str, float]) -> Batch:
+        done = self.global_steps - 1
+        self.engine.policy = done
+        meter = Meter(self.engine)
+        progress = Progress(done, done / self.total_training_steps, done, self.settings["seed"])
+        batch = drive(self.curriculum.step(self.pool, progress), meter)
+        trained = sum(len(group.rewards) for group in batch.groups)
+        counts = Counter(meter.counts, **{"rollout/trained": trained})
+        self.totals.update(counts)
+        totals = {f"total/{name.replace('/', '_')}": n for name, n in self.totals.items()}
+        found = {**counts, **totals, **batch_metrics(batch), **batch.metrics}
+        metrics.update({f"metis/{name}": float(value) for name, value in found.items()})
+        for phase, name in {"judge": "judge", "rollout": "gen", "select": "select"}.items():
+            if phase in meter.seconds:
+                timing_raw[name] = timing_raw.get(name, 0.0) + meter.seconds[phase]
+        for notice in batch.notices:
+            print(f"metis: step {self.global_steps}: {notice}")
+        return batch
+
+    def _minibatches(self, batch: Batch) -> list[list[Row]]:
+        if batch.judgments and self.config.actor_rollout_ref.rollout.temperature != 1.0:
+            raise MetisError(
+                f"actor_rollout_ref.rollout.temperature = "
+                f"{self.config.actor_rollout_ref.rollout.temperature}: judgments are trained at "
+                "the temperature of the rollouts, so a curriculum that judges needs 1.0"
+            )
+        size = self.config.actor_rollout_ref.actor.ppo_mini_batch_size
+        return minibatches(batch, size, encoder(self.engine.servers), self.data.ground_truth)
+
+    def _write(self, parts: list[list[Row]], metrics: dict[str, Any]) -> KVBatchMeta:
+        """Put the rows of an update into the queue, in the order in which they will be cut."""
+        actor, rollout = self.config.actor_rollout_ref.actor, self.config.actor_rollout_ref.rollout
+        multiple = 1
+        if not actor.use_dynamic_bsz:
+            multiple = math.lcm(
+                actor.ppo_micro_batch_size_per_gpu, rollout.log_prob_micro_batch_size_per_gpu
+            )
+        rows = lay_out(parts, self._ranks(), multiple, self.tokenizer.eos_token_id)
+        kinds = Counter(row.kind for row in rows)
+        metrics["metis/update/rollouts"] = kinds["rollout"]
+        metrics["metis/update/judgments"] = kinds["judgment"]
+        metrics["metis/update/padding"] = kinds["padding"]
+        if actor.use_dynamic_bsz:
+            check_lengths(rows, actor.ppo_max_token_len_per_gpu)
+        return transfer_queue.kv_batch_put(
+            keys=[row.key for row in rows],
+            partition_id=PARTITION,
+            fields=list_of_dict_to_tensordict([row.fields for row in rows]),
+            tags=[row.tag for row in rows],
+        )
+
+    def _ranks(self) -> int:
+        """Over how many data-parallel ranks verl spreads the rows of an update."""
+        known = self.actor_rollout_wg._dispatch_info
+        if "actor" not in known:
+            known["actor"] = self.actor_rollout_wg._query_dispatch_info("actor")
+        return int(max(known["actor"])) + 1
+
+    def _balance_batch(self, batch: KVBatchMeta, *_: Any, **__: Any) -> KVBatchMeta:
+        """The rows are laid out already."""
+        return batch
+
+    def _compute_old_log_prob(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
+        """Rollouts of an earlier policy are clipped against the policy that wrote them."""
+        batch = super()._compute_old_log_prob(batch, metrics=metrics)
+        stale = [
+            key
+            for key, tag in zip(batch.keys, batch.tags, strict=True)
+            if tag["kind"] == "rollout" and tag["max_global_steps"] < self.engine.policy
+        ]
+        if stale:
+            data = transfer_queue.kv_batch_get(
+                keys=stale, partition_id=PARTITION, select_fields=["rollout_log_probs"]
+            )
+            data["old_log_probs"] = data.pop("rollout_log_probs")
+            transfer_queue.kv_batch_put(keys=stale, partition_id=PARTITION, fields=data)
+        return batch
+
+    def _update_actor(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
+        """verl's update, cut into the mini-batches of the plan; their denominators are in rows."""
+        actor = self.config.actor_rollout_ref.actor
+        batch.extra_info.update(
+            calculate_entropy=actor.calculate_entropy or actor.entropy_coeff != 0.0,
+            distillation_use_topk=False,
+            distillation_only=False,
+            global_batch_size=len(batch),
+            num_mini_batch=self.updates,
+            epochs=actor.ppo_epochs,
+            seed=actor.data_loader_seed,
+            dataloader_kwargs={"shuffle": False},
+            temperature=self.config.actor_rollout_ref.rollout.temperature,
+        )
+        output = rename_dict(self.actor_rollout_wg.update_actor(batch)["metrics"], "actor/")
+        output["perf/mfu/actor"] = output.pop("actor/mfu")
+        metrics.update(reduce_metrics(output))
+        return batch
+
+    def _compute_metrics(
+        self, batch: KVBatchMeta, metrics: Any, timing_raw: Any, global_steps: int, epoch: int
+    ) -> None:
+        if self.updates:
+            super()._compute_metrics(batch, metrics, timing_raw, global_steps, epoch)
+        else:
+            metrics.update({"training/global_step": global_steps, "training/epoch": epoch})
+            metrics.update({f"timing_s/{name}": value for name, value in timing_raw.items()})
+        self.journal.note(global_steps, self.batch, metrics, timing_raw)
+
+    def _log_rollout_data(self, *arguments: Any) -> None:
+        if self.updates:
+            super()._log_rollout_data(*arguments)
+
+    def _validate(self, *arguments: Any, **options: Any) -> dict[str, Any]:
+        found: dict[str, Any] = super()._validate(*arguments, **options)
+        if not self.global_steps:
+            self.journal.tested(0, found)
+        return found
+
+    # Checkpoints
+
+    def _save_checkpoint(self) -> None:
+        """The curriculum's state comes first: verl marks a checkpoint as the latest at its end."""
+        folder = Path(self.config.trainer.default_local_dir) / f"global_step_{self.global_steps}"
+        folder.mkdir(parents=True, exist_ok=True)
+        state.save(
+            folder / STATE,
+            {
+                "curriculum": self.curriculum.state_dict(),
+                "pool": self.pool.state_dict(),
+                "totals": dict(self.totals),
+            },
+        )
+        self.use_critic = need_critic(self.config)
+        super()._save_checkpoint()
+        self.use_critic = False
+
+    def _load_checkpoint(self) -> None:
+        super()._load_checkpoint()
+        self.journal.resume(self.global_steps)
+        if not self.global_steps:
+            return
+        folder = self.config.trainer.resume_from_path
+        if self.config.trainer.resume_mode == "auto":
+            folder = find_latest_ckpt_path(os.path.abspath(self.config.trainer.default_local_dir))
+        path = Path(folder) / STATE
+        if not path.exists():
+            raise MetisError(
+                f"{str(path)!r} is missing: the checkpoint is of another trainer; train on with "
+                "it, or start with trainer.resume_mode=disable"
+            )
+        saved = state.load(path)
+        self.curriculum.load_state_dict(saved["curriculum"])
+        self.pool.load_state_dict(saved["pool"])
+        self.totals = Counter(saved["totals"])

@@ -1,0 +1,103 @@
+"""Curricula for the tests: METIS after a first batch that is always the same, and one that asks
+for everything in one step."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from metis.core import (
+    Batch,
+    Continuation,
+    Group,
+    Judgment,
+    Plan,
+    Progress,
+    Prompt,
+    Sampling,
+    Trajectory,
+    complete,
+    fit,
+    predict,
+)
+from metis.curricula.judge_prompt import CHOICES
+from metis.curricula.metis import Metis
+from metis.curricula.speed import Speed
+from metis.pool import Pool
+from metis.predictors import ValueModel
+
+REWARDS = [(1.0, 0.0, 0.0, 0.5), (1.0, 1.0, 1.0, 1.0), (0.25, 0.75, 0.5), (0.0, 1.0)]
+VALUES = ValueModel(learning_rate=1e-3, minibatch=2)
+STALE = 2
+"""The group that an earlier policy wrote."""
+
+
+def trajectory(seed: int, policy: int) -> Trajectory:
+    draw = np.random.default_rng(seed)
+    prompt, answer = draw.integers(4, 30), draw.integers(2, 9)
+    tokens = draw.integers(0, 256, prompt + answer)
+    mask = np.arange(prompt + answer) >= prompt
+    logprobs = np.where(mask, draw.normal(-6.0, 0.2, prompt + answer), 0.0)
+    return Trajectory(tokens, mask, logprobs.astype(np.float32), policy)
+
+
+def fixed_batch(prompts: list[Prompt]) -> Batch:
+    """Failures, agreement, an old group, sampled judgments and scored choices."""
+    groups = [
+        Group(
+            prompt,
+            rewards,
+            tuple(trajectory(10 * i + j, -int(i == STALE)) for j in range(len(rewards))),
+            failed=4 - len(rewards),
+        )
+        for i, (prompt, rewards) in enumerate(zip(prompts, REWARDS, strict=False))
+    ]
+    chat = [{"role": "user", "content": "How much will it vary?"}]
+    values = np.random.default_rng(7).normal(0, 0.2, len(CHOICES))
+    judgments = [
+        Judgment(prompts[0], trajectory(100, 0), 0.4, weight=0.05),
+        Judgment(prompts[3], trajectory(101, 0), -0.6, weight=0.1, clip=True),
+        *(
+            Judgment(prompts[2], Continuation(chat, text, -3.0), float(value), 0.3, clip=True)
+            for text, value in zip(CHOICES, values - values.mean(), strict=True)
+        ),
+    ]
+    return Batch(groups, judgments)
+
+
+@dataclass
+class Opening(Metis):
+    """METIS, but the first step trains on the fixed batch."""
+
+    def step(self, pool: Pool, progress: Progress) -> Plan[Batch]:
+        if progress.step == 0:
+            return fixed_batch(pool.prompts[:4])
+        return (yield from super().step(pool, progress))
+
+
+@dataclass
+class Asking(Speed):
+    """SPEED, which rolls out several times a step, with a sampled judgment for every group, and a
+    value model beside it. The second step comes to nothing.
+    """
+
+    def step(self, pool: Pool, progress: Progress) -> Plan[Batch]:
+        values = yield from predict(pool.prompts[:5], VALUES)
+        error = yield from fit(pool.prompts[:5], [0.5] * 5, VALUES)
+        again = yield from predict(pool.prompts[:5], VALUES)
+        batch = yield from super().step(pool, progress)
+        if progress.step == 1:
+            return Batch([], metrics=batch.metrics)
+        chats = [[{"role": "user", "content": group.prompt.text}] for group in batch.groups]
+        replies = yield from complete(chats, Sampling(max_tokens=6))
+        judgments = [
+            Judgment(group.prompt, reply.trajectory, 0.5, weight=0.01)
+            for group, reply in zip(batch.groups, replies, strict=True)
+        ]
+        metrics = {
+            **batch.metrics,
+            "judge/replies": float(len(replies)),
+            "select/value_loss": error,
+            "select/value_error": float(np.mean(np.square(np.array(values) - 0.5))),
+            "select/value_moved": float(np.abs(np.array(again) - values).max()),
+        }
+        return Batch(batch.groups, judgments, metrics, batch.decisions)

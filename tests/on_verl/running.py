@@ -1,0 +1,63 @@
+"""Starts verl on this CPU, with a tiny model, as its users start it."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+HERE = Path(__file__).parent
+ENVIRONMENT = {
+    "VERL_PLATFORM": "cpu",
+    "VERL_ENGINE_DEVICE": "cuda",
+    "VERL_USE_EXTERNAL_MODULES": "verl_on_cpu",
+    "HF_HUB_OFFLINE": "1",
+    "OMP_NUM_THREADS": "1",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_DEDUP_LOGS": "0",
+    "VERL_LOGGING_LEVEL": "WARN",
+    "PYTHONWARNINGS": "ignore",
+}
+
+
+def cpu_overrides(workers: int) -> list[str]:
+    """What every run on a CPU needs; SGD shows the gradient in the weights."""
+    rollout, actor = "actor_rollout_ref.rollout", "actor_rollout_ref.actor"
+    return [
+        "data.dataloader_num_workers=0",
+        "actor_rollout_ref.model.use_remove_padding=False",
+        "actor_rollout_ref.model.enable_gradient_checkpointing=False",
+        "+actor_rollout_ref.model.override_config.attn_implementation=eager",
+        f"{actor}.strategy=fsdp2",
+        f"{actor}.use_torch_compile=False",
+        f"{actor}.fsdp_config.model_dtype=fp32",
+        f"+{actor}.fsdp_config.mixed_precision={{param_dtype:fp32,reduce_dtype:fp32}}",
+        f"{actor}.optim.optimizer=SGD",
+        f"{actor}.checkpoint.save_contents=[model,optimizer,extra,hf_model]",
+        f"{rollout}.agent.num_workers=1",
+        "reward.num_workers=1",
+        f"reward.custom_reward_function.path={HERE / 'even_reward.py'}",
+        "transfer_queue.backend.SimpleStorage.num_data_storage_units=1",
+        "trainer.device=cpu",
+        f"trainer.n_gpus_per_node={workers}",
+        "ray_kwargs.ray_init.num_cpus=32",
+        f"+ray_kwargs.ray_init.num_gpus={workers}",
+        "+ray_kwargs.ray_init.include_dashboard=False",
+    ]
+
+
+def start(arguments: Sequence[str], folder: Path, modules: str = "") -> subprocess.Popen[bytes]:
+    """A Python command in the environment of the tests; its output is in `folder`/log."""
+    environment = {**os.environ, **ENVIRONMENT}
+    if modules:
+        environment["VERL_USE_EXTERNAL_MODULES"] += f",{modules}"
+    environment["PYTHONPATH"] = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "log").open("ab") as log:
+        command = [sys.executable, *arguments]
+        return subprocess.Popen(command, env=environment, cwd=folder, stdout=log, stderr=log)
+
+
+def finish(process: subprocess.Popen[bytes], folder: Path, seconds: float = 600.0) -> None:
+    code = process.wait(timeout=seconds)
+    assert code == 0, (folder / "log").read_text(errors="replace")[-6000:]

@@ -1,0 +1,219 @@
+"""verl itself, from its command line: Ray, TransferQueue, FSDP on gloo, a rollout server."""
+
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from integration.conftest import byte_tokenizer, save_tiny
+from metis import Prompt, runlog, state
+from metis.curricula.judge_prompt import CHOICES
+from metis.engines.local.engine import LocalEngine
+from metis.engines.local.settings import Local
+from metis.engines.verl.launch import MAIN, MODULE
+from opening import REWARDS, fixed_batch
+from running import cpu_overrides, finish, start
+
+pytestmark = pytest.mark.slow
+
+BATCH, GROUP, RATE = 4, 4, 0.5
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return save_tiny(tmp_path_factory.mktemp("model"))
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """Problems in the form verl's users have them."""
+    from pyarrow import Table, parquet
+
+    rows = [
+        {
+            "data_source": "sums",
+            "prompt": [{"role": "user", "content": f"What is {i} + {i % 7}?"}],
+            "ability": "math",
+            "reward_model": {"style": "rule", "ground_truth": str(i + i % 7)},
+            "extra_info": {"index": i},
+        }
+        for i in range(64)
+    ]
+    folder = tmp_path_factory.mktemp("data")
+    parquet.write_table(Table.from_pylist(rows), folder / "train.parquet")
+    parquet.write_table(Table.from_pylist(rows[:4]), folder / "heldout.parquet")
+    return folder
+
+
+def native(model, data, out, workers, *more):
+    """The command of a verl user."""
+    actor, rollout = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
+    return [
+        *MAIN,
+        f"data.train_files={data}/train.parquet",
+        f"data.val_files={data}/heldout.parquet",
+        f"data.train_batch_size={BATCH}",
+        "data.max_prompt_length=64",
+        "data.max_response_length=8",
+        f"actor_rollout_ref.model.path={model}",
+        f"{actor}.optim.lr={RATE}",
+        f"{actor}.optim.weight_decay=0",
+        f"{actor}.ppo_mini_batch_size=2",
+        f"{actor}.clip_ratio_c=1000",  # verl's second bound, which the local engine does not have
+        f"{rollout}.name=transformers",
+        f"{rollout}.n={GROUP}",
+        f"{rollout}.max_model_len=2048",
+        f"{rollout}.tensor_model_parallel_size=1",
+        "trainer.val_before_train=False",
+        "trainer.logger=[console]",
+        f"trainer.default_local_dir={out}",
+        *cpu_overrides(workers),
+        *more,
+    ]
+
+
+@pytest.fixture(scope="module")
+def metis_run(model, data, tmp_path_factory):
+    """Three steps on two workers, a checkpoint after each; then the third again, resumed."""
+    folder = tmp_path_factory.mktemp("metis")
+    curriculum = "trainer.v1.metis.curriculum"
+    command = native(
+        *(model, data),
+        folder / "whole",
+        2,
+        f"{curriculum}.name='opening:Opening'",
+        f"+{curriculum}.multiplier=3",
+        f"+{curriculum}.examples=1",
+        f"+{curriculum}.warmup=false",
+        f"+{curriculum}.guard=0",
+        "trainer.total_training_steps=3",
+        "trainer.save_freq=1",
+    )
+    finish(start(command, folder / "first", MODULE), folder / "first")
+    shutil.copytree(folder / "whole", folder / "resumed")
+    shutil.rmtree(folder / "resumed" / "global_step_3")
+    (folder / "resumed" / "latest_checkpointed_iteration.txt").write_text("2")
+    again = [word.replace(f"{folder}/whole", f"{folder}/resumed") for word in command]
+    finish(start(again, folder / "second", MODULE), folder / "second")
+    return folder
+
+
+def weights(folder):
+    return load_file(folder / "model.safetensors")
+
+
+def test_the_update_is_the_local_engine_s(metis_run, model):
+    """The same rollouts and judgments, on two workers here and in one process there."""
+    prompts = [Prompt(f"sums:{i}", f"What is {i} + {i % 7}?") for i in range(4)]
+    settings = Local(model=str(model), device="cpu", minibatch=2)
+    local = LocalEngine(settings, task=None)
+    local.optimizer = torch.optim.SGD(local.model_policy.trainable, lr=RATE)
+    local.update(fixed_batch(prompts))
+    before, here = weights(model), local.model_policy.network.state_dict()
+    there = weights(metis_run / "whole" / "global_step_1" / "actor" / "huggingface")
+    moved = max(float((there[name] - before[name]).abs().max()) for name in before)
+    assert moved > 1e-2
+    pad = byte_tokenizer().eos_token_id  # what verl pads with, and so does not train to read
+    here["model.embed_tokens.weight"][pad] = before["model.embed_tokens.weight"][pad]
+    for name, weight in there.items():
+        assert torch.allclose(weight, here[name], atol=1e-5), name
+
+
+def test_the_first_step_had_the_rows_it_should(metis_run):
+    rows = runlog.read(metis_run / "whole" / "metis", "rollouts")
+    assert [tuple(row["rewards"]) for row in rows if row["step"] == 1] == REWARDS
+
+
+def test_every_step_judges_with_current_weights_and_trains_the_judge(metis_run):
+    rows = runlog.read(metis_run / "whole" / "metis", "metrics")
+    assert [row["step"] for row in rows] == [1, 2, 3]
+    for row in rows[1:]:
+        assert row["judge/asked"] == 3 * BATCH
+        assert row["rollout/generated"] == BATCH * GROUP
+        assert row["update/judgments"] > 0 and row["update/judgments"] % len(CHOICES) == 0
+        assert np.isfinite(row["actor/grad_norm"]) and row["actor/grad_norm"] > 0
+    timings = runlog.read(metis_run / "whole" / "metis", "timings")
+    assert all(row["judge"] > 0 and row["rollout"] > 0 for row in timings[1:])
+
+
+def test_a_resumed_run_continues_prompts_memory_and_baseline(metis_run):
+    first, again = (metis_run / name / "metis" for name in ("whole", "resumed"))
+    logs = [runlog.read(folder, "judgments") for folder in (first, again)]
+    steps = [[row for row in log if row["step"] == 3] for log in logs]
+    assert len(steps[0]) == 3 * BATCH
+    for before, after in zip(*steps, strict=True):
+        assert (before["prompt"], before["chosen"]) == (after["prompt"], after["chosen"])
+        assert before["score"] == pytest.approx(after["score"], abs=1e-5)
+    last = [runlog.read(folder, "metrics")[-1] for folder in (first, again)]
+    assert last[0]["judge/baseline"] == last[1]["judge/baseline"]
+    shared = [[row for row in log if row["step"] < 3] for log in logs]
+    assert shared[0] == shared[1]
+    ends = [
+        state.load(metis_run / name / "global_step_3" / "metis.state")
+        for name in ("whole", "resumed")
+    ]
+    assert ends[0]["pool"] == ends[1]["pool"]
+    assert ends[0]["totals"]["judge/asked"] == ends[1]["totals"]["judge/asked"] == 6 * BATCH
+
+
+def test_a_recipe_on_verl_rolls_out_several_times_a_step(model, tmp_path):
+    """`metis train`, one worker, static micro-batches, a curriculum that screens and judges."""
+    recipe = tmp_path / "recipe.toml"
+    extra = [
+        *cpu_overrides(1),
+        "actor_rollout_ref.actor.use_dynamic_bsz=False",
+        "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=2",
+        "actor_rollout_ref.rollout.log_prob_use_dynamic_bsz=False",
+        "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=4",
+        "~reward.custom_reward_function.reward_kwargs.run",
+        "critic.enable=True",
+        f"critic.model.path={model}",
+        "critic.model.use_remove_padding=False",
+        "critic.model.enable_gradient_checkpointing=False",
+        "+critic.model.override_config.attn_implementation=eager",
+        "critic.strategy=fsdp2",
+        "critic.optim.lr=1e-3",
+        "critic.ppo_micro_batch_size_per_gpu=2",
+        "critic.forward_micro_batch_size_per_gpu=2",
+        "critic.fsdp.model_dtype=fp32",
+        "+critic.fsdp.mixed_precision={param_dtype:fp32,reduce_dtype:fp32}",
+    ]
+    recipe.write_text(f"""
+        steps = 3
+        batch = 2
+        group = 4
+        evaluate = 3
+        checkpoints = {{ every = 2 }}
+        curriculum = {{ name = "opening:Asking", multiplier = 2, rounds = 6 }}
+        task = {{ name = "arithmetic", prompts = 40, heldout = 3 }}
+        [engine]
+        name = "local"
+        model = "{model}"
+        max_tokens = 8
+        learning_rate = 0.1
+        minibatch = 1
+    """)
+    out = tmp_path / "run"
+    words = [f"engine.overrides={extra}", "engine.generation=transformers", "engine.max_prompt=64"]
+    words += ["engine.context=1024", "engine.tokens=2048"]
+    command = ["-m", "metis.cli", "train", str(recipe), "engine=verl", *words, "--out", str(out)]
+    finish(start(command, tmp_path / "first"), tmp_path / "first")
+    rows = runlog.read(out, "metrics")
+    assert [row["step"] for row in rows] == [0, 1, 2, 3]
+    assert "eval/accuracy" in rows[0] and "eval/accuracy" in rows[3]
+    assert any(row["select/rounds"] > 1 for row in rows[1:])
+    assert all(row["rollout/generated"] > row["rollout/trained"] for row in rows[1:])
+    for row in (rows[1], rows[3]):
+        assert row["judge/replies"] == row["update/judgments"] == row["batch/groups"] == 2
+        assert row["update/rollouts"] == row["rollout/trained"]
+        assert row["actor/grad_norm"] > 0
+        assert row["select/value_moved"] > 0
+    first = rows[1]  # the loss of the first mini-batch is from before anything was learned
+    assert first["select/value_loss"] == pytest.approx(first["select/value_error"], rel=0.5)
+    assert rows[3]["select/value_loss"] < first["select/value_loss"]
+    assert rows[2]["batch/groups"] == 0 and "actor/grad_norm" not in rows[2]
+    assert sum(row["rollout/failed"] for row in rows[1:]) > 0, "the reward fails now and then"
+    assert (out / "verl" / "global_step_3" / "metis.state").exists()
+    assert (out / "verl" / "global_step_3" / "critic").exists()

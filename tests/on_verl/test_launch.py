@@ -1,0 +1,143 @@
+"""A recipe in verl's words: the command line composes, and says what the recipe said."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from hydra import compose, initialize_config_module
+from omegaconf import OmegaConf
+from pyarrow import parquet
+from verl.utils.config import validate_config
+
+from metis import MetisError
+from metis.config import curriculum_of, load
+from metis.engines.verl.checks import CHECKS, check
+from metis.engines.verl.launch import overrides, rows, write_data
+from metis.engines.verl.prompts import PromptData
+from metis.engines.verl.reward import compute_score
+from metis.pool import Pool
+from metis.runlog import RunFolder
+
+OUT = Path("/runs/one, with 'odd' name")
+
+
+def composed(words):
+    with initialize_config_module("metis.engines.verl.config", version_base=None):
+        return compose("metis_trainer", words)
+
+
+def recipe(*words):
+    return load(None, ["engine=verl", *words])
+
+
+def test_a_recipe_reaches_verl():
+    config = recipe(
+        *("batch=16", "group=4", "steps=7", "seed=3", "evaluate=0", "engine.kl=0.5"),
+        *("engine.minibatch=8", "engine.ratio=sequence", "engine.lora=4", "engine.gpus=8"),
+        "engine.generation=transformers",
+        'engine.overrides=["trainer.balance_batch=False"]',
+    )
+    verl = composed(overrides(config, OUT, "/models/x"))
+    check(verl)
+    validate_config(verl, use_reference_policy=True, use_critic=False)
+    actor, rollout = verl.actor_rollout_ref.actor, verl.actor_rollout_ref.rollout
+    assert (verl.data.train_batch_size, rollout.n, actor.ppo_mini_batch_size) == (16, 4, 8)
+    assert (actor.use_kl_loss, actor.kl_loss_coef) == (True, 0.5)
+    assert actor.policy_loss.loss_mode == "gspo"
+    assert actor.optim.lr == 2e-6 and verl.trainer.n_gpus_per_node == 8
+    assert verl.actor_rollout_ref.model.path == "/models/x"
+    assert verl.trainer.default_local_dir == str(OUT / "verl")
+    assert verl.trainer.total_training_steps == verl.trainer.test_freq == 7
+    assert not verl.trainer.balance_batch
+    assert rollout.logprobs_mode == "raw_logprobs" and rollout.calculate_log_probs
+    section = OmegaConf.to_container(verl.trainer.v1.metis.curriculum)
+    assert curriculum_of(section, 16, 4) == config.curriculum
+
+
+@pytest.mark.parametrize("name", ["uniform", "speed", "dapo", "adcl", "metis", "sec"])
+def test_every_curriculum_survives_the_command_line(name):
+    config = recipe(f"curriculum={name}")
+    verl = composed(overrides(config, OUT, "m"))
+    section = OmegaConf.to_container(verl.trainer.v1.metis.curriculum)
+    again = curriculum_of(section, config.training.batch, config.training.group)
+    assert again.state_dict() == config.curriculum.state_dict()
+    assert again == config.curriculum
+
+
+WRONG = {
+    "algorithm.filter_groups.enable": "True",
+    "trainer.v1.sampler.sync_refill_failed_groups": "True",
+    "trainer.v1.sampler.custom_sampler.path": "x.py",
+    "reward.reward_model.enable": "True",
+    "distillation.enabled": "True",
+    "actor_rollout_ref.hybrid_engine": "False",
+    "actor_rollout_ref.actor.shuffle": "True",
+    "actor_rollout_ref.rollout.calculate_log_probs": "False",
+    "skip.rollout_tq.enable": "True",
+}
+
+
+@pytest.mark.parametrize("key", CHECKS)
+def test_what_does_not_go_together_is_refused_with_a_reason(key):
+    verl = composed([])
+    check(verl)
+    OmegaConf.update(verl, key, OmegaConf.create(f"x: {WRONG[key]}").x, force_add=True)
+    with pytest.raises(MetisError, match=f"{key} = .*since"):
+        check(verl)
+
+
+def test_other_trainers_and_estimators_are_refused():
+    with pytest.raises(MetisError, match="an asynchronous trainer does not wait for"):
+        check(composed(["trainer.v1.trainer_mode=colocate_async"]))
+    with pytest.raises(MetisError, match="adv_estimator = 'gae'"):
+        check(composed(["algorithm.adv_estimator=gae"]))
+    with pytest.raises(MetisError, match=r"engine\.overrides"):
+        recipe('engine.overrides=["trainer.v1.trainer_mode=separate_async"]')
+
+
+class Dataset:
+    """What `PromptData` needs of verl's data set."""
+
+    prompt_key = "prompt"
+
+    def __init__(self, dataframe):
+        self.dataframe = dataframe
+
+
+def test_the_data_come_back_as_the_pool_they_were(tmp_path):
+    task = recipe("task.prompts=12", "task.heldout=3").task
+    write_data(task, tmp_path)
+    data = PromptData(Dataset(parquet.read_table(tmp_path / "train.parquet").to_pylist()))
+    assert Pool(data.prompts).fingerprint == Pool(task.training()).fingerprint
+    assert len(parquet.read_table(tmp_path / "heldout.parquet")) == 3
+
+
+def test_prompts_of_other_data_are_named_and_read_by_what_there_is():
+    said = [{"role": "system", "content": "s"}, {"role": "user", "content": "What?"}]
+    row = {"data_source": "gsm8k", "prompt": said, "extra_info": {"index": 5}}
+    other = {"data_source": "gsm8k", "prompt": said, "extra_info": None}
+    first, second = PromptData(Dataset([row, other])).prompts
+    assert (first.id, first.text, first.category) == ("gsm8k:5", "What?", "gsm8k")
+    assert second.id == "gsm8k:1"
+    with pytest.raises(MetisError, match=r"row 0 has no user message of plain text"):
+        PromptData(Dataset([{**row, "prompt": [{"role": "user", "content": [{"image": 1}]}]}]))
+
+
+def test_the_reward_is_the_task_s(tmp_path):
+    config = recipe("task.prompts=6", "task.heldout=2", "seed=4")
+    with RunFolder.open(tmp_path / "run", config.resolved):
+        pass
+    row = next(rows(config.task, config.task.heldout()))
+    answer = str(config.task.answers[row["extra_info"]["id"]])
+    for reply, expected in ((f"it is {answer}", 1.0), ("no idea", 0.0)):
+        score = compute_score("metis", reply, "", row["extra_info"], run=str(tmp_path / "run"))
+        assert asyncio.run(score) == expected
+
+
+def test_a_budget_of_tokens_is_refused(capsys):
+    from metis.cli import main
+
+    assert main(["train", "engine=verl", "tokens=5", "--dry-run"]) == 2
+    assert "tokens = 5: verl counts steps" in capsys.readouterr().err
+    assert main(["train", "engine=verl", "--dry-run", "--out", "x"]) == 0
+    assert "VERL_USE_EXTERNAL_MODULES=metis.engines.verl.trainer" in capsys.readouterr().out

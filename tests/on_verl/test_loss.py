@@ -1,0 +1,129 @@
+"""The gradient law: judge's rows leave the rollouts' gradients alone, and have their own."""
+
+import pytest
+import torch
+from hydra import compose, initialize_config_module
+from verl.utils import tensordict_utils
+from verl.utils.config import omega_conf_to_dataclass
+from verl.workers.utils.losses import ppo_loss
+
+from metis.engines.verl.loss import JudgeColumn, metis_loss
+
+PROMPTS, GROUP, DP = 2, 4, 2
+ROLLOUTS = PROMPTS * GROUP
+JUDGMENTS = [  # advantage, weight, clip, whole
+    (0.7, 0.25, 0, 0),
+    (-0.4, 0.5, 1, 0),
+    (0.3, 1.0, 0, 1),
+    (-0.9, 0.125, 1, 1),
+]
+
+
+@pytest.fixture(scope="module")
+def actor():
+    def build(*overrides):
+        with initialize_config_module("metis.engines.verl.config", version_base=None):
+            config = compose("metis_trainer", [f"actor_rollout_ref.actor.{o}" for o in overrides])
+        return omega_conf_to_dataclass(config.actor_rollout_ref.actor)
+
+    return build
+
+
+def nested(rows):
+    return torch.nested.as_nested_tensor(rows, layout=torch.jagged)
+
+
+class Rows:
+    """Random rollouts, with or without judgments after them."""
+
+    def __init__(self, judgments: int, offset: float = 0.05) -> None:
+        draw = torch.Generator().manual_seed(0)
+        count = ROLLOUTS + judgments
+        sizes = torch.randint(3, 9, (ROLLOUTS + len(JUDGMENTS), 2), generator=draw)[:count]
+        noise = [torch.randn(20, 3, generator=draw) for _ in range(ROLLOUTS + len(JUDGMENTS))]
+        self.leaves, fields = [], []
+        for i, (prompt, answer) in enumerate(sizes.tolist()):
+            leaf = (noise[i][: prompt + answer, 0] - 3).clone().requires_grad_()
+            self.leaves.append(leaf)
+            written = torch.ones(answer, dtype=torch.long)
+            judge = JudgeColumn(rollouts=ROLLOUTS)
+            if i >= ROLLOUTS:
+                advantage, weight, clip, whole = JUDGMENTS[i - ROLLOUTS]
+                judge = JudgeColumn(advantage, weight / PROMPTS, clip, whole, ROLLOUTS)
+            now = leaf.detach()[prompt - 1 : -1]
+            fields.append(
+                {
+                    "prompts": torch.zeros(prompt, dtype=torch.long),
+                    "responses": torch.zeros(answer, dtype=torch.long),
+                    "response_mask": written * (i < ROLLOUTS),
+                    "loss_mask": written * (i < ROLLOUTS),
+                    "judge_mask": written * (i >= ROLLOUTS),
+                    "judge": torch.tensor(judge),
+                    "old_log_probs": now + offset * noise[i][:answer, 1],
+                    "ref_log_prob": now + 0.3 * noise[i][:answer, 2],
+                    "advantages": noise[i][0, 2] * torch.ones(answer) * (i < ROLLOUTS),
+                }
+            )
+        self.sizes = sizes.tolist()
+        self.old = [row["old_log_probs"] for row in fields]
+        tokens = sum(int(row["loss_mask"].sum()) for row in fields)
+        self.data = tensordict_utils.get_tensordict(
+            {name: nested([row[name] for row in fields]) for name in fields[0]},
+            {"dp_size": DP, "batch_num_tokens": tokens, "global_batch_size": ROLLOUTS},
+        )
+
+    def gradients(self, loss, config):
+        output = {"log_probs": nested(self.leaves)}
+        value, metrics = loss(config, output, self.data)
+        value.backward()
+        return [leaf.grad for leaf in self.leaves], metrics
+
+
+@pytest.mark.parametrize("mode", ["token-mean", "seq-mean-token-mean", "seq-mean-token-sum"])
+@pytest.mark.parametrize("more", [[], ["use_kl_loss=True", "kl_loss_coef=0.1"]])
+def test_rollouts_have_the_gradients_of_stock_verl(actor, mode, more):
+    config = actor(f"loss_agg_mode={mode}", *more)
+    stock, _ = Rows(0).gradients(ppo_loss, config)
+    ours, _ = Rows(len(JUDGMENTS)).gradients(metis_loss, config)
+    assert any(gradient.abs().sum() > 0 for gradient in stock)
+    for mine, theirs in zip(ours[:ROLLOUTS], stock, strict=True):
+        assert torch.equal(mine, theirs)
+
+
+def test_judgments_have_lambda_times_the_estimator(actor):
+    rows = Rows(len(JUDGMENTS), offset=0.0)
+    gradients, metrics = rows.gradients(metis_loss, actor())
+    for gradient, (prompt, answer), (advantage, weight, *_) in zip(
+        gradients[ROLLOUTS:], rows.sizes[ROLLOUTS:], JUDGMENTS, strict=True
+    ):
+        expected = torch.zeros(prompt + answer)
+        expected[prompt - 1 : -1] = -weight * advantage / PROMPTS * DP  # FSDP takes the mean
+        assert torch.allclose(gradient, expected, atol=1e-7)
+    assert "actor/judge_loss" in metrics
+
+
+def test_a_clipped_judgment_stops_at_the_bound(actor):
+    """A ratio beyond the bound has no gradient: by token in a reply, as a whole in a choice."""
+    rows = Rows(len(JUDGMENTS), offset=0.0)
+    old = [values.clone() for values in rows.old]
+    old[ROLLOUTS + 1][0] += 1.0  # ratio e^-1 below 0.8, advantage negative: bounded
+    old[ROLLOUTS + 3][0] += 1.0
+    old[ROLLOUTS][0] += 1.0  # not clipped: the ratio does not matter
+    rows.data["old_log_probs"] = nested(old)
+    gradients, _ = rows.gradients(metis_loss, actor())
+    reply, (prompt, _) = gradients[ROLLOUTS + 1], rows.sizes[ROLLOUTS + 1]
+    assert reply[prompt - 1] == 0 and (reply[prompt:-1] != 0).all()
+    assert (gradients[ROLLOUTS + 3] == 0).all()
+    assert (gradients[ROLLOUTS][rows.sizes[ROLLOUTS][0] - 1 : -1] != 0).all()
+
+
+def test_the_mini_batch_s_own_count_of_rollouts_is_the_denominator(actor):
+    config = actor("loss_agg_mode=seq-mean-token-mean")
+    rows = Rows(0)
+    column = rows.data["judge"].values().clone().reshape(-1, 5)
+    column[:, -1] = ROLLOUTS / 2
+    rows.data["judge"] = nested(list(column))
+    doubled, _ = rows.gradients(metis_loss, config)
+    stock, _ = Rows(0).gradients(ppo_loss, config)
+    for mine, theirs in zip(doubled, stock, strict=True):
+        assert torch.allclose(mine, 2 * theirs)

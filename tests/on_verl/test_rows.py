@@ -1,0 +1,125 @@
+"""Rows of an update: mini-batches of prompts, whole on every rank, with judgments beside them."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from metis import Batch, Group, MetisError, Prompt
+from metis.core import Continuation, Judgment, Trajectory
+from metis.engines.verl.rows import check_lengths, lay_out, minibatches
+
+CHAT = [{"role": "user", "content": "?"}]
+
+
+def trajectory(prompt=3, answer=2, earlier=(), policy=0):
+    size = prompt + answer
+    mask = np.arange(size) >= prompt
+    return Trajectory(np.arange(size), mask, np.where(mask, -1.5, 0).astype("f4"), policy, earlier)
+
+
+def encode(chat, text):
+    return [1, 2, 3], [ord(letter) for letter in text]
+
+
+def cut(batch, size=2):
+    return minibatches(batch, size, encode, lambda prompt: f"answer to {prompt}")
+
+
+def group(name, rewards, **kind):
+    return Group(
+        Prompt(name, name), tuple(rewards), tuple(trajectory(**kind) for _ in rewards), failed=1
+    )
+
+
+def test_a_judgment_is_in_the_mini_batch_of_its_prompt():
+    groups = [group(name, [0.0, 1.0]) for name in "abc"]
+    judgments = [Judgment(g.prompt, trajectory(), 0.5, weight=0.25) for g in groups]
+    first, second = cut(Batch(groups, judgments))
+    assert [Counter(row.kind for row in part) for part in (first, second)] == [
+        {"rollout": 4, "judgment": 2},
+        {"rollout": 2, "judgment": 1},
+    ]
+    judge = first[2].judge
+    assert (judge.advantage, judge.coefficient, judge.rollouts) == (0.5, 0.25 / 2, 4)
+    assert second[-1].judge.coefficient == 0.25
+
+
+def test_failed_rollouts_are_no_rows_and_a_single_one_has_no_advantage():
+    (part,) = cut(Batch([group("a", [1.0]), group("b", [0.0, 1.0, 1.0])]))
+    assert len({row.uid for row in part}) == 1 and len(part) == 3
+    assert part[0].judge.rollouts == 4, "the denominator counts every rollout with a reward"
+    assert not cut(Batch([group("a", [1.0])]))
+
+
+def test_the_outputs_of_a_rollout_share_its_session():
+    earlier = (trajectory(4, 1), trajectory(5, 2))
+    (part,) = cut(Batch([group("a", [0.0, 1.0], earlier=earlier)]))
+    assert [(row.session, row.index, row.reward) for row in part] == [
+        *((0, i, 0.0) for i in range(3)),
+        *((1, i, 1.0) for i in range(3)),
+    ]
+    assert all(row.key == f"{row.uid}_{row.session}_{row.index}" for row in part)
+
+
+def test_columns_of_rollouts_choices_and_padding():
+    one = group("a", [0.0, 1.0])
+    judgments = [
+        Judgment(one.prompt, Continuation(CHAT, "0.1", -2.0), 0.3, 0.1, clip=True),
+        Judgment(one.prompt, Continuation(CHAT, "0.2", -2.0), 0.0, 0.1),
+    ]
+    rows = lay_out(cut(Batch([one], judgments)), ranks=2, multiple=1, filler=7)
+    kinds = {row.kind: row.fields for row in rows}
+    assert Counter(row.kind for row in rows) == {"rollout": 2, "judgment": 1, "padding": 1}
+    rollout, choice, padding = (kinds[kind] for kind in ("rollout", "judgment", "padding"))
+    assert rollout["responses"].tolist() == [3, 4] and rollout["prompts"].tolist() == [0, 1, 2]
+    assert rollout["rollout_log_probs"].tolist() == [-1.5, -1.5]
+    assert rollout["response_mask"].tolist() == [1, 1] and not rollout["judge_mask"].any()
+    assert rollout["reward_model"] == {"ground_truth": "answer to a"}
+    assert choice["input_ids"].tolist() == [1, 2, 3, *map(ord, "0.1")]
+    assert choice["judge_mask"].tolist() == [1, 1, 1]
+    assert not choice["response_mask"].any() and not choice["loss_mask"].any()
+    assert torch.allclose(choice["judge"], torch.tensor([0.3, 0.1, 1.0, 1.0, 2.0]))
+    assert not padding["response_mask"].any() and not padding["judge_mask"].any()
+    assert padding["judge"].tolist() == [0, 0, 0, 0, 2]
+    assert {name: value.keys() for name, value in kinds.items()} == dict.fromkeys(
+        kinds, rollout.keys()
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    sizes=st.lists(st.integers(2, 5), min_size=1, max_size=9),
+    minibatch=st.integers(1, 4),
+    ranks=st.integers(1, 4),
+    multiple=st.integers(1, 3),
+)
+def test_verl_s_cut_by_rank_and_order_gives_back_the_mini_batches(
+    sizes, minibatch, ranks, multiple
+):
+    groups = [group(str(i), [float(j % 2) for j in range(n)]) for i, n in enumerate(sizes)]
+    judgments = [Judgment(g.prompt, trajectory(), 1.0) for g in groups]
+    parts = cut(Batch(groups, judgments), minibatch)
+    rows = lay_out(parts, ranks, multiple, filler=7)
+    assert len(rows) % (ranks * len(parts) * multiple) == 0
+    share = len(rows) // ranks
+    size = share // len(parts)
+    for i, part in enumerate(parts):
+        found = [
+            row
+            for rank in range(ranks)
+            for row in rows[rank * share + i * size : rank * share + (i + 1) * size]
+        ]
+        assert {row.key for row in found if row.kind != "padding"} == {row.key for row in part}
+        assert {row.judge.rollouts for row in found} == {part[0].judge.rollouts}
+    assert len({row.key for row in rows}) == len(rows)
+
+
+def test_a_row_that_no_pass_can_hold_is_refused():
+    rows = cut(Batch([group("a", [0.0, 1.0])]))[0]
+    check_lengths(rows, 5)
+    with pytest.raises(MetisError, match=r"ppo_max_token_len_per_gpu = 4: a rollout has 5 tokens"):
+        check_lengths(rows, 4)

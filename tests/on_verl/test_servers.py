@@ -1,0 +1,119 @@
+"""Judging through rollout servers: what is asked of them, and what is made of the answers."""
+
+import asyncio
+import math
+from types import SimpleNamespace
+
+import pytest
+from omegaconf import OmegaConf
+from verl.workers.rollout.replica import TokenOutput
+
+from integration.conftest import byte_tokenizer
+from metis import MetisError
+from metis.core import Sampling
+from metis.engines.verl.servers import Servers
+
+CHATS = [[{"role": "user", "content": text}] for text in ("one", "two, longer")]
+CHOICES = ("0.00", "0.05", "0.1")
+
+
+class Client:
+    """A server whose log-probability of a token is -(its id) / 100, whatever came before."""
+
+    def __init__(self, version=3, tokens=(65, 66)):
+        self.version, self.tokens, self.asked = version, tokens, []
+
+    async def generate(self, request_id, *, prompt_ids, sampling_params):
+        await asyncio.sleep(0)
+        self.asked.append(SimpleNamespace(id=request_id, prompt=prompt_ids, **sampling_params))
+        tokens = sampling_params.get("allowed_token_ids") or self.tokens
+        tokens = list(tokens)[: sampling_params["max_tokens"]]
+        return TokenOutput(
+            token_ids=tokens,
+            log_probs=[-token / 100 for token in tokens],
+            stop_reason="completed",
+            extra_fields={"global_steps": self.version},
+        )
+
+
+def servers(client, **rollout):
+    settings = {"name": "vllm", "prompt_length": 40, "response_length": 60, "max_model_len": None}
+    settings |= {"logprobs_mode": "raw_logprobs", **rollout}
+    config = OmegaConf.create({"actor_rollout_ref": {"rollout": settings}, "data": {}})
+    return Servers(client, byte_tokenizer(), config)
+
+
+def test_choices_are_scored_by_forcing_what_they_do_not_share():
+    client = Client()
+    desk = servers(client)
+    rows = desk.score(CHATS, CHOICES, version=3)
+    tokens = [desk.encode_reply(choice) for choice in CHOICES]
+    expected = [-sum(choice) / 100 for choice in tokens]
+    for row in rows:
+        assert row == pytest.approx(expected)
+    nodes = {tuple(choice[: i + 1]) for choice in tokens for i in range(len(choice))}
+    assert len(client.asked) == len(CHATS) * len(nodes)
+    assert {asked.max_tokens for asked in client.asked} == {1}
+    context = desk.encode_chat(CHATS[0])
+    mine = [asked for asked in client.asked if asked.prompt[: len(context)] == context]
+    forced = {(*asked.prompt[len(context) :], *asked.allowed_token_ids) for asked in mine}
+    assert forced == nodes
+    assert len({asked.id for asked in mine}) == 1, "one chat, one server, one prefix cache"
+
+
+def test_a_chat_that_does_not_fit_says_nothing():
+    client = Client()
+    long = [{"role": "user", "content": "x" * 200}]
+    desk = servers(client)
+    assert desk.score([long], CHOICES, 3) == [[-math.log(3)] * 3]
+    (reply,) = desk.complete([long], Sampling(max_tokens=5), 3)
+    assert (reply.text, reply.finish, reply.trajectory.loss_mask.any()) == ("", "length", False)
+    assert client.asked == []
+
+
+@pytest.mark.parametrize(
+    ("tokens", "limit", "finish"),
+    [((65, 66), 3, "stop"), ((65, 66, 67), 3, "length"), ((65, 66, 256), 3, "stop")],
+)
+def test_a_reply_within_its_limit_or_with_the_end_is_whole(tokens, limit, finish):
+    assert byte_tokenizer().eos_token_id == 256
+    desk = servers(Client(tokens=tokens))
+    (reply,) = desk.complete(CHATS[:1], Sampling(limit, temperature=0.7, stop=("\n",)), 3)
+    assert reply.finish == finish
+    assert reply.text == "bcd"[: len(tokens)] or reply.text
+    trajectory = reply.trajectory
+    assert trajectory.tokens[trajectory.loss_mask].tolist() == list(tokens)
+    assert trajectory.logprobs[trajectory.loss_mask].tolist() == pytest.approx(
+        [-token / 100 for token in tokens]
+    )
+    asked = desk.client.asked[0]
+    assert (asked.temperature, asked.stop, asked.logprobs) == (0.7, ["\n"], True)
+
+
+def test_a_long_prompt_leaves_less_room():
+    desk = servers(Client(), max_model_len=50)
+    desk.complete(CHATS[:1], Sampling(max_tokens=45), 3)
+    assert desk.client.asked[0].max_tokens == 50 - len(desk.encode_chat(CHATS[0]))
+
+
+def test_old_weights_are_not_judged_with():
+    with pytest.raises(RuntimeError, match="weights of step 2, the actor those of step 3"):
+        servers(Client(version=2)).complete(CHATS, Sampling(2), 3)
+
+
+def test_processed_logprobs_are_refused():
+    with pytest.raises(MetisError, match="logprobs_mode = 'processed_logprobs'"):
+        servers(Client(), logprobs_mode="processed_logprobs").score(CHATS, CHOICES, 3)
+
+
+def test_a_server_that_does_not_force_tokens_is_refused():
+    client = Client()
+    free = client.generate
+
+    async def generate(request_id, *, prompt_ids, sampling_params):
+        sampling_params.pop("allowed_token_ids")
+        return await free(request_id, prompt_ids=prompt_ids, sampling_params=sampling_params)
+
+    client.generate = generate
+    with pytest.raises(MetisError, match="does not force tokens"):
+        servers(client, name="sglang").score(CHATS, CHOICES, 3)
