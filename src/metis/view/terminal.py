@@ -18,6 +18,7 @@ from rich.segment import ControlType
 from rich.text import Text
 
 from metis.config import Config
+from metis.curricula.presets import PRESETS
 from metis.report.curves import NOT_PHASES
 from metis.view.history import History, Pace
 from metis.view.panel import Heading, LivePanel
@@ -37,10 +38,11 @@ SHOWN = {
 def heading(config: Config, folder: Path) -> Heading:
     """Curriculum, model, task and engine of a run."""
     resolved, training = config.resolved, config.training
-    preset = resolved["curriculum"].get("preset", "recommended")
+    preset = resolved["curriculum"].get("preset", "")
+    usual = next(iter(PRESETS.get(config.curriculum_name, {"": {}})))
     model = Path(str(resolved["engine"].get("model", ""))).name
     parts = [
-        config.curriculum_name + ("" if preset == "recommended" else f" ({preset})"),
+        config.curriculum_name + ("" if preset == usual else f" ({preset})"),
         model,
         resolved.get("task", {}).get("name", ""),
         f"{config.engine_name} engine",

@@ -128,6 +128,7 @@ def test_a_terminal_that_is_gone_is_not_written_to_again(tmp_path, terminal):
         ([], "metis · simulated engine"),
         (["curriculum.preset=paper"], "metis (paper) · simulated engine"),
         (["curriculum=uniform"], "uniform · simulated engine"),
+        (["curriculum=sec", "curriculum.preset=paper"], "sec (paper) · simulated engine"),
         (["engine=local", "engine.model=/models/Qwen"], "metis · Qwen · arithmetic · local engine"),
     ],
 )
