@@ -11,7 +11,7 @@ ESTIMATORS = ("grpo", "rloo")
 CHECKS: dict[str, tuple[tuple[Any, ...], str]] = {
     "algorithm.filter_groups.enable": (
         (False, None),
-        "the curriculum filters groups; curriculum.name=dapo does it as DAPO does",
+        "it is for the curriculum to filter groups: choose one that does (metis curricula)",
     ),
     "trainer.v1.sampler.sync_refill_failed_groups": (
         (False, None),

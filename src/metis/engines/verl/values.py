@@ -1,4 +1,4 @@
-"""A separate value model on verl's critic worker: what PCL asks of prompts and learns of them.
+"""A separate value model on verl's critic worker: what plans ask of prompts and teach it.
 
 verl makes the critic when critic.enable=True: a copy of a model with a linear head. It reads a
 prompt and is trained on the state of its last token; what it says of any other is not used.
