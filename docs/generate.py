@@ -18,6 +18,10 @@ the docstrings by `make docs`; change them, not it.
 
 B prompts a step (`batch`), n rollouts of each (`group`), m·B candidates (`multiplier`), v the
 variance of a prompt's rewards. *Costs* come on top of the B·n rollouts of a step that trains.
+
+A preset sets several knobs at once (`curriculum.preset=NAME`; `metis curricula NAME` lists them):
+`published` is as a method's authors have it, `paper` as the paper of METIS ran it, itself or as a
+baseline.
 """
 ARXIV = re.compile(r"arXiv[ :]\d{4}\.\d{4,5}")
 COLUMNS = ("name", "acts", "needs", "costs", "continuous rewards", "reference")

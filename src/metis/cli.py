@@ -1,12 +1,13 @@
 """The `metis` command."""
 
 import argparse
+import difflib
 import hashlib
 import inspect
 import io
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -212,19 +213,30 @@ def _prepare_math(chosen: argparse.Namespace) -> int:
     return 0
 
 
+def _assignments(settings: Mapping[str, object]) -> list[str]:
+    return [f"  {key}={json.dumps(value)}" for key, value in settings.items()]
+
+
 def _curricula(chosen: argparse.Namespace) -> int:
     from metis.curricula import CURRICULA
+    from metis.curricula.knobs import defaults, flat
     from metis.curricula.named import find
     from metis.curricula.presets import PRESETS
 
     if chosen.name is not None:
         if chosen.name not in CURRICULA and ":" not in chosen.name:
-            raise MetisError(f"curriculum {chosen.name!r}: there are {', '.join(CURRICULA)}")
+            near = difflib.get_close_matches(chosen.name, CURRICULA, n=1)
+            remedy = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(CURRICULA)}"
+            raise MetisError(f"curriculum {chosen.name!r}: {remedy}")
         kind = find(chosen.name)
         about = [inspect.getdoc(inspect.getmodule(kind)), inspect.getdoc(kind)]
         print(*filter(None, about), sep="\n\n")
-        if presets := ", ".join(PRESETS.get(chosen.name, {})):
-            print(f"\npresets: {presets}")
+        known = defaults(kind)
+        print("", "Defaults", *_assignments(known), sep="\n")
+        for name, preset in PRESETS.get(chosen.name, {}).items():
+            changed = {key: value for key, value in flat(preset).items() if known[key] != value}
+            lines = _assignments(changed) or ["  the defaults"]
+            print("", f"curriculum.preset={name}", *lines, sep="\n")
         return 0
     width = max(map(len, CURRICULA))
     for name, kind in CURRICULA.items():

@@ -294,7 +294,8 @@ def _remedy(key: str, curriculum: str, known: Sequence[str]) -> str:
         if key.startswith("curriculum.") and key in _keys(kind, "curriculum.")
     ]
     if owners and key not in _SHARED:
-        return f"{curriculum} has no such knob, {', '.join(owners)} has"
+        have = "has" if len(owners) == 1 else "have"
+        return f"{curriculum} has no such knob, {', '.join(owners)} {have}"
     sections = sorted({part.split(".")[0] for part in known if "." in part})
     if key in sections:
         return f"{key!r} is a section, with {', '.join(k for k in known if k.startswith(key))}"

@@ -141,6 +141,9 @@ def train(run: Run, folder: RunFolder, view: View) -> bool:
     with sinks.opened(settings.sinks, folder.path, run.config.resolved) as outlets:
         saved = folder.resume()
         if saved is None:
+            begun = folder.path / "timings.jsonl"
+            if begun.exists() and begun.stat().st_size:
+                view.notice(0, "no checkpoint was made yet: starting over")
             folder.cut({})
             view.phase("evaluate")
             metrics: Numbers = evaluate(run, folder)

@@ -295,3 +295,32 @@ def test_help_and_version(capsys):
 def test_a_mistyped_command_is_one_line(capsys, arguments, word):
     assert main(arguments) == 2
     refused(capsys, word, "--help")
+
+
+def test_a_curriculum_tells_its_defaults_and_what_its_presets_change(capsys):
+    assert main(["curricula", "metis"]) == 0
+    out = capsys.readouterr().out
+    assert "Defaults\n  curriculum.multiplier=8\n" in out
+    assert '\n  curriculum.judge.mode="direct"\n' in out
+    paper = out.partition("curriculum.preset=paper\n")[2]
+    assert '  curriculum.judge.mode="reason"\n' in paper
+    assert "multiplier" not in paper
+
+
+def test_a_curriculum_that_is_nearly_known_is_suggested(capsys):
+    assert main(["curricula", "sce"]) == 2
+    assert "did you mean 'sec'?" in capsys.readouterr().err
+
+
+def test_a_run_that_was_killed_before_its_first_checkpoint_says_that_it_starts_over(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    command = ["train", "engine=simulated", "steps=2", "batch=4", "--out", "run"]
+    assert main(command) == 0
+    wanted = (tmp_path / "run/metrics.jsonl").read_bytes()
+    assert "starting over" not in capsys.readouterr().out
+    shutil.rmtree(tmp_path / "run/checkpoints")
+    assert main(command) == 0
+    assert "no checkpoint was made yet: starting over" in capsys.readouterr().out
+    assert (tmp_path / "run/metrics.jsonl").read_bytes() == wanted
