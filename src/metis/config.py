@@ -228,7 +228,7 @@ def _section(raw: Any, key: str, known: Mapping[str, Any]) -> tuple[str, dict[st
     name = table.pop("name", next(iter(known)))
     own = key == "curriculum" and ":" in str(name)
     if not isinstance(name, str) or (name not in known and not own):
-        hint = "; your own is package.module:Class" if key == "curriculum" else ""
+        hint = " (your own is package.module:Class)" if key == "curriculum" else ""
         raise MetisError(f"{key} = {name!r}: {_suggestion(str(name), list(known))}{hint}")
     return name, table
 
