@@ -13,7 +13,10 @@ from typing import Any
 
 import numpy as np
 import torch
+import transfer_queue
+from transfer_queue import KVBatchMeta
 from verl.utils.seqlen_balancing import calculate_workload, get_seqlen_balanced_partitions
+from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
 from metis.core import Batch, Chat, Continuation, Group, Judgment, Trajectory
 from metis.engines.verl.loss import JudgeColumn
@@ -176,3 +179,21 @@ def check_lengths(rows: Sequence[Row], limit: int) -> None:
             f"actor_rollout_ref.actor.ppo_max_token_len_per_gpu = {limit}: a {longest.kind} has "
             f"{len(longest.trajectory.tokens)} tokens; raise it, and log_prob_max_token_len_per_gpu"
         )
+
+
+def put(rows: Sequence[Row], partition: str) -> KVBatchMeta:
+    """Hand rows to verl's workers, under a name that keeps them apart from others."""
+    return transfer_queue.kv_batch_put(
+        keys=[row.key for row in rows],
+        partition_id=partition,
+        fields=list_of_dict_to_tensordict([row.fields for row in rows]),
+        tags=[row.tag for row in rows],
+    )
+
+
+def ranks(workers: Any, mesh: str) -> int:
+    """Over how many data-parallel ranks verl spreads the rows for these workers."""
+    known = workers._dispatch_info
+    if mesh not in known:
+        known[mesh] = workers._query_dispatch_info(mesh)
+    return int(max(known[mesh])) + 1

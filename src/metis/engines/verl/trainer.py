@@ -24,7 +24,6 @@ from verl.utils.checkpoint.checkpoint_manager import find_latest_ckpt_path
 from verl.utils.config import omega_conf_to_dataclass
 from verl.utils.metric import reduce_metrics
 from verl.utils.py_functional import rename_dict
-from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
 from metis import state
 from metis.config import curriculum_of
@@ -36,7 +35,7 @@ from metis.engines.verl.journal import Journal
 from metis.engines.verl.loss import metis_loss
 from metis.engines.verl.prompts import PromptData
 from metis.engines.verl.rollouts import PARTITION, Rollouts
-from metis.engines.verl.rows import Row, check_lengths, lay_out, minibatches
+from metis.engines.verl.rows import Row, check_lengths, lay_out, minibatches, put, ranks
 from metis.engines.verl.servers import Servers
 from metis.engines.verl.values import ValueWorker
 from metis.errors import MetisError
@@ -182,26 +181,15 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
             multiple = math.lcm(
                 actor.ppo_micro_batch_size_per_gpu, rollout.log_prob_micro_batch_size_per_gpu
             )
-        rows = lay_out(parts, self._ranks(), multiple, self.tokenizer.eos_token_id)
+        spread = ranks(self.actor_rollout_wg, "actor")
+        rows = lay_out(parts, spread, multiple, self.tokenizer.eos_token_id)
         kinds = Counter(row.kind for row in rows)
         metrics["metis/update/rollouts"] = kinds["rollout"]
         metrics["metis/update/judgments"] = kinds["judgment"]
         metrics["metis/update/padding"] = kinds["padding"]
         if actor.use_dynamic_bsz:
             check_lengths(rows, actor.ppo_max_token_len_per_gpu)
-        return transfer_queue.kv_batch_put(
-            keys=[row.key for row in rows],
-            partition_id=PARTITION,
-            fields=list_of_dict_to_tensordict([row.fields for row in rows]),
-            tags=[row.tag for row in rows],
-        )
-
-    def _ranks(self) -> int:
-        """Over how many data-parallel ranks verl spreads the rows of an update."""
-        known = self.actor_rollout_wg._dispatch_info
-        if "actor" not in known:
-            known["actor"] = self.actor_rollout_wg._query_dispatch_info("actor")
-        return int(max(known["actor"])) + 1
+        return put(rows, PARTITION)
 
     def _balance_batch(self, batch: KVBatchMeta, *_: Any, **__: Any) -> KVBatchMeta:
         """The rows are laid out already."""

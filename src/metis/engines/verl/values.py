@@ -15,12 +15,11 @@ import transfer_queue
 from torch.nn import functional
 from transfer_queue import KVBatchMeta
 from verl.utils.metric import AggregationType, Metric
-from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 from verl.workers.utils.padding import no_padding_2_padding, response_from_nested
 
 from metis.core import Prompt
 from metis.engines.verl.loss import JudgeColumn
-from metis.engines.verl.rows import Row, lay_out, sequence
+from metis.engines.verl.rows import Row, lay_out, put, ranks, sequence
 from metis.errors import MetisError, require
 from metis.predictors import Predictor, ValueModel
 
@@ -55,7 +54,7 @@ class ValueWorker:
     def predict(self, prompts: Sequence[Prompt], model: Predictor) -> list[float]:
         self._settle(model)
         rows = [self._row(prompt, 0.0, 0.0) for prompt in prompts]
-        batch = self._put(lay_out([rows], self._ranks(), self._multiple(), self.filler))
+        batch = self._put([rows])
         batch.extra_info.update(compute_loss=False, temperature=1.0)
         try:
             ray.get(self.workers.infer_batch(batch).futures)
@@ -85,7 +84,7 @@ class ValueWorker:
             [self._row(prompt, target, 1.0 / len(part)) for prompt, target in part]
             for part in (pairs[start : start + size] for start in range(0, len(pairs), size))
         ]
-        batch = self._put(lay_out(parts, self._ranks(), self._multiple(), self.filler))
+        batch = self._put(parts)
         batch.extra_info.update(
             global_batch_size=len(batch),
             num_mini_batch=len(parts),
@@ -131,19 +130,9 @@ class ValueWorker:
         tokens = self.encode(prompt)
         return Row(sequence(tokens, [self.filler]), judge=JudgeColumn(target, share), kind="value")
 
-    def _put(self, rows: Sequence[Row]) -> KVBatchMeta:
-        return transfer_queue.kv_batch_put(
-            keys=[row.key for row in rows],
-            partition_id=PARTITION,
-            fields=list_of_dict_to_tensordict([row.fields for row in rows]),
-            tags=[row.tag for row in rows],
-        )
-
-    def _ranks(self) -> int:
-        known = self.workers._dispatch_info
-        if "train" not in known:
-            known["train"] = self.workers._query_dispatch_info("train")
-        return int(max(known["train"])) + 1
+    def _put(self, parts: list[list[Row]]) -> KVBatchMeta:
+        spread = ranks(self.workers, "train")
+        return put(lay_out(parts, spread, self._multiple(), self.filler), PARTITION)
 
     def _multiple(self) -> int:
         critic = self.config.critic
