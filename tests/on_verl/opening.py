@@ -27,6 +27,8 @@ from metis.predictors import ValueModel
 
 REWARDS = [(1.0, 0.0, 0.0, 0.5), (1.0, 1.0, 1.0, 1.0), (0.25, 0.75, 0.5), (0.0, 1.0)]
 VALUES = ValueModel(learning_rate=1e-3, minibatch=2)
+FAR = 9.0
+"""What values are taught: nothing that a fresh head says by chance."""
 STALE = 2
 """The group that an earlier policy wrote."""
 
@@ -82,7 +84,8 @@ class Asking(Speed):
 
     def step(self, pool: Pool, progress: Progress) -> Plan[Batch]:
         values = yield from predict(pool.prompts[:5], VALUES)
-        error = yield from fit(pool.prompts[:5], [0.5] * 5, VALUES)
+        error = yield from fit(pool.prompts[:2], [FAR] * 2, VALUES)
+        yield from fit(pool.prompts[:5], [FAR] * 5, VALUES)
         again = yield from predict(pool.prompts[:5], VALUES)
         batch = yield from super().step(pool, progress)
         if progress.step == 1:
@@ -97,7 +100,7 @@ class Asking(Speed):
             **batch.metrics,
             "judge/replies": float(len(replies)),
             "select/value_loss": error,
-            "select/value_error": float(np.mean(np.square(np.array(values) - 0.5))),
-            "select/value_moved": float(np.abs(np.array(again) - values).max()),
+            "select/value_error": float(np.mean(np.square(np.array(values[:2]) - FAR))),
+            "select/value_moved": float((np.array(again) - values).min()),
         }
         return Batch(batch.groups, judgments, metrics, batch.decisions)

@@ -186,7 +186,7 @@ def test_a_recipe_on_verl_rolls_out_several_times_a_step(model, tmp_path):
         group = 4
         evaluate = 3
         checkpoints = {{ every = 2 }}
-        curriculum = {{ name = "opening:Asking", multiplier = 2, rounds = 6 }}
+        curriculum = {{ name = "opening:Asking", multiplier = 2, rounds = 12 }}
         task = {{ name = "arithmetic", prompts = 40, heldout = 3 }}
         [engine]
         name = "local"
@@ -204,15 +204,14 @@ def test_a_recipe_on_verl_rolls_out_several_times_a_step(model, tmp_path):
     assert [row["step"] for row in rows] == [0, 1, 2, 3]
     assert "eval/accuracy" in rows[0] and "eval/accuracy" in rows[3]
     assert any(row["select/rounds"] > 1 for row in rows[1:])
-    assert all(row["rollout/generated"] > row["rollout/trained"] for row in rows[1:])
+    assert rows[1]["rollout/generated"] > rows[1]["rollout/trained"]
     for row in (rows[1], rows[3]):
         assert row["judge/replies"] == row["update/judgments"] == row["batch/groups"] == 2
         assert row["update/rollouts"] == row["rollout/trained"]
         assert row["actor/grad_norm"] > 0
         assert row["select/value_moved"] > 0
-    first = rows[1]  # the loss of the first mini-batch is from before anything was learned
-    assert first["select/value_loss"] == pytest.approx(first["select/value_error"], rel=0.5)
-    assert rows[3]["select/value_loss"] < first["select/value_loss"]
+        assert row["select/value_loss"] == pytest.approx(row["select/value_error"], rel=1e-4)
+    assert rows[3]["select/value_loss"] < rows[1]["select/value_loss"]
     assert rows[2]["batch/groups"] == 0 and "actor/grad_norm" not in rows[2]
     assert sum(row["rollout/failed"] for row in rows[1:]) > 0, "the reward fails now and then"
     assert (out / "verl" / "global_step_3" / "metis.state").exists()
