@@ -171,7 +171,7 @@ def _train(chosen: argparse.Namespace) -> int:
         with TerminalView(console, heading(settings, out), settings.training.evaluate) as view:
             finished = train(run, folder, view)
     if not finished:
-        console.print(f"stopped after step {run.step}; the same command goes on from there")
+        console.print(f"stopped after step {run.account.step}; the same command goes on from there")
         return 130
     _show_summary(console, out)
     return 0

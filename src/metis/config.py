@@ -17,6 +17,7 @@ from typing import Any, get_type_hints
 from pydantic import TypeAdapter, ValidationError
 
 from metis import sinks
+from metis.account import Budget
 from metis.core import Curriculum
 from metis.curricula import CURRICULA
 from metis.curricula.named import find
@@ -73,6 +74,10 @@ class Training:
         limited = self.steps or self.tokens or self.seconds
         require(bool(limited), "steps", self.steps, "without a limit, set tokens or seconds")
         sinks.check(self.sinks)
+
+    @property
+    def budget(self) -> Budget:
+        return Budget(self.steps, self.tokens, self.seconds)
 
 
 @dataclass(frozen=True)

@@ -115,21 +115,9 @@ class RunFolder(Folder):
                 shutil.rmtree(folder)
 
     def keep_best(self, step: int) -> None:
-        """Keep the checkpoint of a step as `best`, its files shared on disk where that is possible.
-
-        Stopped halfway, it may leave no `best`, but never a part of one; calling it again mends it.
-        """
-        folder = self.path / "checkpoints"
-        best, draft, old = folder / "best", folder / ".best.draft", folder / ".best-old.draft"
+        """Keep the checkpoint of a step as `best`."""
         with _writing(self.path):
-            try:
-                shutil.copytree(folder / f"step-{step:06d}", draft, copy_function=_link)
-                if best.exists():
-                    best.rename(old)
-                draft.rename(best)
-            finally:
-                for left in (draft, old):
-                    shutil.rmtree(left, ignore_errors=True)
+            keep_copy(self.path / "checkpoints" / f"step-{step:06d}", "best")
 
     def checkpoints(self) -> list[tuple[int, Path]]:
         """Finished checkpoints, oldest first."""
@@ -145,6 +133,25 @@ class RunFolder(Folder):
             return state.load(folder / "run.state"), folder
         except OSError as error:
             raise incomplete(folder, error) from None
+
+
+def keep_copy(source: Path, name: str) -> None:
+    """Keep a folder under another name beside it, its files shared on disk where that is possible.
+
+    Stopped halfway, it may leave no folder of that name, but never a part of one; calling it again
+    mends it.
+    """
+    kept = source.with_name(name)
+    draft, old = (source.with_name(f".{name}{part}.draft") for part in ("", "-old"))
+    try:
+        shutil.rmtree(draft, ignore_errors=True)
+        shutil.copytree(source, draft, copy_function=_link)
+        if kept.exists():
+            kept.rename(old)
+        draft.rename(kept)
+    finally:
+        for left in (draft, old):
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def read(path: Path, log: str) -> list[dict[str, Any]]:

@@ -3,10 +3,9 @@
 import math
 import signal as signals
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol, runtime_checkable
@@ -14,12 +13,12 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from metis import sinks
+from metis.account import Account
 from metis.config import Config
 from metis.core import Batch, Curriculum, Progress
 from metis.driver import drive
 from metis.engines import ENGINES
 from metis.errors import MetisError
-from metis.evals.statistics import average, mean
 from metis.evals.validation import benchmark
 from metis.meter import Meter, TimedEngine
 from metis.pool import Pool
@@ -73,11 +72,7 @@ class Run:
     engine: Trainable
     pool: Pool
     curriculum: Curriculum
-    step: int = 0
-    elapsed: float = 0.0
-    totals: Counter[str] = field(default_factory=Counter)
-    best: tuple[int, float] = (0, -math.inf)
-    """The step that tested best so far, and its accuracy; of equals, the first."""
+    account: Account
 
     @classmethod
     def build(cls, config: Config) -> "Run":
@@ -93,40 +88,18 @@ class Run:
             )
         if isinstance(config.curriculum, Demanding):
             config.curriculum.check(pool)
-        return cls(config, engine, pool, config.curriculum)
-
-    @property
-    def fraction(self) -> float:
-        """Share of the budget that is spent: the steps, the tokens or the seconds."""
-        limits = self.config.training
-        spent = [0.0]
-        if limits.steps:
-            spent.append(self.step / limits.steps)
-        if limits.tokens:
-            generated = self.totals["rollout/tokens"] + self.totals["judge/tokens"]
-            spent.append(generated / limits.tokens)
-        if limits.seconds:
-            spent.append(self.elapsed / limits.seconds)
-        return min(1.0, max(spent))
-
-    @property
-    def improved(self) -> bool:
-        """Whether the test of this step went better than all before."""
-        return self.best[0] == self.step
+        return cls(config, engine, pool, config.curriculum, Account(config.training.budget))
 
     def state_dict(self) -> dict[str, Any]:
         return {
             "curriculum": self.curriculum.state_dict(),
             "pool": self.pool.state_dict(),
-            "elapsed": self.elapsed,
-            "totals": dict(self.totals),
-            "best": self.best,
+            **self.account.state_dict(),
         }
 
     def restore(self, saved: dict[str, Any], folder: Path) -> None:
-        self.step, self.elapsed = saved["step"], saved["elapsed"]
-        self.totals = Counter(saved["totals"])
-        self.best = saved["best"]
+        self.account.step = saved["step"]
+        self.account.load_state_dict(saved)
         self.curriculum.load_state_dict(saved["curriculum"])
         self.pool.load_state_dict(saved["pool"])
         try:
@@ -137,7 +110,7 @@ class Run:
 
 def train(run: Run, folder: RunFolder, view: View) -> bool:
     """Train to the end, from the latest checkpoint if there is one; False when interrupted."""
-    settings = run.config.training
+    settings, account = run.config.training, run.account
     with sinks.opened(settings.sinks, folder.path, run.config.resolved) as outlets:
         saved = folder.resume()
         if saved is None:
@@ -153,23 +126,23 @@ def train(run: Run, folder: RunFolder, view: View) -> bool:
         else:
             run.restore(*saved)
             folder.cut(saved[0]["logs"])
-            if run.improved:  # it may have been stopped before it had kept this one
-                folder.keep_best(run.step)
+            if account.improved:  # it may have been stopped before it had kept this one
+                folder.keep_best(account.step)
             past = (read(folder.path, log) for log in ("metrics", "timings"))
-            view.resume(run.step, run.fraction, *past)
+            view.resume(account.step, account.fraction, *past)
         with _interruptible(view.stopping) as interrupted:
-            while run.fraction < 1 and not interrupted():
+            while account.fraction < 1 and not interrupted():
                 metrics, seconds = _step(run, folder, view)
-                _show(outlets, run.step, metrics)
-                view.step(run.step, run.fraction, metrics, seconds)
-                last = run.fraction >= 1 or interrupted()
-                if run.improved or last or run.step % settings.checkpoints.every == 0:
+                _show(outlets, account.step, metrics)
+                view.step(account.step, account.fraction, metrics, seconds)
+                last = account.fraction >= 1 or interrupted()
+                if account.improved or last or account.step % settings.checkpoints.every == 0:
                     view.phase("save")
                     keep = settings.checkpoints.keep
-                    folder.checkpoint(run.step, run.state_dict(), run.engine.save, keep)
-                if run.improved:
-                    folder.keep_best(run.step)
-    return run.fraction >= 1
+                    folder.checkpoint(account.step, run.state_dict(), run.engine.save, keep)
+                if account.improved:
+                    folder.keep_best(account.step)
+    return account.fraction >= 1
 
 
 def _show(outlets: Sequence[Sink], step: int, metrics: Mapping[str, float]) -> None:
@@ -179,55 +152,42 @@ def _show(outlets: Sequence[Sink], step: int, metrics: Mapping[str, float]) -> N
 
 def _step(run: Run, folder: RunFolder, view: View) -> tuple[Numbers, Numbers]:
     """One step of Algorithm 1, whatever the curriculum: plan, update, write down."""
-    settings = run.config.training
+    settings, account = run.config.training, run.account
     meter = Meter(run.engine, view.phase)
-    progress = Progress(run.step, run.fraction, run.engine.policy, settings.seed)
+    progress = Progress(account.step, account.fraction, run.engine.policy, settings.seed)
     started = run.engine.clock()
     batch = drive(run.curriculum.step(run.pool, progress), meter)
     updated = meter.update(batch) if batch.groups else {}
-    run.elapsed += run.engine.clock() - started
-    run.step += 1
+    account.elapsed += run.engine.clock() - started
+    account.step += 1
     for text in batch.notices:
-        view.notice(run.step, text)
-    metrics = {**_accounts(run, meter), **batch_metrics(batch), **batch.metrics, **updated}
+        view.notice(account.step, text)
+    metrics = {**account.count(meter.counts), **batch_metrics(batch), **batch.metrics, **updated}
     every = settings.evaluate
-    if run.fraction >= 1 or (every and run.step % every == 0):
+    if account.fraction >= 1 or (every and account.step % every == 0):
         view.phase("evaluate")
         metrics |= evaluate(run, folder)
     for name, value in metrics.items():
         if not math.isfinite(value):
-            raise MetisError(f"{name} = {value!r} in step {run.step}: the run went wrong there")
-    folder.append("metrics", [{"step": run.step, **metrics}])
-    timings = {**meter.seconds, "elapsed": run.elapsed}
-    folder.append("timings", [{"step": run.step, **timings}])
-    folder.append("judgments", judgment_rows(run.step, batch))
-    folder.append("rollouts", rollout_rows(run.step, batch))
+            raise MetisError(f"{name} = {value!r} in step {account.step}: the run went wrong there")
+    folder.append("metrics", [{"step": account.step, **metrics}])
+    timings = {**meter.seconds, "elapsed": account.elapsed}
+    folder.append("timings", [{"step": account.step, **timings}])
+    folder.append("judgments", judgment_rows(account.step, batch))
+    folder.append("rollouts", rollout_rows(account.step, batch))
     return metrics, meter.seconds
 
 
 def evaluate(run: Run, folder: RunFolder) -> dict[str, float]:
-    """Mean reward on the held-out prompts with its standard error, and the best so far; the reward
-    of each goes into a log. Of benchmarks, the mean of their means counts."""
-    scores = run.engine.evaluate()
-    rows = ({"step": run.step, "prompt": prompt, "reward": score} for prompt, score in scores)
+    """Play the held-out prompts; the reward of each goes into a log."""
+    scores, step = run.engine.evaluate(), run.account.step
+    rows = ({"step": step, "prompt": prompt, "reward": score} for prompt, score in scores)
     folder.append("evals", rows)
-    parts: dict[str, list[float]] = {}
+    rewards: dict[str, list[float]] = {}
     for prompt, score in scores:
         name = benchmark(prompt) if run.config.training.benchmarks else ""
-        parts.setdefault(name, []).append(score)
-    estimates = {name: mean(values) for name, values in parts.items()}
-    whole = average(list(estimates.values()))
-    if whole.mean > run.best[1]:
-        run.best = (run.step, whole.mean)
-    metrics = {"eval/accuracy": whole.mean, "eval/stderr": whole.error}
-    metrics |= {f"eval/accuracy/{name}": part.mean for name, part in estimates.items() if name}
-    return metrics | {"eval/best": run.best[1], "eval/best_step": float(run.best[0])}
-
-
-def _accounts(run: Run, meter: Meter) -> dict[str, float]:
-    run.totals.update(meter.counts)
-    totals = {f"total/{name.replace('/', '_')}": n for name, n in sorted(run.totals.items())}
-    return {name: float(n) for name, n in (dict(meter.counts) | totals).items()}
+        rewards.setdefault(name, []).append(score)
+    return run.account.test(rewards)
 
 
 def batch_metrics(batch: Batch) -> dict[str, float]:

@@ -13,6 +13,7 @@ from metis.curricula.judge_prompt import CHOICES
 from metis.engines.local.engine import LocalEngine
 from metis.engines.local.settings import Local
 from metis.engines.verl.launch import MAIN, MODULE
+from metis.evals.subject import find
 from opening import REWARDS, fixed_batch
 from running import cpu_overrides, finish, start
 
@@ -90,6 +91,7 @@ def metis_run(model, data, tmp_path_factory):
         f"+{curriculum}.guard=0",
         "trainer.total_training_steps=3",
         "trainer.save_freq=1",
+        "trainer.test_freq=2",
     )
     finish(start(command, folder / "first", MODULE), folder / "first")
     shutil.copytree(folder / "whole", folder / "resumed")
@@ -156,6 +158,20 @@ def test_a_resumed_run_continues_prompts_memory_and_baseline(metis_run):
     ]
     assert ends[0]["pool"] == ends[1]["pool"]
     assert ends[0]["totals"]["judge/asked"] == ends[1]["totals"]["judge/asked"] == 6 * BATCH
+
+
+def test_the_checkpoint_that_tested_best_is_kept_and_can_be_evaluated(metis_run):
+    rows = runlog.read(metis_run / "whole" / "metis", "metrics")
+    tests = {row["step"]: row["eval/accuracy"] for row in rows if "eval/accuracy" in row}
+    assert list(tests) == [2, 3]
+    best = max(tests, key=lambda step: tests[step])
+    assert rows[-1]["eval/best_step"] == best
+    kept = metis_run / "whole" / "best"
+    assert state.load(kept / "metis.state")["best"] == (best, tests[best])
+    found = find(str(metis_run / "whole" / "metis"), "best")
+    assert found.about["step"] == best and found.max_tokens == 8
+    assert found.engine.model == str(kept / "actor" / "huggingface")
+    assert weights(kept / "actor" / "huggingface")
 
 
 def test_a_recipe_on_verl_rolls_out_several_times_a_step(model, tmp_path):

@@ -4,26 +4,25 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from hydra import compose, initialize_config_module
 from omegaconf import OmegaConf
 from pyarrow import parquet
 from verl.utils.config import validate_config
 
+import made_up_problems
+from composing import composed
 from metis import MetisError
+from metis.account import Account, Budget
+from metis.cli import main
 from metis.config import curriculum_of, load
 from metis.engines.verl.checks import CHECKS, check
-from metis.engines.verl.launch import overrides, rows, write_data
+from metis.engines.verl.launch import ENDLESS, overrides, rows, write_data
 from metis.engines.verl.prompts import PromptData
-from metis.engines.verl.reward import compute_score
+from metis.engines.verl.reward import compute_score, score_math
+from metis.engines.verl.trainer import MetisTrainer
 from metis.pool import Pool
 from metis.runlog import RunFolder
 
 OUT = Path("/runs/one, with 'odd' name")
-
-
-def composed(words):
-    with initialize_config_module("metis.engines.verl.config", version_base=None):
-        return compose("metis_trainer", words)
 
 
 def recipe(*words):
@@ -47,7 +46,7 @@ def test_a_recipe_reaches_verl():
     assert actor.optim.lr == 2e-6 and verl.trainer.n_gpus_per_node == 8
     assert verl.actor_rollout_ref.model.path == "/models/x"
     assert verl.trainer.default_local_dir == str(OUT / "verl")
-    assert verl.trainer.total_training_steps == verl.trainer.test_freq == 7
+    assert verl.trainer.total_training_steps == 7 and verl.trainer.test_freq == ENDLESS
     assert not verl.trainer.balance_batch
     assert rollout.logprobs_mode == "raw_logprobs" and rollout.calculate_log_probs
     section = OmegaConf.to_container(verl.trainer.v1.metis.curriculum)
@@ -73,6 +72,7 @@ WRONG = {
     "actor_rollout_ref.hybrid_engine": "False",
     "actor_rollout_ref.actor.shuffle": "True",
     "actor_rollout_ref.rollout.calculate_log_probs": "False",
+    "actor_rollout_ref.actor.checkpoint.async_save": "True",
     "skip.rollout_tq.enable": "True",
 }
 
@@ -105,11 +105,20 @@ class Dataset:
 
 
 def test_the_data_come_back_as_the_pool_they_were(tmp_path):
-    task = recipe("task.prompts=12", "task.heldout=3").task
-    write_data(task, tmp_path)
+    config = recipe("task.prompts=12", "task.heldout=3")
+    write_data(config, tmp_path)
     data = PromptData(Dataset(parquet.read_table(tmp_path / "train.parquet").to_pylist()))
-    assert Pool(data.prompts).fingerprint == Pool(task.training()).fingerprint
+    assert Pool(data.prompts).fingerprint == Pool(config.task.training()).fingerprint
     assert len(parquet.read_table(tmp_path / "heldout.parquet")) == 3
+
+
+def test_every_benchmark_is_a_data_source_of_its_own(tmp_path):
+    files = [made_up_problems.write(tmp_path / f"{name}.jsonl") for name in ("easy", "hard")]
+    config = recipe(f"benchmarks={[str(file) for file in files]}", "task.prompts=4")
+    write_data(config, tmp_path)
+    tested = parquet.read_table(tmp_path / "heldout.parquet").to_pylist()
+    assert {row["data_source"] for row in tested} == {"easy", "hard"}
+    assert len(tested) == len(config.task.heldout())
 
 
 def test_prompts_of_other_data_are_named_and_read_by_what_there_is():
@@ -127,17 +136,50 @@ def test_the_reward_is_the_task_s(tmp_path):
     config = recipe("task.prompts=6", "task.heldout=2", "seed=4")
     with RunFolder.open(tmp_path / "run", config.resolved):
         pass
-    row = next(rows(config.task, config.task.heldout()))
-    answer = str(config.task.answers[row["extra_info"]["id"]])
+    row = next(rows(config.task, config.task.heldout(), str))
+    name = row["extra_info"]["id"]
+    answer = str(config.task.answers[name])
     for reply, expected in ((f"it is {answer}", 1.0), ("no idea", 0.0)):
         score = compute_score("metis", reply, "", row["extra_info"], run=str(tmp_path / "run"))
-        assert asyncio.run(score) == expected
+        assert asyncio.run(score) == {"score": expected, "acc": expected, "prompt": name}
 
 
-def test_a_budget_of_tokens_is_refused(capsys):
-    from metis.cli import main
+def test_math_is_scored_by_the_data_alone():
+    found = score_math("metis/math", r"so \boxed{012}", "12", {"id": "math:1"}, verify=False)
+    assert found == {"score": 1.0, "acc": 1.0, "prompt": "math:1"}
+    assert score_math("mine", r"\boxed{13}", "12", verify=False)["score"] == 0.0
 
-    assert main(["train", "engine=verl", "tokens=5", "--dry-run"]) == 2
-    assert "tokens = 5: verl counts steps" in capsys.readouterr().err
+
+def test_a_budget_reaches_verl_and_no_number_of_steps_is_in_its_way():
+    verl = composed(overrides(recipe("steps=0", "tokens=5", "seconds=7.5"), OUT, "m"))
+    assert (verl.trainer.v1.metis.tokens, verl.trainer.v1.metis.seconds) == (5, 7.5)
+    assert verl.trainer.total_training_steps == ENDLESS
+
+
+def test_a_dry_run_prints_the_command(capsys):
     assert main(["train", "engine=verl", "--dry-run", "--out", "x"]) == 0
     assert "VERL_USE_EXTERNAL_MODULES=metis.engines.verl.trainer" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("spent", "step", "best", "tested", "saved", "last"),
+    [
+        (0.1, 1, True, False, False, False),
+        (0.1, 3, True, False, True, False),
+        (0.1, 2, True, True, True, False),
+        (0.1, 2, False, True, False, False),
+        (2.0, 1, True, True, True, True),
+    ],
+)
+def test_the_step_that_ends_the_budget_is_saved_tested_and_the_last(
+    spent, step, best, tested, saved, last
+):
+    trainer = MetisTrainer.__new__(MetisTrainer)
+    trainer.config = OmegaConf.create({"trainer": {"test_freq": 2, "save_freq": 3}})
+    trainer.settings, trainer.global_steps, trainer.total_training_steps = {"best": best}, step, 99
+    trainer.test_every, trainer.save_every = 2, 3
+    trainer.account = Account(Budget(seconds=1.0), step, spent)
+    trainer._schedule()
+    frequencies = trainer.config.trainer
+    assert (frequencies.test_freq == 1, frequencies.save_freq == 1) == (tested, saved)
+    assert (trainer.total_training_steps == step) == last

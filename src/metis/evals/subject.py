@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -45,9 +45,11 @@ def find(named: str, checkpoint: str) -> Subject:
     if config is None:
         name = folder.name if folder.is_dir() else named
         return Subject(name, Local(model=named), {"name": name, "model": named})
-    weights, step = _weights(folder, checkpoint, config)
-    known = {field.name for field in fields(Local)}
-    engine = Local(**{key: value for key, value in config["engine"].items() if key in known})
+    trained = _FINDERS[config["engine"]["name"]](folder, checkpoint, config)
+    step, weights = trained.step, trained.checkpoint
+    known = {knob.name for knob in fields(Local)}
+    settings = {key: value for key, value in config["engine"].items() if key in known}
+    engine = Local(**(settings | trained.engine))
     task = config.get("task", {})
     spoken = task if task.get("name") == "math" else {}
     name = f"{folder.resolve().name} ({checkpoint}, step {step})"
@@ -69,25 +71,62 @@ def _run_config(folder: Path) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     is_run = isinstance(config, dict) and {"engine", "curriculum"} <= set(config)
-    if is_run and config["engine"].get("name") != "local":
+    if is_run and config["engine"].get("name") not in _FINDERS:
         raise MetisError(
             f"run {str(folder)!r} is of the {config['engine'].get('name')} engine, which has no "
-            "model to evaluate: name a run of the local engine, or a model"
+            "model to evaluate: name a run of another engine, or a model"
         )
     return config if is_run else None
 
 
-def _weights(folder: Path, checkpoint: str, config: dict[str, Any]) -> tuple[Path, int]:
+@dataclass(frozen=True)
+class _Trained:
+    """What a run made of its model at a step: a checkpoint of the local engine, or a model."""
+
+    step: int
+    checkpoint: Path | None = None
+    engine: dict[str, Any] = field(default_factory=dict)
+    """What replaces settings of the run."""
+
+
+def _local(folder: Path, checkpoint: str, config: dict[str, Any]) -> _Trained:
     finished = runlog.checkpoints(folder)
     path = folder / "checkpoints/best" if checkpoint == "best" else None
     if checkpoint == "last" and finished:
         path = finished[-1][1]
     if path is None or not path.is_dir():
-        remedy = f"evaluate the model itself, {config['engine']['model']}"
-        if finished and checkpoint == "best":
-            remedy = (
-                "no step tested better than the model it began with: use --checkpoint last, or "
-                f"{remedy}"
-            )
-        raise MetisError(f"run {str(folder)!r} has no {checkpoint} checkpoint: {remedy}")
-    return path, int(state.load(path / "run.state")["step"])
+        raise _nothing(folder, checkpoint, config, bool(finished))
+    return _Trained(int(state.load(path / "run.state")["step"]), path)
+
+
+def _verl(folder: Path, checkpoint: str, config: dict[str, Any]) -> _Trained:
+    """verl's checkpoints are in `verl`, or beside the logs where verl was started by itself."""
+    home = folder / "verl" if (folder / "verl").is_dir() else folder.parent
+    marker = home / "latest_checkpointed_iteration.txt"
+    latest = int(marker.read_text()) if marker.exists() else 0
+    path = home / ("best" if checkpoint == "best" else f"global_step_{latest}")
+    if not path.is_dir():
+        raise _nothing(folder, checkpoint, config, latest > 0)
+    model = path / "actor" / "huggingface"
+    if not any(model.glob("*.safetensors")):
+        raise MetisError(
+            f"{str(path)!r} has no weights that transformers reads: train with "
+            "actor_rollout_ref.actor.checkpoint.save_contents=[model,optimizer,extra,hf_model], or "
+            "make them with `python -m verl.model_merger` and name that folder"
+        )
+    step = state.load(path / "metis.state")["best"][0] if checkpoint == "best" else latest
+    backend = "vllm" if config["engine"].get("generation") == "vllm" else "transformers"
+    return _Trained(step, engine={"model": str(model), "lora": 0, "generation": backend})
+
+
+_FINDERS = {"local": _local, "verl": _verl}
+
+
+def _nothing(folder: Path, checkpoint: str, config: dict[str, Any], finished: bool) -> MetisError:
+    remedy = f"evaluate the model itself, {config['engine'].get('model', 'by its name')}"
+    if finished and checkpoint == "best":
+        remedy = (
+            "no step tested better than the model it began with: use --checkpoint last, or "
+            f"{remedy}"
+        )
+    return MetisError(f"run {str(folder)!r} has no {checkpoint} checkpoint: {remedy}")

@@ -39,6 +39,10 @@ CHECKS: dict[str, tuple[tuple[Any, ...], str]] = {
         (True,),
         "trajectories carry the log-probabilities they were written with",
     ),
+    "actor_rollout_ref.actor.checkpoint.async_save": (
+        (False, None),
+        "a checkpoint is kept as the best one when its test is done",
+    ),
     "skip.rollout_tq.enable": ((False, None), "rollouts are the plan's to ask for"),
 }
 """By key: the values that it may have, and the reason."""

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from metis.core import Batch
 from metis.runlog import LOGS, SCHEMA, RunFolder, read
 from metis.train import judgment_rows, rollout_rows
@@ -23,41 +21,37 @@ class Journal:
         known = folder / "config.json"
         config = json.loads(known.read_text("utf-8")) if known.exists() else settings
         self.folder = RunFolder.open(folder, {"schema": SCHEMA, **config})
-        self.elapsed = 0.0
 
-    def resume(self, step: int) -> None:
-        """Forget what came after a checkpoint."""
+    def resume(self, step: int) -> bool:
+        """Forget what came after a checkpoint; whether the step of the checkpoint is known."""
         self.folder.cut({log: self._length(log, step) for log in LOGS} if step else {})
-        timings = read(self.folder.path, "timings")
-        self.elapsed = timings[-1]["elapsed"] if timings else 0.0
+        rows = read(self.folder.path, "metrics")
+        return bool(rows) and rows[-1]["step"] == step
 
     def _length(self, log: str, step: int) -> int:
         """Bytes of a log up to a step."""
         with (self.folder.path / f"{log}.jsonl").open("rb") as file:
             return sum(len(line) for line in file if json.loads(line)["step"] <= step)
 
-    def tested(self, step: int, metrics: Mapping[str, Any]) -> None:
-        """A test before the first step."""
-        self.folder.append("metrics", [{"step": step, **accuracy(metrics)}])
-
-    def note(
-        self, step: int, batch: Batch, metrics: Mapping[str, Any], seconds: Mapping[str, float]
-    ) -> None:
-        """One step: its metrics as verl logged them, and why its prompts were chosen."""
+    def note(self, step: int, metrics: Mapping[str, Any]) -> None:
+        """The metrics of a step or of a test alone, of those that verl logs."""
         ours = {
             name.removeprefix("metis/"): float(value)
             for name, value in metrics.items()
             if name.startswith(("metis/", "actor/")) and math.isfinite(float(value))
         }
-        self.folder.append("metrics", [{"step": step, **ours, **accuracy(metrics)}])
-        self.elapsed += seconds.get("step", 0.0)
+        self.folder.append("metrics", [{"step": step, **ours}])
+
+    def time(self, step: int, seconds: Mapping[str, float], elapsed: float) -> None:
         phases = {PHASES[name]: value for name, value in seconds.items() if name in PHASES}
-        self.folder.append("timings", [{"step": step, **phases, "elapsed": self.elapsed}])
+        self.folder.append("timings", [{"step": step, **phases, "elapsed": elapsed}])
+
+    def explain(self, step: int, batch: Batch) -> None:
+        """Why the prompts of a step were chosen, and what came of them."""
         self.folder.append("judgments", judgment_rows(step, batch))
         self.folder.append("rollouts", rollout_rows(step, batch))
 
-
-def accuracy(metrics: Mapping[str, Any]) -> dict[str, float]:
-    """Mean over the data sources of what verl reports of the held-out prompts."""
-    found = [float(value) for name, value in metrics.items() if name.startswith("val-core/")]
-    return {"eval/accuracy": float(np.mean(found))} if found else {}
+    def test(self, step: int, rewards: Mapping[str, float]) -> None:
+        """The reward of every held-out prompt whose name is known."""
+        rows = ({"step": step, "prompt": name, "reward": value} for name, value in rewards.items())
+        self.folder.append("evals", rows)

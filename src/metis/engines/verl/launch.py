@@ -9,7 +9,7 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 from metis import assets
 from metis.core import Prompt
 from metis.errors import MetisError, require
+from metis.evals.validation import benchmark
 from metis.runlog import RunFolder
 from metis.tasks.base import SingleTurn, Task
 
@@ -25,6 +26,9 @@ MAIN = [
     *("-m", "verl.trainer.main_ppo"),
     *("--config-path", "pkg://metis.engines.verl.config", "--config-name", "metis_trainer"),
 ]
+
+ENDLESS = 1_000_000
+"""Steps or epochs that no run comes to: its budget or its end is reached before."""
 
 
 def launch(config: Any, out: Path, dry_run: bool) -> int:
@@ -36,15 +40,12 @@ def launch(config: Any, out: Path, dry_run: bool) -> int:
     if dry_run:
         return 0
     with RunFolder.open(out, config.resolved):
-        write_data(config.task, out / "data")
+        write_data(config, out / "data")
     environment = {**os.environ, "VERL_USE_EXTERNAL_MODULES": modules}
     return subprocess.run([sys.executable, *arguments], env=environment, check=False).returncode
 
 
 def _check(config: Any, dry_run: bool) -> None:
-    for name in ("tokens", "seconds"):
-        value = getattr(config.training, name)
-        require(value == 0, name, value, "verl counts steps: set steps, and leave this out")
     known = {"tensorboard", "wandb", "trackio"}
     for sink in config.training.sinks:
         require(sink in known, "sinks", sink, f"verl logs to {', '.join(sorted(known))}")
@@ -110,6 +111,7 @@ def _actor(config: Any) -> dict[str, Any]:
         "ppo_max_token_len_per_gpu": engine.tokens,
         "clip_ratio_low": engine.clip_low,
         "clip_ratio_high": engine.clip_high,
+        "checkpoint.save_contents": ["model", "optimizer", "extra", "hf_model"],
     }
     if engine.ratio == "sequence":
         values["policy_loss.loss_mode"] = "gspo"
@@ -150,9 +152,9 @@ def _trainer(config: Any, out: Path) -> dict[str, Any]:
     return {
         "n_gpus_per_node": engine.gpus,
         "nnodes": engine.nodes,
-        "total_training_steps": training.steps,
-        "total_epochs": 1_000_000,
-        "test_freq": training.evaluate or training.steps,
+        "total_training_steps": training.steps or ENDLESS,
+        "total_epochs": ENDLESS,
+        "test_freq": training.evaluate or ENDLESS,
         "save_freq": training.checkpoints.every,
         "max_actor_ckpt_to_keep": training.checkpoints.keep,
         "default_local_dir": str(out / "verl"),
@@ -160,6 +162,8 @@ def _trainer(config: Any, out: Path) -> dict[str, Any]:
         "experiment_name": out.name,
         "logger": ["console", *training.sinks],
         "v1.metis.seed": training.seed,
+        "v1.metis.tokens": training.tokens,
+        "v1.metis.seconds": training.seconds,
         "v1.metis.rewards": config.task.rewards,
         "v1.metis.run": str(out),
         "++v1.metis.curriculum": section,
@@ -192,22 +196,31 @@ def _word(value: Any) -> str:
     return repr(value)
 
 
-def write_data(task: Task, folder: Path) -> None:
-    """The task in verl's format: training prompts, and held-out ones."""
+def write_data(config: Any, folder: Path) -> None:
+    """The task in verl's format: training prompts, and those to test on."""
     from pyarrow import Table, parquet
 
     folder.mkdir(exist_ok=True)
+    task, tested = config.task, bool(config.training.benchmarks)
     for name, prompts in (("train", task.training()), ("heldout", task.heldout())):
         target = folder / f"{name}.parquet"
         draft = target.with_suffix(".draft")
-        parquet.write_table(Table.from_pylist(list(rows(task, prompts))), draft)
+        source = benchmark if tested and name == "heldout" else _one_source
+        parquet.write_table(Table.from_pylist(list(rows(task, prompts, source))), draft)
         draft.replace(target)
 
 
-def rows(task: Task, prompts: Sequence[Prompt]) -> Iterator[dict[str, Any]]:
+def _one_source(prompt: str) -> str:
+    return "metis"
+
+
+def rows(
+    task: Task, prompts: Sequence[Prompt], source: Callable[[str], str]
+) -> Iterator[dict[str, Any]]:
+    """verl reports of each data source for itself."""
     for i, prompt in enumerate(prompts):
         yield {
-            "data_source": "metis",
+            "data_source": source(prompt.id),
             "prompt": [dict(message) for message in task.episode(prompt).chat],
             "ability": prompt.category,
             "reward_model": {"style": "rule", "ground_truth": ""},

@@ -1,7 +1,8 @@
 """verl's training data as a pool: a prompt for every row of the data set.
 
-`extra_info` may say what a judge should read (`text`), and give `id`, `category` and `difficulty`;
-without them the last user message, the data source and the row's number stand in.
+`extra_info` may say what a judge should read (`text`, or in prepared files `problem`), and give
+`id`, `category` and `difficulty`; without them the last user message, the data source and the row's
+number stand in.
 """
 
 from collections.abc import Mapping, Sequence
@@ -50,7 +51,7 @@ def _prompt(row: Mapping[str, Any], number: int, key: str) -> Prompt:
     difficulty = extra.get("difficulty")
     return Prompt(
         id=str(extra.get("id") or f"{source}:{extra.get('index', number)}"),
-        text=str(extra.get("text") or _question(row[key], number)),
+        text=str(extra.get("text") or extra.get("problem") or _question(row[key], number)),
         category=str(extra.get("category") or source),
         difficulty=None if difficulty is None else float(difficulty),
     )

@@ -1,4 +1,4 @@
-"""The rewards of our tasks as verl calls them."""
+"""The rewards of our tasks as verl calls them: any task of a run folder, or math alone."""
 
 import asyncio
 import functools
@@ -9,7 +9,21 @@ from typing import Any
 
 from metis.config import resolve
 from metis.core import Prompt
+from metis.engines.verl.heldout import PROMPT
 from metis.tasks.base import Task
+from metis.tasks.math import reward
+
+
+def score_math(
+    data_source: str,
+    solution_str: str,
+    ground_truth: Any,
+    extra_info: dict[str, Any] | None = None,
+    verify: bool = True,
+    **_: Any,
+) -> dict[str, Any]:
+    """Answers to problems that `metis prepare math` wrote, or others with a `ground_truth`."""
+    return _scored(reward(solution_str, str(ground_truth), verify), extra_info or {})
 
 
 async def compute_score(
@@ -19,13 +33,17 @@ async def compute_score(
     extra_info: dict[str, Any],
     run: str,
     **_: Any,
-) -> float:
+) -> dict[str, Any]:
     """Play the answer to its end and reward it; `run` is the folder that names the task."""
     task, prompts = _task(run)
     episode = task.episode(prompts[extra_info["id"]])
     episode.reply(solution_str)
     value = await asyncio.to_thread(episode.reward)
-    return float(await value if inspect.isawaitable(value) else value)
+    return _scored(float(await value if inspect.isawaitable(value) else value), extra_info)
+
+
+def _scored(score: float, extra_info: dict[str, Any]) -> dict[str, Any]:
+    return {"score": score, "acc": score, PROMPT: extra_info.get("id")}
 
 
 @functools.cache

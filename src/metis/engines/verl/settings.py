@@ -18,7 +18,8 @@ class Verl:
     tensor         GPUs that one rollout server spans
     max_prompt     longest prompt; longer ones are left out of the pool
     max_tokens     longest answer
-    context        longest sequence on a rollout server, judge's prompts included
+    context        longest sequence on a rollout server, judge's prompts included; 0 has room for a
+                   rollout, and for five prompts
     temperature    of rollouts; a curriculum that judges needs 1
     top_p          of rollouts
     learning_rate  of AdamW, constant
@@ -44,7 +45,7 @@ class Verl:
     tensor: int = 1
     max_prompt: int = 1024
     max_tokens: int = 256
-    context: int = 4096
+    context: int = 0
     temperature: float = 1.0
     top_p: float = 1.0
     learning_rate: float = 2e-6
@@ -65,6 +66,8 @@ class Verl:
         least = {"nodes": 1, "gpus": 1, "tensor": 1, "max_prompt": 1, "max_tokens": 1}
         require_at_least(self, {**least, "minibatch": 0, "lora": 0}, "engine.")
         room = self.max_prompt + self.max_tokens
+        if not self.context:
+            object.__setattr__(self, "context", max(room, 5 * self.max_prompt))
         require(
             self.context >= room,
             "engine.context",

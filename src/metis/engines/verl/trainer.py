@@ -8,7 +8,9 @@ from the plan, which runs while the servers are awake with the actor's current w
 
 import math
 import os
+import time
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,11 +28,13 @@ from verl.utils.metric import reduce_metrics
 from verl.utils.py_functional import rename_dict
 
 from metis import state
+from metis.account import Account, Budget
 from metis.config import curriculum_of
 from metis.core import Batch, Progress
 from metis.driver import drive
 from metis.engines.verl.checks import check
 from metis.engines.verl.engine import VerlEngine, encoder
+from metis.engines.verl.heldout import Heldout
 from metis.engines.verl.journal import Journal
 from metis.engines.verl.loss import metis_loss
 from metis.engines.verl.prompts import PromptData
@@ -41,9 +45,10 @@ from metis.engines.verl.values import ValueWorker
 from metis.errors import MetisError
 from metis.meter import Meter
 from metis.pool import Pool
+from metis.runlog import keep_copy
 from metis.train import batch_metrics
 
-STATE = "metis.state"
+STATE, BEST = "metis.state", "best"
 
 
 class PlannedBuffer(ReplayBuffer):  # type: ignore[misc]
@@ -66,12 +71,15 @@ class PlannedBuffer(ReplayBuffer):  # type: ignore[misc]
 class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
     """verl's synchronous trainer, led by a curriculum."""
 
+    total_training_steps: int
+
     def __init__(self, config: Any) -> None:
         check(config)
         self.settings: Any = OmegaConf.to_container(config.trainer.v1.metis, resolve=True)
         batch, group = config.data.train_batch_size, config.actor_rollout_ref.rollout.n
         self.curriculum = curriculum_of(self.settings["curriculum"], batch, group)
-        self.totals: Counter[str] = Counter()
+        self.batch: Batch | None = None
+        self.save_every, self.test_every = config.trainer.save_freq, config.trainer.test_freq
         super().__init__(config)
 
     # What verl builds, with a curriculum in it
@@ -90,10 +98,23 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
         super()._init_dataloader()
         self.data = PromptData(self.train_dataset)
         self.pool = Pool(self.data.prompts, self.settings["rewards"], self.settings["seed"])
+        limits = (self.settings["tokens"], self.settings["seconds"])
+        self.account = Account(Budget(self.total_training_steps, *limits))
         default = Path(self.config.trainer.default_local_dir) / "metis"
-        settings = {"engine": {"name": "verl"}, "batch": self.config.data.train_batch_size}
-        settings |= {"group": self.config.actor_rollout_ref.rollout.n, **self.settings}
-        self.journal = Journal(Path(self.settings["run"] or default), settings)
+        self.journal = Journal(Path(self.settings["run"] or default), self._described())
+
+    def _described(self) -> dict[str, Any]:
+        """What the folder says of a run that was not started by `metis train`."""
+        rollout, data = self.config.actor_rollout_ref.rollout, self.config.data
+        engine = {
+            "name": "verl",
+            "model": self.config.actor_rollout_ref.model.path,
+            "generation": rollout.name,
+            "max_tokens": data.max_response_length,
+        }
+        return {"engine": engine, "batch": data.train_batch_size, "group": rollout.n} | {
+            key: value for key, value in self.settings.items() if key != "run"
+        }
 
     def on_init_end(self) -> None:
         super().on_init_end()
@@ -122,9 +143,18 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
     # A step
 
     def step(self, metrics: dict[str, Any], timing_raw: dict[str, float]) -> KVBatchMeta:
-        """Plan, then train as verl does; a batch without groups is no update."""
+        """Plan, then train as verl does."""
+        started = time.perf_counter()
         self.batch = self._plan(metrics, timing_raw)
-        parts = self._minibatches(self.batch)
+        trained = self._train(self.batch, metrics, timing_raw)
+        self.account.elapsed += time.perf_counter() - started
+        self.account.step = self.global_steps
+        self._schedule()
+        return trained
+
+    def _train(self, batch: Batch, metrics: dict[str, Any], timing_raw: Any) -> KVBatchMeta:
+        """verl's own step, on the batch; one without groups is no update."""
+        parts = self._minibatches(batch)
         self.updates = len(parts)
         if not parts:
             self.on_sample_end()
@@ -134,6 +164,28 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
         trained: KVBatchMeta = super().step(metrics, timing_raw)
         metrics.update(planned)
         return trained
+
+    def _schedule(self) -> None:
+        """Whether this step is saved and tested; verl looks it up when the step is done.
+
+        The step that ends the budget is the last one, and like verl's last one saved and tested.
+        With `best`, a step that is tested is saved, so that it can be kept.
+        """
+        if self.account.fraction >= 1:
+            self.total_training_steps = self.global_steps
+        test = self._due(self.test_every)
+        save = self._due(self.save_every, test and self.settings["best"])
+        self.config.trainer.test_freq = 1 if test else -1
+        self.config.trainer.save_freq = 1 if save else -1
+
+    def _due(self, every: int, anyway: bool = False) -> bool:
+        last = self.global_steps >= self.total_training_steps
+        return every > 0 and (anyway or last or self.global_steps % every == 0)
+
+    def on_step_end(self) -> None:
+        started = time.perf_counter()
+        super().on_step_end()
+        self.account.elapsed += time.perf_counter() - started
 
     def _placeholder(self) -> KVBatchMeta:
         """What a step without an update leaves in the queue, for verl to clear."""
@@ -145,17 +197,14 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
         return {}
 
     def _plan(self, metrics: dict[str, Any], timing_raw: dict[str, float]) -> Batch:
-        done = self.global_steps - 1
-        self.engine.policy = done
+        done = self.engine.policy = self.global_steps - 1
         meter = Meter(self.engine)
-        progress = Progress(done, done / self.total_training_steps, done, self.settings["seed"])
+        progress = Progress(done, self.account.fraction, done, self.settings["seed"])
         batch = drive(self.curriculum.step(self.pool, progress), meter)
         trained = sum(len(group.rewards) for group in batch.groups)
         counts = Counter(meter.counts, **{"rollout/trained": trained})
-        self.totals.update(counts)
-        totals = {f"total/{name.replace('/', '_')}": n for name, n in self.totals.items()}
-        found = {**counts, **totals, **batch_metrics(batch), **batch.metrics}
-        metrics.update({f"metis/{name}": float(value) for name, value in found.items()})
+        found = {**self.account.count(counts), **batch_metrics(batch), **batch.metrics}
+        metrics.update({f"metis/{name}": value for name, value in found.items()})
         for phase, name in {"judge": "judge", "rollout": "gen", "select": "select"}.items():
             if phase in meter.seconds:
                 timing_raw[name] = timing_raw.get(name, 0.0) + meter.seconds[phase]
@@ -238,39 +287,71 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
         else:
             metrics.update({"training/global_step": global_steps, "training/epoch": epoch})
             metrics.update({f"timing_s/{name}": value for name, value in timing_raw.items()})
-        self.journal.note(global_steps, self.batch, metrics, timing_raw)
+        self.journal.note(global_steps, metrics)
+        self.journal.time(global_steps, timing_raw, self.account.elapsed)
+        if self.batch is not None:
+            self.journal.explain(global_steps, self.batch)
 
     def _log_rollout_data(self, *arguments: Any) -> None:
         if self.updates:
             super()._log_rollout_data(*arguments)
 
+    # Tests
+
     def _validate(self, *arguments: Any, **options: Any) -> dict[str, Any]:
         found: dict[str, Any] = super()._validate(*arguments, **options)
-        if not self.global_steps:
-            self.journal.tested(0, found)
+        if self.batch is None:  # before the first step of this process
+            self.journal.note(self.global_steps, found)
+        if self.folder.exists():
+            self._save_state()
+            if self.settings["best"] and self.account.improved:
+                keep_copy(self.folder, BEST)
         return found
+
+    def _val_metrics_update(
+        self,
+        data_sources: Sequence[str],
+        sample_uids: Sequence[str],
+        reward_extra_infos_dict: Mapping[str, Sequence[Any]],
+        sample_turns: Sequence[Any],
+        expected_acc_counts: Mapping[tuple[str, str], int] | None = None,
+    ) -> dict[str, Any]:
+        answers = (data_sources, sample_uids, reward_extra_infos_dict, sample_turns)
+        found: dict[str, Any] = super()._val_metrics_update(*answers, expected_acc_counts)
+        keys = list(zip(data_sources, sample_uids, strict=True))
+        heldout = Heldout(keys, reward_extra_infos_dict, expected_acc_counts)
+        tested = self.account.test(heldout.by_source())
+        self.journal.test(self.global_steps, heldout.by_prompt())
+        return found | {f"metis/{name}": value for name, value in tested.items()}
 
     # Checkpoints
 
-    def _save_checkpoint(self) -> None:
-        """The curriculum's state comes first: verl marks a checkpoint as the latest at its end."""
-        folder = Path(self.config.trainer.default_local_dir) / f"global_step_{self.global_steps}"
-        folder.mkdir(parents=True, exist_ok=True)
+    @property
+    def folder(self) -> Path:
+        """Where the checkpoint of this step is, if it has one."""
+        return Path(self.config.trainer.default_local_dir) / f"global_step_{self.global_steps}"
+
+    def _save_state(self) -> None:
         state.save(
-            folder / STATE,
+            self.folder / STATE,
             {
                 "curriculum": self.curriculum.state_dict(),
                 "pool": self.pool.state_dict(),
-                "totals": dict(self.totals),
+                **self.account.state_dict(),
             },
         )
+
+    def _save_checkpoint(self) -> None:
+        """The curriculum's state comes first: verl marks a checkpoint as the latest at its end."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._save_state()
         self.use_critic = need_critic(self.config)
         super()._save_checkpoint()
         self.use_critic = False
 
     def _load_checkpoint(self) -> None:
         super()._load_checkpoint()
-        self.journal.resume(self.global_steps)
+        known = self.journal.resume(self.global_steps)
         if not self.global_steps:
             return
         folder = self.config.trainer.resume_from_path
@@ -285,4 +366,7 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
         saved = state.load(path)
         self.curriculum.load_state_dict(saved["curriculum"])
         self.pool.load_state_dict(saved["pool"])
-        self.totals = Counter(saved["totals"])
+        self.account.step = self.global_steps
+        self.account.load_state_dict(saved)
+        if known:  # only a test that was cut short is made again
+            self.config.trainer.val_before_train = False

@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Runs verl with a METIS curriculum: what all run_*.sh have in common. Further arguments are verl's.
+set -xeuo pipefail
+
+MODEL_PATH=${MODEL_PATH:?"use one of the run_*.sh, or name a model"}
+HOURS=${HOURS:?"use one of the run_*.sh, or say how long to train"}
+NAME=${NAME:-$(basename "$0" .sh)}
+CURRICULUM=${CURRICULUM:-metis}
+PRESET=${PRESET-paper}
+NNODES=${NNODES:-1}
+GPUS=${GPUS:-8}
+OUT=${OUT:-runs/$NAME-$CURRICULUM}
+CONFIG=${CONFIG:-metis_math}
+
+HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+export VERL_USE_EXTERNAL_MODULES=metis.engines.verl.trainer
+
+MODEL=(
+    actor_rollout_ref.model.path="$MODEL_PATH"
+)
+
+TRAINER=(
+    trainer.nnodes="$NNODES"
+    trainer.n_gpus_per_node="$GPUS"
+    trainer.default_local_dir="$OUT/verl"
+    trainer.experiment_name="$NAME-$CURRICULUM"
+    trainer.v1.metis.run="$OUT"
+    trainer.v1.metis.seconds=$((HOURS * 3600))
+    trainer.v1.metis.curriculum.name="$CURRICULUM"
+    trainer.v1.metis.curriculum.preset="$PRESET"
+)
+
+RAY=(
+    # Workers of a cluster that is already running need the variable as well.
+    +ray_kwargs.ray_init.runtime_env.env_vars.VERL_USE_EXTERNAL_MODULES="$VERL_USE_EXTERNAL_MODULES"
+)
+
+python3 -m verl.trainer.main_ppo \
+    --config-path "$HERE/config" --config-name "$CONFIG" \
+    "${MODEL[@]}" "${TRAINER[@]}" "${RAY[@]}" "$@"

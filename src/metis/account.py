@@ -1,0 +1,73 @@
+"""How far a run has come: what it has spent of its budget, and how well it tested."""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from metis.evals.statistics import average, mean
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Where a run ends: at the first of these limits that it reaches; 0 is none."""
+
+    steps: int = 0
+    tokens: int = 0
+    seconds: float = 0.0
+
+
+@dataclass
+class Account:
+    """Steps, seconds of training and everything that was counted; of the tests, the best."""
+
+    budget: Budget
+    step: int = 0
+    elapsed: float = 0.0
+    totals: Counter[str] = field(default_factory=Counter)
+    best: tuple[int, float] = (0, -math.inf)
+    """The step that tested best so far, and its accuracy; of equals, the first."""
+
+    @property
+    def fraction(self) -> float:
+        """Share of the budget that is spent: the steps, the tokens or the seconds."""
+        generated = self.totals["rollout/tokens"] + self.totals["judge/tokens"]
+        spent = (
+            (self.step, self.budget.steps),
+            (generated, self.budget.tokens),
+            (self.elapsed, self.budget.seconds),
+        )
+        return min(1.0, max((part / whole for part, whole in spent if whole), default=0.0))
+
+    @property
+    def improved(self) -> bool:
+        """Whether the test of this step went better than all before."""
+        return self.best[0] == self.step
+
+    def count(self, counts: Mapping[str, int]) -> dict[str, float]:
+        """Add what a step took; the metrics of it, and of the run so far."""
+        self.totals.update(counts)
+        totals = {f"total/{name.replace('/', '_')}": n for name, n in sorted(self.totals.items())}
+        return {name: float(n) for name, n in (dict(counts) | totals).items()}
+
+    def test(self, rewards: Mapping[str, Sequence[float]]) -> dict[str, float]:
+        """The metrics of a test: mean reward with its standard error, and the best so far.
+
+        `rewards` are by benchmark, of which each has the same weight; a task's own held-out prompts
+        have the name "".
+        """
+        parts = {name: mean(values) for name, values in rewards.items()}
+        whole = average(list(parts.values()))
+        if whole.mean > self.best[1]:
+            self.best = (self.step, whole.mean)
+        metrics = {"eval/accuracy": whole.mean, "eval/stderr": whole.error}
+        metrics |= {f"eval/accuracy/{name}": part.mean for name, part in parts.items() if name}
+        return metrics | {"eval/best": self.best[1], "eval/best_step": float(self.best[0])}
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"elapsed": self.elapsed, "totals": dict(self.totals), "best": self.best}
+
+    def load_state_dict(self, saved: Mapping[str, Any]) -> None:
+        self.elapsed, self.totals = saved["elapsed"], Counter(saved["totals"])
+        self.best = saved["best"]

@@ -1,0 +1,116 @@
+"""The run scripts for verl: they compose, and say what the recipes of the same name say."""
+
+import os
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
+from verl.utils.config import validate_config
+
+import made_up_problems
+from composing import composed
+from metis.config import curriculum_of, load
+from metis.engines.verl.checks import check
+from metis.engines.verl.launch import overrides
+
+RECIPES = Path(__file__).parents[2] / "recipes"
+SCRIPTS = {
+    "run_qwen3_8b_base_math.sh": "qwen3-8b-base.toml",
+    "run_qwen3_4b_base_math.sh": "qwen3-4b-base.toml",
+    "run_llama3.1_8b_instruct_math.sh": "llama-3.1-8b-instruct.toml",
+    "run_qwen3_4b_base_case_study.sh": "qwen3-4b-base-math.toml",
+}
+SAME = [
+    "algorithm.norm_adv_by_std_in_grpo",
+    "data.train_batch_size",
+    "data.max_prompt_length",
+    "data.max_response_length",
+    "actor_rollout_ref.model.path",
+    "actor_rollout_ref.model.enable_gradient_checkpointing",
+    "actor_rollout_ref.actor.optim.lr",
+    "actor_rollout_ref.actor.optim.weight_decay",
+    "actor_rollout_ref.actor.ppo_mini_batch_size",
+    "actor_rollout_ref.actor.ppo_max_token_len_per_gpu",
+    "actor_rollout_ref.actor.clip_ratio_low",
+    "actor_rollout_ref.actor.clip_ratio_high",
+    "actor_rollout_ref.actor.use_kl_loss",
+    "actor_rollout_ref.actor.entropy_coeff",
+    "actor_rollout_ref.actor.loss_agg_mode",
+    "actor_rollout_ref.actor.checkpoint.save_contents",
+    "actor_rollout_ref.rollout.n",
+    "actor_rollout_ref.rollout.temperature",
+    "actor_rollout_ref.rollout.max_model_len",
+    "trainer.total_training_steps",
+    "trainer.test_freq",
+    "trainer.save_freq",
+    "trainer.max_actor_ckpt_to_keep",
+    "trainer.nnodes",
+    "trainer.n_gpus_per_node",
+    "trainer.v1.metis.seconds",
+    "trainer.v1.metis.best",
+]
+
+
+def script(name, tmp_path, **environment):
+    """The arguments that a script hands to verl."""
+    fake = tmp_path / "python3"
+    fake.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    fake.chmod(0o755)
+    found = subprocess.run(
+        [str(RECIPES / "verl" / name), "trainer.logger=[console]"],
+        env={"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}", **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return found.stdout.splitlines()
+
+
+def native(name, tmp_path, **environment):
+    words = script(name, tmp_path, **environment)
+    folder, config = words[3], words[5]
+    with initialize_config_dir(folder, version_base=None):
+        return compose(config, words[6:])
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_script_says_what_its_recipe_says(name, tmp_path, monkeypatch):
+    verl = native(name, tmp_path, NNODES="12")
+    check(verl)
+    validate_config(verl, use_reference_policy=False, use_critic=False)
+    monkeypatch.chdir(tmp_path)
+    pool, tests = (made_up_problems.write(tmp_path / f"{name}.jsonl") for name in ("pool", "test"))
+    words = ["engine=verl", "engine.nodes=12", "engine.gpus=8", "engine.max_prompt=2048"]
+    words += [f"task.path={pool}", f"benchmarks={[str(tests)]}"]
+    recipe = load(RECIPES / "math" / SCRIPTS[name], words)
+    other = composed(overrides(recipe, tmp_path, recipe.engine.model))
+    for key in SAME:
+        assert OmegaConf.select(verl, key) == OmegaConf.select(other, key), key
+    section = OmegaConf.to_container(verl.trainer.v1.metis.curriculum)
+    assert curriculum_of(section, 256, 8) == recipe.curriculum
+
+
+def test_scripts_take_other_curricula_and_a_single_node(tmp_path):
+    name = "run_qwen3_8b_base_math.sh"
+    verl = native(name, tmp_path, CURRICULUM="dapo", PRESET="", OUT="elsewhere")
+    assert verl.trainer.nnodes == 1
+    assert verl.trainer.default_local_dir == "elsewhere/verl"
+    section = OmegaConf.to_container(verl.trainer.v1.metis.curriculum)
+    assert type(curriculum_of(section, 256, 8)).__name__ == "Dapo"
+
+
+def test_scripts_run_verl_with_our_trainer(tmp_path):
+    words = script("run_qwen3_4b_base_math.sh", tmp_path)
+    assert words[:2] == ["-m", "verl.trainer.main_ppo"]
+    environment = "VERL_USE_EXTERNAL_MODULES=metis.engines.verl.trainer"
+    assert any(word.endswith(environment) for word in words), shlex.join(words)
+
+
+def test_every_script_is_checked():
+    found = {path.name for path in (RECIPES / "verl").glob("run_*.sh")}
+    assert found == set(SCRIPTS)
+    readme = (RECIPES / "verl" / "README.md").read_text()
+    assert all(name in readme for name in found)
