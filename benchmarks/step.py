@@ -86,7 +86,8 @@ def our_step(engine: LocalEngine, prompts: Sequence[Prompt], group: int) -> Seco
     meter.update(Batch(groups))
     lengths = {int(t.loss_mask.sum()) for g in groups for t in g.trajectories}
     assert lengths == {engine.settings.max_tokens}, lengths
-    return {"generation": meter.seconds["rollout"], "update": meter.seconds["update"]}
+    generation = meter.seconds["rollout"] + meter.seconds.get("reward", 0.0)
+    return {"generation": generation, "update": meter.seconds["update"]}
 
 
 def run_trl(

@@ -85,7 +85,10 @@ class Complete:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """Log-probability of each choice as the reply to each chat -> list[list[float]]."""
+    """Log-probability of each choice as the reply to each chat -> list[list[float]].
+
+    A chat that does not fit the model's context gets -inf for all of them.
+    """
 
     chats: Sequence[Chat]
     choices: Sequence[str]

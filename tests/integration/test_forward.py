@@ -1,5 +1,7 @@
 """Shared prefixes and choice trees give what a plain pass over every whole sequence gives."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -149,6 +151,15 @@ def test_scores_equal_a_brute_force_pass(settings, policy, layout):
             with torch.no_grad():
                 wanted = brute(policy, context + reply)[len(context) - 1 :].sum()
             assert value == pytest.approx(float(wanted), abs=1e-4)
+
+
+def test_a_chat_that_does_not_fit_is_not_judged_and_harms_no_other(settings):
+    engine = LocalEngine(settings, build(Arithmetic(prompts=4, heldout=2), 0))
+    texts = ["What is 1 + 1?", "x" * engine.model_policy.context]
+    chats = Judge().chats(texts, EXAMPLES)
+    fits, long = engine.score(chats, CHOICES)
+    assert fits == pytest.approx(engine.score(chats[:1], CHOICES)[0], abs=1e-5)
+    assert set(long) == {-math.inf}
 
 
 def test_encoding_many_chats_equals_one_by_one(policy):

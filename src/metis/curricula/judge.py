@@ -26,6 +26,7 @@ class Failure(StrEnum):
     NOT_A_NUMBER = "not a number"
     OUT_OF_RANGE = "out of range"
     CUT_OFF = "cut off"
+    DOES_NOT_FIT = "does not fit"
 
 
 @dataclass(frozen=True)

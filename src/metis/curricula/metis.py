@@ -35,6 +35,7 @@ from metis.curricula.outcomes import (
     Outcome,
     climatology,
     guard_notice,
+    length_notice,
     outcome_metrics,
     rank_skill,
     trim,
@@ -118,7 +119,8 @@ class Metis(Stateful):
         scored = self._score(verdicts, choice, groups, pool)
         self._note_outcomes(scored, progress.step)
         judgments, metrics = self._learn(scored)  # 7: baseline
-        notices = guard_notice(guarded, self.guarded, skill, self.guard) if self.guard else []
+        notices = length_notice(verdicts)
+        notices += guard_notice(guarded, self.guarded, skill, self.guard) if self.guard else []
         self.guarded = guarded
         metrics |= verdict_metrics(verdicts) | outcome_metrics(self.outcomes, 1 / self.multiplier)
         metrics |= choice_metrics(choice) | {"select/guarded": float(guarded)}
@@ -179,9 +181,8 @@ class Metis(Stateful):
 
     def _learn(self, scored: Sequence[Scored]) -> tuple[list[Judgment], dict[str, float]]:
         """The judge's rows for this update (Eq. 9), and the baseline for the next."""
-        if not scored:
-            return [], {}
         judgments, metrics = learn(self.judge, scored, self.baseline, self.failures)
-        used, reward = metrics["judge/baseline"], metrics["judge/reward"]
-        self.baseline = self.ema * used + (1 - self.ema) * reward
+        if metrics:
+            used, reward = metrics["judge/baseline"], metrics["judge/reward"]
+            self.baseline = self.ema * used + (1 - self.ema) * reward
         return judgments, metrics

@@ -94,6 +94,17 @@ def verdict_metrics(verdicts: Sequence[Verdict]) -> dict[str, float]:
     return metrics
 
 
+def length_notice(verdicts: Sequence[Verdict]) -> list[str]:
+    """A sentence for the person watching, when most candidates could not be judged at all."""
+    count = sum(verdict.failure is Failure.DOES_NOT_FIT for verdict in verdicts)
+    if 2 * count <= len(verdicts):
+        return []
+    return [
+        f"{count} of {len(verdicts)} judge prompts do not fit the context of the model: fewer "
+        "curriculum.examples make them shorter"
+    ]
+
+
 def guard_notice(guarded: bool, before: bool | None, skill: float | None, needed: int) -> list[str]:
     """A sentence for the person watching, when the guard closes or opens."""
     if guarded == before:

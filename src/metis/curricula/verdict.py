@@ -74,8 +74,10 @@ def _weigh(
     judge: Judge, prompt: Prompt, chat: Chat, row: Sequence[float], rng: random.Random
 ) -> Verdict:
     """The expected value over the choices; log-probabilities that are none give no prediction."""
-    if math.isnan(sum(row)) or max(row) == -math.inf:
+    if math.isnan(sum(row)):
         return Verdict(prompt, chat, None, failure=Failure.NOT_A_NUMBER)
+    if max(row) == -math.inf:
+        return Verdict(prompt, chat, None, failure=Failure.DOES_NOT_FIT)
     distribution = softmax(row)
     sampled = None
     if judge.loss == "reinforce":
@@ -85,7 +87,8 @@ def _weigh(
 
 
 def _read(prompt: Prompt, chat: Chat, completion: Completion) -> Verdict:
-    result = parse(completion)
+    asked = bool(completion.trajectory.loss_mask.any())
+    result = parse(completion) if asked else Failure.DOES_NOT_FIT
     if isinstance(result, Failure):
         return Verdict(prompt, chat, None, failure=result, completion=completion)
     return Verdict(prompt, chat, result, completion=completion)
@@ -99,7 +102,11 @@ def learn(
     `baseline` is None before the first batch. With failures = "zero", as the paper's appendix has
     it, a failure is a prediction of 0; otherwise it scores 0, the worst, and its advantage is
     bounded by a standard deviation (of 0.1 at least) so that failures do not dominate the step.
+    There is nothing to learn from a question that was too long to be asked.
     """
+    scored = [item for item in scored if item.verdict.failure is not Failure.DOES_NOT_FIT]
+    if not scored:
+        return [], {}
     rewards = [_reward(item.verdict, item.target, failures) for item in scored]
     mean, spread = float(np.mean(rewards)), max(float(np.std(rewards)), 0.1)
     if baseline is None:

@@ -40,8 +40,6 @@ class Answerer:
     def answer(self, prompts: Sequence[list[int]], samples: int, seed: int) -> list[list[Answer]]:
         """`samples` answers to every prompt; to one that fills the context, empty ones."""
         generator = torch.Generator(self.policy.device).manual_seed(seed)
-        if self.foreign is not None:
-            self.foreign.calls = seed
         answers: list[list[Answer]] = [[] for _ in prompts]
         fits = [i for i, prompt in enumerate(prompts) if len(prompt) < self.policy.context]
         room = max(map(len, prompts)) + self.sampling.max_tokens
@@ -56,7 +54,7 @@ class Answerer:
         self, prompts: list[list[int]], part: int, generator: torch.Generator
     ) -> list[Reply]:
         if self.foreign is not None:
-            return self.foreign.sample(prompts, part, self.sampling)
+            return self.foreign.sample(prompts, part, self.sampling, generator)
         rows = len(prompts) * part
         try:
             return sample(self.policy, prompts, part, self.sampling, generator, rows)

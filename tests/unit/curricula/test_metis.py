@@ -215,13 +215,15 @@ def test_a_sampled_choice_is_reinforced_against_the_others():
     assert sum(advantages) == pytest.approx(0.0, abs=1e-12)
 
 
-@pytest.mark.parametrize("bad", [float("nan"), float("-inf")])
-def test_scores_that_are_no_numbers_are_a_failure_not_a_crash(bad):
+@pytest.mark.parametrize(
+    ("bad", "failure"), [(float("nan"), "not a number"), (float("-inf"), "does not fit")]
+)
+def test_scores_that_are_no_numbers_are_a_failure_not_a_crash(bad, failure):
     logprobs = {**dict.fromkeys("abc", [-1.0] * 11), "d": [bad] * 11}
     curriculum = Metis(batch=4, multiplier=1, warmup=False)
     batch = drive(curriculum.step(Pool(PROMPTS), Progress(0)), Scripted({}, PASSED, logprobs))
     failed = next(decision for decision in batch.decisions if decision.prompt.id == "d")
-    assert (failed.score, failed.failure) == (None, "not a number")
+    assert (failed.score, failed.failure) == (None, failure)
     assert "d" not in {row.prompt.id for row in batch.judgments}
 
 
@@ -309,3 +311,19 @@ def test_state_is_json_and_comes_back_typed():
     other.load_state_dict(saved)
     assert other == curriculum
     assert other.pairs[0].v == curriculum.pairs[0].v
+
+
+def test_what_was_too_long_to_be_asked_ranks_last_and_teaches_nothing():
+    flat = [float(np.log(1 / len(GRID)))] * len(GRID)
+    logprobs = {key: [*flat[:-1], -30.0] for key in "abd"}
+    logprobs["c"] = [float("-inf")] * len(GRID)
+    curriculum = Metis(batch=3, multiplier=2, explore=0.0, guard=0, warmup=False)
+    batch = drive(curriculum.step(Pool(PROMPTS), Progress(0)), Scripted({}, PASSED, logprobs))
+    decisions = {decision.prompt.id: decision for decision in batch.decisions}
+    assert not decisions["c"].chosen and decisions["c"].failure == "does not fit"
+    assert batch.metrics["judge/failure_does_not_fit"] == 0.25 and not batch.notices
+    logprobs = dict.fromkeys("abcd", logprobs["c"])
+    batch = drive(curriculum.step(Pool(PROMPTS), Progress(0)), Scripted({}, PASSED, logprobs))
+    assert len(batch.groups) == 3 and not batch.judgments
+    assert "judge/reward" not in batch.metrics
+    assert "4 of 4 judge prompts do not fit" in batch.notices[0]

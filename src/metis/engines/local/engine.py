@@ -1,6 +1,7 @@
 """The local engine: one model in this process answers, plays, judges and learns."""
 
 import contextlib
+import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -37,7 +38,13 @@ from metis.engines.local.predictors import Learner, Question
 from metis.engines.local.rewards import RewardRunner
 from metis.engines.local.sampling import Reply, sample
 from metis.engines.local.settings import Local
-from metis.engines.local.update import backward, minibatches, remember_old, remember_reference
+from metis.engines.local.update import (
+    Stopwatch,
+    backward,
+    minibatches,
+    remember_old,
+    remember_reference,
+)
 from metis.errors import MetisError
 from metis.pool import Pool
 from metis.predictors import Predictor
@@ -63,7 +70,7 @@ class LocalEngine:
         self.rewards = RewardRunner(settings.reward_timeout)
         self.policy = 0
         self.non_finite = 0
-        self.judging = 0.0
+        self.judging = Stopwatch(self.clock)
         self.foreign = self._foreign_sampler()
 
     # Answers
@@ -89,17 +96,19 @@ class LocalEngine:
         return Completion(self.model_policy.decode(reply.tokens), trajectory, reply.finish)
 
     def score(self, chats: Sequence[Chat], choices: Sequence[str]) -> list[list[float]]:
-        """What all chats begin with is computed once, what the choices share once a chat.
-
-        A chat that does not fit the context says nothing: its choices are equally likely.
-        """
+        """What all chats begin with is computed once, what the choices share once a chat."""
         policy = self.model_policy
+        if policy.windowed:
+            raise MetisError(
+                f"engine.model = {self.settings.model!r}: some of its layers see a window only, in "
+                "which values cannot be scored: use curriculum.judge.mode=reason"
+            )
         tree = ChoiceTree.of([policy.encode_reply(choice) for choice in choices])
         contexts = encode_chats(policy, chats)
         room = policy.context - max(map(len, tree.paths))
         fits = [i for i, context in enumerate(contexts) if len(context) <= room]
         fits.sort(key=lambda i: len(contexts[i]))  # little padding
-        values = [[-float(np.log(len(choices)))] * len(choices) for _ in chats]
+        values = [[-math.inf] * len(choices) for _ in chats]
         if not fits:
             return values
         known = [contexts[i] for i in fits]
@@ -124,7 +133,7 @@ class LocalEngine:
 
     def _sample(self, prompts: Sequence[list[int]], copies: int, sampling: Sampling) -> list[Reply]:
         if self.foreign is not None:
-            replies: list[Reply] = self.foreign.sample(prompts, copies, sampling)
+            replies: list[Reply] = self.foreign.sample(prompts, copies, sampling, self.generator)
             return replies
         with self._memory():
             rows, generator = self.settings.rows, self.generator
@@ -182,13 +191,13 @@ class LocalEngine:
     def update(self, batch: Batch) -> Mapping[str, float]:
         """One pass over the batch: an optimizer step for each of its mini-batches."""
         settings, policy = self.settings, self.model_policy
-        parts = minibatches(policy, batch, settings, self.policy)
+        parts = minibatches(policy, batch, settings, self.policy, self.judging)
         with self._memory():
             if self.foreign is not None:
                 self.foreign.sleep()
             if len(parts) > 1:
                 for part in parts:
-                    remember_old(policy, part, settings)
+                    remember_old(policy, part, settings, self.judging)
             if self.reference is not None:
                 for part in parts:
                     remember_reference(self.reference, part, settings)
@@ -209,8 +218,7 @@ class LocalEngine:
         """Backward and step; what is not finite is skipped, and stops the run when it persists."""
         settings = self.settings
         self.optimizer.zero_grad(set_to_none=True)
-        losses = backward(self.model_policy, part, settings, self.clock)
-        self.judging += losses.judging
+        losses = backward(self.model_policy, part, settings, self.judging)
         limit = settings.gradient_clip or float("inf")
         norm = float(torch.nn.utils.clip_grad_norm_(self.model_policy.trainable, limit))
         finite = bool(np.isfinite([norm, losses.policy, losses.judge]).all())
@@ -250,7 +258,7 @@ class LocalEngine:
     @property
     def laps(self) -> dict[str, float]:
         """Seconds of an update that went into the judge, and of rollouts into rewards."""
-        return {"judge": self.judging, "reward": self.rewards.waited}
+        return {"judge": self.judging.seconds, "reward": self.rewards.waited}
 
     def clock(self) -> float:
         if self.model_policy.device.type == "cuda":

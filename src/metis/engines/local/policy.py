@@ -53,12 +53,15 @@ class Policy:
             raise MetisError(f"engine.model = {str(folder)!r} cannot be loaded: {reason}") from None
         if not self.tokenizer.chat_template:
             self.tokenizer.chat_template = PLAIN_TEMPLATE
+        _without_dropout(network)
         self.network = _with_lora(network, settings.lora).to(self.device).eval()
         if settings.checkpointing:
             self.network.gradient_checkpointing_enable({"use_reentrant": False})
+        self.scale = self._logit_scale()
         self.context = int(getattr(network.config, "max_position_embeddings", 1 << 30))
         self.stops = self._stop_tokens()
         self.shares_prefix = shared_attention.supports(network)
+        self.windowed = shared_attention.windowed(network)
         self.specials = [str(token) for token in self.tokenizer.all_special_tokens]
         self.processed = 0
 
@@ -94,7 +97,23 @@ class Policy:
 
     def head(self, hidden: torch.Tensor) -> torch.Tensor:
         logits: torch.Tensor = self.base.get_output_embeddings()(hidden)
-        return logits
+        return logits if self.scale == 1 else logits * self.scale
+
+    @torch.no_grad()
+    def _logit_scale(self) -> float:
+        """What the model multiplies the logits of its head with; nothing else is understood."""
+        tokens = torch.arange(8, device=self.device)[None]
+        plain = self.base.get_output_embeddings()(
+            self.backbone(input_ids=tokens, use_cache=False).last_hidden_state
+        ).flatten()
+        final = self.base(input_ids=tokens, use_cache=False).logits.flatten()
+        scale = float(plain @ final / (plain @ plain))
+        if not torch.allclose(scale * plain, final, atol=1e-3 * float(final.abs().max())):
+            raise MetisError(
+                f"engine.model: {type(self.base).__name__} changes the logits of its head in a way "
+                "that is not supported; use another model"
+            )
+        return 1.0 if abs(scale - 1) < 1e-4 else scale
 
     def _stop_tokens(self) -> set[int]:
         config = self.base.generation_config
@@ -163,6 +182,16 @@ def pick_device(name: str) -> torch.device:
         reason = str(error).splitlines()[0]
         raise MetisError(f"engine.device = {name!r}: {reason}; use cpu or auto") from None
     return device
+
+
+def _without_dropout(network: Any) -> None:
+    """Recomputed activations need the network in training mode, where dropout would change them."""
+    for module in network.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+        for name in ("attention_dropout", "activation_dropout", "dropout"):
+            if isinstance(getattr(module, name, None), float):
+                setattr(module, name, 0.0)
 
 
 def _with_lora(network: Any, rank: int) -> Any:

@@ -20,10 +20,15 @@ KEPT = 1 << 26
 def supports(network: Any) -> bool:
     """Whether a network's attention is the plain one, in every layer."""
     config = network.config.get_text_config()
-    windowed = {"full_attention"} != set(getattr(config, "layer_types", None) or ["full_attention"])
     special = ("attn_logit_softcapping", "sliding_window", "alibi")
-    plain = not windowed and not any(getattr(config, name, None) for name in special)
+    plain = not windowed(network) and not any(getattr(config, name, None) for name in special)
     return bool(getattr(network, "_supports_attention_backend", False)) and plain
+
+
+def windowed(network: Any) -> bool:
+    """Whether layers differ in what they see."""
+    kinds = getattr(network.config.get_text_config(), "layer_types", None) or ()
+    return not {"full_attention"}.issuperset(kinds)
 
 
 def attend(

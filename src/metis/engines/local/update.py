@@ -5,8 +5,8 @@ the sequences; each judgment in its group's mini-batch, averaged over the prompt
 into mini-batches comes before rows without an advantage are left out; denominators count those.
 """
 
-import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -52,10 +52,34 @@ class MiniBatch:
     skipped: int = 0
 
 
-def minibatches(policy: Policy, batch: Batch, settings: Local, version: int) -> list[MiniBatch]:
+class Stopwatch:
+    """Adds up the seconds of some of the work."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.clock, self.seconds = clock, 0.0
+
+    @contextmanager
+    def running(self, wanted: bool = True) -> Iterator[None]:
+        start = self.clock() if wanted else 0.0
+        yield
+        if wanted:
+            self.seconds += self.clock() - start
+
+
+UNTIMED = Stopwatch(lambda: 0.0)
+
+
+def minibatches(
+    policy: Policy,
+    batch: Batch,
+    settings: Local,
+    version: int,
+    judging: Stopwatch = UNTIMED,
+) -> list[MiniBatch]:
     """Cut a batch by prompts; judgments go with their group."""
     size = settings.minibatch or len(batch.groups)
-    judged = _judgment_items(policy, batch.judgments)
+    with judging.running(bool(batch.judgments)):
+        judged = _judgment_items(policy, batch.judgments)
     parts = []
     for start in range(0, len(batch.groups), size):
         groups = batch.groups[start : start + size]
@@ -169,11 +193,16 @@ def _by_context(items: list[Item], cpu: bool) -> list[list[Item]]:
 
 
 @torch.no_grad()
-def remember_old(policy: Policy, part: MiniBatch, settings: Local) -> None:
+def remember_old(
+    policy: Policy, part: MiniBatch, settings: Local, judging: Stopwatch = UNTIMED
+) -> None:
     """Fix the log-probabilities before the first optimizer step, where they are not given."""
     missing = [item for item in part.items if item.units.old is None and item.units.clip]
-    for item, logprobs in _each(policy, missing, settings):
-        item.units.old = logprobs
+    for judge in (False, True):
+        items = [item for item in missing if item.judge is judge]
+        with judging.running(judge and bool(items)):
+            for item, logprobs in _each(policy, items, settings):
+                item.units.old = logprobs
 
 
 @torch.no_grad()
@@ -200,38 +229,38 @@ class Losses:
 
     policy: float = 0.0
     judge: float = 0.0
-    judging: float = 0.0
-    """Seconds that went into the judge's rows."""
     clipped: float = 0.0
     units: int = 0
 
 
 def backward(
-    policy: Policy,
-    part: MiniBatch,
-    settings: Local,
-    clock: Callable[[], float] = time.perf_counter,
+    policy: Policy, part: MiniBatch, settings: Local, judging: Stopwatch = UNTIMED
 ) -> Losses:
     """Add the gradient of a mini-batch's loss, bundle by bundle."""
     losses = Losses()
     for bundle, members in bundles(part.items, settings, policy.device.type == "cpu"):
-        start = clock() if members[0].judge else 0.0
-        policy.network.train(settings.checkpointing and not bundle.prefix)
-        logprobs = token_logprobs(policy, bundle, _temperature(members, settings))
-        rows = [item.units for item in members]
-        value, clipped = loss.bundle_loss(logprobs, rows, settings.clip_low, settings.clip_high)
-        if settings.kl and not members[0].judge:
-            value = value + _kl(logprobs, members)
-        value.backward()  # type: ignore[no-untyped-call]
-        losses.clipped += float(clipped)
-        losses.units += sum(len(units.advantage) for units in rows)
-        if members[0].judge:
-            losses.judge += float(value.detach())
-            losses.judging += clock() - start
-        else:
-            losses.policy += float(value.detach())
+        with judging.running(members[0].judge):
+            _backward(policy, bundle, members, settings, losses)
     policy.network.eval()
     return losses
+
+
+def _backward(
+    policy: Policy, bundle: Bundle, members: list[Item], settings: Local, losses: Losses
+) -> None:
+    policy.network.train(settings.checkpointing and not bundle.prefix)
+    logprobs = token_logprobs(policy, bundle, _temperature(members, settings))
+    rows = [item.units for item in members]
+    value, clipped = loss.bundle_loss(logprobs, rows, settings.clip_low, settings.clip_high)
+    if settings.kl and not members[0].judge:
+        value = value + _kl(logprobs, members)
+    value.backward()  # type: ignore[no-untyped-call]
+    losses.clipped += float(clipped)
+    losses.units += sum(len(units.advantage) for units in rows)
+    if members[0].judge:
+        losses.judge += float(value.detach())
+    else:
+        losses.policy += float(value.detach())
 
 
 def _kl(logprobs: torch.Tensor, members: Sequence[Item]) -> torch.Tensor:

@@ -18,6 +18,9 @@ from metis.engines.local.sampling import Reply
 from metis.engines.local.settings import Local
 from metis.errors import MetisError
 
+LONGEST = 32768
+"""Tokens of a sequence that vLLM plans for, where the model could do more."""
+
 
 class VllmSampler:
     """Samples with vLLM; `sync` hands it the policy's weights."""
@@ -34,7 +37,7 @@ class VllmSampler:
             ) from None
         if policy.device.type != "cuda":
             raise MetisError("engine.generation = 'vllm': needs a GPU; use transformers here")
-        self.context = policy.context
+        self.context = policy.context = min(policy.context, LONGEST)
         with tempfile.TemporaryDirectory() as folder:
             _write_model(policy, folder)
             self.llm = LLM(
@@ -44,19 +47,29 @@ class VllmSampler:
                 enforce_eager=settings.vllm_eager,
                 enable_prefix_caching=True,
                 enable_sleep_mode=settings.vllm_sleep,
-                max_model_len=min(policy.context, 32768),
-                seed=0,
+                max_model_len=self.context,
+                # What the update compares with: at the temperature of the rollouts.
+                logprobs_mode=f"{'raw' if settings.temperature == 1 else 'processed'}_logprobs",
             )
         self.sleeps = settings.vllm_sleep
         self.awake = True
-        self.calls = 0
 
-    def sample(self, prompts: Sequence[list[int]], copies: int, sampling: Sampling) -> list[Reply]:
-        """`copies` replies to each prompt, those of one prompt side by side."""
+    def sample(
+        self,
+        prompts: Sequence[list[int]],
+        copies: int,
+        sampling: Sampling,
+        generator: torch.Generator,
+    ) -> list[Reply]:
+        """`copies` replies to each prompt, those of one prompt side by side.
+
+        vLLM draws from the GPU's generator in this process, which ours seeds for every call; a seed
+        for each request would make it draw row by row.
+        """
         from vllm import SamplingParams, TokensPrompt
 
         self._wake()
-        self.calls += 1
+        torch.cuda.manual_seed(_seed(generator))
         parameters = [
             SamplingParams(
                 n=copies,
@@ -65,9 +78,8 @@ class VllmSampler:
                 max_tokens=min(sampling.max_tokens, self.context - len(prompt)),
                 stop=list(sampling.stop) or None,
                 logprobs=0,
-                seed=None if sampling.temperature == 0 else self.calls * 1_000_003 + i,
             )
-            for i, prompt in enumerate(prompts)
+            for prompt in prompts
         ]
         asked = [TokensPrompt(prompt_token_ids=prompt) for prompt in prompts]
         answers = self.llm.generate(asked, parameters, use_tqdm=False)
@@ -90,6 +102,10 @@ class VllmSampler:
             torch.cuda.empty_cache()
             self.llm.wake_up()
             self.awake = True
+
+
+def _seed(generator: torch.Generator) -> int:
+    return int(torch.randint(1 << 62, (1,), device=generator.device, generator=generator))
 
 
 def _reply(output: Any) -> Reply:

@@ -79,7 +79,7 @@ class Servers:
     def score(
         self, chats: Sequence[Chat], choices: Sequence[str], version: int
     ) -> list[list[float]]:
-        """Log-probabilities of the choices; equal for a chat that does not fit the context."""
+        """Log-probabilities of the choices."""
         self._require_raw_logprobs()
         tree = ChoiceTree.of([self.encode_reply(choice) for choice in choices])
         depth = max(map(len, tree.paths))
@@ -87,7 +87,7 @@ class Servers:
         async def row(chat: Chat) -> list[float]:
             context = self.encode_chat(chat)
             if len(context) + depth > self.context:
-                return [-math.log(len(choices))] * len(choices)
+                return [-math.inf] * len(choices)
             nodes = await self._nodes(context, tree, version)
             return [math.fsum(nodes[node] for node in path) for path in tree.paths]
 

@@ -1,0 +1,116 @@
+"""The door to vLLM, with a stand-in behind it: seeds, limits, sleep and weights."""
+
+import sys
+import types
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from metis.core import Sampling
+from metis.engines.local import vllm as door
+from metis.engines.local.policy import Policy
+from metis.engines.local.settings import Local
+
+
+class Llm:
+    """Writes down what it is asked and when; says the same token until it may say no more."""
+
+    def __init__(self, **options):
+        self.options, self.events = options, []
+
+    def generate(self, prompts, parameters, use_tqdm):
+        self.events.append("generate")
+        self.asked = list(zip(prompts, parameters, strict=True))
+        rows = []
+        for _, given in self.asked:
+            said = [{65: SimpleNamespace(logprob=-0.5)}] * given.max_tokens
+            each = SimpleNamespace(
+                token_ids=[65] * given.max_tokens, logprobs=said, finish_reason="length"
+            )
+            rows.append(SimpleNamespace(outputs=[each] * given.n))
+        return rows
+
+    def sleep(self, level):
+        self.events.append("sleep")
+
+    def wake_up(self):
+        self.events.append("wake")
+
+    def reset_prefix_cache(self):
+        self.events.append("reset")
+
+    def apply_model(self, function):
+        self.events.append("load")
+        function(SimpleNamespace(load_weights=lambda pairs: setattr(self, "given", dict(pairs))))
+
+
+@pytest.fixture
+def policy(tiny, monkeypatch):
+    found = Policy(tiny, Local(model=str(tiny), device="cpu"))
+    module = types.ModuleType("vllm")
+    module.LLM = Llm
+    module.SamplingParams = lambda **given: SimpleNamespace(**given)
+    module.TokensPrompt = lambda **given: SimpleNamespace(**given)
+    monkeypatch.setitem(sys.modules, "vllm", module)
+    monkeypatch.setattr(found, "device", SimpleNamespace(type="cuda"))
+    return found
+
+
+@pytest.fixture
+def seeds(monkeypatch):
+    found = []
+    monkeypatch.setattr(torch.cuda, "manual_seed", found.append)
+    return found
+
+
+def sampler(policy, **settings):
+    return door.VllmSampler(policy, Local(**settings))
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def test_every_call_has_a_seed_of_the_run_s_generator(policy, seeds):
+    said, again, other = generator(), generator(), generator(1)
+    found = sampler(policy)
+    for each in (said, said, again, other):
+        found.sample([[1, 2]], 2, Sampling(4), each)
+    assert seeds[0] == seeds[2] and len(set(seeds)) == 3
+    assert not hasattr(found.llm.asked[0][1], "seed"), "a seed a request makes vLLM slow"
+
+
+def test_answers_end_where_the_context_does(policy, seeds, monkeypatch):
+    monkeypatch.setattr(door, "LONGEST", 10)
+    found = sampler(policy)
+    assert found.llm.options["max_model_len"] == policy.context == 10
+    replies = found.sample([[1] * 7, [1]], 2, Sampling(6), generator())
+    assert [len(reply.tokens) for reply in replies] == [3, 3, 6, 6]
+    assert replies[0].logprobs == [-0.5] * 3 and replies[0].finish == "length"
+
+
+@pytest.mark.parametrize(("temperature", "mode"), [(1.0, "raw"), (0.7, "processed")])
+def test_log_probabilities_are_those_the_update_compares_with(policy, temperature, mode):
+    found = sampler(policy, temperature=temperature)
+    assert found.llm.options["logprobs_mode"] == f"{mode}_logprobs"
+
+
+def test_it_sleeps_while_the_policy_learns_and_wakes_with_new_weights(policy, seeds):
+    found = sampler(policy)
+    found.sleep()
+    found.sleep()
+    found.sync(policy)
+    found.sample([[1]], 1, Sampling(1), generator())
+    assert found.llm.events == ["sleep", "wake", "load", "reset", "generate"]
+    weights = policy.base.state_dict()
+    assert found.llm.given.keys() == weights.keys()
+    assert all(weight.dtype is torch.bfloat16 for weight in found.llm.given.values())
+
+
+def test_without_sleep_it_is_always_awake(policy, seeds):
+    found = sampler(policy, vllm_sleep=False)
+    assert not found.llm.options["enable_sleep_mode"]
+    found.sleep()
+    found.sync(policy)
+    assert found.llm.events == ["load", "reset"]
