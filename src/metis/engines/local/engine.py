@@ -28,6 +28,7 @@ from metis.engines.local.checkpoint import (
     save_training,
 )
 from metis.engines.local.choices import ChoiceTree
+from metis.engines.local.complaints import Complaints, describe
 from metis.engines.local.encoding import encode_chats
 from metis.engines.local.episodes import play
 from metis.engines.local.forward import Bundle, scores, shareable
@@ -61,6 +62,7 @@ class LocalEngine:
         self.reference = self._reference() if settings.kl else None
         self.learners: dict[Predictor, Learner] = {}
         self.rewards = RewardRunner(settings.reward_timeout)
+        self.complaints = Complaints()
         self.policy = 0
         self.non_finite = 0
         self.judging = 0.0
@@ -113,14 +115,25 @@ class LocalEngine:
 
     def rollout(self, prompts: Sequence[Prompt], n: int) -> list[Group]:
         settings = self.settings
-        return self._play(
+        groups, errors = self._play(
             prompts, n, Sampling(settings.max_tokens, settings.temperature, settings.top_p)
         )
+        if errors and not any(group.rewards for group in groups):
+            raise MetisError(
+                f"all {n * len(prompts)} rollouts of a step failed: {describe(errors[0])}; mend "
+                "the task, and the same command goes on from the last checkpoint"
+            )
+        return groups
 
-    def _play(self, prompts: Sequence[Prompt], n: int, sampling: Sampling) -> list[Group]:
+    def _play(
+        self, prompts: Sequence[Prompt], n: int, sampling: Sampling
+    ) -> tuple[list[Group], list[Exception]]:
         rows, version = self.settings.rows, self.policy
         arguments = (self.model_policy, self.task, prompts, n, sampling, self._sample)
-        return play(*arguments, self.rewards, rows, version)
+        groups, errors = play(*arguments, self.rewards, rows, version)
+        for error in errors:
+            self.complaints.add(error)
+        return groups, errors
 
     def _sample(self, prompts: Sequence[list[int]], copies: int, sampling: Sampling) -> list[Reply]:
         if self.foreign is not None:
@@ -252,15 +265,20 @@ class LocalEngine:
         """Seconds of an update that went into the judge, and of rollouts into rewards."""
         return {"judge": self.judging, "reward": self.rewards.waited}
 
+    @property
+    def notices(self) -> list[str]:
+        """What a person should know of the task's code."""
+        return self.complaints.untold
+
     def clock(self) -> float:
         if self.model_policy.device.type == "cuda":
             torch.cuda.synchronize()
         return time.perf_counter()
 
-    def evaluate(self) -> list[tuple[str, float]]:
-        """Greedy answers to the held-out prompts: id and reward of each."""
-        groups = self._play(self.task.heldout(), 1, Sampling(self.settings.max_tokens, 0.0))
-        return [(group.prompt.id, group.mean or 0.0) for group in groups]
+    def evaluate(self) -> list[tuple[str, float | None]]:
+        """Greedy answers to the held-out prompts: id and reward of each, None where it failed."""
+        groups, _ = self._play(self.task.heldout(), 1, Sampling(self.settings.max_tokens, 0.0))
+        return [(group.prompt.id, group.mean) for group in groups]
 
     def save(self, folder: Path) -> None:
         save_training(folder, self.model_policy, self.optimizer, self.generator)

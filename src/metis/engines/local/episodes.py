@@ -27,6 +27,7 @@ class Play:
     mask: list[bool] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     reward: "Future[float] | None" = None
+    error: Exception | None = None
 
     def __post_init__(self) -> None:
         self.mask, self.logprobs = [False] * len(self.tokens), [0.0] * len(self.tokens)
@@ -55,18 +56,22 @@ def play(
     rewards: RewardRunner,
     rows: int,
     version: int,
-) -> list[Group]:
-    """n episodes of every prompt. One that does not fit the context, or whose reward fails, is
-    counted as failed and trains nothing."""
+) -> tuple[list[Group], list[Exception]]:
+    """n episodes of every prompt, and what went wrong in the task's code.
+
+    One that does not fit the context, or whose reward fails, is counted as failed and trains
+    nothing.
+    """
     plays: list[list[Play]] = []
     for start in range(0, len(prompts), max(1, rows // n)):
         chunk = [_open(policy, task, prompt, n) for prompt in prompts[start:][: max(1, rows // n)]]
         _play_chunk(policy, chunk, sampling, sampler, rewards)
         plays += chunk
-    return [
+    groups = [
         _group(prompt, games, rewards, version)
         for prompt, games in zip(prompts, plays, strict=True)
     ]
+    return groups, [game.error for games in plays for game in games if game.error is not None]
 
 
 def _open(policy: Policy, task: Task, prompt: Prompt, n: int) -> list[Play]:
@@ -124,10 +129,13 @@ def _answer(
 
 
 def _group(prompt: Prompt, games: Sequence[Play], rewards: RewardRunner, version: int) -> Group:
-    values, trajectories = [], []
+    values, trajectories, lost = [], [], 0
     for game in games:
-        value = rewards.result(game.reward) if game.reward else None
+        value = rewards.result(game.reward) if game.reward else game.error
         if isinstance(value, float):
             values.append(value)
             trajectories.append(game.trajectory(version))
-    return Group(prompt, tuple(values), tuple(trajectories), failed=len(games) - len(values))
+        else:
+            game.error = value
+            lost += sum(game.mask)
+    return Group(prompt, tuple(values), tuple(trajectories), len(games) - len(values), lost)
