@@ -61,7 +61,7 @@ class LocalEngine:
         )
         self.reference = self._reference() if settings.kl else None
         self.learners: dict[Predictor, Learner] = {}
-        self.rewards = RewardRunner(settings.reward_timeout)
+        self.rewards = RewardRunner(settings.reward_timeout, settings.reward_workers)
         self.complaints = Complaints()
         self.policy = 0
         self.non_finite = 0
