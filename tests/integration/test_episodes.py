@@ -272,6 +272,19 @@ def test_copies_that_begin_differently_are_sampled_apart(policy, playing):
     assert numbers == [1, 1, 1, 1]
 
 
+def test_episodes_are_not_compared_with_each_other(playing):
+    class Unlike(SingleTurn):
+        def __eq__(self, other):
+            raise AssertionError("compared")
+
+    class Task(Questions):
+        def episode(self, prompt):
+            return Unlike([user(prompt.text)], lambda answer: 0.5)
+
+    groups = playing(Task(half), prompts=(ONE, ONE, TWO))
+    assert [group.failed for group in groups] == [0, 0, 0]
+
+
 @pytest.mark.parametrize("rows", [1, 2, 3, 5])
 def test_a_few_rows_at_a_time_make_the_same_groups(playing, rows):
     def score(prompt, answer):

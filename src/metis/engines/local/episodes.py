@@ -16,7 +16,7 @@ Sampler = Callable[[Sequence[list[int]], int, Sampling], list[Reply]]
 """Token lists, copies of each, how to sample -> replies, copies of one prompt side by side."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Play:
     """One episode being played: its tokens so far, and which of them the policy wrote."""
 
@@ -92,9 +92,15 @@ def _play_chunk(
     rewards: RewardRunner,
 ) -> None:
     """The first turn of all copies of a prompt together, later turns each on its own."""
-    fitting = [games for games in chunk if max(len(g.tokens) for g in games) < policy.context]
-    same = [games for games in fitting if all(g.tokens == games[0].tokens for g in games)]
-    apart = [game for games in fitting if games not in same for game in games]
+    same: list[Sequence[Play]] = []
+    apart: list[Play] = []
+    for games in chunk:
+        if max(len(game.tokens) for game in games) >= policy.context:
+            continue
+        if all(game.tokens == games[0].tokens for game in games):
+            same.append(games)
+        else:
+            apart += games
     going: list[Play] = []
     if same:
         replies = sampler([games[0].tokens for games in same], len(same[0]), sampling)
