@@ -535,6 +535,59 @@ def test_what_failed_rollouts_wrote_is_counted(policy, playing):
     assert (first.failed, first.failed_tokens, second.failed_tokens) == (3, 3 * said, 0)
 
 
+class Breaking(Interviews):
+    """Episodes of the first prompt go wrong in their second turn, as `wrong` says."""
+
+    def __init__(self, wrong):
+        super().__init__("And then?", "And now?")
+        self.wrong = wrong
+
+    def episode(self, prompt):
+        episode = super().episode(prompt)
+        reply = episode.reply
+        if prompt == ONE:
+            episode.reply = lambda text: self.wrong() if episode.said else reply(text)
+        return episode
+
+
+@pytest.mark.parametrize("wrong", [breaks, lambda: "nothing", lambda: [{}], lambda: 3])
+def test_a_turn_that_fails_takes_only_its_rollout_with_it(policy, playing, wrong):
+    first, second = playing(Breaking(wrong), "ab")
+    said = len(policy.encode_reply("ab")) + 1
+    assert (first.failed, first.failed_tokens) == (2, 2 * 2 * said)
+    assert (second.rewards, second.failed) == ((0.3, 0.3), 0)
+    assert len(playing.errors) == 2
+
+
+def test_a_turn_that_hangs_takes_only_its_rollout_with_it(playing, runner):
+    rewards = runner(timeout=0.1)
+    first, second = playing(Breaking(rewards.release.wait), rewards=rewards)
+    assert (first.failed, second.failed) == (2, 0)
+    assert "turn took longer than engine.reward_timeout = 0.1 seconds" in str(playing.errors[0])
+
+
+def test_turns_do_not_wait_for_rewards(policy, playing, runner):
+    generated = threading.Event()
+
+    class Waiting(Interview):
+        def reward(self):
+            return float(generated.wait(PATIENCE))
+
+    class Task(Interviews):
+        def episode(self, prompt):
+            return Waiting(prompt.text, ["And then?"] if prompt == TWO else [])
+
+    class Late(Script):
+        def __call__(self, *arguments):
+            if len(self.calls) == 2:
+                generated.set()
+            return super().__call__(*arguments)
+
+    rewards = runner(workers=1)
+    groups = playing(Task(), script=Late(policy, "a"), rewards=rewards, rows=2)
+    assert [group.rewards for group in groups] == [(1.0, 1.0)] * 2
+
+
 # What a task's mistakes are told
 
 

@@ -1,8 +1,9 @@
 """Rollouts: episodes played turn by turn, their rewards computed while others still generate."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -26,6 +27,9 @@ class Play:
     tokens: list[int]
     mask: list[bool] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
+    said: str = ""
+    stopped: bool = False
+    turn: "Future[Sequence[Message] | None]" = field(init=False)
     reward: "Future[float] | None" = None
     error: Exception | None = None
 
@@ -59,8 +63,8 @@ def play(
 ) -> tuple[list[Group], list[Exception]]:
     """n episodes of every prompt, and what went wrong in the task's code.
 
-    One that does not fit the context, or whose reward fails, is counted as failed and trains
-    nothing.
+    One that does not fit the context, or whose turn or reward fails, is counted as failed and
+    trains nothing.
     """
     plays: list[list[Play]] = []
     for start in range(0, len(prompts), max(1, rows // n)):
@@ -101,43 +105,66 @@ def _play_chunk(
             same.append(games)
         else:
             apart += games
-    going: list[Play] = []
+    together = [game for games in same for game in games]
     if same:
         replies = sampler([games[0].tokens for games in same], len(same[0]), sampling)
-        together = [game for games in same for game in games]
-        going += _answer(policy, together, replies, rewards)
+        _speak(policy, together, replies, rewards)
     if apart:
-        going += _answer(policy, apart, sampler([g.tokens for g in apart], 1, sampling), rewards)
+        _speak(policy, apart, sampler([game.tokens for game in apart], 1, sampling), rewards)
+    going = _listen(policy, [*together, *apart], rewards)
     while going:
-        replies = sampler([game.tokens for game in going], 1, sampling)
-        going = _answer(policy, going, replies, rewards)
+        _speak(policy, going, sampler([game.tokens for game in going], 1, sampling), rewards)
+        going = _listen(policy, going, rewards)
 
 
-def _answer(
+def _speak(
     policy: Policy, games: Sequence[Play], replies: Sequence[Reply], rewards: RewardRunner
-) -> list[Play]:
-    """Hand replies to their episodes; start the rewards of those that end; return the others."""
-    going = []
+) -> None:
+    """Hand replies to their episodes, which answer in the background."""
     for game, reply in zip(games, replies, strict=True):
         game.add(reply.tokens, reply.logprobs, written=True)
-        said = policy.decode(reply.tokens)
-        messages = game.episode.reply(said)
-        if messages is None:
-            game.reward = rewards.submit(game.episode)
-            continue
-        between = policy.encode_turn(game.chat, reply.finish == "stop", messages)
-        if len(game.tokens) + len(between) >= policy.context:
-            continue  # no room for another turn: the episode cannot be finished
-        game.add(between, [0.0] * len(between), written=False)
-        game.chat += [{"role": "assistant", "content": said}, *messages]
-        going.append(game)
+        game.said, game.stopped = policy.decode(reply.tokens), reply.finish == "stop"
+        game.turn = rewards.turn(partial(_turn, game, rewards))
+
+
+def _turn(game: Play, rewards: RewardRunner) -> Sequence[Message] | None:
+    """The environment's turn; an episode that is over goes on to its reward."""
+    messages = game.episode.reply(game.said)
+    if messages is None:
+        game.reward = rewards.submit(game.episode)
+    elif not all(isinstance(m, Mapping) and {"role", "content"} <= m.keys() for m in messages):
+        raise TypeError(f"reply gave {messages!r}, not None or messages with role and content")
+    return messages
+
+
+def _listen(policy: Policy, games: Sequence[Play], rewards: RewardRunner) -> list[Play]:
+    """Wait for what the environments say; the plays that go on."""
+    going = []
+    for game in games:
+        messages = rewards.wait(game.turn)
+        if isinstance(messages, Exception):
+            game.error = messages
+        elif messages is not None and _room(policy, game, messages):
+            going.append(game)
     return going
+
+
+def _room(policy: Policy, game: Play, messages: Sequence[Message]) -> bool:
+    """Add the environment's turn, unless it fills the context: then the play cannot be finished."""
+    between = policy.encode_turn(game.chat, game.stopped, messages)
+    if len(game.tokens) + len(between) >= policy.context:
+        return False
+    game.add(between, [0.0] * len(between), written=False)
+    game.chat += [{"role": "assistant", "content": game.said}, *messages]
+    return True
 
 
 def _group(prompt: Prompt, games: Sequence[Play], rewards: RewardRunner, version: int) -> Group:
     values, trajectories, lost = [], [], 0
     for game in games:
-        value = rewards.result(game.reward) if game.reward else game.error
+        value: float | Exception | None = game.error
+        if game.reward and not game.error:
+            value = rewards.result(game.reward)
         if isinstance(value, float):
             values.append(value)
             trajectories.append(game.trajectory(version))

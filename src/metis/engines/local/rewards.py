@@ -1,41 +1,56 @@
-"""Rewards beside generation: concurrent, each with a time limit, none able to harm the run.
+"""Turns and rewards beside generation: concurrent, with a time limit, none able to harm the run.
 
 A reward may be a plain function or a coroutine. One that raises, takes too long or is no number
-marks its rollout failed.
+marks its rollout failed, as does an environment's turn that raises or takes too long.
 """
 
 import time
+from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, TypeVar
 
 from metis.engines.local.workers import Workers
 from metis.tasks.base import Episode
 
+T = TypeVar("T")
+
 
 class RewardRunner:
-    """Runs at most `workers` rewards at a time in the background; `result` waits for one.
+    """Runs at most `workers` turns and as many rewards at a time in the background.
 
-    `waited` are the seconds that this took so far.
+    Turns have threads of their own, so that the next one to generate never waits for rewards.
+    `waited` are the seconds that `wait` and `result` took so far.
     """
 
     def __init__(self, timeout: float, workers: int = 64) -> None:
-        late = f"the reward took longer than engine.reward_timeout = {timeout} seconds"
-        self.workers = Workers(timeout, workers, late)
+        late = f"took longer than engine.reward_timeout = {timeout} seconds"
+        self.turns = Workers(timeout, workers, f"an environment's turn {late}")
+        self.rewards = Workers(timeout, workers, f"the reward {late}")
         self.waited = 0.0
+
+    def turn(self, call: Callable[[], T]) -> "Future[T]":
+        """Start an environment's turn."""
+        return self.turns.submit(call)
 
     def submit(self, episode: Episode) -> "Future[float]":
         """Start the reward of a finished episode."""
-        return self.workers.submit(episode.reward)
+        return self.rewards.submit(episode.reward)
 
-    def result(self, future: "Future[float]") -> float | Exception:
-        """The reward, or what went wrong with it."""
+    def wait(self, future: "Future[T]") -> T | Exception:
+        """What came of a turn or a reward, or what went wrong with it."""
         start = time.perf_counter()
         error = future.exception()
         self.waited += time.perf_counter() - start
-        return error if isinstance(error, Exception) else _number(future.result())
+        return error if isinstance(error, Exception) else future.result()
+
+    def result(self, future: "Future[float]") -> float | Exception:
+        """The reward, or what went wrong with it."""
+        value = self.wait(future)
+        return value if isinstance(value, Exception) else _number(value)
 
     def close(self) -> None:
-        self.workers.close()
+        self.turns.close()
+        self.rewards.close()
 
 
 def _number(value: Any) -> float | TypeError:
