@@ -52,9 +52,7 @@ def _sample_chunk(
     replies = [Reply([], []) for _ in range(len(prompts) * copies)]
     limits = [_room(policy, prompt, sampling) for prompt in prompts for _ in range(copies)]
     mask, cache, logits = _prefill(policy, prompts, copies)
-    active = [i for i, limit in enumerate(limits) if limit > 0]
-    if len(active) < len(replies):
-        mask, logits = _keep(torch.tensor(active, device=policy.device), cache, mask, logits)
+    active = list(range(len(replies)))
     while active:
         tokens, logprobs = _draw(logits, sampling, generator)
         for i, token, logprob in zip(active, tokens.tolist(), logprobs.tolist(), strict=True):
@@ -78,7 +76,7 @@ def _sample_chunk(
 
 
 def _room(policy: Policy, prompt: list[int], sampling: Sampling) -> int:
-    """Tokens a reply may have: none where the prompt alone fills the context."""
+    """Tokens a reply may have: whoever asks leaves room for one at least."""
     return min(sampling.max_tokens, policy.context - len(prompt))
 
 
@@ -89,7 +87,6 @@ def _prefill(
 
     What all prompts begin with is computed a single time, then each prompt's rest on top of it.
     """
-    prompts = [prompt[-policy.context :] for prompt in prompts]
     shared = min(common_prefix(prompts), min(map(len, prompts)) - 1)
     rests = [prompt[shared:] for prompt in prompts]
     width = max(map(len, rests))
