@@ -23,7 +23,7 @@ from metis.engines.local.engine import LocalEngine
 from metis.engines.local.episodes import play
 from metis.engines.local.policy import Policy
 from metis.engines.local.rewards import RewardRunner
-from metis.engines.local.sampling import Reply, sample
+from metis.engines.local.sampling import Reply, sample, stream
 from metis.errors import MetisError
 from metis.tasks.base import SingleTurn
 
@@ -110,10 +110,10 @@ class Script:
         text = self.turns[min(len(self.calls), len(self.turns)) - 1]
         tokens = self.policy.encode_reply(text)
         tokens += [] if self.cut else [self.policy.tokenizer.eos_token_id]
-        return [
+        return enumerate(
             Reply(list(tokens), [-0.5] * len(tokens), "length" if self.cut else "stop")
             for _ in range(copies * len(prompts))
-        ]
+        )
 
 
 @pytest.fixture
@@ -237,7 +237,7 @@ def test_sampled_turns_have_the_log_probabilities_of_one_pass_over_the_whole(pol
                 reply.tokens[-1] = policy.tokenizer.eos_token_id
                 reply.logprobs[-1] = np.nan
             ends.append(reply)
-        return replies
+        return enumerate(replies)
 
     groups = playing(Interviews("And then?", "And now?"), n=2, script=sampler)
     assert len(ends) == 12
@@ -397,6 +397,24 @@ def test_rewards_run_while_the_next_prompts_are_generated(policy, playing):
 
     groups = playing(Questions(score), script=Waiting(policy, "a"), rows=2)
     assert [group.failed for group in groups] == [0, 0]
+
+
+def test_rewards_run_while_other_answers_to_the_prompt_are_generated(policy, playing):
+    rewarded = threading.Event()
+
+    class OneByOne(Script):
+        def __call__(self, prompts, copies, sampling):
+            replies = list(super().__call__(prompts, copies, sampling))
+            yield replies.pop()
+            assert rewarded.wait(PATIENCE)
+            yield from replies
+
+    def score(prompt, answer):
+        rewarded.set()
+        return 1.0
+
+    groups = playing(Questions(score), script=OneByOne(policy, "a"))
+    assert [group.rewards for group in groups] == [(1.0, 1.0)] * 2
 
 
 def breaks(*_):
@@ -705,7 +723,7 @@ def test_a_tokenizer_without_template_and_padding(other, playing):
     generator = torch.Generator().manual_seed(0)
 
     def sampler(prompts, copies, sampling):
-        return sample(policy, prompts, copies, sampling, generator, rows=4)
+        return stream(policy, prompts, copies, sampling, generator, rows=4)
 
     groups = playing(Questions(half), prompts=(ONE, THREE), script=sampler, by=policy)
     for group in groups:

@@ -36,7 +36,7 @@ from metis.engines.local.hidden import embed
 from metis.engines.local.policy import NON_FINITE_LIMIT, Policy
 from metis.engines.local.predictors import Learner, Question
 from metis.engines.local.rewards import RewardRunner
-from metis.engines.local.sampling import Reply, sample
+from metis.engines.local.sampling import Reply, in_order, stream
 from metis.engines.local.settings import Local
 from metis.engines.local.update import backward, minibatches, remember_old, remember_reference
 from metis.errors import MetisError
@@ -73,7 +73,7 @@ class LocalEngine:
     def complete(self, chats: Sequence[Chat], sampling: Sampling) -> list[Completion]:
         prompts = encode_chats(self.model_policy, chats)
         fits = [i for i, prompt in enumerate(prompts) if len(prompt) < self.model_policy.context]
-        replies = self._sample([prompts[i] for i in fits], 1, sampling)
+        replies = in_order(self._stream([prompts[i] for i in fits], 1, sampling))
         known = dict(zip(fits, replies, strict=True))
         return [
             self._completion(prompt, known.get(i, Reply([], [])))
@@ -129,19 +129,21 @@ class LocalEngine:
         self, prompts: Sequence[Prompt], n: int, sampling: Sampling
     ) -> tuple[list[Group], list[Exception]]:
         rows, version = self.settings.rows, self.policy
-        arguments = (self.model_policy, self.task, prompts, n, sampling, self._sample)
+        arguments = (self.model_policy, self.task, prompts, n, sampling, self._stream)
         groups, errors = play(*arguments, self.rewards, rows, version)
         for error in errors:
             self.complaints.add(error)
         return groups, errors
 
-    def _sample(self, prompts: Sequence[list[int]], copies: int, sampling: Sampling) -> list[Reply]:
+    def _stream(
+        self, prompts: Sequence[list[int]], copies: int, sampling: Sampling
+    ) -> Iterator[tuple[int, Reply]]:
         if self.foreign is not None:
-            replies: list[Reply] = self.foreign.sample(prompts, copies, sampling)
-            return replies
+            yield from enumerate(self.foreign.sample(prompts, copies, sampling))
+            return
         with self._memory():
             rows, generator = self.settings.rows, self.generator
-            return sample(self.model_policy, prompts, copies, sampling, generator, rows)
+            yield from stream(self.model_policy, prompts, copies, sampling, generator, rows)
 
     def embed(self, prompts: Sequence[Prompt]) -> list[NDArray[np.float32]]:
         """The last layer's state of each prompt's last token."""

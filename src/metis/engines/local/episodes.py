@@ -1,6 +1,6 @@
 """Rollouts: episodes played turn by turn, their rewards computed while others still generate."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,8 +13,9 @@ from metis.engines.local.rewards import RewardRunner
 from metis.engines.local.sampling import Reply
 from metis.tasks.base import Episode, Task
 
-Sampler = Callable[[Sequence[list[int]], int, Sampling], list[Reply]]
-"""Token lists, copies of each, how to sample -> replies, copies of one prompt side by side."""
+Sampler = Callable[[Sequence[list[int]], int, Sampling], Iterable[tuple[int, Reply]]]
+"""Token lists, copies of each, how to sample -> replies as they end, each with its place, where
+copies of one prompt are side by side."""
 
 
 @dataclass(eq=False)
@@ -37,7 +38,7 @@ class Play:
         self.mask, self.logprobs = [False] * len(self.tokens), [0.0] * len(self.tokens)
 
     def add(self, tokens: Sequence[int], logprobs: Sequence[float], written: bool) -> None:
-        self.tokens += tokens
+        self.tokens = [*self.tokens, *tokens]  # the sampler may still read the old ones
         self.mask += [written] * len(tokens)
         self.logprobs += logprobs
 
@@ -118,10 +119,14 @@ def _play_chunk(
 
 
 def _speak(
-    policy: Policy, games: Sequence[Play], replies: Sequence[Reply], rewards: RewardRunner
+    policy: Policy,
+    games: Sequence[Play],
+    replies: Iterable[tuple[int, Reply]],
+    rewards: RewardRunner,
 ) -> None:
-    """Hand replies to their episodes, which answer in the background."""
-    for game, reply in zip(games, replies, strict=True):
+    """Hand replies to their episodes, which answer while the other replies are generated."""
+    for place, reply in replies:
+        game = games[place]
         game.add(reply.tokens, reply.logprobs, written=True)
         game.said, game.stopped = policy.decode(reply.tokens), reply.finish == "stop"
         game.turn = rewards.turn(partial(_turn, game, rewards))
