@@ -24,6 +24,7 @@ from metis.engines.local.episodes import play
 from metis.engines.local.policy import Policy
 from metis.engines.local.rewards import RewardRunner
 from metis.engines.local.sampling import Reply, sample, stream
+from metis.engines.local.settings import Local
 from metis.errors import MetisError
 from metis.tasks.base import SingleTurn
 
@@ -377,6 +378,11 @@ def test_as_many_rewards_run_at_a_time_as_there_are_workers(playing, runner):
 
     assert [g.failed for g in playing(Questions(score), n=6, rewards=runner(workers=3))] == [0, 0]
     assert max(most) == 3
+
+
+def test_there_is_at_least_one_worker():
+    with pytest.raises(MetisError, match=r"engine.reward_workers = 0: use at least 1"):
+        Local(reward_workers=0)
 
 
 def test_rewards_run_while_the_next_prompts_are_generated(policy, playing):

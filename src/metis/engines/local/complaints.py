@@ -2,8 +2,12 @@
 
 import sysconfig
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 from traceback import walk_tb
+
+from metis.core import Group
+from metis.errors import MetisError
 
 LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
 ENGINE = str(Path(__file__).parent)
@@ -21,13 +25,24 @@ class Complaints:
         self.kinds: set[tuple[type[Exception], tuple[str, int] | None]] = set()
         self.untold: list[str] = []
 
-    def add(self, error: Exception) -> None:
-        kind = type(error), _place(error)
-        if kind not in self.kinds:
-            self.kinds.add(kind)
-            self.untold.append(
-                f"a rollout failed: {describe(error)}; more of this kind are counted, not shown"
-            )
+    def add(self, errors: Sequence[Exception]) -> None:
+        for error in errors:
+            kind = type(error), _place(error)
+            if kind not in self.kinds:
+                self.kinds.add(kind)
+                self.untold.append(
+                    f"a rollout failed: {describe(error)}; more of this kind are counted, not shown"
+                )
+
+
+def require_reward(groups: Sequence[Group], errors: Sequence[Exception]) -> None:
+    """Stop a run whose task fails every rollout that was asked for."""
+    if errors and not any(group.rewards for group in groups):
+        raise MetisError(
+            f"all {sum(group.failed for group in groups)} rollouts of a step failed: "
+            f"{describe(errors[0])}; mend the task, and the same command goes on from the last "
+            "checkpoint"
+        )
 
 
 def describe(error: Exception) -> str:

@@ -28,7 +28,7 @@ from metis.engines.local.checkpoint import (
     save_training,
 )
 from metis.engines.local.choices import ChoiceTree
-from metis.engines.local.complaints import Complaints, describe
+from metis.engines.local.complaints import Complaints, require_reward
 from metis.engines.local.encoding import encode_chats
 from metis.engines.local.episodes import play
 from metis.engines.local.forward import Bundle, scores, shareable
@@ -118,11 +118,7 @@ class LocalEngine:
         groups, errors = self._play(
             prompts, n, Sampling(settings.max_tokens, settings.temperature, settings.top_p)
         )
-        if errors and not any(group.rewards for group in groups):
-            raise MetisError(
-                f"all {n * len(prompts)} rollouts of a step failed: {describe(errors[0])}; mend "
-                "the task, and the same command goes on from the last checkpoint"
-            )
+        require_reward(groups, errors)
         return groups
 
     def _play(
@@ -131,8 +127,7 @@ class LocalEngine:
         rows, version = self.settings.rows, self.policy
         arguments = (self.model_policy, self.task, prompts, n, sampling, self._stream)
         groups, errors = play(*arguments, self.rewards, rows, version)
-        for error in errors:
-            self.complaints.add(error)
+        self.complaints.add(errors)
         return groups, errors
 
     def _stream(

@@ -68,8 +68,9 @@ def play(
     trains nothing.
     """
     plays: list[list[Play]] = []
-    for start in range(0, len(prompts), max(1, rows // n)):
-        chunk = [_open(policy, task, prompt, n) for prompt in prompts[start:][: max(1, rows // n)]]
+    size = max(1, rows // n)
+    for start in range(0, len(prompts), size):
+        chunk = [_open(policy, task, prompt, n) for prompt in prompts[start : start + size]]
         _play_chunk(policy, chunk, sampling, sampler, rewards)
         plays += chunk
     groups = [
@@ -149,12 +150,12 @@ def _listen(policy: Policy, games: Sequence[Play], rewards: RewardRunner) -> lis
         messages = rewards.wait(game.turn)
         if isinstance(messages, Exception):
             game.error = messages
-        elif messages is not None and _room(policy, game, messages):
+        elif messages is not None and _go_on(policy, game, messages):
             going.append(game)
     return going
 
 
-def _room(policy: Policy, game: Play, messages: Sequence[Message]) -> bool:
+def _go_on(policy: Policy, game: Play, messages: Sequence[Message]) -> bool:
     """Add the environment's turn, unless it fills the context: then the play cannot be finished."""
     between = policy.encode_turn(game.chat, game.stopped, messages)
     if len(game.tokens) + len(between) >= policy.context:
