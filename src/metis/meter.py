@@ -79,6 +79,7 @@ class Meter:
         self.counts["rollout/failed"] += sum(group.failed for group in groups)
         trajectories = [t for group in groups for t in group.trajectories]
         self.counts["rollout/tokens"] += sum(int(t.loss_mask.sum()) for t in trajectories)
+        self.counts["rollout/tokens"] += sum(group.failed_tokens for group in groups)
         return groups
 
     def embed(self, prompts: Sequence[Prompt]) -> Sequence[NDArray[np.float32]]:

@@ -28,11 +28,18 @@ from metis.sinks import Sink
 
 
 class Trainable(TimedEngine, Protocol):
-    """What the loop needs of an engine beside answers: a version, a test, and a memory."""
+    """What the loop needs of an engine beside answers: a version, a test, and a memory.
+
+    `evaluate` gives the reward of each held-out prompt, None where it failed. `notices` are
+    sentences for the person who watches; the loop takes out what it has shown.
+    """
 
     policy: int
 
-    def evaluate(self) -> Sequence[tuple[str, float]]: ...
+    @property
+    def notices(self) -> list[str]: ...
+
+    def evaluate(self) -> Sequence[tuple[str, float | None]]: ...
 
     def save(self, folder: Path) -> None: ...
 
@@ -120,6 +127,7 @@ def train(run: Run, folder: RunFolder, view: View) -> bool:
             folder.cut({})
             view.phase("evaluate")
             metrics: Numbers = evaluate(run, folder)
+            _tell(run, view)
             folder.append("metrics", [{"step": 0, **metrics}])
             _show(outlets, 0, metrics)
             view.step(0, 0.0, metrics, {})
@@ -167,6 +175,7 @@ def _step(run: Run, folder: RunFolder, view: View) -> tuple[Numbers, Numbers]:
     if account.fraction >= 1 or (every and account.step % every == 0):
         view.phase("evaluate")
         metrics |= evaluate(run, folder)
+    _tell(run, view)
     for name, value in metrics.items():
         if not math.isfinite(value):
             raise MetisError(f"{name} = {value!r} in step {account.step}: the run went wrong there")
@@ -178,16 +187,25 @@ def _step(run: Run, folder: RunFolder, view: View) -> tuple[Numbers, Numbers]:
     return metrics, meter.seconds
 
 
+def _tell(run: Run, view: View) -> None:
+    """Show what the engine has to say."""
+    while run.engine.notices:
+        view.notice(run.account.step, run.engine.notices.pop(0))
+
+
 def evaluate(run: Run, folder: RunFolder) -> dict[str, float]:
-    """Play the held-out prompts; the reward of each goes into a log."""
-    scores, step = run.engine.evaluate(), run.account.step
+    """Play the held-out prompts; the reward of each goes into a log. One that fails earns 0."""
+    answers, step = run.engine.evaluate(), run.account.step
+    scores = [(prompt, score or 0.0) for prompt, score in answers]
+    failed = sum(score is None for _, score in answers)
     rows = ({"step": step, "prompt": prompt, "reward": score} for prompt, score in scores)
     folder.append("evals", rows)
     rewards: dict[str, list[float]] = {}
     for prompt, score in scores:
         name = benchmark(prompt) if run.config.training.benchmarks else ""
         rewards.setdefault(name, []).append(score)
-    return run.account.test(rewards)
+    metrics = run.account.test(rewards)
+    return {**metrics, "eval/failed": float(failed)} if failed else metrics
 
 
 def batch_metrics(batch: Batch) -> dict[str, float]:

@@ -74,12 +74,16 @@ class Completion:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Group:
-    """The valid rollouts of one prompt; `failed` counts those that gave no reward."""
+    """The valid rollouts of one prompt; `failed` counts those that gave no reward.
+
+    `failed_tokens` are what the policy wrote in those, as far as the engine knows.
+    """
 
     prompt: Prompt
     rewards: tuple[float, ...]
     trajectories: tuple[Trajectory, ...]
     failed: int = 0
+    failed_tokens: int = 0
 
     def __post_init__(self) -> None:
         for reward in self.rewards:
@@ -103,6 +107,7 @@ class Group:
             self.rewards + other.rewards,
             self.trajectories + other.trajectories,
             self.failed + other.failed,
+            self.failed_tokens + other.failed_tokens,
         )
 
     @property

@@ -1,10 +1,13 @@
 """Episodes on a tiny model: what is trained on, and what a reward or a prompt can do to a step."""
 
 import asyncio
+import json
+import re
 import shutil
 import subprocess
 import sys
 import threading
+import time
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,11 +18,13 @@ pytest.importorskip("torch")
 import torch
 
 from metis.core import Batch, Prompt, Sampling
+from metis.engines.local.complaints import describe
 from metis.engines.local.engine import LocalEngine
 from metis.engines.local.episodes import play
 from metis.engines.local.policy import Policy
 from metis.engines.local.rewards import RewardRunner
-from metis.engines.local.sampling import Reply, sample
+from metis.engines.local.sampling import Reply, sample, stream
+from metis.engines.local.settings import Local
 from metis.errors import MetisError
 from metis.tasks.base import SingleTurn
 
@@ -106,10 +111,10 @@ class Script:
         text = self.turns[min(len(self.calls), len(self.turns)) - 1]
         tokens = self.policy.encode_reply(text)
         tokens += [] if self.cut else [self.policy.tokenizer.eos_token_id]
-        return [
+        return enumerate(
             Reply(list(tokens), [-0.5] * len(tokens), "length" if self.cut else "stop")
             for _ in range(copies * len(prompts))
-        ]
+        )
 
 
 @pytest.fixture
@@ -118,21 +123,15 @@ def closing():
     made, release = [], threading.Event()
 
     def watch(make):
-        before = set(threading.enumerate())
         owner = make()
-        rewards = owner if isinstance(owner, RewardRunner) else owner.rewards
-        threads = [t for t in threading.enumerate() if t not in before and t.name == "rewards"]
-        made.append((rewards, threads))
-        rewards.release = release
+        made.append(owner if isinstance(owner, RewardRunner) else owner.rewards)
+        made[-1].release = release
         return owner
 
     yield watch
     release.set()
-    for rewards, threads in made:
+    for rewards in made:
         rewards.close()
-        for thread in threads:
-            thread.join(PATIENCE)
-        rewards.loop.close()
 
 
 @pytest.fixture
@@ -152,7 +151,10 @@ def playing(policy, runner):
     def run(task, *turns, prompts=(ONE, TWO), n=2, rows=64, rewards=None, script=None, by=policy):
         sampler = script or Script(by, *(turns or ("a",)))
         rewards = rewards or runner()
-        return play(by, task, prompts, n, Sampling(8), sampler, rewards, rows, version=5)
+        groups, run.errors = play(
+            by, task, prompts, n, Sampling(8), sampler, rewards, rows, version=5
+        )
+        return groups
 
     return run
 
@@ -236,7 +238,7 @@ def test_sampled_turns_have_the_log_probabilities_of_one_pass_over_the_whole(pol
                 reply.tokens[-1] = policy.tokenizer.eos_token_id
                 reply.logprobs[-1] = np.nan
             ends.append(reply)
-        return replies
+        return enumerate(replies)
 
     groups = playing(Interviews("And then?", "And now?"), n=2, script=sampler)
     assert len(ends) == 12
@@ -269,6 +271,19 @@ def test_copies_that_begin_differently_are_sampled_apart(policy, playing):
         for i, trajectory in enumerate((t for g in groups for t in g.trajectories), start=1)
     ]
     assert numbers == [1, 1, 1, 1]
+
+
+def test_episodes_are_not_compared_with_each_other(playing):
+    class Unlike(SingleTurn):
+        def __eq__(self, other):
+            raise AssertionError("compared")
+
+    class Task(Questions):
+        def episode(self, prompt):
+            return Unlike([user(prompt.text)], lambda answer: 0.5)
+
+    groups = playing(Task(half), prompts=(ONE, ONE, TWO))
+    assert [group.failed for group in groups] == [0, 0, 0]
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 5])
@@ -340,13 +355,34 @@ def test_plain_rewards_run_at_the_same_time(playing):
 
 
 def test_coroutines_run_at_the_same_time(playing):
-    barrier = asyncio.Barrier(4)
+    begun = []
 
     async def score(prompt, answer):
-        await barrier.wait()
+        begun.append(prompt)
+        while len(begun) < 40:
+            await asyncio.sleep(0.001)
         return 1.0
 
-    assert [group.failed for group in playing(Questions(score))] == [0, 0]
+    assert [group.failed for group in playing(Questions(score), n=20)] == [0, 0]
+
+
+def test_as_many_rewards_run_at_a_time_as_there_are_workers(playing, runner):
+    running, most = [], []
+
+    async def score(prompt, answer):
+        running.append(prompt)
+        most.append(len(running))
+        await asyncio.sleep(0.02)
+        running.pop()
+        return 1.0
+
+    assert [g.failed for g in playing(Questions(score), n=6, rewards=runner(workers=3))] == [0, 0]
+    assert max(most) == 3
+
+
+def test_there_is_at_least_one_worker():
+    with pytest.raises(MetisError, match=r"engine.reward_workers = 0: use at least 1"):
+        Local(reward_workers=0)
 
 
 def test_rewards_run_while_the_next_prompts_are_generated(policy, playing):
@@ -369,7 +405,25 @@ def test_rewards_run_while_the_next_prompts_are_generated(policy, playing):
     assert [group.failed for group in groups] == [0, 0]
 
 
-def breaks(prompt, answer):
+def test_rewards_run_while_other_answers_to_the_prompt_are_generated(policy, playing):
+    rewarded = threading.Event()
+
+    class OneByOne(Script):
+        def __call__(self, prompts, copies, sampling):
+            replies = list(super().__call__(prompts, copies, sampling))
+            yield replies.pop()
+            assert rewarded.wait(PATIENCE)
+            yield from replies
+
+    def score(prompt, answer):
+        rewarded.set()
+        return 1.0
+
+    groups = playing(Questions(score), script=OneByOne(policy, "a"))
+    assert [group.rewards for group in groups] == [(1.0, 1.0)] * 2
+
+
+def breaks(*_):
     raise ZeroDivisionError
 
 
@@ -418,10 +472,14 @@ def test_a_coroutine_that_hangs_is_cancelled(playing, runner):
 
     first, second = playing(Questions(score), rewards=runner(timeout=0.05))
     assert (first.failed, second.failed) == (2, 0)
+    patience = time.monotonic() + PATIENCE
+    while len(cancelled) < 2 and time.monotonic() < patience:
+        time.sleep(0.001)
     assert cancelled == [ONE, ONE]
 
 
-def test_rewards_that_hang_do_not_hold_up_later_ones(playing, runner):
+@pytest.mark.parametrize("kind", ["function", "coroutine"])
+def test_rewards_that_hang_do_not_hold_up_later_ones(playing, runner, kind):
     rewards = runner(timeout=0.05, workers=2)
 
     def score(prompt, answer):
@@ -429,17 +487,38 @@ def test_rewards_that_hang_do_not_hold_up_later_ones(playing, runner):
             rewards.release.wait()
         return 0.5
 
-    task = Questions(score)
+    async def blocking(prompt, answer):
+        return score(prompt, answer)
+
+    task = Questions(score if kind == "function" else blocking)
     assert [group.failed for group in playing(task, prompts=[ONE], rewards=rewards)] == [2]
+    assert "took longer than engine.reward_timeout = 0.05 seconds" in str(playing.errors[0])
     assert [group.failed for group in playing(task, prompts=[TWO], rewards=rewards)] == [0]
+    assert [group.failed for group in playing(task, rewards=rewards)] == [2, 0]
 
 
-@pytest.mark.parametrize("reward", ["sys.exit", "lambda answer: threading.Event().wait()"])
+def test_a_coroutine_that_blocks_takes_only_its_rollout_with_it(playing, runner):
+    rewards = runner(timeout=0.3)
+
+    async def score(prompt, answer):
+        if prompt == ONE:
+            rewards.release.wait()
+        await asyncio.sleep(0.01)
+        return 0.5
+
+    first, second = playing(Questions(score), rewards=rewards, n=8)
+    assert (first.failed, second.failed) == (8, 0)
+
+
+@pytest.mark.parametrize("reward", ["sys.exit", "lambda answer: threading.Event().wait()", "hang"])
 def test_neither_exit_nor_a_reward_that_hangs_keeps_a_process_from_its_end(reward):
     program = f"""
-import sys, threading
+import sys, threading, time
 from metis.engines.local.rewards import RewardRunner
 from metis.tasks.base import SingleTurn
+
+async def hang(answer):
+    time.sleep(3600)
 
 rewards = RewardRunner(0.05)
 assert isinstance(rewards.result(rewards.submit(SingleTurn([], {reward}))), BaseException)
@@ -462,9 +541,124 @@ def test_a_step_with_failed_rewards_can_be_trained_on(engine):
     assert local.policy == 1
 
 
-def test_a_held_out_prompt_whose_reward_fails_scores_nothing(engine):
+def test_a_held_out_prompt_whose_reward_fails_is_told_from_one_that_earns_nothing(engine):
+    assert engine(Questions(breaks)).evaluate() == [("three", None)]
+    assert engine(Questions(lambda prompt, answer: 0.0)).evaluate() == [("three", 0.0)]
+
+
+def test_what_failed_rollouts_wrote_is_counted(policy, playing):
+    class Mixed(Interviews):
+        def episode(self, prompt):
+            self.questions = ("y" * policy.context,) if prompt == ONE else ("And then?",)
+            return super().episode(prompt)
+
+    said = len(policy.encode_reply("ab")) + 1
+    first, second = playing(Mixed(), "ab")
+    assert (first.failed, first.failed_tokens, second.failed_tokens) == (2, 2 * said, 0)
+    first, second = playing(Questions(lambda p, _: breaks() if p == ONE else 0.5), "ab", n=3)
+    assert (first.failed, first.failed_tokens, second.failed_tokens) == (3, 3 * said, 0)
+
+
+class Breaking(Interviews):
+    """Episodes of the first prompt go wrong in their second turn, as `wrong` says."""
+
+    def __init__(self, wrong):
+        super().__init__("And then?", "And now?")
+        self.wrong = wrong
+
+    def episode(self, prompt):
+        episode = super().episode(prompt)
+        reply = episode.reply
+        if prompt == ONE:
+            episode.reply = lambda text: self.wrong() if episode.said else reply(text)
+        return episode
+
+
+@pytest.mark.parametrize("wrong", [breaks, lambda: "nothing", lambda: [{}], lambda: 3])
+def test_a_turn_that_fails_takes_only_its_rollout_with_it(policy, playing, wrong):
+    first, second = playing(Breaking(wrong), "ab")
+    said = len(policy.encode_reply("ab")) + 1
+    assert (first.failed, first.failed_tokens) == (2, 2 * 2 * said)
+    assert (second.rewards, second.failed) == ((0.3, 0.3), 0)
+    assert len(playing.errors) == 2
+
+
+def test_a_turn_that_hangs_takes_only_its_rollout_with_it(playing, runner):
+    rewards = runner(timeout=0.1)
+    first, second = playing(Breaking(rewards.release.wait), rewards=rewards)
+    assert (first.failed, second.failed) == (2, 0)
+    assert "turn took longer than engine.reward_timeout = 0.1 seconds" in str(playing.errors[0])
+
+
+def test_turns_do_not_wait_for_rewards(policy, playing, runner):
+    generated = threading.Event()
+
+    class Waiting(Interview):
+        def reward(self):
+            return float(generated.wait(PATIENCE))
+
+    class Task(Interviews):
+        def episode(self, prompt):
+            return Waiting(prompt.text, ["And then?"] if prompt == TWO else [])
+
+    class Late(Script):
+        def __call__(self, *arguments):
+            if len(self.calls) == 2:
+                generated.set()
+            return super().__call__(*arguments)
+
+    rewards = runner(workers=1)
+    groups = playing(Task(), script=Late(policy, "a"), rewards=rewards, rows=2)
+    assert [group.rewards for group in groups] == [(1.0, 1.0)] * 2
+
+
+# What a task's mistakes are told
+
+
+def line_of(function):
+    return f"({__file__}, line {function.__code__.co_firstlineno + 1})"
+
+
+def test_an_error_is_told_once_with_the_line_where_it_arose(engine):
+    def score(prompt, answer):
+        return json.loads("{") if prompt == ONE else 0.5
+
+    local = engine(Questions(score))
+    for _ in range(2):
+        local.rollout([ONE, TWO], 2)
+    [notice] = local.notices
+    assert "a rollout failed: JSONDecodeError: Expecting property name" in notice
+    assert line_of(score) in notice
+
+
+def test_errors_of_other_kinds_are_told_too(engine):
+    def score(prompt, answer):
+        if prompt == ONE:
+            raise ValueError(f"{len(answers)}\nis odd")
+        return {"two": None, "three": 0.5}[prompt.id]
+
+    answers = []
+    local = engine(Questions(score))
+    local.rollout([ONE, TWO, THREE], 2)
+    first, second = local.notices
+    assert "ValueError: 0 is odd (" in first
+    assert "TypeError: the reward is None, not a number; more" in second
+    answers.append(0)
+    local.rollout([ONE, TWO, THREE], 2)
+    assert len(local.notices) == 2
+
+
+def test_an_error_without_words_or_with_too_many():
+    assert describe(ZeroDivisionError()) == "ZeroDivisionError"
+    assert len(describe(ValueError("many " * 1000))) < 350
+
+
+def test_a_step_of_which_every_rollout_fails_ends_the_run_and_says_why(engine):
     local = engine(Questions(breaks))
-    assert local.evaluate() == [("three", 0.0)]
+    told = re.escape(f"all 4 rollouts of a step failed: ZeroDivisionError {line_of(breaks)}; mend")
+    with pytest.raises(MetisError, match=told):
+        local.rollout([ONE, TWO], 2)
+    assert local.rollout([], 2) == []
 
 
 # What does not fit, and what is empty
@@ -535,7 +729,7 @@ def test_a_tokenizer_without_template_and_padding(other, playing):
     generator = torch.Generator().manual_seed(0)
 
     def sampler(prompts, copies, sampling):
-        return sample(policy, prompts, copies, sampling, generator, rows=4)
+        return stream(policy, prompts, copies, sampling, generator, rows=4)
 
     groups = playing(Questions(half), prompts=(ONE, THREE), script=sampler, by=policy)
     for group in groups:

@@ -19,7 +19,7 @@ from metis.engines.local.forward import (
     plain,
     token_logprobs,
 )
-from metis.engines.local.sampling import sample
+from metis.engines.local.sampling import in_order, sample, stream
 from metis.engines.local.shared_attention import supports
 from metis.tasks.arithmetic import Arithmetic, build
 
@@ -184,6 +184,20 @@ def test_sampling_reports_the_log_probabilities_it_drew_from(policy):
         ended = reply.tokens[-1] in policy.stops
         assert reply.finish == ("stop" if ended else "length")
         assert ended or len(reply.tokens) == 12
+
+
+def test_replies_are_handed_over_as_they_end(policy):
+    prompts = [policy.encode_reply(text) for text in ("one", "three words here", "x")]
+    tight = [[*prompts[0]], [7] * (policy.context - 3), prompts[2]]
+    handed, processed = [], []
+    for place, reply in stream(policy, tight, 2, Sampling(12), generator(), 100):
+        handed.append((place, reply))
+        processed.append(policy.processed)
+    assert {place for place, _ in handed[:2]} == {2, 3}, "those with little room end first"
+    assert processed[0] < processed[-1], "the others were not yet generated then"
+    assert in_order(handed) == sample(policy, tight, 2, Sampling(12), generator(), 100)
+    few = stream(policy, tight, 2, Sampling(12), generator(), 2)
+    assert [place // 2 for place, _ in few] == [0, 0, 1, 1, 2, 2]
 
 
 def test_greedy_sampling_does_not_depend_on_its_company(policy):

@@ -65,6 +65,48 @@ def test_a_run_on_problems_of_mathematics(tiny, tmp_path):
     assert read(tmp_path / "run", "rollouts")
 
 
+def failing(monkeypatch, fails):
+    """Rewards fail where the episode is one that `fails`; the number of episodes is given to it."""
+    made = []
+
+    class Failing(Even):
+        def __init__(self, text):
+            super().__init__(text)
+            made.append(self)
+            self.fails = fails(len(made))
+
+        def reward(self):
+            return 1 / 0 if self.fails else super().reward()
+
+    monkeypatch.setattr(ArithmeticTask, "episode", lambda self, prompt: Failing(prompt.text))
+
+
+UNIFORM = [setting for setting in SHORT if not setting.startswith("curriculum.")]
+UNIFORM += ["curriculum=uniform"]
+
+
+def test_rewards_that_fail_are_shown_and_counted_and_spend_the_tokens(
+    tiny, tmp_path, capsys, monkeypatch
+):
+    failing(monkeypatch, lambda number: number % 9)  # the last of every step succeeds
+    settings = [*UNIFORM, f"engine.model={tiny}", "steps=0", "tokens=70", "evaluate=0"]
+    settings += ["task.heldout=9"]
+    assert main(["train", *settings, "--out", str(tmp_path / "run")]) == 0
+    shown = capsys.readouterr().out.replace("\n", " ")
+    assert shown.count("a rollout failed: ZeroDivisionError: division by zero") == 1
+    first, *_, last = read(tmp_path / "run", "metrics")
+    assert first["eval/failed"] == last["eval/failed"] == 8.0
+    assert 70 <= last["total/rollout_tokens"] <= 70 + 9 * 6
+    assert last["rollout/failed"] == 8.0
+
+
+def test_a_run_whose_rewards_all_fail_ends_with_the_reason(tiny, tmp_path, capsys, monkeypatch):
+    failing(monkeypatch, lambda number: True)
+    settings = [*UNIFORM, f"engine.model={tiny}", "--out", str(tmp_path / "run")]
+    assert main(["train", *settings]) == 2
+    assert "all 9 rollouts of a step failed: ZeroDivisionError" in capsys.readouterr().err
+
+
 PROGRAM = """
 import sys
 import metis.tasks.arithmetic as arithmetic

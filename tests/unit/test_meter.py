@@ -31,7 +31,7 @@ def written(tokens, context=3):
 COMPLETIONS = [Completion("a", written(5), "stop"), Completion("b", written(2), "length")]
 GROUPS = [
     Group(ONE, (0.0, 1.0), (written(4), written(6)), failed=1),
-    Group(TWO, (1.0,), (written(7),), failed=2),
+    Group(TWO, (1.0,), (written(7),), failed=2, failed_tokens=5),
 ]
 REPLIES = {
     "complete": (1.0, COMPLETIONS),
@@ -72,7 +72,7 @@ def engine():
             "rollout",
             ([ONE, TWO], 3),
             {"rollout": 4.0},
-            {"generated": 6, "failed": 3, "tokens": 17},
+            {"generated": 6, "failed": 3, "tokens": 22},
         ),
         ("embed", ([ONE],), {"select": 8.0}, {"forwards": 1}),
         ("predict", ([ONE, TWO], ValueModel(), ()), {"select": 16.0}, {"forwards": 2}),
@@ -111,7 +111,7 @@ def test_the_accounts_add_up_over_a_plan(engine):
         "judge/asked": 3,
         "rollout/generated": 12,
         "rollout/failed": 6,
-        "rollout/tokens": 34,
+        "rollout/tokens": 44,
         "judge/processed": 40,
         "rollout/processed": 80,
     }

@@ -120,6 +120,7 @@ class SimulatedEngine:
         self.seconds = 0.0
         self.processed = 0
         self.laps: dict[str, float] = {}
+        self.notices: list[str] = []
         self._texts = {self._text(i): i for i in range(total)}
 
     @property
@@ -158,7 +159,8 @@ class SimulatedEngine:
             valid = np.flatnonzero(~failed[row])
             trajectories = tuple(self._trajectory(items[row], lengths[row, i]) for i in valid)
             kept = tuple(float(rewards[row, i]) for i in valid)
-            groups.append(Group(prompt, kept, trajectories, failed=n - len(valid)))
+            lost = int(lengths[row, failed[row]].sum())
+            groups.append(Group(prompt, kept, trajectories, n - len(valid), lost))
         return groups
 
     def _trajectory(self, item: int, length: int) -> Trajectory:

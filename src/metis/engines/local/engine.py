@@ -29,6 +29,7 @@ from metis.engines.local.checkpoint import (
     save_training,
 )
 from metis.engines.local.choices import ChoiceTree
+from metis.engines.local.complaints import Complaints, require_reward
 from metis.engines.local.encoding import encode_chats
 from metis.engines.local.episodes import play
 from metis.engines.local.forward import Bundle, scores, shareable
@@ -36,7 +37,7 @@ from metis.engines.local.hidden import embed
 from metis.engines.local.policy import NON_FINITE_LIMIT, Policy
 from metis.engines.local.predictors import Learner, Question
 from metis.engines.local.rewards import RewardRunner
-from metis.engines.local.sampling import Reply, sample
+from metis.engines.local.sampling import Reply, in_order, stream
 from metis.engines.local.settings import Local
 from metis.engines.local.update import (
     Stopwatch,
@@ -67,18 +68,24 @@ class LocalEngine:
         )
         self.reference = self._reference() if settings.kl else None
         self.learners: dict[Predictor, Learner] = {}
-        self.rewards = RewardRunner(settings.reward_timeout)
+        self.rewards = RewardRunner(settings.reward_timeout, settings.reward_workers)
+        self.complaints = Complaints()
         self.policy = 0
         self.non_finite = 0
         self.judging = Stopwatch(self.clock)
         self.foreign = self._foreign_sampler()
+        if (count := _gpus(self.model_policy.device)) > 1:
+            self.complaints.untold.append(
+                f"this machine has {count} GPUs, of which the local engine uses one: for all of "
+                f"them use engine=verl engine.gpus={count}"
+            )
 
     # Answers
 
     def complete(self, chats: Sequence[Chat], sampling: Sampling) -> list[Completion]:
         prompts = encode_chats(self.model_policy, chats)
         fits = [i for i, prompt in enumerate(prompts) if len(prompt) < self.model_policy.context]
-        replies = self._sample([prompts[i] for i in fits], 1, sampling)
+        replies = in_order(self._stream([prompts[i] for i in fits], 1, sampling))
         known = dict(zip(fits, replies, strict=True))
         return [
             self._completion(prompt, known.get(i, Reply([], [])))
@@ -122,22 +129,30 @@ class LocalEngine:
 
     def rollout(self, prompts: Sequence[Prompt], n: int) -> list[Group]:
         settings = self.settings
-        return self._play(
+        groups, errors = self._play(
             prompts, n, Sampling(settings.max_tokens, settings.temperature, settings.top_p)
         )
+        require_reward(groups, errors)
+        return groups
 
-    def _play(self, prompts: Sequence[Prompt], n: int, sampling: Sampling) -> list[Group]:
+    def _play(
+        self, prompts: Sequence[Prompt], n: int, sampling: Sampling
+    ) -> tuple[list[Group], list[Exception]]:
         rows, version = self.settings.rows, self.policy
-        arguments = (self.model_policy, self.task, prompts, n, sampling, self._sample)
-        return play(*arguments, self.rewards, rows, version)
+        arguments = (self.model_policy, self.task, prompts, n, sampling, self._stream)
+        groups, errors = play(*arguments, self.rewards, rows, version)
+        self.complaints.add(errors)
+        return groups, errors
 
-    def _sample(self, prompts: Sequence[list[int]], copies: int, sampling: Sampling) -> list[Reply]:
+    def _stream(
+        self, prompts: Sequence[list[int]], copies: int, sampling: Sampling
+    ) -> Iterator[tuple[int, Reply]]:
         if self.foreign is not None:
-            replies: list[Reply] = self.foreign.sample(prompts, copies, sampling, self.generator)
-            return replies
+            yield from enumerate(self.foreign.sample(prompts, copies, sampling, self.generator))
+            return
         with self._memory():
             rows, generator = self.settings.rows, self.generator
-            return sample(self.model_policy, prompts, copies, sampling, generator, rows)
+            yield from stream(self.model_policy, prompts, copies, sampling, generator, rows)
 
     def embed(self, prompts: Sequence[Prompt]) -> list[NDArray[np.float32]]:
         """The last layer's state of each prompt's last token."""
@@ -260,15 +275,20 @@ class LocalEngine:
         """Seconds of an update that went into the judge, and of rollouts into rewards."""
         return {"judge": self.judging.seconds, "reward": self.rewards.waited}
 
+    @property
+    def notices(self) -> list[str]:
+        """What a person should know of the task's code."""
+        return self.complaints.untold
+
     def clock(self) -> float:
         if self.model_policy.device.type == "cuda":
             torch.cuda.synchronize()
         return time.perf_counter()
 
-    def evaluate(self) -> list[tuple[str, float]]:
-        """Greedy answers to the held-out prompts: id and reward of each."""
-        groups = self._play(self.task.heldout(), 1, Sampling(self.settings.max_tokens, 0.0))
-        return [(group.prompt.id, group.mean or 0.0) for group in groups]
+    def evaluate(self) -> list[tuple[str, float | None]]:
+        """Greedy answers to the held-out prompts: id and reward of each, None where it failed."""
+        groups, _ = self._play(self.task.heldout(), 1, Sampling(self.settings.max_tokens, 0.0))
+        return [(group.prompt.id, group.mean) for group in groups]
 
     def save(self, folder: Path) -> None:
         save_training(folder, self.model_policy, self.optimizer, self.generator)
@@ -306,6 +326,10 @@ class LocalEngine:
                 f"engine.rows ({self.settings.rows}) or engine.max_tokens "
                 f"({self.settings.max_tokens}), or set engine.checkpointing=true or engine.lora=16"
             ) from None
+
+
+def _gpus(device: torch.device) -> int:
+    return torch.cuda.device_count() if device.type == "cuda" else 0
 
 
 def build(settings: Local, task: Task, seed: int) -> tuple[LocalEngine, Pool]:

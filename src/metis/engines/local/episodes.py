@@ -1,8 +1,9 @@
 """Rollouts: episodes played turn by turn, their rewards computed while others still generate."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -12,11 +13,12 @@ from metis.engines.local.rewards import RewardRunner
 from metis.engines.local.sampling import Reply
 from metis.tasks.base import Episode, Task
 
-Sampler = Callable[[Sequence[list[int]], int, Sampling], list[Reply]]
-"""Token lists, copies of each, how to sample -> replies, copies of one prompt side by side."""
+Sampler = Callable[[Sequence[list[int]], int, Sampling], Iterable[tuple[int, Reply]]]
+"""Token lists, copies of each, how to sample -> replies as they end, each with its place, where
+copies of one prompt are side by side."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Play:
     """One episode being played: its tokens so far, and which of them the policy wrote."""
 
@@ -26,13 +28,17 @@ class Play:
     tokens: list[int]
     mask: list[bool] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
+    said: str = ""
+    stopped: bool = False
+    turn: "Future[Sequence[Message] | None]" = field(init=False)
     reward: "Future[float] | None" = None
+    error: Exception | None = None
 
     def __post_init__(self) -> None:
         self.mask, self.logprobs = [False] * len(self.tokens), [0.0] * len(self.tokens)
 
     def add(self, tokens: Sequence[int], logprobs: Sequence[float], written: bool) -> None:
-        self.tokens += tokens
+        self.tokens = [*self.tokens, *tokens]  # the sampler may still read the old ones
         self.mask += [written] * len(tokens)
         self.logprobs += logprobs
 
@@ -55,18 +61,23 @@ def play(
     rewards: RewardRunner,
     rows: int,
     version: int,
-) -> list[Group]:
-    """n episodes of every prompt. One that does not fit the context, or whose reward fails, is
-    counted as failed and trains nothing."""
+) -> tuple[list[Group], list[Exception]]:
+    """n episodes of every prompt, and what went wrong in the task's code.
+
+    One that does not fit the context, or whose turn or reward fails, is counted as failed and
+    trains nothing.
+    """
     plays: list[list[Play]] = []
-    for start in range(0, len(prompts), max(1, rows // n)):
-        chunk = [_open(policy, task, prompt, n) for prompt in prompts[start:][: max(1, rows // n)]]
+    size = max(1, rows // n)
+    for start in range(0, len(prompts), size):
+        chunk = [_open(policy, task, prompt, n) for prompt in prompts[start : start + size]]
         _play_chunk(policy, chunk, sampling, sampler, rewards)
         plays += chunk
-    return [
+    groups = [
         _group(prompt, games, rewards, version)
         for prompt, games in zip(prompts, plays, strict=True)
     ]
+    return groups, [game.error for games in plays for game in games if game.error is not None]
 
 
 def _open(policy: Policy, task: Task, prompt: Prompt, n: int) -> list[Play]:
@@ -87,47 +98,83 @@ def _play_chunk(
     rewards: RewardRunner,
 ) -> None:
     """The first turn of all copies of a prompt together, later turns each on its own."""
-    fitting = [games for games in chunk if max(len(g.tokens) for g in games) < policy.context]
-    same = [games for games in fitting if all(g.tokens == games[0].tokens for g in games)]
-    apart = [game for games in fitting if games not in same for game in games]
-    going: list[Play] = []
+    same: list[Sequence[Play]] = []
+    apart: list[Play] = []
+    for games in chunk:
+        if max(len(game.tokens) for game in games) >= policy.context:
+            continue
+        if all(game.tokens == games[0].tokens for game in games):
+            same.append(games)
+        else:
+            apart += games
+    together = [game for games in same for game in games]
     if same:
         replies = sampler([games[0].tokens for games in same], len(same[0]), sampling)
-        together = [game for games in same for game in games]
-        going += _answer(policy, together, replies, rewards)
+        _speak(policy, together, replies, rewards)
     if apart:
-        going += _answer(policy, apart, sampler([g.tokens for g in apart], 1, sampling), rewards)
+        _speak(policy, apart, sampler([game.tokens for game in apart], 1, sampling), rewards)
+    going = _listen(policy, [*together, *apart], rewards)
     while going:
-        replies = sampler([game.tokens for game in going], 1, sampling)
-        going = _answer(policy, going, replies, rewards)
+        _speak(policy, going, sampler([game.tokens for game in going], 1, sampling), rewards)
+        going = _listen(policy, going, rewards)
 
 
-def _answer(
-    policy: Policy, games: Sequence[Play], replies: Sequence[Reply], rewards: RewardRunner
-) -> list[Play]:
-    """Hand replies to their episodes; start the rewards of those that end; return the others."""
-    going = []
-    for game, reply in zip(games, replies, strict=True):
+def _speak(
+    policy: Policy,
+    games: Sequence[Play],
+    replies: Iterable[tuple[int, Reply]],
+    rewards: RewardRunner,
+) -> None:
+    """Hand replies to their episodes, which answer while the other replies are generated."""
+    for place, reply in replies:
+        game = games[place]
         game.add(reply.tokens, reply.logprobs, written=True)
-        said = policy.decode(reply.tokens)
-        messages = game.episode.reply(said)
-        if messages is None:
-            game.reward = rewards.submit(game.episode)
-            continue
-        between = policy.encode_turn(game.chat, reply.finish == "stop", messages)
-        if len(game.tokens) + len(between) >= policy.context:
-            continue  # no room for another turn: the episode cannot be finished
-        game.add(between, [0.0] * len(between), written=False)
-        game.chat += [{"role": "assistant", "content": said}, *messages]
-        going.append(game)
+        game.said, game.stopped = policy.decode(reply.tokens), reply.finish == "stop"
+        game.turn = rewards.turn(partial(_turn, game, rewards))
+
+
+def _turn(game: Play, rewards: RewardRunner) -> Sequence[Message] | None:
+    """The environment's turn; an episode that is over goes on to its reward."""
+    messages = game.episode.reply(game.said)
+    if messages is None:
+        game.reward = rewards.submit(game.episode)
+    elif not all(isinstance(m, Mapping) and {"role", "content"} <= m.keys() for m in messages):
+        raise TypeError(f"reply gave {messages!r}, not None or messages with role and content")
+    return messages
+
+
+def _listen(policy: Policy, games: Sequence[Play], rewards: RewardRunner) -> list[Play]:
+    """Wait for what the environments say; the plays that go on."""
+    going = []
+    for game in games:
+        messages = rewards.wait(game.turn)
+        if isinstance(messages, Exception):
+            game.error = messages
+        elif messages is not None and _go_on(policy, game, messages):
+            going.append(game)
     return going
 
 
+def _go_on(policy: Policy, game: Play, messages: Sequence[Message]) -> bool:
+    """Add the environment's turn, unless it fills the context: then the play cannot be finished."""
+    between = policy.encode_turn(game.chat, game.stopped, messages)
+    if len(game.tokens) + len(between) >= policy.context:
+        return False
+    game.add(between, [0.0] * len(between), written=False)
+    game.chat += [{"role": "assistant", "content": game.said}, *messages]
+    return True
+
+
 def _group(prompt: Prompt, games: Sequence[Play], rewards: RewardRunner, version: int) -> Group:
-    values, trajectories = [], []
+    values, trajectories, lost = [], [], 0
     for game in games:
-        value = rewards.result(game.reward) if game.reward else None
+        value: float | Exception | None = game.error
+        if game.reward and not game.error:
+            value = rewards.result(game.reward)
         if isinstance(value, float):
             values.append(value)
             trajectories.append(game.trajectory(version))
-    return Group(prompt, tuple(values), tuple(trajectories), failed=len(games) - len(values))
+        else:
+            game.error = value
+            lost += sum(game.mask)
+    return Group(prompt, tuple(values), tuple(trajectories), len(games) - len(values), lost)

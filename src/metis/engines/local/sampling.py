@@ -1,10 +1,11 @@
 """Sampling replies with transformers: one prefill per prompt, then all copies token by token.
 
 Prompts are padded on the left here, which generation wants and training never sees. Rows that have
-ended leave the batch, so that a long answer does not keep short ones company.
+ended leave the batch, so that a long answer does not keep short ones company, and are handed over
+while the others go on.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -24,7 +25,6 @@ class Reply:
     finish: Literal["stop", "length"] = "length"
 
 
-@torch.no_grad()
 def sample(
     policy: Policy,
     prompts: Sequence[list[int]],
@@ -34,51 +34,67 @@ def sample(
     rows: int,
 ) -> list[Reply]:
     """`copies` replies to each prompt, those of one prompt side by side."""
-    replies: list[Reply] = []
-    per_chunk = max(1, rows // copies)
-    for start in range(0, len(prompts), per_chunk):
-        chunk = prompts[start : start + per_chunk]
-        replies += _sample_chunk(policy, chunk, copies, sampling, generator)
-    return replies
+    return in_order(stream(policy, prompts, copies, sampling, generator, rows))
 
 
-def _sample_chunk(
+def in_order(replies: Iterable[tuple[int, Reply]]) -> list[Reply]:
+    """The replies of a stream, each in its place."""
+    return [reply for _, reply in sorted(replies, key=lambda pair: pair[0])]
+
+
+@torch.no_grad()
+def stream(
     policy: Policy,
     prompts: Sequence[list[int]],
     copies: int,
     sampling: Sampling,
     generator: torch.Generator,
-) -> list[Reply]:
+    rows: int,
+) -> Iterator[tuple[int, Reply]]:
+    """The replies of `sample` as they end, each with its place among them."""
+    per_chunk = max(1, rows // copies)
+    for start in range(0, len(prompts), per_chunk):
+        chunk = prompts[start : start + per_chunk]
+        for place, reply in _stream_chunk(policy, chunk, copies, sampling, generator):
+            yield start * copies + place, reply
+
+
+def _stream_chunk(
+    policy: Policy,
+    prompts: Sequence[list[int]],
+    copies: int,
+    sampling: Sampling,
+    generator: torch.Generator,
+) -> Iterator[tuple[int, Reply]]:
     replies = [Reply([], []) for _ in range(len(prompts) * copies)]
     limits = [_room(policy, prompt, sampling) for prompt in prompts for _ in range(copies)]
     mask, cache, logits = _prefill(policy, prompts, copies)
-    active = [i for i, limit in enumerate(limits) if limit > 0]
-    if len(active) < len(replies):
-        mask, logits = _keep(torch.tensor(active, device=policy.device), cache, mask, logits)
-    while active:
+    active = list(range(len(replies)))
+    while True:
         tokens, logprobs = _draw(logits, sampling, generator)
-        for i, token, logprob in zip(active, tokens.tolist(), logprobs.tolist(), strict=True):
-            replies[i].tokens.append(token)
-            replies[i].logprobs.append(logprob)
-            if token in policy.stops or _stopped(policy, replies[i], sampling):
-                replies[i].finish = "stop"
-        going = [
-            row
-            for row, i in enumerate(active)
-            if replies[i].finish != "stop" and len(replies[i].tokens) < limits[i]
-        ]
+        going = []
+        drawn = zip(active, tokens.tolist(), logprobs.tolist(), strict=True)
+        for row, (i, token, logprob) in enumerate(drawn):
+            reply = replies[i]
+            reply.tokens.append(token)
+            reply.logprobs.append(logprob)
+            if token in policy.stops or _stopped(policy, reply, sampling):
+                reply.finish = "stop"
+            if reply.finish == "stop" or len(reply.tokens) >= limits[i]:
+                yield i, reply
+            else:
+                going.append(row)
         if not going:
-            break
+            return
         if len(going) < len(active):
             keep = torch.tensor(going, device=policy.device)
             mask, tokens = _keep(keep, cache, mask, tokens)
             active = [active[row] for row in going]
         mask, logits = _next(policy, cache, mask, tokens)
-    return replies
 
 
 def _room(policy: Policy, prompt: list[int], sampling: Sampling) -> int:
-    """Tokens a reply may have: none where the prompt alone fills the context."""
+    """Tokens a reply may have: whoever asks leaves room for one at least."""
     return min(sampling.max_tokens, policy.context - len(prompt))
 
 
@@ -89,7 +105,6 @@ def _prefill(
 
     What all prompts begin with is computed a single time, then each prompt's rest on top of it.
     """
-    prompts = [prompt[-policy.context :] for prompt in prompts]
     shared = min(common_prefix(prompts), min(map(len, prompts)) - 1)
     rests = [prompt[shared:] for prompt in prompts]
     width = max(map(len, rests))

@@ -31,6 +31,7 @@ class Local:
     lora           rank of LoRA adapters; 0 trains all weights
     checkpointing  recompute activations in the backward pass to save memory
     reward_timeout seconds a reward may take before its rollout counts as failed
+    reward_workers rewards computed at a time, each in a thread
     vllm_memory    share of the GPU that vLLM may use
     vllm_sleep     let vLLM give its memory back during updates; a small model needs no sleep
     vllm_eager     start vLLM without CUDA graphs: a quick start, slower decoding
@@ -56,13 +57,14 @@ class Local:
     lora: int = 0
     checkpointing: bool = False
     reward_timeout: float = 60.0
+    reward_workers: int = 64
     vllm_memory: float = 0.4
     vllm_sleep: bool = True
     vllm_eager: bool = False
 
     def __post_init__(self) -> None:
-        least = {"max_tokens": 1, "tokens": 1, "rows": 1, "minibatch": 0, "lora": 0}
-        require_at_least(self, least, "engine.")
+        least = {"max_tokens": 1, "tokens": 1, "rows": 1, "reward_workers": 1}
+        require_at_least(self, {**least, "minibatch": 0, "lora": 0}, "engine.")
         for key in ("temperature", "learning_rate", "reward_timeout"):
             value = getattr(self, key)
             require(
