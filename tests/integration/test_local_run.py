@@ -54,6 +54,17 @@ def test_a_whole_run_with_both_judge_modes(tiny, tmp_path, capsys, rewarding, mo
     assert {"judge", "rollout", "update"} <= set(timings[-1])
 
 
+def test_what_an_error_message_advises_can_be_done(tiny, tmp_path, capsys, rewarding):
+    command = ["train", *SHORT, f"engine.model={tiny}", "--out", str(tmp_path / "run")]
+    assert main(command) == 0
+    advice = ["engine.learning_rate=5e-4", "engine.tokens=512", "engine.rows=4"]
+    assert main([*command, *advice, "engine.checkpointing=true", "steps=6"]) == 0
+    assert "engine.learning_rate = 0.0005 (was 0.001)" in capsys.readouterr().out
+    assert [row["step"] for row in read(tmp_path / "run", "metrics")] == [0, 1, 2, 3, 4, 5, 6]
+    assert main([*command, "engine.lora=4"]) == 2
+    assert "engine.lora = 0, not 4" in capsys.readouterr().err
+
+
 def test_a_run_on_problems_of_mathematics(tiny, tmp_path):
     rows = [{"problem": f"What is {n} + 1?", "answer": str(n + 1)} for n in range(20)]
     (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))

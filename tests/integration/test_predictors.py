@@ -277,7 +277,7 @@ def test_predictions_that_are_not_finite_are_refused(engine, prompts):
     engine.predict(prompts, POLICY)
     with torch.no_grad():
         engine.learners[POLICY].head.layers[-1].bias.fill_(math.nan)
-    with pytest.raises(MetisError, match="not finite; lower it and resume"):
+    with pytest.raises(MetisError, match="not finite; start a new run with a lower one"):
         engine.predict(prompts, POLICY)
 
 

@@ -274,6 +274,28 @@ def test_save_and_load_bring_everything_back(settings, tmp_path):
     assert [g.rewards for g in first] == [g.rewards for g in second]
 
 
+def test_a_resumed_engine_has_its_own_learning_rate(settings, tmp_path):
+    one, other = engine(settings), engine(settings, learning_rate=2.5e-4)
+    one.update(Batch(groups()))
+    one.save(tmp_path)
+    other.load(tmp_path)
+    assert [group["lr"] for group in other.optimizer.param_groups] == [2.5e-4]
+    assert other.optimizer.state_dict()["state"] and one.settings.learning_rate != 2.5e-4
+
+
+def test_a_generator_of_another_device_is_seeded_by_the_one_that_was_saved(settings, tmp_path):
+    one = engine(settings)
+    one.save(tmp_path)
+    saved = torch.load(tmp_path / "optimizer.pt", weights_only=True)
+    draws = []
+    for last in (1, 1, 2):
+        elsewhere = torch.tensor([0] * 15 + [last], dtype=torch.uint8)
+        torch.save({**saved, "generator": elsewhere}, tmp_path / "optimizer.pt")
+        one.load(tmp_path)
+        draws.append(torch.rand(1, generator=one.generator).item())
+    assert draws[0] == draws[1] != draws[2]
+
+
 def test_a_full_gpu_names_the_knobs(settings, monkeypatch):
     full = engine(settings)
 

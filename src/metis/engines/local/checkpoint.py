@@ -1,5 +1,6 @@
 """Weights, optimizers and generator on disk, and back exactly as they were."""
 
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +32,17 @@ def load_training(
 ) -> None:
     """Bring back what `save_training` wrote."""
     load_weights(folder, policy)
-    saved: dict[str, Any] = torch.load(folder / "optimizer.pt", weights_only=True)
+    path = folder / "optimizer.pt"
+    saved: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    groups = saved["optimizer"]["param_groups"]
+    for before, now in zip(groups, optimizer.param_groups, strict=True):
+        before |= {knob: now[knob] for knob in now if knob != "params"}
     optimizer.load_state_dict(saved["optimizer"])
-    generator.set_state(saved["generator"])
+    state = saved["generator"]
+    if state.shape == generator.get_state().shape:
+        generator.set_state(state)
+    else:  # of another kind of device: new draws, but the same whenever it is resumed from here
+        generator.manual_seed(zlib.crc32(state.numpy().tobytes()))
 
 
 def load_weights(folder: Path, policy: Policy) -> None:

@@ -220,7 +220,8 @@ class LocalEngine:
         if self.non_finite >= NON_FINITE_LIMIT:
             raise MetisError(
                 f"engine.learning_rate = {settings.learning_rate}: loss or gradient was not finite "
-                f"{NON_FINITE_LIMIT} times in a row; lower it and resume from the last checkpoint"
+                f"{NON_FINITE_LIMIT} times in a row; lower it, and with --out of this run it goes "
+                "on from its last checkpoint"
             )
         return {
             "loss/policy": losses.policy if finite else 0.0,
@@ -294,9 +295,10 @@ class LocalEngine:
         except torch.cuda.OutOfMemoryError:
             torch.cuda.empty_cache()
             raise MetisError(
-                f"the GPU's memory is full: lower engine.tokens ({self.settings.tokens}), "
-                f"engine.rows ({self.settings.rows}) or engine.max_tokens "
-                f"({self.settings.max_tokens}), or set engine.checkpointing=true or engine.lora=16"
+                f"the GPU's memory is full: lower engine.tokens ({self.settings.tokens}) or "
+                f"engine.rows ({self.settings.rows}), or set engine.checkpointing=true, and go on "
+                "with --out of this run; or start another with a lower engine.max_tokens "
+                f"({self.settings.max_tokens}) or with engine.lora=16"
             ) from None
 
 
