@@ -117,12 +117,13 @@ class RunFolder(Folder):
             for log, file in self._files.items():
                 os.fsync(file.fileno())
                 lengths[log] = file.tell()
+            disk.sync(self.path)
             draft = self.path / "checkpoints" / f".step-{step:06d}.draft"
             draft.mkdir()
             try:
                 write(draft)
                 state.save(draft / "run.state", {**saved, "step": step, "logs": lengths})
-                draft.rename(draft.with_name(f"step-{step:06d}"))
+                disk.publish(draft, f"step-{step:06d}")
             except BaseException:
                 shutil.rmtree(draft, ignore_errors=True)
                 raise

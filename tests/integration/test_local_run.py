@@ -65,6 +65,17 @@ def test_what_an_error_message_advises_can_be_done(tiny, tmp_path, capsys, rewar
     assert "engine.lora = 0, not 4" in capsys.readouterr().err
 
 
+def test_a_damaged_checkpoint_is_one_line(tiny, tmp_path, capsys):
+    command = ["train", *SHORT, f"engine.model={tiny}", "--out", str(tmp_path / "run")]
+    assert main([*command, "steps=1"]) == 0
+    weights = tmp_path / "run/checkpoints/step-000001/weights.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-9])
+    capsys.readouterr()
+    assert main([*command, "steps=2"]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert "step-000001" in line and "is incomplete" in line and "delete that folder" in line
+
+
 def test_a_run_on_problems_of_mathematics(tiny, tmp_path):
     rows = [{"problem": f"What is {n} + 1?", "answer": str(n + 1)} for n in range(20)]
     (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))

@@ -237,6 +237,9 @@ def test_several_models_are_told_apart_in_a_checkpoint(settings, prompts, tmp_pa
     with pytest.raises(OSError, match="learner-1") as missing:
         make(settings).load(tmp_path)
     assert "incomplete" in str(incomplete(tmp_path, missing.value))
+    (tmp_path / "learner-1.pt").write_bytes((tmp_path / "learner-0.pt").read_bytes()[:-100])
+    with pytest.raises(OSError, match=r"learner-1.pt' cannot be read"):
+        make(settings).load(tmp_path)
 
 
 def test_a_learned_model_disturbs_neither_sampling_nor_anybody_s_randomness(settings, prompts):

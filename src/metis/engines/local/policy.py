@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 from metis.core import Chat, Message
 from metis.engines.local import shared_attention
 from metis.engines.local.settings import Local
-from metis.errors import MetisError
+from metis.errors import MetisError, first_line
 
 PLAIN_TEMPLATE = (
     "{% for message in messages %}{{ message.role }}: {{ message.content }}\n\n{% endfor %}"
@@ -48,9 +49,10 @@ class Policy:
             network: Any = AutoModelForCausalLM.from_pretrained(
                 folder, dtype=torch.float32, attn_implementation="sdpa"
             )
-        except (OSError, ValueError, KeyError) as error:
-            reason = str(error).strip().splitlines()[0]
-            raise MetisError(f"engine.model = {str(folder)!r} cannot be loaded: {reason}") from None
+        except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
+            raise MetisError(
+                f"engine.model = {str(folder)!r} cannot be loaded: {first_line(error)}"
+            ) from None
         if not self.tokenizer.chat_template:
             self.tokenizer.chat_template = PLAIN_TEMPLATE
         self.network = _with_lora(network, settings.lora).to(self.device).eval()
