@@ -38,6 +38,7 @@ from metis.engines.local.rewards import RewardRunner
 from metis.engines.local.sampling import Reply, sample
 from metis.engines.local.settings import Local
 from metis.engines.local.update import backward, minibatches, remember_old, remember_reference
+from metis.engines.local.vllm import VllmSampler, require_vllm
 from metis.errors import MetisError
 from metis.pool import Pool
 from metis.predictors import Predictor
@@ -49,6 +50,7 @@ class LocalEngine:
 
     def __init__(self, settings: Local, task: Task, seed: int = 0) -> None:
         self.settings, self.task, self.seed = settings, task, seed
+        require_vllm(settings)
         torch.manual_seed(seed)
         self.model_policy = self._initial_policy()
         self.generator = torch.Generator(self.model_policy.device).manual_seed(seed)
@@ -284,8 +286,6 @@ class LocalEngine:
     def _foreign_sampler(self) -> Any:
         if self.settings.generation == "transformers":
             return None
-        from metis.engines.local.vllm import VllmSampler
-
         return VllmSampler(self.model_policy, self.settings)
 
     @contextlib.contextmanager
