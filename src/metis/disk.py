@@ -1,8 +1,10 @@
-"""Files and folders that outlive a loss of power: they get their name when they are on disk."""
+"""Files and folders that are whole: named when they are on disk, held by one process at a time."""
 
+import contextlib
 import os
 import shutil
 from pathlib import Path
+from typing import IO
 
 
 def sync(path: Path) -> None:
@@ -41,6 +43,20 @@ def keep_copy(source: Path, name: str) -> None:
     finally:
         for left in (draft, old):
             shutil.rmtree(left, ignore_errors=True)
+
+
+def lock(path: Path, wait: bool = False) -> IO[bytes]:
+    """A file that no other process can lock until it is closed; or a BlockingIOError at once."""
+    file = path.open("ab")
+    with contextlib.suppress(ImportError):  # no fcntl on Windows: nobody is kept away there
+        import fcntl
+
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BaseException:
+            file.close()
+            raise
+    return file
 
 
 def _link(source: str, target: str) -> None:

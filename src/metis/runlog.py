@@ -190,18 +190,12 @@ def _empty(path: Path) -> bool:
 
 
 def _lock(path: Path) -> IO[bytes]:
-    file = (path / ".lock").open("ab")
-    with contextlib.suppress(ImportError):  # no fcntl on Windows: two runs there are not stopped
-        import fcntl
-
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.close()
-            raise MetisError(
-                f"--out {str(path)!r} is in use by another process: wait for it, or name another"
-            ) from None
-    return file
+    try:
+        return disk.lock(path / ".lock")
+    except BlockingIOError:
+        raise MetisError(
+            f"--out {str(path)!r} is in use by another process: wait for it, or name another"
+        ) from None
 
 
 @contextlib.contextmanager
