@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
@@ -35,6 +36,9 @@ LOGIT_CHUNK = 1 << 28
 NON_FINITE_LIMIT = 3
 """Optimizer steps in a row that may come to nothing before the run is stopped."""
 
+LOADING_ERRORS = OSError, ValueError, KeyError, RuntimeError, SafetensorError, StrictDataclassError
+"""What a model folder that is incomplete or damaged raises."""
+
 
 class Policy:
     """A model that answers chats and can be trained."""
@@ -44,12 +48,17 @@ class Policy:
         quiet.set_verbosity_error()
         quiet.disable_progress_bar()
         self.device = pick_device(settings.device)
+        if not (folder / "config.json").is_file():
+            raise MetisError(
+                f"engine.model = {str(folder)!r} holds no model: config.json is missing; name a "
+                "folder that transformers has saved"
+            )
         try:
             self.tokenizer: Any = AutoTokenizer.from_pretrained(folder)
             network: Any = AutoModelForCausalLM.from_pretrained(
                 folder, dtype=torch.float32, attn_implementation="sdpa"
             )
-        except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
+        except LOADING_ERRORS as error:
             raise MetisError(
                 f"engine.model = {str(folder)!r} cannot be loaded: {first_line(error)}"
             ) from None
@@ -58,7 +67,8 @@ class Policy:
         self.network = _with_lora(network, settings.lora).to(self.device).eval()
         if settings.checkpointing:
             self.network.gradient_checkpointing_enable({"use_reentrant": False})
-        self.context = int(getattr(network.config, "max_position_embeddings", 1 << 30))
+        text = network.config.get_text_config()
+        self.context = int(getattr(text, "max_position_embeddings", 1 << 30))
         self.stops = self._stop_tokens()
         self.shares_prefix = shared_attention.supports(network)
         self.specials = [str(token) for token in self.tokenizer.all_special_tokens]
@@ -162,8 +172,9 @@ def pick_device(name: str) -> torch.device:
         device = torch.device(name)
         torch.empty(1, device=device)
     except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
-        raise MetisError(f"engine.device = {name!r}: {reason}; use cpu or auto") from None
+        raise MetisError(
+            f"engine.device = {name!r}: {first_line(error)}; use cpu or auto"
+        ) from None
     return device
 
 
