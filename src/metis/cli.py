@@ -27,9 +27,10 @@ then from key=value arguments:
   metis train curriculum.preset=paper curriculum.explore=0.05
   metis train curriculum=my_module:MyCurriculum
 
-Running the same command again resumes the run where it was checkpointed. `--dry-run` prints every
-setting with its value; `metis curricula NAME` says what the knobs of a curriculum mean. RECIPE may
-also be the config.json of a run.
+Running the same command again resumes the run where it was checkpointed; with --out it may have a
+longer budget, or other settings of speed and memory. `--dry-run` prints every setting with its
+value; `metis curricula NAME` says what the knobs of a curriculum mean. RECIPE may also be the
+config.json of a run.
 """
 
 PREPARE_MATH_HELP = """\
@@ -144,8 +145,8 @@ def _train(chosen: argparse.Namespace) -> int:
 
     from metis import config
     from metis.engines import ENGINES
-    from metis.runlog import RunFolder
-    from metis.train import Run, train
+    from metis.runlog import RunFolder, check, checkpoints
+    from metis.train import Run, finished, train
     from metis.view import TerminalView, heading
 
     recipes = [word for word in chosen.settings if "=" not in word]
@@ -156,21 +157,23 @@ def _train(chosen: argparse.Namespace) -> int:
     out = chosen.out or _default_folder(settings.resolved)
     if launch := ENGINES[settings.engine_name].launch:
         return launch(settings, out, chosen.dry_run)
-    run = Run.build(settings)
     if chosen.dry_run:
         print(json.dumps(settings.resolved, indent=2))
         return 0
     console = Console(soft_wrap=True, markup=False, highlight=False)
-    with RunFolder.open(out, settings.resolved) as folder:
-        done = [step for step, _ in folder.checkpoints()]
-        steps = settings.training.steps
-        if steps and done and done[-1] >= steps:
-            console.print("this run is complete; for another, change a setting or --out")
-            _show_summary(console, out)
-            return 0
-        with TerminalView(console, heading(settings, out), settings.training.evaluate) as view:
-            finished = train(run, folder, view)
-    if not finished:
+    check(out, settings.resolved, settings.may_change)
+    if finished(out, settings.training.budget):
+        console.print(f"this run is complete; raise its budget and use --out {out} to extend it")
+        _show_summary(console, out)
+        return 0
+    run = Run.build(settings)
+    step = max((step for step, _ in checkpoints(out)), default=0)
+    with (
+        RunFolder.open(out, settings.resolved, settings.may_change, step) as folder,
+        TerminalView(console, heading(settings, out), settings.training.evaluate) as view,
+    ):
+        whole = train(run, folder, view)
+    if not whole:
         console.print(f"stopped after step {run.account.step}; the same command goes on from there")
         return 130
     _show_summary(console, out)

@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, ClassVar, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
-from metis import sinks
+from metis import identity, sinks
 from metis.account import Budget
 from metis.core import Curriculum
 from metis.curricula import CURRICULA
@@ -68,6 +68,9 @@ class Training:
     sinks: tuple[str, ...] = ()
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
 
+    MAY_CHANGE: ClassVar = ("steps", "tokens", "seconds", "evaluate", "sinks", "checkpoints")
+    """What a resumed run may change: its end, and what is looked at and kept on the way."""
+
     def __post_init__(self) -> None:
         least = {"seed": 0, "steps": 0, "tokens": 0, "seconds": 0}
         require_at_least(self, {**least, "batch": 1, "group": 2, "evaluate": 0})
@@ -93,6 +96,8 @@ class Config:
     curriculum: Curriculum
     resolved: dict[str, Any]
     """The same as JSON: what `config.json` holds, and what makes two runs the same run."""
+    may_change: tuple[str, ...]
+    """Keys, or sections, that do not: a run may be resumed with other values."""
 
 
 def load(recipe: Path | None, overrides: Sequence[str]) -> Config:
@@ -160,7 +165,9 @@ def resolve(raw: Mapping[str, Any]) -> Config:
             )
         player = Validated(player, training.benchmarks)
     resolved = json.loads(json.dumps(resolved))
-    return Config(training, engine_name, engine, player, name, curriculum, resolved)
+    own = getattr(ENGINES[engine_name].settings, "MAY_CHANGE", ())
+    may_change = (*Training.MAY_CHANGE, *(f"engine.{key}" for key in own))
+    return Config(training, engine_name, engine, player, name, curriculum, resolved, may_change)
 
 
 def curriculum_of(section: Any, batch: int, group: int) -> Curriculum:
@@ -179,7 +186,7 @@ def _read_recipe(path: Path) -> dict[str, Any]:
     try:
         text = path.read_text("utf-8")
         if path.suffix == ".json":
-            return {key: value for key, value in json.loads(text).items() if key != "schema"}
+            return identity.settings(json.loads(text))
         return tomllib.loads(text)
     except OSError as error:
         hint = "; settings are key=value, such as curriculum=metis" if not path.suffix else ""

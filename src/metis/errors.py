@@ -7,6 +7,17 @@ class MetisError(Exception):
     """Shown by the command line as one line, without a traceback, with exit code 2."""
 
 
+def first_line(error: Exception) -> str:
+    """What another library says of its error, as part of a line; its name where it says nothing.
+
+    All of it where the first line only announces the rest.
+    """
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if not lines:
+        return type(error).__name__
+    return " ".join(lines) if lines[0].endswith(":") else lines[0]
+
+
 def require(holds: bool, key: str, value: object, remedy: str) -> None:
     """Refuse a bad setting, naming the key, the value and the remedy."""
     if not holds:

@@ -11,20 +11,18 @@ tested best, if any did better than the model at the start.
 import contextlib
 import json
 import os
-import platform
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from importlib import metadata
+import tempfile
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, ClassVar, Self
 
-import metis
-from metis import state
+from metis import disk, identity, state
 from metis.errors import MetisError
+from metis.identity import SCHEMA
 
 LOGS = ("metrics", "timings", "judgments", "rollouts", "evals")
-SCHEMA = 1
 
 
 class Folder:
@@ -34,21 +32,38 @@ class Folder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.changes: list[identity.Change] = []
+        """Settings that are others than when the folder was last open."""
         self._lock = _lock(path)
         for draft in (*path.glob(".*.draft"), *path.glob("checkpoints/.*.draft")):
             shutil.rmtree(draft) if draft.is_dir() else draft.unlink()
         self._files = {log: (path / f"{log}.jsonl").open("ab", buffering=0) for log in self.LOGS}
 
     @classmethod
-    def open(cls, path: Path, config: Mapping[str, Any]) -> Self:
-        """Open the folder of this very run, or make it, whole, where there is none."""
-        try:
+    def open(
+        cls,
+        path: Path,
+        config: Mapping[str, Any],
+        may_change: Collection[str] = (),
+        step: int = 0,
+    ) -> Self:
+        """Open the folder of this very run, or make it, whole, where there is none.
+
+        Of the settings, those that `may_change` are written down with the step they begin at.
+        """
+        with _writing(path):
             if _empty(path):
-                _make(path, config)
-            _same_run(path, config)
-            return cls(path)
-        except OSError as error:
-            raise _unusable(path, error) from None
+                identity.make(path, config)
+            changes = identity.changes(path, config, may_change, step)
+            folder = cls(path)
+            folder.changes = changes
+            if changes:
+                try:
+                    identity.record(path, config, changes)
+                except BaseException:
+                    folder.close()
+                    raise
+            return folder
 
     def close(self) -> None:
         for file in self._files.values():
@@ -102,12 +117,13 @@ class RunFolder(Folder):
             for log, file in self._files.items():
                 os.fsync(file.fileno())
                 lengths[log] = file.tell()
+            disk.sync(self.path)
             draft = self.path / "checkpoints" / f".step-{step:06d}.draft"
             draft.mkdir()
             try:
                 write(draft)
                 state.save(draft / "run.state", {**saved, "step": step, "logs": lengths})
-                draft.rename(draft.with_name(f"step-{step:06d}"))
+                disk.publish(draft, f"step-{step:06d}")
             except BaseException:
                 shutil.rmtree(draft, ignore_errors=True)
                 raise
@@ -117,7 +133,7 @@ class RunFolder(Folder):
     def keep_best(self, step: int) -> None:
         """Keep the checkpoint of a step as `best`."""
         with _writing(self.path):
-            keep_copy(self.path / "checkpoints" / f"step-{step:06d}", "best")
+            disk.keep_copy(self.path / "checkpoints" / f"step-{step:06d}", "best")
 
     def checkpoints(self) -> list[tuple[int, Path]]:
         """Finished checkpoints, oldest first."""
@@ -125,39 +141,37 @@ class RunFolder(Folder):
 
     def resume(self) -> tuple[dict[str, Any], Path] | None:
         """The state of the latest checkpoint, and its folder."""
-        found = self.checkpoints()
-        if not found:
-            return None
-        _, folder = found[-1]
-        try:
-            return state.load(folder / "run.state"), folder
-        except OSError as error:
-            raise incomplete(folder, error) from None
-
-
-def keep_copy(source: Path, name: str) -> None:
-    """Keep a folder under another name beside it, its files shared on disk where that is possible.
-
-    Stopped halfway, it may leave no folder of that name, but never a part of one; calling it again
-    mends it.
-    """
-    kept = source.with_name(name)
-    draft, old = (source.with_name(f".{name}{part}.draft") for part in ("", "-old"))
-    try:
-        shutil.rmtree(draft, ignore_errors=True)
-        shutil.copytree(source, draft, copy_function=_link)
-        if kept.exists():
-            kept.rename(old)
-        draft.rename(kept)
-    finally:
-        for left in (draft, old):
-            shutil.rmtree(left, ignore_errors=True)
+        return latest(self.path)
 
 
 def read(path: Path, log: str) -> list[dict[str, Any]]:
     """The rows of a log of a run folder."""
     with (path / f"{log}.jsonl").open("rb") as file:
         return [json.loads(line) for line in file]
+
+
+def check(path: Path, config: Mapping[str, Any], may_change: Collection[str]) -> None:
+    """Refuse at once what opening the folder would refuse; nothing is made or changed."""
+    with _writing(path):
+        if not _empty(path):
+            identity.changes(path, config, may_change, step=0)
+            _lock(path).close()
+            return
+        whole = path.absolute()
+        there = next(folder for folder in (whole, *whole.parents) if folder.exists())
+        tempfile.TemporaryDirectory(prefix=".", suffix=".draft", dir=there).cleanup()
+
+
+def latest(path: Path) -> tuple[dict[str, Any], Path] | None:
+    """The state of the latest checkpoint of a run folder, and the checkpoint's folder."""
+    found = checkpoints(path)
+    if not found:
+        return None
+    _, folder = found[-1]
+    try:
+        return state.load(folder / "run.state"), folder
+    except OSError as error:
+        raise incomplete(folder, error) from None
 
 
 def checkpoints(path: Path) -> list[tuple[int, Path]]:
@@ -169,81 +183,19 @@ def checkpoints(path: Path) -> list[tuple[int, Path]]:
 _STEP = re.compile(r"step-(\d+)")
 
 
-def _make(path: Path, config: Mapping[str, Any]) -> None:
-    """Make a folder; `config.json`, which says what it is of, comes last."""
-    path.mkdir(parents=True, exist_ok=True)
-    for name, content in (("versions", _versions()), ("config", config)):
-        with state.atomic(path / f"{name}.json") as file:
-            file.write((json.dumps(content, indent=2) + "\n").encode())
-
-
-def _link(source: str, target: str) -> None:
-    """The same file under another name; a copy on file systems that cannot do that."""
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copy2(source, target)
-
-
 def _empty(path: Path) -> bool:
     """Whether nothing is there but what a run that was stopped at once leaves behind."""
     ours = re.compile(r"versions\.json|checkpoints|\.lock|\..*\.draft")
     return not path.exists() or all(ours.fullmatch(item.name) for item in path.iterdir())
 
 
-def _versions() -> dict[str, Any]:
-    packages = {}
-    for name in ("numpy", "pydantic", "torch", "transformers", "vllm", "verl", "trl", "peft"):
-        with contextlib.suppress(metadata.PackageNotFoundError):
-            packages[name] = metadata.version(name)
-    return {
-        "schema": SCHEMA,
-        "metis": metis.__version__,
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "packages": packages,
-    }
-
-
-def _same_run(path: Path, config: Mapping[str, Any]) -> None:
-    try:
-        before = json.loads((path / "config.json").read_text())
-    except FileNotFoundError:
-        raise MetisError(
-            f"--out {str(path)!r}: the folder is not empty and not a run folder: name another one"
-        ) from None
-    except ValueError:
-        raise MetisError(
-            f"config.json of {str(path)!r} is damaged: restore it, or name another with --out"
-        ) from None
-    for key, old, new in _differences(before, json.loads(json.dumps(config))):
-        raise MetisError(
-            f"--out {str(path)!r} holds a run with {key} = {old!r}, not {new!r}: name another "
-            "folder, or use the settings of that run to go on with it"
-        )
-
-
-def _differences(old: Any, new: Any, prefix: str = "") -> Iterator[tuple[str, Any, Any]]:
-    if isinstance(old, dict) and isinstance(new, dict):
-        for key in [*old, *(key for key in new if key not in old)]:
-            yield from _differences(old.get(key), new.get(key), f"{prefix}{key}.")
-    elif old != new:
-        yield prefix.rstrip("."), old, new
-
-
 def _lock(path: Path) -> IO[bytes]:
-    file = (path / ".lock").open("ab")
-    with contextlib.suppress(ImportError):  # no fcntl on Windows: two runs there are not stopped
-        import fcntl
-
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.close()
-            raise MetisError(
-                f"--out {str(path)!r} is in use by another process: wait for it, or name another"
-            ) from None
-    return file
+    try:
+        return disk.lock(path / ".lock")
+    except BlockingIOError:
+        raise MetisError(
+            f"--out {str(path)!r} is in use by another process: wait for it, or name another"
+        ) from None
 
 
 @contextlib.contextmanager

@@ -67,6 +67,7 @@ class Wandb:
             resume="allow",
             dir=str(folder),
             config=dict(config),
+            allow_val_change=True,
         )
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:

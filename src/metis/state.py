@@ -18,7 +18,7 @@ from typing import IO, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from metis import core, predictors
+from metis import core, disk, predictors
 from metis.errors import MetisError
 
 MAGIC = b"METIS state 1\n"
@@ -118,6 +118,7 @@ def atomic(path: Path) -> Iterator[IO[bytes]]:
             file.flush()
             os.fsync(file.fileno())
         draft.replace(path)
+        disk.sync(path.parent)
     except BaseException:
         draft.unlink(missing_ok=True)
         raise

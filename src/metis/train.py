@@ -13,16 +13,17 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from metis import sinks
-from metis.account import Account
+from metis.account import Account, Budget
 from metis.config import Config
 from metis.core import Batch, Curriculum, Progress
 from metis.driver import drive
 from metis.engines import ENGINES
 from metis.errors import MetisError
 from metis.evals.validation import benchmark
+from metis.identity import described
 from metis.meter import Meter, TimedEngine
 from metis.pool import Pool
-from metis.runlog import RunFolder, incomplete, read
+from metis.runlog import RunFolder, incomplete, latest, read
 from metis.signal import advantages
 from metis.sinks import Sink
 
@@ -115,6 +116,17 @@ class Run:
             raise incomplete(folder, error) from None
 
 
+def finished(path: Path, budget: Budget) -> bool:
+    """Whether the latest checkpoint of a run folder is at the end of a budget."""
+    found = latest(path)
+    if found is None:
+        return False
+    saved, _ = found
+    account = Account(budget, saved["step"])
+    account.load_state_dict(saved)
+    return account.fraction >= 1
+
+
 def train(run: Run, folder: RunFolder, view: View) -> bool:
     """Train to the end, from the latest checkpoint if there is one; False when interrupted."""
     settings, account = run.config.training, run.account
@@ -138,6 +150,8 @@ def train(run: Run, folder: RunFolder, view: View) -> bool:
                 folder.keep_best(account.step)
             past = (read(folder.path, log) for log in ("metrics", "timings"))
             view.resume(account.step, account.fraction, *past)
+        if folder.changes:
+            view.notice(account.step, f"from here on {described(folder.changes)}")
         with _interruptible(view.stopping) as interrupted:
             while account.fraction < 1 and not interrupted():
                 metrics, seconds = _step(run, folder, view)

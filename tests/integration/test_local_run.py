@@ -6,10 +6,12 @@ import signal
 import subprocess
 import sys
 import time
+import types
 from pathlib import Path
 
 import pytest
 
+from metis import assets
 from metis.cli import main
 from metis.runlog import read
 from metis.tasks.arithmetic import ArithmeticTask
@@ -52,6 +54,41 @@ def test_a_whole_run_with_both_judge_modes(tiny, tmp_path, capsys, rewarding, mo
         assert all(row["judge/failure_rate"] == 0.0 for row in rows[1:])
     timings = read(tmp_path / "run", "timings")
     assert {"judge", "rollout", "update"} <= set(timings[-1])
+
+
+def test_what_an_error_message_advises_can_be_done(tiny, tmp_path, capsys, rewarding):
+    command = ["train", *SHORT, f"engine.model={tiny}", "--out", str(tmp_path / "run")]
+    assert main(command) == 0
+    advice = ["engine.learning_rate=5e-4", "engine.tokens=512", "engine.rows=4"]
+    assert main([*command, *advice, "engine.checkpointing=true", "steps=6"]) == 0
+    assert "engine.learning_rate = 0.0005 (was 0.001)" in capsys.readouterr().out
+    assert [row["step"] for row in read(tmp_path / "run", "metrics")] == [0, 1, 2, 3, 4, 5, 6]
+    assert main([*command, "engine.lora=4"]) == 2
+    assert "engine.lora = 0, not 4" in capsys.readouterr().err
+
+
+def test_vllm_that_is_not_there_is_told_before_the_model_is_fetched(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "vllm", None)
+    monkeypatch.setattr(assets, "model", None)
+    command = ["train", *SHORT, "engine.generation=vllm", "--out", str(tmp_path / "run")]
+    assert main(command) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert "engine.generation = 'vllm'" in line and "pip install 'metis-rft[vllm]'" in line
+    monkeypatch.setitem(sys.modules, "vllm", types.ModuleType("vllm"))
+    assert main(command) == 2
+    assert "needs a GPU" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_damaged_checkpoint_is_one_line(tiny, tmp_path, capsys):
+    command = ["train", *SHORT, f"engine.model={tiny}", "--out", str(tmp_path / "run")]
+    assert main([*command, "steps=1"]) == 0
+    weights = tmp_path / "run/checkpoints/step-000001/weights.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-9])
+    capsys.readouterr()
+    assert main([*command, "steps=2"]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert "step-000001" in line and "is incomplete" in line and "delete that folder" in line
 
 
 def test_a_run_on_problems_of_mathematics(tiny, tmp_path):

@@ -237,6 +237,9 @@ def test_several_models_are_told_apart_in_a_checkpoint(settings, prompts, tmp_pa
     with pytest.raises(OSError, match="learner-1") as missing:
         make(settings).load(tmp_path)
     assert "incomplete" in str(incomplete(tmp_path, missing.value))
+    (tmp_path / "learner-1.pt").write_bytes((tmp_path / "learner-0.pt").read_bytes()[:-100])
+    with pytest.raises(OSError, match=r"learner-1.pt' cannot be read"):
+        make(settings).load(tmp_path)
 
 
 def test_a_learned_model_disturbs_neither_sampling_nor_anybody_s_randomness(settings, prompts):
@@ -277,7 +280,7 @@ def test_predictions_that_are_not_finite_are_refused(engine, prompts):
     engine.predict(prompts, POLICY)
     with torch.no_grad():
         engine.learners[POLICY].head.layers[-1].bias.fill_(math.nan)
-    with pytest.raises(MetisError, match="not finite; lower it and resume"):
+    with pytest.raises(MetisError, match="not finite; start a new run with a lower one"):
         engine.predict(prompts, POLICY)
 
 

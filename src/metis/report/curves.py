@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from metis import runlog
 from metis.errors import MetisError
+from metis.identity import Change
 
 PHASES = ("judge", "select", "rollout", "reward", "update")
 """Phases of a step in the order they run; others that a run has follow."""
@@ -64,6 +65,12 @@ class Recorded:
     @property
     def steps(self) -> int:
         return int(self.metrics[-1]["step"]) if self.metrics else 0
+
+    @property
+    def changes(self) -> list[Change]:
+        """Settings that were changed when the run was resumed."""
+        changes: list[Change] = self.config.get("changes", [])
+        return changes
 
     @property
     def planned(self) -> int:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 
 import metis
+from metis.identity import described
 from metis.report import svg, tables
 from metis.report.charts import Bars, Figure, smoothing
 from metis.report.curves import Recorded
@@ -59,12 +60,23 @@ def _head(runs: Sequence[Recorded]) -> Iterator[str]:
             "what a curriculum buys on a real task.</p>"
         )
     for run in runs:
+        name = "This run" if len(runs) == 1 else escape(run.label)
         if run.steps < run.planned:
-            name = "This run" if len(runs) == 1 else escape(run.label)
             yield (
                 f'<p class="banner" role="note"><strong>Unfinished.</strong> {name} has done '
                 f"{tables.progress(run)} steps.</p>"
             )
+        if run.changes:
+            yield (
+                f'<p class="banner" role="note"><strong>Changed on the way.</strong> {name} went '
+                f"on with {escape(_changes(run))}.</p>"
+            )
+
+
+def _changes(run: Recorded) -> str:
+    steps = dict.fromkeys(change["step"] for change in run.changes)
+    parts = ([change for change in run.changes if change["step"] == step] for step in steps)
+    return "; ".join(f"{described(part)} from step {part[0]['step']:,}" for part in parts)
 
 
 def _what(run: Recorded) -> str:

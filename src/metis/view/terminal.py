@@ -5,6 +5,7 @@ goes on. A terminal that is closed, or a reader that goes away, ends the showing
 """
 
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -33,6 +34,8 @@ SHOWN = {
     "judge ρ": "judge/spearman",
 }
 """Metrics worth a place on one line, by the name they are shown under."""
+
+STOPPING = "stopping after this step; once more stops at once"
 
 
 def heading(config: Config, folder: Path) -> Heading:
@@ -121,6 +124,8 @@ class TerminalView:
 
     def stopping(self) -> None:
         self.panel.stopping = True
+        if not self.live:  # called by a signal, which may have come amid the printing of a line
+            threading.Thread(target=self._print, args=[Text(STOPPING)]).start()
 
     def _line(self) -> str:
         """The last step as one line."""

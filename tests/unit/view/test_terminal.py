@@ -3,6 +3,7 @@
 import io
 import os
 import pty
+import signal
 import subprocess
 import sys
 
@@ -176,6 +177,19 @@ def test_a_run_outlives_its_terminal(environment, tmp_path):
     _, errors, code = on_terminal(environment, read_all=False)
     assert (errors, code) == (b"", 0)
     assert len(read(tmp_path / "run", "metrics")) == 5
+
+
+def test_a_pipe_is_told_that_an_interrupt_was_heard(environment):
+    endless = [word.replace("steps=4", "steps=1000000") for word in COMMAND]
+    process = subprocess.Popen(endless, stdout=subprocess.PIPE, env=environment, text=True)
+    for line in process.stdout:
+        if line.startswith("step 2/"):
+            process.send_signal(signal.SIGINT)
+            break
+    said = process.communicate()[0].splitlines()
+    assert process.returncode == 130
+    assert "stopping after this step; once more stops at once" in said
+    assert said[-1].startswith("stopped after step")
 
 
 def test_a_run_outlives_the_reader_of_its_lines(environment, tmp_path):

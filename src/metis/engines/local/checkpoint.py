@@ -1,13 +1,19 @@
 """Weights, optimizers and generator on disk, and back exactly as they were."""
 
+import contextlib
+import zlib
+from collections.abc import Iterator
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from metis.engines.local.policy import Policy
 from metis.engines.local.predictors import Learner
+from metis.errors import first_line
 
 
 def save_training(
@@ -31,14 +37,25 @@ def load_training(
 ) -> None:
     """Bring back what `save_training` wrote."""
     load_weights(folder, policy)
-    saved: dict[str, Any] = torch.load(folder / "optimizer.pt", weights_only=True)
+    path = folder / "optimizer.pt"
+    with _reading(path):
+        saved: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    groups = saved["optimizer"]["param_groups"]
+    for before, now in zip(groups, optimizer.param_groups, strict=True):
+        before |= {knob: now[knob] for knob in now if knob != "params"}
     optimizer.load_state_dict(saved["optimizer"])
-    generator.set_state(saved["generator"])
+    state = saved["generator"]
+    if state.shape == generator.get_state().shape:
+        generator.set_state(state)
+    else:  # of another kind of device: new draws, but the same whenever it is resumed from here
+        generator.manual_seed(zlib.crc32(state.numpy().tobytes()))
 
 
 def load_weights(folder: Path, policy: Policy) -> None:
     """Bring back the weights alone."""
-    weights = load_file(folder / "weights.safetensors")
+    path = folder / "weights.safetensors"
+    with _reading(path):
+        weights = load_file(path)
     with torch.no_grad():
         for name, parameter in policy.network.named_parameters():
             if parameter.requires_grad:
@@ -53,4 +70,17 @@ def save_learner(folder: Path, number: int, learner: Learner) -> None:
 def load_learner(folder: Path, number: int, learner: Learner) -> None:
     """Bring back what `save_learner` wrote."""
     path = folder / f"learner-{number}.pt"
-    learner.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
+    with _reading(path):
+        saved = torch.load(path, map_location="cpu", weights_only=True)
+    learner.load_state_dict(saved)
+
+
+@contextlib.contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """A damaged file is an OSError that names it, whatever its format makes of it."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except (OSError, SafetensorError, RuntimeError, EOFError, UnpicklingError) as error:
+        raise OSError(f"{str(path)!r} cannot be read: {first_line(error)}") from None

@@ -46,6 +46,7 @@ from metis.engines.local.update import (
     remember_old,
     remember_reference,
 )
+from metis.engines.local.vllm import VllmSampler, require_vllm
 from metis.errors import MetisError
 from metis.pool import Pool
 from metis.predictors import Predictor
@@ -57,6 +58,7 @@ class LocalEngine:
 
     def __init__(self, settings: Local, task: Task, seed: int = 0) -> None:
         self.settings, self.task, self.seed = settings, task, seed
+        require_vllm(settings)
         torch.manual_seed(seed)
         self.model_policy = self._initial_policy()
         self.generator = torch.Generator(self.model_policy.device).manual_seed(seed)
@@ -243,7 +245,8 @@ class LocalEngine:
         if self.non_finite >= NON_FINITE_LIMIT:
             raise MetisError(
                 f"engine.learning_rate = {settings.learning_rate}: loss or gradient was not finite "
-                f"{NON_FINITE_LIMIT} times in a row; lower it and resume from the last checkpoint"
+                f"{NON_FINITE_LIMIT} times in a row; lower it, and with --out of this run it goes "
+                "on from its last checkpoint"
             )
         return {
             "loss/policy": losses.policy if finite else 0.0,
@@ -311,8 +314,6 @@ class LocalEngine:
     def _foreign_sampler(self) -> Any:
         if self.settings.generation == "transformers":
             return None
-        from metis.engines.local.vllm import VllmSampler
-
         return VllmSampler(self.model_policy, self.settings)
 
     @contextlib.contextmanager
@@ -322,9 +323,10 @@ class LocalEngine:
         except torch.cuda.OutOfMemoryError:
             torch.cuda.empty_cache()
             raise MetisError(
-                f"the GPU's memory is full: lower engine.tokens ({self.settings.tokens}), "
-                f"engine.rows ({self.settings.rows}) or engine.max_tokens "
-                f"({self.settings.max_tokens}), or set engine.checkpointing=true or engine.lora=16"
+                f"the GPU's memory is full: lower engine.tokens ({self.settings.tokens}) or "
+                f"engine.rows ({self.settings.rows}), or set engine.checkpointing=true, and go on "
+                "with --out of this run; or start another with a lower engine.max_tokens "
+                f"({self.settings.max_tokens}) or with engine.lora=16"
             ) from None
 
 

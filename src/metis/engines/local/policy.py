@@ -11,13 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from huggingface_hub.errors import StrictDataclassError
+from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 from metis.core import Chat, Message
 from metis.engines.local import shared_attention
 from metis.engines.local.settings import Local
-from metis.errors import MetisError
+from metis.errors import MetisError, first_line
 
 PLAIN_TEMPLATE = (
     "{% for message in messages %}{{ message.role }}: {{ message.content }}\n\n{% endfor %}"
@@ -34,6 +36,9 @@ LOGIT_CHUNK = 1 << 28
 NON_FINITE_LIMIT = 3
 """Optimizer steps in a row that may come to nothing before the run is stopped."""
 
+LOADING_ERRORS = OSError, ValueError, KeyError, RuntimeError, SafetensorError, StrictDataclassError
+"""What a model folder that is incomplete or damaged raises."""
+
 
 class Policy:
     """A model that answers chats and can be trained."""
@@ -43,14 +48,20 @@ class Policy:
         quiet.set_verbosity_error()
         quiet.disable_progress_bar()
         self.device = pick_device(settings.device)
+        if not (folder / "config.json").is_file():
+            raise MetisError(
+                f"engine.model = {str(folder)!r} holds no model: config.json is missing; name a "
+                "folder that transformers has saved"
+            )
         try:
             self.tokenizer: Any = AutoTokenizer.from_pretrained(folder)
             network: Any = AutoModelForCausalLM.from_pretrained(
                 folder, dtype=torch.float32, attn_implementation="sdpa"
             )
-        except (OSError, ValueError, KeyError) as error:
-            reason = str(error).strip().splitlines()[0]
-            raise MetisError(f"engine.model = {str(folder)!r} cannot be loaded: {reason}") from None
+        except LOADING_ERRORS as error:
+            raise MetisError(
+                f"engine.model = {str(folder)!r} cannot be loaded: {first_line(error)}"
+            ) from None
         if not self.tokenizer.chat_template:
             self.tokenizer.chat_template = PLAIN_TEMPLATE
         _without_dropout(network)
@@ -58,7 +69,8 @@ class Policy:
         if settings.checkpointing:
             self.network.gradient_checkpointing_enable({"use_reentrant": False})
         self.scale = self._logit_scale()
-        self.context = int(getattr(network.config, "max_position_embeddings", 1 << 30))
+        text = network.config.get_text_config()
+        self.context = int(getattr(text, "max_position_embeddings", 1 << 30))
         self.stops = self._stop_tokens()
         self.shares_prefix = shared_attention.supports(network)
         self.windowed = shared_attention.windowed(network)
@@ -179,8 +191,9 @@ def pick_device(name: str) -> torch.device:
         device = torch.device(name)
         torch.empty(1, device=device)
     except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
-        raise MetisError(f"engine.device = {name!r}: {reason}; use cpu or auto") from None
+        raise MetisError(
+            f"engine.device = {name!r}: {first_line(error)}; use cpu or auto"
+        ) from None
     return device
 
 

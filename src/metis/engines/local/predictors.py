@@ -222,7 +222,7 @@ class Learner:
     def _broken(self, what: str) -> MetisError:
         return MetisError(
             f"learning_rate = {self.model.learning_rate} of the {type(self.model).__name__}: "
-            f"{what}; lower it and resume from the last checkpoint"
+            f"{what}; start a new run with a lower one"
         )
 
     def state_dict(self) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from metis.errors import require, require_at_least
 
@@ -61,6 +61,13 @@ class Local:
     vllm_memory: float = 0.4
     vllm_sleep: bool = True
     vllm_eager: bool = False
+
+    MAY_CHANGE: ClassVar = (
+        *("device", "tokens", "rows", "checkpointing", "reward_timeout", "reward_workers"),
+        *("vllm_memory", "vllm_sleep", "vllm_eager"),
+        "learning_rate",
+    )
+    """What a resumed run may change: speed, memory, and the remedy for a loss that went wrong."""
 
     def __post_init__(self) -> None:
         least = {"max_tokens": 1, "tokens": 1, "rows": 1, "reward_workers": 1}

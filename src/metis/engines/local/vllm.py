@@ -13,30 +13,38 @@ from typing import Any
 import torch
 
 from metis.core import Sampling
-from metis.engines.local.policy import Policy
+from metis.engines.local.policy import Policy, pick_device
 from metis.engines.local.sampling import Reply
 from metis.engines.local.settings import Local
-from metis.errors import MetisError
+from metis.errors import MetisError, first_line
 
 LONGEST = 32768
 """Tokens of a sequence that vLLM plans for, where the model could do more."""
+
+
+def require_vllm(settings: Local) -> None:
+    """Refuse settings that ask for vLLM where it does not run; before any weights are loaded."""
+    if settings.generation != "vllm":
+        return
+    os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
+    os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
+    try:
+        import vllm  # noqa: F401
+    except (ImportError, OSError) as error:
+        raise MetisError(
+            f"engine.generation = 'vllm': vLLM cannot be imported ({first_line(error)}): pip "
+            "install 'metis-rft[vllm]', or set engine.generation=transformers"
+        ) from None
+    if pick_device(settings.device).type != "cuda":
+        raise MetisError("engine.generation = 'vllm': needs a GPU; use transformers here")
 
 
 class VllmSampler:
     """Samples with vLLM; `sync` hands it the policy's weights."""
 
     def __init__(self, policy: Policy, settings: Local) -> None:
-        os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
-        os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
-        try:
-            from vllm import LLM
-        except ImportError:
-            raise MetisError(
-                "engine.generation = 'vllm': vLLM is not installed: pip install 'metis-rft[vllm]', "
-                "or set engine.generation=transformers"
-            ) from None
-        if policy.device.type != "cuda":
-            raise MetisError("engine.generation = 'vllm': needs a GPU; use transformers here")
+        from vllm import LLM
+
         self.context = policy.context = min(policy.context, LONGEST)
         with tempfile.TemporaryDirectory() as folder:
             _write_model(policy, folder)

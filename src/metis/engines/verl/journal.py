@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from metis.core import Batch
-from metis.runlog import LOGS, SCHEMA, RunFolder, read
+from metis.identity import SCHEMA
+from metis.runlog import LOGS, RunFolder, read
 from metis.train import judgment_rows, rollout_rows
 
 PHASES = {"judge": "judge", "gen": "rollout", "select": "select", "update_actor": "update"}

@@ -18,6 +18,7 @@ from metis import assets
 from metis.core import Prompt
 from metis.errors import MetisError, require
 from metis.evals.validation import benchmark
+from metis.identity import described
 from metis.runlog import RunFolder
 from metis.tasks.base import SingleTurn, Task
 
@@ -39,10 +40,18 @@ def launch(config: Any, out: Path, dry_run: bool) -> int:
     print(f"VERL_USE_EXTERNAL_MODULES={modules} python {shlex.join(arguments)}", flush=True)
     if dry_run:
         return 0
-    with RunFolder.open(out, config.resolved):
+    with RunFolder.open(out, config.resolved, config.may_change, _reached(out)) as folder:
+        if folder.changes:
+            print(f"from here on {described(folder.changes)}", flush=True)
         write_data(config, out / "data")
     environment = {**os.environ, "VERL_USE_EXTERNAL_MODULES": modules}
     return subprocess.run([sys.executable, *arguments], env=environment, check=False).returncode
+
+
+def _reached(out: Path) -> int:
+    """The step of verl's latest checkpoint."""
+    marker = out / "verl" / "latest_checkpointed_iteration.txt"
+    return int(marker.read_text()) if marker.exists() else 0
 
 
 def _check(config: Any, dry_run: bool) -> None:

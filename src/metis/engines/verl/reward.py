@@ -10,6 +10,7 @@ from typing import Any
 from metis.config import resolve
 from metis.core import Prompt
 from metis.engines.verl.heldout import PROMPT
+from metis.identity import settings
 from metis.tasks.base import Task
 from metis.tasks.math import reward
 
@@ -49,5 +50,5 @@ def _scored(score: float, extra_info: dict[str, Any]) -> dict[str, Any]:
 @functools.cache
 def _task(run: str) -> tuple[Task, dict[str, Prompt]]:
     raw = json.loads((Path(run) / "config.json").read_text("utf-8"))
-    task = resolve({key: value for key, value in raw.items() if key != "schema"}).task
+    task = resolve(settings(raw)).task
     return task, {prompt.id: prompt for prompt in [*task.training(), *task.heldout()]}

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from metis.errors import require, require_at_least
 
@@ -61,6 +61,9 @@ class Verl:
     lora: int = 0
     checkpointing: bool = True
     overrides: tuple[str, ...] = ()
+
+    MAY_CHANGE: ClassVar = ("vllm_memory", "tokens", "checkpointing")
+    """What a resumed run may change; a learning rate verl would take from its checkpoint."""
 
     def __post_init__(self) -> None:
         least = {"nodes": 1, "gpus": 1, "tensor": 1, "max_prompt": 1, "max_tokens": 1}

@@ -27,7 +27,7 @@ from verl.utils.config import omega_conf_to_dataclass
 from verl.utils.metric import reduce_metrics
 from verl.utils.py_functional import rename_dict
 
-from metis import state
+from metis import disk, state
 from metis.account import Account, Budget
 from metis.config import curriculum_of
 from metis.core import Batch, Progress
@@ -45,7 +45,6 @@ from metis.engines.verl.values import ValueWorker
 from metis.errors import MetisError
 from metis.meter import Meter
 from metis.pool import Pool
-from metis.runlog import keep_copy
 from metis.train import batch_metrics
 
 STATE, BEST = "metis.state", "best"
@@ -305,7 +304,7 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
         if self.folder.exists():
             self._save_state()
             if self.settings["best"] and self.account.improved:
-                keep_copy(self.folder, BEST)
+                disk.keep_copy(self.folder, BEST)
         return found
 
     def _val_metrics_update(

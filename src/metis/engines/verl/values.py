@@ -70,7 +70,7 @@ class ValueWorker:
         if not bool(torch.isfinite(values).all()):
             raise MetisError(
                 f"critic.optim.lr = {self.config.critic.optim.lr}: predictions of the value model "
-                "are not finite; lower it and resume from the last checkpoint"
+                "are not finite; start a new run with a lower one"
             )
         said: list[float] = values.tolist()
         return said

@@ -1,0 +1,67 @@
+"""Files and folders that are whole: named when they are on disk, held by one process at a time."""
+
+import contextlib
+import os
+import shutil
+from pathlib import Path
+from typing import IO
+
+
+def sync(path: Path) -> None:
+    """Wait until a file, or the list of names in a folder, is on disk."""
+    if os.name == "nt":  # Windows opens no folders, and files only to write
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def publish(draft: Path, name: str) -> None:
+    """Give a folder its name when all of it is on disk, and wait until the name is, too."""
+    for path in (*draft.rglob("*"), draft):
+        sync(path)
+    draft.rename(draft.with_name(name))
+    sync(draft.parent)
+
+
+def keep_copy(source: Path, name: str) -> None:
+    """Keep a folder under another name beside it, its files shared on disk where that is possible.
+
+    Stopped halfway, it may leave no folder of that name, but never a part of one; calling it again
+    mends it.
+    """
+    kept = source.with_name(name)
+    draft, old = (source.with_name(f".{name}{part}.draft") for part in ("", "-old"))
+    try:
+        shutil.rmtree(draft, ignore_errors=True)
+        shutil.copytree(source, draft, copy_function=_link)
+        if kept.exists():
+            kept.rename(old)
+        publish(draft, name)
+    finally:
+        for left in (draft, old):
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def lock(path: Path, wait: bool = False) -> IO[bytes]:
+    """A file that no other process can lock until it is closed; or a BlockingIOError at once."""
+    file = path.open("ab")
+    with contextlib.suppress(ImportError):  # no fcntl on Windows: nobody is kept away there
+        import fcntl
+
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BaseException:
+            file.close()
+            raise
+    return file
+
+
+def _link(source: str, target: str) -> None:
+    """The same file under another name; a copy on file systems that cannot do that."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)

@@ -1,0 +1,107 @@
+"""What a run folder is of: its settings, those that were changed on the way, and its versions.
+
+`config.json` holds the settings that are in force and, where a resumed run had others than before,
+the list of these changes: one file, so that nobody finds the one without the other.
+"""
+
+import contextlib
+import json
+import platform
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import metis
+from metis import disk, state
+from metis.errors import MetisError
+
+SCHEMA = 1
+
+Change = dict[str, Any]
+"""The step it is in force from, the key, the old value and the new one."""
+
+
+def settings(document: Mapping[str, Any]) -> dict[str, Any]:
+    """What a `config.json` says of the settings alone."""
+    return {key: value for key, value in document.items() if key not in ("schema", "changes")}
+
+
+def described(changes: Iterable[Change]) -> str:
+    return ", ".join(f"{each['key']} = {each['new']!r} (was {each['old']!r})" for each in changes)
+
+
+def make(path: Path, config: Mapping[str, Any]) -> None:
+    """Make a folder; `config.json`, which says what it is of, comes last."""
+    path.mkdir(parents=True, exist_ok=True)
+    _write(path / "versions.json", _versions())
+    _write(path / "config.json", config)
+    disk.sync(path.absolute().parent)
+
+
+def changes(
+    path: Path, config: Mapping[str, Any], may_change: Collection[str], step: int
+) -> list[Change]:
+    """What a run goes on with that was otherwise; all but the keys that may change is refused.
+
+    The name of a section stands for all of its keys.
+    """
+    found = []
+    before, now = _read(path), json.loads(json.dumps(config))
+    for document in (before, now):
+        document.pop("changes", None)
+    for key, old, new in _differences(before, now):
+        if not any(key == name or key.startswith(f"{name}.") for name in may_change):
+            raise MetisError(
+                f"--out {str(path)!r} holds a run with {key} = {old!r}, not {new!r}: name another "
+                "folder, or use the settings of that run to go on with it"
+            )
+        found.append({"step": step, "key": key, "old": old, "new": new})
+    return found
+
+
+def record(path: Path, config: Mapping[str, Any], made: list[Change]) -> None:
+    """Put changed settings in force, and keep what they were."""
+    before = _read(path).get("changes", [])
+    _write(path / "config.json", {**config, "changes": [*before, *made]})
+
+
+def _write(path: Path, content: Mapping[str, Any]) -> None:
+    with state.atomic(path) as file:
+        file.write((json.dumps(content, indent=2) + "\n").encode())
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        document: dict[str, Any] = json.loads((path / "config.json").read_text("utf-8"))
+    except FileNotFoundError:
+        raise MetisError(
+            f"--out {str(path)!r}: the folder is not empty and not a run folder: name another one"
+        ) from None
+    except ValueError:
+        raise MetisError(
+            f"config.json of {str(path)!r} is damaged: restore it, or name another with --out"
+        ) from None
+    return document
+
+
+def _versions() -> dict[str, Any]:
+    packages = {}
+    for name in ("numpy", "pydantic", "torch", "transformers", "vllm", "verl", "trl", "peft"):
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            packages[name] = metadata.version(name)
+    return {
+        "schema": SCHEMA,
+        "metis": metis.__version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "packages": packages,
+    }
+
+
+def _differences(old: Any, new: Any, prefix: str = "") -> Iterator[tuple[str, Any, Any]]:
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in [*old, *(key for key in new if key not in old)]:
+            yield from _differences(old.get(key), new.get(key), f"{prefix}{key}.")
+    elif old != new:
+        yield prefix.rstrip("."), old, new

@@ -1,0 +1,104 @@
+"""Models that are not quite like Llama: other logits, windows, dropout."""
+
+import warnings
+
+import pytest
+import torch
+from transformers import (
+    CohereConfig,
+    CohereForCausalLM,
+    Gemma3ForCausalLM,
+    Gemma3TextConfig,
+    GPT2Config,
+    GPT2LMHeadModel,
+    GraniteConfig,
+    GraniteForCausalLM,
+)
+
+from integration.conftest import byte_tokenizer
+from metis import MetisError
+from metis.engines.local.engine import LocalEngine
+from metis.engines.local.forward import Bundle, plain, token_logprobs
+from metis.engines.local.policy import Policy
+from metis.engines.local.settings import Local
+from metis.tasks.arithmetic import Arithmetic, build
+
+SMALL = {
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 512,
+    "initializer_range": 0.2,
+}
+KINDS = {
+    "scaled down": (GraniteForCausalLM, GraniteConfig, {**SMALL, "logits_scaling": 4.0}),
+    "scaled up": (CohereForCausalLM, CohereConfig, {**SMALL, "logit_scale": 3.0}),
+    "soft cap": (
+        Gemma3ForCausalLM,
+        Gemma3TextConfig,
+        {**SMALL, "head_dim": 8, "final_logit_softcapping": 0.5},
+    ),
+    "windows": (
+        Gemma3ForCausalLM,
+        Gemma3TextConfig,
+        {**SMALL, "head_dim": 8, "layer_types": ["sliding_attention", "full_attention"]},
+    ),
+    "dropout": (
+        GPT2LMHeadModel,
+        GPT2Config,
+        {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 512},
+    ),
+}
+
+
+@pytest.fixture
+def save(tmp_path):
+    tokenizer = byte_tokenizer()
+
+    def write(kind):
+        network, config, settings = KINDS[kind]
+        torch.manual_seed(0)
+        ends = {"eos_token_id": tokenizer.eos_token_id, "bos_token_id": None, "pad_token_id": None}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            network(config(vocab_size=len(tokenizer), **ends, **settings)).save_pretrained(tmp_path)
+        tokenizer.save_pretrained(tmp_path)
+        return Local(model=str(tmp_path), device="cpu")
+
+    return write
+
+
+def logprobs(policy, tokens, mask):
+    return token_logprobs(policy, Bundle([], [plain(tokens, mask, 0)]))
+
+
+@pytest.mark.parametrize("kind", ["scaled down", "scaled up"])
+def test_logits_are_scaled_as_the_model_does(save, tmp_path, kind):
+    policy = Policy(tmp_path, save(kind))
+    tokens = torch.arange(60, 80)
+    with torch.no_grad():
+        whole = torch.log_softmax(policy.network(tokens[None]).logits[0, :-1], dim=1)
+        found = logprobs(policy, tokens.numpy(), torch.ones(20, dtype=torch.bool).numpy())
+    assert torch.allclose(found, whole.gather(1, tokens[1:, None])[:, 0], atol=1e-4)
+
+
+def test_what_else_is_done_to_logits_is_refused(save, tmp_path):
+    with pytest.raises(MetisError, match=r"Gemma3ForCausalLM changes the logits"):
+        Policy(tmp_path, save("soft cap"))
+
+
+def test_values_are_not_scored_where_layers_see_a_window(save):
+    engine = LocalEngine(save("windows"), build(Arithmetic(prompts=4, heldout=1), 0))
+    with pytest.raises(MetisError, match=r"see a window only.*judge.mode=reason"):
+        engine.score([[{"role": "user", "content": "How?"}]], ["0", "1"])
+
+
+def test_recomputed_activations_have_no_dropout(save, tmp_path):
+    settings = save("dropout")
+    tokens, mask = torch.arange(60, 80).numpy(), torch.ones(20, dtype=torch.bool).numpy()
+    policy = Policy(tmp_path, settings)
+    usual = logprobs(policy, tokens, mask)
+    policy.network.train()
+    assert torch.equal(logprobs(policy, tokens, mask), usual)

@@ -1,0 +1,90 @@
+"""What is on disk, and in which order: seen through the calls that wait for it."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from metis import disk, state
+from metis.runlog import RunFolder
+
+
+@pytest.fixture
+def synced(monkeypatch):
+    """The inodes that were waited for, and the names that they had then."""
+    seen, fsync = {}, os.fsync
+
+    def note(descriptor):
+        fsync(descriptor)
+        seen[os.fstat(descriptor).st_ino] = set(
+            os.listdir(descriptor) if os.path.isdir(f"/proc/self/fd/{descriptor}") else ()
+        )
+
+    monkeypatch.setattr(os, "fsync", note)
+    return seen
+
+
+def inode(path):
+    return path.stat().st_ino
+
+
+def write(folder: Path) -> None:
+    (folder / "weights").write_bytes(b"weights")
+    (folder / "part").mkdir()
+    (folder / "part/optimizer").write_bytes(b"optimizer")
+
+
+def test_a_checkpoint_is_on_disk_before_it_has_its_name(tmp_path, monkeypatch, synced):
+    renamed, rename = [], Path.rename
+
+    def note(self, target):
+        if Path(target).name.startswith("step-"):
+            paths = [self, *self.rglob("*")]
+            renamed.append({path.name for path in paths if inode(path) in synced})
+            assert synced[inode(self)] == {"weights", "part", "run.state"}
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", note)
+    with RunFolder.open(tmp_path / "run", {}) as folder:
+        folder.checkpoint(1, {}, write, keep=1)
+    everything = {".step-000001.draft", "weights", "part", "optimizer", "run.state"}
+    assert renamed == [everything]
+
+
+def test_the_old_checkpoint_goes_when_the_new_name_is_on_disk(tmp_path, monkeypatch, synced):
+    with RunFolder.open(tmp_path / "run", {}) as folder:
+        folder.checkpoint(1, {}, write, keep=1)
+        removed, rmtree = [], shutil.rmtree
+
+        def note(path, **options):
+            removed.append(Path(path).name)
+            assert "step-000002" in synced[inode(tmp_path / "run/checkpoints")]
+            rmtree(path, **options)
+
+        monkeypatch.setattr(shutil, "rmtree", note)
+        folder.checkpoint(2, {}, write, keep=1)
+    assert removed == ["step-000001"]
+
+
+def test_a_copy_is_on_disk_before_the_one_it_replaces_goes(tmp_path, synced):
+    for name in ("one", "best"):
+        (tmp_path / name).mkdir()
+        write(tmp_path / name)
+    disk.keep_copy(tmp_path / "one", "best")
+    assert {"one", "best"} <= synced[inode(tmp_path)]
+    assert all(inode(path) in synced for path in (tmp_path / "best").rglob("*"))
+
+
+def test_a_file_written_whole_has_its_name_on_disk(tmp_path, synced):
+    with state.atomic(tmp_path / "file") as file:
+        file.write(b"whole")
+    assert inode(tmp_path / "file") in synced and synced[inode(tmp_path)] == {"file"}
+
+
+def test_the_names_of_the_logs_are_on_disk_with_the_first_checkpoint(tmp_path, synced):
+    with RunFolder.open(tmp_path / "run", {}) as folder:
+        folder.append("metrics", [{"step": 1}])
+        folder.checkpoint(1, {}, write, keep=1)
+    assert {"metrics.jsonl", "config.json", "checkpoints"} <= synced[inode(tmp_path / "run")]
+    assert "run" in synced[inode(tmp_path)]
