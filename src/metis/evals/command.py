@@ -70,13 +70,15 @@ def run(chosen: argparse.Namespace) -> int:
     settings = {"schema": results.SCHEMA, **who.about, **evaluation.described}
     out = chosen.out or _default_folder(who, settings)
     console = Console(soft_wrap=True, markup=False, highlight=False)
+    # a folder appears when the model of its evaluation is there to answer
+    model = None if out.exists() else _model(evaluation, who)
     with AnswerFolder.open(out, settings) as folder:
         console.print(f"{who.name} on {', '.join(s.title for s in evaluation.sets)} → {out}")
         if finished(evaluation, folder):
             console.print("this evaluation is complete; for another, change a setting or --out")
         else:
             with EvaluationView(console, evaluation.count) as view:
-                answer_all(evaluation, _model(evaluation, who), folder, view)
+                answer_all(evaluation, model or _model(evaluation, who), folder, view)
         found = results.results(evaluation, [row for _, row in folder.rows()], who.about)
         results.write(out, found)
     print(f"\n{results.markdown(found)}\nresults: {out / 'results.json'}, {out / 'results.md'}")
