@@ -26,6 +26,7 @@ from metis.engines import ENGINES
 from metis.errors import MetisError, require, require_at_least
 from metis.evals.validation import Validated
 from metis.tasks import TASKS
+from metis.tasks.math import MathTask
 
 SCHEMA = 1
 
@@ -93,6 +94,8 @@ class Config:
     curriculum: Curriculum
     resolved: dict[str, Any]
     """The same as JSON: what `config.json` holds, and what makes two runs the same run."""
+    notices: tuple[str, ...] = ()
+    """What a person should know before it runs."""
 
 
 def load(recipe: Path | None, overrides: Sequence[str]) -> Config:
@@ -140,6 +143,9 @@ def resolve(raw: Mapping[str, Any]) -> Config:
     shared = {"batch": training.batch, "group": training.group}
     complete = _merge(_merge(_preset(name, preset), knobs), shared)
     curriculum = _check(kind, complete, "curriculum.")
+    player = TASKS[task_name].build(task, training.seed) if plays_tasks else None
+    if isinstance(player, MathTask):
+        task = player.settings  # with the instruction that its file was prepared with
     resolved = {
         "schema": SCHEMA,
         **dataclasses.asdict(training),
@@ -151,7 +157,7 @@ def resolve(raw: Mapping[str, Any]) -> Config:
             **{key: value for key, value in _knobs(curriculum).items() if key not in shared},
         },
     }
-    player = TASKS[task_name].build(task, training.seed) if plays_tasks else None
+    notices: Sequence[str] = ()
     if training.benchmarks:
         if player is None:
             raise MetisError(
@@ -159,8 +165,9 @@ def resolve(raw: Mapping[str, Any]) -> Config:
                 "own test; leave it out"
             )
         player = Validated(player, training.benchmarks)
+        notices = player.notices
     resolved = json.loads(json.dumps(resolved))
-    return Config(training, engine_name, engine, player, name, curriculum, resolved)
+    return Config(training, engine_name, engine, player, name, curriculum, resolved, tuple(notices))
 
 
 def curriculum_of(section: Any, batch: int, group: int) -> Curriculum:

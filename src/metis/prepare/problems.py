@@ -12,8 +12,7 @@ from typing import Any
 
 from metis.boxes import last_box
 from metis.errors import MetisError
-from metis.prepare import table
-from metis.prepare.wording import words
+from metis.prepare import table, wording
 
 CHAT = "prompt.0.content"
 FIELDS = {
@@ -41,9 +40,9 @@ SUFFIX = 'Remember to put your answer on its own line after "Answer:".'
 
 KEYS: dict[str, Callable[[str], Any]] = {
     "text": lambda text: text,
-    "wording": lambda text: words(text) or text,
+    "wording": wording.key,
 }
-"""When two rows are the same problem: by their text, or by its wording (`wording.words`)."""
+"""When two rows are the same problem: by their text, or by its wording."""
 
 
 _BRACED_BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
@@ -96,7 +95,7 @@ def read(paths: Iterable[Path], same: str) -> Collection:
 
 
 def _add(grouped: dict[Any, Problem], key: Any, text: str, row: dict[str, Any]) -> None:
-    new = Problem(text, _text(row["category"]), difficulty(row["difficulty"]))
+    new = Problem(text, written(row["category"]), difficulty(row["difficulty"]))
     problem = grouped.setdefault(key, new)
     given = answer(row["answer"], row["solution"])
     if given and given not in problem.answers:
@@ -140,7 +139,7 @@ def answer(given: Any, solution: Any) -> str:
     """
     if isinstance(given, float) and given.is_integer():
         given = int(given)
-    text = _text(given) or _boxed(_text(solution))
+    text = written(given) or _boxed(written(solution))
     return re.sub(r"^(-?)0+(?=\d+$)", r"\1", text, flags=re.ASCII)
 
 
@@ -152,9 +151,10 @@ def _boxed(solution: str) -> str:
 
 def difficulty(level: Any) -> float | None:
     """The number in a level such as 3 or `Level 3`; None where there is none."""
-    number = re.search(r"\d+(?:\.\d+)?", _text(level), re.ASCII)
+    number = re.search(r"\d+(?:\.\d+)?", written(level), re.ASCII)
     return float(number[0]) if number else None
 
 
-def _text(value: Any) -> str:
+def written(value: Any) -> str:
+    """A value as text without surrounding space; empty where there is none."""
     return "" if value is None else str(value).strip()
