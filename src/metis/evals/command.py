@@ -103,6 +103,7 @@ def _evaluation(chosen: argparse.Namespace, who: Subject) -> Evaluation:
     place = _place(who)
     rows, tokens = subject.BATCHES[place]
     heat = chosen.temperature
+    verify = who.verify if chosen.verify is None else chosen.verify
     sampling = Sampling(
         max_tokens=chosen.max_tokens or who.max_tokens or subject.LONGEST[place],
         temperature=heat if heat is not None else float(chosen.samples > 1),
@@ -115,7 +116,7 @@ def _evaluation(chosen: argparse.Namespace, who: Subject) -> Evaluation:
         samples=chosen.samples,
         limits=Limits(chosen.rows or rows, tokens if chosen.tokens is None else chosen.tokens),
         seed=chosen.seed,
-        verify=who.verify if chosen.verify is None else chosen.verify,
+        verify=who.verify_limit if verify else 0.0,
     )
 
 

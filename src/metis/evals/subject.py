@@ -10,6 +10,7 @@ from metis import assets, runlog, state
 from metis.engines.local.settings import Local
 from metis.errors import MetisError
 from metis.evals.weights import identity
+from metis.tasks.math import Math
 
 BATCHES = {"cpu": (32, 0), "gpu": (128, 1 << 17), "vllm": (512, 0)}
 """Rows and tokens generated at once; vLLM sees to its memory itself."""
@@ -31,6 +32,7 @@ class Subject:
     checkpoint: Path | None = None
     instruction: str = ""
     verify: bool = False
+    verify_limit: float = Math.verify_limit
     max_tokens: int | None = None
 
     def on(self, device: str | None, generation: str | None) -> "Subject":
@@ -46,18 +48,18 @@ def find(named: str, checkpoint: str) -> Subject:
     config = _run_config(folder)
     if config is None:
         name, model = _called(named), assets.model(named)
-        about = {"name": name, "model": name, "weights": identity(model)}
-        return Subject(name, Local(model=str(model)), about)
+        known = {"name": name, "model": name, "weights": identity(model)}
+        return Subject(name, Local(model=str(model)), known)
     trained = _FINDERS[config["engine"]["name"]](folder, checkpoint, config)
     step, weights = trained.step, trained.checkpoint
-    known = {knob.name for knob in fields(Local)}
-    settings = {key: value for key, value in config["engine"].items() if key in known}
+    knobs = {knob.name for knob in fields(Local)}
+    settings = {key: value for key, value in config["engine"].items() if key in knobs}
     engine = Local(**(settings | trained.engine))
     task = config.get("task", {})
     spoken = task if task.get("name") == "math" else {}
     name = f"{folder.resolve().name} ({checkpoint}, step {step})"
     model = assets.model(engine.model)
-    about = {
+    about: dict[str, Any] = {
         "name": name,
         "model": _called(str(config["engine"].get("model", engine.model))),
         "checkpoint": checkpoint,
@@ -71,6 +73,7 @@ def find(named: str, checkpoint: str) -> Subject:
         weights,
         str(spoken.get("instruction", "")),
         bool(spoken.get("verify", False)),
+        float(spoken.get("verify_limit", Math.verify_limit)),
         engine.max_tokens,
     )
 

@@ -24,17 +24,17 @@ def run(folder, base, weights, **task):
     (folder / "config.json").write_text(json.dumps(config))
     (best / "weights.safetensors").write_bytes(weights)
     state.save(best / "run.state", {"step": 10})
-    return find(str(folder), "best").about
+    return find(str(folder), "best")
 
 
 def test_runs_of_one_name_are_told_apart_by_their_weights(tmp_path):
     base = model(tmp_path / "base")
-    first = run(tmp_path / "a/seed-0", base, b"one")
-    second = run(tmp_path / "b/seed-0", base, b"two")
-    again = run(tmp_path / "c/seed-0", base, b"one")
+    first = run(tmp_path / "a/seed-0", base, b"one").about
+    second = run(tmp_path / "b/seed-0", base, b"two").about
+    again = run(tmp_path / "c/seed-0", base, b"one").about
     assert first == again != second
     assert first | {"weights": ""} == second | {"weights": ""}
-    other = run(tmp_path / "d/seed-0", model(tmp_path / "x/base", b"other"), b"one")
+    other = run(tmp_path / "d/seed-0", model(tmp_path / "x/base", b"other"), b"one").about
     assert other["weights"] != first["weights"], "adapters on another model"
     assert str(tmp_path) not in json.dumps([first, other])
 
@@ -51,6 +51,13 @@ def test_a_model_folder_is_known_by_what_it_holds(tmp_path):
 def test_a_snapshot_of_the_hub_is_known_by_its_revision(tmp_path):
     folder = model(tmp_path / "models--o--n/snapshots" / ("a" * 40))
     assert find(str(folder), "best").about["weights"] == "a" * 40
+
+
+def test_a_run_says_how_it_was_asked_and_scored(tmp_path):
+    told = {"instruction": "Box it.", "verify": True, "verify_limit": 0.5}
+    found = run(tmp_path / "run", model(tmp_path / "base"), b"one", **told)
+    assert told == {key: getattr(found, key) for key in told}
+    assert found.max_tokens == 16
 
 
 @pytest.mark.parametrize("size", [0, 1, PIECE, PIECE * PIECES, PIECE * PIECES * 2 + 17])
