@@ -102,9 +102,21 @@ def load(recipe: Path | None, overrides: Sequence[str]) -> Config:
     """Read a recipe (TOML, or a run's config.json), apply key=value overrides, check it all."""
     settings = [_split(override) for override in overrides]
     raw = _read_recipe(recipe) if recipe else _default_recipe(settings)
+    before = _preset_of(raw)
     for key, value in sorted(settings, key=lambda setting: setting[0] not in _NAMED):
         _apply(raw, key, value)
-    return resolve(raw)
+    config = resolve(raw)
+    if before and _preset_of(raw) is None:
+        used = config.resolved["curriculum"].get("preset")
+        instead = f"its preset {used!r} holds" if used else "its defaults hold"
+        notice = f"{config.curriculum_name} has no preset {before!r}, the recipe's; {instead}"
+        config = dataclasses.replace(config, notices=(notice, *config.notices))
+    return config
+
+
+def _preset_of(raw: Mapping[str, Any]) -> Any:
+    section = raw.get("curriculum")
+    return section.get("preset") if isinstance(section, dict) else None
 
 
 def _default_recipe(settings: Sequence[tuple[str, Any]]) -> dict[str, Any]:
@@ -207,8 +219,9 @@ def _split(override: str) -> tuple[str, Any]:
 
 
 def _apply(raw: dict[str, Any], key: str, value: Any) -> None:
-    """Set a dotted key. `curriculum=NAME` drops the settings of a curriculum named before, and so
-    does task; of an engine those stay that the new one has too."""
+    """Set a dotted key. `curriculum=NAME` drops the settings of a curriculum named before, all but
+    a preset that the new one has too; task drops them all; of an engine those stay that the new
+    one has too."""
     *parents, last = key.split(".")
     if not parents and last in _NAMED and isinstance(value, str):
         old = raw.get(last, {})
@@ -217,6 +230,8 @@ def _apply(raw: dict[str, Any], key: str, value: Any) -> None:
         if not same and last == "engine" and value in ENGINES:
             shared = set(_keys(ENGINES[value].settings, ""))
             old, same = {name: old[name] for name in old if name in shared}, True
+        if not same and last == "curriculum" and str(old.get("preset")) in PRESETS.get(value, {}):
+            old, same = {"preset": old["preset"]}, True
         raw[last] = {**(old if same else {}), "name": value}
         return
     table = raw

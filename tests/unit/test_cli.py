@@ -265,6 +265,15 @@ def test_a_curriculum_explains_its_knobs(capsys):
     refused(capsys, "'nothing'", "metis, uniform, oracle")
 
 
+def test_a_dry_run_says_where_a_recipe_s_preset_is_left(tmp_path, capsys):
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text("engine = 'simulated'\n[curriculum]\nname = 'metis'\npreset = 'paper'\n")
+    assert main(["train", str(recipe), "curriculum=dapo", "--dry-run"]) == 0
+    said = capsys.readouterr()
+    assert "dapo has no preset 'paper'" in said.err
+    assert json.loads(said.out)["curriculum"]["name"] == "dapo"
+
+
 def test_a_run_s_config_is_a_recipe(tmp_path):
     assert metis("--out", "first") == 0
     assert main(["train", "first/config.json", "--out", "second"]) == 0
