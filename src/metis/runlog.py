@@ -21,7 +21,7 @@ from typing import IO, Any, ClassVar, Self
 
 import metis
 from metis import state
-from metis.errors import MetisError
+from metis.errors import MetisError, require_folder
 
 LOGS = ("metrics", "timings", "judgments", "rollouts", "evals")
 SCHEMA = 1
@@ -43,6 +43,7 @@ class Folder:
     def open(cls, path: Path, config: Mapping[str, Any]) -> Self:
         """Open the folder of this very run, or make it, whole, where there is none."""
         try:
+            require_folder(path)
             if _empty(path):
                 _make(path, config)
             _same_run(path, config)

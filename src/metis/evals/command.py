@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from metis.core import Sampling
-from metis.errors import MetisError, require
+from metis.errors import MetisError, require, require_folder
 from metis.evals import benchmarks, subject
 from metis.evals.plan import Limits
 from metis.evals.subject import Subject
@@ -69,6 +69,7 @@ def run(chosen: argparse.Namespace) -> int:
     evaluation = _evaluation(chosen, who)
     settings = {"schema": results.SCHEMA, **who.about, **evaluation.described}
     out = chosen.out or _default_folder(who, settings)
+    require_folder(out)
     console = Console(soft_wrap=True, markup=False, highlight=False)
     # a folder appears when the model of its evaluation is there to answer
     model = None if out.exists() else _model(evaluation, who)

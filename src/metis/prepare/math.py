@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from metis.errors import MetisError, require
+from metis.errors import MetisError, require, require_folder
 from metis.prepare import contamination, parquet, problems, table
 from metis.prepare.math_sets import SETS
 from metis.prepare.problems import Collection, Problem
@@ -91,6 +91,7 @@ def prepare(
 ) -> list[Outcome]:
     """Write the named sets into a folder; what is there already, and the same, is left alone."""
     parquet.arrow()
+    require_folder(out)
     return [
         _prepare(name, sources[name], settings.of(SETS[name].split), out, say)
         for name in SETS

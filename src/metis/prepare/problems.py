@@ -109,7 +109,9 @@ def _choose(path: Path) -> dict[str, str]:
         wanted: next((name for name in names if name in known), "")
         for wanted, names in FIELDS.items()
     }
-    shown = ", ".join(known) or "none"
+    if not known:
+        raise MetisError(f"{str(path)!r} is empty: fetch it again, or name another file")
+    shown = ", ".join(known)
     if not chosen["problem"]:
         raise MetisError(
             f"{str(path)!r} has no field for problems, such as {_some('problem')}; its fields are "

@@ -104,10 +104,15 @@ class FileTask:
 
 def read_rows(path: str, key: str) -> Iterator[dict[str, Any]]:
     """The rows of the table that a setting names; what is wrong with it is said of its key."""
+    empty = True
     try:
-        yield from table.rows(Path(path))
+        for row in table.rows(Path(path)):
+            empty = False
+            yield row
     except MetisError as error:
         raise MetisError(f"{key} = {error}") from None
+    if empty:
+        raise MetisError(f"{key} = {path!r} is empty: name another file")
 
 
 def _plain(text: str) -> str:

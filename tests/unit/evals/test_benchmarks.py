@@ -98,8 +98,11 @@ def test_what_is_not_there_is_named(tmp_path):
     with pytest.raises(MetisError, match="no such file"):
         load(["none.jsonl"])
     (tmp_path / "empty.jsonl").write_text("")
-    with pytest.raises(MetisError, match="0 different problems, not at least 1"):
+    with pytest.raises(MetisError, match=r"benchmark empty = 'empty.jsonl' is empty"):
         load(["empty.jsonl"])
+    (tmp_path / "folder.jsonl").mkdir()
+    with pytest.raises(MetisError, match="a folder; name a file in it"):
+        load(["folder.jsonl"])
     (tmp_path / "sub").mkdir()
     made_up_problems.write(tmp_path / "mine.jsonl")
     made_up_problems.write(tmp_path / "sub/mine.jsonl")

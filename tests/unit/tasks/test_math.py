@@ -168,7 +168,8 @@ def test_the_second_opinion_is_a_knob(tmp_path):
     ("rows", "settings", "words"),
     [
         (None, [], ["task.path", "no such file"]),
-        ([], [], ["0 problems are left to train on"]),
+        ([], [], ["task.path", "is empty"]),
+        ([{"problem": "p", "answer": ""}], [], ["0 problems are left to train on"]),
         ([plain(n) for n in range(3)], ["task.heldout=3"], ["task.heldout = 3", "0 problems"]),
         ([plain(n) for n in range(3)], ["task.heldout=0"], ["task.heldout = 0", "at least 1"]),
         ([{"question": "q"}], [], ["row 1", "no field 'problem', only question", "task.problem"]),
