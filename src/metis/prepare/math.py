@@ -22,7 +22,7 @@ from metis.prepare.sources import Hub, Local
 from metis.state import atomic
 from metis.tasks.file import File
 
-FORMAT = 1
+FORMAT = 2
 
 Evaluation = Mapping[str, Mapping[str, str]]
 """The problems of the sets to test with: texts by id by set."""
