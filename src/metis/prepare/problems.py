@@ -50,7 +50,7 @@ _BARE_BOX = re.compile(r"\\(?:boxed|fbox)\s*([^\s{$][^$]*)(?=\$)")
 
 
 @dataclass
-class Problem:
+class RawProblem:
     """A problem and all different answers given to it, the first given first."""
 
     text: str
@@ -66,13 +66,13 @@ class Collection:
     rows: int
     unwrapped: int | None
     """Rows whose wrapper was taken off; None where the source has no chats."""
-    problems: list[Problem]
+    problems: list[RawProblem]
 
 
 def read(paths: Iterable[Path], same: str) -> Collection:
     """All problems of some files, each once; `same` says by which of KEYS."""
     seen = Collection(0, None, [])
-    grouped: dict[Any, Problem] = {}
+    grouped: dict[Any, RawProblem] = {}
     wrapped: dict[tuple[Any, ...], bool] = {}  # by what was read: files repeat rows a hundred times
     for path in paths:
         names = _choose(path)
@@ -94,8 +94,8 @@ def read(paths: Iterable[Path], same: str) -> Collection:
     return seen
 
 
-def _add(grouped: dict[Any, Problem], key: Any, text: str, row: dict[str, Any]) -> None:
-    new = Problem(text, written(row["category"]), difficulty(row["difficulty"]))
+def _add(grouped: dict[Any, RawProblem], key: Any, text: str, row: dict[str, Any]) -> None:
+    new = RawProblem(text, written(row["category"]), difficulty(row["difficulty"]))
     problem = grouped.setdefault(key, new)
     given = answer(row["answer"], row["solution"])
     if given and given not in problem.answers:
