@@ -52,7 +52,8 @@ class Account:
         return {name: float(n) for name, n in (dict(counts) | totals).items()}
 
     def test(self, rewards: Mapping[str, Sequence[float]]) -> dict[str, float]:
-        """The metrics of a test: mean reward with its standard error, and the best so far.
+        """The metrics of a test: mean reward with its standard error where there is one, and the
+        best so far.
 
         `rewards` are by benchmark, of which each has the same weight; a task's own held-out prompts
         have the name "".
@@ -61,7 +62,9 @@ class Account:
         whole = average(list(parts.values()))
         if whole.mean > self.best[1]:
             self.best = (self.step, whole.mean)
-        metrics = {"eval/accuracy": whole.mean, "eval/stderr": whole.error}
+        metrics = {"eval/accuracy": whole.mean}
+        if whole.error is not None:
+            metrics["eval/stderr"] = whole.error
         metrics |= {f"eval/accuracy/{name}": part.mean for name, part in parts.items() if name}
         return metrics | {"eval/best": self.best[1], "eval/best_step": float(self.best[0])}
 

@@ -155,6 +155,8 @@ def _train(chosen: argparse.Namespace) -> int:
         raise MetisError(f"more than one recipe: {', '.join(recipes)}; settings are key=value")
     settings = config.load(Path(recipes[0]) if recipes else None, overrides)
     out = chosen.out or _default_folder(settings.resolved)
+    for notice in settings.notices:
+        print(f"metis: {notice}", file=sys.stderr)
     if launch := ENGINES[settings.engine_name].launch:
         return launch(settings, out, chosen.dry_run)
     if chosen.dry_run:

@@ -98,15 +98,29 @@ class Config:
     """The same as JSON: what `config.json` holds, and what makes two runs the same run."""
     may_change: tuple[str, ...]
     """Keys, or sections, that do not: a run may be resumed with other values."""
+    notices: tuple[str, ...] = ()
+    """What a person should know before it runs."""
 
 
 def load(recipe: Path | None, overrides: Sequence[str]) -> Config:
     """Read a recipe (TOML, or a run's config.json), apply key=value overrides, check it all."""
     settings = [_split(override) for override in overrides]
     raw = _read_recipe(recipe) if recipe else _default_recipe(settings)
+    before = _preset_of(raw)
     for key, value in sorted(settings, key=lambda setting: setting[0] not in _NAMED):
         _apply(raw, key, value)
-    return resolve(raw)
+    config = resolve(raw)
+    if before and _preset_of(raw) is None:
+        used = config.resolved["curriculum"].get("preset")
+        instead = f"its preset {used!r} holds" if used else "its defaults hold"
+        notice = f"{config.curriculum_name} has no preset {before!r}, the recipe's; {instead}"
+        config = dataclasses.replace(config, notices=(notice, *config.notices))
+    return config
+
+
+def _preset_of(raw: Mapping[str, Any]) -> Any:
+    section = raw.get("curriculum")
+    return section.get("preset") if isinstance(section, dict) else None
 
 
 def _default_recipe(settings: Sequence[tuple[str, Any]]) -> dict[str, Any]:
@@ -145,6 +159,8 @@ def resolve(raw: Mapping[str, Any]) -> Config:
     shared = {"batch": training.batch, "group": training.group}
     complete = _merge(_merge(_preset(name, preset), knobs), shared)
     curriculum = _check(kind, complete, "curriculum.")
+    player = TASKS[task_name].build(task, training.seed) if plays_tasks else None
+    task = getattr(player, "settings", task)  # as it read them, which a file may complete
     resolved = {
         "schema": SCHEMA,
         **dataclasses.asdict(training),
@@ -156,7 +172,7 @@ def resolve(raw: Mapping[str, Any]) -> Config:
             **{key: value for key, value in _knobs(curriculum).items() if key not in shared},
         },
     }
-    player = TASKS[task_name].build(task, training.seed) if plays_tasks else None
+    notices: Sequence[str] = ()
     if training.benchmarks:
         if player is None:
             raise MetisError(
@@ -164,10 +180,15 @@ def resolve(raw: Mapping[str, Any]) -> Config:
                 "own test; leave it out"
             )
         player = Validated(player, training.benchmarks)
+        notices = player.notices
     resolved = json.loads(json.dumps(resolved))
     own = getattr(ENGINES[engine_name].settings, "MAY_CHANGE", ())
     may_change = (*Training.MAY_CHANGE, *(f"engine.{key}" for key in own))
-    return Config(training, engine_name, engine, player, name, curriculum, resolved, may_change)
+    return Config(
+        *(training, engine_name, engine, player, name, curriculum, resolved),
+        may_change,
+        tuple(notices),
+    )
 
 
 def curriculum_of(section: Any, batch: int, group: int) -> Curriculum:
@@ -207,8 +228,9 @@ def _split(override: str) -> tuple[str, Any]:
 
 
 def _apply(raw: dict[str, Any], key: str, value: Any) -> None:
-    """Set a dotted key. `curriculum=NAME` drops the settings of a curriculum named before, and so
-    does task; of an engine those stay that the new one has too."""
+    """Set a dotted key. `curriculum=NAME` drops the settings of a curriculum named before, all but
+    a preset that the new one has too; task drops them all; of an engine those stay that the new
+    one has too."""
     *parents, last = key.split(".")
     if not parents and last in _NAMED and isinstance(value, str):
         old = raw.get(last, {})
@@ -217,6 +239,8 @@ def _apply(raw: dict[str, Any], key: str, value: Any) -> None:
         if not same and last == "engine" and value in ENGINES:
             shared = set(_keys(ENGINES[value].settings, ""))
             old, same = {name: old[name] for name in old if name in shared}, True
+        if not same and last == "curriculum" and str(old.get("preset")) in PRESETS.get(value, {}):
+            old, same = {"preset": old["preset"]}, True
         raw[last] = {**(old if same else {}), "name": value}
         return
     table = raw

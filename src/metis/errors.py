@@ -1,6 +1,7 @@
 """Errors a user can mend: one line that says what is wrong, where, and what to do."""
 
 from collections.abc import Mapping
+from pathlib import Path
 
 
 class MetisError(Exception):
@@ -29,3 +30,11 @@ def require_at_least(settings: object, least: Mapping[str, int], prefix: str = "
     for name, bound in least.items():
         value = getattr(settings, name)
         require(value >= bound, f"{prefix}{name}", value, f"use at least {bound}")
+
+
+def require_folder(path: Path) -> None:
+    """Refuse an --out that is a file, or would lie in one."""
+    place = next(part for part in (path, *path.parents, Path()) if part.exists())
+    if not place.is_dir():
+        inside = "" if place == path else f" lies in {str(place)!r}, which"
+        raise MetisError(f"--out {str(path)!r}{inside} is a file: name a folder")

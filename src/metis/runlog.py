@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any, ClassVar, Self
 
 from metis import disk, identity, state
-from metis.errors import MetisError
+from metis.errors import MetisError, require_folder
 from metis.identity import SCHEMA
 
 LOGS = ("metrics", "timings", "judgments", "rollouts", "evals")
@@ -52,6 +52,7 @@ class Folder:
         Of the settings, those that `may_change` are written down with the step they begin at.
         """
         with _writing(path):
+            require_folder(path)
             if _empty(path):
                 identity.make(path, config)
             changes = identity.changes(path, config, may_change, step)
@@ -152,6 +153,7 @@ def read(path: Path, log: str) -> list[dict[str, Any]]:
 
 def check(path: Path, config: Mapping[str, Any], may_change: Collection[str]) -> None:
     """Refuse at once what opening the folder would refuse; nothing is made or changed."""
+    require_folder(path)
     with _writing(path):
         if not _empty(path):
             identity.changes(path, config, may_change, step=0)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -182,6 +183,26 @@ def test_a_wrong_call_is_one_line(tiny, problems, capsys):
         assert main(["eval", str(tiny), "--suite", problems, *words]) == 2
         lines = capsys.readouterr().err.splitlines()
         assert len(lines) == 1 and said in lines[0]
+
+
+def test_replaced_weights_are_another_evaluation(tiny, problems, tmp_path, capsys):
+    for place in ("a", "b"):
+        shutil.copytree(tiny, tmp_path / place / "model")
+    command = ["--suite", problems, *SHORT, "--limit", "2"]
+    assert main(["eval", "a/model", *command]) == main(["eval", "b/model", *command]) == 0
+    assert len(list((tmp_path / "evals").iterdir())) == 1
+    weights = tmp_path / "b/model/model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-4] + b"\0\0\0\0")
+    assert main(["eval", "b/model", *command]) == 0
+    assert len(list((tmp_path / "evals").iterdir())) == 2
+
+
+def test_a_model_that_cannot_be_loaded_leaves_no_folder(problems, tmp_path, capsys):
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model/config.json").write_text("{}")
+    assert main(["eval", "model", "--suite", problems, *SHORT]) == 2
+    assert "cannot be loaded" in capsys.readouterr().err
+    assert not (tmp_path / "evals").exists()
 
 
 def test_a_file_that_is_half_written_never_counts(tmp_path):

@@ -35,6 +35,7 @@ def test_every_benchmark_has_the_same_weight():
     assert metrics["eval/accuracy"] == pytest.approx((0.02 + 0.5) / 2)
     assert metrics["eval/accuracy/many"] == pytest.approx(0.02)
     assert metrics["eval/stderr"] > 0
+    assert "eval/stderr" not in Account(Budget()).test({"": [0.0] * 9})
     alone = Account(Budget()).test({"": [1.0, 0.0]})
     assert [name for name in alone if name.startswith("eval/accuracy")] == ["eval/accuracy"]
 

@@ -133,7 +133,7 @@ def test_a_folder_that_is_no_run_is_left_alone(capsys, tmp_path):
 def test_an_unwritable_place_is_named(capsys, tmp_path):
     (tmp_path / "file").write_text("")
     assert metis("--out", "file/run") == 2
-    refused(capsys, "'file/run'", "cannot be written", "Not a directory")
+    refused(capsys, "'file/run'", "lies in 'file', which is a file")
     assert metis("--out", "/proc/run") == 2
     refused(capsys, "'/proc/run'", "cannot be written")
 
@@ -309,6 +309,26 @@ def test_a_curriculum_explains_its_knobs(capsys):
     assert "arXiv 2605.11235" in printed and "explore" in printed and "paper" in printed
     assert main(["curricula", "nothing"]) == 2
     refused(capsys, "'nothing'", "metis, uniform, oracle")
+
+
+def test_an_out_that_is_a_file_is_called_one(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text('{"problem": "p", "answer": "1"}\n')
+    (tmp_path / "file.jsonl").write_text('{"problem": "p", "answer": "1"}\n')
+    for command in (["train", "engine=simulated"], ["prepare", "math", "math=file.jsonl"]):
+        for out, said in (("file", "--out 'file' is a file"), ("file/x", "lies in 'file', which")):
+            assert main([*command, "--out", out]) == 2
+            [line] = capsys.readouterr().err.splitlines()
+            assert said in line and "name a folder" in line
+
+
+def test_a_dry_run_says_where_a_recipe_s_preset_is_left(tmp_path, capsys):
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text("engine = 'simulated'\n[curriculum]\nname = 'metis'\npreset = 'paper'\n")
+    assert main(["train", str(recipe), "curriculum=dapo", "--dry-run"]) == 0
+    said = capsys.readouterr()
+    assert "dapo has no preset 'paper'" in said.err
+    assert json.loads(said.out)["curriculum"]["name"] == "dapo"
 
 
 def test_a_run_s_config_is_a_recipe(tmp_path):

@@ -38,6 +38,27 @@ def test_naming_another_curriculum_drops_the_knobs_of_the_one_before(tmp_path):
     assert load(recipe, ["curriculum=metis"]).curriculum.explore == 0.5
 
 
+def test_another_curriculum_keeps_the_recipe_s_preset_or_says_that_it_has_none(tmp_path):
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text("[curriculum]\nname = 'metis'\npreset = 'paper'\nexplore = 0.5\n")
+
+    def loaded(*overrides):
+        config = load(recipe, overrides)
+        return config.resolved["curriculum"].get("preset"), config.notices
+
+    assert load(recipe, ["curriculum=pcl"]).curriculum.explore == 0.0
+    for name in ("uniform", "sec", "adcl", "pcl"):
+        assert loaded(f"curriculum={name}") == ("paper", ())
+    assert loaded("curriculum=pcl", "curriculum.preset=published") == ("published", ())
+    preset, [notice] = loaded("curriculum=dapo")
+    assert (
+        preset is None and "dapo has no preset 'paper', the recipe's; its defaults hold" in notice
+    )
+    recipe.write_text("[curriculum]\nname = 'metis'\npreset = 'recommended'\n")
+    preset, [notice] = loaded("curriculum=pcl")
+    assert preset == "published" and "its preset 'published' holds" in notice
+
+
 def test_the_order_of_name_and_knob_does_not_matter():
     for order in (
         ["curriculum=oracle", "curriculum.multiplier=2"],

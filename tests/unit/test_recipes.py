@@ -1,5 +1,7 @@
 """Every recipe is a setting that can be run: checked against problems made up for the tests."""
 
+import json
+import re
 import tomllib
 from pathlib import Path
 
@@ -7,10 +9,17 @@ import pytest
 
 import made_up_problems
 from metis import config
+from metis.prepare.math_sets import SETS
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 FILES = sorted(RECIPES.rglob("*.toml"))
 PAPER = {path.stem: path for path in FILES if 'preset = "paper"' in path.read_text()}
+
+
+def write_sums(path, count):
+    rows = [{"problem": f"What is $8 + {n}$?", "answer": str(8 + n)} for n in range(count)]
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    return path
 
 
 @pytest.fixture
@@ -25,7 +34,7 @@ def load(tmp_path, monkeypatch):
             overrides.append(f"task.path={made_up_problems.write(tmp_path / 'pool.jsonl')}")
         if "benchmarks" in raw:
             names = [Path(name).stem for name in raw["benchmarks"]]
-            files = [str(made_up_problems.write(tmp_path / f"{name}.jsonl")) for name in names]
+            files = [str(write_sums(tmp_path / f"{name}.jsonl", SETS[name].size)) for name in names]
             overrides.append(f"benchmarks={files}")
         if raw["task"]["name"] == "math" and "verify" not in raw["task"]:
             pytest.importorskip("math_verify")
@@ -63,6 +72,9 @@ def test_the_paper_s_recipes_have_the_paper_s_values(load, name, model, hours):
     names = [Path(path).stem for path in training.benchmarks]
     assert names == ["aime24", "aime25", "math500", "minerva"]
     assert found.resolved["task"]["verify"] is False
+    text = PAPER[name].read_text()
+    for knob in ("temperature", "top_p", "weight_decay", "gradient_clip"):
+        assert re.search(rf"^{knob} = \S+ +# not in the paper$", text, re.MULTILINE), knob
 
 
 def test_all_of_the_paper_s_recipes_are_checked():

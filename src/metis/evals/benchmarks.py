@@ -1,7 +1,8 @@
 """The benchmarks: what each is called, where its file lies, and how large it must be.
 
 A benchmark is a name of `BENCHMARKS`, a suite of them, or the path of a file that the math task can
-read (a prepared parquet file, or JSON lines with a problem and an answer in every row).
+read (a prepared parquet file, or JSON lines with a problem and an answer in every row). A file that
+is called like a benchmark, or was prepared as one, is that benchmark and must be whole.
 """
 
 import hashlib
@@ -13,9 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from metis.errors import MetisError
+from metis.prepare import table
+from metis.prepare.math_sets import SETS
+from metis.tasks.file import read_rows
 from metis.tasks.math import Math, Problem, read_problems
-
-SUFFIXES = (".parquet", ".jsonl", ".jsonl.gz")
 
 
 @dataclass(frozen=True)
@@ -23,22 +25,20 @@ class Benchmark:
     """A published set of problems.
 
     title     what tables call it
-    size      how many problems it has
     stems     the names that its file may have, without the suffix
     measured  its references are measured quantities, so that near numbers are scored beside it
     """
 
     title: str
-    size: int
     stems: tuple[str, ...]
     measured: bool = False
 
 
 BENCHMARKS = {
-    "aime24": Benchmark("AIME24", 30, ("aime24",)),
-    "aime25": Benchmark("AIME25", 30, ("aime25",)),
-    "math500": Benchmark("MATH500", 500, ("math500",)),
-    "minerva": Benchmark("Minerva", 272, ("minerva", "minerva_math"), measured=True),
+    "aime24": Benchmark("AIME24", ("aime24",)),
+    "aime25": Benchmark("AIME25", ("aime25",)),
+    "math500": Benchmark("MATH500", ("math500",)),
+    "minerva": Benchmark("Minerva", ("minerva", "minerva_math"), measured=True),
 }
 
 SUITES = {"math": ("aime24", "aime25", "math500", "minerva")}
@@ -83,35 +83,46 @@ def load(
     repeated = {s.name for s in found if sum(s.name == other.name for other in found) > 1}
     if repeated:
         raise MetisError(
-            f"--suite: two benchmarks are called {min(repeated)!r}; rename one of the files"
+            f"--suite: two benchmarks are called {min(repeated)!r}; leave one out, or rename it"
         )
     return found
 
 
 def _load(name: str, folder: Path, instruction: str) -> ProblemSet:
-    known = BENCHMARKS.get(name)
-    path = _find(name, known, folder) if known else Path(name)
-    if known is None and not path.name.endswith(SUFFIXES):
+    path = _find(name, BENCHMARKS[name], folder) if name in BENCHMARKS else Path(name).expanduser()
+    if not path.name.endswith(table.SUFFIXES):
         raise MetisError(
             f"--suite {name!r}: there are {', '.join([*SUITES, *BENCHMARKS])}; or name a file "
-            f"({', '.join(SUFFIXES)})"
+            f"({', '.join(table.SUFFIXES)})"
         )
-    label = name if known else path.name.split(".")[0]
+    label = _recognise(path)
+    key, remedy = f"benchmark {label}", "a benchmark has the fields problem and answer"
     settings = Math(path=str(path), instruction=instruction)
-    problems = tuple(read_problems(settings, str(path), f"benchmark {label}"))
-    if not problems or (known and len(problems) != known.size):
-        wanted = f"{known.size}" if known else "at least 1"
+    problems = tuple(read_problems(settings, str(path), key, remedy))
+    known = BENCHMARKS.get(label)
+    if not problems or (known and len(problems) != SETS[label].size):
+        wanted = f"{SETS[label].size}" if known else "at least 1"
+        part = "; a part of it needs a name of its own, or use --limit" if known else ""
         raise MetisError(
-            f"benchmark {label} = {str(path)!r}: {len(problems)} different problems, not {wanted}: "
-            "prepare or copy the file again"
+            f"{key} = {str(path)!r}: {len(problems)} different problems, not {wanted}: "
+            f"prepare or copy the file again{part}"
         )
     title, measured = (known.title, known.measured) if known else (label, False)
     return ProblemSet(label, title, problems, measured)
 
 
+def _recognise(path: Path) -> str:
+    """The benchmark that a file is of, by its name or by what it was prepared as; else its name."""
+    stem = path.name.split(".")[0]
+    named = {name for name, known in BENCHMARKS.items() if stem in known.stems}
+    first = next(read_rows(str(path), f"benchmark {stem}"), {})
+    source = str(first.get("data_source", "")).removeprefix("metis/")
+    return next(iter(named or BENCHMARKS.keys() & {source}), stem)
+
+
 def _find(name: str, benchmark: Benchmark, folder: Path) -> Path:
     for stem in benchmark.stems:
-        for suffix in SUFFIXES:
+        for suffix in table.SUFFIXES:
             path = folder / f"{stem}{suffix}"
             if path.is_file():
                 return path

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from metis.core import Sampling
-from metis.errors import MetisError, require
+from metis.errors import MetisError, require, require_folder
 from metis.evals import benchmarks, subject
 from metis.evals.plan import Limits
 from metis.evals.subject import Subject
@@ -69,14 +69,17 @@ def run(chosen: argparse.Namespace) -> int:
     evaluation = _evaluation(chosen, who)
     settings = {"schema": results.SCHEMA, **who.about, **evaluation.described}
     out = chosen.out or _default_folder(who, settings)
+    require_folder(out)
     console = Console(soft_wrap=True, markup=False, highlight=False)
+    # a folder appears when the model of its evaluation is there to answer
+    model = None if out.exists() else _model(evaluation, who)
     with AnswerFolder.open(out, settings) as folder:
         console.print(f"{who.name} on {', '.join(s.title for s in evaluation.sets)} → {out}")
         if finished(evaluation, folder):
             console.print("this evaluation is complete; for another, change a setting or --out")
         else:
             with EvaluationView(console, evaluation.count) as view:
-                answer_all(evaluation, _model(evaluation, who), folder, view)
+                answer_all(evaluation, model or _model(evaluation, who), folder, view)
         found = results.results(evaluation, [row for _, row in folder.rows()], who.about)
         results.write(out, found)
     print(f"\n{results.markdown(found)}\nresults: {out / 'results.json'}, {out / 'results.md'}")
@@ -101,6 +104,7 @@ def _evaluation(chosen: argparse.Namespace, who: Subject) -> Evaluation:
     place = _place(who)
     rows, tokens = subject.BATCHES[place]
     heat = chosen.temperature
+    verify = who.verify if chosen.verify is None else chosen.verify
     sampling = Sampling(
         max_tokens=chosen.max_tokens or who.max_tokens or subject.LONGEST[place],
         temperature=heat if heat is not None else float(chosen.samples > 1),
@@ -113,7 +117,7 @@ def _evaluation(chosen: argparse.Namespace, who: Subject) -> Evaluation:
         samples=chosen.samples,
         limits=Limits(chosen.rows or rows, tokens if chosen.tokens is None else chosen.tokens),
         seed=chosen.seed,
-        verify=who.verify if chosen.verify is None else chosen.verify,
+        verify=who.verify_limit if verify else 0.0,
     )
 
 

@@ -62,11 +62,11 @@ def _benchmark(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _written(estimate: Estimate) -> dict[str, float]:
+def _written(estimate: Estimate) -> dict[str, float | None]:
     return {"accuracy": estimate.mean, "stderr": estimate.error}
 
 
-def _estimate(score: Mapping[str, float]) -> Estimate:
+def _estimate(score: Mapping[str, Any]) -> Estimate:
     return Estimate(score["accuracy"], score["stderr"])
 
 
@@ -104,10 +104,11 @@ def _details(found: Mapping[str, Any]) -> list[list[str]]:
     return table
 
 
-def _percent(score: Mapping[str, float] | None) -> str:
+def _percent(score: Mapping[str, Any] | None) -> str:
     if score is None:
         return MISSING
-    return f"{100 * score['accuracy']:.1f} ± {100 * score['stderr']:.1f}"
+    error = MISSING if score["stderr"] is None else f"{100 * score['stderr']:.1f}"
+    return f"{100 * score['accuracy']:.1f} ± {error}"
 
 
 def write(folder: Path, found: Mapping[str, Any]) -> None:

@@ -1,12 +1,11 @@
 """How an answer is scored: as in training, and for measured quantities also with a tolerance.
 
-`reward` is the scorer of the math task: the last box against the reference, exactly or with a
-second opinion on what its writing leaves open (`verify`).
+`score` is the scorer of the math task: the last box against the reference, exactly or with a
+second opinion on what its writing leaves open.
 """
 
-from metis.tasks.answers import final_answer
+from metis.tasks.answers import Opinion, final_answer, score
 from metis.tasks.answers.tolerance import close
-from metis.tasks.math import reward
 
 FAITHFUL = "faithful"
 """The score that counts: what training would give."""
@@ -14,9 +13,9 @@ NUMERIC = "numeric"
 """The score beside it: numbers within 1 % of the reference are right."""
 
 
-def scores(reply: str, reference: str, verify: bool, measured: bool) -> dict[str, float]:
+def scores(reply: str, reference: str, opinion: Opinion | None, measured: bool) -> dict[str, float]:
     """All scores of a reply, by name."""
-    found = {FAITHFUL: reward(reply, reference, verify)}
+    found = {FAITHFUL: score(reply, reference, opinion)}
     if measured:
         answer = final_answer(reply)
         near = answer is not None and close(answer, reference)

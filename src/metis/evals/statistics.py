@@ -8,18 +8,26 @@ import numpy as np
 
 
 class Estimate(NamedTuple):
-    """A mean and its standard error."""
+    """A mean and its standard error; None where the values say nothing about it."""
 
     mean: float
-    error: float
+    error: float | None
 
 
 def mean(values: Sequence[float]) -> Estimate:
-    """Over problems; of several samples of one, which are not independent, the mean enters."""
-    return Estimate(float(np.mean(values)), float(np.std(values) / math.sqrt(len(values))))
+    """Over problems; of several samples of one, which are not independent, the mean enters.
+
+    A single value has no spread, and values that are all the same do not show theirs: none right of
+    30 is an accuracy that may well be 0.05, not one without error.
+    """
+    varies = min(values) < max(values)
+    error = float(np.std(values, ddof=1)) / math.sqrt(len(values)) if varies else None
+    return Estimate(float(np.mean(values)), error)
 
 
 def average(parts: Sequence[Estimate]) -> Estimate:
     """Over benchmarks, each with the same weight, as in the paper's tables."""
-    error = math.sqrt(sum(part.error**2 for part in parts)) / len(parts)
+    errors = [part.error for part in parts if part.error is not None]
+    known = len(errors) == len(parts)
+    error = math.sqrt(sum(error**2 for error in errors)) / len(parts) if known else None
     return Estimate(float(np.mean([part.mean for part in parts])), error)

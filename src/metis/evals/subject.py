@@ -6,9 +6,11 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from metis import runlog, state
+from metis import assets, runlog, state
 from metis.engines.local.settings import Local
 from metis.errors import MetisError
+from metis.evals.weights import identity
+from metis.tasks.math import Math
 
 BATCHES = {"cpu": (32, 0), "gpu": (128, 1 << 17), "vllm": (512, 0)}
 """Rows and tokens generated at once; vLLM sees to its memory itself."""
@@ -20,7 +22,8 @@ LONGEST = {"cpu": 128, "gpu": 8192, "vllm": 8192}
 class Subject:
     """A model with the weights that a checkpoint holds, and what its run was told about answers.
 
-    instruction and verify are the run's; a model has none, and is asked and scored as in the paper.
+    about tells it from every other subject. The rest are the run's; a model has none, and is asked
+    and scored as in the paper.
     """
 
     name: str
@@ -29,6 +32,7 @@ class Subject:
     checkpoint: Path | None = None
     instruction: str = ""
     verify: bool = False
+    verify_limit: float = Math.verify_limit
     max_tokens: int | None = None
 
     def on(self, device: str | None, generation: str | None) -> "Subject":
@@ -40,28 +44,44 @@ class Subject:
 
 def find(named: str, checkpoint: str) -> Subject:
     """The model, or the checkpoint of a run, that a name on the command line means."""
-    folder = Path(named)
+    folder = Path(named).expanduser()
     config = _run_config(folder)
     if config is None:
-        name = folder.name if folder.is_dir() else named
-        return Subject(name, Local(model=named), {"name": name, "model": named})
+        name, model = _called(named), assets.model(named)
+        known = {"name": name, "model": name, "weights": identity(model)}
+        return Subject(name, Local(model=str(model)), known)
     trained = _FINDERS[config["engine"]["name"]](folder, checkpoint, config)
     step, weights = trained.step, trained.checkpoint
-    known = {knob.name for knob in fields(Local)}
-    settings = {key: value for key, value in config["engine"].items() if key in known}
+    knobs = {knob.name for knob in fields(Local)}
+    settings = {key: value for key, value in config["engine"].items() if key in knobs}
     engine = Local(**(settings | trained.engine))
     task = config.get("task", {})
     spoken = task if task.get("name") == "math" else {}
     name = f"{folder.resolve().name} ({checkpoint}, step {step})"
+    model = assets.model(engine.model)
+    about: dict[str, Any] = {
+        "name": name,
+        "model": _called(str(config["engine"].get("model", engine.model))),
+        "checkpoint": checkpoint,
+        "step": step,
+        "weights": identity(model, weights),
+    }
     return Subject(
         name,
-        engine,
-        {"name": name, "model": engine.model, "checkpoint": checkpoint, "step": step},
+        dataclasses.replace(engine, model=str(model)),
+        about,
         weights,
         str(spoken.get("instruction", "")),
         bool(spoken.get("verify", False)),
+        float(spoken.get("verify_limit", Math.verify_limit)),
         engine.max_tokens,
     )
+
+
+def _called(model: str) -> str:
+    """The name of a model: of a folder or a file its own, without the way to it."""
+    path = Path(model).expanduser()
+    return path.resolve().name if path.exists() else model
 
 
 def _run_config(folder: Path) -> dict[str, Any] | None:

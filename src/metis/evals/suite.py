@@ -4,6 +4,7 @@ Every answered problem is a row of `answers.jsonl`. What a stopped evaluation le
 last whole batch; the rest is answered as if nothing had happened (`plan`).
 """
 
+import contextlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -16,6 +17,8 @@ from metis.evals.benchmarks import ProblemSet
 from metis.evals.plan import Limits, batch_seed, batches
 from metis.evals.scoring import scores
 from metis.runlog import Folder
+from metis.tasks.answers import Opinion
+from metis.tasks.answers.verifier import Verifier
 from metis.tasks.math import Problem
 
 
@@ -48,7 +51,8 @@ class Evaluation:
     samples: int
     limits: Limits
     seed: int
-    verify: bool
+    verify: float
+    """Seconds that a second opinion may take; 0 asks for none."""
 
     @property
     def count(self) -> int:
@@ -66,7 +70,8 @@ class Evaluation:
             "temperature": self.sampling.temperature,
             "top_p": self.sampling.top_p,
             "max_tokens": self.sampling.max_tokens,
-            "verify": self.verify,
+            "verify": bool(self.verify),
+            **({"verify_limit": self.verify} if self.verify else {}),
             "seed": self.seed,
             **asdict(self.limits),
         }
@@ -118,14 +123,16 @@ def answer_all(
     """Answer what is not answered yet; each batch is on disk before the next begins."""
     planned = list(_plan(evaluation, model))
     done = _keep_whole_batches(planned, folder, watcher)
-    for batch in planned[done:]:
-        answers = model.answer(batch.prompts, evaluation.samples, batch.seed)
-        rows = [
-            _row(batch.benchmark, problem, said, evaluation.verify)
-            for problem, said in zip(batch.problems, answers, strict=True)
-        ]
-        folder.append("answers", rows)
-        watcher.advance(batch.benchmark, rows)
+    limit = evaluation.verify
+    with Verifier(limit) if limit else contextlib.nullcontext() as opinion:
+        for batch in planned[done:]:
+            answers = model.answer(batch.prompts, evaluation.samples, batch.seed)
+            rows = [
+                _row(batch.benchmark, problem, said, opinion)
+                for problem, said in zip(batch.problems, answers, strict=True)
+            ]
+            folder.append("answers", rows)
+            watcher.advance(batch.benchmark, rows)
 
 
 def _plan(evaluation: Evaluation, model: Answering) -> Iterator[Batch]:
@@ -160,7 +167,7 @@ def _keep_whole_batches(planned: Sequence[Batch], folder: AnswerFolder, watcher:
 
 
 def _row(
-    benchmark: ProblemSet, problem: Problem, answers: Sequence[Answer], verify: bool
+    benchmark: ProblemSet, problem: Problem, answers: Sequence[Answer], opinion: Opinion | None
 ) -> dict[str, Any]:
     return {
         "benchmark": benchmark.name,
@@ -168,7 +175,7 @@ def _row(
         "reference": problem.answer,
         "answers": [
             {
-                "scores": scores(said.text, problem.answer, verify, benchmark.measured),
+                "scores": scores(said.text, problem.answer, opinion, benchmark.measured),
                 "tokens": said.tokens,
                 "finish": said.finish,
                 "text": said.text,

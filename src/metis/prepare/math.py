@@ -14,15 +14,15 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from metis.errors import MetisError, require
+from metis.errors import MetisError, require, require_folder
 from metis.prepare import contamination, parquet, problems, table
 from metis.prepare.math_sets import SETS
-from metis.prepare.problems import Collection, Problem
+from metis.prepare.problems import Collection, RawProblem
 from metis.prepare.sources import Hub, Local
 from metis.state import atomic
-from metis.tasks.file import File
+from metis.tasks.math import INSTRUCTION, wrap
 
-FORMAT = 1
+FORMAT = 2
 
 Evaluation = Mapping[str, Mapping[str, str]]
 """The problems of the sets to test with: texts by id by set."""
@@ -41,7 +41,7 @@ class Settings:
     duplicates: str = "text"
     conflicts: str = "drop"
     contamination: str = "drop"
-    instruction: str = File.instruction
+    instruction: str = INSTRUCTION
 
     def __post_init__(self) -> None:
         choices = {
@@ -91,6 +91,7 @@ def prepare(
 ) -> list[Outcome]:
     """Write the named sets into a folder; what is there already, and the same, is left alone."""
     parquet.arrow()
+    require_folder(out)
     return [
         _prepare(name, sources[name], settings.of(SETS[name].split), out, say)
         for name in SETS
@@ -155,8 +156,8 @@ def _made_before(path: Path, request: dict[str, Any]) -> Outcome | None:
 
 
 def _select(
-    found: Sequence[Problem], outcome: Outcome, settings: Settings, evaluation: Evaluation
-) -> tuple[list[Problem], list[dict[str, Any]]]:
+    found: Sequence[RawProblem], outcome: Outcome, settings: Settings, evaluation: Evaluation
+) -> tuple[list[RawProblem], list[dict[str, Any]]]:
     """The problems to write, and those to drop with the reason; counted in the outcome."""
     texts = {identity: text for part in evaluation.values() for identity, text in part.items()}
     repeated = contamination.find([problem.text for problem in found], texts)
@@ -208,16 +209,15 @@ def identity_of(name: str, text: str) -> str:
     return f"{name}:{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
-def _row(name: str, index: int, problem: Problem, settings: Settings) -> dict[str, Any]:
+def _row(name: str, index: int, problem: RawProblem, settings: Settings) -> dict[str, Any]:
     """A problem in the columns that verl reads.
 
     verl scores `math` and `aime...` sources by rules of its own, for answers that are not in a box;
     a source it does not know makes it ask for a reward function.
     """
-    content = f"{problem.text}\n{settings.instruction}".strip()
     return {
         "data_source": f"metis/{name}",
-        "prompt": [{"role": "user", "content": content}],
+        "prompt": wrap(problem.text, settings.instruction),
         "ability": "MATH",
         "reward_model": {"style": "rule", "ground_truth": problem.answers[0]},
         "extra_info": {

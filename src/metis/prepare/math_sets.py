@@ -17,18 +17,16 @@ SUBJECTS = (
 
 
 @dataclass(frozen=True)
-class ProblemSet:
+class PublishedSet:
     """A published set; `size` is the number of its different problems."""
 
-    title: str
     split: Literal["train", "test"]
     size: int
     hub: Hub
 
 
 SETS = {
-    "aime24": ProblemSet(
-        "AIME 2024",
+    "aime24": PublishedSet(
         "test",
         30,
         Hub(
@@ -37,26 +35,22 @@ SETS = {
             ("data/train-00000-of-00001.parquet",),
         ),
     ),
-    "aime25": ProblemSet(
-        "AIME 2025, both sittings",
+    "aime25": PublishedSet(
         "test",
         30,
         Hub("math-ai/aime25", "563bb8404243c5f09de6ec262f2db674fe5bce9b", ("test.jsonl",)),
     ),
-    "math500": ProblemSet(
-        "MATH-500",
+    "math500": PublishedSet(
         "test",
         500,
         Hub("HuggingFaceH4/MATH-500", "6e4ed1a2a79af7d8630a6b768ec859cb5af4d3be", ("test.jsonl",)),
     ),
-    "minerva": ProblemSet(
-        "Minerva Math",
+    "minerva": PublishedSet(
         "test",
         272,
         Hub("math-ai/minervamath", "ee46ddc498933b1977577953250ca5c66be64f96", ("test.jsonl",)),
     ),
-    "dapo": ProblemSet(
-        "DAPO-Math-17k",
+    "dapo": PublishedSet(
         "train",
         17_255,
         Hub(
@@ -65,8 +59,7 @@ SETS = {
             ("data/dapo-math-17k.parquet",),
         ),
     ),
-    "math": ProblemSet(
-        "MATH, its training half",
+    "math": PublishedSet(
         "train",
         7_500,
         Hub(

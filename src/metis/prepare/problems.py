@@ -12,8 +12,7 @@ from typing import Any
 
 from metis.boxes import last_box
 from metis.errors import MetisError
-from metis.prepare import table
-from metis.prepare.wording import words
+from metis.prepare import table, wording
 
 CHAT = "prompt.0.content"
 FIELDS = {
@@ -41,9 +40,9 @@ SUFFIX = 'Remember to put your answer on its own line after "Answer:".'
 
 KEYS: dict[str, Callable[[str], Any]] = {
     "text": lambda text: text,
-    "wording": lambda text: words(text) or text,
+    "wording": wording.key,
 }
-"""When two rows are the same problem: by their text, or by its wording (`wording.words`)."""
+"""When two rows are the same problem: by their text, or by its wording."""
 
 
 _BRACED_BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
@@ -51,7 +50,7 @@ _BARE_BOX = re.compile(r"\\(?:boxed|fbox)\s*([^\s{$][^$]*)(?=\$)")
 
 
 @dataclass
-class Problem:
+class RawProblem:
     """A problem and all different answers given to it, the first given first."""
 
     text: str
@@ -67,13 +66,13 @@ class Collection:
     rows: int
     unwrapped: int | None
     """Rows whose wrapper was taken off; None where the source has no chats."""
-    problems: list[Problem]
+    problems: list[RawProblem]
 
 
 def read(paths: Iterable[Path], same: str) -> Collection:
     """All problems of some files, each once; `same` says by which of KEYS."""
     seen = Collection(0, None, [])
-    grouped: dict[Any, Problem] = {}
+    grouped: dict[Any, RawProblem] = {}
     wrapped: dict[tuple[Any, ...], bool] = {}  # by what was read: files repeat rows a hundred times
     for path in paths:
         names = _choose(path)
@@ -95,8 +94,8 @@ def read(paths: Iterable[Path], same: str) -> Collection:
     return seen
 
 
-def _add(grouped: dict[Any, Problem], key: Any, text: str, row: dict[str, Any]) -> None:
-    new = Problem(text, _text(row["category"]), difficulty(row["difficulty"]))
+def _add(grouped: dict[Any, RawProblem], key: Any, text: str, row: dict[str, Any]) -> None:
+    new = RawProblem(text, written(row["category"]), difficulty(row["difficulty"]))
     problem = grouped.setdefault(key, new)
     given = answer(row["answer"], row["solution"])
     if given and given not in problem.answers:
@@ -110,7 +109,9 @@ def _choose(path: Path) -> dict[str, str]:
         wanted: next((name for name in names if name in known), "")
         for wanted, names in FIELDS.items()
     }
-    shown = ", ".join(known) or "none"
+    if not known:
+        raise MetisError(f"{str(path)!r} is empty: fetch it again, or name another file")
+    shown = ", ".join(known)
     if not chosen["problem"]:
         raise MetisError(
             f"{str(path)!r} has no field for problems, such as {_some('problem')}; its fields are "
@@ -140,7 +141,7 @@ def answer(given: Any, solution: Any) -> str:
     """
     if isinstance(given, float) and given.is_integer():
         given = int(given)
-    text = _text(given) or _boxed(_text(solution))
+    text = written(given) or _boxed(written(solution))
     return re.sub(r"^(-?)0+(?=\d+$)", r"\1", text, flags=re.ASCII)
 
 
@@ -152,9 +153,10 @@ def _boxed(solution: str) -> str:
 
 def difficulty(level: Any) -> float | None:
     """The number in a level such as 3 or `Level 3`; None where there is none."""
-    number = re.search(r"\d+(?:\.\d+)?", _text(level), re.ASCII)
+    number = re.search(r"\d+(?:\.\d+)?", written(level), re.ASCII)
     return float(number[0]) if number else None
 
 
-def _text(value: Any) -> str:
+def written(value: Any) -> str:
+    """A value as text without surrounding space; empty where there is none."""
     return "" if value is None else str(value).strip()

@@ -110,6 +110,8 @@ def parse(text: str, name: str, usual: Hub) -> Local | Hub:
     path = Path(text).expanduser()
     if path.is_file():
         return Local(path)
+    if text and path.is_dir():
+        raise MetisError(f"{name} = {text!r}: a folder; name a file in it")
     written = re.fullmatch(r"([\w.-]+/[\w.-]+)(?:@([^:]+))?(?::(.+))?", text)
     if written is None or (text.endswith(SUFFIXES) and ":" not in text):
         raise MetisError(
@@ -118,7 +120,10 @@ def parse(text: str, name: str, usual: Hub) -> Local | Hub:
     repository, revision, files = written.groups()
     same = repository == usual.repository
     if files is None and not same:
-        raise MetisError(f"{name} = {text!r}: which file of it? Write ORG/NAME@REVISION:FILE")
+        raise MetisError(
+            f"{name} = {text!r}: no such file; of a data set on the hub name a file as well: "
+            f"{name}={repository}@{revision or 'REVISION'}:FILE"
+        )
     return Hub(
         repository,
         revision or (usual.revision if same else "main"),

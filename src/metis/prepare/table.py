@@ -35,19 +35,21 @@ def values(path: Path, names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
     return (tuple(_only_plain(field(row, name)) for name in names) for row in _lines(path))
 
 
-def field(row: Any, name: str) -> Any:
-    """The value at a path in a row; None where there is none."""
+def field(row: Any, name: str, missing: Any = None) -> Any:
+    """The value at a path in a row; `missing` where there is no such path."""
     for part in name.split("."):
-        if isinstance(row, dict):
-            row = row.get(part)
+        if isinstance(row, dict) and part in row:
+            row = row[part]
         elif isinstance(row, list) and part.isdigit() and int(part) < len(row):
             row = row[int(part)]
         else:
-            return None
+            return missing
     return row
 
 
 def _is_parquet(path: Path) -> bool:
+    if path.is_dir():
+        raise MetisError(f"{str(path)!r}: a folder; name a file in it")
     if not path.is_file():
         raise MetisError(f"{str(path)!r}: no such file")
     if not path.name.endswith(SUFFIXES):
@@ -61,6 +63,8 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
         with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
             for line in file:
                 number += 1
+                if line.isspace():
+                    continue
                 row = json.loads(line)
                 if not isinstance(row, dict):
                     raise ValueError("not an object")

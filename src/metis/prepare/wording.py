@@ -20,3 +20,8 @@ def words(text: str) -> tuple[str, ...]:
     """
     plain = _FRACTION.sub(r"\\frac \1 ", _TYPOGRAPHY.sub(" ", _FIGURE.sub(" ", text)))
     return tuple(_WORD.findall(unicodedata.normalize("NFKC", plain).lower()))
+
+
+def key(text: str) -> tuple[str, ...] | str:
+    """The same for problems of the same words; a text without any stands for itself."""
+    return words(text) or text.strip()

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from metis import state
-from metis.errors import MetisError
+from metis.errors import MetisError, require_folder
 from metis.report import charts, curves, figures, html, tables
 
 __all__ = ["write"]
@@ -14,6 +14,7 @@ def write(folders: Sequence[Path], out: Path | None = None) -> list[str]:
     """Write the report of one run into its folder, of several into `out`; return what to say."""
     runs = curves.read_all(folders)
     out = out or (runs[0].folder if len(runs) == 1 else Path("report"))
+    require_folder(out)
     drawn = charts.figures(runs)
     table = tables.markdown(runs)
     try:

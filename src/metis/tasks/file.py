@@ -14,6 +14,7 @@ from metis.boxes import last_box
 from metis.core import Message, Prompt
 from metis.errors import MetisError, require, require_at_least
 from metis.prepare import table
+from metis.prepare.problems import written
 from metis.tasks.base import SingleTurn, last_number
 
 
@@ -25,7 +26,7 @@ class File:
     question     the field that holds the problem; `a.b` is the field b in the field a
     answer       the field that holds the reference answer
     category     the field that holds a category; empty is none
-    heldout      rows to test on, drawn by the seed; none of them is trained on
+    heldout      problems to test on, drawn by the seed; none of them is trained on
     match        compare the last `box`, the last `number`, or the whole reply (`text`)
     instruction  what follows the question
     """
@@ -46,38 +47,47 @@ class File:
 
 
 class FileTask:
-    """The rows of a file, split into those to train and those to test on."""
+    """The problems of a file, each text once, split into those to train and those to test on."""
 
     rewards: Literal["binary"] = "binary"
 
     def __init__(self, settings: File, seed: int) -> None:
         self.settings = settings
         self.answers: dict[str, str] = {}
-        rows = enumerate(read_rows(settings.path, "task.path"), start=1)
-        prompts = [self._prompt(number, row) for number, row in rows]
+        found: dict[str, Prompt] = {}
+        for number, row in enumerate(read_rows(settings.path, "task.path"), start=1):
+            prompt, answer = self._read(number, row)
+            if not prompt.text or not answer or prompt.text in found:
+                continue
+            if prompt.id in self.answers:
+                raise MetisError(
+                    f"{settings.path}, row {number}: a second {prompt.id!r}; ids must differ"
+                )
+            found[prompt.text], self.answers[prompt.id] = prompt, answer
+        prompts = list(found.values())
         if len(prompts) <= settings.heldout:
             raise MetisError(
-                f"task.heldout = {settings.heldout}: {settings.path} has only {len(prompts)} rows"
+                f"task.heldout = {settings.heldout}: {settings.path} has only {len(prompts)} "
+                "different problems with an answer"
             )
         random.Random(seed).shuffle(prompts)
         self._heldout, self._training = prompts[: settings.heldout], prompts[settings.heldout :]
 
-    def _prompt(self, number: int, row: dict[str, Any]) -> Prompt:
+    def _read(self, number: int, row: dict[str, Any]) -> tuple[Prompt, str]:
+        """A problem and its answer; empty where the row has none."""
         settings = self.settings
         for key in (settings.question, settings.answer):
-            if table.field(row, key) is None:
+            if table.field(row, key, missing=row) is row:
                 raise MetisError(
                     f"{settings.path}, row {number}: no field {key!r}, only {', '.join(row)}; set "
                     "task.question and task.answer"
                 )
-        name = f"{Path(settings.path).name.split('.')[0]}:{row.get('id', number)}"
-        self.answers[name] = str(table.field(row, settings.answer))
-        category = table.field(row, settings.category)
-        return Prompt(
-            name,
-            str(table.field(row, settings.question)),
-            "" if category is None else str(category),
+        text, answer, category = (
+            written(table.field(row, key))
+            for key in (settings.question, settings.answer, settings.category)
         )
+        name = written(row.get("id")) or str(number)
+        return Prompt(f"{Path(settings.path).name.split('.')[0]}:{name}", text, category), answer
 
     def training(self) -> Sequence[Prompt]:
         return self._training
@@ -94,10 +104,15 @@ class FileTask:
 
 def read_rows(path: str, key: str) -> Iterator[dict[str, Any]]:
     """The rows of the table that a setting names; what is wrong with it is said of its key."""
+    empty = True
     try:
-        yield from table.rows(Path(path))
+        for row in table.rows(Path(path)):
+            empty = False
+            yield row
     except MetisError as error:
         raise MetisError(f"{key} = {error}") from None
+    if empty:
+        raise MetisError(f"{key} = {path!r} is empty: name another file")
 
 
 def _plain(text: str) -> str:

@@ -1,20 +1,22 @@
 """Mathematics with answers in boxes: what the paper trains on and how it scores.
 
 Problems come from a file that `metis prepare math` wrote (parquet with the columns verl reads), or
-from any file with a problem and an answer in every row; rows without an answer, and those that
-repeat a problem, are left out. A response earns 1 when its last box holds the reference answer, and
+from any file with a problem and an answer in every row; rows without one of them, and those that
+repeat a problem, are left out. No problem to test on is trained on, however it is typeset
+(`metis.prepare.wording`). A response earns 1 when its last box holds the reference answer, and
 0 otherwise; `metis.tasks.answers` says what counts as equal.
 """
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from metis.core import Chat, Prompt
 from metis.errors import MetisError, require, require_at_least
-from metis.prepare.problems import difficulty
+from metis.prepare import wording
+from metis.prepare.problems import difficulty, written
 from metis.tasks.answers import score
 from metis.tasks.answers.verifier import Verifier, shared
 from metis.tasks.base import SingleTurn
@@ -77,31 +79,43 @@ class Problem:
     chat: Chat
     answer: str
 
+    def called(self, name: str) -> "Problem":
+        """The same with another id."""
+        return replace(self, prompt=replace(self.prompt, id=name))
+
 
 class MathTask:
-    """Problems to train and to test on, none of them both."""
+    """Problems to train and to test on, none of them both.
+
+    The instruction of `settings` is the one in use, also where the file was prepared with it; empty
+    is the usual one, or prompts that do not end alike.
+    """
 
     rewards: Literal["binary"] = "binary"
 
     def __init__(self, settings: Math, seed: int) -> None:
-        self.settings = settings
-        self.verifier = Verifier(settings.verify_limit) if settings.verify else None
         rng = random.Random(seed)
         training = read_problems(settings, settings.path, "task.path")
+        settings = replace(settings, instruction=settings.instruction or _instruction(training))
         rng.shuffle(training)
         if settings.heldout_path:
             heldout = read_problems(settings, settings.heldout_path, "task.heldout_path")
             rng.shuffle(heldout)
             heldout = heldout[: settings.heldout or None]
-            tested = {problem.prompt.id for problem in heldout}
-            training = [problem for problem in training if problem.prompt.id not in tested]
         else:
             heldout, training = training[: settings.heldout], training[settings.heldout :]
+        tested = {wording.key(problem.prompt.text) for problem in heldout}
+        training = [p for p in training if wording.key(p.prompt.text) not in tested]
         if not training or not heldout:
             raise MetisError(
                 f"task.heldout = {settings.heldout}: {len(training)} problems are left to train on "
                 f"and {len(heldout)} to test on"
             )
+        names = {problem.prompt.id for problem in training}
+        if any(problem.prompt.id in names for problem in heldout):  # two files of one name
+            heldout = [problem.called(f"test/{problem.prompt.id}") for problem in heldout]
+        self.settings = settings
+        self.verifier = Verifier(settings.verify_limit) if settings.verify else None
         self._training, self._heldout = training, heldout
         self._problems = {problem.prompt.id: problem for problem in training + heldout}
 
@@ -116,55 +130,66 @@ class MathTask:
         return SingleTurn(problem.chat, lambda text: score(text, problem.answer, self.verifier))
 
 
-def read_problems(settings: Math, path: str, key: str) -> list[Problem]:
-    """The problems of a file that have an answer, each text once."""
+def read_problems(
+    settings: Math, path: str, key: str, remedy: str = "set task.problem and task.answer"
+) -> list[Problem]:
+    """The problems of a file that have an answer, each text once; `remedy` is for other fields."""
     found: dict[str, Problem] = {}
     names: set[str] = set()
     for number, row in enumerate(read_rows(path, key), start=1):
+        where = f"{key} = {path!r}, row {number}"
         try:
-            problem = _prepared(settings, row) if "reward_model" in row else None
+            problem = _read(settings, row, f"{Path(path).name.split('.')[0]}:", number)
+        except _NoField as error:
+            known = ", ".join(row) or "none"
+            raise MetisError(f"{where}: no field {error}, only {known}; {remedy}") from None
         except (KeyError, TypeError, ValueError):
             raise MetisError(
-                f"{key} = {path!r}, row {number}: not as `metis prepare math` writes it; "
-                "prepare it again, or name a file with the fields task.problem and task.answer"
+                f"{where}: not as `metis prepare math` writes it; prepare it again, or name a file "
+                "of plain rows"
             ) from None
-        problem = problem or _plain(settings, row, path, key, number)
-        if problem.answer.strip() and found.setdefault(problem.prompt.text, problem) is problem:
+        if problem.prompt.text and problem.answer and problem.prompt.text not in found:
             if problem.prompt.id in names:
-                raise MetisError(f"{key} = {path!r}, row {number}: a second {problem.prompt.id!r}")
+                raise MetisError(f"{where}: a second {problem.prompt.id!r}; ids must differ")
             names.add(problem.prompt.id)
+            found[problem.prompt.text] = problem
     return list(found.values())
 
 
-def _prepared(settings: Math, row: dict[str, Any]) -> Problem:
-    """A row with verl's columns."""
-    about = row["extra_info"]
-    text, name = str(about["problem"]), str(about["id"])
-    chat: Chat = [
-        {"role": message["role"], "content": str(message["content"])} for message in row["prompt"]
-    ]
+class _NoField(Exception):
+    """A row lacks this field."""
+
+
+def _read(settings: Math, row: dict[str, Any], prefix: str, number: int) -> Problem:
+    """A row with verl's columns, or with the fields that the settings name."""
+    if "reward_model" in row:
+        about, given = row["extra_info"], row["reward_model"]["ground_truth"]
+        text, name = written(about["problem"]), str(about["id"])
+        kind, level = about.get("category"), about.get("difficulty")
+        chat: Chat = [
+            {"role": said["role"], "content": str(said["content"])} for said in row["prompt"]
+        ]
+    else:
+        for field in (settings.problem, settings.answer):
+            if field not in row:
+                raise _NoField(repr(field))
+        text, given = written(row[settings.problem]), row[settings.answer]
+        name = prefix + (written(row.get("id")) or str(number))
+        kind, level = row.get(settings.category), row.get(settings.difficulty)
+        chat = wrap(text)
     if settings.instruction:
         chat = wrap(text, settings.instruction)
-    prompt = Prompt(
-        name, text, str(about.get("category") or ""), difficulty(about.get("difficulty"))
-    )
-    return Problem(prompt, chat, str(row["reward_model"]["ground_truth"]))
+    return Problem(Prompt(name, text, written(kind), difficulty(level)), chat, written(given))
 
 
-def _plain(settings: Math, row: dict[str, Any], path: str, key: str, number: int) -> Problem:
-    """A row with the fields that the settings name."""
-    for field in (settings.problem, settings.answer):
-        if field not in row:
-            raise MetisError(
-                f"{key} = {path!r}, row {number}: no field {field!r}, only {', '.join(row)}; set "
-                "task.problem and task.answer"
-            )
-    text, category = str(row[settings.problem]), str(row.get(settings.category) or "")
-    name = f"{Path(path).name.split('.')[0]}:{row.get('id', number)}"
-    prompt = Prompt(name, text, category, difficulty(row.get(settings.difficulty)))
-    return Problem(
-        prompt, wrap(text, settings.instruction or INSTRUCTION), str(row[settings.answer])
-    )
+def _instruction(problems: Sequence[Problem]) -> str:
+    """What follows all problems of a prepared file; empty where that is the usual or differs."""
+    said = set()
+    for problem in problems:
+        content = problem.chat[0]["content"] if len(problem.chat) == 1 else ""
+        start, line, rest = content.partition(f"{problem.prompt.text}\n")
+        said.add(rest if line and not start else "")
+    return said.pop() if len(said) == 1 and said != {INSTRUCTION} else ""
 
 
 def build(settings: Math, seed: int) -> MathTask:

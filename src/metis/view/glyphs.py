@@ -71,3 +71,8 @@ def clock(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def plus_minus(error: float | None) -> str:
+    """A standard error after its number; nothing where it is not known."""
+    return "" if error is None else f" ± {error:.3f}"

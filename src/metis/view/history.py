@@ -28,7 +28,7 @@ class History:
     series: dict[str, list[float | None]] = field(
         default_factory=lambda: {name: [] for name in SERIES}
     )
-    tested: tuple[float, float] | None = None
+    tested: tuple[float, float | None] | None = None
     """The last accuracy on the held-out prompts, and its standard error."""
     start: float | None = None
     best: float | None = None
@@ -46,7 +46,7 @@ class History:
         self.step, self.fraction, self.latest = step, fraction, metrics
         self.discarded += metrics.get("select/discarded", 0.0)
         if (accuracy := metrics.get("eval/accuracy")) is not None:
-            self.tested = accuracy, metrics.get("eval/stderr", 0.0)
+            self.tested = accuracy, metrics.get("eval/stderr")
             self.start = accuracy if self.start is None else self.start
             self.best = accuracy if self.best is None else max(self.best, accuracy)
         if step:

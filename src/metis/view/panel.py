@@ -11,7 +11,7 @@ from rich.text import Text
 
 from metis.report.curves import PHASES
 from metis.signal import VARIANCE_MAX
-from metis.view.glyphs import bar, clock, compact, sparkline, stacked
+from metis.view.glyphs import bar, clock, compact, plus_minus, sparkline, stacked
 from metis.view.history import History, Pace
 
 WIDEST = 140
@@ -152,7 +152,7 @@ class LivePanel:
         low, high = min(known), max(known)
         margin = max(0.0, 0.02 - (high - low)) / 2
         line = sparkline(values, width, low - margin, high + margin, lambda _: "blue")
-        remark = f" ± {error:.3f} · start {history.start:.3f} · best {history.best:.3f}"
+        remark = f"{plus_minus(error)} · start {history.start:.3f} · best {history.best:.3f}"
         return _row("held-out", line, f"{accuracy:.3f}", remark)
 
     def _judge(self, width: int) -> Text:

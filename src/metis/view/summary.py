@@ -1,13 +1,13 @@
 """What happened in a finished run, in a few lines."""
 
-import math
 from pathlib import Path
 
-import numpy as np
-
 from metis import runlog
+from metis.evals.statistics import Estimate, average, mean
+from metis.evals.validation import benchmark
 from metis.report.curves import Recorded, read
 from metis.report.tables import duration
+from metis.view.glyphs import plus_minus
 
 
 def summary(folder: Path) -> list[str]:
@@ -19,9 +19,9 @@ def summary(folder: Path) -> list[str]:
 def _learnt(run: Recorded) -> str:
     tests = run.evaluations
     first, last, best = tests[0], tests[-1], max(tests, key=lambda test: test.accuracy)
-    rise, error = paired(run.folder)
+    rise, error = paired(run)
     line = f"held-out accuracy {first.accuracy:.3f} → {last.accuracy:.3f}"
-    line += f" ({rise:+.3f}{'' if error is None else f' ± {error:.3f}'}) in {run.steps:,} steps"
+    line += f" ({rise:+.3f}{plus_minus(error)}) in {run.steps:,} steps"
     if best.step == last.step or best.accuracy <= first.accuracy:
         return line
     line += f"; best {best.accuracy:.3f} at step {best.step:,}"
@@ -29,15 +29,20 @@ def _learnt(run: Recorded) -> str:
     return line + after
 
 
-def paired(folder: Path) -> tuple[float, float | None]:
-    """The rise from the first test to the last, prompt by prompt, and its standard error."""
+def paired(run: Recorded) -> Estimate:
+    """The rise from the first test to the last, prompt by prompt, and its standard error.
+
+    Prompts are paired within their benchmark, each of which has the same weight in the accuracy.
+    """
     tests: dict[int, dict[str, float]] = {}
-    for row in runlog.read(folder, "evals"):
+    for row in runlog.read(run.folder, "evals"):
         tests.setdefault(row["step"], {})[row["prompt"]] = row["reward"]
     before, after = tests[min(tests)], tests[max(tests)]
-    rises = np.array([after[prompt] - before[prompt] for prompt in before])
-    error = float(rises.std(ddof=1)) / math.sqrt(len(rises)) if len(rises) > 1 else None
-    return float(rises.mean()), error
+    rises: dict[str, list[float]] = {}
+    for prompt, reward in before.items():
+        name = benchmark(prompt) if run.config.get("benchmarks") else ""
+        rises.setdefault(name, []).append(after[prompt] - reward)
+    return average([mean(values) for values in rises.values()])
 
 
 def _spent(run: Recorded) -> str:

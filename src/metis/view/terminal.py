@@ -21,6 +21,7 @@ from rich.text import Text
 from metis.config import Config
 from metis.curricula.presets import PRESETS
 from metis.report.curves import NOT_PHASES
+from metis.view.glyphs import plus_minus
 from metis.view.history import History, Pace
 from metis.view.panel import Heading, LivePanel
 
@@ -137,8 +138,8 @@ class TerminalView:
         if history.step and not history.trained:
             parts.append(history.idle)
         if "eval/accuracy" in metrics:
-            error = metrics.get("eval/stderr", 0.0)
-            parts.append(f"held-out accuracy {metrics['eval/accuracy']:.3f} ± {error:.3f}")
+            error = plus_minus(metrics.get("eval/stderr"))
+            parts.append(f"held-out accuracy {metrics['eval/accuracy']:.3f}{error}")
         return " · ".join(parts)
 
     def _print(self, text: Text) -> None:

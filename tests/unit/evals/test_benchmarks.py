@@ -8,7 +8,9 @@ import pytest
 
 import made_up_problems
 from metis.errors import MetisError
-from metis.evals.benchmarks import BENCHMARKS, SUITES, data_folder, load
+from metis.evals.benchmarks import SUITES, data_folder, load
+from metis.prepare import parquet
+from metis.prepare.math_sets import SETS
 from metis.tasks.math import wrap
 
 REAL = os.environ.get("METIS_DATA")
@@ -50,6 +52,40 @@ def test_half_a_file_is_refused(tmp_path, count):
     aime(tmp_path / "aime24.jsonl", count)
     with pytest.raises(MetisError, match=f"aime24.jsonl'?: {count} different problems, not 30"):
         load(["aime24"], tmp_path)
+    with pytest.raises(MetisError, match=rf"{count} different problems, not 30.* --limit"):
+        load(["aime24.jsonl"])
+
+
+def test_a_file_is_known_as_a_benchmark_by_its_name_or_by_what_it_was_prepared_as(tmp_path):
+    pytest.importorskip("pyarrow")
+    aime(tmp_path / "aime25.jsonl")
+    aime(tmp_path / "minerva_math.jsonl", 272)
+    rows = [
+        {
+            "data_source": "metis/minerva",
+            "prompt": wrap(f"What is {i} + 1?"),
+            "reward_model": {"ground_truth": str(i + 1)},
+            "extra_info": {"id": f"minerva:{i}", "problem": f"What is {i} + 1?"},
+        }
+        for i in range(272)
+    ]
+    parquet.write(tmp_path / "mine.parquet", rows, {})
+    parquet.write(tmp_path / "half.parquet", rows[:100], {})
+    for file, name, title in (
+        ("aime25.jsonl", "aime25", "AIME25"),
+        ("minerva_math.jsonl", "minerva", "Minerva"),
+        ("mine.parquet", "minerva", "Minerva"),
+    ):
+        [found] = load([file])
+        assert (found.name, found.title, found.measured) == (name, title, name == "minerva")
+    with pytest.raises(MetisError, match=r"benchmark minerva = .*: 100 different .*, not 272"):
+        load(["half.parquet"])
+
+
+def test_other_fields_are_told_with_a_way_out_that_there_is(tmp_path):
+    (tmp_path / "mine.jsonl").write_text('{"question": "q", "answer": "1"}\n')
+    with pytest.raises(MetisError, match="no field 'problem', only question, answer; a b"):
+        load(["mine.jsonl"])
 
 
 def test_what_is_not_there_is_named(tmp_path):
@@ -57,13 +93,16 @@ def test_what_is_not_there_is_named(tmp_path):
     aime(tmp_path / "aime25.jsonl")
     with pytest.raises(MetisError, match=r"benchmark math500: .* `metis prepare math math500`"):
         load(["math"], tmp_path)
-    with pytest.raises(MetisError, match="--suite 'maths': there are math, aime24"):
+    with pytest.raises(MetisError, match=r"--suite 'maths': there are math, aime24"):
         load(["maths"])
     with pytest.raises(MetisError, match="no such file"):
         load(["none.jsonl"])
     (tmp_path / "empty.jsonl").write_text("")
-    with pytest.raises(MetisError, match="0 different problems, not at least 1"):
+    with pytest.raises(MetisError, match=r"benchmark empty = 'empty.jsonl' is empty"):
         load(["empty.jsonl"])
+    (tmp_path / "folder.jsonl").mkdir()
+    with pytest.raises(MetisError, match="a folder; name a file in it"):
+        load(["folder.jsonl"])
     (tmp_path / "sub").mkdir()
     made_up_problems.write(tmp_path / "mine.jsonl")
     made_up_problems.write(tmp_path / "sub/mine.jsonl")
@@ -105,4 +144,4 @@ def test_the_real_files_are_complete(name):
     if REAL is None:
         pytest.skip("METIS_DATA names no folder of real files")
     [found] = load([name], Path(REAL))
-    assert len(found.problems) == BENCHMARKS[name].size
+    assert len(found.problems) == SETS[name].size

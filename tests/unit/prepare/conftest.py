@@ -88,7 +88,7 @@ def published(tmp_path_factory):
             "math500": (500, 500, 0, 0, 0),
             "minerva": (272, 272, 0, 0, 0),
             "dapo": (17917, 17255, 0, 12, 37),
-            "math": (7500, 7500, 2, 0, 38),
+            "math": (7500, 7500, 2, 0, 48),
         }
         return Published({name: Path(folder) / file for name, file in FILES.items()}, counts)
     made = tmp_path_factory.mktemp("published")

@@ -60,6 +60,20 @@ def test_a_phrase_of_many_problems_is_no_trace():
     assert find(pool, evaluation) == {}
 
 
+def test_many_variants_of_a_problem_do_not_hide_each_other():
+    edges = [CUBE.replace("12", str(edge)) for edge in range(20, 20 + 3 * PHRASE)]
+    asked = [CUBE.replace("that its top", f"that its {side}") for side in "abcdefgh"]
+    for variants in (edges, asked):
+        assert len(variants) > PHRASE
+        assert set(find([SPHERE, *variants], {"cube": CUBE})) == set(range(1, len(variants) + 1))
+
+
+def test_a_common_form_of_the_answer_is_no_trace():
+    form = "Enter your answer in the form r, theta where r is positive and theta is at most 360."
+    stories = [f"Story {i} about point {i} and {i} others. {form}" for i in range(PHRASE + 1)]
+    assert find(stories, {"e": f"Convert the point 3 to polar coordinates. {form}"}) == {}
+
+
 def test_problems_without_words_are_never_copies():
     assert find(["???", ""], {"e": "!!!"}) == {}
 

@@ -222,7 +222,7 @@ def test_a_smaller_set_than_the_published_one_is_said(tmp_path, capsys):
         (["contamination=no"], "use drop or keep"),
         (["preset=mine"], "use recommended or paper"),
         (["dapo=nowhere.jsonl"], "no such file"),
-        (["dapo=org/name"], "which file"),
+        (["dapo=org/name"], "name a file as well: dapo=org/name@REVISION:FILE"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_in_one_line(tmp_path, capsys, words, said):

@@ -151,6 +151,11 @@ def test_a_changed_schema_is_refused_in_one_line(tmp_path, row, words):
     assert all(word in message for word in words), message
 
 
+def test_an_empty_file_is_called_empty(tmp_path):
+    with pytest.raises(MetisError, match="is empty"):
+        read([table(tmp_path, [])], "text")
+
+
 def test_a_row_that_lost_its_problem_is_refused(tmp_path):
     path = table(tmp_path, [{"problem": "P?", "answer": "1"}, {"answer": "1"}])
     with pytest.raises(MetisError, match="problem of row 2 is None, not a text"):

@@ -136,7 +136,9 @@ def test_sources_are_files_or_places_on_the_hub(tmp_path):
     assert parse("o/n@v1:d/x.parquet", "dapo", USUAL) == Hub("o/n", "v1", ("d/x.parquet",))
     for wrong in ("no.jsonl", "data/no.parquet", "/no/such/file.jsonl.gz", "", "plain"):
         assert "no such file" in refusal(parse, wrong, "dapo", USUAL)
-    assert "which file" in refusal(parse, "org/other@main", "dapo", USUAL)
+    said = refusal(parse, "org/other@main", "dapo", USUAL)
+    assert "no such file" in said and "dapo=org/other@main:FILE" in said
+    assert "a folder" in refusal(parse, str(tmp_path), "dapo", USUAL)
 
 
 def test_a_file_is_known_by_its_content(tmp_path):

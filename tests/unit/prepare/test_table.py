@@ -110,3 +110,11 @@ def test_without_pyarrow_it_says_what_to_install(tmp_path, monkeypatch):
     path = written(tmp_path, ".parquet")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     assert "pip install 'metis-rft[math]'" in refusal(table.rows, path)
+
+
+@pytest.mark.parametrize("kind", [".jsonl", ".jsonl.gz"])
+def test_blank_lines_are_no_rows(tmp_path, kind):
+    path = tmp_path / f"table{kind}"
+    text = b'{"a": 1}\n\n  \n{"a": 2}\n\n'
+    path.write_bytes(gzip.compress(text) if kind.endswith(".gz") else text)
+    assert list(table.rows(path)) == [{"a": 1}, {"a": 2}]

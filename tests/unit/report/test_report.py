@@ -223,7 +223,7 @@ def test_without_matplotlib_one_line_says_how_to_get_it(make, capsys):
         (["nowhere"], "there is no such folder"),
         (["."], "has no config.json"),
         ([], "RUN"),
-        (["run", "--out", "run/config.json"], "cannot be written"),
+        (["run", "--out", "run/config.json"], "is a file: name a folder"),
         (["run", "--nonsense"], "--nonsense"),
     ],
 )

@@ -52,7 +52,7 @@ def test_what_cannot_be_read_is_one_line(tmp_path):
         return str(caught.value)
 
     path = written(tmp_path)
-    assert "only 6 rows" in refusal(path=path, heldout=6)
+    assert "only 6 different problems" in refusal(path=path, heldout=6)
     assert "row 1: no field 'text', only id, problem, answer, kind" in refusal(
         path=path, question="text"
     )
@@ -62,4 +62,28 @@ def test_what_cannot_be_read_is_one_line(tmp_path):
     torn = tmp_path / "torn.jsonl"
     torn.write_text(json.dumps(ROWS[0]) + "\n" + '{"problem": "Wh')
     assert "line 2" in refusal(path=str(torn))
-    assert "answer" in refusal(path=written(tmp_path, [{"problem": "1?", "answer": None}]))
+    unanswered = [{"problem": "1?", "answer": None}]
+    assert "only 0 different problems with an answer" in refusal(path=written(tmp_path, unanswered))
+    unnamed = [{"problem": "1?"}]
+    assert "row 1: no field 'answer'" in refusal(path=written(tmp_path, unnamed))
+    twice = [*ROWS, ROWS[0] | {"problem": "And 7?"}]
+    assert "row 7: a second 'mine:0'; ids must differ" in refusal(path=written(tmp_path, twice))
+
+
+def test_no_problem_is_both_trained_and_tested_on(tmp_path):
+    path = written(tmp_path, [row | {"id": 6 * n + row["id"]} for n in range(5) for row in ROWS])
+    task = build(File(path=path, heldout=3), 0)
+    assert [prompt.id for prompt in everything(task)] == [f"mine:{n}" for n in range(6)]
+
+
+def test_rows_without_a_problem_or_an_answer_are_left_out(tmp_path):
+    holes = [{"problem": None, "answer": 1}, {"problem": "Why?", "answer": None}]
+    holes.append({"problem": "When?", "answer": " "})
+    path = written(tmp_path, [*holes, *(row | {"id": None} for row in ROWS)])
+    task = build(File(path=path, heldout=1), 0)
+    assert {prompt.id: prompt.text for prompt in everything(task)} == {
+        f"mine:{n + 4}": f"What is {n}?" for n in range(6)
+    }
+    with open(path, "a") as file:
+        file.write("\n")
+    assert everything(build(File(path=path, heldout=1), 0)) == everything(task)

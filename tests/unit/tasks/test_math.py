@@ -8,8 +8,9 @@ import pytest
 from pyarrow import parquet
 
 from metis import MetisError
-from metis.config import load
-from metis.tasks.math import INSTRUCTION, Math, build, wrap
+from metis.config import load, resolve
+from metis.prepare.wording import words
+from metis.tasks.math import INSTRUCTION, Math, build, read_problems, wrap
 
 
 def prepared(n, **about):
@@ -92,6 +93,67 @@ def test_a_separate_file_to_test_on(tmp_path):
     assert len(few.heldout()) == 2
 
 
+def test_files_are_compared_by_their_texts(tmp_path):
+    for name in ("train", "test"):
+        (tmp_path / name).mkdir()
+    rows = [{"problem": f"Train {n}?", "answer": "1"} for n in range(9)]
+    train = write(tmp_path / "train/data.jsonl", rows)
+    test = [{"problem": f"Test {n}?", "answer": "2"} for n in range(4)]
+    test = write(tmp_path / "test/data.jsonl", [*test, {"problem": "train $8$", "answer": "1"}])
+    task = build(Math(train, heldout_path=test, heldout=0, verify=False), seed=0)
+    assert {p.text for p in task.training()} == {f"Train {n}?" for n in range(8)}
+    assert len(task.heldout()) == 5
+    prompts = [*task.training(), *task.heldout()]
+    assert len({p.id for p in prompts}) == 13
+    assert [earn(task, p, "\\boxed{2}") for p in prompts] == [
+        float(p.text.startswith("Test")) for p in prompts
+    ]
+
+
+def test_another_setting_of_a_held_out_problem_is_not_trained_on(tmp_path):
+    texts = [text for n in range(9) for text in (f"What is ${n}+1$?", f"what is {n} + 1")]
+    path = write(tmp_path / "rows.jsonl", [{"problem": text, "answer": "1"} for text in texts])
+    task = build(Math(path, heldout=6, verify=False), seed=0)
+    tested = {words(p.text) for p in task.heldout()}
+    assert not tested & {words(p.text) for p in task.training()}
+
+
+def test_rows_without_a_problem_or_an_answer_are_left_out(tmp_path):
+    holes = [{"problem": "p", "answer": None}, {"problem": None, "answer": "3"}]
+    path = write(tmp_path / "rows.jsonl", [*holes, *(plain(n) | {"id": None} for n in range(3))])
+    found = read_problems(Math(path), path, "task.path")
+    assert [p.prompt.id for p in found] == ["rows:3", "rows:4", "rows:5"]
+    rows = [prepared(n) for n in range(4)]
+    rows[0]["reward_model"]["ground_truth"] = None
+    rows[1]["extra_info"]["problem"] = None
+    path = write(tmp_path / "rows.parquet", rows)
+    found = read_problems(Math(path), path, "task.path")
+    assert [p.prompt.id for p in found] == ["made:2", "made:3"]
+
+
+def test_the_instruction_of_a_prepared_file_is_known(tmp_path):
+    def instruction(*said):
+        rows = [prepared(n) for n in range(6)]
+        for n, row in enumerate(rows):
+            problem = row["extra_info"]["problem"]
+            content = f"{problem}\n{said[n % len(said)]}"
+            row["prompt"] = [{"role": "user", "content": content}]
+        path = write(tmp_path / "made.parquet", rows)
+        overrides = ["task=math", f"task.path={path}", "task.verify=false", "task.heldout=2"]
+        config = load(None, overrides)
+        again = resolve({k: v for k, v in config.resolved.items() if k != "schema"})
+        assert again.resolved == config.resolved
+        prompts = config.task.training()
+        asked, same = (
+            [task.episode(p).chat for p in prompts] for task in (config.task, again.task)
+        )
+        assert asked == same
+        return config.resolved["task"]["instruction"]
+
+    assert instruction("Box it.") == "Box it."
+    assert instruction(INSTRUCTION) == instruction("Box it.", "Frame it.") == ""
+
+
 def test_the_second_opinion_is_a_knob(tmp_path):
     rows = [plain(n) | {"answer": "2\\sqrt{3}"} for n in range(2)]
     path = write(tmp_path / "rows.jsonl", rows)
@@ -106,7 +168,8 @@ def test_the_second_opinion_is_a_knob(tmp_path):
     ("rows", "settings", "words"),
     [
         (None, [], ["task.path", "no such file"]),
-        ([], [], ["0 problems are left to train on"]),
+        ([], [], ["task.path", "is empty"]),
+        ([{"problem": "p", "answer": ""}], [], ["0 problems are left to train on"]),
         ([plain(n) for n in range(3)], ["task.heldout=3"], ["task.heldout = 3", "0 problems"]),
         ([plain(n) for n in range(3)], ["task.heldout=0"], ["task.heldout = 0", "at least 1"]),
         ([{"question": "q"}], [], ["row 1", "no field 'problem', only question", "task.problem"]),

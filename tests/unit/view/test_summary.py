@@ -9,8 +9,9 @@ TIMINGS = [{"step": 1, "rollout": 6.0, "update": 2.0, "elapsed": 8.0}]
 
 @pytest.fixture
 def folder(tmp_path):
-    def make(metrics, timings=TIMINGS, evals=(), engine="local"):
-        (tmp_path / "config.json").write_text(json.dumps({"engine": {"name": engine}}))
+    def make(metrics, timings=TIMINGS, evals=(), engine="local", **settings):
+        config = {"engine": {"name": engine}, **settings}
+        (tmp_path / "config.json").write_text(json.dumps(config))
         for log, rows in (("metrics", metrics), ("timings", timings), ("evals", evals)):
             lines = "".join(json.dumps({"schema": 1, **row}) + "\n" for row in rows)
             (tmp_path / f"{log}.jsonl").write_text(lines)
@@ -68,3 +69,18 @@ def test_a_run_that_only_measured_has_a_summary_too(folder):
         "held-out accuracy 0.500 → 0.500 (+0.000) in 1 steps",
         "8 rollouts; none was trained on",
     ]
+
+
+def test_prompts_are_paired_within_their_benchmark(folder):
+    def test(step, few, many):
+        named = {f"few:{i}": r for i, r in enumerate(few)}
+        named |= {f"many:{i}": r for i, r in enumerate(many)}
+        return [{"step": step, "prompt": name, "reward": r} for name, r in named.items()]
+
+    rows = test(0, [0] * 4, [0] * 100) + test(1, [1, 1, 1, 0], [0] * 90 + [1] * 10)
+    metrics = [{"step": 0, "eval/accuracy": 0.0}, {"step": 1, "eval/accuracy": 0.425}]
+    place = folder(metrics, evals=rows, benchmarks=["few.jsonl", "many.jsonl"])
+    error = (0.25**2 + 0.09 / 99) ** 0.5 / 2
+    assert summary(place)[0] == (
+        f"held-out accuracy 0.000 → 0.425 (+0.425 ± {error:.3f}) in 1 steps"
+    )

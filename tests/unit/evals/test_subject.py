@@ -1,0 +1,75 @@
+"""Who is evaluated: a name is not enough, the weights tell subjects apart."""
+
+import json
+
+import pytest
+
+from metis import state
+from metis.evals.subject import find
+from metis.evals.weights import PIECE, PIECES, digest
+
+
+def model(folder, weights=b"weights"):
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text("{}")
+    (folder / "model.safetensors").write_bytes(weights)
+    return folder
+
+
+def run(folder, base, weights, **task):
+    best = folder / "checkpoints/best"
+    best.mkdir(parents=True)
+    engine = {"name": "local", "model": str(base), "max_tokens": 16}
+    config = {"engine": engine, "curriculum": {"name": "uniform"}, "task": {"name": "math", **task}}
+    (folder / "config.json").write_text(json.dumps(config))
+    (best / "weights.safetensors").write_bytes(weights)
+    state.save(best / "run.state", {"step": 10})
+    return find(str(folder), "best")
+
+
+def test_runs_of_one_name_are_told_apart_by_their_weights(tmp_path):
+    base = model(tmp_path / "base")
+    first = run(tmp_path / "a/seed-0", base, b"one").about
+    second = run(tmp_path / "b/seed-0", base, b"two").about
+    again = run(tmp_path / "c/seed-0", base, b"one").about
+    assert first == again != second
+    assert first | {"weights": ""} == second | {"weights": ""}
+    other = run(tmp_path / "d/seed-0", model(tmp_path / "x/base", b"other"), b"one").about
+    assert other["weights"] != first["weights"], "adapters on another model"
+    assert str(tmp_path) not in json.dumps([first, other])
+
+
+def test_a_model_folder_is_known_by_what_it_holds(tmp_path):
+    first, same = model(tmp_path / "a/m"), model(tmp_path / "b/m")
+    assert find(str(first), "best").about == find(str(same), "best").about
+    assert find(str(first), "best").engine.model == str(first)
+    (same / "model.safetensors").write_bytes(b"WEIGHTS")
+    assert find(str(first), "best").about != find(str(same), "best").about
+    assert str(tmp_path) not in json.dumps(find(str(first), "best").about)
+
+
+def test_a_snapshot_of_the_hub_is_known_by_its_revision(tmp_path):
+    folder = model(tmp_path / "models--o--n/snapshots" / ("a" * 40))
+    assert find(str(folder), "best").about["weights"] == "a" * 40
+
+
+def test_a_run_says_how_it_was_asked_and_scored(tmp_path):
+    told = {"instruction": "Box it.", "verify": True, "verify_limit": 0.5}
+    found = run(tmp_path / "run", model(tmp_path / "base"), b"one", **told)
+    assert told == {key: getattr(found, key) for key in told}
+    assert found.max_tokens == 16
+
+
+@pytest.mark.parametrize("size", [0, 1, PIECE, PIECE * PIECES, PIECE * PIECES * 2 + 17])
+def test_a_digest_sees_the_size_and_both_ends(tmp_path, size):
+    path = tmp_path / "w"
+    seen = set()
+    for change in (None, 0, size - 1):
+        content = bytearray(size)
+        if change is not None and size:
+            content[change] = 1
+        path.write_bytes(content)
+        seen.add(digest([path]))
+    path.write_bytes(bytes(size + 1))
+    seen.add(digest([path]))
+    assert len(seen) == {0: 2, 1: 3}.get(size, 4)
