@@ -13,6 +13,9 @@ EQUAL = {
         \frac{a}{b} ;; a/b
         -\frac{1}{x} ;; \frac{-1}{x}
         \frac{10}{1} ;; 10
+        1 1/2 ;; 3/2
+        \frac{3}{2} ;; 1 1/2
+        \frac{1}{2} ;; \frac 1 2
     """,
     "roots and powers": r"""
         2\sqrt{3} ;; \sqrt{12}
@@ -39,6 +42,16 @@ EQUAL = {
         2(x-3) ;; 2x-6
         y=x ;; x=y
         e^{2} ;; e^2
+        2\pi ;; 2pi
+        \frac{\pi}{3} ;; pi/3
+        \ln 2 ;; ln(2)
+        \ln 2 ;; ln2
+        \log_2 8 ;; 3
+        2 ;; 1+1=2
+        \sqrt{2} ;; \sqrt{2} \approx 1.414
+        2.5 ;; x \approx 2.5
+        \frac{1}{2} ;; e = \frac{1}{2}
+        3 ;; i = 3
     """,
     "intervals": r"""
         (1,2) ;; (1, 2)
@@ -50,6 +63,9 @@ EQUAL = {
         [2,3] ;; 2\le x\le 3
         [1,2] ;; x \in [1,2]
         (-\infty,\infty) ;; (-\infty, +\infty)
+        x \ge 5 ;; x>=5
+        \infty ;; infinity
+        (-\infty,3] ;; x<=3
     """,
     "sets and lists": r"""
         \{1,2\} ;; \{2,1\}
@@ -65,6 +81,8 @@ EQUAL = {
         (1,2) ;; x=1, y=2
         (1,2) ;; y = 2, x = 1
         (3, \frac{\pi}{2}) ;; \left( 3, \pi/2 \right)
+        12 ;; {12}
+        \frac{1}{2} ;; {\frac{1}{2}}
     """,
     "units": r"""
         5\text{ cm} ;; 5
@@ -79,6 +97,13 @@ EQUAL = {
         7\text{ hours}. ;; 7
         382 \text{ dollars} ;; \$382
         5 ;; \$5.00
+        15\text{ m/s} ;; 15
+        15 ;; 15\text{ cm}^2
+        5 ;; 5\text{ }
+        60\text{ mph} ;; 60\text{ miles per hour}
+        15\text{ km/h} ;; 15 km/h
+        \$5 ;; 5\text{ dollars}
+        \approx 8.24\text{ mph} ;; 8.24
     """,
     "percent": r"""
         10\% ;; 10
@@ -86,6 +111,7 @@ EQUAL = {
         0.1 ;; 10\%
         12.5\% ;; 12.50\%
         \frac{1}{4} ;; 25\%
+        50\% ;; 50\text{ percent}
     """,
     "thousands": r"""
         1,000 ;; 1000
@@ -94,6 +120,9 @@ EQUAL = {
         1000000 ;; 1,000,000
         12\,500 ;; 12500
         -4,320 ;; -4320
+        1,234.5 ;; 1234.5
+        1234.5 ;; 1{,}234.5
+        12500 ;; 12 500
     """,
     "degrees": r"""
         90^\circ ;; 90
@@ -110,6 +139,8 @@ EQUAL = {
         \text{even} ;; \mathrm{even}
         \text{two lines} ;; \text{two  lines}
         \text{CBAD} ;; CBAD
+        \text{ Monday} ;; Monday
+        \text{even} ;; x = \text{even}
     """,
     "matrices": r"""
         \begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix} ;; \begin{pmatrix}1&2\\3&4\end{pmatrix}
@@ -166,6 +197,8 @@ DIFFERENT = {
         \frac{3}{5} ;; \frac{3}{5}x
         3\frac{1}{2} ;; \frac{3}{2}
         \frac{1}{0} ;; 1
+        \frac{11}{2} ;; 1 1/2
+        1 1/2 ;; 11/2
     """,
     "roots and powers": r"""
         \sqrt{2} ;; 1.414214
@@ -177,6 +210,8 @@ DIFFERENT = {
         \pi ;; 3.14159265
         \sqrt[3]{8} ;; \sqrt{8}
         100! ;; 101!
+        \sqrt{2} ;; 10^{400}
+        2\pi ;; 1e400
     """,
     "algebra": r"""
         3x ;; 3y
@@ -190,6 +225,9 @@ DIFFERENT = {
         (x+1)^2 ;; x^2+1
         -x ;; x
         n(n+1) ;; \frac{n(n+1)}{2}
+        6 ;; 3x = 6
+        6 ;; -x = 6
+        \frac{6}{5} ;; 6 = 5
     """,
     "intervals": r"""
         (2,3) ;; [2,3]
@@ -200,6 +238,11 @@ DIFFERENT = {
         (0,9)\cup(9,36) ;; (0,36)
         x<3 ;; x\le 3
         x<3 ;; x>3
+        x<=5 ;; x>=5
+        x \le 5 ;; x>=5
+        5 ;; x>=5
+        5 ;; x \ge 5
+        5 ;; x \neq 5
     """,
     "sets and lists": r"""
         \{1,2\} ;; \{1,3\}
@@ -217,6 +260,12 @@ DIFFERENT = {
         \text{A,B} ;; \text{A,C}
         \emptyset ;; 0
         \emptyset ;; \{0\}
+        1,2 ;; 1e999e999e999e999e999, 1
+        12 ;; 1 2
+        1 2 ;; 12
+        12 ;; 12\quad 13
+        12 ;; 12\text{ and }13
+        12\text{ and }13 ;; 12
     """,
     "units": r"""
         5\text{ cm} ;; 5\text{ m}
@@ -225,6 +274,11 @@ DIFFERENT = {
         8\text{ inches} ;; 8\text{ feet}
         32\text{ cm}^2 ;; 32\text{ cm}^3
         480 + 480\sqrt{3}\text{ feet} ;; 480
+        15\text{ m/s} ;; 15\text{ km/h}
+        15\text{ m/s} ;; 15\text{ m/s}^2
+        \$5 ;; 5\%
+        \$5 ;; 5\text{ cents}
+        90^\circ ;; 90\%
     """,
     "percent": r"""
         10\% ;; 1
@@ -252,6 +306,7 @@ DIFFERENT = {
         \text{Tuesday} ;; 2
         A ;; a
         \text{ab} ;; ba
+        \text{ Monday} ;; \text{ Tuesday}
     """,
     "matrices": r"""
         \begin{pmatrix}1&2\\3&4\end{pmatrix} ;; \begin{pmatrix}1&2\\3&5\end{pmatrix}
@@ -295,6 +350,12 @@ DIFFERENT = {
         5 ;; maybe 3 or 4 or 5
         1 ;; 1=0
         42 ;; 4 2 1
+        5 ;; 6 = 5
+        \sqrt{2} ;; \sqrt{2} \approx 1.732
+        2 ;; \approx 2
+        2 ;; 2 \approx 3
+        12 ;; 12\ldots
+        12 ;; 12...
     """,
 }
 

@@ -282,7 +282,7 @@ def test_a_wrong_folder_is_refused_before_anything_is_loaded(capsys, tmp_path, n
     for setting, out, words in (
         ("seed=1", "run", "seed = 0, not 1"),
         ("seed=0", "mine", "not a run folder"),
-        ("seed=0", "mine/thesis.txt/run", "Not a directory"),
+        ("seed=0", "mine/thesis.txt/run", "is a file: name a folder"),
         ("seed=0", "/proc/run", "cannot be written"),
     ):
         assert metis("--out", out, setting) == 2

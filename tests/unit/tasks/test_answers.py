@@ -1,12 +1,14 @@
 """Scores of answers: a table made by hand, the normalisation, boxes, and anything at all."""
 
+import signal
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from answer_pairs import DIFFERENT, EQUAL, pairs
+from metis.evals.scoring import scores
 from metis.tasks.answers import LONGEST, exact, final_answer, same, score, settle
 from metis.tasks.answers.literals import integer, literal
 from metis.tasks.answers.tolerance import close, number
@@ -70,6 +72,18 @@ def test_what_is_settled_is_settled_rightly():
         ("5", "", False),
         ("0", "", False),
         ("5\\text{ cm}", "\\text{ cm}", False),
+        ("15", "15\\text{ cm}^2", True),
+        ("12\\text{ and }13", "12", True),
+        ("2\\text{ or }3\\text{ or }4", "2", False),
+        ("\\frac{11}{2}", "1 1/2", True),
+        ("12", "1 2", True),
+        ("5", "x>=5", True),
+        ("5", "6 = 5", True),
+        ("\\text{ Monday}", "\\text{ Tuesday}", True),
+        ("\\$5", "5\\%", True),
+        ("5", "5%", False),
+        ("x\\sqrt", "x\\sqrt", True),
+        ("\\frac1", "\\dfrac1", True),
     ],
 )
 def test_without_a_verifier_it_is_the_comparison_of_the_math_benchmark(reference, answer, equal):
@@ -111,9 +125,74 @@ def test_what_is_too_long_is_wrong_unread(hostile):
     assert len(hostile) > LONGEST
 
 
+LONG = (
+    "0.5 solar masses of hydrogen are converted to helium every year (approximately)",
+    "5" + "a" * 490 + "(",
+    "5 " + "m" * 490 + "(",
+    "1 " + "\\text{cm} " * 50 + "(",
+    "5\\text{" + " " * 490,
+    " " * 240 + "\\text{" + " " * 240,
+    "5" + "\\ " * 240,
+    "5" + "/m" * 240 + "!",
+    "." * 499 + "x",
+    "x=" * 240,
+    "1 " * 240,
+)
+
+
+@pytest.fixture
+def bounded():
+    def late(*_):
+        raise TimeoutError("what takes milliseconds takes for ever")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(30)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize("answer", LONG)
+def test_no_answer_takes_long_to_read(answer, bounded):
+    assert not settle(answer, "3x") and not exact(answer, "3x")
+    assert scores(f"\\boxed{{{answer}}}", "0.7", False, True) == {"faithful": 0.0, "numeric": 0.0}
+    assert not close(answer, "0.7")
+
+
+@pytest.mark.parametrize(
+    ("answer", "reference"),
+    [
+        ("10^{400}", "\\sqrt{2}"),
+        ("1e400", "2\\pi"),
+        ("1e-400", "\\sqrt{2}"),
+        ("1e999e999e999e999e999, 1", "1,2"),
+        ("5\\text{ }", "11_2"),
+        ("x\\mathrm{ }", "3"),
+        ("\\sqrt", "\\frac"),
+        ("7" * 5000, "8" * 5000),
+        ("1." + "7" * 5000, "8" * 5000 + "/" + "3" * 5000),
+        ("2" * 450, "7" * 5000),
+    ],
+)
+def test_nothing_that_is_written_raises(answer, reference, verifier):
+    assert not same(answer, reference, verifier) and not same(answer, reference)
+    assert not exact(answer, reference) and not close(answer, reference)
+    assert not settle(answer, reference)
+
+
+def test_an_answer_that_is_its_reference_is_right_however_long():
+    long = "x+" * 1000 + "1"
+    assert same(long, long) and same(long, long, Never()) and close(long, long)
+    assert exact("7" * 5000, "7" * 5000)
+
+
 TEXT = st.text(st.sampled_from("0123456789.,-+/^_{}()[]\\%$=x \n") | st.characters(), max_size=60)
 PIECES = r"\frac { } \text{ or 1 23 x = , \pm % \% . / \sqrt ( ] \{ \} _ ^ e cm \infty \times10^"
-LATEX = st.lists(st.sampled_from(PIECES.split()), max_size=12).map("".join)
+MORE = r"10^{400} e999 1e400 [ ) < >= \approx \pi pi \ln( ... \quad \cup \begin{pmatrix} \\ & $ m"
+LATEX = st.lists(
+    st.sampled_from([*PIECES.split(), *MORE.split(), "\\text{ }", " ", "\\ "]),
+    max_size=12,
+).map("".join)
 
 
 @given(TEXT | LATEX, TEXT | LATEX)
@@ -123,6 +202,12 @@ def test_anything_can_be_compared_and_equals_itself(answer, reference):
     assert close(answer, reference) in (True, False)
     if exact(answer, answer):
         assert same(answer, answer, Never())
+
+
+@given(LATEX, st.sampled_from(["5", "\\sqrt{2}", "1,2", "x<3", "5\\text{ cm}", "x^2+1"]))
+@settings(max_examples=20, deadline=None)
+def test_anything_can_be_asked_of_the_verifier(verifier, answer, reference):
+    assert score(f"\\boxed{{{answer}}}", reference, verifier) in (0.0, 1.0)
 
 
 @given(st.integers(-(10**12), 10**12), st.integers(-(10**12), 10**12), st.integers(0, 3))
@@ -163,7 +248,18 @@ def test_what_a_literal_is():
         ("n = 15{,}625", 15625),
         ("7.6 Z", None),
         ("2.2 \\tau", None),
-        ("\\frac{37}{4} m", None),
+        ("\\frac{37}{4} m", 37 / 4),
+        ("5 m", 5),
+        ("5 m/s", 5),
+        ("5 \\frac{\\mathrm{m}}{\\mathrm{s}}", 5),
+        ("5 kg·m^2/s^2", 5),
+        ("\\sqrt{2} \\text{ m}", 2**0.5),
+        ("2pi", 6.283185307179586),
+        ("5ab", None),
+        ("5x", None),
+        ("5i", None),
+        ("[5]", None),
+        ("3, 5", None),
         ("x^2", None),
     ],
 )
@@ -179,6 +275,11 @@ def test_measured_numbers_may_be_off_by_the_tolerance():
     assert close("1.1", "1", tolerance=0.2)
     assert close("x^2", "x^2") and not close("x^3", "x^2")
     assert close("v = 3", "3") and not close("0", "y'+ry=0"), "an equation is no number"
+    assert close("\\sqrt{2}", "1.41") and not close("\\sqrt{2}", "1.3")
+    assert close("50\\%", "0.5") and close("50\\%", "50") and close("0.5", "50\\%")
+    assert not close("50\\%", "0.5\\%") and not close("50", "0.5")
+    assert not close("5pi", "5") and not close("5ab", "5")
+    assert not close("\\frac{37}{4}", "\\frac{37}{4} m"), "a reference's letter is a variable"
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,19 @@
 """The second opinion: hostile answers, threads, forks, and processes that end."""
 
 import os
+import signal
 import subprocess
 import sys
 import textwrap
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
 from metis import MetisError
 from metis.engines.local.rewards import RewardRunner
+from metis.tasks.answers import verifier as verifiers
 from metis.tasks.answers import worker
 from metis.tasks.answers.verifier import Verifier
 from metis.tasks.base import SingleTurn
@@ -103,6 +106,96 @@ def test_no_process_is_left_behind(open_verifier):
     assert verifier.same("3x", "2x+x"), "a later question starts anew"
 
 
+def until(reached, what):
+    deadline = time.monotonic() + 20
+    while not reached():
+        assert time.monotonic() < deadline, what
+        os.sched_yield()
+
+
+def gone(group):
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+def dead(pid):
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_worker_killed_while_busy_leaves_no_child_and_nobody_waiting(open_verifier):
+    verifier = open_verifier(seconds=2.0, workers=1)
+    assert verifier.same("2x", "x+x")
+    (pid,) = groups(verifier)
+    (child,) = map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+
+    def ticks():
+        return int(Path(f"/proc/{child}/stat").read_text().split()[13])
+
+    before, found = ticks(), []
+    ask = threading.Thread(target=lambda: found.append(verifier.same(TOWER, "5")), daemon=True)
+    ask.start()
+    try:
+        until(lambda: ticks() > before + 5, "the child is not busy")
+        os.kill(pid, signal.SIGKILL)
+        ask.join(60)
+        assert found == [False], "asked again, of a new worker"
+        until(lambda: gone(pid), "the child outlived its worker")
+    finally:
+        if not gone(pid):
+            os.killpg(pid, signal.SIGKILL)
+    assert groups(verifier) != [pid]
+
+
+def test_a_worker_killed_while_idle_is_replaced(open_verifier):
+    verifier = open_verifier(seconds=20.0, workers=1)
+    assert verifier.same("2x", "x+x")
+    (pid,) = groups(verifier)
+    os.kill(pid, signal.SIGKILL)
+    dead(pid)
+    assert verifier.same("3x", "2x+x")
+    assert groups(verifier) != [pid]
+    until(lambda: gone(pid), "the child outlived its worker")
+
+
+def test_a_worker_that_hangs_is_replaced(open_verifier, monkeypatch):
+    verifier = open_verifier(seconds=20.0, workers=1)
+    assert verifier.same("2x", "x+x")
+    (pid,) = groups(verifier)
+    os.kill(pid, signal.SIGSTOP)
+    monkeypatch.setattr(verifiers, "GRACE", -19.5)
+    reply, asked = verifiers._Worker.ask, []
+
+    def ask(process, line, seconds):
+        asked.append(process.process.pid)
+        return reply(process, line, seconds if len(asked) == 1 else 40.0)
+
+    monkeypatch.setattr(verifiers._Worker, "ask", ask)
+    assert verifier.same("3x", "2x+x")
+    assert asked == [pid, *groups(verifier)] and len(asked) == 2
+    until(lambda: gone(pid), "the worker that hung is still there")
+
+
+def test_a_worker_that_is_always_killed_is_an_error_and_no_score(open_verifier, monkeypatch):
+    verifier = open_verifier(seconds=20.0, workers=1)
+    reply = verifiers._Worker.ask
+
+    def ask(process, line, seconds):
+        os.kill(process.process.pid, signal.SIGKILL)
+        dead(process.process.pid)
+        return reply(process, line, seconds)
+
+    monkeypatch.setattr(verifiers._Worker, "ask", ask)
+    with pytest.raises(RuntimeError, match="ended from outside"):
+        verifier.same("2x", "x+x")
+    assert groups(verifier) == []
+    monkeypatch.undo()
+    assert verifier.same("2x", "x+x")
+
+
 def test_closing_ends_even_what_is_busy(open_verifier):
     verifier = open_verifier(seconds=60.0, workers=1)
     verifier.same("2x", "x+x")
@@ -121,7 +214,7 @@ def test_closing_ends_even_what_is_busy(open_verifier):
     thread.join()
     with pytest.raises(ProcessLookupError):
         os.killpg(pid, 0)
-    assert raised in ([], ["a worker of math-verify was ended from outside"])
+    assert raised in ([], ["the verifier was closed while it was asked"])
 
 
 def script(text, **options):
@@ -148,14 +241,7 @@ def test_a_program_that_is_killed_leaves_nothing_running():
         os.kill(os.getpid(), signal.SIGKILL)
         """
     )
-    pid, deadline = int(ended.stdout), time.monotonic() + 20
-    while time.monotonic() < deadline:
-        try:
-            os.killpg(pid, 0)
-        except ProcessLookupError:
-            return
-        os.sched_yield()
-    pytest.fail("the worker outlived its program")
+    until(lambda: gone(int(ended.stdout)), "the worker outlived its program")
 
 
 def test_a_program_that_ends_without_closing_is_quiet():

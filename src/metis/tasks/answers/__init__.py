@@ -1,41 +1,42 @@
 """Scores of mathematical answers: the last box of a response against a reference.
 
-Four opinions, each dearer than the one before and asked only for what that left open:
-
 exact     the strings of the MATH benchmark's normalisation are equal, or both are the same integer;
           this alone is what the paper's recipes use
+
+With a verifier, four opinions, each dearer than the one before and asked for what that left open:
+
+claims    the same text is right; another unit, another variable or a false equation is wrong
 literal   both are numbers, words or lists of them: the same or not, exactly
 value     both are expressions: exactly when rational; different when they differ at a point
 verifier  a computer algebra system (math-verify), in processes that can be killed
 """
 
 import re
-from fractions import Fraction
 from typing import Protocol
 
 from metis.boxes import last_box
+from metis.tasks.answers.claims import compared, number
 from metis.tasks.answers.hendrycks import normalise
-from metis.tasks.answers.literals import (
-    Literal,
-    Numeral,
-    integer,
-    literal,
-    same_literal,
-)
+from metis.tasks.answers.literals import Literal, Numeral, integer, literal, same_literal
 from metis.tasks.answers.units import split_unit
-from metis.tasks.answers.values import Value, same_value, value
+from metis.tasks.answers.values import same_value
+from metis.tasks.answers.writing import commands, plain
 
 LONGEST = 500
 """Characters of an answer beyond which it is wrong unread; no reference of MATH has 200."""
 
 _ROOMY_BOX = re.compile(r"\\(?:boxed\s+|fbox\s*)\{")
 _BARE_BOX = re.compile(r"\\(?:boxed|fbox)\s+([^\s${}\\]+)")
-_NAMED_NUMBER = re.compile(r"\s*([A-Za-z])\s*=(?:[^=A-Za-z]|\\[dt]?frac|\\sqrt|\\pi)*")
 _MANY = re.compile(
     r"(?!.*\\(?:gcd|lcm|max|min|operatorname)).*(?:\\begin\{|\\cup|(?<!\\),(?!(?:\\!|\})?\s*\d{3}(?!\d)))",
     re.DOTALL,
 )
 """A matrix, a union or a list, which no single number equals; commas may separate thousands."""
+_SEVERAL = re.compile(
+    r"[<>≤≥≠]|\\(?:[lg]eq?|neq?|[lg]t)(?:slant)?(?![A-Za-z])"
+    r"|^[-+]?[\d.]++(?: [\d.]++)++$|^(?:-\d*+|\d++)[A-Za-z]="
+)
+"""A relation, numbers in a row, or 3x = 6, which no single number equals either."""
 _HEDGE = re.compile(r"\b(?:or|and|not|maybe)\s+[A-Za-z]")
 
 
@@ -59,7 +60,10 @@ def exact(answer: str, reference: str) -> bool:
     """Equal under the normalisation of the MATH benchmark, integers as integers."""
     if (integers := _same_integers(answer, reference)) is not None:
         return integers
-    given, wanted = normalise(answer), normalise(reference)
+    try:
+        given, wanted = normalise(answer), normalise(reference)
+    except ValueError:  # as the benchmark does with what it cannot normalise
+        return answer == reference
     return given == wanted or _same_integers(given, wanted) is True
 
 
@@ -67,33 +71,24 @@ def settle(answer: str, reference: str) -> bool | None:
     """Whether two answers are the same, where that can be told without algebra; else None."""
     if (integers := _same_integers(answer, reference)) is not None:
         return integers
-    if _contradict(answer, reference):
-        return False
-    if exact(answer, reference):
+    if answer.strip() == reference.strip():
         return True
-    if not answer.strip() or not reference.strip():
-        return False
-    given, wanted = literal(answer), literal(reference)
-    if given is not None and wanted is not None:
-        return same_literal(given, wanted)
-    if _HEDGE.search(answer) or (wanted is not None and _stands_alone(wanted)):
-        return False
-    left, right = _number(answer, given), _number(reference, wanted)
-    if left is not None and right is not None:
-        equations = "=" in answer and "=" in reference
-        return None if equations else same_value(left, right)
-    one_number = left is not None or right is not None
-    return False if one_number and (_MANY.match(answer) or _MANY.match(reference)) else None
+    claims = compared(answer, reference)
+    return False if claims is None else _settled(*claims)
 
 
 def same(answer: str, reference: str, verifier: Opinion | None = None) -> bool:
     """Whether an answer equals the reference; without a verifier only `exact` counts."""
+    if answer == reference:
+        return True
     if len(answer) > LONGEST:
         return False
     if verifier is None or len(reference) > LONGEST:
         return exact(answer, reference)
     settled = settle(answer, reference)
-    return verifier.same(answer, reference) if settled is None else settled
+    if settled is None and (claims := compared(answer, reference)):
+        return verifier.same(commands(claims[0]), commands(claims[1]))
+    return settled is True
 
 
 def score(response: str, reference: str, verifier: Opinion | None = None) -> float:
@@ -102,11 +97,29 @@ def score(response: str, reference: str, verifier: Opinion | None = None) -> flo
     return float(answer is not None and same(answer, reference, verifier))
 
 
-def _number(text: str, read: Literal | None) -> Value | None:
-    """The single number that an answer is, or its value at a point; None for all else."""
-    if read is not None and not read.kind and isinstance(read.values[0], Fraction):
-        return read.values[0]
-    return value(text)
+def _settled(answer: str, reference: str) -> bool | None:
+    """The same of what an answer and a reference say exactly."""
+    if not answer.strip() or not reference.strip():
+        return False
+    if (written := _written(answer)) and written == _written(reference):
+        return True
+    given, wanted = literal(answer), literal(reference)
+    if given is not None and wanted is not None:
+        return same_literal(given, wanted)
+    if _HEDGE.search(answer) or (wanted is not None and _stands_alone(wanted)):
+        return False
+    left, right = number(answer, given), number(reference, wanted)
+    if left is not None and right is not None:
+        return None if "=" in answer and "=" in reference else same_value(left, right)
+    if left is None and right is None:
+        return None
+    other = answer if left is None else reference
+    return False if _MANY.match(other) or _SEVERAL.search(plain(other)) else None
+
+
+def _written(text: str) -> str:
+    """An answer in one writing, without its unit."""
+    return plain(split_unit(text.strip("$ \n").rstrip(".,; "))[0])
 
 
 def _stands_alone(wanted: Literal) -> bool:
@@ -122,10 +135,3 @@ def _same_integers(answer: str, reference: str) -> bool | None:
     given = integer(answer)
     wanted = None if given is None else integer(reference)
     return None if wanted is None else given == wanted
-
-
-def _contradict(answer: str, reference: str) -> bool:
-    """Whether both name a variable, or a well-known unit, and not the same one."""
-    names = [found[1] for text in (answer, reference) if (found := _NAMED_NUMBER.fullmatch(text))]
-    units = [unit for text in (answer, reference) if (unit := split_unit(text.strip())[1])]
-    return len(set(names)) == 2 or len(set(units)) == 2

@@ -6,23 +6,29 @@ not a literal (roots, variables, matrices) is None, and left to a computer algeb
 
 import math
 import re
+from collections import Counter
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
 
-from metis.tasks.answers.hendrycks import normalise
 from metis.tasks.answers.units import split_unit
+from metis.tasks.answers.writing import plain
 
-_INTEGER = re.compile(r"([+-]?)(\d+|\d{1,3}(?:(?:,|\{,\}|\\,|\\ )\d{3})+)(?:\.0*)?")
-_DECIMAL = re.compile(r"([+-]?)(\d*)\.(\d*)(?:\\(?:overline|bar)\{(\d+)\})?")
+_GROUPED = r"\d{1,3}(?:(?:,|\{,\}|\\,|\\ | )\d{3})+"
+_INTEGER = re.compile(rf"([+-]?)(\d+|{_GROUPED})(?:\.0*)?")
+_DECIMAL = re.compile(rf"([+-]?)({_GROUPED}|\d*)\.(\d*)(?:\\(?:overline|bar)\{{(\d+)\}})?")
 _FRACTION = re.compile(r"([+-]?)(?:\\frac\{([+-]?\d+)\}\{([+-]?\d+)\}|(\d+)/(\d+))")
 _MIXED = re.compile(r"([+-]?)(\d+)\\frac\{(\d+)\}\{(\d+)\}")
 _POWER = re.compile(
     r"(.+?)(?:[eE]([+-]?\d{1,3})|(?:\\times|\\cdot|\*)10\^(?:\{([+-]?\d{1,3})\}|(\d)))"
 )
+_LONGEST = 4000
+"""Characters of what is read as a number; Python reads 4300 digits."""
+_NO_DIGIT = re.compile(r"\D")
 _NUMERAL = re.compile(r"(?:\\text\{)?(-?[0-9A-Z]+)\}?_(?:\{(\d+)\}|(\d))")
 _TEXT = re.compile(r"\\(?:text|textbf|textit|mathrm|mathbf|textnormal|mbox)\{([^{}]*)\}")
-_JOINED = re.compile(r",?\s*\\text\{\s*,?\s*(?:and|or)\s*\}|,?\s+(?:and|or)\s+")
+_NAME = re.compile(r"^\s*+[A-Za-z]\s*+=\s*+(?=\\(?:text|mbox|math))")
+_JOINED = re.compile(r",?\s*+\\text\{\s*+,?\s*+(?:and|or)\s*+\}|,?\s++(?:and|or)\s++")
 _BRACKETS = {"(": (")", "]"), "[": (")", "]"), "\\{": ("\\}",)}
 
 
@@ -46,19 +52,21 @@ class Literal:
 
 
 def integer(text: str) -> int | None:
-    """The integer a normalised answer writes: leading zeros, a plus sign, a decimal part of zeros
-    and thousands separators (`1,000`, `1{,}000`, `1\\,000`) allowed."""
-    found = _INTEGER.fullmatch(text)
-    return int(found[1] + re.sub(r"\D", "", found[2])) if found else None
+    """The integer an answer writes: leading zeros, a plus sign, a decimal part of zeros and
+    thousands separators (`1,000`, `1{,}000`, `1\\,000`) allowed; none where it is too long."""
+    found = _INTEGER.fullmatch(text) if len(text) <= _LONGEST else None
+    return int(found[1] + _NO_DIGIT.sub("", found[2])) if found else None
 
 
 def literal(text: str) -> Literal | None:
     """The literal that an answer is, or None."""
+    if len(text) > _LONGEST:
+        return None
     bare = split_unit(text.strip("$ \n").rstrip(".,; "))[0]
     if (value := _single(bare)) is not None:
         return Literal((value,), "%" if "%" in text else "")
     words = _TEXT.fullmatch(bare)
-    joined = normalise(_JOINED.sub(",", words[1] if words else bare))
+    joined = plain(_JOINED.sub(",", words[1] if words else bare))
     if joined.startswith("\\pm") and isinstance(number := _number(joined[3:]), Fraction):
         return Literal((number, -number), "list")
     kind, parts = _parts(joined)
@@ -77,7 +85,7 @@ def same_literal(answer: Literal, reference: Literal) -> bool:
         (percent,), (number,) = (answer.values, reference.values)[:: 1 if answer.kind else -1]
         return number == percent or (isinstance(percent, Fraction) and number == percent / 100)
     if kinds == {"list"}:
-        return sorted(map(repr, answer.values)) == sorted(map(repr, reference.values))
+        return Counter(answer.values) == Counter(reference.values)
     if kinds <= {"list", "\\{\\}"}:
         return set(answer.values) == set(reference.values)
     if kinds == {"list", "()"}:
@@ -106,29 +114,35 @@ def _parts(joined: str) -> tuple[str, list[str]]:
 
 def _single(bare: str) -> Single | None:
     """A number, an infinity, a numeral in a base, or a word."""
-    plain = normalise(bare)
-    if (number := _number(plain)) is not None:
+    written = plain(bare)
+    if (number := _number(written)) is not None:
         return number
-    if found := _NUMERAL.fullmatch(plain):
+    if found := _NUMERAL.fullmatch(written):
         return Numeral(found[1], int(found[2] or found[3]))
     return _word(bare)
 
 
-def _number(plain: str) -> Fraction | float | None:
-    if (whole := integer(plain)) is not None:
+def _number(written: str) -> Fraction | float | None:
+    if found := _POWER.fullmatch(written):
+        factor, power = _factor(found[1]), int(found[2] or found[3] or found[4])
+        return None if factor is None else factor * Fraction(10) ** power
+    if written in ("\\infty", "+\\infty", "-\\infty"):
+        return -math.inf if written[0] == "-" else math.inf
+    return _factor(written)
+
+
+def _factor(written: str) -> Fraction | None:
+    """A number without a power of ten."""
+    if (whole := integer(written)) is not None:
         return Fraction(whole)
-    if plain in ("\\infty", "+\\infty", "-\\infty"):
-        return -math.inf if plain[0] == "-" else math.inf
-    if (found := _DECIMAL.fullmatch(plain)) and (found[2] or found[3] or found[4]):
-        return _signed(found[1], _decimal(found[2], found[3], found[4] or ""))
-    if found := _FRACTION.fullmatch(plain):
+    if (found := _DECIMAL.fullmatch(written)) and (found[2] or found[3] or found[4]):
+        whole_part = _NO_DIGIT.sub("", found[2])
+        return _signed(found[1], _decimal(whole_part, found[3], found[4] or ""))
+    if found := _FRACTION.fullmatch(written):
         over, under = int(found[2] or found[4]), int(found[3] or found[5])
         return _signed(found[1], Fraction(over, under)) if under else None
-    if (found := _MIXED.fullmatch(plain)) and int(found[3]) < int(found[4]):
+    if (found := _MIXED.fullmatch(written)) and int(found[3]) < int(found[4]):
         return _signed(found[1], int(found[2]) + Fraction(int(found[3]), int(found[4])))
-    if found := _POWER.fullmatch(plain):
-        factor, power = _number(found[1]), int(found[2] or found[3] or found[4])
-        return factor * Fraction(10) ** power if isinstance(factor, Fraction) else None
     return None
 
 
@@ -146,7 +160,7 @@ def _decimal(whole: str, digits: str, repeating: str) -> Fraction:
 def _word(bare: str) -> str | None:
     """Text in \\text{}, or letters that are no product of variables. Case matters in single letters
     only, brackets around it never."""
-    text = " ".join(_TEXT.sub(r"\1", bare).split()).strip("()., ")
+    text = " ".join(_TEXT.sub(r"\1", _NAME.sub("", bare)).split()).strip("()., ")
     if not text.replace(" ", "").isalpha():
         return None
     is_name = len(text) == 1 or len(text) > 3 or text != text.lower()

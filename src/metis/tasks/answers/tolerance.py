@@ -10,33 +10,65 @@ from fractions import Fraction
 
 from metis.tasks.answers import LONGEST, exact
 from metis.tasks.answers.literals import literal
+from metis.tasks.answers.units import NAMES
+from metis.tasks.answers.values import value
 
+_SYMBOLS = """
+A Å C F G H J K L M N Pa S T V W Wb Hz hz eV erg dyn dyne bar atm mol rad sr arcsec arcmin ly AU au
+Ω pc nm um µm μm pm fm mg ug µg μg ms us µs μs ns ps mL ml dL kJ MJ kW MW GW kPa MPa GPa mbar kHz
+MHz GHz THz keV MeV GeV TeV kV mV mA kN kpc Mpc kcal cal mM nM ppm yr yrs hrs Da mph kph
+angstrom angstroms joule joules watt watts newton newtons pascal pascals kelvin kelvins volt volts
+ampere amperes coulomb coulombs tesla hertz ergs liter liters litre litres mole moles parsec parsecs
+per square cubic
+"""
+_NAME = "|".join(sorted({*NAMES, *_SYMBOLS.split()}, key=len, reverse=True))
+_SPACE = r"(?:\\[ ,;:!]|\\quad|~|\s)*+"
+_MARKED = r"\\(?:text|mathrm|operatorname|mathsf)\s*+\{[^{}]*+\}"
+_FACTOR = (
+    rf"(?>\\frac\s*+\{{\s*+{_MARKED}\s*+\}}\s*+\{{\s*+{_MARKED}\s*+\}}|{_MARKED}|"
+    rf"\\(?:Omega|AA|circ)(?![A-Za-z])|(?:{_NAME})(?![A-Za-zµμΩÅ]))"
+)
+_EXPONENT = r"(?:\^(?:\{-?\d++\}|-?\d))?+"
+_UNITS = re.compile(
+    rf"(?<=[\d}}.])(?>{_SPACE}(?:(?:[/·]|\\cdot(?![a-z])){_SPACE})?+{_FACTOR}{_EXPONENT})++{_SPACE}$"
+)
 _RELATION = re.compile(r"=|\\approx|\\simeq|\\sim|≈")
-_SPACE = r"(?:\\[ ,;:!]|\\quad|~|\s)*"
-_FACTOR = r"(?:\\(?:text|mathrm|operatorname|mathsf)\s*\{[^{}]*\}|[A-Za-zµμΩÅ]{2,}|/\s*[A-Za-z])"
-_EXPONENT = r"(?:\^(?:\{-?\d+\}|-?\d))?"
-_UNITS = re.compile(rf"(?<=[\d}}.])(?:{_SPACE}[/·]?{_SPACE}{_FACTOR}{_EXPONENT})+{_SPACE}$")
 _POINT_FRACTION = re.compile(r"(-?\d+)\./(\d+)")
 
 
 def number(text: str) -> Fraction | None:
     """The number that a text ends in, after its last relation sign and without units; None where it
     is anything else."""
-    last = _UNITS.sub("", _RELATION.split(text)[-1].strip())
-    read = literal(_POINT_FRACTION.sub(r"\1/\2", last))
-    if read is None or len(read.values) != 1 or not isinstance(read.values[0], Fraction):
-        return None
-    return read.values[0]
+    return _read(_UNITS.sub("", _RELATION.split(text)[-1].strip()))
 
 
 def close(answer: str, reference: str, tolerance: float = 0.01) -> bool:
-    """Whether an answer is the reference, or a number within a share of it."""
+    """Whether an answer is the reference, or a number within a share of it; 50% is 50 and 0.5.
+
+    References have no units: a letter after a number is a variable there.
+    """
+    if answer == reference:
+        return True
     if len(answer) > LONGEST:
         return False
     if exact(answer, reference):
         return True
     given = number(answer)
-    wanted = None if _RELATION.search(reference) else number(reference)
+    wanted = None if _RELATION.search(reference) else _read(reference)
     if given is None or wanted is None:
         return False
-    return abs(given - wanted) <= Fraction(tolerance) * abs(wanted)
+    percents = ("%" in answer) - ("%" in reference)
+    readings = {given, given / 100 if percents > 0 else given * 100 if percents < 0 else given}
+    return any(abs(one - wanted) <= Fraction(tolerance) * abs(wanted) for one in readings)
+
+
+def _read(text: str) -> Fraction | None:
+    """A number, or an expression without letters that is a real one."""
+    read = literal(_POINT_FRACTION.sub(r"\1/\2", text))
+    if read is not None:
+        first = read.values[0]
+        return first if read.kind in ("", "%") and isinstance(first, Fraction) else None
+    found = value(text, letters=False)
+    if isinstance(found, complex):
+        return Fraction(found.real) if abs(found.imag) <= 1e-12 * abs(found) else None
+    return found

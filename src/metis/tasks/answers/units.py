@@ -27,20 +27,24 @@ dollar dollars USD
 euro euros
 degree degrees
 radian radians
-mph
+percent
 """
-_UNITS = {name: line.split()[0] for line in _NAMES.strip().splitlines() for name in line.split()}
+NAMES = {name: line.split()[0] for line in _NAMES.strip().splitlines() for name in line.split()}
+_SPEEDS = {"mph": "mi/h", "kph": "km/h"}
+_SIZES = {"square ": "2", "sq ": "2", "sq. ": "2", "cubic ": "3"}
+_BLANKS = r"(?:\\[ ,;!]|~|\s)*+"
+_POWER = r"(?:\^\{?(?P<power>\d)\}?)?"
 _MARKED = re.compile(
-    r"(?P<number>.*[^\s\\,;!~])(?:\\[ ,;!]|~|\s)*"
-    r"\\(?:text|textnormal|mathrm|mbox)\{\s*(?P<unit>[A-Za-z. ]+?)\.?\s*\}"
-    r"(?:\^\{?(?P<power>\d)\}?)?",
+    rf"(?P<number>.*[^\s\\,;!~]){_BLANKS}"
+    rf"\\(?:text|textnormal|mathrm|mbox)\{{(?P<unit>[A-Za-z./\s]*+)\}}{_POWER}",
     re.DOTALL,
 )
 _PLAIN = re.compile(
-    r"(?P<number>.*[\d}])(?:\\[ ,;!]|~|\s)*(?P<unit>[A-Za-z]{2,})(?:\^\{?(?P<power>\d)\}?)?",
+    rf"(?P<number>.*[\d}}]){_BLANKS}(?P<unit>[A-Za-z]{{2,}}+(?:/[A-Za-z]++)?){_POWER}",
     re.DOTALL,
 )
-_NO_NUMBER = re.compile(r"[,(]$|\\text\{[^{}]*\}$")
+_NO_NUMBER = re.compile(r"[,(=]$|\\text\{[^{}]*\}$")
+_NO_UNIT = {"and", "or", "not", "maybe"}
 
 
 def split_unit(text: str) -> tuple[str, str | None]:
@@ -49,20 +53,38 @@ def split_unit(text: str) -> tuple[str, str | None]:
     A unit in \\text{} may be anything; a plain one has to be well known.
     """
     if found := _MARKED.fullmatch(text):
-        name = " ".join(found["unit"].split())
-        if name.split()[0] in ("and", "or") or re.search(
-            r"[,(]$|\\text\{[^{}]*\}$", found["number"]
-        ):
+        words = found["unit"].rstrip(". ").split()
+        if _NO_UNIT.intersection(words[:1]) or _NO_NUMBER.search(found["number"]):
             return text, None
-        return found["number"], _known(name, found["power"])
-    if (found := _PLAIN.fullmatch(text)) and found["unit"] in _UNITS:
-        return found["number"], _known(found["unit"], found["power"])
+        return found["number"], _known(" ".join(words), found["power"] or "1")
+    if found := _PLAIN.fullmatch(text):
+        known = _known(found["unit"], found["power"] or "1")
+        return (found["number"], known) if known else (text, None)
     return text, None
 
 
-def _known(name: str, power: str | None) -> str | None:
-    dimension = power or "1"
-    for word, exponent in (("square ", "2"), ("sq ", "2"), ("sq. ", "2"), ("cubic ", "3")):
+def unit(text: str) -> str | None:
+    """The well-known unit of an answer, be it a sign or a name."""
+    bare = text.strip("$ \n").rstrip(".,; ")
+    if bare.startswith("\\$"):
+        return _known("dollar", "1")
+    if bare.endswith("%"):
+        return _known("percent", "1")
+    if bare.endswith(("^\\circ", "^{\\circ}")):
+        return _known("degree", "1")
+    return split_unit(bare)[1]
+
+
+def _known(name: str, power: str) -> str | None:
+    """One way to write a well-known unit: cm^2 for square centimeters, m^1/s^2 for m/s to the 2."""
+    over, slash, under = _SPEEDS.get(name, name).replace(" per ", "/").partition("/")
+    parts = [_measure(over, "1"), _measure(under, power)] if slash else [_measure(over, power)]
+    return None if None in parts else "/".join(filter(None, parts))
+
+
+def _measure(name: str, power: str) -> str | None:
+    name = name.strip()
+    for word, exponent in _SIZES.items():
         if name.startswith(word):
-            name, dimension = name.removeprefix(word), exponent
-    return f"{_UNITS[name]}^{dimension}" if name in _UNITS else None
+            name, power = name.removeprefix(word), exponent
+    return f"{NAMES[name]}^{power}" if name in NAMES else None

@@ -10,8 +10,8 @@ import math
 import re
 from fractions import Fraction
 
-from metis.tasks.answers.hendrycks import normalise
 from metis.tasks.answers.units import split_unit
+from metis.tasks.answers.writing import plain
 
 Value = Fraction | complex
 
@@ -20,32 +20,41 @@ _TOKEN = re.compile(
 )
 _LARGEST = 4000
 """Bits of an exact power."""
+_LONGEST = 4000
+"""Characters of what is read; Python reads 4300 digits."""
+_LETTERS = {"i": 1j, "e": complex(math.e)}
 
 
 class _Unreadable(Exception):
     pass
 
 
-def value(text: str) -> Value | None:
-    """The value of an expression with the letters set, or None."""
-    if "%" in text:
+def value(text: str, letters: bool = True) -> Value | None:
+    """The value of an expression with the letters set, or None; as it is for one without any."""
+    if "%" in text or len(text) > _LONGEST:
         return None
-    plain = normalise(split_unit(text.strip("$ \n").rstrip(".,; "))[0])
-    tokens = _TOKEN.findall(plain)
-    if not tokens or sum(map(len, tokens)) != len(plain):
+    written = plain(split_unit(text.strip("$ \n").rstrip(".,; "))[0])
+    tokens = _TOKEN.findall(written)
+    if not tokens or sum(map(len, tokens)) != len(written):
+        return None
+    if not letters and any(token.isalpha() and token not in _LETTERS for token in tokens):
         return None
     try:
-        return _Reader(tokens).read()
+        found = _Reader(tokens).read()
     except (_Unreadable, ArithmeticError, RecursionError):
         return None
+    return found if isinstance(found, Fraction) or cmath.isfinite(found) else None
 
 
 def same_value(a: Value, b: Value) -> bool | None:
     """Whether two values are the same: rationals exactly; others may differ, or be left open."""
     if isinstance(a, Fraction) and isinstance(b, Fraction):
         return a == b
-    a, b = complex(a), complex(b)
-    return None if abs(a - b) <= 1e-6 * max(abs(a), abs(b)) + 1e-12 else False
+    try:
+        a, b = complex(a), complex(b)
+        return None if abs(a - b) <= 1e-6 * max(abs(a), abs(b)) + 1e-12 else False
+    except OverflowError:
+        return None
 
 
 class _Reader:
@@ -148,9 +157,6 @@ class _Reader:
         found = self.sum()
         self.take(end)
         return found
-
-
-_LETTERS = {"i": 1j, "e": complex(math.e)}
 
 
 def _root(radicand: Value) -> Value:

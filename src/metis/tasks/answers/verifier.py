@@ -2,7 +2,8 @@
 
 math-verify keeps its own time limits with signals, which only work in a main thread and cannot stop
 a long integer power. Here every question goes to a process that is killed when it takes too long,
-so an answer costs at most its limit, and nobody else anything. Workers are programs of their own
+so an answer costs at most its limit, and nobody else anything. A worker that is ended from outside,
+or hangs, is replaced and asked again once. Workers are programs of their own
 (`worker.py`): no fork of a process that holds a model, nothing to guard in anyone's main module.
 """
 
@@ -10,18 +11,26 @@ import importlib.util
 import json
 import os
 import queue
+import select
 import signal
 import subprocess
 import sys
 import threading
 import weakref
 from concurrent.futures import Future
+from contextlib import suppress
 
 from metis.errors import MetisError, require
 from metis.tasks.answers import worker
 
 REMEMBERED = 100_000
 """Opinions kept: the rollouts of a group often agree in their answer."""
+START = 300.0
+"""Seconds in which a worker has to be ready."""
+GRACE = 20.0
+"""Seconds beyond the time limit after which a worker that has not replied is killed itself."""
+LONGEST_WAIT = 1e6
+"""Seconds that a system call can wait."""
 
 
 class Verifier:
@@ -81,21 +90,37 @@ class Verifier:
         self.close()
 
     def _ask(self, answer: str, reference: str) -> bool:
+        request = json.dumps([answer, reference, self.seconds])
+        try:
+            return self._reply(request) == "same"
+        except _Ended:
+            return self._reply(request) == "same"
+
+    def _reply(self, request: str) -> str:
         idle, started = self._idle, self._started
         process = idle.get()
         try:
             if process is None:
                 process = _Worker()
                 started.append(process)
-            reply = process.ask(json.dumps([answer, reference, self.seconds]))
-        except BaseException:
+            reply = process.ask(request, self.seconds + GRACE)
+        except BaseException as error:
+            idle.put(None)
             if process in started:
                 started.remove(process)
-                process.end()
-            idle.put(None)
+                process.kill()
+            elif process is not None:
+                raise RuntimeError("the verifier was closed while it was asked") from error
             raise
         idle.put(process)
-        return reply == "same"
+        return reply
+
+
+class _Ended(RuntimeError):
+    """A worker that was ended from outside, or that hangs."""
+
+    def __str__(self) -> str:
+        return "a worker of math-verify was ended from outside"
 
 
 class _Worker:
@@ -112,19 +137,27 @@ class _Worker:
         )
         assert self.process.stdin is not None and self.process.stdout is not None
         self.requests, self.replies = self.process.stdin, self.process.stdout
-        said = self._read()
+        said = self._read(START)
         if said != worker.READY:
             self.end()
             raise MetisError(f"math-verify does not start: {said}; mend it, or use verify=false")
 
-    def ask(self, line: str) -> str:
-        self.requests.write(line.encode() + b"\n")
-        reply = self._read()
+    def ask(self, line: str, seconds: float) -> str:
+        try:
+            self.requests.write(line.encode() + b"\n")
+        except BrokenPipeError:
+            raise _Ended from None
+        reply = self._read(seconds)
         if not reply:
-            raise RuntimeError("a worker of math-verify was ended from outside")
+            raise _Ended
         return reply
 
-    def _read(self) -> str:
+    def _read(self, seconds: float) -> str:
+        """A line of it, or nothing when it has ended or takes too long."""
+        waiting = select.poll()
+        waiting.register(self.replies.fileno(), select.POLLIN)
+        if not waiting.poll(min(seconds, LONGEST_WAIT) * 1000):
+            return ""
         return os.read(self.replies.fileno(), 4096).decode().strip()
 
     def end(self) -> None:
@@ -132,17 +165,25 @@ class _Worker:
         self.process.terminate()
         try:
             self.process.wait(timeout=5)
+            self._close()
         except subprocess.TimeoutExpired:
+            self.kill()
+
+    def kill(self) -> None:
+        """End it and its child, whatever they do."""
+        with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.wait()
+        self.process.wait()
+        self._close()
+
+    def _close(self) -> None:
         self.requests.close()
         self.replies.close()
 
     def forget(self) -> None:
         """Drop a process that belongs to the parent of a fork."""
         self.process.returncode = 0
-        self.requests.close()
-        self.replies.close()
+        self._close()
 
 
 def _end_all(started: list[_Worker], owner: int) -> None:

@@ -4,12 +4,15 @@ Run as a program; needs nothing of this package, so that it starts fast and impo
 Requests are lines of JSON on standard input, [answer, reference, seconds]; each is answered by one
 line: "same", "different", or "killed" when it took too long or took its process down. The program
 itself never computes. It imports math-verify once and forks a child that does the work, and when a
-child has to be killed, the next one is a fork away.
+child has to be killed, the next one is a fork away. A child holds nothing of its parent's pipes,
+and ends with it.
 """
 
+import ctypes
 import gc
 import json
 import logging
+import math
 import os
 import select
 import signal
@@ -18,6 +21,7 @@ import sys
 READY = "ready"
 MEMORY = 2 << 30
 """Bytes of address space a child may have."""
+PR_SET_PDEATHSIG = 1
 JOBS = 1000
 """Requests after which a child is replaced, for the caches of the algebra system grow."""
 WARM_UP = (
@@ -46,14 +50,17 @@ def same(answer: str, reference: str) -> bool:
 class Child:
     """A fork that answers requests until its pipe is closed or it is killed."""
 
-    def __init__(self) -> None:
+    def __init__(self, *foreign: int) -> None:
+        """Fork; the child closes the `foreign` descriptors, by which others see its parent end."""
         (requests, self.requests), (self.replies, replies) = os.pipe(), os.pipe()
         self.jobs = 0
+        parent = os.getpid()
         self.pid = os.fork()
         if self.pid == 0:
-            os.close(self.requests)
-            os.close(self.replies)
+            for descriptor in (self.requests, self.replies, *foreign):
+                os.close(descriptor)
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            _end_with(parent)
             _serve(requests, replies)
         os.close(requests)
         os.close(replies)
@@ -72,6 +79,14 @@ class Child:
         os.close(self.replies)
 
 
+def _end_with(parent: int) -> None:
+    """Have this process killed when its parent ends, where the system can do so."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
 def _serve(requests: int, replies: int) -> None:
     """The life of a child; whatever goes wrong ends it, and it alone."""
     import resource  # where there is none, other platforms can still import this file
@@ -80,7 +95,10 @@ def _serve(requests: int, replies: int) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
         with open(requests, "rb") as lines:
             for line in lines:
-                answer, reference, _ = json.loads(line)
+                answer, reference, seconds = json.loads(line)
+                spent = resource.getrusage(resource.RUSAGE_SELF)
+                latest = math.ceil(spent.ru_utime + spent.ru_stime + seconds) + 1
+                resource.setrlimit(resource.RLIMIT_CPU, (latest, resource.RLIM_INFINITY))
                 os.write(replies, b"same\n" if same(answer, reference) else b"different\n")
     finally:
         os._exit(1)
@@ -100,13 +118,14 @@ def main() -> None:
     out.write(f"{READY}\n".encode())
     gc.freeze()
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit())
-    child = Child()
+    foreign = (sys.stdin.fileno(), out.fileno())
+    child = Child(*foreign)
     try:
         for line in sys.stdin.buffer:
             reply = child.ask(line, json.loads(line)[2])
             if not reply or child.jobs >= JOBS:
                 child.end()
-                child = Child()
+                child = Child(*foreign)
             out.write(reply or b"killed\n")
     except BrokenPipeError:
         pass
