@@ -6,6 +6,7 @@ short endings of one context (the eleven values of a judgment) cost one pass ove
 are padded on the right, where a causal mask keeps padding out of everything.
 """
 
+import copy
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -169,10 +170,17 @@ def prefix_cache(policy: Policy, prefix: list[int], copies: int) -> Any:
         use_cache=True,
     )
     policy.processed += len(prefix)
-    for layer in cache.layers:
+    return expanded(cache, copies)
+
+
+def expanded(cache: Any, copies: int) -> Any:
+    """A cache of one row seen by many, not copied for them."""
+    other = copy.copy(cache)
+    other.layers = [copy.copy(layer) for layer in cache.layers]
+    for layer in other.layers:
         layer.keys = layer.keys.expand(copies, -1, -1, -1)
         layer.values = layer.values.expand(copies, -1, -1, -1)
-    return cache
+    return other
 
 
 def _structure(bundle: Bundle, shape: tuple[int, ...]) -> tuple[NDArray[np.bool_], Integers]:

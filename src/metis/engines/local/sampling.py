@@ -1,8 +1,7 @@
 """Sampling replies with transformers: one prefill per prompt, then all copies token by token.
 
-Prompts are padded on the left here, which generation wants and training never sees. Rows that have
-ended leave the batch, so that a long answer does not keep short ones company, and are handed over
-while the others go on.
+Rows that have ended leave the batch, so that a long answer does not keep short ones company, and
+are handed over while the others go on.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,8 +11,8 @@ from typing import Any, Literal
 import torch
 
 from metis.core import Sampling
-from metis.engines.local.forward import common_prefix, new_cache, prefix_cache
 from metis.engines.local.policy import Policy
+from metis.engines.local.prefill import prefill
 
 
 @dataclass
@@ -68,7 +67,8 @@ def _stream_chunk(
 ) -> Iterator[tuple[int, Reply]]:
     replies = [Reply([], []) for _ in range(len(prompts) * copies)]
     limits = [_room(policy, prompt, sampling) for prompt in prompts for _ in range(copies)]
-    mask, cache, logits = _prefill(policy, prompts, copies)
+    begun = prefill(policy, prompts, copies)
+    mask, cache, logits = begun.mask, begun.cache, begun.logits
     active = list(range(len(replies)))
     while True:
         tokens, logprobs = _draw(logits, sampling, generator)
@@ -96,40 +96,6 @@ def _stream_chunk(
 def _room(policy: Policy, prompt: list[int], sampling: Sampling) -> int:
     """Tokens a reply may have: whoever asks leaves room for one at least."""
     return min(sampling.max_tokens, policy.context - len(prompt))
-
-
-def _prefill(
-    policy: Policy, prompts: Sequence[list[int]], copies: int
-) -> tuple[torch.Tensor, Any, torch.Tensor]:
-    """The prompts through the network once; mask, cache and next-token logits of every copy.
-
-    What all prompts begin with is computed a single time, then each prompt's rest on top of it.
-    """
-    shared = min(common_prefix(prompts), min(map(len, prompts)) - 1)
-    rests = [prompt[shared:] for prompt in prompts]
-    width = max(map(len, rests))
-    tokens = torch.zeros(len(prompts), width, dtype=torch.long)
-    mask = torch.zeros(len(prompts), shared + width, dtype=torch.long)
-    mask[:, :shared] = 1
-    for row, rest in enumerate(rests):
-        tokens[row, width - len(rest) :] = torch.tensor(rest)
-        mask[row, shared + width - len(rest) :] = 1
-    mask = mask.to(policy.device)
-    with policy.autocast():
-        cache = (
-            prefix_cache(policy, prompts[0][:shared], len(prompts)) if shared else new_cache(policy)
-        )
-        hidden = policy.backbone(
-            input_ids=tokens.to(policy.device),
-            attention_mask=mask,
-            position_ids=(mask.cumsum(1) - 1).clamp(min=0)[:, shared:],
-            past_key_values=cache,
-            use_cache=True,
-        ).last_hidden_state[:, -1]
-        logits = policy.head(hidden)
-    policy.processed += sum(map(len, rests))
-    cache.batch_repeat_interleave(copies)
-    return mask.repeat_interleave(copies, 0), cache, logits.repeat_interleave(copies, 0)
 
 
 def _next(
