@@ -118,8 +118,8 @@ def test_trees_on_a_shared_prefix_equal_whole_rows(policy, monkeypatch, skip, sh
         return logprobs, [parameter.grad.clone() for parameter in policy.trainable]
 
     wanted, wanted_gradients = logprobs_and_gradients(0)
-    assert policy.shares_prefix
-    monkeypatch.setattr(policy, "shares_prefix", shares)
+    assert policy.plain
+    monkeypatch.setattr(policy, "plain", shares)
     found, gradients = logprobs_and_gradients(skip)
     assert torch.allclose(found, wanted, atol=1e-5)
     for one, other in zip(gradients, wanted_gradients, strict=True):

@@ -5,7 +5,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from metis.core import Sampling
 from metis.engines.local.prefill import _of_like_length, prefill
+from metis.engines.local.sampling import sample
 
 LENGTHS = [3, 200, 9, 120, 5, 199]
 
@@ -33,3 +35,19 @@ def test_prompts_of_all_lengths_are_each_as_alone(policy, begin):
     assert {layer.keys.shape[:3] for layer in found.cache.layers} == {(12, 2, found.mask.shape[1])}
     padded = len(LENGTHS) * (max(LENGTHS)) + len(begin)
     assert policy.processed < padded / 2
+
+
+def test_tokens_one_by_one_equal_a_whole_pass(policy, monkeypatch):
+    """Through room that is used up, and rows that leave."""
+    monkeypatch.setattr("metis.engines.local.decoding.ROOM", 3)
+    policy.stops = set(range(30))
+    prompts = [[5, 6, 7, 8], [9, 10]]
+    generator = torch.Generator().manual_seed(0)
+    replies = sample(policy, prompts, 3, Sampling(12), generator, rows=6)
+    assert len({len(reply.tokens) for reply in replies}) > 1
+    for i, reply in enumerate(replies):
+        sequence = torch.tensor([*prompts[i // 3], *reply.tokens])
+        with torch.no_grad():
+            whole = torch.log_softmax(policy.network(sequence[None]).logits[0, :-1], dim=1)
+        wanted = whole.gather(1, sequence[1:, None])[-len(reply.tokens) :, 0]
+        assert torch.allclose(torch.tensor(reply.logprobs), wanted, atol=1e-4)

@@ -121,7 +121,7 @@ def scores(policy: Policy, bundle: Bundle, budget: int) -> NDArray[np.float32]:
 def _hidden(policy: Policy, bundle: Bundle, tokens: Integers, trees: bool) -> torch.Tensor:
     """The last layer's states of all rows. Plain rows need no mask: causality is all there is."""
     prefix = bundle.prefix
-    if trees and prefix and policy.shares_prefix:
+    if trees and prefix and policy.plain:
         return _in_one_sequence(policy, bundle, tokens)
     arguments: dict[str, Any] = {"input_ids": _tensor(tokens, policy.device)}
     if trees:

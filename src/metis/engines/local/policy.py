@@ -72,7 +72,7 @@ class Policy:
         text = network.config.get_text_config()
         self.context = int(getattr(text, "max_position_embeddings", 1 << 30))
         self.stops = self._stop_tokens()
-        self.shares_prefix = shared_attention.supports(network)
+        self.plain = shared_attention.supports(network)
         self.windowed = shared_attention.windowed(network)
         self.specials = [str(token) for token in self.tokenizer.all_special_tokens]
         self.processed = 0

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from metis.engines.local.decoding import RoomyLayer
 from metis.engines.local.forward import common_prefix, expanded, new_cache, prefix_cache
 from metis.engines.local.policy import Policy
 
@@ -45,6 +46,8 @@ def prefill(policy: Policy, prompts: Sequence[list[int]], copies: int) -> Prefil
     places = torch.tensor([place for group in groups for place in group], device=policy.device)
     rows = torch.argsort(places).repeat_interleave(copies)
     whole.cache.batch_select_indices(rows)
+    if policy.plain:
+        whole.cache.layers = [RoomyLayer.of(layer) for layer in whole.cache.layers]
     return Prefilled(whole.mask[rows], whole.cache, whole.logits[rows])
 
 

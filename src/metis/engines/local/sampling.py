@@ -5,12 +5,14 @@ are handed over while the others go on.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
 
 from metis.core import Sampling
+from metis.engines.local import decoding
 from metis.engines.local.policy import Policy
 from metis.engines.local.prefill import prefill
 
@@ -102,7 +104,8 @@ def _next(
     policy: Policy, cache: Any, mask: torch.Tensor, tokens: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
     mask = torch.cat([mask, mask.new_ones(len(mask), 1)], dim=1)
-    with policy.autocast():
+    attention = policy.attention(decoding.NAME) if policy.plain else nullcontext()
+    with policy.autocast(), attention:
         hidden = policy.backbone(
             input_ids=tokens[:, None],
             attention_mask=mask,
