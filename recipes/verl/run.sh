@@ -12,6 +12,8 @@ GPUS=${GPUS:-8}
 OUT=${OUT:-runs/$NAME-$CURRICULUM}
 CONFIG=${CONFIG:-metis_math}
 
+LIMIT=$(awk -v hours="$HOURS" 'BEGIN { printf "%d", 3600 * hours }')
+
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 export VERL_USE_EXTERNAL_MODULES=metis.engines.verl.trainer
 
@@ -25,7 +27,7 @@ TRAINER=(
     trainer.default_local_dir="$OUT/verl"
     trainer.experiment_name="$NAME-$CURRICULUM"
     trainer.v1.metis.run="$OUT"
-    trainer.v1.metis.seconds=$((HOURS * 3600))
+    trainer.v1.metis.seconds="$LIMIT"
     trainer.v1.metis.curriculum.name="$CURRICULUM"
     trainer.v1.metis.curriculum.preset="$PRESET"
 )

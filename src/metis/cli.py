@@ -76,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"metis: {error.strerror or error}{where}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("metis: stopped; the same command goes on from the last checkpoint", file=sys.stderr)
+        print("metis: stopped; the same command goes on from what was saved last", file=sys.stderr)
         return 130
 
 

@@ -156,6 +156,13 @@ def test_a_budget_reaches_verl_and_no_number_of_steps_is_in_its_way():
     assert verl.trainer.total_training_steps == ENDLESS
 
 
+def test_workers_on_other_nodes_are_told_of_the_trainer():
+    key = "ray_kwargs.ray_init.runtime_env.env_vars.VERL_USE_EXTERNAL_MODULES"
+    assert OmegaConf.select(composed(overrides(recipe(), OUT, "m")), key) is None
+    verl = composed(overrides(recipe("engine.nodes=2"), OUT, "m"))
+    assert OmegaConf.select(verl, key) == "metis.engines.verl.trainer"
+
+
 def test_a_dry_run_prints_the_command(capsys):
     assert main(["train", "engine=verl", "--dry-run", "--out", "x"]) == 0
     assert "VERL_USE_EXTERNAL_MODULES=metis.engines.verl.trainer" in capsys.readouterr().out

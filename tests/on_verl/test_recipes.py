@@ -102,6 +102,12 @@ def test_scripts_take_other_curricula_and_a_single_node(tmp_path):
     assert type(curriculum_of(section, 256, 8)).__name__ == "Dapo"
 
 
+def test_part_of_an_hour_will_do(tmp_path):
+    assert (
+        native("run_qwen3_4b_base_math.sh", tmp_path, HOURS="0.5").trainer.v1.metis.seconds == 1800
+    )
+
+
 def test_scripts_run_verl_with_our_trainer(tmp_path):
     words = script("run_qwen3_4b_base_math.sh", tmp_path)
     assert words[:2] == ["-m", "verl.trainer.main_ppo"]

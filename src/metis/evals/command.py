@@ -43,7 +43,7 @@ def add(commands: Any) -> None:
     option("--temperature", type=float, metavar="T", help="default: 0, greedy; of several, 1")
     option("--top-p", type=float, default=1.0, metavar="P", help="nucleus (1)")
     option("--max-tokens", type=int, metavar="N", help="default: the run's; 8192, on a CPU 128")
-    option("--limit", type=int, default=0, metavar="N", help="only N problems of each benchmark")
+    option("--limit", type=int, metavar="N", help="only N problems of each benchmark")
     option("--seed", type=int, default=0, metavar="S", help="of samples and of --limit (0)")
     option("--checkpoint", choices=("best", "last"), default="best", help="of a run (best)")
     verify = "ask math-verify too (default: as the run did; of a model, no)"
@@ -87,7 +87,7 @@ def run(chosen: argparse.Namespace) -> int:
 
 
 def _check(chosen: argparse.Namespace) -> None:
-    least = {"samples": 1, "max_tokens": 1, "limit": 0, "seed": 0, "rows": 1, "tokens": 0}
+    least = {"samples": 1, "max_tokens": 1, "limit": 1, "seed": 0, "rows": 1, "tokens": 0}
     for name, bound in least.items():
         value, option = getattr(chosen, name), f"--{name.replace('_', '-')}"
         require(value is None or value >= bound, option, value, f"use at least {bound}")
@@ -112,7 +112,7 @@ def _evaluation(chosen: argparse.Namespace, who: Subject) -> Evaluation:
     )
     found = benchmarks.load(chosen.suite, chosen.data, who.instruction)
     return Evaluation(
-        sets=[each.sample(chosen.limit, chosen.seed) for each in found],
+        sets=[each.sample(chosen.limit or 0, chosen.seed) for each in found],
         sampling=sampling,
         samples=chosen.samples,
         limits=Limits(chosen.rows or rows, tokens if chosen.tokens is None else chosen.tokens),

@@ -16,8 +16,9 @@ from metis.prepare import parquet
 SUFFIXES = (".parquet", ".jsonl", ".jsonl.gz")
 
 
-def rows(path: Path) -> Iterator[dict[str, Any]]:
+def rows(path: Path | str) -> Iterator[dict[str, Any]]:
     """The rows of a file in their order, nested as they are."""
+    path = Path(path)
     return parquet.rows(path) if _is_parquet(path) else _lines(path)
 
 

@@ -36,7 +36,7 @@ def launch(config: Any, out: Path, dry_run: bool) -> int:
     """Print the command, and unless it is a dry run, run it."""
     _check(config, dry_run)
     arguments = [*MAIN, *overrides(config, out.absolute(), _model(config, dry_run))]
-    modules = ",".join(filter(None, [os.environ.get("VERL_USE_EXTERNAL_MODULES"), MODULE]))
+    modules = _modules()
     print(f"VERL_USE_EXTERNAL_MODULES={modules} python {shlex.join(arguments)}", flush=True)
     if dry_run:
         return 0
@@ -83,6 +83,7 @@ def overrides(config: Any, out: Path, model: str) -> list[str]:
         *_written("actor_rollout_ref.rollout", _rollout(config)),
         *_written("reward.custom_reward_function", _reward(out)),
         *_written("trainer", _trainer(config, out)),
+        *_written("ray_kwargs.ray_init", _ray(config)),
         *config.engine.overrides,
     ]
 
@@ -177,6 +178,16 @@ def _trainer(config: Any, out: Path) -> dict[str, Any]:
         "v1.metis.run": str(out),
         "++v1.metis.curriculum": section,
     }
+
+
+def _ray(config: Any) -> dict[str, Any]:
+    """Workers on other nodes do not have the variables of this process."""
+    name = "+runtime_env.env_vars.VERL_USE_EXTERNAL_MODULES"
+    return {name: _modules()} if config.engine.nodes > 1 else {}
+
+
+def _modules() -> str:
+    return ",".join(filter(None, [os.environ.get("VERL_USE_EXTERNAL_MODULES"), MODULE]))
 
 
 def _written(prefix: str, values: dict[str, Any]) -> Iterator[str]:
