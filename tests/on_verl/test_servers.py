@@ -65,7 +65,7 @@ def test_a_chat_that_does_not_fit_says_nothing():
     client = Client()
     long = [{"role": "user", "content": "x" * 200}]
     desk = servers(client)
-    assert desk.score([long], CHOICES, 3) == [[-math.log(3)] * 3]
+    assert desk.score([long], CHOICES, 3) == [[-math.inf] * 3]
     (reply,) = desk.complete([long], Sampling(max_tokens=5), 3)
     assert (reply.text, reply.finish, reply.trajectory.loss_mask.any()) == ("", "length", False)
     assert client.asked == []
