@@ -107,7 +107,7 @@ def load(recipe: Path | None, overrides: Sequence[str]) -> Config:
     settings = [_split(override) for override in overrides]
     raw = _read_recipe(recipe) if recipe else _default_recipe(settings)
     before = _preset_of(raw)
-    for key, value in sorted(settings, key=lambda setting: setting[0] not in _NAMED):
+    for key, value in sorted(settings, key=lambda setting: _rank(setting[0])):
         _apply(raw, key, value)
     config = resolve(raw)
     if before and _preset_of(raw) is None:
@@ -116,6 +116,11 @@ def load(recipe: Path | None, overrides: Sequence[str]) -> Config:
         notice = f"{config.curriculum_name} has no preset {before!r}, the recipe's; {instead}"
         config = dataclasses.replace(config, notices=(notice, *config.notices))
     return config
+
+
+def _rank(key: str) -> int:
+    """What settles other settings is applied before them: a section's name, then a preset."""
+    return 0 if key in _NAMED else 1 if key == "curriculum.preset" else 2
 
 
 def _preset_of(raw: Mapping[str, Any]) -> Any:
@@ -229,8 +234,8 @@ def _split(override: str) -> tuple[str, Any]:
 
 def _apply(raw: dict[str, Any], key: str, value: Any) -> None:
     """Set a dotted key. `curriculum=NAME` drops the settings of a curriculum named before, all but
-    a preset that the new one has too; task drops them all; of an engine those stay that the new
-    one has too."""
+    a preset that the new one has too; another preset drops the recipe's own; task drops them all;
+    of an engine those stay that the new one has too."""
     *parents, last = key.split(".")
     if not parents and last in _NAMED and isinstance(value, str):
         old = raw.get(last, {})
@@ -243,6 +248,10 @@ def _apply(raw: dict[str, Any], key: str, value: Any) -> None:
             old, same = {"preset": old["preset"]}, True
         raw[last] = {**(old if same else {}), "name": value}
         return
+    if key == "curriculum.preset" and value != _preset_of(raw):
+        old = raw.get("curriculum", {})
+        if isinstance(old, dict):
+            raw["curriculum"] = {"name": old["name"]} if "name" in old else {}
     table = raw
     for parent in parents:
         child = table.get(parent, {})

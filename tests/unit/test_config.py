@@ -144,3 +144,12 @@ def test_a_missing_or_broken_recipe_is_named(tmp_path):
     broken.write_text("steps = = 3")
     with pytest.raises(MetisError, match=r"broken\.toml.*cannot be read.*line 1"):
         load(broken, [])
+
+
+def test_another_preset_holds_whole_whatever_the_recipe_says():
+    config = load(None, ["curriculum.examples=5", "curriculum.preset=paper"])
+    curriculum = config.resolved["curriculum"]
+    assert (curriculum["explore"], curriculum["guard"], curriculum["examples"]) == (0.0, 0, 5)
+    own = load(None, []).resolved["curriculum"]
+    same = load(None, ["curriculum.preset=recommended"]).resolved["curriculum"]
+    assert own["guard"] != same["guard"], "the quickstart has a guard of its own"

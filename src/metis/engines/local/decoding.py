@@ -1,8 +1,7 @@
 """One token a row: attention that repeats no keys, and a cache that has room for the next ones.
 
 In transformers' own attention, heads that share keys and values get copies of them as soon as there
-is a mask, and its cache is copied for every token. With long contexts that takes longer than the
-network.
+is a mask, and its cache is copied for every token; with long contexts both take their time.
 """
 
 from typing import Any
