@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 from metis.core import Batch, Chat, Completion, Engine, Evidence, Group, Prompt, Sampling
 from metis.predictors import Predictor
 
+ROLLOUTS = ("generated", "failed", "tokens", "trained")
+"""What is counted of rollouts in every step, those without any too."""
+
 
 class TimedEngine(Engine, Protocol):
     """An engine with a clock, real or virtual, that counts the tokens through its network.
@@ -42,7 +45,7 @@ class Meter:
         self.engine = engine
         self.watch = watch
         self.seconds: dict[str, float] = {}
-        self.counts: Counter[str] = Counter()
+        self.counts = Counter({f"rollout/{what}": 0 for what in ROLLOUTS})
 
     @contextmanager
     def _phase(self, phase: str) -> Iterator[None]:

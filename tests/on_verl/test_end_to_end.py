@@ -229,6 +229,6 @@ def test_a_recipe_on_verl_rolls_out_several_times_a_step(model, tmp_path):
         assert row["select/value_loss"] == pytest.approx(row["select/value_error"], rel=1e-4)
     assert rows[3]["select/value_loss"] < rows[1]["select/value_loss"]
     assert rows[2]["batch/groups"] == 0 and "actor/grad_norm" not in rows[2]
-    assert sum(row["rollout/failed"] for row in rows[1:]) > 0, "the reward fails now and then"
+    assert sum(row["rollout/failed"] for row in rows[1:]) > 0, "every fifth reward fails"
     assert (out / "verl" / "global_step_3" / "metis.state").exists()
     assert (out / "verl" / "global_step_3" / "critic").exists()

@@ -2,6 +2,7 @@
 
 verl 0.9.1 has neither. Imported in every process by VERL_USE_EXTERNAL_MODULES. The server is a
 transformers model in a Ray actor that samples token by token; it refuses to speak while it sleeps.
+What it says depends on the prompt and on how often that was asked, not on which request came first.
 """
 
 import asyncio
@@ -10,6 +11,8 @@ import copy
 import functools
 import os
 import types
+import zlib
+from collections import Counter
 from typing import Any
 
 import ray
@@ -125,7 +128,7 @@ class TransformersServer:
         self.model.requires_grad_(False)
         self.end = self.model.config.eos_token_id
         self.response_length = response_length
-        self.generator = torch.Generator().manual_seed(0)
+        self.asked: Counter[tuple[int, ...]] = Counter()
         self.asleep, self.global_steps = False, None
         self.read: dict[tuple[int, ...], Any] = {}
 
@@ -144,6 +147,9 @@ class TransformersServer:
         temperature = sampling_params.get("temperature", 1.0)
         allowed = sampling_params.get("allowed_token_ids")
         tokens, logprobs = [], []
+        self.asked[(*prompt_ids,)] += 1
+        turn = bytes(f"{prompt_ids} {self.asked[(*prompt_ids,)]}", "ascii")
+        generator = torch.Generator().manual_seed(zlib.crc32(turn))
         output = self._read(prompt_ids)
         while len(tokens) < limit:
             raw = torch.log_softmax(output.logits[0, -1] / (temperature or 1.0), -1)
@@ -154,7 +160,7 @@ class TransformersServer:
             if temperature == 0:
                 token = int(scores.argmax())
             else:
-                token = int(torch.multinomial(scores.exp(), 1, generator=self.generator))
+                token = int(torch.multinomial(scores.exp(), 1, generator=generator))
             tokens.append(token)
             logprobs.append(float(raw[token]))
             if token == self.end:

@@ -1,3 +1,4 @@
+from collections import Counter
 from types import SimpleNamespace
 
 import numpy as np
@@ -87,7 +88,8 @@ def test_a_request_is_passed_on_and_charged_to_its_phase(engine, name, arguments
     assert meter.seconds == seconds
     (phase,) = seconds
     processed = {"processed": int(10 * seconds[phase])}
-    assert meter.counts == {f"{phase}/{what}": n for what, n in (counts | processed).items()}
+    expected = Counter({f"{phase}/{what}": n for what, n in (counts | processed).items()})
+    assert meter.counts == expected
 
 
 def test_an_update_counts_the_rollouts_it_trains_on(engine):
@@ -95,7 +97,7 @@ def test_an_update_counts_the_rollouts_it_trains_on(engine):
     assert meter.update(batch) is REPLIES["update"][1]
     assert engine.calls == [("update", batch)]
     assert meter.seconds == {"update": 64.0}
-    assert meter.counts == {"rollout/trained": 3, "update/processed": 640}
+    assert meter.counts == Counter({"rollout/trained": 3, "update/processed": 640})
 
 
 def test_the_accounts_add_up_over_a_plan(engine):
@@ -107,14 +109,21 @@ def test_the_accounts_add_up_over_a_plan(engine):
     meter = Meter(engine)
     drive(plan(), meter)
     assert meter.seconds == {"judge": 4.0, "rollout": 8.0}
-    assert meter.counts == {
-        "judge/asked": 3,
-        "rollout/generated": 12,
-        "rollout/failed": 6,
-        "rollout/tokens": 44,
-        "judge/processed": 40,
-        "rollout/processed": 80,
-    }
+    assert meter.counts == Counter(
+        {
+            "judge/asked": 3,
+            "rollout/generated": 12,
+            "rollout/failed": 6,
+            "rollout/tokens": 44,
+            "judge/processed": 40,
+            "rollout/processed": 80,
+        }
+    )
+
+
+def test_a_step_without_rollouts_says_that_there_were_none(engine):
+    counts = dict(Meter(engine).counts)
+    assert counts == {f"rollout/{name}": 0 for name in ("generated", "failed", "tokens", "trained")}
 
 
 def test_laps_are_charged_to_the_phase_they_belong_to(engine):
