@@ -9,13 +9,23 @@ CURRICULUM=${CURRICULUM:-metis}
 PRESET=${PRESET-paper}
 NNODES=${NNODES:-1}
 GPUS=${GPUS:-8}
-OUT=${OUT:-runs/$NAME-$CURRICULUM}
+# Workers of a cluster that is already running are in another folder: paths are whole.
+OUT=$(realpath -m "${OUT:-runs/$NAME-$CURRICULUM}")
+DATA=$(realpath -m "${DATA:-data/paper}")
+PROBLEMS=${PROBLEMS:-dapo}
 CONFIG=${CONFIG:-metis_math}
 
 LIMIT=$(awk -v hours="$HOURS" 'BEGIN { printf "%d", 3600 * hours }')
 
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 export VERL_USE_EXTERNAL_MODULES=metis.engines.verl.trainer
+
+FILES=(
+    # What `metis prepare math preset=paper --out data/paper` writes.
+    data.train_files="'$DATA/$PROBLEMS.parquet'"
+    # The four benchmarks of the main table, each with the same weight in metis/eval/accuracy.
+    data.val_files="['$DATA/aime24.parquet','$DATA/aime25.parquet','$DATA/math500.parquet','$DATA/minerva.parquet']"
+)
 
 MODEL=(
     actor_rollout_ref.model.path="$MODEL_PATH"
@@ -24,9 +34,9 @@ MODEL=(
 TRAINER=(
     trainer.nnodes="$NNODES"
     trainer.n_gpus_per_node="$GPUS"
-    trainer.default_local_dir="$OUT/verl"
+    trainer.default_local_dir="'$OUT/verl'"
     trainer.experiment_name="$NAME-$CURRICULUM"
-    trainer.v1.metis.run="$OUT"
+    trainer.v1.metis.run="'$OUT'"
     trainer.v1.metis.seconds="$LIMIT"
     trainer.v1.metis.curriculum.name="$CURRICULUM"
     trainer.v1.metis.curriculum.preset="$PRESET"
@@ -39,4 +49,4 @@ RAY=(
 
 python3 -m verl.trainer.main_ppo \
     --config-path "$HERE/config" --config-name "$CONFIG" \
-    "${MODEL[@]}" "${TRAINER[@]}" "${RAY[@]}" "$@"
+    "${FILES[@]}" "${MODEL[@]}" "${TRAINER[@]}" "${RAY[@]}" "$@"

@@ -68,6 +68,13 @@ class Account:
         metrics |= {f"eval/accuracy/{name}": part.mean for name, part in parts.items() if name}
         return metrics | {"eval/best": self.best[1], "eval/best_step": float(self.best[0])}
 
+    @classmethod
+    def of(cls, budget: Budget, step: int, saved: Mapping[str, Any]) -> "Account":
+        """What a checkpoint says was spent of a budget."""
+        account = cls(budget, step)
+        account.load_state_dict(saved)
+        return account
+
     def state_dict(self) -> dict[str, Any]:
         return {"elapsed": self.elapsed, "totals": dict(self.totals), "best": self.best}
 

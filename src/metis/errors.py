@@ -3,6 +3,9 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+NON_FINITE_LIMIT = 3
+"""Updates in a row that may come to nothing before a run is stopped."""
+
 
 class MetisError(Exception):
     """Shown by the command line as one line, without a traceback, with exit code 2."""

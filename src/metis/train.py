@@ -89,13 +89,7 @@ class Run:
         if build is None:
             raise MetisError(f"engine = {config.engine_name!r}: use `metis train`, which starts it")
         engine, pool = build(config.engine, config.task, config.training.seed)
-        if config.training.batch > len(pool):
-            raise MetisError(
-                f"batch = {config.training.batch}: the pool has only {len(pool)} prompts; use a "
-                "smaller batch or a larger pool"
-            )
-        if isinstance(config.curriculum, Demanding):
-            config.curriculum.check(pool)
+        check_pool(pool, config.curriculum, config.training.batch)
         return cls(config, engine, pool, config.curriculum, Account(config.training.budget))
 
     def state_dict(self) -> dict[str, Any]:
@@ -116,15 +110,24 @@ class Run:
             raise incomplete(folder, error) from None
 
 
+def check_pool(pool: Pool, curriculum: Curriculum, batch: int) -> None:
+    """Refuse a pool that a curriculum cannot work with."""
+    if batch > len(pool):
+        raise MetisError(
+            f"batch = {batch}: the pool has only {len(pool)} prompts; use a smaller batch or a "
+            "larger pool"
+        )
+    if isinstance(curriculum, Demanding):
+        curriculum.check(pool)
+
+
 def finished(path: Path, budget: Budget) -> bool:
     """Whether the latest checkpoint of a run folder is at the end of a budget."""
     found = latest(path)
     if found is None:
         return False
     saved, _ = found
-    account = Account(budget, saved["step"])
-    account.load_state_dict(saved)
-    return account.fraction >= 1
+    return Account.of(budget, saved["step"], saved).fraction >= 1
 
 
 def train(run: Run, folder: RunFolder, view: View) -> bool:

@@ -4,6 +4,7 @@ import copy
 import shutil
 
 import pytest
+from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer, LlamaConfig
 
 from metis import MetisError
@@ -55,6 +56,15 @@ def test_a_wrong_value_in_the_config_is_one_line(folder, settings):
     assert "'hidden_size' expected int" in refusal(folder, settings)
 
 
+def test_weights_that_are_not_there_are_not_made_up(folder, settings):
+    weights = load_file(folder / "model.safetensors")
+    del weights["model.layers.0.self_attn.q_proj.weight"]
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    assert "no weights for 1 of its parts, 'model.layers.0.self_attn.q_proj.weight'" in refusal(
+        folder, settings
+    )
+
+
 def test_the_context_is_that_of_the_text(tiny, settings, monkeypatch):
     def text(self, *_, **__):
         config = copy.copy(self)
@@ -63,9 +73,9 @@ def test_the_context_is_that_of_the_text(tiny, settings, monkeypatch):
 
     policy = Policy(tiny, settings)
     assert policy.context == 2048
-    network = policy.network
+    loaded = policy.network, {"missing_keys": set()}
     monkeypatch.setattr(LlamaConfig, "get_text_config", text)
     monkeypatch.setattr(
-        "metis.engines.local.policy.AutoModelForCausalLM.from_pretrained", lambda *_, **__: network
+        "metis.engines.local.policy.AutoModelForCausalLM.from_pretrained", lambda *_, **__: loaded
     )
     assert Policy(tiny, settings).context == 77

@@ -1,21 +1,27 @@
 """A recipe in verl's words: the command line composes, and says what the recipe said."""
 
 import asyncio
+import subprocess
 from pathlib import Path
 
+import datasets
 import pytest
 from omegaconf import OmegaConf
 from pyarrow import parquet
+from transformers import AutoConfig
 from verl.utils.config import validate_config
 
 import made_up_problems
 from composing import composed
-from metis import MetisError
+from integration.conftest import save_tiny
+from metis import MetisError, assets, state
 from metis.account import Account, Budget
 from metis.cli import main
 from metis.config import curriculum_of, load
 from metis.engines.verl.checks import CHECKS, check
 from metis.engines.verl.launch import ENDLESS, overrides, rows, write_data
+from metis.engines.verl.lengths import context as verl_context
+from metis.engines.verl.lengths import in_a_pass
 from metis.engines.verl.prompts import PromptData
 from metis.engines.verl.reward import compute_score, score_math
 from metis.engines.verl.trainer import MetisTrainer
@@ -70,6 +76,8 @@ WRONG = {
     "reward.reward_model.enable": "True",
     "distillation.enabled": "True",
     "actor_rollout_ref.hybrid_engine": "False",
+    "actor_rollout_ref.actor.strategy": "megatron",
+    "actor_rollout_ref.actor.router_replay.mode": "R2",
     "actor_rollout_ref.actor.shuffle": "True",
     "actor_rollout_ref.rollout.calculate_log_probs": "False",
     "actor_rollout_ref.actor.checkpoint.async_save": "True",
@@ -95,13 +103,47 @@ def test_other_trainers_and_estimators_are_refused():
         recipe('engine.overrides=["trainer.v1.trainer_mode=separate_async"]')
 
 
+def test_a_loss_that_depends_on_the_width_of_a_batch_is_refused():
+    mode = "actor_rollout_ref.actor.loss_agg_mode=seq-mean-token-sum-norm"
+    with pytest.raises(MetisError, match=r"loss_scale_factor = None"):
+        check(composed([mode]))
+    check(composed([mode, "actor_rollout_ref.actor.loss_scale_factor=64"]))
+
+
+def test_log_probabilities_are_those_of_the_temperature():
+    with pytest.raises(MetisError, match=r"with temperature = 0\.6 use processed_logprobs"):
+        check(composed(["actor_rollout_ref.rollout.temperature=0.6"]))
+    config = recipe("curriculum=dapo", "engine.temperature=0.6")
+    verl = composed(overrides(config, OUT, "m"))
+    check(verl)
+    assert verl.actor_rollout_ref.rollout.logprobs_mode == "processed_logprobs"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ["temperature=0.6", "logprobs_mode=processed_logprobs"],
+            r"temperature = 0\.6: judgments are trained at",
+        ),
+        (["logprobs_mode=processed_logprobs"], "a forced token has probability 1"),
+    ],
+)
+def test_what_a_judge_needs_is_known_before_anything_starts(words, message):
+    verl = composed([f"actor_rollout_ref.rollout.{word}" for word in ["name=vllm", *words]])
+    verl.data.train_batch_size = 16
+    with pytest.raises(MetisError, match=message):
+        MetisTrainer(verl)
+
+
 class Dataset:
     """What `PromptData` needs of verl's data set."""
 
     prompt_key = "prompt"
+    image_key, video_key, audio_key = "images", "videos", "audios"
 
-    def __init__(self, dataframe):
-        self.dataframe = dataframe
+    def __init__(self, rows):
+        self.dataframe = datasets.Dataset.from_list(rows)
 
 
 def test_the_data_come_back_as_the_pool_they_were(tmp_path):
@@ -128,6 +170,8 @@ def test_prompts_of_other_data_are_named_and_read_by_what_there_is():
     first, second = PromptData(Dataset([row, other])).prompts
     assert (first.id, first.text, first.category) == ("gsm8k:5", "What?", "gsm8k")
     assert second.id == "gsm8k:1"
+    with pytest.raises(MetisError, match=r"the column 'images' is not text"):
+        PromptData(Dataset([row | {"images": ["x.png"]}]))
     with pytest.raises(MetisError, match=r"row 0 has no user message of plain text"):
         PromptData(Dataset([{**row, "prompt": [{"role": "user", "content": [{"image": 1}]}]}]))
 
@@ -156,11 +200,54 @@ def test_a_budget_reaches_verl_and_no_number_of_steps_is_in_its_way():
     assert verl.trainer.total_training_steps == ENDLESS
 
 
-def test_workers_on_other_nodes_are_told_of_the_trainer():
+def test_workers_of_a_running_cluster_are_told_of_the_trainer():
     key = "ray_kwargs.ray_init.runtime_env.env_vars.VERL_USE_EXTERNAL_MODULES"
-    assert OmegaConf.select(composed(overrides(recipe(), OUT, "m")), key) is None
-    verl = composed(overrides(recipe("engine.nodes=2"), OUT, "m"))
+    verl = composed(overrides(recipe(), OUT, "m"))
     assert OmegaConf.select(verl, key) == "metis.engines.verl.trainer"
+
+
+def test_the_servers_context_ends_where_the_model_does(tmp_path):
+    (tmp_path / "config.json").write_text('{"max_position_embeddings": 2048}')
+    words = ["engine.max_prompt=1000", "engine.max_tokens=500"]
+
+    def context(*more):
+        return composed(
+            overrides(recipe(*words, *more), OUT, str(tmp_path))
+        ).actor_rollout_ref.rollout.max_model_len
+
+    assert context() == 2048
+    assert context("engine.context=1800") == 1800
+    with pytest.raises(MetisError, match=r"engine\.max_tokens = 2000: .* the 2048 tokens"):
+        context("engine.max_tokens=2000")
+
+
+def test_a_context_that_verl_was_not_told_is_the_model_s_and_fits_a_pass(tmp_path):
+    model = save_tiny(tmp_path / "model")
+    verl = composed(["actor_rollout_ref.actor.ppo_max_token_len_per_gpu=1000"])
+    longest = verl_context(verl, str(model))
+    assert verl.actor_rollout_ref.rollout.max_model_len is None
+    assert longest == min(1000, AutoConfig.from_pretrained(model).max_position_embeddings)
+    verl.actor_rollout_ref.actor.fsdp_config.ulysses_sequence_parallel_size = 2
+    assert in_a_pass(verl) == 2000
+    verl.actor_rollout_ref.rollout.log_prob_max_token_len_per_gpu = 300
+    assert in_a_pass(verl) == 600
+    verl.actor_rollout_ref.rollout.max_model_len = 200
+    assert verl_context(verl, str(model)) == 200
+
+
+def test_a_run_that_is_complete_is_not_started_again(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(assets, "model", Path)
+    out = tmp_path / "run"
+    words = ["engine=verl", "task.prompts=40", "steps=5", "engine.model=/models/x"]
+    with RunFolder.open(out, load(None, words).resolved):
+        pass
+    checkpoint = out / "verl" / "global_step_5"
+    checkpoint.mkdir(parents=True)
+    state.save(checkpoint / "metis.state", Account(Budget(steps=5), 5).state_dict())
+    (out / "verl" / "latest_checkpointed_iteration.txt").write_text("5")
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("verl was started"))
+    assert main(["train", *words, "--out", str(out)]) == 0
+    assert "this run is complete" in capsys.readouterr().out
 
 
 def test_a_dry_run_prints_the_command(capsys):

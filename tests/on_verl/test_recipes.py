@@ -32,6 +32,7 @@ SAME = [
     "actor_rollout_ref.model.enable_gradient_checkpointing",
     "actor_rollout_ref.actor.optim.lr",
     "actor_rollout_ref.actor.optim.weight_decay",
+    "actor_rollout_ref.actor.optim.clip_grad",
     "actor_rollout_ref.actor.ppo_mini_batch_size",
     "actor_rollout_ref.actor.ppo_max_token_len_per_gpu",
     "actor_rollout_ref.actor.clip_ratio_low",
@@ -42,11 +43,14 @@ SAME = [
     "actor_rollout_ref.actor.checkpoint.save_contents",
     "actor_rollout_ref.rollout.n",
     "actor_rollout_ref.rollout.temperature",
+    "actor_rollout_ref.rollout.top_p",
+    "actor_rollout_ref.rollout.logprobs_mode",
     "actor_rollout_ref.rollout.max_model_len",
     "trainer.total_training_steps",
     "trainer.test_freq",
     "trainer.save_freq",
     "trainer.max_actor_ckpt_to_keep",
+    "trainer.max_critic_ckpt_to_keep",
     "trainer.nnodes",
     "trainer.n_gpus_per_node",
     "trainer.v1.metis.seconds",
@@ -95,9 +99,10 @@ def test_a_script_says_what_its_recipe_says(name, tmp_path, monkeypatch):
 
 def test_scripts_take_other_curricula_and_a_single_node(tmp_path):
     name = "run_qwen3_8b_base_math.sh"
-    verl = native(name, tmp_path, CURRICULUM="dapo", PRESET="", OUT="elsewhere")
+    verl = native(name, tmp_path, CURRICULUM="dapo", PRESET="", OUT="elsewhere", DATA="mine")
     assert verl.trainer.nnodes == 1
-    assert verl.trainer.default_local_dir == "elsewhere/verl"
+    assert verl.trainer.default_local_dir == f"{Path.cwd()}/elsewhere/verl"
+    assert verl.data.train_files == f"{Path.cwd()}/mine/dapo.parquet"
     section = OmegaConf.to_container(verl.trainer.v1.metis.curriculum)
     assert type(curriculum_of(section, 256, 8)).__name__ == "Dapo"
 

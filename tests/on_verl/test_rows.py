@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from metis import Batch, Group, MetisError, Prompt
 from metis.core import Continuation, Judgment, Trajectory
-from metis.engines.verl.rows import check_lengths, lay_out, minibatches
+from metis.engines.verl.lengths import check_lengths
+from metis.engines.verl.rollouts import _group
+from metis.engines.verl.rows import lay_out, minibatches
 
 CHAT = [{"role": "user", "content": "?"}]
 
@@ -81,6 +83,7 @@ def test_columns_of_rollouts_choices_and_padding():
     assert rollout["reward_model"] == {"ground_truth": "answer to a"}
     assert choice["input_ids"].tolist() == [1, 2, 3, *map(ord, "0.1")]
     assert choice["judge_mask"].tolist() == [1, 1, 1]
+    assert choice["rollout_log_probs"].sum() == -2.0, "what a run in bypass mode takes for old"
     assert not choice["response_mask"].any() and not choice["loss_mask"].any()
     assert torch.allclose(choice["judge"], torch.tensor([0.3, 0.1, 1.0, 1.0, 2.0]))
     assert not padding["response_mask"].any() and not padding["judge_mask"].any()
@@ -121,5 +124,13 @@ def test_verl_s_cut_by_rank_and_order_gives_back_the_mini_batches(
 def test_a_row_that_no_pass_can_hold_is_refused():
     rows = cut(Batch([group("a", [0.0, 1.0])]))[0]
     check_lengths(rows, 5)
-    with pytest.raises(MetisError, match=r"ppo_max_token_len_per_gpu = 4: a rollout has 5 tokens"):
+    with pytest.raises(
+        MetisError, match=r"ppo_max_token_len_per_gpu .* 4 tokens, and a rollout has 5"
+    ):
         check_lengths(rows, 4)
+
+
+def test_a_reward_that_is_no_number_marks_its_rollout_failed():
+    found = {0: [(trajectory(), 1.0)], 1: [(trajectory(), float("nan"))], 2: [(trajectory(), 0.5)]}
+    made = _group(Prompt("a", "a"), found, 4)
+    assert (made.rewards, made.failed, len(made.trajectories)) == ((1.0, 0.5), 2, 2)

@@ -36,11 +36,10 @@ class Client:
         )
 
 
-def servers(client, **rollout):
-    settings = {"name": "vllm", "prompt_length": 40, "response_length": 60, "max_model_len": None}
-    settings |= {"logprobs_mode": "raw_logprobs", **rollout}
+def servers(client, context=100, **rollout):
+    settings = {"name": "vllm", "logprobs_mode": "raw_logprobs", **rollout}
     config = OmegaConf.create({"actor_rollout_ref": {"rollout": settings}, "data": {}})
-    return Servers(client, byte_tokenizer(), config)
+    return Servers(client, byte_tokenizer(), config, context)
 
 
 def test_choices_are_scored_by_forcing_what_they_do_not_share():
@@ -80,7 +79,7 @@ def test_a_reply_within_its_limit_or_with_the_end_is_whole(tokens, limit, finish
     desk = servers(Client(tokens=tokens))
     (reply,) = desk.complete(CHATS[:1], Sampling(limit, temperature=0.7, stop=("\n",)), 3)
     assert reply.finish == finish
-    assert reply.text == "bcd"[: len(tokens)] or reply.text
+    assert reply.text == byte_tokenizer().decode(tokens, skip_special_tokens=True) != ""
     trajectory = reply.trajectory
     assert trajectory.tokens[trajectory.loss_mask].tolist() == list(tokens)
     assert trajectory.logprobs[trajectory.loss_mask].tolist() == pytest.approx(
@@ -91,7 +90,7 @@ def test_a_reply_within_its_limit_or_with_the_end_is_whole(tokens, limit, finish
 
 
 def test_a_long_prompt_leaves_less_room():
-    desk = servers(Client(), max_model_len=50)
+    desk = servers(Client(), context=50)
     desk.complete(CHATS[:1], Sampling(max_tokens=45), 3)
     assert desk.client.asked[0].max_tokens == 50 - len(desk.encode_chat(CHATS[0]))
 
@@ -99,6 +98,26 @@ def test_a_long_prompt_leaves_less_room():
 def test_old_weights_are_not_judged_with():
     with pytest.raises(RuntimeError, match="weights of step 2, the actor those of step 3"):
         servers(Client(version=2)).complete(CHATS, Sampling(2), 3)
+
+
+@pytest.mark.parametrize("fields", [{}, {"global_steps": None}])
+def test_a_server_that_does_not_say_its_weights_is_not_judged_with(fields):
+    client = Client()
+    told = client.generate
+
+    async def generate(*arguments, **options):
+        output = await told(*arguments, **options)
+        output.extra_fields = fields
+        return output
+
+    client.generate = generate
+    with pytest.raises(RuntimeError, match="weights of step None"):
+        servers(client).complete(CHATS, Sampling(2), 3)
+
+
+def test_a_reply_that_was_aborted_ends_the_step():
+    with pytest.raises(RuntimeError, match="gave no reply"):
+        servers(Client(tokens=())).complete(CHATS, Sampling(2), 3)
 
 
 def test_processed_logprobs_are_refused():

@@ -117,7 +117,7 @@ models.load_valuehead_model = _load_value_model
 class TransformersServer:
     """One copy of the model that answers token lists, one token at a time."""
 
-    def __init__(self, model_config: Any, response_length: int) -> None:
+    def __init__(self, model_config: Any, response_length: int, raw: bool) -> None:
         from transformers import AutoModelForCausalLM
 
         torch.set_num_threads(1)
@@ -127,7 +127,7 @@ class TransformersServer:
         ).eval()
         self.model.requires_grad_(False)
         self.end = self.model.config.eos_token_id
-        self.response_length = response_length
+        self.response_length, self.raw = response_length, raw
         self.asked: Counter[tuple[int, ...]] = Counter()
         self.asleep, self.global_steps = False, None
         self.read: dict[tuple[int, ...], Any] = {}
@@ -152,17 +152,20 @@ class TransformersServer:
         generator = torch.Generator().manual_seed(zlib.crc32(turn))
         output = self._read(prompt_ids)
         while len(tokens) < limit:
-            raw = torch.log_softmax(output.logits[0, -1] / (temperature or 1.0), -1)
-            scores = raw
+            logits = output.logits[0, -1]
+            scores = logits / (temperature or 1.0)
             if allowed is not None:
-                scores = torch.full_like(raw, -torch.inf)
-                scores[allowed] = raw[allowed]
+                chosen = scores[allowed]
+                scores = torch.full_like(logits, -torch.inf)
+                scores[allowed] = chosen
+            scores = torch.log_softmax(scores, -1)
+            reported = torch.log_softmax(logits, -1) if self.raw else scores
             if temperature == 0:
                 token = int(scores.argmax())
             else:
                 token = int(torch.multinomial(scores.exp(), 1, generator=generator))
             tokens.append(token)
-            logprobs.append(float(raw[token]))
+            logprobs.append(float(reported[token]))
             if token == self.end:
                 break
             await asyncio.sleep(0)
@@ -213,7 +216,11 @@ class TransformersReplica(RolloutReplica):
     async def launch_servers(self) -> None:
         server = TransformersServer.options(
             name=f"transformers_server_{self.replica_rank}", max_concurrency=self.max_concurrency
-        ).remote(self.model_config, self.config.response_length)
+        ).remote(
+            self.model_config,
+            self.config.response_length,
+            self.config.logprobs_mode == "raw_logprobs",
+        )
         await server.wake_up.remote()
         self.servers, self._server_handle = [server], server
         self._server_address = f"transformers:{self.replica_rank}"

@@ -127,6 +127,11 @@ def _verl(folder: Path, checkpoint: str, config: dict[str, Any]) -> _Trained:
     path = home / ("best" if checkpoint == "best" else f"global_step_{latest}")
     if not path.is_dir():
         raise _nothing(folder, checkpoint, config, latest > 0)
+    if (path / "actor" / "lora_train_meta.json").exists():
+        raise MetisError(
+            f"{str(path)!r} holds adapters (LoRA) beside the weights they belong to: put them "
+            "together with `python -m verl.model_merger` and peft, and name the folder of that"
+        )
     model = path / "actor" / "huggingface"
     if not any(model.glob("*.safetensors")):
         raise MetisError(

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from metis import state
+from metis import MetisError, state
 from metis.evals.subject import find
 from metis.evals.weights import PIECE, PIECES, digest
 
@@ -58,6 +58,22 @@ def test_a_run_says_how_it_was_asked_and_scored(tmp_path):
     found = run(tmp_path / "run", model(tmp_path / "base"), b"one", **told)
     assert told == {key: getattr(found, key) for key in told}
     assert found.max_tokens == 16
+
+
+@pytest.mark.parametrize(
+    ("file", "message"),
+    [("lora_train_meta.json", "holds adapters"), ("huggingface/config.json", "has no weights")],
+)
+def test_a_run_on_verl_whose_weights_cannot_be_read_says_so(tmp_path, file, message):
+    folder = tmp_path / "run"
+    there = folder / "verl/global_step_2/actor" / file
+    there.parent.mkdir(parents=True)
+    there.write_text("{}")
+    (folder / "verl/latest_checkpointed_iteration.txt").write_text("2")
+    config = {"engine": {"name": "verl", "model": "m"}, "curriculum": {"name": "uniform"}}
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(MetisError, match=message):
+        find(str(folder), "last")
 
 
 @pytest.mark.parametrize("size", [0, 1, PIECE, PIECE * PIECES, PIECE * PIECES * 2 + 17])

@@ -34,7 +34,7 @@ from metis.engines.local.encoding import encode_chats
 from metis.engines.local.episodes import play
 from metis.engines.local.forward import Bundle, scores, shareable
 from metis.engines.local.hidden import embed
-from metis.engines.local.policy import NON_FINITE_LIMIT, Policy
+from metis.engines.local.policy import Policy
 from metis.engines.local.predictors import Learner, Question
 from metis.engines.local.rewards import RewardRunner
 from metis.engines.local.sampling import Reply, in_order, stream
@@ -47,7 +47,7 @@ from metis.engines.local.update import (
     remember_reference,
 )
 from metis.engines.local.vllm import VllmSampler, require_vllm
-from metis.errors import MetisError
+from metis.errors import NON_FINITE_LIMIT, MetisError
 from metis.pool import Pool
 from metis.predictors import Predictor
 from metis.tasks.base import Task

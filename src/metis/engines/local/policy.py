@@ -33,9 +33,6 @@ MARK = "\u2402METIS\u2403"
 LOGIT_CHUNK = 1 << 28
 """Logits computed at once, in numbers; more are recomputed in the backward pass."""
 
-NON_FINITE_LIMIT = 3
-"""Optimizer steps in a row that may come to nothing before the run is stopped."""
-
 LOADING_ERRORS = OSError, ValueError, KeyError, RuntimeError, SafetensorError, StrictDataclassError
 """What a model folder that is incomplete or damaged raises."""
 
@@ -55,13 +52,19 @@ class Policy:
             )
         try:
             self.tokenizer: Any = AutoTokenizer.from_pretrained(folder)
-            network: Any = AutoModelForCausalLM.from_pretrained(
-                folder, dtype=torch.float32, attn_implementation="sdpa"
+            found: Any = AutoModelForCausalLM.from_pretrained(
+                folder, dtype=torch.float32, attn_implementation="sdpa", output_loading_info=True
             )
         except LOADING_ERRORS as error:
             raise MetisError(
                 f"engine.model = {str(folder)!r} cannot be loaded: {first_line(error)}"
             ) from None
+        network, loaded = found
+        if missing := sorted(loaded["missing_keys"]):
+            raise MetisError(
+                f"engine.model = {str(folder)!r} has no weights for {len(missing)} of its parts, "
+                f"{missing[0]!r} among them: name a folder that transformers has saved"
+            )
         if not self.tokenizer.chat_template:
             self.tokenizer.chat_template = PLAIN_TEMPLATE
         _without_dropout(network)

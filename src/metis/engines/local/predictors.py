@@ -19,9 +19,9 @@ from torch import nn
 from torch.nn import functional
 
 from metis.engines.local.hidden import embed, last_states, parts
-from metis.engines.local.policy import NON_FINITE_LIMIT, Policy
+from metis.engines.local.policy import Policy
 from metis.engines.local.settings import Local
-from metis.errors import MetisError
+from metis.errors import NON_FINITE_LIMIT, MetisError
 from metis.predictors import AttentionModel, Predictor, ValueModel
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
+from metis.curricula.judge import Judge
 from metis.errors import MetisError
 
 ESTIMATORS = ("grpo", "rloo")
@@ -30,6 +31,14 @@ CHECKS: dict[str, tuple[tuple[Any, ...], str]] = {
         (True,),
         "a curriculum judges with the weights of the actor, which only rollout servers beside the "
         "actor have in time",
+    ),
+    "actor_rollout_ref.actor.strategy": (
+        ("fsdp", "fsdp2"),
+        "the judge's rows were tried with FSDP alone",
+    ),
+    "actor_rollout_ref.actor.router_replay.mode": (
+        ("disabled", None),
+        "rows do not carry the experts that a rollout server chose",
     ),
     "actor_rollout_ref.actor.shuffle": (
         (False,),
@@ -71,3 +80,39 @@ def check(config: Any) -> None:
         value = OmegaConf.select(config, key)
         if value not in allowed:
             raise MetisError(f"{key} = {value!r}: must be {allowed[0]!r}, since {reason}")
+    actor, rollout = config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout
+    if actor.loss_agg_mode == "seq-mean-token-sum-norm" and actor.loss_scale_factor is None:
+        raise MetisError(
+            "actor_rollout_ref.actor.loss_scale_factor = None: set it, since verl would divide by "
+            "the width of a batch, in which the judge's rows are"
+        )
+    if rollout.temperature != 1.0 and rollout.logprobs_mode == "raw_logprobs":
+        raise MetisError(
+            f"actor_rollout_ref.rollout.logprobs_mode = 'raw_logprobs': with temperature = "
+            f"{rollout.temperature} use processed_logprobs, or the log-probabilities are of a "
+            "policy that no rollout was drawn from"
+        )
+
+
+def check_judge(config: Any, judge: Judge) -> None:
+    """Refuse what a curriculum that judges cannot do with."""
+    require_temperature(config.actor_rollout_ref.rollout)
+    if judge.mode == "direct":
+        require_raw_logprobs(config.actor_rollout_ref.rollout)
+
+
+def require_temperature(rollout: Any) -> None:
+    if rollout.temperature != 1.0:
+        raise MetisError(
+            f"actor_rollout_ref.rollout.temperature = {rollout.temperature}: judgments are trained "
+            "at the temperature of the rollouts, so a curriculum that judges needs 1.0"
+        )
+
+
+def require_raw_logprobs(rollout: Any) -> None:
+    mode = rollout.get("logprobs_mode", None)
+    if rollout.name == "vllm" and mode != "raw_logprobs":
+        raise MetisError(
+            f"actor_rollout_ref.rollout.logprobs_mode = {mode!r}: scoring choices needs "
+            "raw_logprobs, since a forced token has probability 1 otherwise"
+        )

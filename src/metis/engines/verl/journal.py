@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from metis import identity
 from metis.core import Batch
-from metis.identity import SCHEMA
+from metis.identity import SCHEMA, described
 from metis.runlog import LOGS, RunFolder, read
 from metis.train import judgment_rows, rollout_rows
 
@@ -15,24 +16,55 @@ PHASES = {"judge": "judge", "gen": "rollout", "select": "select", "update_actor"
 """verl's timers, by what they are called in a run folder."""
 
 
-class Journal:
-    """Writes what each step did. A folder that was made before keeps the settings it has."""
+MAY_CHANGE = ("tokens", "seconds", "best")
+"""Settings that a run may be resumed with others of."""
 
-    def __init__(self, folder: Path, settings: Mapping[str, Any]) -> None:
-        known = folder / "config.json"
-        config = json.loads(known.read_text("utf-8")) if known.exists() else settings
-        self.folder = RunFolder.open(folder, {"schema": SCHEMA, **config})
+
+class Journal:
+    """Writes what each step did.
+
+    `metis train` has made the folder with the settings of its recipe, a task among them. Otherwise
+    they are `settings`, and a run that is resumed at a step must have the same.
+    """
+
+    def __init__(self, folder: Path, settings: Mapping[str, Any], step: int) -> None:
+        known, config = folder / "config.json", {"schema": SCHEMA, **settings}
+        if known.exists():
+            there = json.loads(known.read_text("utf-8"))
+            if "task" in there:
+                config = there
+            elif not step:
+                print(f"metis: the logs in {str(folder)!r} begin anew", flush=True)
+                identity.make(folder, config)
+        self.folder = RunFolder.open(folder, config, MAY_CHANGE, step)
+        if self.folder.changes:
+            print(f"metis: from here on {described(self.folder.changes)}", flush=True)
 
     def resume(self, step: int) -> bool:
-        """Forget what came after a checkpoint; whether the step of the checkpoint is known."""
-        self.folder.cut({log: self._length(log, step) for log in LOGS} if step else {})
+        """Forget what came after a checkpoint; whether the step of the checkpoint is known.
+
+        If not, a test was cut short, which is made again.
+        """
+        if not step:
+            self.folder.cut({})
+            return False
+        lengths = {log: self._length(log, step) for log in LOGS}
+        self.folder.cut(lengths)
         rows = read(self.folder.path, "metrics")
-        return bool(rows) and rows[-1]["step"] == step
+        known = bool(rows) and rows[-1]["step"] == step
+        if not known:
+            self.folder.cut(lengths | {"evals": self._length("evals", step - 1)})
+        return known
 
     def _length(self, log: str, step: int) -> int:
-        """Bytes of a log up to a step."""
+        """Bytes of a log up to a step, or to a line that was not written to its end."""
+        length = 0
         with (self.folder.path / f"{log}.jsonl").open("rb") as file:
-            return sum(len(line) for line in file if json.loads(line)["step"] <= step)
+            for line in file:
+                if not line.endswith(b"\n") or json.loads(line)["step"] > step:
+                    break
+                length += len(line)
+        return length
 
     def note(self, step: int, metrics: Mapping[str, Any]) -> None:
         """The metrics of a step or of a test alone, of those that verl logs."""

@@ -4,6 +4,7 @@ The run folder holds the task as parquet files that verl reads, verl's checkpoin
 every other run. Running the same command again resumes.
 """
 
+import json
 import os
 import re
 import shlex
@@ -14,7 +15,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from metis import assets
+from metis import assets, state
+from metis.account import Account
 from metis.core import Prompt
 from metis.errors import MetisError, require
 from metis.evals.validation import benchmark
@@ -43,6 +45,9 @@ def launch(config: Any, out: Path, dry_run: bool) -> int:
     with RunFolder.open(out, config.resolved, config.may_change, _reached(out)) as folder:
         if folder.changes:
             print(f"from here on {described(folder.changes)}", flush=True)
+        if _complete(config, out):
+            print(f"this run is complete; raise its budget and use --out {out} to extend it")
+            return 0
         write_data(config, out / "data")
     environment = {**os.environ, "VERL_USE_EXTERNAL_MODULES": modules}
     return subprocess.run([sys.executable, *arguments], env=environment, check=False).returncode
@@ -52,6 +57,15 @@ def _reached(out: Path) -> int:
     """The step of verl's latest checkpoint."""
     marker = out / "verl" / "latest_checkpointed_iteration.txt"
     return int(marker.read_text()) if marker.exists() else 0
+
+
+def _complete(config: Any, out: Path) -> bool:
+    """Whether verl's latest checkpoint is at the end of the budget."""
+    step = _reached(out)
+    saved = out / "verl" / f"global_step_{step}" / "metis.state"
+    if not saved.exists():
+        return False
+    return Account.of(config.training.budget, step, state.load(saved)).fraction >= 1
 
 
 def _check(config: Any, dry_run: bool) -> None:
@@ -80,10 +94,10 @@ def overrides(config: Any, out: Path, model: str) -> list[str]:
         *_written("algorithm", {"norm_adv_by_std_in_grpo": config.engine.std_division}),
         *_written("actor_rollout_ref.model", _weights(config, model)),
         *_written("actor_rollout_ref.actor", _actor(config)),
-        *_written("actor_rollout_ref.rollout", _rollout(config)),
+        *_written("actor_rollout_ref.rollout", _rollout(config, model)),
         *_written("reward.custom_reward_function", _reward(out)),
         *_written("trainer", _trainer(config, out)),
-        *_written("ray_kwargs.ray_init", _ray(config)),
+        *_written("ray_kwargs.ray_init", _ray()),
         *config.engine.overrides,
     ]
 
@@ -113,7 +127,7 @@ def _weights(config: Any, model: str) -> dict[str, Any]:
 
 def _actor(config: Any) -> dict[str, Any]:
     engine = config.engine
-    values = {
+    values: dict[str, Any] = {
         "optim.lr": engine.learning_rate,
         "optim.weight_decay": engine.weight_decay,
         "optim.clip_grad": engine.gradient_clip,
@@ -121,8 +135,10 @@ def _actor(config: Any) -> dict[str, Any]:
         "ppo_max_token_len_per_gpu": engine.tokens,
         "clip_ratio_low": engine.clip_low,
         "clip_ratio_high": engine.clip_high,
-        "checkpoint.save_contents": ["model", "optimizer", "extra", "hf_model"],
+        "checkpoint.save_contents": ["model", "optimizer", "extra"],
     }
+    if not engine.lora:  # with adapters verl writes weights that transformers does not read
+        values["checkpoint.save_contents"].append("hf_model")
     if engine.ratio == "sequence":
         values["policy_loss.loss_mode"] = "gspo"
     if engine.kl:
@@ -134,18 +150,39 @@ def _actor(config: Any) -> dict[str, Any]:
     return values
 
 
-def _rollout(config: Any) -> dict[str, Any]:
+def _rollout(config: Any, model: str) -> dict[str, Any]:
     engine = config.engine
-    return {
+    values = {
         "name": engine.generation,
         "n": config.training.group,
         "temperature": engine.temperature,
         "top_p": engine.top_p,
         "gpu_memory_utilization": engine.vllm_memory,
         "tensor_model_parallel_size": engine.tensor,
-        "max_model_len": engine.context,
+        "max_model_len": _context(engine, model),
         "log_prob_max_token_len_per_gpu": engine.tokens,
     }
+    if engine.temperature != 1:
+        values["logprobs_mode"] = "processed_logprobs"
+    return values
+
+
+def _context(engine: Any, model: str) -> int:
+    """The longest sequence on a rollout server: as far as the model goes, where that is known."""
+    about = Path(model) / "config.json"
+    known = json.loads(about.read_text("utf-8")) if about.exists() else {}
+    longest = {**known, **known.get("text_config", {})}.get("max_position_embeddings")
+    if longest is None:
+        return int(engine.context)
+    room = engine.max_prompt + engine.max_tokens
+    require(
+        room <= longest,
+        "engine.max_tokens",
+        engine.max_tokens,
+        f"with max_prompt = {engine.max_prompt} it exceeds the {longest} tokens that the model "
+        "reads: lower one of them",
+    )
+    return int(min(engine.context, longest))
 
 
 def _reward(out: Path) -> dict[str, Any]:
@@ -167,6 +204,7 @@ def _trainer(config: Any, out: Path) -> dict[str, Any]:
         "test_freq": training.evaluate or ENDLESS,
         "save_freq": training.checkpoints.every,
         "max_actor_ckpt_to_keep": training.checkpoints.keep,
+        "max_critic_ckpt_to_keep": training.checkpoints.keep,
         "default_local_dir": str(out / "verl"),
         "project_name": "metis",
         "experiment_name": out.name,
@@ -180,10 +218,9 @@ def _trainer(config: Any, out: Path) -> dict[str, Any]:
     }
 
 
-def _ray(config: Any) -> dict[str, Any]:
-    """Workers on other nodes do not have the variables of this process."""
-    name = "+runtime_env.env_vars.VERL_USE_EXTERNAL_MODULES"
-    return {name: _modules()} if config.engine.nodes > 1 else {}
+def _ray() -> dict[str, Any]:
+    """Workers of a cluster that is already running do not have the variables of this process."""
+    return {"+runtime_env.env_vars.VERL_USE_EXTERNAL_MODULES": _modules()}
 
 
 def _modules() -> str:

@@ -20,6 +20,7 @@ class PromptData:
     """The data set, by prompt."""
 
     def __init__(self, dataset: Any) -> None:
+        _require_text(dataset)
         self.dataset = dataset
         self.prompts = [
             _prompt(row, i, dataset.prompt_key) for i, row in enumerate(dataset.dataframe)
@@ -43,6 +44,15 @@ class PromptData:
         batch = tensordict_utils.get_tensordict(columns)
         tensordict_utils.assign_non_tensor_data(batch, "global_steps", step)
         return batch
+
+
+def _require_text(dataset: Any) -> None:
+    for column in (dataset.image_key, dataset.video_key, dataset.audio_key):
+        if column in dataset.dataframe.column_names:
+            raise MetisError(
+                f"data.train_files: the column {column!r} is not text, and rows of an update here "
+                "hold nothing else: use data without it"
+            )
 
 
 def _prompt(row: Mapping[str, Any], number: int, key: str) -> Prompt:

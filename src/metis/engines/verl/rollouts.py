@@ -4,6 +4,7 @@ The agent loops write each rollout into the TransferQueue under `{uid}_{rollout}
 state of each prompt under `{uid}`.
 """
 
+import math
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -110,9 +111,12 @@ def _trajectory(prompt: Any, response: Any, mask: Any, logprobs: Any, version: i
 
 
 def _group(prompt: Prompt, found: Mapping[int, list[tuple[Trajectory, float]]], n: int) -> Group:
+    """The rollouts of a prompt; one whose reward is not finite has failed."""
     rewards, trajectories = [], []
     for _, outputs in sorted(found.items()):
         *earlier, (last, reward) = outputs
+        if not math.isfinite(reward):
+            continue
         before = tuple(trajectory for trajectory, _ in earlier)
         rewards.append(reward)
         trajectories.append(

@@ -20,7 +20,6 @@ from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
 from metis.core import Batch, Chat, Continuation, Group, Judgment, Trajectory
 from metis.engines.verl.loss import JudgeColumn
-from metis.errors import MetisError
 
 Encode = Callable[[Chat, str], tuple[list[int], list[int]]]
 """A chat and a reply to it -> the tokens of both."""
@@ -130,7 +129,7 @@ def _judgment_rows(judgment: Judgment, prompts: int, rollouts: float, encode: En
     whole = isinstance(trajectory, Continuation)
     if isinstance(trajectory, Continuation):
         context, reply = encode(trajectory.chat, trajectory.text)
-        trajectory = sequence(context, reply)
+        trajectory = sequence(context, reply, trajectory.logprob)
     if not trajectory.loss_mask.any() or not judgment.advantage:
         return []
     column = JudgeColumn(
@@ -139,11 +138,15 @@ def _judgment_rows(judgment: Judgment, prompts: int, rollouts: float, encode: En
     return [Row(trajectory, judge=column, kind="judgment")]
 
 
-def sequence(context: Sequence[int], reply: Sequence[int]) -> Trajectory:
-    """Tokens to be read, and tokens that stand for an answer to them."""
-    mask = np.arange(len(context) + len(reply)) >= len(context)
-    tokens = np.array([*context, *reply], dtype=np.int64)
-    return Trajectory(tokens, mask, np.zeros(len(tokens), dtype=np.float32), policy=0)
+def sequence(context: Sequence[int], reply: Sequence[int], logprob: float = 0.0) -> Trajectory:
+    """Tokens to be read, and tokens that stand for an answer to them.
+
+    Of a whole reply only one log-probability is known: its first token has it.
+    """
+    size = len(context) + len(reply)
+    mask = np.arange(size) >= len(context)
+    logprobs = np.where(np.arange(size) == len(context), logprob, 0.0).astype(np.float32)
+    return Trajectory(np.array([*context, *reply], dtype=np.int64), mask, logprobs, policy=0)
 
 
 def lay_out(parts: Sequence[Sequence[Row]], ranks: int, multiple: int, filler: int) -> list[Row]:
@@ -169,16 +172,6 @@ def lay_out(parts: Sequence[Sequence[Row]], ranks: int, multiple: int, filler: i
 def _padding(like: Row, token: int) -> Row:
     column = JudgeColumn(rollouts=like.judge.rollouts)
     return Row(sequence([token], [token]), judge=column, kind="padding")
-
-
-def check_lengths(rows: Sequence[Row], limit: int) -> None:
-    """Refuse a row that no micro-batch can hold."""
-    longest = max(rows, key=lambda row: len(row.trajectory.tokens))
-    if len(longest.trajectory.tokens) > limit:
-        raise MetisError(
-            f"actor_rollout_ref.actor.ppo_max_token_len_per_gpu = {limit}: a {longest.kind} has "
-            f"{len(longest.trajectory.tokens)} tokens; raise it, and log_prob_max_token_len_per_gpu"
-        )
 
 
 def put(rows: Sequence[Row], partition: str) -> KVBatchMeta:

@@ -15,18 +15,20 @@ import numpy as np
 
 from metis.core import Chat, Completion, Sampling, Trajectory
 from metis.engines.local.choices import ChoiceTree
+from metis.engines.verl.checks import require_raw_logprobs
 from metis.errors import MetisError
 
 
 class Servers:
-    """Asks the rollout servers, and makes sure that they have the weights they should have."""
+    """Asks the rollout servers, and makes sure that they have the weights they should have.
 
-    def __init__(self, client: Any, tokenizer: Any, config: Any) -> None:
-        self.client, self.tokenizer = client, tokenizer
+    `context` is the longest sequence that they take and an update can train on.
+    """
+
+    def __init__(self, client: Any, tokenizer: Any, config: Any, context: int) -> None:
+        self.client, self.tokenizer, self.context = client, tokenizer, context
         self.rollout = config.actor_rollout_ref.rollout
         self.template = dict(config.data.get("apply_chat_template_kwargs", None) or {})
-        limit = self.rollout.get("max_model_len", None)
-        self.context = limit or self.rollout.prompt_length + self.rollout.response_length
         self.processed = 0
 
     def encode_chat(self, chat: Chat) -> list[int]:
@@ -80,7 +82,7 @@ class Servers:
         self, chats: Sequence[Chat], choices: Sequence[str], version: int
     ) -> list[list[float]]:
         """Log-probabilities of the choices."""
-        self._require_raw_logprobs()
+        require_raw_logprobs(self.rollout)
         tree = ChoiceTree.of([self.encode_reply(choice) for choice in choices])
         depth = max(map(len, tree.paths))
 
@@ -128,22 +130,17 @@ class Servers:
         output = await self.client.generate(
             session, prompt_ids=prompt, sampling_params={**params, "logprobs": True}
         )
-        if output.extra_fields.get("global_steps") != version:
+        written_by = output.extra_fields.get("global_steps")
+        if written_by != version:
             raise RuntimeError(
-                f"a rollout server has the weights of step {output.extra_fields['global_steps']}, "
-                f"the actor those of step {version}"
+                f"a rollout server has the weights of step {written_by}, the actor those of step "
+                f"{version}"
             )
         tokens = list(output.token_ids)
+        if not tokens:
+            raise RuntimeError(f"a rollout server gave no reply ({output.stop_reason})")
         self.processed += len(prompt) + len(tokens)
         return tokens, list(output.log_probs)
-
-    def _require_raw_logprobs(self) -> None:
-        mode = self.rollout.get("logprobs_mode", None)
-        if self.rollout.name == "vllm" and mode != "raw_logprobs":
-            raise MetisError(
-                f"actor_rollout_ref.rollout.logprobs_mode = {mode!r}: scoring choices needs "
-                "raw_logprobs, since a forced token has probability 1 otherwise"
-            )
 
 
 def _together(work: Sequence[Awaitable[Any]]) -> list[Any]:

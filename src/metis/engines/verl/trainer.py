@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import transfer_queue
 from omegaconf import OmegaConf, open_dict
 from transfer_queue import KVBatchMeta
@@ -31,21 +32,23 @@ from metis import disk, state
 from metis.account import Account, Budget
 from metis.config import curriculum_of
 from metis.core import Batch, Progress
+from metis.curricula.judge import Judge
 from metis.driver import drive
-from metis.engines.verl.checks import check
+from metis.engines.verl import lengths
+from metis.engines.verl.checks import check, check_judge, require_temperature
 from metis.engines.verl.engine import VerlEngine, encoder
 from metis.engines.verl.heldout import Heldout
 from metis.engines.verl.journal import Journal
 from metis.engines.verl.loss import metis_loss
 from metis.engines.verl.prompts import PromptData
 from metis.engines.verl.rollouts import PARTITION, Rollouts
-from metis.engines.verl.rows import Row, check_lengths, lay_out, minibatches, put, ranks
+from metis.engines.verl.rows import Row, lay_out, minibatches, put, ranks
 from metis.engines.verl.servers import Servers
 from metis.engines.verl.values import ValueWorker
-from metis.errors import MetisError
+from metis.errors import NON_FINITE_LIMIT, MetisError
 from metis.meter import Meter
 from metis.pool import Pool
-from metis.train import batch_metrics
+from metis.train import batch_metrics, check_pool
 
 STATE, BEST = "metis.state", "best"
 
@@ -77,7 +80,11 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
         self.settings: Any = OmegaConf.to_container(config.trainer.v1.metis, resolve=True)
         batch, group = config.data.train_batch_size, config.actor_rollout_ref.rollout.n
         self.curriculum = curriculum_of(self.settings["curriculum"], batch, group)
+        if isinstance(judge := getattr(self.curriculum, "judge", None), Judge):
+            check_judge(config, judge)
         self.batch: Batch | None = None
+        self.saved = self.non_finite = 0
+        self.tested = False
         self.save_every, self.test_every = config.trainer.save_freq, config.trainer.test_freq
         super().__init__(config)
 
@@ -97,19 +104,27 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
         super()._init_dataloader()
         self.data = PromptData(self.train_dataset)
         self.pool = Pool(self.data.prompts, self.settings["rewards"], self.settings["seed"])
+        check_pool(self.pool, self.curriculum, self.config.data.train_batch_size)
         limits = (self.settings["tokens"], self.settings["seconds"])
         self.account = Account(Budget(self.total_training_steps, *limits))
         default = Path(self.config.trainer.default_local_dir) / "metis"
-        self.journal = Journal(Path(self.settings["run"] or default), self._described())
+        found = self._checkpoint()
+        step = int(found.name.removeprefix("global_step_")) if found else 0
+        self.journal = Journal(Path(self.settings["run"] or default), self._described(), step)
 
     def _described(self) -> dict[str, Any]:
         """What the folder says of a run that was not started by `metis train`."""
         rollout, data = self.config.actor_rollout_ref.rollout, self.config.data
+        actor = self.config.actor_rollout_ref.actor
         engine = {
             "name": "verl",
             "model": self.config.actor_rollout_ref.model.path,
             "generation": rollout.name,
             "max_tokens": data.max_response_length,
+            "temperature": rollout.temperature,
+            "top_p": rollout.top_p,
+            "learning_rate": actor.optim.lr,
+            "minibatch": actor.ppo_mini_batch_size,
         }
         return {"engine": engine, "batch": data.train_batch_size, "group": rollout.n} | {
             key: value for key, value in self.settings.items() if key != "run"
@@ -117,7 +132,8 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
 
     def on_init_end(self) -> None:
         super().on_init_end()
-        servers = Servers(self.get_llm_client(), self.tokenizer, self.config)
+        context = lengths.context(self.config, self.tokenizer.name_or_path)
+        servers = Servers(self.get_llm_client(), self.tokenizer, self.config, context)
         rollouts = Rollouts(
             self.data,
             self._submit_batch_to_rollout,
@@ -144,6 +160,7 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
     def step(self, metrics: dict[str, Any], timing_raw: dict[str, float]) -> KVBatchMeta:
         """Plan, then train as verl does."""
         started = time.perf_counter()
+        self.tested = False
         self.batch = self._plan(metrics, timing_raw)
         trained = self._train(self.batch, metrics, timing_raw)
         self.account.elapsed += time.perf_counter() - started
@@ -212,12 +229,8 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
         return batch
 
     def _minibatches(self, batch: Batch) -> list[list[Row]]:
-        if batch.judgments and self.config.actor_rollout_ref.rollout.temperature != 1.0:
-            raise MetisError(
-                f"actor_rollout_ref.rollout.temperature = "
-                f"{self.config.actor_rollout_ref.rollout.temperature}: judgments are trained at "
-                "the temperature of the rollouts, so a curriculum that judges needs 1.0"
-            )
+        if batch.judgments:
+            require_temperature(self.config.actor_rollout_ref.rollout)
         size = self.config.actor_rollout_ref.actor.ppo_mini_batch_size
         return minibatches(batch, size, encoder(self.engine.servers), self.data.ground_truth)
 
@@ -226,17 +239,17 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
         actor, rollout = self.config.actor_rollout_ref.actor, self.config.actor_rollout_ref.rollout
         multiple = 1
         if not actor.use_dynamic_bsz:
-            multiple = math.lcm(
-                actor.ppo_micro_batch_size_per_gpu, rollout.log_prob_micro_batch_size_per_gpu
-            )
+            sizes = [actor.ppo_micro_batch_size_per_gpu, rollout.log_prob_micro_batch_size_per_gpu]
+            if self.use_reference_policy:
+                sizes.append(self.config.actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu)
+            multiple = math.lcm(*sizes)
         spread = ranks(self.actor_rollout_wg, "actor")
         rows = lay_out(parts, spread, multiple, self.tokenizer.eos_token_id)
         kinds = Counter(row.kind for row in rows)
         metrics["metis/update/rollouts"] = kinds["rollout"]
         metrics["metis/update/judgments"] = kinds["judgment"]
         metrics["metis/update/padding"] = kinds["padding"]
-        if actor.use_dynamic_bsz:
-            check_lengths(rows, actor.ppo_max_token_len_per_gpu)
+        lengths.check_lengths(rows, lengths.in_a_pass(self.config))
         return put(rows, PARTITION)
 
     def _balance_batch(self, batch: KVBatchMeta, *_: Any, **__: Any) -> KVBatchMeta:
@@ -275,8 +288,21 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
         )
         output = rename_dict(self.actor_rollout_wg.update_actor(batch)["metrics"], "actor/")
         output["perf/mfu/actor"] = output.pop("actor/mfu")
+        self._watch(np.ravel(output["actor/grad_norm"]), metrics)
         metrics.update(reduce_metrics(output))
         return batch
+
+    def _watch(self, norms: Any, metrics: dict[str, Any]) -> None:
+        """verl skips an update whose gradient is not finite; when that persists the run stops."""
+        skipped = int(np.sum(~np.isfinite(norms)))
+        metrics["metis/update/non_finite"] = skipped
+        self.non_finite = self.non_finite + 1 if skipped else 0
+        if self.non_finite >= NON_FINITE_LIMIT:
+            raise MetisError(
+                f"actor_rollout_ref.actor.optim.lr = {self.config.actor_rollout_ref.actor.optim.lr}"
+                f": the gradient was not finite in {NON_FINITE_LIMIT} steps in a row; start a new "
+                "run with a lower one"
+            )
 
     def _compute_metrics(
         self, batch: KVBatchMeta, metrics: Any, timing_raw: Any, global_steps: int, epoch: int
@@ -299,9 +325,11 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
 
     def _validate(self, *arguments: Any, **options: Any) -> dict[str, Any]:
         found: dict[str, Any] = super()._validate(*arguments, **options)
+        if self.tested:
+            return found
         if self.batch is None:  # before the first step of this process
             self.journal.note(self.global_steps, found)
-        if self.folder.exists():
+        if self.saved == self.global_steps > 0:
             self._save_state()
             if self.settings["best"] and self.account.improved:
                 disk.keep_copy(self.folder, BEST)
@@ -320,7 +348,8 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
         keys = list(zip(data_sources, sample_uids, strict=True))
         heldout = Heldout(keys, reward_extra_infos_dict, expected_acc_counts)
         tested = self.account.test(heldout.by_source())
-        self.journal.test(self.global_steps, heldout.by_prompt())
+        if not self.tested:
+            self.journal.test(self.global_steps, heldout.by_prompt())
         return found | {f"metis/{name}": value for name, value in tested.items()}
 
     # Checkpoints
@@ -347,16 +376,26 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
         self.use_critic = need_critic(self.config)
         super()._save_checkpoint()
         self.use_critic = False
+        self.saved = self.global_steps
+
+    def _checkpoint(self) -> Path | None:
+        """The checkpoint that verl goes on from."""
+        trainer = self.config.trainer
+        if trainer.resume_mode == "disable":
+            return None
+        found = trainer.resume_from_path
+        if trainer.resume_mode == "auto":
+            found = find_latest_ckpt_path(os.path.abspath(trainer.default_local_dir))
+        return Path(found).absolute() if found else None
 
     def _load_checkpoint(self) -> None:
+        """A step that is in the logs was tested, if it had to be; one that is not is tested now."""
         super()._load_checkpoint()
-        known = self.journal.resume(self.global_steps)
-        if not self.global_steps:
+        self.tested = self.journal.resume(self.global_steps)
+        folder = self._checkpoint()
+        if folder is None:
             return
-        folder = self.config.trainer.resume_from_path
-        if self.config.trainer.resume_mode == "auto":
-            folder = find_latest_ckpt_path(os.path.abspath(self.config.trainer.default_local_dir))
-        path = Path(folder) / STATE
+        path = folder / STATE
         if not path.exists():
             raise MetisError(
                 f"{str(path)!r} is missing: the checkpoint is of another trainer; train on with "
@@ -367,5 +406,9 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
         self.pool.load_state_dict(saved["pool"])
         self.account.step = self.global_steps
         self.account.load_state_dict(saved)
-        if known:  # only a test that was cut short is made again
+        if folder == self.folder.absolute():
+            self.saved = self.global_steps
+        if self.account.fraction >= 1:
+            self.total_training_steps = self.global_steps
+        if self.tested and not self.config.trainer.get("val_only", False):
             self.config.trainer.val_before_train = False

@@ -1,0 +1,163 @@
+"""What a run on verl leaves behind, and what it goes on from."""
+
+import json
+from contextlib import ExitStack
+
+import numpy as np
+import pytest
+from omegaconf import OmegaConf
+
+from metis import MetisError, runlog, state
+from metis.account import Account, Budget
+from metis.engines.verl.journal import Journal
+from metis.engines.verl.trainer import MetisTrainer, PPOTrainerSync
+from metis.errors import NON_FINITE_LIMIT
+
+SETTINGS = {"engine": {"name": "verl", "learning_rate": 1e-6}, "seconds": 5, "seed": 0}
+
+
+@pytest.fixture
+def opened():
+    """Opens journals, and closes them in the end."""
+    with ExitStack() as stack:
+
+        def open(folder, step=0, **changed):
+            journal = Journal(folder, SETTINGS | changed, step)
+            stack.callback(journal.folder.close)
+            return journal
+
+        yield open
+
+
+def filled(folder, steps=3):
+    journal = Journal(folder, SETTINGS, 0)
+    with journal.folder:
+        journal.resume(0)
+        for step in range(1, steps + 1):
+            journal.test(step, {"data:1": 0.5})
+            journal.note(step, {"metis/loss": float(step)})
+            journal.time(step, {"gen": 1.0}, float(step))
+    return folder
+
+
+def test_what_came_after_a_checkpoint_is_forgotten(tmp_path, opened):
+    journal = opened(filled(tmp_path), step=2)
+    assert journal.resume(2)
+    for log in ("metrics", "timings", "evals"):
+        assert [row["step"] for row in runlog.read(tmp_path, log)] == [1, 2]
+
+
+def test_a_line_that_was_not_written_to_its_end_is_dropped(tmp_path, opened):
+    filled(tmp_path)
+    with (tmp_path / "timings.jsonl").open("ab") as file:
+        file.write(b'{"schema": 1, "st')
+    journal = opened(tmp_path, step=3)
+    assert journal.resume(3)
+    journal.time(4, {"gen": 1.0}, 4.0)
+    assert [row["step"] for row in runlog.read(tmp_path, "timings")] == [1, 2, 3, 4]
+
+
+def test_a_test_that_was_cut_short_leaves_no_answers(tmp_path, opened):
+    filled(tmp_path, steps=2)
+    journal = opened(tmp_path, step=3)
+    journal.test(3, {"data:1": 0.5})
+    assert not journal.resume(3)
+    assert [row["step"] for row in runlog.read(tmp_path, "evals")] == [1, 2]
+
+
+def test_a_run_goes_on_with_its_own_settings(tmp_path, opened, capsys):
+    filled(tmp_path)
+    with pytest.raises(MetisError, match=r"engine\.learning_rate = 1e-06, not 1e-05"):
+        opened(tmp_path, step=3, engine={"name": "verl", "learning_rate": 1e-5})
+    opened(tmp_path, step=3, seconds=9)
+    assert "from here on seconds = 9 (was 5)" in capsys.readouterr().out
+    assert json.loads((tmp_path / "config.json").read_text())["changes"][0]["step"] == 3
+
+
+def test_a_run_that_starts_over_has_new_settings(tmp_path, opened, capsys):
+    journal = opened(filled(tmp_path), seed=7)
+    assert not journal.resume(0)
+    assert "begin anew" in capsys.readouterr().out
+    assert json.loads((tmp_path / "config.json").read_text())["seed"] == 7
+    assert runlog.read(tmp_path, "metrics") == []
+
+
+def test_the_settings_of_a_recipe_stay(tmp_path, opened):
+    recipe = {"task": {"name": "arithmetic"}, "schema": 1}
+    runlog.RunFolder.open(tmp_path, recipe).close()
+    opened(tmp_path)
+    assert json.loads((tmp_path / "config.json").read_text()) == recipe
+
+
+@pytest.fixture
+def resumed(tmp_path, opened, monkeypatch):
+    """A trainer that verl has brought back to step 3, tested or not."""
+
+    def load(budget, logged=True, **settings):
+        run = tmp_path / "verl"
+        folder = run / "global_step_3"
+        folder.mkdir(parents=True)
+        account = Account(Budget(), 3, elapsed=7.0)
+        state.save(folder / "metis.state", {"curriculum": {}, "pool": {}, **account.state_dict()})
+        (run / "latest_checkpointed_iteration.txt").write_text("3")
+        trainer = MetisTrainer.__new__(MetisTrainer)
+        trainer.config = OmegaConf.create(
+            {
+                "trainer": {
+                    "resume_mode": "auto",
+                    "resume_from_path": None,
+                    "default_local_dir": str(run),
+                    "val_before_train": True,
+                    **settings,
+                }
+            }
+        )
+        trainer.total_training_steps, trainer.saved = 99, 0
+        trainer.account = Account(budget)
+        trainer.curriculum = trainer.pool = type(
+            "Nothing", (), {"load_state_dict": lambda *_: None}
+        )()
+        filled(tmp_path / "logs", steps=3 if logged else 2)
+        trainer.journal = opened(tmp_path / "logs", step=3)
+        monkeypatch.setattr(
+            PPOTrainerSync, "_load_checkpoint", lambda self: setattr(self, "global_steps", 3)
+        )
+        trainer._load_checkpoint()
+        return trainer
+
+    return load
+
+
+def test_a_budget_that_is_spent_allows_no_further_step(resumed):
+    trainer = resumed(Budget(seconds=7.0))
+    assert trainer.total_training_steps == 3
+    assert not trainer.config.trainer.val_before_train
+
+
+def test_a_budget_that_is_not_spent_goes_on(resumed):
+    trainer = resumed(Budget(seconds=7.5), logged=False)
+    assert trainer.total_training_steps == 99
+    assert trainer.config.trainer.val_before_train, "the test was cut short"
+    assert trainer.saved == 3
+
+
+def test_a_checkpoint_is_tested_on_demand_and_the_logs_stay(resumed):
+    trainer = resumed(Budget(seconds=9.0), val_only=True)
+    assert trainer.config.trainer.val_before_train
+    assert trainer.tested
+
+
+def test_gradients_that_stay_without_number_end_a_run():
+    trainer = MetisTrainer.__new__(MetisTrainer)
+    trainer.non_finite = 0
+    trainer.config = OmegaConf.create({"actor_rollout_ref": {"actor": {"optim": {"lr": 0.5}}}})
+    metrics = {}
+    for _ in range(NON_FINITE_LIMIT - 1):
+        trainer._watch(np.array([1.0, np.nan]), metrics)
+        assert metrics == {"metis/update/non_finite": 1}
+    trainer._watch(np.array([1.0, 2.0]), metrics)
+    assert metrics == {"metis/update/non_finite": 0}
+    for _ in range(NON_FINITE_LIMIT - 1):
+        trainer._watch(np.array([np.inf]), metrics)
+    with pytest.raises(MetisError, match=r"optim\.lr = 0\.5: the gradient was not finite in 3"):
+        trainer._watch(np.array([np.nan]), metrics)
