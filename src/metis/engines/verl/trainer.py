@@ -7,7 +7,6 @@ from the plan, which runs while the servers are awake with the actor's current w
 """
 
 import math
-import os
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -23,7 +22,6 @@ from verl.trainer.ppo.utils import need_critic
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 from verl.trainer.ppo.v1.trainer_base import register_trainer
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
-from verl.utils.checkpoint.checkpoint_manager import find_latest_ckpt_path
 from verl.utils.config import omega_conf_to_dataclass
 from verl.utils.metric import reduce_metrics
 from verl.utils.py_functional import rename_dict
@@ -34,7 +32,7 @@ from metis.config import curriculum_of
 from metis.core import Batch, Progress
 from metis.curricula.judge import Judge
 from metis.driver import drive
-from metis.engines.verl import lengths
+from metis.engines.verl import lengths, resuming
 from metis.engines.verl.checks import check, check_judge, require_temperature
 from metis.engines.verl.engine import VerlEngine, encoder
 from metis.engines.verl.heldout import Heldout
@@ -50,7 +48,7 @@ from metis.meter import Meter
 from metis.pool import Pool
 from metis.train import batch_metrics, check_pool
 
-STATE, BEST = "metis.state", "best"
+BEST = "best"
 
 
 class PlannedBuffer(ReplayBuffer):  # type: ignore[misc]
@@ -108,27 +106,11 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
         limits = (self.settings["tokens"], self.settings["seconds"])
         self.account = Account(Budget(self.total_training_steps, *limits))
         default = Path(self.config.trainer.default_local_dir) / "metis"
-        found = self._checkpoint()
-        step = int(found.name.removeprefix("global_step_")) if found else 0
-        self.journal = Journal(Path(self.settings["run"] or default), self._described(), step)
-
-    def _described(self) -> dict[str, Any]:
-        """What the folder says of a run that was not started by `metis train`."""
-        rollout, data = self.config.actor_rollout_ref.rollout, self.config.data
-        actor = self.config.actor_rollout_ref.actor
-        engine = {
-            "name": "verl",
-            "model": self.config.actor_rollout_ref.model.path,
-            "generation": rollout.name,
-            "max_tokens": data.max_response_length,
-            "temperature": rollout.temperature,
-            "top_p": rollout.top_p,
-            "learning_rate": actor.optim.lr,
-            "minibatch": actor.ppo_mini_batch_size,
-        }
-        return {"engine": engine, "batch": data.train_batch_size, "group": rollout.n} | {
-            key: value for key, value in self.settings.items() if key != "run"
-        }
+        self.journal = Journal(
+            Path(self.settings["run"] or default),
+            resuming.described(self.config, self.settings),
+            resuming.step_of(resuming.checkpoint(self.config.trainer)),
+        )
 
     def on_init_end(self) -> None:
         super().on_init_end()
@@ -361,7 +343,7 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
 
     def _save_state(self) -> None:
         state.save(
-            self.folder / STATE,
+            self.folder / resuming.STATE,
             {
                 "curriculum": self.curriculum.state_dict(),
                 "pool": self.pool.state_dict(),
@@ -378,30 +360,14 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
         self.use_critic = False
         self.saved = self.global_steps
 
-    def _checkpoint(self) -> Path | None:
-        """The checkpoint that verl goes on from."""
-        trainer = self.config.trainer
-        if trainer.resume_mode == "disable":
-            return None
-        found = trainer.resume_from_path
-        if trainer.resume_mode == "auto":
-            found = find_latest_ckpt_path(os.path.abspath(trainer.default_local_dir))
-        return Path(found).absolute() if found else None
-
     def _load_checkpoint(self) -> None:
         """A step that is in the logs was tested, if it had to be; one that is not is tested now."""
         super()._load_checkpoint()
         self.tested = self.journal.resume(self.global_steps)
-        folder = self._checkpoint()
+        folder = resuming.checkpoint(self.config.trainer)
         if folder is None:
             return
-        path = folder / STATE
-        if not path.exists():
-            raise MetisError(
-                f"{str(path)!r} is missing: the checkpoint is of another trainer; train on with "
-                "it, or start with trainer.resume_mode=disable"
-            )
-        saved = state.load(path)
+        saved = resuming.load(folder)
         self.curriculum.load_state_dict(saved["curriculum"])
         self.pool.load_state_dict(saved["pool"])
         self.account.step = self.global_steps
