@@ -6,6 +6,8 @@ import hashlib
 import inspect
 import io
 import json
+import os
+import signal
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -64,6 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         chosen = _parse(arguments)
         code: int = chosen.run(chosen)
+        sys.stdout.flush()
         return code
     except MetisError as error:
         print(f"metis: {error}", file=sys.stderr)
@@ -71,6 +74,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MemoryError:
         print("metis: out of memory: lower batch, group or the size of the pool", file=sys.stderr)
         return 2
+    except BrokenPipeError:  # whoever read this has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
     except OSError as error:
         where = f" {error.filename!r}" if error.filename else ""
         print(f"metis: {error.strerror or error}{where}", file=sys.stderr)

@@ -1,8 +1,11 @@
 """The command line: what it prints, what it refuses, and that refusing leaves nothing behind."""
 
 import json
+import os
 import resource
 import shutil
+import subprocess
+import sys
 
 import pytest
 
@@ -390,3 +393,16 @@ def test_a_run_that_was_killed_before_its_first_checkpoint_says_that_it_starts_o
     assert main(command) == 0
     assert "no checkpoint was made yet: starting over" in capsys.readouterr().out
     assert (tmp_path / "run/metrics.jsonl").read_bytes() == wanted
+
+
+def test_a_reader_that_has_seen_enough_is_no_error():
+    end, other = os.pipe()
+    os.close(end)
+    with os.fdopen(other, "w") as closed:
+        done = subprocess.run(
+            [sys.executable, "-m", "metis.cli", "curricula", "metis"],
+            stdout=closed,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (141, b"")

@@ -3,7 +3,7 @@
 import json
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -108,7 +108,7 @@ class Recorded:
     @property
     def phases(self) -> dict[str, float]:
         """Seconds by phase over the whole run; what no phase accounts for is `other`."""
-        rows = [_phases(row) for row in self.timings]
+        rows = [phases(row) for row in self.timings]
         names = dict.fromkeys([*PHASES, *sorted({name for row in rows for name in row})])
         totals = {name: math.fsum(row.get(name, 0.0) for row in rows) for name in names}
         seconds = {name: total for name, total in totals.items() if total}
@@ -125,7 +125,7 @@ class Recorded:
         """The same for every step; empty where nothing was judged."""
         if self.judge_share is None:
             return Series()
-        rows = [(row["step"], _phases(row)) for row in self.timings]
+        rows = [(row["step"], phases(row)) for row in self.timings]
         rows = [(step, phases) for step, phases in rows if sum(phases.values()) > 0]
         shares = (phases.get("judge", 0.0) / sum(phases.values()) for _, phases in rows)
         return Series(tuple(float(step) for step, _ in rows), tuple(shares))
@@ -133,7 +133,7 @@ class Recorded:
     def step_seconds(self) -> Series:
         """Seconds of every step."""
         steps = tuple(float(row["step"]) for row in self.timings)
-        return Series(steps, tuple(sum(_phases(row).values()) for row in self.timings))
+        return Series(steps, tuple(sum(phases(row).values()) for row in self.timings))
 
     @property
     def informative(self) -> float | None:
@@ -209,7 +209,8 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and math.isfinite(value)
 
 
-def _phases(row: dict[str, Any]) -> dict[str, float]:
+def phases(row: Mapping[str, Any]) -> dict[str, float]:
+    """The seconds of each phase in a row of timings."""
     return {key: row[key] for key in row if key not in NOT_PHASES and _is_number(row[key])}
 
 

@@ -20,7 +20,7 @@ from rich.text import Text
 
 from metis.config import Config
 from metis.curricula.presets import PRESETS
-from metis.report.curves import NOT_PHASES
+from metis.report.curves import phases
 from metis.view.glyphs import plus_minus
 from metis.view.history import History, Pace
 from metis.view.panel import Heading, LivePanel
@@ -98,7 +98,7 @@ class TerminalView:
         timings: Sequence[Mapping[str, float]],
     ) -> None:
         """Take up a run where it was left, with what its logs say of the steps before."""
-        seconds = {row["step"]: _phases(row) for row in timings}
+        seconds = {row["step"]: phases(row) for row in timings}
         for row in metrics:
             self.history.add(int(row["step"]), fraction, row, seconds.get(row["step"], {}))
         self.pace.mark(fraction)
@@ -177,7 +177,3 @@ def shielded(console: Console, show: Callable[[], None]) -> bool:
     except (OSError, SystemExit):  # rich makes a SystemExit of a broken pipe
         console.quiet = True
     return not console.quiet
-
-
-def _phases(row: Mapping[str, float]) -> dict[str, float]:
-    return {name: row[name] for name in row if name not in NOT_PHASES}
