@@ -45,13 +45,13 @@ def test_a_hostile_answer_costs_its_time_limit_and_harms_no_other(open_verifier)
     before = groups(verifier)
     start = time.perf_counter()
     assert not verifier.same(TOWER, "5")
-    assert 1.0 <= time.perf_counter() - start < 3.0
+    assert 1.0 <= time.perf_counter() - start < 10.0
     assert verifier.same("\\sqrt{20}", "2\\sqrt{5}")
     assert groups(verifier) == before, "the worker goes on; only its child was killed"
 
 
 def test_an_opinion_is_asked_for_once(open_verifier):
-    verifier = open_verifier(seconds=0.5, workers=2)
+    verifier = open_verifier(seconds=1.5, workers=2)
     verifier.same("x", "y")
     start = time.perf_counter()
     threads = [threading.Thread(target=verifier.same, args=(TOWER, "5")) for _ in range(16)]
@@ -60,7 +60,7 @@ def test_an_opinion_is_asked_for_once(open_verifier):
     for thread in threads:
         thread.join()
     assert not verifier.same(TOWER, "5")
-    assert time.perf_counter() - start < 8 * 0.5
+    assert time.perf_counter() - start < 8 * 1.5
 
 
 def test_too_much_memory_and_other_accidents_end_the_child_alone():
