@@ -1,0 +1,108 @@
+"""Rollouts by verl's agent loops, with a queue and workers that are made up."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import ray
+import torch
+from tensordict import TensorDict
+
+from metis import MetisError, Prompt
+from metis.engines.verl import rollouts
+from metis.engines.verl.rollouts import PARTITION, Rollouts
+
+PROMPTS = [Prompt("data:1", "one"), Prompt("data:2", "two")]
+
+
+class Queue:
+    """A queue that agent loops fill when they are asked: `rewards` by prompt, None fails."""
+
+    def __init__(self, rewards, version=4, slow=0):
+        self.rewards, self.version, self.slow = rewards, version, slow
+        self.tags, self.rows, self.cleared = {}, {}, []
+
+    def submit(self, uids):
+        for uid, rewards in zip(uids, self.rewards, strict=True):
+            alive = [reward for reward in rewards if reward is not None]
+            self.tags[uid] = {"status": "finished" if alive else "failure"}
+            for session, reward in enumerate(rewards):
+                if reward is not None:
+                    self._write(f"{uid}_{session}_0", reward)
+
+    def _write(self, key, reward):
+        version = {"min_global_steps": self.version, "max_global_steps": self.version}
+        self.tags[key] = {"status": "success", **version}
+        scores = torch.tensor([0.0, reward])
+        pair = torch.tensor([7, 8])
+        self.rows[key] = (pair, pair + 2, torch.ones(2), torch.tensor([-1.0, -2.0]), scores)
+
+    def kv_list(self, partition):
+        assert partition == PARTITION
+        if self.slow:
+            self.slow -= 1
+            return {PARTITION: {uid: {"status": "running"} for uid in self.tags if "_" not in uid}}
+        return {PARTITION: dict(self.tags, other_0_0={"status": "success"})}
+
+    def kv_batch_get(self, keys, partition_id, select_fields):
+        columns = zip(*(self.rows[key] for key in keys), strict=True)
+        named = zip(select_fields, map(torch.stack, columns), strict=True)
+        return TensorDict(dict(named), batch_size=len(keys))
+
+    def kv_clear(self, keys, partition_id):
+        self.cleared += keys
+
+
+@pytest.fixture
+def play(monkeypatch):
+    monkeypatch.setattr(rollouts, "POLL", 0.0)
+
+    def play(queue, workers=()):
+        monkeypatch.setattr(rollouts, "transfer_queue", queue)
+        data = SimpleNamespace(batch=lambda prompts, uids, n, step: uids)
+        return Rollouts(data, queue.submit, lambda: workers).play(PROMPTS, 3, version=4)
+
+    return play
+
+
+def test_groups_are_what_the_agent_loops_wrote(play):
+    queue = Queue([(1.0, None, 0.0), (0.5, 0.5, 0.5)], slow=3)
+    first, second = play(queue)
+    assert (first.prompt, first.rewards, first.failed) == (PROMPTS[0], (1.0, 0.0), 1)
+    assert (second.rewards, second.failed) == ((0.5,) * 3, 0)
+    (one, _) = first.trajectories
+    assert one.tokens.tolist() == [7, 8, 9, 10] and one.policy == 4
+    assert one.loss_mask.tolist() == [False, False, True, True]
+    assert np.array_equal(one.logprobs, np.array([0, 0, -1, -2], np.float32))
+    assert sorted(queue.cleared) == sorted(queue.tags), "nothing of it is left, nothing else went"
+
+
+def test_a_prompt_whose_rollouts_all_fail_is_an_empty_group(play):
+    first, second = play(Queue([(None, None, None), (1.0, 0.0, 1.0)]))
+    assert (first.rewards, first.failed, second.failed) == ((), 3, 0)
+
+
+def test_a_step_whose_rollouts_all_fail_ends_the_run(play):
+    queue = Queue([(None,) * 3, (None,) * 3])
+    with pytest.raises(MetisError, match="all 6 rollouts of step 5 failed"):
+        play(queue)
+    assert sorted(queue.cleared) == sorted(queue.tags)
+
+
+def test_rollouts_of_other_weights_are_an_error(play):
+    queue = Queue([(1.0,) * 3, (0.0,) * 3], version=3)
+    with pytest.raises(RuntimeError, match="written by step 3, not 4"):
+        play(queue)
+    assert sorted(queue.cleared) == sorted(queue.tags)
+
+
+def test_a_worker_that_died_is_not_waited_for(play, monkeypatch):
+    monkeypatch.setattr(rollouts, "PULSE", -1.0)
+    worker = SimpleNamespace(__ray_ready__=SimpleNamespace(remote=lambda: None))
+
+    def dead(_):
+        raise ray.exceptions.RayActorError
+
+    monkeypatch.setattr(ray, "get", dead)
+    with pytest.raises(MetisError, match=r"agent-loop worker died .*RayActorError"):
+        play(Queue([(1.0,) * 3, (0.0,) * 3], slow=1), [worker])
