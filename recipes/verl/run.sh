@@ -15,28 +15,32 @@ DATA=$(realpath -m "${DATA:-data/paper}")
 PROBLEMS=${PROBLEMS:-dapo}
 CONFIG=${CONFIG:-metis_math}
 
+[[ $HOURS =~ ^[0-9]*\.?[0-9]+$ ]] || { echo "HOURS=$HOURS: use a number, such as 0.5" >&2; exit 2; }
 LIMIT=$(awk -v hours="$HOURS" 'BEGIN { printf "%d", 3600 * hours }')
+((LIMIT > 0)) || { echo "HOURS=$HOURS: use more than that" >&2; exit 2; }
 
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-export VERL_USE_EXTERNAL_MODULES=metis.engines.verl.trainer
+export VERL_USE_EXTERNAL_MODULES=${VERL_USE_EXTERNAL_MODULES:+$VERL_USE_EXTERNAL_MODULES,}metis.engines.verl.trainer
+
+quoted() { printf "'%s'" "${1//\'/\\\'}"; }
 
 FILES=(
     # What `metis prepare math preset=paper --out data/paper` writes.
-    data.train_files="'$DATA/$PROBLEMS.parquet'"
+    data.train_files="$(quoted "$DATA/$PROBLEMS.parquet")"
     # The four benchmarks of the main table, each with the same weight in metis/eval/accuracy.
-    data.val_files="['$DATA/aime24.parquet','$DATA/aime25.parquet','$DATA/math500.parquet','$DATA/minerva.parquet']"
+    data.val_files="[$(quoted "$DATA/aime24.parquet"),$(quoted "$DATA/aime25.parquet"),$(quoted "$DATA/math500.parquet"),$(quoted "$DATA/minerva.parquet")]"
 )
 
 MODEL=(
-    actor_rollout_ref.model.path="$MODEL_PATH"
+    actor_rollout_ref.model.path="$(quoted "$MODEL_PATH")"
 )
 
 TRAINER=(
     trainer.nnodes="$NNODES"
     trainer.n_gpus_per_node="$GPUS"
-    trainer.default_local_dir="'$OUT/verl'"
+    trainer.default_local_dir="$(quoted "$OUT/verl")"
     trainer.experiment_name="$NAME-$CURRICULUM"
-    trainer.v1.metis.run="'$OUT'"
+    trainer.v1.metis.run="$(quoted "$OUT")"
     trainer.v1.metis.seconds="$LIMIT"
     trainer.v1.metis.curriculum.name="$CURRICULUM"
     trainer.v1.metis.curriculum.preset="$PRESET"
@@ -44,7 +48,7 @@ TRAINER=(
 
 RAY=(
     # Workers of a cluster that is already running need the variable as well.
-    +ray_kwargs.ray_init.runtime_env.env_vars.VERL_USE_EXTERNAL_MODULES="$VERL_USE_EXTERNAL_MODULES"
+    +ray_kwargs.ray_init.runtime_env.env_vars.VERL_USE_EXTERNAL_MODULES="$(quoted "$VERL_USE_EXTERNAL_MODULES")"
 )
 
 python3 -m verl.trainer.main_ppo \

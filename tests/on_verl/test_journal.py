@@ -98,7 +98,8 @@ def resumed(tmp_path, opened, monkeypatch):
         folder = run / "global_step_3"
         folder.mkdir(parents=True)
         account = Account(Budget(), 3, elapsed=7.0)
-        state.save(folder / "metis.state", {"curriculum": {}, "pool": {}, **account.state_dict()})
+        saved = {"curriculum": {}, "pool": {}, "metrics": {"metis/loss": 3.0}}
+        state.save(folder / "metis.state", saved | account.state_dict())
         (run / "latest_checkpointed_iteration.txt").write_text("3")
         trainer = MetisTrainer.__new__(MetisTrainer)
         trainer.config = OmegaConf.create(
@@ -134,11 +135,18 @@ def test_a_budget_that_is_spent_allows_no_further_step(resumed):
     assert not trainer.config.trainer.val_before_train
 
 
-def test_a_budget_that_is_not_spent_goes_on(resumed):
+def test_a_budget_that_is_not_spent_goes_on(resumed, tmp_path, monkeypatch):
     trainer = resumed(Budget(seconds=7.5), logged=False)
     assert trainer.total_training_steps == 99
     assert trainer.config.trainer.val_before_train, "the test was cut short"
     assert trainer.saved == 3
+    trainer.batch, trainer.settings = None, {"best": False}
+    trainer._save_state = lambda: None
+    monkeypatch.setattr(PPOTrainerSync, "_validate", lambda self: {"metis/eval/accuracy": 0.5})
+    trainer._validate()
+    assert runlog.read(tmp_path / "logs", "metrics")[-1] == {
+        **{"schema": 1, "step": 3, "loss": 3.0, "eval/accuracy": 0.5}
+    }, "what the step logged was in its checkpoint"
 
 
 def test_a_checkpoint_is_tested_on_demand_and_the_logs_stay(resumed):

@@ -1,8 +1,11 @@
 """A recipe in verl's words: the command line composes, and says what the recipe said."""
 
 import asyncio
+import re
+import shlex
 import subprocess
 from pathlib import Path
+from unittest.mock import Mock
 
 import datasets
 import pytest
@@ -18,6 +21,7 @@ from metis import MetisError, assets, state
 from metis.account import Account, Budget
 from metis.cli import main
 from metis.config import curriculum_of, load
+from metis.engines.verl import launch
 from metis.engines.verl.checks import CHECKS, check
 from metis.engines.verl.launch import ENDLESS, overrides, rows, write_data
 from metis.engines.verl.lengths import context as verl_context
@@ -136,6 +140,66 @@ def test_what_a_judge_needs_is_known_before_anything_starts(words, message):
         MetisTrainer(verl)
 
 
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("rewards=contiuous", r"rewards = 'contiuous': use \('binary', 'continuous'\)"),
+        ("seconds=-5", "seconds = -5: use a number, 0 or more"),
+        ("best=maybe", "best = 'maybe'"),
+    ],
+)
+def test_the_section_of_a_curriculum_is_checked(word, message):
+    with pytest.raises(MetisError, match=r"trainer\.v1\.metis\." + message):
+        check(composed([f"trainer.v1.metis.{word}"]))
+    with pytest.raises(MetisError, match=r"trainer\.v1\.metis\.second = 5: the keys are"):
+        check(composed(["+trainer.v1.metis.second=5"]))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["engine.temperature=0.7"], r"engine\.temperature = 0\.7: judgments are trained at"),
+        (["batch=100"], "batch = 100: the pool has only 40 prompts"),
+        (["engine.gpus=3", "engine.tensor=2"], r"engine\.tensor = 2: it must divide 3 GPUs"),
+        (["engine.generation=vllm"], "vllm is not installed: pip install 'metis-rft"),
+    ],
+)
+def test_what_cannot_work_is_refused_before_a_folder_is_made(
+    words, message, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(launch, "find_spec", lambda name: None if name == "vllm" else name)
+    usual = ["engine=verl", "engine.generation=transformers", "task.prompts=40"]
+    command = ["train", *usual, *words, "--out", str(tmp_path / "run")]
+    assert main(command) == 2
+    assert re.search(message, capsys.readouterr().err)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_that_has_not_begun_takes_other_settings(tmp_path, monkeypatch):
+    monkeypatch.setattr(assets, "model", Path)
+    monkeypatch.setattr(launch, "_run", lambda *_: 1)
+    words = ["engine=verl", "engine.generation=transformers", "engine.model=/m", "task.prompts=40"]
+
+    def start(*more):
+        return main(["train", *words, *more, "--out", str(tmp_path / "run")])
+
+    assert start("engine.lora=2") == start("engine.lora=4") == 1
+    (tmp_path / "run" / "metrics.jsonl").write_text('{"step": 0}\n')
+    assert start("engine.lora=8") == 1
+    (tmp_path / "run" / "metrics.jsonl").write_text('{"step": 0}\n{"step": 1}\n')
+    assert start("engine.lora=16") == 2
+    assert start("engine.lora=8") == 1
+
+
+def test_ctrl_c_leaves_verl_time_to_end(monkeypatch):
+    process = Mock()
+    process.wait.side_effect = [KeyboardInterrupt, 0]
+    monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: process)
+    with pytest.raises(KeyboardInterrupt):
+        launch._run(["verl"], {})
+    assert process.wait.call_args.kwargs == {"timeout": launch.PATIENCE}
+
+
 class Dataset:
     """What `PromptData` needs of verl's data set."""
 
@@ -170,6 +234,9 @@ def test_prompts_of_other_data_are_named_and_read_by_what_there_is():
     first, second = PromptData(Dataset([row, other])).prompts
     assert (first.id, first.text, first.category) == ("gsm8k:5", "What?", "gsm8k")
     assert second.id == "gsm8k:1"
+    hard = row | {"extra_info": {"index": 5, "difficulty": "hard"}}
+    with pytest.raises(MetisError, match=r"extra_info\.difficulty of row 0 is 'hard'"):
+        PromptData(Dataset([hard]))
     with pytest.raises(MetisError, match=r"the column 'images' is not text"):
         PromptData(Dataset([row | {"images": ["x.png"]}]))
     with pytest.raises(MetisError, match=r"row 0 has no user message of plain text"):
@@ -238,21 +305,26 @@ def test_a_context_that_verl_was_not_told_is_the_model_s_and_fits_a_pass(tmp_pat
 def test_a_run_that_is_complete_is_not_started_again(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(assets, "model", Path)
     out = tmp_path / "run"
-    words = ["engine=verl", "task.prompts=40", "steps=5", "engine.model=/models/x"]
+    words = ["engine=verl", "engine.generation=transformers", "engine.model=/models/x"]
+    words += ["task.prompts=40", "steps=5"]
     with RunFolder.open(out, load(None, words).resolved):
         pass
     checkpoint = out / "verl" / "global_step_5"
     checkpoint.mkdir(parents=True)
     state.save(checkpoint / "metis.state", Account(Budget(steps=5), 5).state_dict())
     (out / "verl" / "latest_checkpointed_iteration.txt").write_text("5")
-    monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("verl was started"))
+    monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: pytest.fail("verl was started"))
     assert main(["train", *words, "--out", str(out)]) == 0
     assert "this run is complete" in capsys.readouterr().out
 
 
 def test_a_dry_run_prints_the_command(capsys):
     assert main(["train", "engine=verl", "--dry-run", "--out", "x"]) == 0
-    assert "VERL_USE_EXTERNAL_MODULES=metis.engines.verl.trainer" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "VERL_USE_EXTERNAL_MODULES=metis.engines.verl.trainer" in printed
+    _, python, *words = shlex.split(printed.replace("\\\n", ""))
+    assert (python, words[: len(launch.MAIN)]) == ("python", launch.MAIN)
+    check(composed(words[len(launch.MAIN) :]))
 
 
 @pytest.mark.parametrize(

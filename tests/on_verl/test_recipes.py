@@ -107,6 +107,26 @@ def test_scripts_take_other_curricula_and_a_single_node(tmp_path):
     assert type(curriculum_of(section, 256, 8)).__name__ == "Dapo"
 
 
+def test_odd_names_reach_verl_as_they_are(tmp_path):
+    odd = "it's a = {b}, c"
+    names = {"OUT": odd, "DATA": odd, "MODEL_PATH": f"/{odd}"}
+    verl = native("run_qwen3_4b_base_math.sh", tmp_path, VERL_USE_EXTERNAL_MODULES="mine", **names)
+    assert verl.trainer.default_local_dir == f"{Path.cwd()}/{odd}/verl"
+    assert verl.data.train_files == f"{Path.cwd()}/{odd}/dapo.parquet"
+    assert verl.data.val_files[3] == f"{Path.cwd()}/{odd}/minerva.parquet"
+    assert len(verl.data.val_files) == 4
+    assert verl.actor_rollout_ref.model.path == f"/{odd}"
+    modules = verl.ray_kwargs.ray_init.runtime_env.env_vars.VERL_USE_EXTERNAL_MODULES
+    assert modules == "mine,metis.engines.verl.trainer"
+
+
+@pytest.mark.parametrize("hours", ["abc", "0,1", "0", "-1"])
+def test_a_time_that_is_none_is_refused(tmp_path, hours):
+    with pytest.raises(subprocess.CalledProcessError) as caught:
+        script("run_qwen3_4b_base_math.sh", tmp_path, HOURS=hours)
+    assert f"HOURS={hours}: use" in caught.value.stderr
+
+
 def test_part_of_an_hour_will_do(tmp_path):
     assert (
         native("run_qwen3_4b_base_math.sh", tmp_path, HOURS="0.5").trainer.v1.metis.seconds == 1800
@@ -116,7 +136,7 @@ def test_part_of_an_hour_will_do(tmp_path):
 def test_scripts_run_verl_with_our_trainer(tmp_path):
     words = script("run_qwen3_4b_base_math.sh", tmp_path)
     assert words[:2] == ["-m", "verl.trainer.main_ppo"]
-    environment = "VERL_USE_EXTERNAL_MODULES=metis.engines.verl.trainer"
+    environment = "VERL_USE_EXTERNAL_MODULES='metis.engines.verl.trainer'"
     assert any(word.endswith(environment) for word in words), shlex.join(words)
 
 

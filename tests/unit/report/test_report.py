@@ -10,6 +10,8 @@ import pytest
 
 from metis.cli import main
 from metis.report import charts, figures, svg
+from metis.report.curves import read
+from metis.report.tables import HEADER, MISSING, rows
 
 VOID = {"meta"}
 JUDGE = {
@@ -170,6 +172,16 @@ def test_a_run_with_one_evaluation_is_a_dot(make, done):
     page = shown(run)
     assert "the only evaluation" in " ".join(page.words)
     assert "circle" in page.tags
+
+
+def test_a_test_after_training_is_not_one_before_it(make):
+    run = make()
+    lines = (run / "metrics.jsonl").read_text().splitlines(keepends=True)
+    (run / "metrics.jsonl").write_text(lines[-1])
+    assert report(run) == 0
+    (row,) = rows([read(run)])
+    found = dict(zip(HEADER, row, strict=True))
+    assert (found["accuracy before"], found["accuracy after"][:5]) == (MISSING, "0.280")
 
 
 def test_a_run_that_has_not_begun_has_a_page(make):

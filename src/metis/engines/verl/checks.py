@@ -5,9 +5,10 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from metis.curricula.judge import Judge
-from metis.errors import MetisError
+from metis.errors import MetisError, require
 
 ESTIMATORS = ("grpo", "rloo")
+KEYS = ("seed", "rewards", "tokens", "seconds", "best", "run", "curriculum")
 
 CHECKS: dict[str, tuple[tuple[Any, ...], str]] = {
     "algorithm.filter_groups.enable": (
@@ -65,11 +66,13 @@ def check(config: Any) -> None:
             f"trainer.v1.trainer_mode = {mode!r}: a curriculum judges with the current weights, "
             "which an asynchronous trainer does not wait for; use metis"
         )
-    if OmegaConf.select(config, "trainer.v1.metis") is None:
+    section = OmegaConf.select(config, "trainer.v1.metis")
+    if section is None:
         raise MetisError(
             "trainer.v1.metis is missing: start verl with --config-path "
             "pkg://metis.engines.verl.config --config-name metis_trainer"
         )
+    _check_section(section)
     estimator = str(config.algorithm.adv_estimator)
     if estimator not in ESTIMATORS:
         raise MetisError(
@@ -92,6 +95,18 @@ def check(config: Any) -> None:
             f"{rollout.temperature} use processed_logprobs, or the log-probabilities are of a "
             "policy that no rollout was drawn from"
         )
+
+
+def _check_section(section: Any) -> None:
+    """trainer.v1.metis has the keys of metis.yaml, with values that mean something."""
+    for key in section:
+        require(key in KEYS, f"trainer.v1.metis.{key}", section[key], f"the keys are {KEYS}")
+    for key in ("seed", "tokens", "seconds"):
+        value = section[key]
+        number = isinstance(value, int | float) and value >= 0
+        require(number, f"trainer.v1.metis.{key}", value, "use a number, 0 or more")
+    for key, known in (("rewards", ("binary", "continuous")), ("best", (True, False))):
+        require(section[key] in known, f"trainer.v1.metis.{key}", section[key], f"use {known}")
 
 
 def check_judge(config: Any, judge: Judge) -> None:

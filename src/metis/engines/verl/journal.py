@@ -8,6 +8,7 @@ from typing import Any
 
 from metis import identity
 from metis.core import Batch
+from metis.errors import MetisError
 from metis.identity import SCHEMA, described
 from metis.runlog import LOGS, RunFolder, read
 from metis.train import judgment_rows, rollout_rows
@@ -18,6 +19,15 @@ PHASES = {"judge": "judge", "gen": "rollout", "select": "select", "update_actor"
 
 MAY_CHANGE = ("tokens", "seconds", "best")
 """Settings that a run may be resumed with others of."""
+
+
+def logged(metrics: Mapping[str, Any]) -> dict[str, float]:
+    """What a run folder has of verl's metrics."""
+    return {
+        name: float(value)
+        for name, value in metrics.items()
+        if name.startswith(("metis/", "actor/")) and math.isfinite(float(value))
+    }
 
 
 class Journal:
@@ -36,7 +46,10 @@ class Journal:
             elif not step:
                 print(f"metis: the logs in {str(folder)!r} begin anew", flush=True)
                 identity.make(folder, config)
-        self.folder = RunFolder.open(folder, config, MAY_CHANGE, step)
+        try:
+            self.folder = RunFolder.open(folder, config, MAY_CHANGE, step)
+        except MetisError as error:
+            raise MetisError(f"{error} (on verl: trainer.default_local_dir)") from None
         if self.folder.changes:
             print(f"metis: from here on {described(self.folder.changes)}", flush=True)
 
@@ -68,11 +81,7 @@ class Journal:
 
     def note(self, step: int, metrics: Mapping[str, Any]) -> None:
         """The metrics of a step or of a test alone, of those that verl logs."""
-        ours = {
-            name.removeprefix("metis/"): float(value)
-            for name, value in metrics.items()
-            if name.startswith(("metis/", "actor/")) and math.isfinite(float(value))
-        }
+        ours = {name.removeprefix("metis/"): value for name, value in logged(metrics).items()}
         self.folder.append("metrics", [{"step": step, **ours}])
 
     def time(self, step: int, seconds: Mapping[str, float], elapsed: float) -> None:

@@ -4,6 +4,7 @@ The run folder holds the task as parquet files that verl reads, verl's checkpoin
 every other run. Running the same command again resumes.
 """
 
+import contextlib
 import json
 import os
 import re
@@ -15,14 +16,17 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from metis import assets, state
+from metis import assets, identity, state
 from metis.account import Account
 from metis.core import Prompt
+from metis.curricula.judge import Judge
 from metis.errors import MetisError, require
 from metis.evals.validation import benchmark
 from metis.identity import described
-from metis.runlog import RunFolder
+from metis.pool import Pool
+from metis.runlog import RunFolder, read
 from metis.tasks.base import SingleTurn, Task
+from metis.train import check_pool
 
 MODULE = "metis.engines.verl.trainer"
 MAIN = [
@@ -30,6 +34,8 @@ MAIN = [
     *("--config-path", "pkg://metis.engines.verl.config", "--config-name", "metis_trainer"),
 ]
 
+PATIENCE = 20.0
+"""Seconds that verl has to end its workers after Ctrl-C."""
 ENDLESS = 1_000_000
 """Steps or epochs that no run comes to: its budget or its end is reached before."""
 
@@ -38,10 +44,11 @@ def launch(config: Any, out: Path, dry_run: bool) -> int:
     """Print the command, and unless it is a dry run, run it."""
     _check(config, dry_run)
     arguments = [*MAIN, *overrides(config, out.absolute(), _model(config, dry_run))]
-    modules = _modules()
-    print(f"VERL_USE_EXTERNAL_MODULES={modules} python {shlex.join(arguments)}", flush=True)
     if dry_run:
+        print(_command(arguments))
         return 0
+    if (out / "config.json").exists() and not _begun(out):
+        identity.make(out, config.resolved)
     with RunFolder.open(out, config.resolved, config.may_change, _reached(out)) as folder:
         if folder.changes:
             print(f"from here on {described(folder.changes)}", flush=True)
@@ -49,8 +56,34 @@ def launch(config: Any, out: Path, dry_run: bool) -> int:
             print(f"this run is complete; raise its budget and use --out {out} to extend it")
             return 0
         write_data(config, out / "data")
-    environment = {**os.environ, "VERL_USE_EXTERNAL_MODULES": modules}
-    return subprocess.run([sys.executable, *arguments], env=environment, check=False).returncode
+    print(_command(arguments), flush=True)
+    environment = {**os.environ, "VERL_USE_EXTERNAL_MODULES": _modules()}
+    return _run([sys.executable, *arguments], environment)
+
+
+def _command(arguments: Sequence[str]) -> str:
+    """The command as a person copies it, a setting on each line."""
+    words = [shlex.quote(word) for word in arguments]
+    start = f"VERL_USE_EXTERNAL_MODULES={_modules()} python {' '.join(words[: len(MAIN)])}"
+    return " \\\n    ".join([start, *words[len(MAIN) :]])
+
+
+def _run(command: list[str], environment: dict[str, str]) -> int:
+    """Ctrl-C reaches the command too, which is given time to end its workers."""
+    process = subprocess.Popen(command, env=environment)
+    try:
+        return process.wait()
+    except KeyboardInterrupt:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=PATIENCE)
+        process.kill()
+        raise
+
+
+def _begun(out: Path) -> bool:
+    """Whether a run has come to its first step, so that its settings are a matter of record."""
+    log = out / "metrics.jsonl"
+    return _reached(out) > 0 or (log.exists() and any(row["step"] for row in read(out, "metrics")))
 
 
 def _reached(out: Path) -> int:
@@ -76,11 +109,24 @@ def _check(config: Any, dry_run: bool) -> None:
         raise MetisError(
             "this task takes turns, which the verl engine does not play: use engine=local"
         )
-    if not dry_run and find_spec("verl") is None:
-        raise MetisError(
-            "engine = 'verl': verl is not installed: pip install 'metis-rft[verl]' in an "
-            "environment of its own (it cannot share one with trl)"
-        )
+    judges = isinstance(getattr(config.curriculum, "judge", None), Judge)
+    require(
+        not judges or config.engine.temperature == 1,
+        "engine.temperature",
+        config.engine.temperature,
+        "judgments are trained at the temperature of the rollouts, so a curriculum that judges "
+        "needs 1",
+    )
+    pool = Pool(config.task.training(), config.task.rewards, config.training.seed)
+    check_pool(pool, config.curriculum, config.training.batch)
+    for name in (
+        () if dry_run else ("verl", *(["vllm"] if config.engine.generation == "vllm" else []))
+    ):
+        if find_spec(name) is None:
+            raise MetisError(
+                f"engine = 'verl': {name} is not installed: pip install 'metis-rft[verl]' in an "
+                "environment of its own (it cannot share one with trl)"
+            )
 
 
 def _model(config: Any, dry_run: bool) -> str:

@@ -63,8 +63,18 @@ def _prompt(row: Mapping[str, Any], number: int, key: str) -> Prompt:
         id=str(extra.get("id") or f"{source}:{extra.get('index', number)}"),
         text=str(extra.get("text") or extra.get("problem") or _question(row[key], number)),
         category=str(extra.get("category") or source),
-        difficulty=None if difficulty is None else float(difficulty),
+        difficulty=None if difficulty is None else _number(difficulty, number),
     )
+
+
+def _number(difficulty: Any, number: int) -> float:
+    try:
+        return float(difficulty)
+    except (TypeError, ValueError):
+        raise MetisError(
+            f"data.train_files: extra_info.difficulty of row {number} is {difficulty!r}: write a "
+            "number there, or leave it out"
+        ) from None
 
 
 def _question(messages: Any, number: int) -> str:

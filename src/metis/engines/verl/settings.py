@@ -42,6 +42,10 @@ class Verl(Learning):
         require_at_least(self, least, "engine.")
         self._require_above_zero("gradient_clip")
         self._require_share("vllm_memory")
+        count = self.nodes * self.gpus
+        require(
+            count % self.tensor == 0, "engine.tensor", self.tensor, f"it must divide {count} GPUs"
+        )
         room = self.max_prompt + self.max_tokens
         if not self.context:
             object.__setattr__(self, "context", max(room, 5 * self.max_prompt))
@@ -62,6 +66,6 @@ class Verl(Learning):
                 "trainer_mode" not in override,
                 "engine.overrides",
                 override,
-                "an asynchronous trainer does not wait for the current weights, which a "
-                "curriculum judges with",
+                "leave it out: the trainer is METIS's own, and an asynchronous one does not wait "
+                "for the current weights, which a curriculum judges with",
             )

@@ -36,7 +36,7 @@ from metis.engines.verl import lengths, resuming
 from metis.engines.verl.checks import check, check_judge, require_temperature
 from metis.engines.verl.engine import VerlEngine, encoder
 from metis.engines.verl.heldout import Heldout
-from metis.engines.verl.journal import Journal
+from metis.engines.verl.journal import Journal, logged
 from metis.engines.verl.loss import metis_loss
 from metis.engines.verl.prompts import PromptData
 from metis.engines.verl.rollouts import PARTITION, Rollouts
@@ -49,6 +49,7 @@ from metis.pool import Pool
 from metis.train import batch_metrics, check_pool
 
 BEST = "best"
+FRACTIONS = "some rewards lie between 0 and 1: set trainer.v1.metis.rewards=continuous"
 
 
 class PlannedBuffer(ReplayBuffer):  # type: ignore[misc]
@@ -81,8 +82,10 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
         if isinstance(judge := getattr(self.curriculum, "judge", None), Judge):
             check_judge(config, judge)
         self.batch: Batch | None = None
+        self.metrics: dict[str, Any] = {}
+        """Of the last step: what is logged when it has been tested, if it has to be."""
         self.saved = self.non_finite = 0
-        self.tested = False
+        self.tested = self.told = False
         self.save_every, self.test_every = config.trainer.save_freq, config.trainer.test_freq
         super().__init__(config)
 
@@ -147,6 +150,9 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
         trained = self._train(self.batch, metrics, timing_raw)
         self.account.elapsed += time.perf_counter() - started
         self.account.step = self.global_steps
+        self.journal.time(self.global_steps, timing_raw, self.account.elapsed)
+        self.journal.explain(self.global_steps, self.batch)
+        self.metrics = dict(metrics)
         self._schedule()
         return trained
 
@@ -206,9 +212,17 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
         for phase, name in {"judge": "judge", "rollout": "gen", "select": "select"}.items():
             if phase in meter.seconds:
                 timing_raw[name] = timing_raw.get(name, 0.0) + meter.seconds[phase]
-        for notice in batch.notices:
+        for notice in (*batch.notices, *self._about_rewards(batch)):
             print(f"metis: step {self.global_steps}: {notice}")
         return batch
+
+    def _about_rewards(self, batch: Batch) -> list[str]:
+        """A word, said once, about rewards that are not what the settings say."""
+        fractional = any(0 < reward < 1 for group in batch.groups for reward in group.rewards)
+        if self.told or self.pool.rewards != "binary" or not fractional:
+            return []
+        self.told = True
+        return [FRACTIONS]
 
     def _minibatches(self, batch: Batch) -> list[list[Row]]:
         if batch.judgments:
@@ -295,9 +309,6 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
             metrics.update({"training/global_step": global_steps, "training/epoch": epoch})
             metrics.update({f"timing_s/{name}": value for name, value in timing_raw.items()})
         self.journal.note(global_steps, metrics)
-        self.journal.time(global_steps, timing_raw, self.account.elapsed)
-        if self.batch is not None:
-            self.journal.explain(global_steps, self.batch)
 
     def _log_rollout_data(self, *arguments: Any) -> None:
         if self.updates:
@@ -310,7 +321,7 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
         if self.tested:
             return found
         if self.batch is None:  # before the first step of this process
-            self.journal.note(self.global_steps, found)
+            self.journal.note(self.global_steps, self.metrics | found)
         if self.saved == self.global_steps > 0:
             self._save_state()
             if self.settings["best"] and self.account.improved:
@@ -347,6 +358,7 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
             {
                 "curriculum": self.curriculum.state_dict(),
                 "pool": self.pool.state_dict(),
+                "metrics": logged(self.metrics),
                 **self.account.state_dict(),
             },
         )
@@ -372,6 +384,7 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
         self.pool.load_state_dict(saved["pool"])
         self.account.step = self.global_steps
         self.account.load_state_dict(saved)
+        self.metrics = saved["metrics"]
         if folder == self.folder.absolute():
             self.saved = self.global_steps
         if self.account.fraction >= 1:
