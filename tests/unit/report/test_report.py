@@ -11,7 +11,8 @@ import pytest
 from metis.cli import main
 from metis.report import charts, figures, svg
 from metis.report.curves import read
-from metis.report.tables import HEADER, MISSING, rows
+from metis.report.tables import HEADER, MISSING
+from metis.report.tables import rows as table
 
 VOID = {"meta"}
 JUDGE = {
@@ -179,7 +180,7 @@ def test_a_test_after_training_is_not_one_before_it(make):
     lines = (run / "metrics.jsonl").read_text().splitlines(keepends=True)
     (run / "metrics.jsonl").write_text(lines[-1])
     assert report(run) == 0
-    (row,) = rows([read(run)])
+    (row,) = table([read(run)])
     found = dict(zip(HEADER, row, strict=True))
     assert (found["accuracy before"], found["accuracy after"][:5]) == (MISSING, "0.280")
 
