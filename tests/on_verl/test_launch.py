@@ -186,7 +186,7 @@ def test_a_run_that_has_not_begun_takes_other_settings(tmp_path, monkeypatch):
     assert start("engine.lora=2") == start("engine.lora=4") == 1
     (tmp_path / "run" / "metrics.jsonl").write_text('{"step": 0}\n')
     assert start("engine.lora=8") == 1
-    (tmp_path / "run" / "metrics.jsonl").write_text('{"step": 0}\n{"step": 1}\n')
+    (tmp_path / "run" / "timings.jsonl").write_text('{"step": 1}\n')
     assert start("engine.lora=16") == 2
     assert start("engine.lora=8") == 1
 

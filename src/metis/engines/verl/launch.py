@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from metis import assets, identity, state
+from metis import assets, state
 from metis.account import Account
 from metis.core import Prompt
 from metis.curricula.judge import Judge
@@ -24,7 +24,7 @@ from metis.errors import MetisError, require
 from metis.evals.validation import benchmark
 from metis.identity import described
 from metis.pool import Pool
-from metis.runlog import RunFolder, read
+from metis.runlog import RunFolder
 from metis.tasks.base import SingleTurn, Task
 from metis.train import check_pool
 
@@ -47,9 +47,8 @@ def launch(config: Any, out: Path, dry_run: bool) -> int:
     if dry_run:
         print(_command(arguments))
         return 0
-    if (out / "config.json").exists() and not _begun(out):
-        identity.make(out, config.resolved)
-    with RunFolder.open(out, config.resolved, config.may_change, _reached(out)) as folder:
+    may_change = config.may_change if _begun(out) else tuple(config.resolved)
+    with RunFolder.open(out, config.resolved, may_change, _reached(out)) as folder:
         if folder.changes:
             print(f"from here on {described(folder.changes)}", flush=True)
         if _complete(config, out):
@@ -81,9 +80,9 @@ def _run(command: list[str], environment: dict[str, str]) -> int:
 
 
 def _begun(out: Path) -> bool:
-    """Whether a run has come to its first step, so that its settings are a matter of record."""
-    log = out / "metrics.jsonl"
-    return _reached(out) > 0 or (log.exists() and any(row["step"] for row in read(out, "metrics")))
+    """Whether a run has come to its first step, after which its settings stay."""
+    timings = out / "timings.jsonl"
+    return _reached(out) > 0 or (timings.exists() and timings.stat().st_size > 0)
 
 
 def _reached(out: Path) -> int:
