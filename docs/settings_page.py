@@ -54,7 +54,7 @@ def section(title: str, kind: type, prefix: str, may_change: Sequence[str] = ())
             continue
         mark = "*resume*" if knob.name in may_change else ""
         text = described.pop(knob.name).replace("|", "\\|")
-        lines.append(f"| `{prefix}{knob.name}` | `{_written(default)}` | {text} | {mark} |")
+        lines.append(f"| `{prefix}{knob.name}` | `{json.dumps(default)}` | {text} | {mark} |")
     if described:
         raise ValueError(f"{kind.__name__} has no {', '.join(described)}")
     shared = [name for name in may_change if name in inherited]
@@ -81,10 +81,6 @@ def _knobs(text: str) -> Iterator[tuple[str, str]]:
 
 def _default(knob: "Field[Any]") -> Any:
     return knob.default_factory() if knob.default_factory is not MISSING else knob.default
-
-
-def _written(value: Any) -> str:
-    return json.dumps(value)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import json
 from contextlib import ExitStack
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from omegaconf import OmegaConf
 from metis import MetisError, runlog, state
 from metis.account import Account, Budget
 from metis.engines.verl.journal import Journal
-from metis.engines.verl.trainer import MetisTrainer, PPOTrainerSync
+from metis.engines.verl.trainer import FRACTIONS, MetisTrainer, PPOTrainerSync
 from metis.errors import NON_FINITE_LIMIT
 
 SETTINGS = {"engine": {"name": "verl", "learning_rate": 1e-6}, "seconds": 5, "seed": 0}
@@ -153,6 +154,15 @@ def test_a_checkpoint_is_tested_on_demand_and_the_logs_stay(resumed):
     trainer = resumed(Budget(seconds=9.0), val_only=True)
     assert trainer.config.trainer.val_before_train
     assert trainer.tested
+
+
+def test_fractions_among_binary_rewards_are_told_once():
+    trainer = MetisTrainer.__new__(MetisTrainer)
+    trainer.told, trainer.pool = False, SimpleNamespace(rewards="binary")
+    whole, half = (SimpleNamespace(groups=[SimpleNamespace(rewards=r)]) for r in ((0, 1), (0, 0.5)))
+    assert [trainer._about_rewards(batch) for batch in (whole, half, half)] == [[], [FRACTIONS], []]
+    trainer.told, trainer.pool = False, SimpleNamespace(rewards="continuous")
+    assert trainer._about_rewards(half) == []
 
 
 def test_gradients_that_stay_without_number_end_a_run():
