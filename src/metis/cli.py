@@ -31,8 +31,8 @@ then from key=value arguments:
 
 Running the same command again resumes the run where it was checkpointed; with --out it may have a
 longer budget, or other settings of speed and memory. `--dry-run` prints every setting with its
-value; `metis curricula NAME` says what the knobs of a curriculum mean. RECIPE may also be the
-config.json of a run.
+value, or with engine=verl the command that is run; `metis curricula NAME` says what the knobs of a
+curriculum mean. RECIPE may also be the config.json of a run.
 """
 
 PREPARE_MATH_HELP = """\

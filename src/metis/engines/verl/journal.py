@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from metis import identity
 from metis.core import Batch
 from metis.errors import MetisError
 from metis.identity import SCHEMA, described
@@ -39,15 +38,16 @@ class Journal:
 
     def __init__(self, folder: Path, settings: Mapping[str, Any], step: int) -> None:
         known, config = folder / "config.json", {"schema": SCHEMA, **settings}
+        may_change: tuple[str, ...] = MAY_CHANGE
         if known.exists():
             there = json.loads(known.read_text("utf-8"))
             if "task" in there:
                 config = there
             elif not step:
                 print(f"metis: the logs in {str(folder)!r} begin anew", flush=True)
-                identity.make(folder, config)
+                may_change = (*there, *config)
         try:
-            self.folder = RunFolder.open(folder, config, MAY_CHANGE, step)
+            self.folder = RunFolder.open(folder, config, may_change, step)
         except MetisError as error:
             raise MetisError(f"{error} (on verl: trainer.default_local_dir)") from None
         if self.folder.changes:

@@ -118,10 +118,9 @@ def _check(config: Any, dry_run: bool) -> None:
     )
     pool = Pool(config.task.training(), config.task.rewards, config.training.seed)
     check_pool(pool, config.curriculum, config.training.batch)
-    for name in (
-        () if dry_run else ("verl", *(["vllm"] if config.engine.generation == "vllm" else []))
-    ):
-        if find_spec(name) is None:
+    needed = ["verl", "vllm"] if config.engine.generation == "vllm" else ["verl"]
+    for name in needed:
+        if not dry_run and find_spec(name) is None:
             raise MetisError(
                 f"engine = 'verl': {name} is not installed: pip install 'metis-rft[verl]' in an "
                 "environment of its own (it cannot share one with trl)"
