@@ -1,7 +1,7 @@
 """How much of the hardware the update uses: model FLOPs per second, as a share of the peak.
 
     python benchmarks/update.py [--model FOLDER] [--prompts 32] [--group 8] [--length 512]
-                                [--tokens 16384] [--peak 989]
+                                [--tokens 16384] [--compile] [--peak 989]
 
 A batch of random answers to random prompts, every one with an advantage, is trained on; of the
 repeats after a first one the median is printed. FLOPs are those the model needs, 6 a weight and
@@ -71,6 +71,7 @@ def main() -> None:
     parser.add_argument("--length", type=int, default=512, help="mean tokens of an answer")
     parser.add_argument("--tokens", type=int, default=16384, help="padded tokens in one pass")
     parser.add_argument("--checkpointing", action="store_true")
+    parser.add_argument("--compile", action="store_true")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--peak", type=float, default=989.0, help="TFLOP/s of the hardware")
     chosen = parser.parse_args()
@@ -79,6 +80,7 @@ def main() -> None:
         device=chosen.device,
         tokens=chosen.tokens,
         checkpointing=chosen.checkpointing,
+        compile=chosen.compile,
     )
     engine = LocalEngine(settings, build(Arithmetic(prompts=1, heldout=1), 0))
     given = batch(chosen, engine.model_policy.base.config.vocab_size)

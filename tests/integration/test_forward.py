@@ -9,6 +9,7 @@ import torch
 from metis.core import Sampling
 from metis.curricula.judge import Judge
 from metis.curricula.judge_prompt import CHOICES, Example
+from metis.engines.local.block_attention import supports
 from metis.engines.local.choices import ChoiceTree
 from metis.engines.local.encoding import encode_chats
 from metis.engines.local.engine import LocalEngine
@@ -20,7 +21,6 @@ from metis.engines.local.forward import (
     token_logprobs,
 )
 from metis.engines.local.sampling import in_order, sample, stream
-from metis.engines.local.shared_attention import supports
 from metis.tasks.arithmetic import Arithmetic, build
 
 EXAMPLES = [Example("What is 1 + 2?", 0.0), Example("What is 12 + 2?", 0.1)]

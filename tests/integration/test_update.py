@@ -5,18 +5,27 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
+from torch._dynamo.utils import counters
 
 from metis import Batch, Group, MetisError, Prompt
 from metis.core import Continuation, Judgment, Trajectory
-from metis.curricula.judge_prompt import CHOICES, GRID
+from metis.curricula.judge import Judge
+from metis.curricula.judge_prompt import CHOICES, GRID, Example
 from metis.engines.local.engine import LocalEngine
-from metis.engines.local.update import backward, minibatches, remember_old
+from metis.engines.local.update import Stopwatch, backward, minibatches, passes, remember_old
 from metis.signal import advantages, judge_reward
 from metis.tasks.arithmetic import Arithmetic, build
 
 PROMPTS = [Prompt(f"p{i}", f"text {i}") for i in range(4)]
 REWARDS = [(1.0, 0.0, 0.0), (1.0, 1.0, 1.0), (0.25, 0.75, 0.5), (0.0, 0.0, 1.0)]
 CHAT = [{"role": "system", "content": "judge"}, {"role": "user", "content": "What is 2 + 2?"}]
+
+
+@pytest.fixture(params=["few rows a pass", "wide passes"])
+def policy(policy, request):
+    """Both ways to cut rows into passes: a CPU's, and a GPU's."""
+    policy.wide = request.param == "wide passes"
+    return policy
 
 
 def trajectory(seed: int, prompt: int, answer: int, policy: int = 0) -> Trajectory:
@@ -199,6 +208,46 @@ def test_the_exact_loss_has_the_gradient_of_the_enumerated_expectation(policy, s
     same(found, gradients(policy))
 
 
+def judged_twice() -> Batch:
+    """Two of four prompts with a judgment of all choices, in chats that begin alike."""
+    chats = Judge().chats(["What is 1 + 1?", "What is 204 + 31?"], [Example("2 + 2?", 0.1)])
+    rows = [
+        Judgment(prompt, Continuation(chat, choice, -3.0), 0.1 * i - 0.3, 0.1)
+        for prompt, chat in zip(PROMPTS, chats, strict=False)
+        for i, choice in enumerate(CHOICES)
+    ]
+    return Batch(groups(), rows)
+
+
+def test_answers_and_judgments_share_a_pass_where_passes_are_wide(policy, settings):
+    [part] = minibatches(policy, judged_twice(), settings, 0)
+    policy.wide = False
+    backward(policy, part, settings)
+    wanted = gradients(policy)
+    policy.wide = True
+    [[answers, judgments]] = passes(policy, part.items, settings.tokens)
+    assert (answers.judge, judgments.judge) == (False, True)
+    assert judgments.bundle.prefix and not answers.bundle.prefix
+    ticks = iter([10.0, 14.0])
+    watch = Stopwatch(lambda: next(ticks))
+    backward(policy, part, settings, watch)
+    same(gradients(policy), wanted)
+    sizes = answers.bundle.size, judgments.bundle.size
+    assert watch.seconds == pytest.approx(4.0 * sizes[1] / sum(sizes))
+    assert len(list(passes(policy, part.items, sum(sizes) - 1))) == 2
+    assert len(list(passes(policy, part.items, sum(sizes)))) == 1
+
+
+def test_chats_that_were_just_scored_are_not_encoded_again(settings, monkeypatch):
+    trained = engine(settings)
+    batch = judged_twice()
+    chats = list({id(j.trajectory.chat): j.trajectory.chat for j in batch.judgments}.values())
+    wanted = engine(settings).update(batch)
+    trained.score(chats, CHOICES)
+    monkeypatch.setattr("metis.engines.local.encoding.encode_chats", None)
+    assert trained.update(batch) == wanted
+
+
 def engine(settings, **changes) -> LocalEngine:
     task = build(Arithmetic(prompts=20, heldout=4, levels=(1,)), 0)
     return LocalEngine(dataclasses.replace(settings, **changes), task)
@@ -259,6 +308,46 @@ def test_lora_trains_adapters_only_and_checkpointing_changes_nothing(settings, p
     found = gradients(saving.model_policy)
     reference_policy_loss(policy, groups()).backward()
     same(found, gradients(policy))
+
+
+def compile_with(monkeypatch, backend) -> None:
+    """Trace as ever, and leave the code for the device to another than torch's own compiler."""
+    compile_layer = torch.nn.Module.compile
+    monkeypatch.setattr(
+        torch.nn.Module,
+        "compile",
+        lambda layer, options, **named: compile_layer(layer, backend=backend, **named),
+    )
+    torch._dynamo.reset()
+    counters.clear()
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute")
+def test_layers_that_cannot_be_compiled_are_said_to_be_so(settings, monkeypatch):
+    def broken(graph, inputs):
+        raise OSError("no compiler was found")
+
+    compile_with(monkeypatch, broken)
+    with pytest.raises(MetisError, match=r"engine.compile = true.*no compiler.*compile=false"):
+        engine(settings, compile=True).update(judged_twice())
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute")
+def test_compiled_layers_learn_the_same_and_serve_every_layer_and_length(settings, monkeypatch):
+    compile_with(monkeypatch, "eager")
+    plain, compiled = engine(settings), engine(settings, compile=True)
+    first, second = judged_twice(), dataclasses.replace(judged_twice(), groups=groups()[:3])
+    for batch in (first, second):
+        for each in (plain, compiled):
+            each.model_policy.wide = True
+            each.policy = 0
+        wanted, found = plain.update(batch), compiled.update(batch)
+        assert found == pytest.approx(wanted, rel=1e-4, abs=1e-6)
+    assert counters["stats"]["unique_graphs"] == 1 and not counters["graph_break"]
+    prompts = plain.task.training()[:3]
+    drawn = [[g.rewards for g in each.rollout(prompts, 2)] for each in (plain, compiled)]
+    assert drawn[0] == drawn[1]
+    assert counters["stats"]["unique_graphs"] == 1, "with a cache nothing is compiled"
 
 
 def test_save_and_load_bring_everything_back(settings, tmp_path):

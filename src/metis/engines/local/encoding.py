@@ -30,6 +30,23 @@ def encode_chats(policy: Policy, chats: Sequence[Chat]) -> list[list[int]]:
     return encoded
 
 
+def encode_to_score(policy: Policy, chats: Sequence[Chat]) -> list[list[int]]:
+    """The same; the tokens are kept until others are scored."""
+    contexts = encode_chats(policy, chats)
+    policy.scored = {
+        id(chat): (chat, context) for chat, context in zip(chats, contexts, strict=True)
+    }
+    return contexts
+
+
+def encode_scored(policy: Policy, chats: Sequence[Chat]) -> list[list[int]]:
+    """The same of chats that were scored, most often just before."""
+    known = [policy.scored.get(id(chat)) for chat in chats]
+    if None in known:
+        return encode_chats(policy, chats)
+    return [tokens for _, tokens in filter(None, known)]
+
+
 def _alike(chats: Sequence[Chat]) -> bool:
     """Whether the chats differ in their last message only, which no template would trim."""
     first = chats[0]

@@ -30,7 +30,7 @@ from metis.engines.local.checkpoint import (
 )
 from metis.engines.local.choices import ChoiceTree
 from metis.engines.local.complaints import Complaints, require_reward
-from metis.engines.local.encoding import encode_chats
+from metis.engines.local.encoding import encode_chats, encode_to_score
 from metis.engines.local.episodes import play
 from metis.engines.local.forward import Bundle, scores, shareable
 from metis.engines.local.hidden import embed
@@ -113,7 +113,7 @@ class LocalEngine:
                 "which values cannot be scored: use curriculum.judge.mode=reason"
             )
         tree = ChoiceTree.of([policy.encode_reply(choice) for choice in choices])
-        contexts = encode_chats(policy, chats)
+        contexts = encode_to_score(policy, chats)
         room = policy.context - max(map(len, tree.paths))
         fits = [i for i, context in enumerate(contexts) if len(context) <= room]
         fits.sort(key=lambda i: len(contexts[i]))  # little padding

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch.utils.checkpoint import checkpoint
 from transformers import DynamicCache
 
-from metis.engines.local import shared_attention
+from metis.engines.local import block_attention
 from metis.engines.local.policy import LOGIT_CHUNK, Policy
 
 Integers = NDArray[np.int64]
@@ -39,6 +39,11 @@ class Row:
     wanted: Integers
     tree: "Tree | None" = None
 
+    @property
+    def trunk(self) -> int:
+        """How many tokens come before the tree."""
+        return len(self.tokens) - (0 if self.tree is None else len(self.tree.depth))
+
 
 @dataclass(frozen=True)
 class Tree:
@@ -56,8 +61,19 @@ class Bundle:
     rows: list[Row]
 
     @property
+    def trees(self) -> bool:
+        return any(row.tree is not None for row in self.rows)
+
+    @property
     def width(self) -> int:
-        return max(len(row.tokens) for row in self.rows)
+        """Tokens of a row with its padding."""
+        longest = max(len(row.tokens) for row in self.rows)
+        return -(-longest // ALIGNED) * ALIGNED if self.trees else longest
+
+    @property
+    def size(self) -> int:
+        """Tokens that pass through the network."""
+        return len(self.prefix) + len(self.rows) * self.width
 
     def split(self, budget: int) -> Iterator["Bundle"]:
         """Parts whose rows, padded to the longest, stay within a budget of tokens."""
@@ -96,18 +112,33 @@ def shareable(sequences: Sequence[list[int]], latest: Iterable[int]) -> int:
 
 def token_logprobs(policy: Policy, bundle: Bundle, temperature: float = 1.0) -> torch.Tensor:
     """The log-probabilities of all targets of a bundle, row by row, as one vector."""
-    rows = bundle.rows
-    trees = any(row.tree is not None for row in rows)
-    width = -(-bundle.width // ALIGNED) * ALIGNED if trees else bundle.width
-    tokens = np.zeros((len(rows), width), dtype=np.int64)
-    for i, row in enumerate(rows):
-        tokens[i, : len(row.tokens)] = row.tokens
+    [logprobs] = together(policy, [bundle], [temperature])
+    return logprobs
+
+
+def together(
+    policy: Policy, bundles: Sequence[Bundle], temperatures: Sequence[float]
+) -> list[torch.Tensor]:
+    """The same of several bundles, in one pass; of several, each must be `joinable`."""
+    grids = [_grid(bundle) for bundle in bundles]
     with policy.autocast():
-        hidden = _hidden(policy, bundle, tokens, trees)
-    policy.processed += sum(len(row.tokens) for row in rows)
-    places = np.concatenate([row.positions + i * width for i, row in enumerate(rows)])
-    wanted = np.concatenate([row.wanted for row in rows])
-    return _head_logprobs(policy, hidden.flatten(0, 1), places, wanted, temperature)
+        if joinable(policy, bundles[0]) and (len(bundles) > 1 or bundles[0].trees):
+            hidden = _in_one_sequence(policy, bundles, grids)
+        else:
+            hidden = [_side_by_side(policy, bundles[0], grids[0])]
+    policy.processed += sum(len(row.tokens) for bundle in bundles for row in bundle.rows)
+    found = []
+    for bundle, grid, states, temperature in zip(bundles, grids, hidden, temperatures, strict=True):
+        width = grid.shape[1]
+        places = np.concatenate([row.positions + i * width for i, row in enumerate(bundle.rows)])
+        wanted = np.concatenate([row.wanted for row in bundle.rows])
+        found.append(_head_logprobs(policy, states, places, wanted, temperature))
+    return found
+
+
+def joinable(policy: Policy, bundle: Bundle) -> bool:
+    """Whether a bundle can share a pass: plain rows that stand alone, or trees on a prefix."""
+    return policy.plain and bundle.trees == bool(bundle.prefix)
 
 
 @torch.no_grad()
@@ -118,42 +149,47 @@ def scores(policy: Policy, bundle: Bundle, budget: int) -> NDArray[np.float32]:
     return values
 
 
-def _hidden(policy: Policy, bundle: Bundle, tokens: Integers, trees: bool) -> torch.Tensor:
+def _grid(bundle: Bundle) -> Integers:
+    """The tokens of all rows, padded on the right."""
+    grid = np.zeros((len(bundle.rows), bundle.width), dtype=np.int64)
+    for i, row in enumerate(bundle.rows):
+        grid[i, : len(row.tokens)] = row.tokens
+    return grid
+
+
+def _side_by_side(policy: Policy, bundle: Bundle, grid: Integers) -> torch.Tensor:
     """The last layer's states of all rows. Plain rows need no mask: causality is all there is."""
     prefix = bundle.prefix
-    if trees and prefix and policy.plain:
-        return _in_one_sequence(policy, bundle, tokens)
-    arguments: dict[str, Any] = {"input_ids": _tensor(tokens, policy.device)}
-    if trees:
-        sees, positions = _structure(bundle, tokens.shape)
-        ones = np.ones((*tokens.shape, len(prefix)), dtype=np.bool_)
-        mask = np.concatenate([ones, sees], axis=2)
+    arguments: dict[str, Any] = {"input_ids": _tensor(grid, policy.device)}
+    if bundle.trees:
+        ones = np.ones((*grid.shape, len(prefix)), dtype=np.bool_)
+        mask = np.concatenate([ones, _sees(bundle)], axis=2)
         arguments["attention_mask"] = _tensor(mask[:, None], policy.device)
-        arguments["position_ids"] = _tensor(positions, policy.device)
-    cache = prefix_cache(policy, prefix, len(tokens)) if prefix else None
-    return _states(policy, **arguments, past_key_values=cache, use_cache=bool(prefix))
+        arguments["position_ids"] = _tensor(_positions(bundle), policy.device)
+    cache = prefix_cache(policy, prefix, len(grid)) if prefix else None
+    return policy.states(**arguments, past_key_values=cache).flatten(0, 1)
 
 
-def _in_one_sequence(policy: Policy, bundle: Bundle, tokens: Integers) -> torch.Tensor:
-    """Prefix and rows in one pass; what the rows leave."""
-    sees, positions = _structure(bundle, tokens.shape)
-    before = len(bundle.prefix)
-    with policy.attention(shared_attention.NAME):
-        states = _states(
-            policy,
-            input_ids=_tensor(np.append(bundle.prefix, tokens)[None], policy.device),
-            position_ids=_tensor(np.append(np.arange(before), positions)[None], policy.device),
-            attention_mask=_tensor(sees[:, None], policy.device),
-            prefix=before,
-            use_cache=False,
+def _in_one_sequence(
+    policy: Policy, bundles: Sequence[Bundle], grids: Sequence[Integers]
+) -> list[torch.Tensor]:
+    """Prefixes and rows of all bundles in one pass; what the rows leave, bundle by bundle."""
+    tokens, positions, blocks = [], [], []
+    for bundle, grid in zip(bundles, grids, strict=True):
+        before = len(bundle.prefix)
+        tokens += [np.asarray(bundle.prefix, dtype=np.int64), grid.ravel()]
+        positions += [np.arange(before), _positions(bundle).ravel()]
+        sees = _tensor(_sees(bundle), policy.device) if bundle.trees else None
+        blocks.append(block_attention.Block(before, len(grid), bundle.width, sees))
+        policy.processed += before
+    with policy.attention(block_attention.NAME):
+        states = policy.states(
+            input_ids=_tensor(np.concatenate(tokens)[None], policy.device),
+            position_ids=_tensor(np.concatenate(positions)[None], policy.device),
+            blocks=tuple(blocks),
         )
-    policy.processed += before
-    return states[:, before:]
-
-
-def _states(policy: Policy, **arguments: Any) -> torch.Tensor:
-    states: torch.Tensor = policy.backbone(**arguments).last_hidden_state
-    return states
+    parts = torch.split(states[0], [block.size for block in blocks])
+    return [part[block.prefix :] for part, block in zip(parts, blocks, strict=True)]
 
 
 def new_cache(policy: Policy) -> Any:
@@ -164,11 +200,7 @@ def new_cache(policy: Policy) -> Any:
 def prefix_cache(policy: Policy, prefix: list[int], copies: int) -> Any:
     """A cache of the prefix, computed once and seen by every row."""
     cache = new_cache(policy)
-    policy.backbone(
-        input_ids=torch.tensor([prefix], device=policy.device),
-        past_key_values=cache,
-        use_cache=True,
-    )
+    policy.states(input_ids=torch.tensor([prefix], device=policy.device), past_key_values=cache)
     policy.processed += len(prefix)
     return expanded(cache, copies)
 
@@ -183,18 +215,22 @@ def expanded(cache: Any, copies: int) -> Any:
     return other
 
 
-def _structure(bundle: Bundle, shape: tuple[int, ...]) -> tuple[NDArray[np.bool_], Integers]:
-    """What every token sees of its row, and its position in the whole sequence."""
-    rows, width = shape
-    sees = np.tile(np.tri(width, dtype=np.bool_), (rows, 1, 1))
-    positions = np.tile(np.arange(width), (rows, 1))
+def _sees(bundle: Bundle) -> NDArray[np.bool_]:
+    """What every token sees of its row."""
+    sees = np.tile(np.tri(bundle.width, dtype=np.bool_), (len(bundle.rows), 1, 1))
     for i, row in enumerate(bundle.rows):
         if row.tree is not None:
-            end = len(row.tokens)
-            start = end - len(row.tree.depth)
-            sees[i, start:end, start:end] = row.tree.sees
-            positions[i, start:end] = start + row.tree.depth
-    return sees, positions + len(bundle.prefix)
+            sees[i, row.trunk : len(row.tokens), row.trunk : len(row.tokens)] = row.tree.sees
+    return sees
+
+
+def _positions(bundle: Bundle) -> Integers:
+    """The position of every token in its whole sequence."""
+    positions = np.tile(np.arange(bundle.width), (len(bundle.rows), 1))
+    for i, row in enumerate(bundle.rows):
+        if row.tree is not None:
+            positions[i, row.trunk : len(row.tokens)] = row.trunk + row.tree.depth
+    return positions + len(bundle.prefix)
 
 
 def _head_logprobs(
@@ -204,7 +240,9 @@ def _head_logprobs(
 
     def some(states: torch.Tensor, which: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
         with policy.autocast():
-            logits = policy.head(states).float() / temperature
+            logits = policy.head(states).float()
+        if temperature != 1:
+            logits = logits / temperature
         return logits[which, tokens] - torch.logsumexp(logits, dim=1)[which]
 
     unique, which = np.unique(places, return_inverse=True)

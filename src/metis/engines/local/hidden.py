@@ -32,9 +32,7 @@ def last_states(
         row[: len(sequence)] = torch.tensor(sequence)
     with policy.autocast():
         cache = prefix_cache(policy, list(prefix), len(sequences)) if prefix else None
-        states: torch.Tensor = policy.backbone(
-            input_ids=tokens.to(policy.device), past_key_values=cache, use_cache=bool(prefix)
-        ).last_hidden_state
+        states = policy.states(input_ids=tokens.to(policy.device), past_key_values=cache)
     policy.processed += int(sizes.sum())
     rows = torch.arange(len(sequences), device=policy.device)
     return states[rows, sizes.to(policy.device) - 1].float()

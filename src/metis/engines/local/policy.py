@@ -17,7 +17,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 from metis.core import Chat, Message
-from metis.engines.local import shared_attention
+from metis.engines.local import block_attention
 from metis.engines.local.settings import Local
 from metis.errors import MetisError, first_line
 
@@ -45,6 +45,9 @@ class Policy:
         quiet.set_verbosity_error()
         quiet.disable_progress_bar()
         self.device = pick_device(settings.device)
+        self.wide = self.device.type != "cpu"
+        """Whether few passes over many tokens are better than many over few."""
+        self.compiled = settings.compile
         if not (folder / "config.json").is_file():
             raise MetisError(
                 f"engine.model = {str(folder)!r} holds no model: config.json is missing; name a "
@@ -75,10 +78,14 @@ class Policy:
         text = network.config.get_text_config()
         self.context = int(getattr(text, "max_position_embeddings", 1 << 30))
         self.stops = self._stop_tokens()
-        self.plain = shared_attention.supports(network)
-        self.windowed = shared_attention.windowed(network)
+        self.plain = block_attention.supports(network)
+        self.windowed = block_attention.windowed(network)
         self.specials = [str(token) for token in self.tokenizer.all_special_tokens]
         self.processed = 0
+        self.scored: dict[int, tuple[Chat, list[int]]] = {}
+        """Chats that were just scored, by identity, with their tokens: some will be trained on."""
+        if self.compiled:
+            _compile(self.backbone.layers)
 
     @property
     def base(self) -> Any:
@@ -110,6 +117,25 @@ class Policy:
         finally:
             config._attn_implementation = usual
 
+    def states(self, past_key_values: Any = None, **arguments: Any) -> torch.Tensor:
+        """The last layer's states; a cache takes up the keys and values, and is not compiled."""
+        arguments |= {"past_key_values": past_key_values, "use_cache": past_key_values is not None}
+        if not self.compiled:
+            states: torch.Tensor = self.backbone(**arguments).last_hidden_state
+            return states
+        from torch._dynamo.exc import TorchDynamoException
+
+        stance = "default" if past_key_values is None else "force_eager"
+        try:
+            with torch.compiler.set_stance(stance):
+                states = self.backbone(**arguments).last_hidden_state
+        except TorchDynamoException as error:
+            raise MetisError(
+                f"engine.compile = true: torch.compile fails here ({first_line(error)}); set "
+                "engine.compile=false"
+            ) from error
+        return states
+
     def head(self, hidden: torch.Tensor) -> torch.Tensor:
         logits: torch.Tensor = self.base.get_output_embeddings()(hidden)
         return logits if self.scale == 1 else logits * self.scale
@@ -118,9 +144,7 @@ class Policy:
     def _logit_scale(self) -> float:
         """What the model multiplies the logits of its head with; nothing else is understood."""
         tokens = torch.arange(8, device=self.device)[None]
-        plain = self.base.get_output_embeddings()(
-            self.backbone(input_ids=tokens, use_cache=False).last_hidden_state
-        ).flatten()
+        plain = self.base.get_output_embeddings()(self.states(input_ids=tokens)).flatten()
         final = self.base(input_ids=tokens, use_cache=False).logits.flatten()
         scale = float(plain @ final / (plain @ plain))
         if not torch.allclose(scale * plain, final, atol=1e-3 * float(final.abs().max())):
@@ -198,6 +222,15 @@ def pick_device(name: str) -> torch.device:
             f"engine.device = {name!r}: {first_line(error)}; use cpu or auto"
         ) from None
     return device
+
+
+def _compile(layers: Sequence[Any]) -> None:
+    """Layers are alike, so that one compilation serves them all, and all lengths."""
+    # Inductor's fused reductions get sizes wrong that are sums, such as those of several blocks.
+    fused = "triton.mix_order_reduction"
+    options = {fused: False} if fused in torch._inductor.list_options() else {}
+    for layer in layers:
+        layer.compile(dynamic=True, options=options)
 
 
 def _without_dropout(network: Any) -> None:

@@ -76,13 +76,12 @@ def _pass(policy: Policy, start: Any, shared: int, rests: Sequence[list[int]]) -
         mask[row, shared + width - len(rest) :] = 1
     mask = mask.to(policy.device)
     cache = expanded(start, len(rests)) if shared else new_cache(policy)
-    hidden = policy.backbone(
+    hidden = policy.states(
         input_ids=tokens.to(policy.device),
         attention_mask=mask,
         position_ids=(mask.cumsum(1) - 1).clamp(min=0)[:, shared:],
         past_key_values=cache,
-        use_cache=True,
-    ).last_hidden_state[:, -1]
+    )[:, -1]
     return Prefilled(mask, cache, policy.head(hidden))
 
 

@@ -106,13 +106,12 @@ def _next(
     mask = torch.cat([mask, mask.new_ones(len(mask), 1)], dim=1)
     attention = policy.attention(decoding.NAME) if policy.plain else nullcontext()
     with policy.autocast(), attention:
-        hidden = policy.backbone(
+        hidden = policy.states(
             input_ids=tokens[:, None],
             attention_mask=mask,
             position_ids=mask.sum(1, keepdim=True) - 1,
             past_key_values=cache,
-            use_cache=True,
-        ).last_hidden_state[:, -1]
+        )[:, -1]
         logits = policy.head(hidden)
     policy.processed += len(tokens)
     return mask, logits

@@ -15,6 +15,8 @@ class Local(Learning):
     generation     transformers, or vllm (one GPU; weights are synced after each update)
     rows           sequences generated at once
     checkpointing  recompute activations in the backward pass to save memory
+    compile        compile the layers with torch.compile: slow first steps, quicker ones after; for
+                   small models on a GPU, where launching kernels takes most of the time
     reward_timeout seconds a reward may take before its rollout counts as failed
     reward_workers rewards computed at a time, each in a thread
     vllm_memory    share of the GPU that vLLM may use
@@ -26,6 +28,7 @@ class Local(Learning):
     generation: Literal["transformers", "vllm"] = "transformers"
     rows: int = 256
     checkpointing: bool = False
+    compile: bool = False
     reward_timeout: float = 60.0
     reward_workers: int = 64
     vllm_memory: float = 0.4
@@ -33,7 +36,15 @@ class Local(Learning):
     vllm_eager: bool = False
 
     MAY_CHANGE: ClassVar = (
-        *("device", "tokens", "rows", "checkpointing", "reward_timeout", "reward_workers"),
+        *(
+            "device",
+            "tokens",
+            "rows",
+            "checkpointing",
+            "compile",
+            "reward_timeout",
+            "reward_workers",
+        ),
         *("vllm_memory", "vllm_sleep", "vllm_eager"),
         "learning_rate",
     )

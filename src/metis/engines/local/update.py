@@ -1,4 +1,4 @@
-"""One training step: batches into mini-batches, rows into bundles, bundles into gradients.
+"""One training step: batches into mini-batches, rows into bundles, passes of them into gradients.
 
 Conventions (METIS, Eq. 2 and 9): token-level ratio; mean over the tokens of a sequence, then over
 the sequences; each judgment in its group's mini-batch, averaged over the prompts there. The cut
@@ -8,6 +8,7 @@ into mini-batches comes before rows without an advantage are left out; denominat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -15,12 +16,14 @@ import torch
 from metis.core import Batch, Continuation, Group, Judgment, Trajectory
 from metis.engines.local import loss
 from metis.engines.local.choices import ChoiceTree
-from metis.engines.local.encoding import encode_chats
+from metis.engines.local.encoding import encode_scored
 from metis.engines.local.forward import (
     Bundle,
     Row,
+    joinable,
     plain,
     shareable,
+    together,
     token_logprobs,
 )
 from metis.engines.local.policy import Policy
@@ -43,6 +46,17 @@ class Item:
     reference: loss.Floats | None = None
 
 
+class Part(NamedTuple):
+    """Rows that pass through the network together, and the items they were made of."""
+
+    bundle: Bundle
+    items: list[Item]
+
+    @property
+    def judge(self) -> bool:
+        return self.items[0].judge
+
+
 @dataclass
 class MiniBatch:
     """The rows of one optimizer step, and how many rows there were before any was left out."""
@@ -59,11 +73,12 @@ class Stopwatch:
         self.clock, self.seconds = clock, 0.0
 
     @contextmanager
-    def running(self, wanted: bool = True) -> Iterator[None]:
-        start = self.clock() if wanted else 0.0
+    def running(self, share: float = 1.0) -> Iterator[None]:
+        """Counts this share of what happens inside; for none of it the clock is left alone."""
+        start = self.clock() if share else 0.0
         yield
-        if wanted:
-            self.seconds += self.clock() - start
+        if share:
+            self.seconds += share * (self.clock() - start)
 
 
 UNTIMED = Stopwatch(lambda: 0.0)
@@ -78,7 +93,7 @@ def minibatches(
 ) -> list[MiniBatch]:
     """Cut a batch by prompts; judgments go with their group."""
     size = settings.minibatch or len(batch.groups)
-    with judging.running(bool(batch.judgments)):
+    with judging.running(float(bool(batch.judgments))):
         judged = _judgment_items(policy, batch.judgments)
     parts = []
     for start in range(0, len(batch.groups), size):
@@ -147,7 +162,7 @@ def _scored_items(policy: Policy, scored: dict[str, list[Judgment]]) -> Iterator
         [j.trajectory for j in rows if isinstance(j.trajectory, Continuation)]
         for rows in scored.values()
     ]
-    contexts = encode_chats(policy, [choices[0].chat for choices in asked])
+    contexts = encode_scored(policy, [choices[0].chat for choices in asked])
     for (prompt, rows), choices, context in zip(scored.items(), asked, contexts, strict=True):
         texts = tuple(choice.text for choice in choices)
         if texts not in trees:
@@ -163,33 +178,46 @@ def _growing(tree: ChoiceTree, context: list[int]) -> Callable[[int], Row]:
     return lambda skip: tree.row(context[skip:])
 
 
-def bundles(
-    items: Sequence[Item], settings: Local, cpu: bool
-) -> Iterator[tuple[Bundle, list[Item]]]:
+def bundles(policy: Policy, items: Sequence[Item], budget: int) -> Iterator[Part]:
     """Rows that share a beginning go together where that saves work; all within the budget."""
     judge = [item for item in items if item.judge]
-    for members in [*_by_context([item for item in items if not item.judge], cpu), judge]:
+    answers = [item for item in items if not item.judge]
+    for members in [*_by_context(policy, answers), judge]:
         if not members:
             continue
         members = sorted(members, key=lambda item: len(item.tokens))
         sequences = [item.tokens for item in members]
-        shares = members[0].judge or cpu
+        shares = members[0].judge or not policy.wide
         skip = shareable(sequences, [item.start for item in members]) if shares else 0
         rows = [item.row(skip) for item in members]
         done = 0
-        for part in Bundle(sequences[0][:skip], rows).split(settings.tokens):
-            yield part, members[done : done + len(part.rows)]
-            done += len(part.rows)
+        for bundle in Bundle(sequences[0][:skip], rows).split(budget):
+            yield Part(bundle, members[done : done + len(bundle.rows)])
+            done += len(bundle.rows)
 
 
-def _by_context(items: list[Item], cpu: bool) -> list[list[Item]]:
+def _by_context(policy: Policy, items: list[Item]) -> list[list[Item]]:
     """On a CPU the answers to one prompt share its pass; a GPU prefers few large plain batches."""
-    if not cpu:
+    if policy.wide:
         return [items]
     groups: dict[tuple[int, ...], list[Item]] = {}
     for item in items:
         groups.setdefault(tuple(item.tokens[: item.start + 1]), []).append(item)
     return list(groups.values())
+
+
+def passes(policy: Policy, items: Sequence[Item], budget: int) -> Iterator[list[Part]]:
+    """The bundles; on a GPU those that fit into the budget together, judgments beside answers."""
+    gathered: list[Part] = []
+    for part in bundles(policy, items, budget):
+        size = sum(other.bundle.size for other in gathered) + part.bundle.size
+        joins = policy.wide and all(joinable(policy, p.bundle) for p in [*gathered, part])
+        if gathered and (size > budget or not joins):
+            yield gathered
+            gathered = []
+        gathered.append(part)
+    if gathered:
+        yield gathered
 
 
 @torch.no_grad()
@@ -200,7 +228,7 @@ def remember_old(
     missing = [item for item in part.items if item.units.old is None and item.units.clip]
     for judge in (False, True):
         items = [item for item in missing if item.judge is judge]
-        with judging.running(judge and bool(items)):
+        with judging.running(float(judge and bool(items))):
             for item, logprobs in _each(policy, items, settings):
                 item.units.old = logprobs
 
@@ -215,10 +243,10 @@ def remember_reference(policy: Policy, part: MiniBatch, settings: Local) -> None
 def _each(
     policy: Policy, items: Sequence[Item], settings: Local
 ) -> Iterator[tuple[Item, loss.Floats]]:
-    for bundle, members in bundles(items, settings, policy.device.type == "cpu"):
-        logprobs = token_logprobs(policy, bundle, _temperature(members, settings)).cpu().numpy()
+    for part in bundles(policy, items, settings.tokens):
+        logprobs = token_logprobs(policy, part.bundle, _temperature(part, settings)).cpu().numpy()
         start = 0
-        for item in members:
+        for item in part.items:
             yield item, logprobs[start : start + item.units.targets].astype(np.float64)
             start += item.units.targets
 
@@ -234,33 +262,53 @@ class Losses:
 
 
 def backward(
-    policy: Policy, part: MiniBatch, settings: Local, judging: Stopwatch = UNTIMED
+    policy: Policy, minibatch: MiniBatch, settings: Local, judging: Stopwatch = UNTIMED
 ) -> Losses:
-    """Add the gradient of a mini-batch's loss, bundle by bundle."""
+    """Add the gradient of a mini-batch's loss, pass by pass.
+
+    Where answers and judgments share a pass, its time is the judge's by the judge's tokens.
+    """
     losses = Losses()
-    for bundle, members in bundles(part.items, settings, policy.device.type == "cpu"):
-        with judging.running(members[0].judge):
-            _backward(policy, bundle, members, settings, losses)
+    for parts in passes(policy, minibatch.items, settings.tokens):
+        judged = sum(part.bundle.size for part in parts if part.judge)
+        with judging.running(judged / sum(part.bundle.size for part in parts)):
+            _backward(policy, parts, settings, losses)
     policy.network.eval()
     return losses
 
 
-def _backward(
-    policy: Policy, bundle: Bundle, members: list[Item], settings: Local, losses: Losses
-) -> None:
-    policy.network.train(settings.checkpointing and not bundle.prefix)
-    logprobs = token_logprobs(policy, bundle, _temperature(members, settings))
-    rows = [item.units for item in members]
+def _backward(policy: Policy, parts: list[Part], settings: Local, losses: Losses) -> None:
+    cached = any(part.bundle.prefix for part in parts)
+    policy.network.train(settings.checkpointing and not cached)
+    found = together(
+        policy, [part.bundle for part in parts], [_temperature(part, settings) for part in parts]
+    )
+    values, clipped = zip(
+        *(
+            _part_loss(part, logprobs, settings)
+            for part, logprobs in zip(parts, found, strict=True)
+        ),
+        strict=True,
+    )
+    torch.stack(values).sum().backward()  # type: ignore[no-untyped-call]
+    # Numbers are fetched last: the GPU would wait for every one.
+    losses.clipped += float(sum(clipped))
+    for part, value in zip(parts, values, strict=True):
+        losses.units += sum(len(item.units.advantage) for item in part.items)
+        if part.judge:
+            losses.judge += float(value.detach())
+        else:
+            losses.policy += float(value.detach())
+
+
+def _part_loss(
+    part: Part, logprobs: torch.Tensor, settings: Local
+) -> tuple[torch.Tensor, torch.Tensor]:
+    rows = [item.units for item in part.items]
     value, clipped = loss.bundle_loss(logprobs, rows, settings.clip_low, settings.clip_high)
-    if settings.kl and not members[0].judge:
-        value = value + _kl(logprobs, members)
-    value.backward()  # type: ignore[no-untyped-call]
-    losses.clipped += float(clipped)
-    losses.units += sum(len(units.advantage) for units in rows)
-    if members[0].judge:
-        losses.judge += float(value.detach())
-    else:
-        losses.policy += float(value.detach())
+    if settings.kl and not part.judge:
+        value = value + _kl(logprobs, part.items)
+    return value, clipped
 
 
 def _kl(logprobs: torch.Tensor, members: Sequence[Item]) -> torch.Tensor:
@@ -274,6 +322,6 @@ def _kl(logprobs: torch.Tensor, members: Sequence[Item]) -> torch.Tensor:
     )
 
 
-def _temperature(members: Sequence[Item], settings: Local) -> float:
+def _temperature(part: Part, settings: Local) -> float:
     """Rollouts are trained on the distribution they were drawn from; judgments on the plain one."""
-    return 1.0 if members[0].judge else settings.temperature
+    return 1.0 if part.judge else settings.temperature
