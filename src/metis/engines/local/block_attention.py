@@ -1,8 +1,7 @@
 """Attention within blocks that pass through the network one after the other, as one sequence.
 
 A block is plain rows side by side, or short rows after one long prefix, whose keys and values are
-never copied: all rows meet the prefix in one product and themselves in another, and one softmax
-spans both. Blocks do not see each other, yet all else a layer does, it does for all at once.
+never copied. Blocks do not see each other, yet all else a layer does, it does for all at once.
 """
 
 from collections.abc import Sequence
@@ -10,13 +9,11 @@ from typing import Any, NamedTuple
 
 import torch
 from torch.nn.functional import scaled_dot_product_attention
-from torch.utils.checkpoint import checkpoint
 from transformers import AttentionInterface
 
-NAME = "metis_blocks"
+from metis.engines.local.two_part_attention import two_part_attention
 
-KEPT = 1 << 26
-"""Attention weights of a layer up to this number are kept for the backward pass."""
+NAME = "metis_blocks"
 
 
 class Block(NamedTuple):
@@ -87,14 +84,20 @@ def _prefixed(
     block: Block, sees: torch.Tensor, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor
 ) -> torch.Tensor:
     before = [tensor[:, : block.prefix] for tensor in (query, key, value)]
-    rows = [tensor[:, block.prefix :] for tensor in (query, key, value)]
+    after = [tensor[:, block.prefix :] for tensor in (query, key, value)]
     first = _causal(*(tensor[None] for tensor in before))[0]
-    arguments = (*rows, sees, *before[1:])
-    weights = len(query) * block.rows * block.width * (block.prefix + block.width)
-    if torch.is_grad_enabled() and weights > KEPT:
-        second = checkpoint(_over_prefix_and_row, *arguments, use_reentrant=False)
-    else:
-        second = _over_prefix_and_row(*arguments)
+    groups, each = len(key), len(query) // len(key)
+    rows, width = block.rows, block.width
+    queries = after[0].reshape(groups, each, rows, width, -1).transpose(1, 2)
+    mixed = two_part_attention(
+        query=queries.reshape(groups, rows, each * width, -1),
+        key=after[1].reshape(groups, rows, width, -1),
+        value=after[2].reshape(groups, rows, width, -1),
+        sees=sees.repeat(1, each, 1),
+        shared_key=before[1],
+        shared_value=before[2],
+    )
+    second = mixed.view(queries.shape).transpose(1, 2).reshape(len(query), -1, query.shape[-1])
     return torch.cat([first, second], dim=1)
 
 
@@ -102,31 +105,6 @@ def _causal(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torc
     return scaled_dot_product_attention(
         query, key, value, is_causal=True, scale=1.0, enable_gqa=True
     )
-
-
-def _over_prefix_and_row(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    sees: torch.Tensor,
-    prefix_key: torch.Tensor,
-    prefix_value: torch.Tensor,
-) -> torch.Tensor:
-    """The tokens of all rows stand one after the other. One softmax, never in one tensor."""
-    rows, width, _ = sees.shape
-    size = query.shape[-1]
-    groups, tokens = len(key), rows * width
-    query = query.reshape(groups, -1, rows, width, size)
-    key, value = (tensor.reshape(groups, 1, rows, width, size) for tensor in (key, value))
-    past = query.flatten(1, 3) @ prefix_key.mT
-    own = (query @ key.mT).masked_fill(~sees, float("-inf"))
-    each = own.shape[:-1]
-    highest = torch.maximum(past.amax(-1).view(each), own.amax(-1)).detach().float()
-    past = torch.exp(past - highest.view(groups, -1, 1))
-    own = torch.exp(own - highest[..., None])
-    total = past.sum(-1).view(each) + own.sum(-1)
-    mixed = (past.to(value.dtype) @ prefix_value).view(query.shape) + own.to(value.dtype) @ value
-    return (mixed / total[..., None]).to(value.dtype).view(-1, tokens, size)
 
 
 AttentionInterface.register(NAME, attend)
