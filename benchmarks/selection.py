@@ -20,7 +20,7 @@ import numpy as np
 from metis import Group, Pool, Progress, Prompt, drive, state
 from metis.core import Completion, Trajectory
 from metis.curricula.judge import Judge
-from metis.curricula.judge_prompt import CHOICES
+from metis.curricula.judge_prompt import GRID, answer
 from metis.curricula.metis import Metis
 from metis.curricula.selection import choose
 
@@ -34,7 +34,7 @@ class RandomEngine:
         self.rng = random.Random(0)
 
     def complete(self, chats, sampling):
-        replies = self.rng.choices(CHOICES, k=len(chats))
+        replies = [answer(value) for value in self.rng.choices(GRID, k=len(chats))]
         return [Completion(reply, NOTHING, "stop") for reply in replies]
 
     def rollout(self, prompts, n):

@@ -15,7 +15,8 @@ from metis.core import Message
 GRID = (0.00, 0.02, 0.04, 0.06, 0.08, 0.10, 0.12, 0.15, 0.18, 0.20, 0.25)
 """The values the prompt allows. Others in range still count when a reply names them."""
 
-CHOICES = tuple(rf"\boxed{{{value:.2f}}}" for value in GRID)
+CHOICES = tuple(rf"\boxed{{{value:.2f}" for value in GRID)
+"""What is scored: an answer up to its last digit, after which it says nothing of the value."""
 
 
 class Example(NamedTuple):
@@ -44,13 +45,14 @@ def turns(texts: Sequence[str], examples: Sequence[Example]) -> list[list[Messag
     shared = [_system(examples)]
     for example in examples:
         shared.append(_user(_problem("Candidate", example.text)))
-        shared.append({"role": "assistant", "content": nearest_choice(example.v)})
+        shared.append({"role": "assistant", "content": answer(example.v)})
     return [[*shared, _user(_problem("Candidate", text))] for text in texts]
 
 
-def nearest_choice(v: float) -> str:
+def answer(v: float) -> str:
     """The allowed answer closest to a realised variance."""
-    return min(zip(GRID, CHOICES, strict=True), key=lambda pair: abs(pair[0] - v))[1]
+    nearest = min(GRID, key=lambda value: abs(value - v))
+    return rf"\boxed{{{nearest:.2f}}}"
 
 
 @cache

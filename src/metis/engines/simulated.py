@@ -17,7 +17,6 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -37,8 +36,7 @@ from metis.core import (
     Sampling,
     Trajectory,
 )
-from metis.curricula.judge import Failure, parse_variance
-from metis.curricula.judge_prompt import GRID
+from metis.curricula.judge_prompt import CHOICES, GRID
 from metis.errors import require, require_at_least
 from metis.pool import Pool, Rewards
 from metis.predictors import Predictor, ValueModel
@@ -346,10 +344,8 @@ class SimulatedEngine:
         return np.array([int(prompt.id.split(":")[1]) for prompt in prompts], dtype=np.int64)
 
 
-@cache
 def _outcome(choice: str) -> int:
-    value = parse_variance(choice)
-    return FAILED if isinstance(value, Failure) else GRID.index(value)
+    return CHOICES.index(choice) if choice in CHOICES else FAILED
 
 
 def build(simulation: Simulation, task: None = None, seed: int = 0) -> tuple[SimulatedEngine, Pool]:

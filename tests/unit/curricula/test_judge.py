@@ -78,7 +78,7 @@ def test_quotes_stand_on_their_own_lines():
 def test_turns_show_examples_as_answered_chats():
     [chat] = Judge(layout="turns").chats(["the candidate"], EXAMPLES)
     assert [m["role"] for m in chat] == ["system", *["user", "assistant"] * 3, "user"]
-    assert [m["content"] for m in chat[2::2]] == [CHOICES[0], CHOICES[5], CHOICES[10]]
+    assert [m["content"] for m in chat[2::2]] == [r"\boxed{0.00}", r"\boxed{0.10}", r"\boxed{0.25}"]
     assert "the candidate" in chat[-1]["content"]
 
 
@@ -206,8 +206,8 @@ def test_a_reply_at_the_token_limit_was_cut_off_whatever_it_quotes():
     assert parse(completion(r"\boxed{0.12}", "stop")) == 0.12
 
 
-def test_choices_are_the_grid_in_boxes():
-    assert [parse_variance(choice) for choice in CHOICES] == list(GRID)
+def test_choices_are_the_grid_in_boxes_yet_to_be_closed():
+    assert [parse_variance(choice + "}") for choice in CHOICES] == list(GRID)
 
 
 @pytest.mark.parametrize(

@@ -85,6 +85,7 @@ class VllmSampler:
                 top_p=sampling.top_p,
                 max_tokens=min(sampling.max_tokens, self.context - len(prompt)),
                 stop=list(sampling.stop) or None,
+                detokenize=bool(sampling.stop),
                 logprobs=0,
             )
             for prompt in prompts
