@@ -16,7 +16,7 @@ def one_softmax(query, key, value, sees, shared_key, shared_value):
         for shared, own in ((shared_key, key), (shared_value, value))
     )
     visible = torch.cat([sees.new_ones(*sees.shape[:2], shared_key.shape[1]), sees], dim=2)
-    scores = (query @ keys.mT).masked_fill(~visible, float("-inf"))
+    scores = (query @ keys.mT).masked_fill(~visible.repeat(1, EACH, 1), float("-inf"))
     return torch.softmax(scores, dim=-1) @ values
 
 
@@ -33,7 +33,7 @@ def inputs(device):
         tensor(GROUPS, ROWS, EACH * WIDTH) * SIZE**-0.5,
         tensor(*own),
         tensor(*own),
-        sees.repeat(1, EACH, 1).to(device),
+        sees.to(device),
         tensor(GROUPS, SHARED),
         tensor(GROUPS, SHARED),
     ]
@@ -50,7 +50,7 @@ def found_with(function, given, kind):
 
 @pytest.mark.parametrize("kernel", ["cpu", None])
 def test_two_parts_are_one_softmax(kernel, monkeypatch):
-    monkeypatch.setattr(two_part_attention, "_kernel", lambda query: kernel)
+    monkeypatch.setattr(two_part_attention, "_kernel", lambda *tensors: kernel)
     given = inputs("cpu")
     wanted = found_with(one_softmax, given, torch.float64)
     found = found_with(two_part_attention.two_part_attention, given, torch.float32)

@@ -1,6 +1,6 @@
 """The update against references of a few lines: loss, gradients, mini-batches, failures."""
 
-import dataclasses
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +12,7 @@ from metis.core import Continuation, Judgment, Trajectory
 from metis.curricula.judge import Judge
 from metis.curricula.judge_prompt import CHOICES, GRID, Example
 from metis.engines.local.engine import LocalEngine
+from metis.engines.local.policy import _compile
 from metis.engines.local.update import Stopwatch, backward, minibatches, passes, remember_old
 from metis.signal import advantages, judge_reward
 from metis.tasks.arithmetic import Arithmetic, build
@@ -102,14 +103,14 @@ def test_a_group_drawn_in_two_goes_has_the_right_denominator_for_each(policy, se
 
 
 def test_the_clip_may_be_asymmetric(policy, settings):
-    wide = dataclasses.replace(settings, clip_high=3.0)
+    wide = replace(settings, clip_high=3.0)
     _, found = ours(policy, Batch(groups()), wide, version=1)
     reference_policy_loss(policy, groups(), old=torch.tensor(-2.0), high=3.0).backward()
     same(found, gradients(policy))
 
 
 def test_the_sequence_ratio_is_gspo(policy, settings):
-    gspo = dataclasses.replace(settings, ratio="sequence")
+    gspo = replace(settings, ratio="sequence")
     _, found = ours(policy, Batch(groups()), gspo, version=1)
     total, count = torch.zeros(()), 0
     for group in groups():
@@ -122,7 +123,7 @@ def test_the_sequence_ratio_is_gspo(policy, settings):
 
 
 def test_std_division_is_a_knob(policy, settings):
-    divided = dataclasses.replace(settings, std_division=True)
+    divided = replace(settings, std_division=True)
     only = [groups()[0]]
     _, found = ours(policy, Batch(only), divided)
     _, plain = ours(policy, Batch(only), settings)
@@ -133,7 +134,7 @@ def test_std_division_is_a_knob(policy, settings):
 @pytest.mark.parametrize("budget", [8, 20, 10_000])
 def test_micro_batches_only_add_up(policy, settings, budget):
     _, whole = ours(policy, Batch(groups()), settings)
-    _, cut = ours(policy, Batch(groups()), dataclasses.replace(settings, tokens=budget))
+    _, cut = ours(policy, Batch(groups()), replace(settings, tokens=budget))
     same(whole, cut)
 
 
@@ -144,7 +145,7 @@ def test_zero_advantage_rows_are_skipped_but_counted(policy, settings):
 
 
 def test_minibatches_are_cut_by_prompts_with_their_own_denominators(policy, settings):
-    two = dataclasses.replace(settings, minibatch=2)
+    two = replace(settings, minibatch=2)
     parts = minibatches(policy, Batch(groups()), two, 0)
     assert [part.rollouts for part in parts] == [6, 6]
     for part, half in zip(parts, (groups()[:2], groups()[2:]), strict=True):
@@ -208,9 +209,10 @@ def test_the_exact_loss_has_the_gradient_of_the_enumerated_expectation(policy, s
     same(found, gradients(policy))
 
 
-def judged_twice() -> Batch:
-    """Two of four prompts with a judgment of all choices, in chats that begin alike."""
-    chats = Judge().chats(["What is 1 + 1?", "What is 204 + 31?"], [Example("2 + 2?", 0.1)])
+def judged_batch(*texts: str) -> Batch:
+    """Some of four prompts with a judgment of all choices, in chats that begin alike."""
+    asked = texts or ("What is 1 + 1?", "What is 204 + 31?")
+    chats = Judge().chats(asked, [Example("2 + 2?", 0.1)])
     rows = [
         Judgment(prompt, Continuation(chat, choice, -3.0), 0.1 * i - 0.3, 0.1)
         for prompt, chat in zip(PROMPTS, chats, strict=False)
@@ -220,12 +222,12 @@ def judged_twice() -> Batch:
 
 
 def test_answers_and_judgments_share_a_pass_where_passes_are_wide(policy, settings):
-    [part] = minibatches(policy, judged_twice(), settings, 0)
+    [part] = minibatches(policy, judged_batch(), settings, 0)
     policy.wide = False
     backward(policy, part, settings)
     wanted = gradients(policy)
     policy.wide = True
-    [[answers, judgments]] = passes(policy, part.items, settings.tokens)
+    [[answers, judgments]] = passes(policy, part.items, settings)
     assert (answers.judge, judgments.judge) == (False, True)
     assert judgments.bundle.prefix and not answers.bundle.prefix
     ticks = iter([10.0, 14.0])
@@ -234,13 +236,17 @@ def test_answers_and_judgments_share_a_pass_where_passes_are_wide(policy, settin
     same(gradients(policy), wanted)
     sizes = answers.bundle.size, judgments.bundle.size
     assert watch.seconds == pytest.approx(4.0 * sizes[1] / sum(sizes))
-    assert len(list(passes(policy, part.items, sum(sizes) - 1))) == 2
-    assert len(list(passes(policy, part.items, sum(sizes)))) == 1
+    for changes, count in (
+        ({"tokens": sum(sizes)}, 1),
+        ({"tokens": sum(sizes) - 1}, 2),
+        ({"checkpointing": True}, 2),
+    ):
+        assert len(list(passes(policy, part.items, replace(settings, **changes)))) == count
 
 
 def test_chats_that_were_just_scored_are_not_encoded_again(settings, monkeypatch):
     trained = engine(settings)
-    batch = judged_twice()
+    batch = judged_batch()
     chats = list({id(j.trajectory.chat): j.trajectory.chat for j in batch.judgments}.values())
     wanted = engine(settings).update(batch)
     trained.score(chats, CHOICES)
@@ -250,7 +256,7 @@ def test_chats_that_were_just_scored_are_not_encoded_again(settings, monkeypatch
 
 def engine(settings, **changes) -> LocalEngine:
     task = build(Arithmetic(prompts=20, heldout=4, levels=(1,)), 0)
-    return LocalEngine(dataclasses.replace(settings, **changes), task)
+    return LocalEngine(replace(settings, **changes), task)
 
 
 def test_an_update_moves_the_policy_towards_what_was_rewarded(settings):
@@ -264,7 +270,7 @@ def test_an_update_moves_the_policy_towards_what_was_rewarded(settings):
 
     before = gap()
     for _ in range(3):
-        fresh = [dataclasses.replace(t, policy=trained.policy) for t in groups()[0].trajectories]
+        fresh = [replace(t, policy=trained.policy) for t in groups()[0].trajectories]
         trained.update(Batch([Group(PROMPTS[0], REWARDS[0], tuple(fresh))]))
     assert gap() > before
     assert trained.policy == 3
@@ -310,6 +316,23 @@ def test_lora_trains_adapters_only_and_checkpointing_changes_nothing(settings, p
     same(found, gradients(policy))
 
 
+@pytest.mark.parametrize("tokens", [16, 40, 10_000])
+def test_recomputed_activations_change_nothing_in_wide_passes(settings, tokens):
+    found = []
+    for saving in (False, True):
+        trained = engine(settings, checkpointing=saving, tokens=tokens)
+        trained.model_policy.wide = True
+        [part] = minibatches(trained.model_policy, judged_batch(), trained.settings, 0)
+        backward(trained.model_policy, part, trained.settings)
+        found.append(gradients(trained.model_policy))
+    same(*found)
+
+
+def test_a_network_without_a_list_of_layers_is_not_compiled():
+    with pytest.raises(MetisError, match=r"engine.compile = true: Linear has no list of layers"):
+        _compile(torch.nn.Linear(1, 1))
+
+
 def compile_with(monkeypatch, backend) -> None:
     """Trace as ever, and leave the code for the device to another than torch's own compiler."""
     compile_layer = torch.nn.Module.compile
@@ -329,14 +352,15 @@ def test_layers_that_cannot_be_compiled_are_said_to_be_so(settings, monkeypatch)
 
     compile_with(monkeypatch, broken)
     with pytest.raises(MetisError, match=r"engine.compile = true.*no compiler.*compile=false"):
-        engine(settings, compile=True).update(judged_twice())
+        engine(settings, compile=True).update(judged_batch())
 
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute")
 def test_compiled_layers_learn_the_same_and_serve_every_layer_and_length(settings, monkeypatch):
     compile_with(monkeypatch, "eager")
     plain, compiled = engine(settings), engine(settings, compile=True)
-    first, second = judged_twice(), dataclasses.replace(judged_twice(), groups=groups()[:3])
+    first = judged_batch()
+    second = replace(judged_batch("1 + 1?", "Is 204 + 31 even?", "And 7?"), groups=groups()[:3])
     for batch in (first, second):
         for each in (plain, compiled):
             each.model_policy.wide = True

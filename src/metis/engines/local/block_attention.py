@@ -33,7 +33,7 @@ class Block(NamedTuple):
 def supports(network: Any) -> bool:
     """Whether a network's attention is the plain one, in every layer."""
     config = network.config.get_text_config()
-    special = ("attn_logit_softcapping", "sliding_window", "alibi")
+    special = ("attn_logit_softcapping", "sliding_window", "alibi", "v_head_dim")
     plain = not windowed(network) and not any(getattr(config, name, None) for name in special)
     return bool(getattr(network, "_supports_attention_backend", False)) and plain
 
@@ -56,7 +56,7 @@ def attend(
 ) -> tuple[torch.Tensor, None]:
     """What transformers calls in place of its own attention; `blocks` comes from the caller."""
     kind = value.dtype
-    tensors = ((query.to(kind) * scaling)[0], key.to(kind)[0], value[0])
+    tensors = ((query * scaling).to(kind)[0], key.to(kind)[0], value[0])
     mixed, start = [], 0
     with torch.autocast(query.device.type, enabled=False):
         for block in blocks:
@@ -93,7 +93,7 @@ def _prefixed(
         query=queries.reshape(groups, rows, each * width, -1),
         key=after[1].reshape(groups, rows, width, -1),
         value=after[2].reshape(groups, rows, width, -1),
-        sees=sees.repeat(1, each, 1),
+        sees=sees,
         shared_key=before[1],
         shared_value=before[2],
     )
@@ -102,6 +102,9 @@ def _prefixed(
 
 
 def _causal(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+    if query.device.type == "mps":  # where older versions of torch crash on heads that share keys
+        each = query.shape[1] // key.shape[1]
+        key, value = (tensor.repeat_interleave(each, dim=1) for tensor in (key, value))
     return scaled_dot_product_attention(
         query, key, value, is_causal=True, scale=1.0, enable_gqa=True
     )

@@ -40,6 +40,7 @@ from metis.engines.local.rewards import RewardRunner
 from metis.engines.local.sampling import Reply, in_order, stream
 from metis.engines.local.settings import Local
 from metis.engines.local.update import (
+    MiniBatch,
     Stopwatch,
     backward,
     minibatches,
@@ -208,34 +209,34 @@ class LocalEngine:
     def update(self, batch: Batch) -> Mapping[str, float]:
         """One pass over the batch: an optimizer step for each of its mini-batches."""
         settings, policy = self.settings, self.model_policy
-        parts = minibatches(policy, batch, settings, self.policy, self.judging)
+        cut = minibatches(policy, batch, settings, self.policy, self.judging)
         with self._memory():
             if self.foreign is not None:
                 self.foreign.sleep()
-            if len(parts) > 1:
-                for part in parts:
-                    remember_old(policy, part, settings, self.judging)
+            if len(cut) > 1:
+                for minibatch in cut:
+                    remember_old(policy, minibatch, settings, self.judging)
             if self.reference is not None:
-                for part in parts:
-                    remember_reference(self.reference, part, settings)
-            steps = [self._optimize(part) for part in parts if part.items]
+                for minibatch in cut:
+                    remember_reference(self.reference, minibatch, settings)
+            steps = [self._optimize(minibatch) for minibatch in cut if minibatch.items]
         self.policy += 1
         if self.foreign is not None:
             self.foreign.sync(policy)
         metrics = {
-            "update/rows": float(sum(len(part.items) for part in parts)),
-            "update/skipped_rows": float(sum(part.skipped for part in parts)),
+            "update/rows": float(sum(len(minibatch.items) for minibatch in cut)),
+            "update/skipped_rows": float(sum(minibatch.skipped for minibatch in cut)),
             "update/steps": float(len(steps)),
         }
         for name in steps[0] if steps else ():
             metrics[name] = float(np.mean([step[name] for step in steps]))
         return metrics
 
-    def _optimize(self, part: Any) -> dict[str, float]:
+    def _optimize(self, minibatch: MiniBatch) -> dict[str, float]:
         """Backward and step; what is not finite is skipped, and stops the run when it persists."""
         settings = self.settings
         self.optimizer.zero_grad(set_to_none=True)
-        losses = backward(self.model_policy, part, settings, self.judging)
+        losses = backward(self.model_policy, minibatch, settings, self.judging)
         limit = settings.gradient_clip or float("inf")
         norm = float(torch.nn.utils.clip_grad_norm_(self.model_policy.trainable, limit))
         finite = bool(np.isfinite([norm, losses.policy, losses.judge]).all())

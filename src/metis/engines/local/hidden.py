@@ -44,8 +44,8 @@ def embed(policy: Policy, sequences: Sequence[list[int]], budget: int) -> torch.
 
     On a CPU, what all begin with is computed once a pass; a GPU is quicker without.
     """
-    on_cpu = policy.device.type == "cpu"
-    skip = shareable(sequences, [len(tokens) - 1 for tokens in sequences]) if on_cpu else 0
+    latest = [len(tokens) - 1 for tokens in sequences]
+    skip = 0 if policy.wide else shareable(sequences, latest)
     rests, prefix = [tokens[skip:] for tokens in sequences], sequences[0][:skip]
     order = parts(rests, budget)
     states = [last_states(policy, [rests[i] for i in part], prefix) for part in order]

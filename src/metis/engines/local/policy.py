@@ -85,7 +85,7 @@ class Policy:
         self.scored: dict[int, tuple[Chat, list[int]]] = {}
         """Chats that were just scored, by identity, with their tokens: some will be trained on."""
         if self.compiled:
-            _compile(self.backbone.layers)
+            _compile(self.backbone)
 
     @property
     def base(self) -> Any:
@@ -224,8 +224,14 @@ def pick_device(name: str) -> torch.device:
     return device
 
 
-def _compile(layers: Sequence[Any]) -> None:
-    """Layers are alike, so that one compilation serves them all, and all lengths."""
+def _compile(backbone: Any) -> None:
+    """Layers are alike, so that what is compiled for a kind of pass serves them all."""
+    layers = getattr(backbone, "layers", None)
+    if layers is None:
+        raise MetisError(
+            f"engine.compile = true: {type(backbone).__name__} has no list of layers; set "
+            "engine.compile=false"
+        )
     # Inductor's fused reductions get sizes wrong that are sums, such as those of several blocks.
     fused = "triton.mix_order_reduction"
     options = {fused: False} if fused in torch._inductor.list_options() else {}

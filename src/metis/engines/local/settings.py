@@ -16,7 +16,7 @@ class Local(Learning):
     rows           sequences generated at once
     checkpointing  recompute activations in the backward pass to save memory
     compile        compile the layers with torch.compile: slow first steps, quicker ones after; for
-                   small models on a GPU, where launching kernels takes most of the time
+                   long runs on a GPU
     reward_timeout seconds a reward may take before its rollout counts as failed
     reward_workers rewards computed at a time, each in a thread
     vllm_memory    share of the GPU that vLLM may use

@@ -5,8 +5,8 @@ counts in the whole. Backwards each part only needs the mixture and normaliser o
 it were the whole. So the shared part, the large one, can leave its weights to a kernel that never
 writes them down.
 
-Tensors are of groups x rows x tokens x size; queries that share keys and values are tokens of one
-group.
+Tensors are of groups x rows x tokens x size. Heads whose queries share keys and values are a group,
+and their queries stand one head after the other where the tokens would.
 """
 
 from typing import Any
@@ -30,7 +30,8 @@ def two_part_attention(
 ) -> torch.Tensor:
     """Queries, already scaled, over the shared keys and over those of their row which they see.
 
-    What is shared is of groups x tokens x size, what is seen of rows x queries x keys.
+    What is shared is of groups x tokens x size, what is seen of rows x tokens x keys: the same for
+    all queries of a token.
     """
     mixed: torch.Tensor = _forward(query, key, value, sees, shared_key, shared_value)[0]
     return mixed
@@ -122,8 +123,10 @@ def _share(part: torch.Tensor, total: torch.Tensor) -> torch.Tensor:
 # Their own row: few keys, every weight written down
 
 
-def _own(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, sees: torch.Tensor) -> Pair:
-    scores = (query @ key.mT).float().masked_fill(~sees, float("-inf"))
+def _own(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, sees: torch.Tensor | None
+) -> Pair:
+    scores = _scores(query, key, sees)
     total = torch.logsumexp(scores, dim=-1)
     return _weights(scores, total, value) @ value, total
 
@@ -135,13 +138,21 @@ def _own_backward(
     gradient: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
-    sees: torch.Tensor,
+    sees: torch.Tensor | None,
 ) -> Triple:
-    scores = (query @ key.mT).float().masked_fill(~sees, float("-inf"))
-    weights = _weights(scores, total, value)
-    towards = (gradient @ value.mT).float() - (gradient * mixed).float().sum(-1, keepdim=True)
-    towards = (weights * towards).to(value.dtype)
+    weights = _weights(_scores(query, key, sees), total, value)
+    common = (gradient.float() * mixed.float()).sum(-1, keepdim=True)
+    towards = (weights * ((gradient @ value.mT).float() - common)).to(value.dtype)
     return towards @ key, towards.mT @ query, weights.mT @ gradient
+
+
+def _scores(query: torch.Tensor, key: torch.Tensor, sees: torch.Tensor | None) -> torch.Tensor:
+    """Never rounded: the other part's are not either."""
+    scores = query.float() @ key.float().mT
+    if sees is None:
+        return scores
+    each = scores.reshape(*scores.shape[:2], -1, *sees.shape[1:])
+    return each.masked_fill(~sees[:, None], float("-inf")).view(scores.shape)
 
 
 def _weights(scores: torch.Tensor, total: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
@@ -154,13 +165,13 @@ def _weights(scores: torch.Tensor, total: torch.Tensor, like: torch.Tensor) -> t
 def _shared(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> Pair:
     flat = query.flatten(1, 2)
     tensors = [tensor[None] for tensor in (flat, key, value)]
-    match _kernel(query):
+    match _kernel(*tensors):
         case "cpu":
             mixed, total = _aten._scaled_dot_product_flash_attention_for_cpu(*tensors, scale=1.0)
         case "cuda":
             mixed, total, *_ = _aten._scaled_dot_product_flash_attention(*tensors, scale=1.0)
         case _:
-            mixed, total = _own(flat, key, value, _everything(query))
+            mixed, total = _own(flat, key, value, None)
     return mixed.reshape(query.shape), total.reshape(query.shape[:-1])
 
 
@@ -174,7 +185,7 @@ def _shared_backward(
 ) -> Triple:
     flat, mixed, total, gradient = (t.flatten(1, 2) for t in (query, mixed, total, gradient))
     tensors = [tensor[None] for tensor in (gradient, flat, key, value, mixed, total)]
-    match _kernel(query):
+    match _kernel(*tensors[1:4]):
         case "cpu":
             found = _aten._scaled_dot_product_flash_attention_for_cpu_backward(
                 *tensors, 0.0, False, scale=1.0
@@ -186,16 +197,13 @@ def _shared_backward(
                 *tensors, None, None, *sizes, 0.0, False, undropped, undropped, scale=1.0
             )
         case _:
-            found = _own_backward(flat, mixed, total, gradient, key, value, _everything(query))
+            found = _own_backward(flat, mixed, total, gradient, key, value, None)
     return found[0].reshape(query.shape), found[1].view_as(key), found[2].view_as(value)
 
 
-def _kernel(query: torch.Tensor) -> str | None:
-    """The kind of flash attention there is for a tensor."""
+def _kernel(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> str | None:
+    """The kind of flash attention there is for these tensors."""
     if query.is_cuda:
-        return "cuda" if query.dtype in (torch.bfloat16, torch.float16) else None
+        asked = torch.backends.cuda.SDPAParams(query, key, value, None, 0.0, False, False)
+        return "cuda" if torch.backends.cuda.can_use_flash_attention(asked) else None
     return "cpu" if query.device.type == "cpu" else None
-
-
-def _everything(query: torch.Tensor) -> torch.Tensor:
-    return torch.ones((), dtype=torch.bool, device=query.device)

@@ -24,7 +24,6 @@ from metis.engines.local.forward import (
     plain,
     shareable,
     together,
-    token_logprobs,
 )
 from metis.engines.local.policy import Policy
 from metis.engines.local.settings import Local
@@ -47,7 +46,7 @@ class Item:
 
 
 class Part(NamedTuple):
-    """Rows that pass through the network together, and the items they were made of."""
+    """A bundle of rows, and the items they were made of: judgments, or answers."""
 
     bundle: Bundle
     items: list[Item]
@@ -73,7 +72,7 @@ class Stopwatch:
         self.clock, self.seconds = clock, 0.0
 
     @contextmanager
-    def running(self, share: float = 1.0) -> Iterator[None]:
+    def running(self, share: float) -> Iterator[None]:
         """Counts this share of what happens inside; for none of it the clock is left alone."""
         start = self.clock() if share else 0.0
         yield
@@ -93,24 +92,26 @@ def minibatches(
 ) -> list[MiniBatch]:
     """Cut a batch by prompts; judgments go with their group."""
     size = settings.minibatch or len(batch.groups)
-    with judging.running(float(bool(batch.judgments))):
+    with judging.running(1.0 if batch.judgments else 0.0):
         judged = _judgment_items(policy, batch.judgments)
-    parts = []
+    made = []
     for start in range(0, len(batch.groups), size):
         groups = batch.groups[start : start + size]
-        part = MiniBatch(rollouts=sum(len(group.rewards) for group in groups))
+        minibatch = MiniBatch(rollouts=sum(len(group.rewards) for group in groups))
         for group in groups:
-            part.items += _rollout_items(group, part, settings, version)
+            minibatch.items += _rollout_items(group, minibatch, settings, version)
             for item in judged.get(group.prompt.id, ()):
                 item.units.coefficient = item.units.coefficient / len(groups)
-                part.items.append(item)
-        parts.append(part)
-    return parts
+                minibatch.items.append(item)
+        made.append(minibatch)
+    return made
 
 
-def _rollout_items(group: Group, part: MiniBatch, settings: Local, version: int) -> Iterator[Item]:
+def _rollout_items(
+    group: Group, minibatch: MiniBatch, settings: Local, version: int
+) -> Iterator[Item]:
     if len(group.rewards) < 2:
-        part.skipped += len(group.rewards)
+        minibatch.skipped += len(group.rewards)
         return
     values = advantages(group.rewards)
     if settings.std_division:
@@ -118,13 +119,13 @@ def _rollout_items(group: Group, part: MiniBatch, settings: Local, version: int)
     for advantage, trajectory in zip(values, group.trajectories, strict=True):
         count = int(trajectory.loss_mask[1:].sum())
         if count == 0 or (abs(advantage) < 1e-12 and not settings.kl):
-            part.skipped += 1
+            minibatch.skipped += 1
             continue
         stale = trajectory.policy < version
         old = (
             trajectory.logprobs[1:][trajectory.loss_mask[1:]].astype(np.float64) if stale else None
         )
-        each = 1.0 / part.rollouts
+        each = 1.0 / minibatch.rollouts
         if settings.ratio == "sequence":
             units = loss.sequence(float(advantage), count, each, old)
         else:
@@ -206,49 +207,70 @@ def _by_context(policy: Policy, items: list[Item]) -> list[list[Item]]:
     return list(groups.values())
 
 
-def passes(policy: Policy, items: Sequence[Item], budget: int) -> Iterator[list[Part]]:
-    """The bundles; on a GPU those that fit into the budget together, judgments beside answers."""
-    gathered: list[Part] = []
-    for part in bundles(policy, items, budget):
-        size = sum(other.bundle.size for other in gathered) + part.bundle.size
-        joins = policy.wide and all(joinable(policy, p.bundle) for p in [*gathered, part])
-        if gathered and (size > budget or not joins):
-            yield gathered
-            gathered = []
-        gathered.append(part)
-    if gathered:
-        yield gathered
+def passes(policy: Policy, items: Sequence[Item], settings: Local) -> Iterator[list[Part]]:
+    """The bundles one by one; on a GPU judgments beside answers, where there is room."""
+    waiting: list[Part] = []
+    for part in bundles(policy, items, settings.tokens):
+        if waiting and not _joins(policy, waiting[-1], part, settings):
+            yield waiting
+            waiting = []
+        waiting = [*waiting, part]
+    if waiting:
+        yield waiting
+
+
+def _joins(policy: Policy, last: Part, part: Part, settings: Local) -> bool:
+    """Not where activations are recomputed, for which the usual attention would be used."""
+    both = last.bundle, part.bundle
+    return (
+        (policy.wide and not settings.checkpointing)
+        and (part.judge and not last.judge)
+        and sum(bundle.size for bundle in both) <= settings.tokens
+        and all(joinable(policy, bundle) for bundle in both)
+    )
+
+
+def _judged(parts: Sequence[Part]) -> float:
+    """The judge's share of a pass: where answers go with it, by tokens."""
+    judge = sum(part.bundle.size for part in parts if part.judge)
+    return judge / sum(part.bundle.size for part in parts)
 
 
 @torch.no_grad()
 def remember_old(
-    policy: Policy, part: MiniBatch, settings: Local, judging: Stopwatch = UNTIMED
+    policy: Policy, minibatch: MiniBatch, settings: Local, judging: Stopwatch = UNTIMED
 ) -> None:
     """Fix the log-probabilities before the first optimizer step, where they are not given."""
-    missing = [item for item in part.items if item.units.old is None and item.units.clip]
-    for judge in (False, True):
-        items = [item for item in missing if item.judge is judge]
-        with judging.running(float(judge and bool(items))):
-            for item, logprobs in _each(policy, items, settings):
-                item.units.old = logprobs
+    missing = [item for item in minibatch.items if item.units.old is None and item.units.clip]
+    for item, logprobs in _each(policy, missing, settings, judging):
+        item.units.old = logprobs
 
 
 @torch.no_grad()
-def remember_reference(policy: Policy, part: MiniBatch, settings: Local) -> None:
+def remember_reference(policy: Policy, minibatch: MiniBatch, settings: Local) -> None:
     """Log-probabilities of the rollouts under the reference policy, for the KL term."""
-    for item, logprobs in _each(policy, [i for i in part.items if not i.judge], settings):
+    answers = [item for item in minibatch.items if not item.judge]
+    for item, logprobs in _each(policy, answers, settings, UNTIMED):
         item.reference = logprobs
 
 
 def _each(
-    policy: Policy, items: Sequence[Item], settings: Local
+    policy: Policy, items: Sequence[Item], settings: Local, judging: Stopwatch
 ) -> Iterator[tuple[Item, loss.Floats]]:
-    for part in bundles(policy, items, settings.tokens):
-        logprobs = token_logprobs(policy, part.bundle, _temperature(part, settings)).cpu().numpy()
-        start = 0
-        for item in part.items:
-            yield item, logprobs[start : start + item.units.targets].astype(np.float64)
-            start += item.units.targets
+    for parts in passes(policy, items, settings):
+        with judging.running(_judged(parts)):
+            found = [logprobs.cpu().numpy() for logprobs in _logprobs(policy, parts, settings)]
+        for part, logprobs in zip(parts, found, strict=True):
+            start = 0
+            for item in part.items:
+                yield item, logprobs[start : start + item.units.targets].astype(np.float64)
+                start += item.units.targets
+
+
+def _logprobs(policy: Policy, parts: Sequence[Part], settings: Local) -> list[torch.Tensor]:
+    """Rollouts are trained on the distribution they were drawn from; judgments on the plain one."""
+    temperatures = [1.0 if part.judge else settings.temperature for part in parts]
+    return together(policy, [part.bundle for part in parts], temperatures)
 
 
 @dataclass
@@ -264,36 +286,24 @@ class Losses:
 def backward(
     policy: Policy, minibatch: MiniBatch, settings: Local, judging: Stopwatch = UNTIMED
 ) -> Losses:
-    """Add the gradient of a mini-batch's loss, pass by pass.
-
-    Where answers and judgments share a pass, its time is the judge's by the judge's tokens.
-    """
+    """Add the gradient of a mini-batch's loss, pass by pass."""
     losses = Losses()
-    for parts in passes(policy, minibatch.items, settings.tokens):
-        judged = sum(part.bundle.size for part in parts if part.judge)
-        with judging.running(judged / sum(part.bundle.size for part in parts)):
+    for parts in passes(policy, minibatch.items, settings):
+        with judging.running(_judged(parts)):
             _backward(policy, parts, settings, losses)
     policy.network.eval()
     return losses
 
 
 def _backward(policy: Policy, parts: list[Part], settings: Local, losses: Losses) -> None:
-    cached = any(part.bundle.prefix for part in parts)
-    policy.network.train(settings.checkpointing and not cached)
-    found = together(
-        policy, [part.bundle for part in parts], [_temperature(part, settings) for part in parts]
-    )
-    values, clipped = zip(
-        *(
-            _part_loss(part, logprobs, settings)
-            for part, logprobs in zip(parts, found, strict=True)
-        ),
-        strict=True,
-    )
-    torch.stack(values).sum().backward()  # type: ignore[no-untyped-call]
+    prefixed = any(part.bundle.prefix for part in parts)
+    policy.network.train(settings.checkpointing and not prefixed)
+    found = _logprobs(policy, parts, settings)
+    results = [_part_loss(*each, settings) for each in zip(parts, found, strict=True)]
+    torch.stack([value for value, _ in results]).sum().backward()  # type: ignore[no-untyped-call]
     # Numbers are fetched last: the GPU would wait for every one.
-    losses.clipped += float(sum(clipped))
-    for part, value in zip(parts, values, strict=True):
+    for part, (value, clipped) in zip(parts, results, strict=True):
+        losses.clipped += float(clipped)
         losses.units += sum(len(item.units.advantage) for item in part.items)
         if part.judge:
             losses.judge += float(value.detach())
@@ -320,8 +330,3 @@ def _kl(logprobs: torch.Tensor, members: Sequence[Item]) -> torch.Tensor:
         torch.tensor(reference, dtype=torch.float32, device=logprobs.device),
         torch.tensor(shares, dtype=torch.float32, device=logprobs.device),
     )
-
-
-def _temperature(part: Part, settings: Local) -> float:
-    """Rollouts are trained on the distribution they were drawn from; judgments on the plain one."""
-    return 1.0 if part.judge else settings.temperature
