@@ -21,6 +21,7 @@ import random
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from metis.tasks.answers import final_answer, score, settle
 from metis.tasks.answers.verifier import Verifier
@@ -52,7 +53,7 @@ def respond(solution: str, answer: str) -> str:
     return f"{solution.rpartition('boxed')[0].removesuffix(chr(92))}\\boxed{{{answer}}}$."
 
 
-def make(rows: list[dict], solutions: list[str], count: int, right: float) -> list[tuple[str, str]]:
+def make(rows: list[Any], solutions: list[str], count: int, right: float) -> list[tuple[str, str]]:
     """Responses with their references."""
     rng = random.Random(0)
     kinds: dict[str, list[str]] = {}
@@ -90,7 +91,9 @@ def measure_ours(pairs: list[tuple[str, str]]) -> tuple[float, list[float]]:
         list(threads.map(verifier.same, ["x + x"] * CORES, [f"{n}x" for n in range(CORES)]))
         start = time.perf_counter()
         chunks = [pairs[at : at + CHUNK] for at in range(0, len(pairs), CHUNK)]
-        scored = threads.map(lambda chunk: [score(*pair, verifier) for pair in chunk], chunks)
+        scored = threads.map(
+            lambda chunk: [score(response, wanted, verifier) for response, wanted in chunk], chunks
+        )
         scores = [value for chunk in scored for value in chunk]
         return time.perf_counter() - start, scores
 

@@ -30,9 +30,9 @@ def main() -> int:
         folder = chosen.out / f"seed-{seed}"
         command = ["-m", "metis.cli", "train", f"seed={seed}", "--out", str(folder)]
         subprocess.run([sys.executable, *command], check=True, stdout=subprocess.DEVNULL)
-        rise, error = paired(folder)
-        rises.append(rise / error if error else 0.0)
         run = read(folder)
+        rise, error = paired(run)
+        rises.append(rise / error if error else 0.0)
         before, after = run.evaluations[0].accuracy, run.evaluations[-1].accuracy
         print(
             f"seed {seed}: {before:.3f} -> {after:.3f}, a rise of {rises[-1]:.1f} paired standard "

@@ -13,12 +13,14 @@ import resource
 import statistics
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 
 from metis import Group, Pool, Progress, Prompt, drive, state
-from metis.core import Completion, Trajectory
+from metis.core import Chat, Completion, Engine, Sampling, Trajectory
 from metis.curricula.judge import Judge
 from metis.curricula.judge_prompt import GRID, answer
 from metis.curricula.metis import Metis
@@ -33,11 +35,11 @@ class RandomEngine:
     def __init__(self) -> None:
         self.rng = random.Random(0)
 
-    def complete(self, chats, sampling):
+    def complete(self, chats: Sequence[Chat], sampling: Sampling) -> list[Completion]:
         replies = [answer(value) for value in self.rng.choices(GRID, k=len(chats))]
         return [Completion(reply, NOTHING, "stop") for reply in replies]
 
-    def rollout(self, prompts, n):
+    def rollout(self, prompts: Sequence[Prompt], n: int) -> list[Group]:
         passed = [self.rng.randrange(n + 1) for _ in prompts]
         return [
             Group(prompt, (1.0,) * k + (0.0,) * (n - k), (NOTHING,) * n)
@@ -49,7 +51,7 @@ def measure(size: int, candidates: int, steps: int) -> tuple[float, float]:
     """Median milliseconds of draw + rank + save, and of a whole METIS step with its save."""
     pool = Pool(Prompt(f"benchmark:{i}", f"What is {i} + {i % 7}?") for i in range(size))
     curriculum = Metis(batch=candidates // 8, judge=Judge(mode="reason"))
-    engine, rng = RandomEngine(), random.Random(0)
+    engine, rng = cast(Engine, RandomEngine()), random.Random(0)
     selections, whole = [], []
     with tempfile.TemporaryDirectory() as folder:
         for step in range(steps):
@@ -66,7 +68,7 @@ def measure(size: int, candidates: int, steps: int) -> tuple[float, float]:
     return 1e3 * statistics.median(selections), 1e3 * statistics.median(whole)
 
 
-def both(curriculum: Metis, pool: Pool) -> dict:
+def both(curriculum: Metis, pool: Pool) -> dict[str, Any]:
     return {"curriculum": curriculum.state_dict(), "pool": pool.state_dict()}
 
 

@@ -23,14 +23,17 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 from metis import Batch, Group, Pool, Progress, Prompt, assets, drive
+from metis.core import Message
 from metis.curricula.judge import Judge
 from metis.curricula.metis import Metis
 from metis.curricula.uniform import Uniform
 from metis.engines.local.engine import LocalEngine
 from metis.engines.local.settings import Local
 from metis.meter import Meter
+from metis.pool import Rewards
 from metis.tasks.base import SingleTurn
 
 Seconds = dict[str, float]
@@ -43,7 +46,7 @@ class FixedRewards:
     given: Sequence[Sequence[float]]
     """Rewards of a group; the prompts take them in turn."""
     count: int
-    rewards = "continuous"
+    rewards: ClassVar[Rewards] = "continuous"
     rollouts: dict[str, int] = field(default_factory=dict)
 
     def training(self) -> list[Prompt]:
@@ -58,7 +61,7 @@ class FixedRewards:
     def episode(self, prompt: Prompt) -> SingleTurn:
         row = self.given[int(prompt.id.split(":")[1]) % len(self.given)]
         number = self.rollouts[prompt.id] = self.rollouts.get(prompt.id, -1) + 1
-        chat = [{"role": "user", "content": prompt.text}]
+        chat: list[Message] = [{"role": "user", "content": prompt.text}]
         return SingleTurn(chat, lambda _: row[number % len(row)])
 
 

@@ -21,7 +21,8 @@ class TimedEngine(Engine, Protocol):
     `laps` are the seconds, ever growing, that belong to another phase than they were spent in.
     """
 
-    laps: Mapping[str, float]
+    @property
+    def laps(self) -> Mapping[str, float]: ...
 
     @property
     def processed(self) -> int: ...
