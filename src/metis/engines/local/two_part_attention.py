@@ -84,17 +84,8 @@ def _(query: torch.Tensor, *_: torch.Tensor) -> Pair:
 
 
 @_backward.register_fake
-def _(
-    gradient: torch.Tensor,
-    mixed: torch.Tensor,
-    total: torch.Tensor,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    sees: torch.Tensor,
-    shared_key: torch.Tensor,
-    shared_value: torch.Tensor,
-) -> Five:
+def _(*tensors: torch.Tensor) -> Five:
+    query, key, value, _, shared_key, shared_value = tensors[3:]
     return _like(query), _like(key), _like(value), _like(shared_key), _like(shared_value)
 
 
