@@ -4,7 +4,7 @@ A block is plain rows side by side, or short rows after one long prefix, whose k
 never copied. Blocks do not see each other, yet all else a layer does, it does for all at once.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -22,8 +22,6 @@ class Block(NamedTuple):
     prefix: int
     rows: int
     width: int
-    sees: torch.Tensor | None
-    """What the tokens of every row see of it; None, which goes with no prefix, is all before."""
 
     @property
     def size(self) -> int:
@@ -52,61 +50,52 @@ def attend(
     attention_mask: None,
     scaling: float,
     blocks: Sequence[Block],
+    biases: Sequence[torch.Tensor | None],
     **_: Any,
 ) -> tuple[torch.Tensor, None]:
-    """What transformers calls in place of its own attention; `blocks` comes from the caller."""
+    """What transformers calls in place of its own attention; the caller gives blocks and biases.
+
+    A bias is of rows x tokens x keys: 0 where a token sees another of its row, else minus infinity.
+    None, which goes with no prefix, is a row whose tokens see those before them.
+    """
     kind = value.dtype
-    tensors = ((query * scaling).to(kind)[0], key.to(kind)[0], value[0])
-    mixed, start = [], 0
+    sizes = [block.size for block in blocks]
+    by_token = [tensor[0].transpose(0, 1).to(kind) for tensor in (query, key, value)]
+    parts = zip(*(torch.split(tensor, sizes) for tensor in by_token), strict=True)
     with torch.autocast(query.device.type, enabled=False):
-        for block in blocks:
-            part = [tensor[:, start : start + block.size] for tensor in tensors]
-            if block.sees is None:
-                mixed.append(_rows_alone(block, *part))
-            else:
-                mixed.append(_prefixed(block, block.sees, *part))
-            start += block.size
-    return torch.cat(mixed, dim=1).transpose(0, 1)[None], None
+        mixed = [
+            piece
+            for block, bias, part in zip(blocks, biases, parts, strict=True)
+            for piece in _in_block(block, bias, part, scaling)
+        ]
+    return torch.cat(mixed)[None], None
 
 
-def _rows_alone(
-    block: Block, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor
-) -> torch.Tensor:
-    """Tensors are of heads x tokens x size; several heads of the query may share a key's."""
-    rows = [
-        tensor.reshape(len(tensor), block.rows, block.width, -1).transpose(0, 1)
-        for tensor in (query, key, value)
-    ]
-    return _causal(*rows).transpose(0, 1).flatten(1, 2)
-
-
-def _prefixed(
-    block: Block, sees: torch.Tensor, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor
-) -> torch.Tensor:
-    before = [tensor[:, : block.prefix] for tensor in (query, key, value)]
-    after = [tensor[:, block.prefix :] for tensor in (query, key, value)]
-    first = _causal(*(tensor[None] for tensor in before))[0]
-    groups, each = len(key), len(query) // len(key)
-    rows, width = block.rows, block.width
-    queries = after[0].reshape(groups, each, rows, width, -1).transpose(1, 2)
-    mixed = two_part_attention(
-        query=queries.reshape(groups, rows, each * width, -1),
-        key=after[1].reshape(groups, rows, width, -1),
-        value=after[2].reshape(groups, rows, width, -1),
-        sees=sees,
-        shared_key=before[1],
-        shared_value=before[2],
+def _in_block(
+    block: Block, bias: torch.Tensor | None, part: Sequence[torch.Tensor], scale: float
+) -> Iterator[torch.Tensor]:
+    """Query, key and value are of tokens x heads x size; heads of the query may share a key's."""
+    query, key, value = (
+        tensor[block.prefix :].reshape(block.rows, block.width, *tensor.shape[1:]).transpose(1, 2)
+        for tensor in part
     )
-    second = mixed.view(queries.shape).transpose(1, 2).reshape(len(query), -1, query.shape[-1])
-    return torch.cat([first, second], dim=1)
+    if bias is None:
+        mixed = _causal(query, key, value, scale)
+    else:
+        first, keys, values = (tensor[: block.prefix].transpose(0, 1) for tensor in part)
+        yield _causal(first[None], keys[None], values[None], scale)[0].transpose(0, 1)
+        mixed = two_part_attention(query, key, value, bias, keys, values, scale)
+    yield mixed.transpose(1, 2).flatten(0, 1)
 
 
-def _causal(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+def _causal(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float
+) -> torch.Tensor:
     if query.device.type == "mps":  # where older versions of torch crash on heads that share keys
         each = query.shape[1] // key.shape[1]
         key, value = (tensor.repeat_interleave(each, dim=1) for tensor in (key, value))
     return scaled_dot_product_attention(
-        query, key, value, is_causal=True, scale=1.0, enable_gqa=True
+        query, key, value, is_causal=True, scale=scale, enable_gqa=True
     )
 
 

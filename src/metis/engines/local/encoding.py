@@ -5,6 +5,9 @@ from collections.abc import Sequence
 from metis.core import Chat
 from metis.engines.local.policy import MARK, Policy
 
+REMEMBERED = 1 << 16
+"""Ends of chats whose tokens are kept."""
+
 
 def encode_chats(policy: Policy, chats: Sequence[Chat]) -> list[list[int]]:
     """The tokens of every chat, the same as `Policy.encode_chat` gives one by one.
@@ -21,8 +24,7 @@ def encode_chats(policy: Policy, chats: Sequence[Chat]) -> list[list[int]]:
         return [policy.encode_chat(chat) for chat in chats]
     texts = [head[cut:] + chat[-1]["content"] + tail for chat in chats]
     shared: list[int] = policy.tokenizer(head[:cut], add_special_tokens=False)["input_ids"]
-    ends: list[list[int]] = policy.tokenizer(texts, add_special_tokens=False)["input_ids"]
-    encoded = [shared + end for end in ends]
+    encoded = [shared + end for end in _ends(policy, texts)]
     sizes = [len(text) for text in texts]
     for i in (sizes.index(min(sizes)), sizes.index(max(sizes))):
         if encoded[i] != policy.encode_chat(chats[i]):
@@ -45,6 +47,19 @@ def encode_scored(policy: Policy, chats: Sequence[Chat]) -> list[list[int]]:
     if None in known:
         return encode_chats(policy, chats)
     return [tokens for _, tokens in filter(None, known)]
+
+
+def _ends(policy: Policy, texts: Sequence[str]) -> list[list[int]]:
+    """The tokens of texts, most of which come up again: prompts are judged more often than once."""
+    known = policy.ends
+    new = [text for text in dict.fromkeys(texts) if text not in known]
+    if new:
+        if len(known) + len(new) > REMEMBERED:
+            known.clear()
+            new = list(dict.fromkeys(texts))
+        tokens = policy.tokenizer(new, add_special_tokens=False)["input_ids"]
+        known.update(zip(new, tokens, strict=True))
+    return [known[text] for text in texts]
 
 
 def _alike(chats: Sequence[Chat]) -> bool:

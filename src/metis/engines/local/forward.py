@@ -175,20 +175,25 @@ def _in_one_sequence(
 ) -> list[torch.Tensor]:
     """Prefixes and rows of all bundles in one pass; what the rows leave, bundle by bundle."""
     tokens, positions, blocks = [], [], []
+    biases: list[Any] = []
     for bundle, grid in zip(bundles, grids, strict=True):
         before = len(bundle.prefix)
         tokens += [np.asarray(bundle.prefix, dtype=np.int64), grid.ravel()]
         positions += [np.arange(before), _positions(bundle).ravel()]
-        sees = _tensor(_sees(bundle), policy.device) if bundle.trees else None
-        blocks.append(block_attention.Block(before, len(grid), bundle.width, sees))
+        biases.append(_bias(policy, bundle) if bundle.trees else None)
+        blocks.append(block_attention.Block(before, len(grid), bundle.width))
         policy.processed += before
-    with policy.attention(block_attention.NAME):
-        states = policy.states(
-            input_ids=_tensor(np.concatenate(tokens)[None], policy.device),
-            position_ids=_tensor(np.concatenate(positions)[None], policy.device),
-            blocks=tuple(blocks),
-        )
-    parts = torch.split(states[0], [block.size for block in blocks])
+
+    def states(ids: torch.Tensor, places: torch.Tensor, *biases: Any) -> torch.Tensor:
+        given = {"input_ids": ids, "position_ids": places}
+        with policy.attention(block_attention.NAME):
+            return policy.states(**given, blocks=tuple(blocks), biases=biases)
+
+    arrays = np.concatenate(tokens)[None], np.concatenate(positions)[None]
+    inputs = [*(_tensor(array, policy.device) for array in arrays), *biases]
+    recorded = not torch.is_grad_enabled() and all(bundle.trees for bundle in bundles)
+    found = policy.recorder.run(tuple(blocks), states, inputs) if recorded else states(*inputs)
+    parts = torch.split(found[0], [block.size for block in blocks])
     return [part[block.prefix :] for part, block in zip(parts, blocks, strict=True)]
 
 
@@ -222,6 +227,14 @@ def _sees(bundle: Bundle) -> NDArray[np.bool_]:
         if row.tree is not None:
             sees[i, row.trunk : len(row.tokens), row.trunk : len(row.tokens)] = row.tree.sees
     return sees
+
+
+def _bias(policy: Policy, bundle: Bundle) -> torch.Tensor:
+    """The same as what is added to the scores of attention."""
+    unseen = _tensor(~_sees(bundle), policy.device)
+    return torch.zeros(unseen.shape, dtype=policy.kind, device=policy.device).masked_fill_(
+        unseen, -torch.inf
+    )
 
 
 def _positions(bundle: Bundle) -> Integers:

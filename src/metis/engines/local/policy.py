@@ -18,6 +18,7 @@ from transformers.utils import logging as transformers_logging
 
 from metis.core import Chat, Message
 from metis.engines.local import block_attention
+from metis.engines.local.recording import Recorder
 from metis.engines.local.settings import Local
 from metis.errors import MetisError, first_line
 
@@ -47,6 +48,8 @@ class Policy:
         self.device = pick_device(settings.device)
         self.wide = self.device.type != "cpu"
         """Whether few passes over many tokens are better than many over few."""
+        self.kind = torch.bfloat16 if self.device.type == "cuda" else torch.float32
+        """What passes compute in."""
         self.compiled = settings.compile
         if not (folder / "config.json").is_file():
             raise MetisError(
@@ -84,6 +87,9 @@ class Policy:
         self.processed = 0
         self.scored: dict[int, tuple[Chat, list[int]]] = {}
         """Chats that were just scored, by identity, with their tokens: some will be trained on."""
+        self.ends: dict[str, list[int]] = {}
+        """Texts that chats ended with, with their tokens."""
+        self.recorder = Recorder()
         if self.compiled:
             _compile(self.backbone)
 
@@ -103,8 +109,9 @@ class Policy:
         return [parameter for parameter in self.network.parameters() if parameter.requires_grad]
 
     def autocast(self) -> Any:
+        """Without a cache of converted weights: a recorded pass would go on with them."""
         if self.device.type == "cuda":
-            return torch.autocast("cuda", dtype=torch.bfloat16)
+            return torch.autocast("cuda", dtype=self.kind, cache_enabled=False)
         return contextlib.nullcontext()
 
     @contextlib.contextmanager

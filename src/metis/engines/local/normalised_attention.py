@@ -1,0 +1,138 @@
+"""Attention that also gives the logarithm of its normaliser, by the best kernel a device has.
+
+Tensors are of rows x heads x tokens x size; several heads of the queries may share a key's. A bias,
+of rows x tokens x keys, is added to the scores of every head. With the normaliser, what was found
+over some of the keys can be put together with what was found over others. Backwards it is given the
+mixture and normaliser of the whole, as if its keys were all there are.
+"""
+
+from typing import Literal
+
+import torch
+
+Pair = tuple[torch.Tensor, torch.Tensor]
+Triple = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+
+_aten = torch.ops.aten
+
+_PADDED = 32
+"""The memory-efficient kernel keeps as many normalisers for a row as a multiple of this."""
+
+
+def attend(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    bias: torch.Tensor | None,
+    scale: float,
+) -> Pair:
+    """The mixture of the values, like the query, and the logarithm of the normaliser."""
+    kernel = _kernel(query, key, value, bias)
+    if kernel == "flash":
+        mixed, total, *_ = _aten._scaled_dot_product_flash_attention(query, key, value, scale=scale)
+        return mixed, total
+    keys, values = (_for_every_head(tensor, query) for tensor in (key, value))
+    mask = _for_every_row(bias, query)
+    if kernel == "efficient":
+        mixed, total, *_ = _aten._scaled_dot_product_efficient_attention(
+            query, keys, values, mask, True, scale=scale
+        )
+        return mixed, total[..., : query.shape[2]]
+    if kernel == "cpu":
+        mixed, total = _aten._scaled_dot_product_flash_attention_for_cpu(
+            query, keys, values, attn_mask=mask, scale=scale
+        )
+        return mixed, total
+    scores = _scores(query, keys, mask, scale)
+    total = torch.logsumexp(scores, dim=-1)
+    return _weights(scores, total, values) @ values, total
+
+
+def gradients(
+    gradient: torch.Tensor,
+    mixed: torch.Tensor,
+    total: torch.Tensor,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    bias: torch.Tensor | None,
+    scale: float,
+) -> Triple:
+    """Those of the query, the key and the value, given that of the mixture."""
+    kernel = _kernel(query, key, value, bias)
+    whole = mixed, total
+    if kernel == "flash":
+        unused = torch.empty(2, dtype=torch.uint64, device=query.device)
+        sizes = query.shape[2], key.shape[2]
+        found: Triple = _aten._scaled_dot_product_flash_attention_backward(
+            gradient, query, key, value, *whole, None, None, *sizes, 0.0, False, unused, unused,
+            scale=scale,
+        )  # fmt: skip
+        return found
+    keys, values = (_for_every_head(tensor, query) for tensor in (key, value))
+    mask = _for_every_row(bias, query)
+    if kernel == "efficient":
+        unused = torch.empty((), dtype=torch.int64, device=query.device)
+        missing = -query.shape[2] % _PADDED
+        total = torch.nn.functional.pad(total, (0, missing), value=torch.inf)
+        found = _aten._scaled_dot_product_efficient_attention_backward(
+            gradient, query, keys, values, mask, mixed, total, unused, unused, 0.0,
+            [True, True, True, False], scale=scale,
+        )[:3]  # fmt: skip
+    elif kernel == "cpu":
+        found = _aten._scaled_dot_product_flash_attention_for_cpu_backward(
+            gradient, query, keys, values, *whole, 0.0, False, attn_mask=mask, scale=scale
+        )
+    else:
+        weights = _weights(_scores(query, keys, mask, scale), total, values)
+        common = (gradient.float() * mixed.float()).sum(-1, keepdim=True)
+        towards = (weights * ((gradient @ values.mT).float() - common) * scale).to(values.dtype)
+        found = towards @ keys, towards.mT @ query, weights.mT @ gradient
+    return found[0], _of_shared_heads(found[1], key), _of_shared_heads(found[2], value)
+
+
+def _kernel(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, bias: torch.Tensor | None
+) -> Literal["flash", "efficient", "cpu"] | None:
+    """The one there is for these tensors; None writes every weight down."""
+    if query.device.type == "cpu":
+        return "cpu"
+    if not query.is_cuda:
+        return None
+    asked = torch.backends.cuda.SDPAParams(
+        query, key, value, _for_every_row(bias, query), 0.0, False, True
+    )
+    if bias is None:
+        return "flash" if torch.backends.cuda.can_use_flash_attention(asked) else None
+    aligned = query.shape[-1] % 8 == bias.shape[-1] % 8 == 0
+    return "efficient" if aligned and query.dtype == bias.dtype else None
+
+
+def _for_every_head(key: torch.Tensor, query: torch.Tensor) -> torch.Tensor:
+    """Keys or values, once for each head of the queries."""
+    each = query.shape[1] // key.shape[1]
+    return key if each == 1 else key.repeat_interleave(each, dim=1)
+
+
+def _of_shared_heads(gradient: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
+    """What the heads that share a key or value have in common."""
+    if gradient.shape == key.shape:
+        return gradient
+    rows, heads = key.shape[:2]
+    return gradient.reshape(rows, heads, -1, *key.shape[2:]).sum(2)
+
+
+def _for_every_row(bias: torch.Tensor | None, query: torch.Tensor) -> torch.Tensor | None:
+    return None if bias is None else bias[:, None].expand(-1, query.shape[1], -1, -1)
+
+
+def _scores(
+    query: torch.Tensor, key: torch.Tensor, mask: torch.Tensor | None, scale: float
+) -> torch.Tensor:
+    """Never rounded, as in the kernels."""
+    scores = query.float() @ key.float().mT * scale
+    return scores if mask is None else scores + mask
+
+
+def _weights(scores: torch.Tensor, total: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    return torch.exp(scores - total[..., None]).to(like.dtype)
