@@ -50,6 +50,8 @@ class Policy:
         """Whether few passes over many tokens are better than many over few."""
         self.kind = torch.bfloat16 if self.device.type == "cuda" else torch.float32
         """What passes compute in."""
+        if self.device.type == "cuda":  # cuDNN plans anew for every shape, and most steps have one
+            torch.backends.cuda.enable_cudnn_sdp(False)
         self.compiled = settings.compile
         if not (folder / "config.json").is_file():
             raise MetisError(
