@@ -17,9 +17,10 @@ import numpy as np
 import metis.assets
 from metis.curricula.judge import Judge
 from metis.curricula.judge_prompt import CHOICES, Example
+from metis.engines.local.bundle import Bundle, shareable
 from metis.engines.local.choices import ChoiceTree
 from metis.engines.local.encoding import encode_chats
-from metis.engines.local.forward import Bundle, scores, shareable
+from metis.engines.local.forward import scores
 from metis.engines.local.policy import Policy
 from metis.engines.local.settings import Local
 
@@ -57,7 +58,7 @@ def main() -> None:
     prefix = shareable(contexts, [len(context) - 1 for context in contexts])
     rows = [tree.row(context[prefix:]) for context in contexts]
     own = float(np.mean([len(row.tokens) for row in rows]))
-    shared = Bundle(contexts[0][:prefix], rows)
+    shared = Bundle(contexts[0][:prefix], rows, policy.spare)
     whole = Bundle([], [tree.row(context) for context in contexts])
     fast, values = seconds(policy, shared, chosen.tokens, chosen.repeats)
     slow, reference = seconds(policy, whole, chosen.tokens, chosen.repeats)

@@ -17,8 +17,9 @@ from transformers import (
 
 from integration.conftest import byte_tokenizer
 from metis import MetisError
+from metis.engines.local.bundle import Bundle, plain
 from metis.engines.local.engine import LocalEngine
-from metis.engines.local.forward import Bundle, plain, token_logprobs
+from metis.engines.local.forward import token_logprobs
 from metis.engines.local.policy import Policy
 from metis.engines.local.settings import Local
 from metis.tasks.arithmetic import Arithmetic, build

@@ -10,16 +10,11 @@ from metis.core import Sampling
 from metis.curricula.judge import Judge
 from metis.curricula.judge_prompt import CHOICES, Example
 from metis.engines.local.block_attention import supports
+from metis.engines.local.bundle import ENDLESS, Bundle, Row, common_prefix, plain
 from metis.engines.local.choices import ChoiceTree
 from metis.engines.local.encoding import encode_chats
 from metis.engines.local.engine import LocalEngine
-from metis.engines.local.forward import (
-    Bundle,
-    Row,
-    common_prefix,
-    plain,
-    token_logprobs,
-)
+from metis.engines.local.forward import token_logprobs
 from metis.engines.local.sampling import in_order, sample, stream
 from metis.tasks.arithmetic import Arithmetic, build
 
@@ -104,8 +99,8 @@ def test_logits_in_chunks_are_the_same_with_and_without_gradients(policy, monkey
 
 
 @pytest.mark.parametrize("skip", [0, 1, 8, 200])
-@pytest.mark.parametrize("shares", [True, False])
-def test_trees_on_a_shared_prefix_equal_whole_rows(policy, monkeypatch, skip, shares):
+@pytest.mark.parametrize(("shares", "spare"), [(True, ENDLESS), (True, 1), (False, 1)])
+def test_trees_on_a_shared_prefix_equal_whole_rows(policy, monkeypatch, skip, shares, spare):
     contexts = encode_chats(policy, CHATS)
     tree = ChoiceTree.of([policy.encode_reply(choice) for choice in CHOICES])
     weights = torch.from_numpy(np.random.default_rng(0).normal(size=3 * len(tree.tokens))).float()
@@ -113,7 +108,7 @@ def test_trees_on_a_shared_prefix_equal_whole_rows(policy, monkeypatch, skip, sh
     def logprobs_and_gradients(skip):
         rows = [tree.row(context[skip:]) for context in contexts]
         policy.network.zero_grad()
-        logprobs = token_logprobs(policy, Bundle(contexts[0][:skip], rows))
+        logprobs = token_logprobs(policy, Bundle(contexts[0][:skip], rows, spare))
         (logprobs * weights).sum().backward()
         return logprobs, [parameter.grad.clone() for parameter in policy.trainable]
 

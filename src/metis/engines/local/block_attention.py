@@ -17,15 +17,15 @@ NAME = "metis_blocks"
 
 
 class Block(NamedTuple):
-    """Where a block's tokens are: its prefix, then its rows, padded to one width."""
+    """Where a block's tokens are: its prefix, then strips of rows, each padded to one width."""
 
     prefix: int
-    rows: int
-    width: int
+    strips: tuple[tuple[int, int], ...]
+    """Rows and width of each."""
 
     @property
     def size(self) -> int:
-        return self.prefix + self.rows * self.width
+        return self.prefix + sum(rows * width for rows, width in self.strips)
 
 
 def supports(network: Any) -> bool:
@@ -55,37 +55,45 @@ def attend(
 ) -> tuple[torch.Tensor, None]:
     """What transformers calls in place of its own attention; the caller gives blocks and biases.
 
-    A bias is of rows x tokens x keys: 0 where a token sees another of its row, else minus infinity.
-    None, which goes with no prefix, is a row whose tokens see those before them.
+    There is a bias for each strip, of rows x tokens x keys: 0 where a token sees another of its
+    row, else minus infinity. None, which goes with no prefix, lets tokens see those before them.
     """
     kind = value.dtype
     sizes = [block.size for block in blocks]
     by_token = [tensor[0].transpose(0, 1).to(kind) for tensor in (query, key, value)]
     parts = zip(*(torch.split(tensor, sizes) for tensor in by_token), strict=True)
+    left = list(biases)
+    mixed: list[torch.Tensor] = []
     with torch.autocast(query.device.type, enabled=False):
-        mixed = [
-            piece
-            for block, bias, part in zip(blocks, biases, parts, strict=True)
-            for piece in _in_block(block, bias, part, scaling)
-        ]
+        for block, part in zip(blocks, parts, strict=True):
+            own, left = left[: len(block.strips)], left[len(block.strips) :]
+            mixed += _in_block(block, own, part, scaling)
     return torch.cat(mixed)[None], None
 
 
 def _in_block(
-    block: Block, bias: torch.Tensor | None, part: Sequence[torch.Tensor], scale: float
+    block: Block,
+    biases: Sequence[torch.Tensor | None],
+    part: Sequence[torch.Tensor],
+    scale: float,
 ) -> Iterator[torch.Tensor]:
     """Query, key and value are of tokens x heads x size; heads of the query may share a key's."""
-    query, key, value = (
-        tensor[block.prefix :].reshape(block.rows, block.width, *tensor.shape[1:]).transpose(1, 2)
-        for tensor in part
-    )
-    if bias is None:
-        mixed = _causal(query, key, value, scale)
-    else:
-        first, keys, values = (tensor[: block.prefix].transpose(0, 1) for tensor in part)
+    first, keys, values = (tensor[: block.prefix].transpose(0, 1) for tensor in part)
+    if block.prefix:
         yield _causal(first[None], keys[None], values[None], scale)[0].transpose(0, 1)
-        mixed = two_part_attention(query, key, value, bias, keys, values, scale)
-    yield mixed.transpose(1, 2).flatten(0, 1)
+    start = block.prefix
+    for (rows, width), bias in zip(block.strips, biases, strict=True):
+        stop = start + rows * width
+        query, key, value = (
+            tensor[start:stop].reshape(rows, width, *tensor.shape[1:]).transpose(1, 2)
+            for tensor in part
+        )
+        if bias is None:
+            mixed = _causal(query, key, value, scale)
+        else:
+            mixed = two_part_attention(query, key, value, bias, keys, values, scale)
+        yield mixed.transpose(1, 2).flatten(0, 1)
+        start = stop
 
 
 def _causal(

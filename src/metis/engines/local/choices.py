@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from metis.engines.local.forward import Integers, Row, Tree
+from metis.engines.local.bundle import Integers, Row, Tree
 
 
 @dataclass

@@ -22,6 +22,7 @@ from metis.core import (
     Sampling,
     Trajectory,
 )
+from metis.engines.local.bundle import Bundle, shareable
 from metis.engines.local.checkpoint import (
     load_learner,
     load_training,
@@ -32,7 +33,7 @@ from metis.engines.local.choices import ChoiceTree
 from metis.engines.local.complaints import Complaints, require_reward
 from metis.engines.local.encoding import encode_chats, encode_to_score
 from metis.engines.local.episodes import play
-from metis.engines.local.forward import Bundle, scores, shareable
+from metis.engines.local.forward import scores
 from metis.engines.local.hidden import embed
 from metis.engines.local.policy import Policy
 from metis.engines.local.predictors import Learner, Question
@@ -123,7 +124,8 @@ class LocalEngine:
             return values
         known = [contexts[i] for i in fits]
         skip = shareable(known, [len(context) - 1 for context in known])
-        bundle = Bundle(known[0][:skip], [tree.row(context[skip:]) for context in known])
+        rows = [tree.row(context[skip:]) for context in known]
+        bundle = Bundle(known[0][:skip], rows, policy.spare)
         with self._memory():
             nodes = scores(policy, bundle, self.settings.tokens).reshape(len(fits), -1)
         for i, row in zip(fits, (nodes @ tree.membership.T).tolist(), strict=True):

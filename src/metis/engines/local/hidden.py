@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import torch
 
-from metis.engines.local.forward import prefix_cache, shareable
+from metis.engines.local.bundle import shareable
+from metis.engines.local.forward import prefix_cache
 from metis.engines.local.policy import Policy
 
 

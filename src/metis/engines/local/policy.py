@@ -18,6 +18,7 @@ from transformers.utils import logging as transformers_logging
 
 from metis.core import Chat, Message
 from metis.engines.local import block_attention
+from metis.engines.local.bundle import ENDLESS
 from metis.engines.local.recording import Recorder
 from metis.engines.local.settings import Local
 from metis.errors import MetisError, first_line
@@ -105,6 +106,13 @@ class Policy:
     def backbone(self) -> Any:
         """The layers below the head."""
         return self.base.get_decoder() if hasattr(self.base, "get_decoder") else self.base.model
+
+    @property
+    def spare(self) -> int:
+        """Tokens of padding in judgments that cost less than attention in several strips."""
+        if not self.plain:
+            return ENDLESS
+        return 4096 if self.wide else 64
 
     @property
     def trainable(self) -> list[torch.nn.Parameter]:

@@ -11,8 +11,9 @@ from typing import Any
 
 import torch
 
+from metis.engines.local.bundle import common_prefix
 from metis.engines.local.decoding import RoomyLayer
-from metis.engines.local.forward import common_prefix, expanded, new_cache, prefix_cache
+from metis.engines.local.forward import expanded, new_cache, prefix_cache
 from metis.engines.local.policy import Policy
 
 SPARE = {"cpu": 64}

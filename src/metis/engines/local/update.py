@@ -15,16 +15,10 @@ import torch
 
 from metis.core import Batch, Continuation, Group, Judgment, Trajectory
 from metis.engines.local import loss
+from metis.engines.local.bundle import Bundle, Row, plain, shareable
 from metis.engines.local.choices import ChoiceTree
 from metis.engines.local.encoding import encode_scored
-from metis.engines.local.forward import (
-    Bundle,
-    Row,
-    joinable,
-    plain,
-    shareable,
-    together,
-)
+from metis.engines.local.forward import joinable, together
 from metis.engines.local.policy import Policy
 from metis.engines.local.settings import Local
 from metis.signal import advantages
@@ -192,7 +186,7 @@ def bundles(policy: Policy, items: Sequence[Item], budget: int) -> Iterator[Part
         skip = shareable(sequences, [item.start for item in members]) if shares else 0
         rows = [item.row(skip) for item in members]
         done = 0
-        for bundle in Bundle(sequences[0][:skip], rows).split(budget):
+        for bundle in Bundle(sequences[0][:skip], rows, policy.spare).split(budget):
             yield Part(bundle, members[done : done + len(bundle.rows)])
             done += len(bundle.rows)
 
