@@ -55,10 +55,12 @@ def main() -> None:
     contexts = encode_chats(policy, Judge().chats(texts(chosen.candidates), examples))
     encoding = time.perf_counter() - start
     tree = ChoiceTree.of([policy.encode_reply(choice) for choice in CHOICES])
-    prefix = shareable(contexts, [len(context) - 1 for context in contexts])
+    contexts.sort(key=len)
+    starts = [len(context) - 1 for context in contexts]
+    prefix = shareable(contexts, starts, policy.layout.aligned)
     rows = [tree.row(context[prefix:]) for context in contexts]
     own = float(np.mean([len(row.tokens) for row in rows]))
-    shared = Bundle(contexts[0][:prefix], rows, policy.spare)
+    shared = Bundle(contexts[0][:prefix], rows, policy.layout)
     whole = Bundle([], [tree.row(context) for context in contexts])
     fast, values = seconds(policy, shared, chosen.tokens, chosen.repeats)
     slow, reference = seconds(policy, whole, chosen.tokens, chosen.repeats)

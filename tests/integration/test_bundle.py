@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metis.engines.local import bundle as layout
-from metis.engines.local.bundle import Bundle, Row, Tree
+from metis.engines.local.bundle import Bundle, Layout, Row, Tree
 
-SPARE = 1000
+LAYOUT = Layout(8, 1000)
 LENGTHS = st.lists(st.integers(2, 900), min_size=1, max_size=60)
 
 
@@ -19,18 +19,19 @@ def rows(lengths, tree=True):
 
 @given(LENGTHS, st.booleans())
 def test_strips_hold_all_rows_in_order_and_never_cost_more(lengths, ascending):
-    bundle = Bundle([1, 2], rows(sorted(lengths) if ascending else lengths), SPARE)
+    bundle = Bundle([1, 2], rows(sorted(lengths) if ascending else lengths), LAYOUT)
     strips = bundle.strips
     assert [row for strip in strips for row in strip.rows] == bundle.rows
     assert len(strips) <= layout.STRIPS
     assert all(len(row.tokens) <= strip.width for strip in strips for row in strip.rows)
     saved = bundle.whole.size - (bundle.size - len(bundle.prefix))
-    assert saved == 0 if len(strips) == 1 else saved >= SPARE
+    assert saved >= (len(strips) - 1) * LAYOUT.spare
+    assert all(strip.width % LAYOUT.aligned == 0 for strip in strips)
 
 
 @given(LENGTHS, st.integers(1, 5000), st.booleans())
 def test_parts_stay_within_the_budget(lengths, budget, tree):
-    bundle = Bundle([1, 2], rows(sorted(lengths), tree), SPARE)
+    bundle = Bundle([1, 2], rows(sorted(lengths), tree), LAYOUT)
     parts = list(bundle.split(budget))
     assert [row for part in parts for row in part.rows] == bundle.rows
     for part in parts:
@@ -38,12 +39,12 @@ def test_parts_stay_within_the_budget(lengths, budget, tree):
 
 
 def test_a_long_row_among_many_short_ones_stands_alone():
-    bundle = Bundle([1], rows([8] * 100 + [800]), SPARE)
+    bundle = Bundle([1], rows([8] * 100 + [800]), LAYOUT)
     assert [(len(strip.rows), strip.width) for strip in bundle.strips] == [(100, 8), (1, 800)]
     assert Bundle([1], bundle.rows).strips == [bundle.whole]
-    assert Bundle([], bundle.rows, SPARE).strips[0].width == 800
-    assert Bundle([1], rows([8] * 100 + [800], tree=False), SPARE).strips[0].width == 800
+    assert Bundle([], bundle.rows, LAYOUT).strips[0].width == 800
+    assert Bundle([1], rows([8] * 100 + [800], tree=False), LAYOUT).strips[0].width == 800
 
 
 def test_little_padding_is_left_as_it_is():
-    assert len(Bundle([1], rows([8] * 100 + [16]), SPARE).strips) == 1
+    assert len(Bundle([1], rows([8] * 100 + [16]), LAYOUT).strips) == 1

@@ -10,7 +10,7 @@ from metis.core import Sampling
 from metis.curricula.judge import Judge
 from metis.curricula.judge_prompt import CHOICES, Example
 from metis.engines.local.block_attention import supports
-from metis.engines.local.bundle import ENDLESS, Bundle, Row, common_prefix, plain
+from metis.engines.local.bundle import ONE_STRIP, Bundle, Layout, Row, common_prefix, plain
 from metis.engines.local.choices import ChoiceTree
 from metis.engines.local.encoding import encode_chats
 from metis.engines.local.engine import LocalEngine
@@ -99,8 +99,10 @@ def test_logits_in_chunks_are_the_same_with_and_without_gradients(policy, monkey
 
 
 @pytest.mark.parametrize("skip", [0, 1, 8, 200])
-@pytest.mark.parametrize(("shares", "spare"), [(True, ENDLESS), (True, 1), (False, 1)])
-def test_trees_on_a_shared_prefix_equal_whole_rows(policy, monkeypatch, skip, shares, spare):
+@pytest.mark.parametrize(
+    ("shares", "given"), [(True, ONE_STRIP), (True, Layout(1, 1)), (False, Layout(3))]
+)
+def test_trees_on_a_shared_prefix_equal_whole_rows(policy, monkeypatch, skip, shares, given):
     contexts = encode_chats(policy, CHATS)
     tree = ChoiceTree.of([policy.encode_reply(choice) for choice in CHOICES])
     weights = torch.from_numpy(np.random.default_rng(0).normal(size=3 * len(tree.tokens))).float()
@@ -108,7 +110,7 @@ def test_trees_on_a_shared_prefix_equal_whole_rows(policy, monkeypatch, skip, sh
     def logprobs_and_gradients(skip):
         rows = [tree.row(context[skip:]) for context in contexts]
         policy.network.zero_grad()
-        logprobs = token_logprobs(policy, Bundle(contexts[0][:skip], rows, spare))
+        logprobs = token_logprobs(policy, Bundle(contexts[0][:skip], rows, given))
         (logprobs * weights).sum().backward()
         return logprobs, [parameter.grad.clone() for parameter in policy.trainable]
 
@@ -162,6 +164,19 @@ def test_encoding_many_chats_equals_one_by_one(policy):
     spaced = [[{"role": "user", "content": f" {i} \n"}] for i in range(3)]
     assert encode_chats(policy, spaced) == [policy.encode_chat(chat) for chat in spaced]
     assert common_prefix(encode_chats(policy, CHATS)) > 200
+
+
+def test_ends_of_chats_are_encoded_once_and_forgotten_when_there_are_many(policy, monkeypatch):
+    wanted = [policy.encode_chat(chat) for chat in CHATS]
+    encode_chats(policy, CHATS)
+    assert len(policy.ends) == len(CHATS)
+    found = encode_chats(policy, CHATS)
+    found[0].append(0)
+    assert encode_chats(policy, CHATS) == wanted
+    monkeypatch.setattr("metis.engines.local.encoding.REMEMBERED", 1)
+    policy.ends = {}
+    assert encode_chats(policy, CHATS) == wanted
+    assert not policy.ends
 
 
 def generator(seed=0):

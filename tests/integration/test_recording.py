@@ -25,7 +25,7 @@ def recorder(monkeypatch):
         return Recording(Graph(function, own, output), own, output)
 
     monkeypatch.setattr(Recorder, "_record", record)
-    made = Recorder()
+    made = Recorder(torch.device("cpu"))
     made.works = True
     return made
 
@@ -37,27 +37,40 @@ def test_the_second_time_is_recorded_and_later_ones_replayed(recorder):
     assert results[3].item() == 6
 
 
-def test_kinds_do_not_mix_and_the_oldest_makes_room(recorder, monkeypatch):
+def test_kinds_do_not_mix_and_the_least_needed_makes_room(recorder, monkeypatch):
     monkeypatch.setattr(recording, "KEPT", 2)
-    for value in (1, 2):
-        for kind, factor in (("one", 1), ("ten", 10)):
-            given = [torch.tensor([value])]
-            assert recorder.run(kind, lambda x, f=factor: f * x, given).item() == factor * value
-    recorder.run("one", lambda x: x, [torch.tensor([3])])
-    recorder.run("third", lambda x: x, [torch.tensor([3])])
-    assert list(recorder.recordings) == ["one", "third"]
+
+    def run(key, factor, value):
+        return recorder.run(key, lambda x: factor * x, [torch.tensor([value])]).item()
+
+    for value in (1, 2, 3):
+        assert (run("one", 1, value), run("ten", 10, value)) == (value, 10 * value)
+    assert run("one", 1, 4) == 4
+    assert [run("new", 7, value) for value in (1, 2)] == [7, 14]
+    assert list(recorder.recordings) == ["one", "new"]
+    recorder.forget()
+    assert run("one", 1, 5) == 5
+    assert list(recorder.recordings) == ["one"]
 
 
-def test_without_a_gpu_nothing_is_recorded():
-    recorder = Recorder()
-    recorder.works = False
-    calls = [recorder.run("kind", lambda x: x + 1, [torch.tensor([i])]) for i in range(3)]
-    assert [call.item() for call in calls] == [1, 2, 3]
+def test_what_comes_up_once_takes_no_room(recorder, monkeypatch):
+    monkeypatch.setattr(recording, "SEEN", 3)
+    for key in range(10):
+        recorder.run(key, lambda x: x, [torch.tensor([key])])
+    assert not recorder.recordings
+    assert len(recorder.seen) <= 3
+
+
+def test_only_work_of_a_gpu_is_recorded(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    recorder = Recorder(torch.device("cpu"))
+    calls = [recorder.run("same", lambda x: x + 1, [torch.tensor([i])]) for i in range(4)]
+    assert [call.item() for call in calls] == [1, 2, 3, 4]
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_a_graph_gives_what_the_function_gives():
-    recorder = Recorder()
+    recorder = Recorder(torch.device("cuda"))
     weight = torch.randn(4, 4, device="cuda")
     with torch.no_grad():
         for i in range(4):
@@ -66,13 +79,15 @@ def test_a_graph_gives_what_the_function_gives():
             assert torch.equal(found, given @ weight)
             weight.add_(1)
     assert recorder.works
-    assert recorder.recordings["product"] is not None
+    assert "product" in recorder.recordings
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-def test_what_cannot_be_recorded_runs_as_it_is():
-    recorder = Recorder()
+def test_what_waits_for_the_gpu_runs_as_it_is():
+    recorder = Recorder(torch.device("cuda"))
+    stream = torch.cuda.current_stream()
     for i in range(3):
         given = torch.tensor([float(i)], device="cuda")
         assert recorder.run("waits", lambda x: x * x.item(), [given]).item() == i * i
     assert not recorder.works
+    assert torch.cuda.current_stream() == stream

@@ -42,8 +42,10 @@ def found_with(function, given):
     return [mixed, *torch.autograd.grad(mixed, learned, weights.to(mixed))]
 
 
+@pytest.mark.parametrize("each", [1, 3])
 @pytest.mark.parametrize("kernel", ["cpu", None])
-def test_two_parts_are_one_softmax(kernel, monkeypatch):
+def test_two_parts_are_one_softmax(kernel, each, monkeypatch):
+    monkeypatch.setitem(globals(), "EACH", each)
     monkeypatch.setattr(normalised_attention, "_kernel", lambda *tensors: kernel)
     wanted = found_with(one_softmax, inputs("cpu", torch.float64))
     found = found_with(two_part_attention.two_part_attention, inputs("cpu", torch.float32))
@@ -58,6 +60,9 @@ def test_two_parts_are_one_softmax_on_a_gpu(width, monkeypatch):
     wanted = found_with(one_softmax, inputs("cuda", torch.float64))
     given = inputs("cuda", torch.bfloat16)
     assert normalised_attention._kernel(*given[:4]) == "efficient"
+    shared = [tensor[None] for tensor in given[4:6]]
+    long = two_part_attention._one_row(given[0])
+    assert normalised_attention._kernel(long, *shared, None) == "flash"
     found = found_with(two_part_attention.two_part_attention, given)
     for one, other in zip(found, wanted, strict=True):
         assert float((one.double() - other).norm() / other.norm()) < 0.02

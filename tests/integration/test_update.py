@@ -11,7 +11,7 @@ from metis import Batch, Group, MetisError, Prompt
 from metis.core import Continuation, Judgment, Trajectory
 from metis.curricula.judge import Judge
 from metis.curricula.judge_prompt import CHOICES, GRID, Example
-from metis.engines.local.bundle import ENDLESS
+from metis.engines.local.bundle import ONE_STRIP, Layout
 from metis.engines.local.engine import LocalEngine
 from metis.engines.local.policy import _compile
 from metis.engines.local.update import Stopwatch, backward, minibatches, passes, remember_old
@@ -222,11 +222,11 @@ def judged_batch(*texts: str) -> Batch:
     return Batch(groups(), rows)
 
 
-@pytest.mark.parametrize("spare", [ENDLESS, 1])
+@pytest.mark.parametrize("given", [ONE_STRIP, Layout(1, 1)])
 def test_answers_and_judgments_share_a_pass_where_passes_are_wide(
-    policy, settings, monkeypatch, spare
+    policy, settings, monkeypatch, given
 ):
-    monkeypatch.setattr(type(policy), "spare", spare)
+    monkeypatch.setattr(type(policy), "layout", given)
     texts = ("What is 1 + 1?", "What is 204 + 31?", "What is 3 + 4, and twice that, and thrice?")
     [part] = minibatches(policy, judged_batch(*texts), settings, 0)
     policy.wide = False
@@ -236,7 +236,7 @@ def test_answers_and_judgments_share_a_pass_where_passes_are_wide(
     [[answers, judgments]] = passes(policy, part.items, settings)
     assert (answers.judge, judgments.judge) == (False, True)
     assert judgments.bundle.prefix and not answers.bundle.prefix
-    assert (len(judgments.bundle.strips) > 1) == (spare == 1)
+    assert (len(judgments.bundle.strips) > 1) == (given.spare == 1)
     ticks = iter([10.0, 14.0])
     watch = Stopwatch(lambda: next(ticks))
     backward(policy, part, settings, watch)

@@ -58,9 +58,8 @@ def attend(
     There is a bias for each strip, of rows x tokens x keys: 0 where a token sees another of its
     row, else minus infinity. None, which goes with no prefix, lets tokens see those before them.
     """
-    kind = value.dtype
     sizes = [block.size for block in blocks]
-    by_token = [tensor[0].transpose(0, 1).to(kind) for tensor in (query, key, value)]
+    by_token = [tensor[0].transpose(0, 1).to(value.dtype) for tensor in (query, key, value)]
     parts = zip(*(torch.split(tensor, sizes) for tensor in by_token), strict=True)
     left = list(biases)
     mixed: list[torch.Tensor] = []

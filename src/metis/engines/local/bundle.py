@@ -9,21 +9,27 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 Integers = NDArray[np.int64]
 
-ALIGNED = 8
-"""Matrix kernels are fastest where sizes are multiples of this."""
-
 STRIPS = 4
-"""The most strips of a bundle. It has one or, mostly, this many, since passes over other numbers of
-them are compiled for themselves."""
+"""The most strips of a bundle."""
 
-ENDLESS = 1 << 62
-"""More padding than there ever is."""
+
+class Layout(NamedTuple):
+    """What a device wants of trees and their prefix."""
+
+    aligned: int = 8
+    """Sizes are multiples of this, where a GPU's kernels are fastest."""
+    spare: int = 1 << 62
+    """Tokens of padding that cost less than one more strip; for most, more than there ever are."""
+
+
+ONE_STRIP = Layout()
 
 
 @dataclass(frozen=True)
@@ -96,8 +102,7 @@ class Bundle:
 
     prefix: list[int]
     rows: list[Row]
-    spare: int = ENDLESS
-    """Tokens of padding that cost less than to lay trees out in several strips."""
+    layout: Layout = ONE_STRIP
 
     @property
     def trees(self) -> bool:
@@ -106,18 +111,23 @@ class Bundle:
     @property
     def whole(self) -> Strip:
         """All rows side by side."""
-        longest = max(len(row.tokens) for row in self.rows)
-        return Strip(self.rows, -(-longest // ALIGNED) * ALIGNED if self.trees else longest)
+        return Strip(self.rows, int(self._widths.max()))
 
     @cached_property
     def strips(self) -> list[Strip]:
         """The rows in their order, cut where much padding is saved."""
-        if self.spare == ENDLESS or not (self.prefix and self.trees):
+        if not (self.prefix and self.trees):
             return [self.whole]
-        lengths = np.array([len(row.tokens) for row in self.rows])
-        widths = -(-lengths // ALIGNED) * ALIGNED
-        cuts = _cuts(widths, self.spare)
+        widths = self._widths
+        cuts = _cuts(widths, self.layout.spare)
         return [Strip(self.rows[a:b], int(widths[a:b].max())) for a, b in cuts]
+
+    @property
+    def _widths(self) -> Integers:
+        """What each row would be padded to if it stood alone."""
+        lengths = np.array([len(row.tokens) for row in self.rows])
+        unit = self.layout.aligned if self.trees else 1
+        return -(-lengths // unit) * unit
 
     @property
     def size(self) -> int:
@@ -125,7 +135,10 @@ class Bundle:
         return len(self.prefix) + sum(strip.size for strip in self.strips)
 
     def split(self, budget: int) -> Iterator["Bundle"]:
-        """Parts whose rows, with their padding, stay within a budget of tokens."""
+        """Parts whose rows, with their padding, stay within a budget of tokens.
+
+        Strips make the size of a part not quite monotone in its rows, so that one may end early.
+        """
         start = 0
         while start < len(self.rows):
             fits, rest = 1, len(self.rows) - start
@@ -140,21 +153,17 @@ class Bundle:
             start += fits
 
     def _part(self, start: int, stop: int) -> "Bundle":
-        return Bundle(self.prefix, self.rows[start:stop], self.spare)
+        return Bundle(self.prefix, self.rows[start:stop], self.layout)
 
 
 def _cuts(widths: Integers, spare: int) -> list[tuple[int, int]]:
     """Where rows of these widths are cut into strips: each time where that saves most."""
     ends = [0, len(widths)]
-    saved = 0
     while len(ends) <= STRIPS:
-        saving, cut = max(_best_cut(widths, a, b) for a, b in pairwise(ends))
-        if not saving:
+        saved, cut = max(_best_cut(widths, a, b) for a, b in pairwise(ends))
+        if saved < max(1, spare):
             break
-        saved += saving
         ends = sorted([*ends, cut])
-    if saved < spare:
-        ends = [0, len(widths)]
     return list(pairwise(ends))
 
 
@@ -186,7 +195,7 @@ def common_prefix(sequences: Sequence[list[int]]) -> int:
     return min(len(first), len(last))
 
 
-def shareable(sequences: Sequence[list[int]], latest: Iterable[int]) -> int:
+def shareable(sequences: Sequence[list[int]], latest: Iterable[int], aligned: int) -> int:
     """How many tokens may become a prefix, when row k has to begin at `latest[k]` or before."""
     shared = min(common_prefix(sequences), *latest)
-    return shared - shared % ALIGNED
+    return shared - shared % aligned

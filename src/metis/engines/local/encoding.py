@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from metis.core import Chat
 from metis.engines.local.policy import MARK, Policy
 
-REMEMBERED = 1 << 16
-"""Ends of chats whose tokens are kept."""
+REMEMBERED = 1 << 23
+"""Characters of ends of chats whose tokens are kept."""
 
 
 def encode_chats(policy: Policy, chats: Sequence[Chat]) -> list[list[int]]:
@@ -51,15 +51,16 @@ def encode_scored(policy: Policy, chats: Sequence[Chat]) -> list[list[int]]:
 
 def _ends(policy: Policy, texts: Sequence[str]) -> list[list[int]]:
     """The tokens of texts, most of which come up again: prompts are judged more often than once."""
-    known = policy.ends
-    new = [text for text in dict.fromkeys(texts) if text not in known]
+    new = [text for text in dict.fromkeys(texts) if text not in policy.ends]
+    found = policy.ends
     if new:
-        if len(known) + len(new) > REMEMBERED:
-            known.clear()
-            new = list(dict.fromkeys(texts))
         tokens = policy.tokenizer(new, add_special_tokens=False)["input_ids"]
-        known.update(zip(new, tokens, strict=True))
-    return [known[text] for text in texts]
+        found = policy.ends | dict(zip(new, tokens, strict=True))
+        if sum(map(len, found)) <= REMEMBERED:
+            policy.ends = found
+        else:
+            policy.ends = {}
+    return [found[text] for text in texts]
 
 
 def _alike(chats: Sequence[Chat]) -> bool:

@@ -54,6 +54,9 @@ from metis.pool import Pool
 from metis.predictors import Predictor
 from metis.tasks.base import Task
 
+LIGHTER = 4
+"""Times as many tokens as in the update that are judged at once: nothing is kept for gradients."""
+
 
 class LocalEngine:
     """Answers every request with one model, and trains it."""
@@ -123,11 +126,13 @@ class LocalEngine:
         if not fits:
             return values
         known = [contexts[i] for i in fits]
-        skip = shareable(known, [len(context) - 1 for context in known])
+        starts = [len(context) - 1 for context in known]
+        skip = shareable(known, starts, policy.layout.aligned)
         rows = [tree.row(context[skip:]) for context in known]
-        bundle = Bundle(known[0][:skip], rows, policy.spare)
+        bundle = Bundle(known[0][:skip], rows, policy.layout)
         with self._memory():
-            nodes = scores(policy, bundle, self.settings.tokens).reshape(len(fits), -1)
+            lighter = LIGHTER if policy.plain and policy.device.type == "cuda" else 1
+            nodes = scores(policy, bundle, lighter * self.settings.tokens).reshape(len(fits), -1)
         for i, row in zip(fits, (nodes @ tree.membership.T).tolist(), strict=True):
             values[i] = row
         return values
@@ -324,6 +329,7 @@ class LocalEngine:
         try:
             yield
         except torch.cuda.OutOfMemoryError:
+            self.model_policy.recorder.forget()
             torch.cuda.empty_cache()
             raise MetisError(
                 f"the GPU's memory is full: lower engine.tokens ({self.settings.tokens}) or "

@@ -16,7 +16,7 @@ from transformers import DynamicCache
 
 from metis.engines.local import block_attention
 from metis.engines.local.bundle import Bundle, Integers, Strip
-from metis.engines.local.policy import LOGIT_CHUNK, Policy
+from metis.engines.local.policy import BRIEF, LOGIT_CHUNK, Policy
 
 
 def token_logprobs(policy: Policy, bundle: Bundle, temperature: float = 1.0) -> torch.Tensor:
@@ -38,7 +38,7 @@ def together(
     policy.processed += sum(len(row.tokens) for bundle in bundles for row in bundle.rows)
     found = []
     for bundle, states, temperature in zip(bundles, hidden, temperatures, strict=True):
-        places = _places(bundle.strips if joined else [bundle.whole])
+        places = _places(bundle.strips)
         wanted = np.concatenate([row.wanted for row in bundle.rows])
         found.append(_head_logprobs(policy, states, places, wanted, temperature))
     return found
@@ -68,7 +68,7 @@ def scores(policy: Policy, bundle: Bundle, budget: int) -> NDArray[np.float32]:
 
 def _side_by_side(policy: Policy, bundle: Bundle) -> torch.Tensor:
     """The last layer's states of all rows. Plain rows need no mask: causality is all there is."""
-    prefix, strip = bundle.prefix, bundle.whole
+    prefix, [strip] = bundle.prefix, bundle.strips
     arguments: dict[str, Any] = {"input_ids": _tensor(strip.tokens, policy.device)}
     if bundle.trees:
         sees = strip.sees
@@ -102,8 +102,11 @@ def _in_one_sequence(policy: Policy, bundles: Sequence[Bundle]) -> list[torch.Te
 
     arrays = np.concatenate(tokens)[None], np.concatenate(positions)[None]
     inputs = [*(_tensor(array, policy.device) for array in arrays), *biases]
-    recorded = not torch.is_grad_enabled() and all(bundle.trees for bundle in bundles)
-    found = policy.recorder.run(tuple(blocks), states, inputs) if recorded else states(*inputs)
+    brief = arrays[0].size * policy.weights <= BRIEF
+    if brief and not torch.is_grad_enabled() and all(bundle.trees for bundle in bundles):
+        found = policy.recorder.run(tuple(blocks), states, inputs)
+    else:
+        found = states(*inputs)
     parts = torch.split(found[0], [block.size for block in blocks])
     return [part[block.prefix :] for part, block in zip(parts, blocks, strict=True)]
 
@@ -111,7 +114,7 @@ def _in_one_sequence(policy: Policy, bundles: Sequence[Bundle]) -> list[torch.Te
 def _bias(policy: Policy, strip: Strip) -> torch.Tensor:
     """What is added to the scores of attention, where tokens do not see all of their row."""
     unseen = _tensor(~strip.sees, policy.device)
-    bias = torch.zeros(unseen.shape, dtype=policy.kind, device=policy.device)
+    bias = torch.zeros(unseen.shape, dtype=policy.dtype, device=policy.device)
     return bias.masked_fill_(unseen, -torch.inf)
 
 

@@ -46,7 +46,7 @@ def embed(policy: Policy, sequences: Sequence[list[int]], budget: int) -> torch.
     On a CPU, what all begin with is computed once a pass; a GPU is quicker without.
     """
     latest = [len(tokens) - 1 for tokens in sequences]
-    skip = 0 if policy.wide else shareable(sequences, latest)
+    skip = 0 if policy.wide else shareable(sequences, latest, policy.layout.aligned)
     rests, prefix = [tokens[skip:] for tokens in sequences], sequences[0][:skip]
     order = parts(rests, budget)
     states = [last_states(policy, [rests[i] for i in part], prefix) for part in order]

@@ -99,13 +99,12 @@ def _kernel(
         return "cpu"
     if not query.is_cuda:
         return None
-    asked = torch.backends.cuda.SDPAParams(
-        query, key, value, _for_every_row(bias, query), 0.0, False, True
-    )
-    if bias is None:
-        return "flash" if torch.backends.cuda.can_use_flash_attention(asked) else None
-    aligned = query.shape[-1] % 8 == bias.shape[-1] % 8 == 0
-    return "efficient" if aligned and query.dtype == bias.dtype else None
+    if query.shape[-1] % 8:
+        return None
+    if bias is not None:
+        return "efficient" if bias.shape[-1] % 8 == 0 and query.dtype == bias.dtype else None
+    asked = torch.backends.cuda.SDPAParams(query, key, value, None, 0.0, False, True)
+    return "flash" if torch.backends.cuda.can_use_flash_attention(asked) else None
 
 
 def _for_every_head(key: torch.Tensor, query: torch.Tensor) -> torch.Tensor:

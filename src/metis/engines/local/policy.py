@@ -18,7 +18,7 @@ from transformers.utils import logging as transformers_logging
 
 from metis.core import Chat, Message
 from metis.engines.local import block_attention
-from metis.engines.local.bundle import ENDLESS
+from metis.engines.local.bundle import ONE_STRIP, Layout
 from metis.engines.local.recording import Recorder
 from metis.engines.local.settings import Local
 from metis.errors import MetisError, first_line
@@ -35,6 +35,12 @@ MARK = "\u2402METIS\u2403"
 LOGIT_CHUNK = 1 << 28
 """Logits computed at once, in numbers; more are recomputed in the backward pass."""
 
+STRIP = 1_500_000_000_000
+"""Tokens times weights that pass through a GPU while the kernels of a strip are launched."""
+
+BRIEF = 4_000_000_000_000
+"""Tokens times weights up to which a pass mostly waits for kernels to be launched."""
+
 LOADING_ERRORS = OSError, ValueError, KeyError, RuntimeError, SafetensorError, StrictDataclassError
 """What a model folder that is incomplete or damaged raises."""
 
@@ -49,7 +55,7 @@ class Policy:
         self.device = pick_device(settings.device)
         self.wide = self.device.type != "cpu"
         """Whether few passes over many tokens are better than many over few."""
-        self.kind = torch.bfloat16 if self.device.type == "cuda" else torch.float32
+        self.dtype = torch.bfloat16 if self.device.type == "cuda" else torch.float32
         """What passes compute in."""
         if self.device.type == "cuda":  # cuDNN plans anew for every shape, and most steps have one
             torch.backends.cuda.enable_cudnn_sdp(False)
@@ -92,7 +98,8 @@ class Policy:
         """Chats that were just scored, by identity, with their tokens: some will be trained on."""
         self.ends: dict[str, list[int]] = {}
         """Texts that chats ended with, with their tokens."""
-        self.recorder = Recorder()
+        self.recorder = Recorder(self.device)
+        self.weights = sum(parameter.numel() for parameter in network.parameters())
         if self.compiled:
             _compile(self.backbone)
 
@@ -108,11 +115,11 @@ class Policy:
         return self.base.get_decoder() if hasattr(self.base, "get_decoder") else self.base.model
 
     @property
-    def spare(self) -> int:
-        """Tokens of padding in judgments that cost less than attention in several strips."""
-        if not self.plain:
-            return ENDLESS
-        return 4096 if self.wide else 64
+    def layout(self) -> Layout:
+        """A strip costs a GPU the launch of kernels, and compiled layers to be compiled anew."""
+        if not self.plain or self.compiled:
+            return ONE_STRIP
+        return Layout(8, STRIP // self.weights) if self.wide else Layout(1, 64)
 
     @property
     def trainable(self) -> list[torch.nn.Parameter]:
@@ -121,7 +128,7 @@ class Policy:
     def autocast(self) -> Any:
         """Without a cache of converted weights: a recorded pass would go on with them."""
         if self.device.type == "cuda":
-            return torch.autocast("cuda", dtype=self.kind, cache_enabled=False)
+            return torch.autocast("cuda", dtype=self.dtype, cache_enabled=False)
         return contextlib.nullcontext()
 
     @contextlib.contextmanager

@@ -4,13 +4,17 @@ A small network is done with a kernel before Python has launched the next; a rec
 graph) launches all of them at once. It only serves inputs of the same shapes.
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
 
 KEPT = 16
-"""Recordings at a time; the oldest makes room."""
+"""Recordings at a time; the one that was not needed for longest makes room."""
+
+SEEN = 1024
+"""Kinds of work that were run once, and are remembered as such."""
 
 
 class Recording(NamedTuple):
@@ -24,48 +28,75 @@ class Recording(NamedTuple):
 class Recorder:
     """Runs functions of tensors that need no gradients."""
 
-    def __init__(self) -> None:
-        self.recordings: dict[Hashable, Recording | None] = {}
-        """By kind of work; None is one that was run a single time."""
-        self.pool: Any = None
-        self.works = torch.cuda.is_available()
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.works = device.type == "cuda"
+        self.seen: set[Hashable] = set()
+        self.recordings: dict[Hashable, Recording] = {}
 
     def run(
-        self, kind: Hashable, function: Callable[..., torch.Tensor], inputs: Sequence[torch.Tensor]
+        self, key: Hashable, function: Callable[..., torch.Tensor], inputs: Sequence[torch.Tensor]
     ) -> torch.Tensor:
-        """`function(*inputs)`, where `kind` says what, but for the inputs' values, it depends on.
+        """`function(*inputs)`, where `key` says what, but for the inputs' values, it depends on.
 
         The result holds until the next call.
         """
-        if not self.works or kind not in self.recordings:
-            self._remember(kind, None)
+        if not self.works:
             return function(*inputs)
-        recording = self.recordings[kind] or self._record(function, inputs)
+        recording = self.recordings.pop(key, None)
+        if recording is None and self._again(key):
+            recording = self._record(function, inputs)
         if recording is None:
             return function(*inputs)
-        self._remember(kind, recording)
+        self.recordings[key] = recording
+        if len(self.recordings) > KEPT:
+            del self.recordings[next(iter(self.recordings))]
         for tensor, given in zip(recording.inputs, inputs, strict=True):
             tensor.copy_(given)
         recording.graph.replay()
         return recording.output
 
-    def _remember(self, kind: Hashable, recording: Recording | None) -> None:
-        self.recordings.pop(kind, None)
-        self.recordings[kind] = recording
-        if len(self.recordings) > KEPT:
-            del self.recordings[next(iter(self.recordings))]
+    def _again(self, key: Hashable) -> bool:
+        """Whether this has been run before."""
+        if key in self.seen:
+            return True
+        if len(self.seen) == SEEN:
+            self.seen.clear()
+        self.seen.add(key)
+        return False
+
+    def forget(self) -> None:
+        """Give the memory of all recordings back."""
+        self.recordings.clear()
 
     def _record(
         self, function: Callable[..., torch.Tensor], inputs: Sequence[torch.Tensor]
     ) -> Recording | None:
-        """None where the function does what cannot be recorded: nothing is, from then on."""
+        """None where the function cannot be recorded: then nothing is, from here on."""
         own = [tensor.clone() for tensor in inputs]
         graph = torch.cuda.CUDAGraph()
-        try:
-            with torch.cuda.graph(graph, pool=self.pool):
-                output = function(*own)
-        except RuntimeError:
-            self.works = False
-            return None
-        self.pool = graph.pool()
+        pool = next((known.graph.pool() for known in self.recordings.values()), None)
+        with torch.cuda.device(self.device):
+            stream = torch.cuda.current_stream()
+            try:
+                with _never_waiting():
+                    function(*own)
+                with torch.cuda.graph(graph, pool, capture_error_mode="thread_local"):
+                    output = function(*own)
+            except RuntimeError:
+                torch.cuda.set_stream(stream)
+                self.works = False
+                self.forget()
+                return None
         return Recording(graph, own, output)
+
+
+@contextmanager
+def _never_waiting() -> Iterator[None]:
+    """What waits for the GPU is an error inside; in a recording it would leave more broken."""
+    usual = torch.cuda.get_sync_debug_mode()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        yield
+    finally:
+        torch.cuda.set_sync_debug_mode(usual)

@@ -1,7 +1,7 @@
 """Attention over two sets of keys, what all rows share and what each has alone, in one softmax.
 
 Each part gives its mixture and the logarithm of its normaliser; these say how much either part
-counts in the whole. So neither part copies keys for the rows, nor writes its weights down.
+counts in the whole. So no keys are copied for the rows, and kernels need not write weights down.
 
 Tensors are of rows x heads x tokens x size; several heads of the queries may share a key's.
 """
@@ -13,7 +13,6 @@ import torch
 from metis.engines.local import normalised_attention
 
 Pair = tuple[torch.Tensor, torch.Tensor]
-Triple = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 Five = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
 
 

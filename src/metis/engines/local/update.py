@@ -183,10 +183,11 @@ def bundles(policy: Policy, items: Sequence[Item], budget: int) -> Iterator[Part
         members = sorted(members, key=lambda item: len(item.tokens))
         sequences = [item.tokens for item in members]
         shares = members[0].judge or not policy.wide
-        skip = shareable(sequences, [item.start for item in members]) if shares else 0
+        starts, aligned = [item.start for item in members], policy.layout.aligned
+        skip = shareable(sequences, starts, aligned) if shares else 0
         rows = [item.row(skip) for item in members]
         done = 0
-        for bundle in Bundle(sequences[0][:skip], rows, policy.spare).split(budget):
+        for bundle in Bundle(sequences[0][:skip], rows, policy.layout).split(budget):
             yield Part(bundle, members[done : done + len(bundle.rows)])
             done += len(bundle.rows)
 
