@@ -1,5 +1,6 @@
 """The door to vLLM, with a stand-in behind it: seeds, limits, sleep and weights."""
 
+import os
 import sys
 import types
 from types import SimpleNamespace
@@ -114,3 +115,15 @@ def test_without_sleep_it_is_always_awake(policy, seeds):
     found.sleep()
     found.sync(policy)
     assert found.llm.events == ["load", "reset"]
+
+
+@pytest.mark.parametrize(("top_p", "wanted"), [(1.0, "0"), (0.9, None)])
+def test_kernels_for_top_p_are_not_compiled_where_it_is_not_used(
+    policy, monkeypatch, top_p, wanted
+):
+    for name in ("LOGGING_LEVEL", "ENABLE_V1_MULTIPROCESSING", "USE_FLASHINFER_SAMPLER"):
+        monkeypatch.setenv(f"VLLM_{name}", "")
+        monkeypatch.delenv(f"VLLM_{name}")
+    monkeypatch.setattr(door, "pick_device", lambda name: torch.device("cuda"))
+    door.require_vllm(Local(generation="vllm", top_p=top_p))
+    assert os.environ.get("VLLM_USE_FLASHINFER_SAMPLER") == wanted

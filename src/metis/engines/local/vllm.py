@@ -28,6 +28,8 @@ def require_vllm(settings: Local) -> None:
         return
     os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
+    if settings.top_p == 1:  # its kernels for other values would be compiled for nothing
+        os.environ.setdefault("VLLM_USE_FLASHINFER_SAMPLER", "0")
     try:
         import vllm  # noqa: F401
     except (ImportError, OSError) as error:
