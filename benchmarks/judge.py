@@ -14,7 +14,7 @@ import time
 
 import numpy as np
 
-import metis.assets
+from metis import assets
 from metis.curricula.judge import Judge
 from metis.curricula.judge_prompt import CHOICES, Example
 from metis.engines.local.bundle import Bundle, shareable
@@ -47,9 +47,7 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=16384, help="padded tokens in one pass")
     parser.add_argument("--repeats", type=int, default=3)
     chosen = parser.parse_args()
-    policy = Policy(
-        metis.assets.model(chosen.model), Local(model=chosen.model, device=chosen.device)
-    )
+    policy = Policy(assets.model(chosen.model), Local(model=chosen.model, device=chosen.device))
     examples = [Example(text, v) for text, v in zip(texts(3), (0.0, 0.109, 0.25), strict=True)]
     start = time.perf_counter()
     contexts = encode_chats(policy, Judge().chats(texts(chosen.candidates), examples))

@@ -32,7 +32,7 @@ def attend(
         mixed, total, *_ = _aten._scaled_dot_product_flash_attention(query, key, value, scale=scale)
         return mixed, total
     keys, values = (_for_every_head(tensor, query) for tensor in (key, value))
-    mask = _for_every_row(bias, query)
+    mask = _bias_of_heads(bias, query)
     if kernel == "efficient":
         mixed, total, *_ = _aten._scaled_dot_product_efficient_attention(
             query, keys, values, mask, True, scale=scale
@@ -70,7 +70,7 @@ def gradients(
         )  # fmt: skip
         return found
     keys, values = (_for_every_head(tensor, query) for tensor in (key, value))
-    mask = _for_every_row(bias, query)
+    mask = _bias_of_heads(bias, query)
     if kernel == "efficient":
         unused = torch.empty((), dtype=torch.int64, device=query.device)
         missing = -query.shape[2] % _PADDED
@@ -97,9 +97,7 @@ def _kernel(
     """The one there is for these tensors; None writes every weight down."""
     if query.device.type == "cpu":
         return "cpu"
-    if not query.is_cuda:
-        return None
-    if query.shape[-1] % 8:
+    if not query.is_cuda or query.shape[-1] % 8:
         return None
     if bias is not None:
         return "efficient" if bias.shape[-1] % 8 == 0 and query.dtype == bias.dtype else None
@@ -114,14 +112,15 @@ def _for_every_head(key: torch.Tensor, query: torch.Tensor) -> torch.Tensor:
 
 
 def _of_shared_heads(gradient: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
-    """What the heads that share a key or value have in common."""
+    """The gradients of a key or value, summed over the heads that share it."""
     if gradient.shape == key.shape:
         return gradient
     rows, heads = key.shape[:2]
     return gradient.reshape(rows, heads, -1, *key.shape[2:]).sum(2)
 
 
-def _for_every_row(bias: torch.Tensor | None, query: torch.Tensor) -> torch.Tensor | None:
+def _bias_of_heads(bias: torch.Tensor | None, query: torch.Tensor) -> torch.Tensor | None:
+    """The bias, which is the same for all heads of a row, not copied for them."""
     return None if bias is None else bias[:, None].expand(-1, query.shape[1], -1, -1)
 
 

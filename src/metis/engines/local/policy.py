@@ -36,10 +36,10 @@ LOGIT_CHUNK = 1 << 28
 """Logits computed at once, in numbers; more are recomputed in the backward pass."""
 
 STRIP = 1_500_000_000_000
-"""Tokens times weights that pass through a GPU while the kernels of a strip are launched."""
+"""Estimate: tokens times weights that pass a GPU while the kernels of a strip are launched."""
 
 BRIEF = 4_000_000_000_000
-"""Tokens times weights up to which a pass mostly waits for kernels to be launched."""
+"""Estimate: tokens times weights up to which a pass mostly waits for its kernels' launch."""
 
 LOADING_ERRORS = OSError, ValueError, KeyError, RuntimeError, SafetensorError, StrictDataclassError
 """What a model folder that is incomplete or damaged raises."""
