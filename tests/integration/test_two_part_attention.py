@@ -39,7 +39,7 @@ def found_with(function, given):
     mixed = function(*given)
     weights = torch.randn(mixed.shape, generator=torch.Generator().manual_seed(1))
     learned = [t for t in given[:-1] if t.requires_grad]
-    return [mixed, *torch.autograd.grad(mixed, learned, weights.to(mixed))]
+    return [mixed.detach(), *torch.autograd.grad(mixed, learned, weights.to(mixed))]
 
 
 @pytest.mark.parametrize("each", [1, 3])

@@ -26,7 +26,7 @@ class Client:
     async def generate(self, request_id, *, prompt_ids, sampling_params):
         await asyncio.sleep(0)
         self.asked.append(SimpleNamespace(id=request_id, prompt=prompt_ids, **sampling_params))
-        tokens = sampling_params.get("allowed_token_ids") or self.tokens
+        tokens = sampling_params.get("logit_bias") or self.tokens
         tokens = list(tokens)[: sampling_params["max_tokens"]]
         return TokenOutput(
             token_ids=tokens,
@@ -53,9 +53,10 @@ def test_choices_are_scored_by_forcing_what_they_do_not_share():
     nodes = {tuple(choice[: i + 1]) for choice in tokens for i in range(len(choice))}
     assert len(client.asked) == len(CHATS) * len(nodes)
     assert {asked.max_tokens for asked in client.asked} == {1}
+    assert {bias for asked in client.asked for bias in asked.logit_bias.values()} == {100.0}
     context = desk.encode_chat(CHATS[0])
     mine = [asked for asked in client.asked if asked.prompt[: len(context)] == context]
-    forced = {(*asked.prompt[len(context) :], *asked.allowed_token_ids) for asked in mine}
+    forced = {(*asked.prompt[len(context) :], *asked.logit_bias) for asked in mine}
     assert forced == nodes
     assert len({asked.id for asked in mine}) == 1, "one chat, one server, one prefix cache"
 
@@ -130,7 +131,7 @@ def test_a_server_that_does_not_force_tokens_is_refused():
     free = client.generate
 
     async def generate(request_id, *, prompt_ids, sampling_params):
-        sampling_params.pop("allowed_token_ids")
+        sampling_params.pop("logit_bias")
         return await free(request_id, prompt_ids=prompt_ids, sampling_params=sampling_params)
 
     client.generate = generate

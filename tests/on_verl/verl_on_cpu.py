@@ -145,7 +145,7 @@ class TransformersServer:
         assert not self.asleep, "asked to generate while asleep"
         limit = sampling_params.get("max_tokens", self.response_length)
         temperature = sampling_params.get("temperature", 1.0)
-        allowed = sampling_params.get("allowed_token_ids")
+        biases = sampling_params.get("logit_bias") or {}
         tokens, logprobs = [], []
         self.asked[(*prompt_ids,)] += 1
         turn = bytes(f"{prompt_ids} {self.asked[(*prompt_ids,)]}", "ascii")
@@ -153,12 +153,10 @@ class TransformersServer:
         output = self._read(prompt_ids)
         while len(tokens) < limit:
             logits = output.logits[0, -1]
-            scores = logits / (temperature or 1.0)
-            if allowed is not None:
-                chosen = scores[allowed]
-                scores = torch.full_like(logits, -torch.inf)
-                scores[allowed] = chosen
-            scores = torch.log_softmax(scores, -1)
+            biased = logits.clone()
+            for forced, bias in biases.items():
+                biased[forced] += bias
+            scores = torch.log_softmax(biased / (temperature or 1.0), -1)
             reported = torch.log_softmax(logits, -1) if self.raw else scores
             if temperature == 0:
                 token = int(scores.argmax())

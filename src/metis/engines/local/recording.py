@@ -4,6 +4,7 @@ A small network is done with a kernel before Python has launched the next; a rec
 graph) launches all of them at once. It only serves inputs of the same shapes.
 """
 
+import warnings
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -95,7 +96,9 @@ class Recorder:
 def _never_waiting() -> Iterator[None]:
     """What waits for the GPU is an error inside; in a recording it would leave more broken."""
     usual = torch.cuda.get_sync_debug_mode()
-    torch.cuda.set_sync_debug_mode("error")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Synchronization debug mode is a prototype")
+        torch.cuda.set_sync_debug_mode("error")
     try:
         yield
     finally:

@@ -18,6 +18,12 @@ from metis.engines.local.choices import ChoiceTree
 from metis.engines.verl.checks import require_raw_logprobs
 from metis.errors import MetisError
 
+FORCE = 100.0
+"""Added to a token's logit, the most that servers take: no other token is sampled then.
+
+vLLM's `allowed_token_ids` would say it better, but lets another token through now and then.
+"""
+
 
 class Servers:
     """Asks the rollout servers, and makes sure that they have the weights they should have.
@@ -108,13 +114,13 @@ class Servers:
             params = {
                 "temperature": 1.0,
                 "max_tokens": 1,
-                "allowed_token_ids": [tree.tokens[node]],
+                "logit_bias": {tree.tokens[node]: FORCE},
             }
             tokens, logprobs = await self._generate(session, context + path, params, version)
             if tokens != [tree.tokens[node]]:
                 raise MetisError(
                     f"actor_rollout_ref.rollout.name = {self.rollout.name!r}: its server does not "
-                    "force tokens (allowed_token_ids), which curriculum.judge.mode=direct needs; "
+                    "force tokens (logit_bias), which curriculum.judge.mode=direct needs; "
                     "use vllm, or curriculum.judge.mode=reason"
                 )
             return logprobs[0]
