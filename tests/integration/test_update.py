@@ -14,7 +14,14 @@ from metis.curricula.judge_prompt import CHOICES, GRID, Example
 from metis.engines.local.bundle import ONE_STRIP, Layout
 from metis.engines.local.engine import LocalEngine
 from metis.engines.local.policy import _compile
-from metis.engines.local.update import Stopwatch, backward, minibatches, passes, remember_old
+from metis.engines.local.update import (
+    Stopwatch,
+    backward,
+    bundles,
+    minibatches,
+    passes,
+    remember_old,
+)
 from metis.signal import advantages, judge_reward
 from metis.tasks.arithmetic import Arithmetic, build
 
@@ -362,10 +369,18 @@ def test_layers_that_cannot_be_compiled_are_said_to_be_so(settings, monkeypatch)
         engine(settings, compile=True).update(judged_batch())
 
 
+def strips_of(engine, batch) -> int:
+    """How many strips the judgments of a batch stand in."""
+    [part] = minibatches(engine.model_policy, batch, engine.settings, 0)
+    found = bundles(engine.model_policy, part.items, engine.settings.tokens)
+    return max(len(part.bundle.strips) for part in found)
+
+
 @pytest.mark.filterwarnings("ignore:The .grad attribute")
 def test_compiled_layers_learn_the_same_and_serve_every_layer_and_length(settings, monkeypatch):
     compile_with(monkeypatch, "eager")
     plain, compiled = engine(settings), engine(settings, compile=True)
+    monkeypatch.setattr("metis.engines.local.policy.STRIP", 16 * plain.model_policy.weights)
     first = judged_batch()
     second = replace(judged_batch("1 + 1?", "Is 204 + 31 even?", "And 7?"), groups=groups()[:3])
     for batch in (first, second):
@@ -374,6 +389,7 @@ def test_compiled_layers_learn_the_same_and_serve_every_layer_and_length(setting
             each.policy = 0
         wanted, found = plain.update(batch), compiled.update(batch)
         assert found == pytest.approx(wanted, rel=1e-4, abs=1e-6)
+    assert [strips_of(plain, batch) for batch in (first, second)] == [1, 2]
     assert counters["stats"]["unique_graphs"] == 1 and not counters["graph_break"]
     prompts = plain.task.training()[:3]
     drawn = [[g.rewards for g in each.rollout(prompts, 2)] for each in (plain, compiled)]

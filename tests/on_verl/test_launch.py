@@ -191,6 +191,20 @@ def test_a_run_that_has_not_begun_takes_other_settings(tmp_path, monkeypatch):
     assert start("engine.lora=8") == 1
 
 
+@pytest.mark.parametrize(
+    ("installed", "given", "words"),
+    [
+        (True, [], []),
+        (False, [], ["+actor_rollout_ref.model.override_config.attn_implementation=sdpa"]),
+        (False, ["+actor_rollout_ref.model.override_config.attn_implementation=eager"], []),
+    ],
+)
+def test_where_flash_attn_is_missing_torch_attends(installed, given, words, monkeypatch):
+    monkeypatch.setattr(launch, "find_spec", lambda name: installed or None)
+    assert launch._attention(given) == words
+    composed(words)
+
+
 def test_ctrl_c_leaves_verl_time_to_end(monkeypatch):
     process = Mock()
     process.wait.side_effect = [KeyboardInterrupt, 0]

@@ -1,31 +1,34 @@
-"""Attention within blocks that pass through the network one after the other, as one sequence.
+"""Attention within pieces that pass through the network one after the other, as one sequence.
 
-A block is plain rows side by side, or short rows after one long prefix, whose keys and values are
-never copied. Blocks do not see each other, yet all else a layer does, it does for all at once.
+A piece is rows side by side, either plain or after a prefix, which is a piece before it and whose
+keys and values are never copied. Pieces do not see each other otherwise, yet all else a layer does,
+it does for all at once.
 """
 
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
-from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface
 
-from metis.engines.local.two_part_attention import two_part_attention
+from metis.engines.local import normalised_attention, two_part_attention
 
 NAME = "metis_blocks"
 
+MOST = 16
+"""Pieces of a pass."""
 
-class Block(NamedTuple):
-    """Where a block's tokens are: its prefix, then strips of rows, each padded to one width."""
+Pair = tuple[torch.Tensor, torch.Tensor]
+Triple = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
-    prefix: int
-    strips: tuple[tuple[int, int], ...]
-    """Rows and width of each."""
 
-    @property
-    def size(self) -> int:
-        return self.prefix + sum(rows * width for rows, width in self.strips)
+class Piece(NamedTuple):
+    """Rows padded to one width, and where the prefix is that they continue, if they do."""
+
+    rows: int
+    width: int
+    start: int = 0
+    prefix: int = 0
 
 
 def supports(network: Any) -> bool:
@@ -42,6 +45,13 @@ def windowed(network: Any) -> bool:
     return not {"full_attention"}.issuperset(kinds)
 
 
+def table(pieces: Sequence[Piece]) -> torch.Tensor:
+    """Pieces as a tensor: compiled layers serve all others too, with the same table's size."""
+    numbers = torch.zeros(MOST, len(Piece._fields), dtype=torch.int64)
+    numbers[: len(pieces)] = torch.tensor(pieces)
+    return numbers
+
+
 def attend(
     module: Any,
     query: torch.Tensor,
@@ -49,61 +59,157 @@ def attend(
     value: torch.Tensor,
     attention_mask: None,
     scaling: float,
-    blocks: Sequence[Block],
-    biases: Sequence[torch.Tensor | None],
+    pieces: torch.Tensor,
+    bias: torch.Tensor,
     **_: Any,
 ) -> tuple[torch.Tensor, None]:
-    """What transformers calls in place of its own attention; the caller gives blocks and biases.
+    """What transformers calls in place of its own attention; the caller gives table and bias.
 
-    There is a bias for each strip, of rows x tokens x keys: 0 where a token sees another of its
-    row, else minus infinity. None, which goes with no prefix, lets tokens see those before them.
+    The bias is what all rows after prefixes have, of rows x tokens x keys, one after the other: 0
+    where a token sees another of its row, else minus infinity. Tokens of plain rows see all before.
     """
-    sizes = [block.size for block in blocks]
     by_token = [tensor[0].transpose(0, 1).to(value.dtype) for tensor in (query, key, value)]
-    parts = zip(*(torch.split(tensor, sizes) for tensor in by_token), strict=True)
-    left = list(biases)
-    mixed: list[torch.Tensor] = []
     with torch.autocast(query.device.type, enabled=False):
-        for block, part in zip(blocks, parts, strict=True):
-            own, left = left[: len(block.strips)], left[len(block.strips) :]
-            mixed += _in_block(block, own, part, scaling)
-    return torch.cat(mixed)[None], None
-
-
-def _in_block(
-    block: Block,
-    biases: Sequence[torch.Tensor | None],
-    part: Sequence[torch.Tensor],
-    scale: float,
-) -> Iterator[torch.Tensor]:
-    """Query, key and value are of tokens x heads x size; heads of the query may share a key's."""
-    first, keys, values = (tensor[: block.prefix].transpose(0, 1) for tensor in part)
-    if block.prefix:
-        yield _causal(first[None], keys[None], values[None], scale)[0].transpose(0, 1)
-    start = block.prefix
-    for (rows, width), bias in zip(block.strips, biases, strict=True):
-        stop = start + rows * width
-        query, key, value = (
-            tensor[start:stop].reshape(rows, width, *tensor.shape[1:]).transpose(1, 2)
-            for tensor in part
-        )
-        if bias is None:
-            mixed = _causal(query, key, value, scale)
-        else:
-            mixed = two_part_attention(query, key, value, bias, keys, values, scale)
-        yield mixed.transpose(1, 2).flatten(0, 1)
-        start = stop
-
-
-def _causal(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float
-) -> torch.Tensor:
-    if query.device.type == "mps":  # where older versions of torch crash on heads that share keys
-        each = query.shape[1] // key.shape[1]
-        key, value = (tensor.repeat_interleave(each, dim=1) for tensor in (key, value))
-    return scaled_dot_product_attention(
-        query, key, value, is_causal=True, scale=scale, enable_gqa=True
-    )
+        mixed: torch.Tensor = _forward(*by_token, bias, pieces, scaling)[0]
+    return mixed[None], None
 
 
 AttentionInterface.register(NAME, attend)
+
+
+# Operators of their own, which torch.compile takes as they are. Tensors are of tokens x heads x
+# size; several heads of the queries may share a key's.
+
+
+@torch.library.custom_op("metis::block_attention", mutates_args=())
+def _forward(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    bias: torch.Tensor,
+    pieces: torch.Tensor,
+    scale: float,
+) -> Pair:
+    """What was mixed, and the logarithms of the normalisers, piece by piece."""
+    mixed = torch.empty_like(query, memory_format=torch.contiguous_format)
+    total = _normalisers(query)
+    for place in _places(pieces, bias):
+        queries, keys, values = map(place.rows_of, (query, key, value))
+        if place.bias is None:
+            found = normalised_attention.attend(queries, keys, values, None, scale, causal=True)
+        else:
+            shared_keys, shared_values = map(place.prefix_of, (key, value))
+            found = two_part_attention.attend(
+                queries, keys, values, place.bias, shared_keys, shared_values, scale
+            )
+        place.rows_of(mixed).copy_(found[0])
+        place.normalisers_of(total).copy_(found[1])
+    return mixed, total
+
+
+@torch.library.custom_op("metis::block_attention_backward", mutates_args=())
+def _backward(
+    gradient: torch.Tensor,
+    mixed: torch.Tensor,
+    total: torch.Tensor,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    bias: torch.Tensor,
+    pieces: torch.Tensor,
+    scale: float,
+) -> Triple:
+    """The gradients of queries, keys and values."""
+    gradient = gradient.contiguous()
+    gradients = [
+        torch.empty_like(tensor, memory_format=torch.contiguous_format)
+        for tensor in (query, key, value)
+    ]
+    for place in _places(pieces, bias):
+        whole = place.rows_of(gradient), place.rows_of(mixed), place.normalisers_of(total)
+        queries, keys, values = map(place.rows_of, (query, key, value))
+        own: Sequence[torch.Tensor]
+        if place.bias is None:
+            own = normalised_attention.gradients(
+                *whole, queries, keys, values, None, scale, causal=True
+            )
+        else:
+            shared_keys, shared_values = map(place.prefix_of, (key, value))
+            *own, of_keys, of_values = two_part_attention.gradients(
+                *whole, queries, keys, values, place.bias, shared_keys, shared_values, scale
+            )
+            place.prefix_of(gradients[1]).add_(of_keys)
+            place.prefix_of(gradients[2]).add_(of_values)
+        for target, found in zip(gradients, own, strict=True):
+            place.rows_of(target).copy_(found)
+    return gradients[0], gradients[1], gradients[2]
+
+
+class _Place(NamedTuple):
+    """Where a piece is in the sequence."""
+
+    piece: Piece
+    first: int
+    bias: torch.Tensor | None
+
+    def rows_of(self, tensor: torch.Tensor) -> torch.Tensor:
+        """A view of rows x heads x tokens x size."""
+        rows, width = self.piece[:2]
+        own = tensor[self.first : self.first + rows * width]
+        return own.reshape(rows, width, *own.shape[1:]).transpose(1, 2)
+
+    def prefix_of(self, tensor: torch.Tensor) -> torch.Tensor:
+        """A view of heads x tokens x size."""
+        start = self.piece.start
+        return tensor[start : start + self.piece.prefix].transpose(0, 1)
+
+    def normalisers_of(self, total: torch.Tensor) -> torch.Tensor:
+        """A view of rows x heads x tokens."""
+        rows, width = self.piece[:2]
+        own = total[self.first : self.first + rows * width]
+        return own.view(rows, total.shape[1], width)
+
+
+def _places(pieces: torch.Tensor, bias: torch.Tensor) -> Iterator[_Place]:
+    first = used = 0
+    for numbers in pieces.tolist():
+        piece = Piece(*numbers)
+        size = piece.rows * piece.width
+        own = None
+        if piece.prefix:
+            own = bias[used : used + size * piece.width].view(piece.rows, piece.width, piece.width)
+            used += size * piece.width
+        if size:
+            yield _Place(piece, first, own)
+        first += size
+
+
+def _normalisers(query: torch.Tensor) -> torch.Tensor:
+    """As many numbers as tokens x heads; how a piece orders its own is known to its place."""
+    return query.new_empty(query.shape[:2], dtype=torch.float32)
+
+
+@_forward.register_fake
+def _(query: torch.Tensor, *_: Any) -> Pair:
+    return query.new_empty(query.shape), _normalisers(query)
+
+
+@_backward.register_fake
+def _(*given: Any) -> Triple:
+    query, key, value = (tensor.new_empty(tensor.shape) for tensor in given[3:6])
+    return query, key, value
+
+
+def _remember(ctx: Any, inputs: tuple[Any, ...], output: Pair) -> None:
+    *tensors, ctx.scale = inputs
+    ctx.save_for_backward(*output, *tensors)
+
+
+def _gradients(
+    context: Any, gradient: torch.Tensor, _: torch.Tensor
+) -> tuple[torch.Tensor | None, ...]:
+    found = _backward(gradient, *context.saved_tensors, context.scale)
+    return *found, None, None, None
+
+
+_forward.register_autograd(_gradients, setup_context=_remember)

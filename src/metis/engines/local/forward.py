@@ -15,6 +15,7 @@ from torch.utils.checkpoint import checkpoint
 from transformers import DynamicCache
 
 from metis.engines.local import block_attention
+from metis.engines.local.block_attention import Piece
 from metis.engines.local.bundle import Bundle, Integers, Strip
 from metis.engines.local.policy import BRIEF, LOGIT_CHUNK, Policy
 
@@ -81,34 +82,44 @@ def _side_by_side(policy: Policy, bundle: Bundle) -> torch.Tensor:
 
 def _in_one_sequence(policy: Policy, bundles: Sequence[Bundle]) -> list[torch.Tensor]:
     """Prefixes and rows of all bundles in one pass; what the rows leave, bundle by bundle."""
-    tokens, positions, blocks = [], [], []
-    biases: list[Any] = []
+    tokens, positions = [], []
+    biases = [torch.empty(0, dtype=policy.dtype, device=policy.device)]
+    pieces: list[Piece] = []
+    sizes: list[tuple[int, int]] = []
+    start = 0
     for bundle in bundles:
         before = len(bundle.prefix)
-        tokens += [np.asarray(bundle.prefix, dtype=np.int64)]
-        positions += [np.arange(before)]
+        if before:
+            tokens.append(np.asarray(bundle.prefix, dtype=np.int64))
+            positions.append(np.arange(before))
+            pieces.append(Piece(1, before))
         for strip in bundle.strips:
             tokens.append(strip.tokens.ravel())
             positions.append(before + strip.depths.ravel())
-            biases.append(_bias(policy, strip) if bundle.trees else None)
-        shapes = tuple((len(strip.rows), strip.width) for strip in bundle.strips)
-        blocks.append(block_attention.Block(before, shapes))
+            if bundle.trees:
+                biases.append(_bias(policy, strip).flatten())
+            pieces.append(Piece(len(strip.rows), strip.width, start, before))
+        sizes.append((before, bundle.size))
+        start += bundle.size
         policy.processed += before
 
-    def states(ids: torch.Tensor, places: torch.Tensor, *biases: Any) -> torch.Tensor:
+    def states(
+        ids: torch.Tensor, places: torch.Tensor, bias: torch.Tensor, table: torch.Tensor
+    ) -> torch.Tensor:
         given = {"input_ids": ids, "position_ids": places}
         with policy.attention(block_attention.NAME):
-            return policy.states(**given, blocks=tuple(blocks), biases=biases)
+            return policy.states(**given, pieces=table, bias=bias)
 
     arrays = np.concatenate(tokens)[None], np.concatenate(positions)[None]
-    inputs = [*(_tensor(array, policy.device) for array in arrays), *biases]
+    inputs = [*(_tensor(array, policy.device) for array in arrays), torch.cat(biases)]
+    inputs.append(block_attention.table(pieces))
     brief = arrays[0].size * policy.weights <= BRIEF
     if brief and not torch.is_grad_enabled() and all(bundle.trees for bundle in bundles):
-        found = policy.recorder.run(tuple(blocks), states, inputs)
+        found = policy.recorder.run(tuple(pieces), states, inputs)
     else:
         found = states(*inputs)
-    parts = torch.split(found[0], [block.size for block in blocks])
-    return [part[block.prefix :] for part, block in zip(parts, blocks, strict=True)]
+    parts = torch.split(found[0], [size for _, size in sizes])
+    return [part[before:] for part, (before, _) in zip(parts, sizes, strict=True)]
 
 
 def _bias(policy: Policy, strip: Strip) -> torch.Tensor:

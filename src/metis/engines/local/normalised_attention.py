@@ -1,9 +1,10 @@
 """Attention that also gives the logarithm of its normaliser, by the best kernel a device has.
 
 Tensors are of rows x heads x tokens x size; several heads of the queries may share a key's. A bias,
-of rows x tokens x keys, is added to the scores of every head. With the normaliser, what was found
-over some of the keys can be put together with what was found over others. Backwards it is given the
-mixture and normaliser of the whole, as if its keys were all there are.
+of rows x tokens x keys, is added to the scores of every head; without one, attention may be causal.
+With the normaliser, what was found over some of the keys can be put together with what was found
+over others. Backwards it is given the mixture and normaliser of the whole, as if its keys were all
+there are.
 """
 
 from typing import Literal
@@ -25,25 +26,28 @@ def attend(
     value: torch.Tensor,
     bias: torch.Tensor | None,
     scale: float,
+    causal: bool = False,
 ) -> Pair:
     """The mixture of the values, like the query, and the logarithm of the normaliser."""
-    kernel = _kernel(query, key, value, bias)
+    kernel = _kernel(query, key, value, bias, causal)
     if kernel == "flash":
-        mixed, total, *_ = _aten._scaled_dot_product_flash_attention(query, key, value, scale=scale)
+        mixed, total, *_ = _aten._scaled_dot_product_flash_attention(
+            query, key, value, 0.0, causal, scale=scale
+        )
         return mixed, total
     keys, values = (_for_every_head(tensor, query) for tensor in (key, value))
     mask = _bias_of_heads(bias, query)
     if kernel == "efficient":
         mixed, total, *_ = _aten._scaled_dot_product_efficient_attention(
-            query, keys, values, mask, True, scale=scale
+            query, keys, values, mask, True, 0.0, causal, scale=scale
         )
         return mixed, total[..., : query.shape[2]]
     if kernel == "cpu":
         mixed, total = _aten._scaled_dot_product_flash_attention_for_cpu(
-            query, keys, values, attn_mask=mask, scale=scale
+            query, keys, values, 0.0, causal, attn_mask=mask, scale=scale
         )
         return mixed, total
-    scores = _scores(query, keys, mask, scale)
+    scores = _scores(query, keys, mask, scale, causal)
     total = torch.logsumexp(scores, dim=-1)
     return _weights(scores, total, values) @ values, total
 
@@ -57,15 +61,16 @@ def gradients(
     value: torch.Tensor,
     bias: torch.Tensor | None,
     scale: float,
+    causal: bool = False,
 ) -> Triple:
     """Those of the query, the key and the value, given that of the mixture."""
-    kernel = _kernel(query, key, value, bias)
+    kernel = _kernel(query, key, value, bias, causal)
     whole = mixed, total
     if kernel == "flash":
         unused = torch.empty(2, dtype=torch.uint64, device=query.device)
         sizes = query.shape[2], key.shape[2]
         found: Triple = _aten._scaled_dot_product_flash_attention_backward(
-            gradient, query, key, value, *whole, None, None, *sizes, 0.0, False, unused, unused,
+            gradient, query, key, value, *whole, None, None, *sizes, 0.0, causal, unused, unused,
             scale=scale,
         )  # fmt: skip
         return found
@@ -77,14 +82,14 @@ def gradients(
         total = torch.nn.functional.pad(total, (0, missing), value=torch.inf)
         found = _aten._scaled_dot_product_efficient_attention_backward(
             gradient, query, keys, values, mask, mixed, total, unused, unused, 0.0,
-            [True, True, True, False], scale=scale,
+            [True, True, True, False], causal, scale=scale,
         )[:3]  # fmt: skip
     elif kernel == "cpu":
         found = _aten._scaled_dot_product_flash_attention_for_cpu_backward(
-            gradient, query, keys, values, *whole, 0.0, False, attn_mask=mask, scale=scale
+            gradient, query, keys, values, *whole, 0.0, causal, attn_mask=mask, scale=scale
         )
     else:
-        weights = _weights(_scores(query, keys, mask, scale), total, values)
+        weights = _weights(_scores(query, keys, mask, scale, causal), total, values)
         common = (gradient.float() * mixed.float()).sum(-1, keepdim=True)
         towards = (weights * ((gradient @ values.mT).float() - common) * scale).to(values.dtype)
         found = towards @ keys, towards.mT @ query, weights.mT @ gradient
@@ -92,7 +97,11 @@ def gradients(
 
 
 def _kernel(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, bias: torch.Tensor | None
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    bias: torch.Tensor | None,
+    causal: bool,
 ) -> Literal["flash", "efficient", "cpu"] | None:
     """The one there is for these tensors; None writes every weight down."""
     if query.device.type == "cpu":
@@ -101,8 +110,8 @@ def _kernel(
         return None
     if bias is not None:
         return "efficient" if bias.shape[-1] % 8 == 0 and query.dtype == bias.dtype else None
-    asked = torch.backends.cuda.SDPAParams(query, key, value, None, 0.0, False, True)
-    return "flash" if torch.backends.cuda.can_use_flash_attention(asked) else None
+    asked = torch.backends.cuda.SDPAParams(query, key, value, None, 0.0, causal, True)
+    return "flash" if torch.backends.cuda.can_use_flash_attention(asked) else "efficient"
 
 
 def _for_every_head(key: torch.Tensor, query: torch.Tensor) -> torch.Tensor:
@@ -125,10 +134,13 @@ def _bias_of_heads(bias: torch.Tensor | None, query: torch.Tensor) -> torch.Tens
 
 
 def _scores(
-    query: torch.Tensor, key: torch.Tensor, mask: torch.Tensor | None, scale: float
+    query: torch.Tensor, key: torch.Tensor, mask: torch.Tensor | None, scale: float, causal: bool
 ) -> torch.Tensor:
     """Never rounded, as in the kernels."""
     scores = query.float() @ key.float().mT * scale
+    if causal:
+        later = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1)
+        return scores.masked_fill(later, -torch.inf)
     return scores if mask is None else scores + mask
 
 

@@ -116,8 +116,8 @@ class Policy:
 
     @property
     def layout(self) -> Layout:
-        """A strip costs a GPU the launch of kernels, and compiled layers to be compiled anew."""
-        if not self.plain or self.compiled:
+        """A strip costs a GPU the launch of kernels."""
+        if not self.plain:
             return ONE_STRIP
         return Layout(8, STRIP // self.weights) if self.wide else Layout(1, 64)
 

@@ -47,6 +47,7 @@ def launch(config: Any, out: Path, dry_run: bool) -> int:
     if dry_run:
         print(_command(arguments))
         return 0
+    arguments += _attention(config.engine.overrides)
     may_change = config.may_change if _begun(out) else tuple(config.resolved)
     with RunFolder.open(out, config.resolved, may_change, _reached(out)) as folder:
         if folder.changes:
@@ -129,6 +130,14 @@ def _check(config: Any, dry_run: bool) -> None:
 
 def _model(config: Any, dry_run: bool) -> str:
     return config.engine.model if dry_run else str(assets.model(config.engine.model).absolute())
+
+
+def _attention(given: Sequence[str]) -> list[str]:
+    """verl takes flash-attn for granted; where it is missing, PyTorch's own attention does."""
+    name = "attn_implementation"
+    if find_spec("flash_attn") is not None or any(name in word for word in given):
+        return []
+    return [f"+actor_rollout_ref.model.override_config.{name}=sdpa"]
 
 
 def overrides(config: Any, out: Path, model: str) -> list[str]:

@@ -1,0 +1,121 @@
+"""Attention in pieces equals one softmax over all that a token sees, also backwards."""
+
+import pytest
+import torch
+
+from metis.engines.local import block_attention, normalised_attention
+from metis.engines.local.block_attention import Piece
+
+GROUPS, SIZE = 2, 16
+SCALE = SIZE**-0.5
+PIECES = {
+    "plain rows": [Piece(3, 8)],
+    "rows on a prefix": [Piece(1, 21), Piece(4, 8, 0, 21)],
+    "strips on a prefix": [Piece(1, 16), Piece(4, 8, 0, 16), Piece(1, 24, 0, 16)],
+    "plain rows and strips": [Piece(3, 16), Piece(1, 8), Piece(2, 8, 48, 8), Piece(3, 16, 48, 8)],
+    "two prefixes": [Piece(1, 8), Piece(2, 8, 0, 8), Piece(1, 16), Piece(2, 8, 24, 16)],
+}
+GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+
+
+def biases(pieces):
+    """What rows on prefixes see of themselves: what came before, but for a token here and there."""
+    draw = torch.Generator().manual_seed(2)
+    found = []
+    for rows, width, _, prefix in pieces:
+        if prefix:
+            sees = torch.ones(width, width).tril().bool().repeat(rows, 1, 1)
+            sees &= (torch.rand(sees.shape, generator=draw) < 0.8) | torch.eye(width).bool()
+            found.append(torch.zeros(sees.shape).masked_fill(~sees, -torch.inf))
+    return found
+
+
+def one_softmax(query, key, value, bias, pieces, scale):
+    """With one mask over the whole sequence, and keys copied for every head."""
+    tokens = query.shape[0]
+    sees = torch.zeros(tokens, tokens, dtype=torch.bool)
+    left = biases(pieces)
+    first = 0
+    for rows, width, start, prefix in pieces:
+        own = (
+            left.pop(0) == 0
+            if prefix
+            else torch.ones(width, width).tril().bool().repeat(rows, 1, 1)
+        )
+        for row in range(rows):
+            here = slice(first, first + width)
+            sees[here, here] = own[row]
+            sees[here, start : start + prefix] = True
+            first += width
+    each = query.shape[1] // key.shape[1]
+    queries, keys, values = (
+        tensor.transpose(0, 1).repeat_interleave(copies, dim=0)
+        for tensor, copies in ((query, 1), (key, each), (value, each))
+    )
+    scores = (queries @ keys.mT * scale).masked_fill(~sees.to(query.device), -torch.inf)
+    return (torch.softmax(scores, dim=-1) @ values).transpose(0, 1)
+
+
+def in_pieces(query, key, value, bias, pieces, scale):
+    return block_attention._forward(query, key, value, bias, block_attention.table(pieces), scale)[
+        0
+    ]
+
+
+def inputs(pieces, each, device, kind, size=SIZE):
+    draw = torch.Generator().manual_seed(0)
+    tokens = sum(rows * width for rows, width, *_ in pieces)
+
+    def tensor(heads):
+        values = torch.randn(tokens, heads, size, generator=draw)
+        return values.to(device, kind).requires_grad_()
+
+    bias = torch.cat([torch.empty(0), *(bias.flatten() for bias in biases(pieces))])
+    learned = [tensor(GROUPS * each), tensor(GROUPS), tensor(GROUPS)]
+    return [*learned, bias.to(device, kind), pieces, size**-0.5]
+
+
+def found_with(function, given):
+    """The result and the gradients."""
+    mixed = function(*given)
+    weights = torch.randn(mixed.shape, generator=torch.Generator().manual_seed(1))
+    return [mixed.detach(), *torch.autograd.grad(mixed, given[:3], weights.to(mixed))]
+
+
+@pytest.mark.parametrize("pieces", PIECES.values(), ids=PIECES)
+@pytest.mark.parametrize("each", [1, 3])
+@pytest.mark.parametrize("kernel", ["cpu", None])
+def test_pieces_are_one_softmax(pieces, each, kernel, monkeypatch):
+    monkeypatch.setattr(normalised_attention, "_kernel", lambda *given: kernel)
+    wanted = found_with(one_softmax, inputs(pieces, each, "cpu", torch.float64))
+    found = found_with(in_pieces, inputs(pieces, each, "cpu", torch.float32))
+    for one, other in zip(found, wanted, strict=True):
+        assert torch.allclose(one.double(), other, atol=1e-5)
+
+
+@GPU
+@pytest.mark.parametrize("pieces", PIECES.values(), ids=PIECES)
+@pytest.mark.parametrize("flash", [True, False])
+def test_pieces_are_one_softmax_on_a_gpu(pieces, flash, monkeypatch):
+    if not flash:
+        monkeypatch.setattr(torch.backends.cuda, "can_use_flash_attention", lambda asked: False)
+    wanted = found_with(one_softmax, inputs(pieces, 3, "cuda", torch.float64))
+    found = found_with(in_pieces, inputs(pieces, 3, "cuda", torch.bfloat16))
+    for one, other in zip(found, wanted, strict=True):
+        assert float((one.double() - other).norm() / other.norm()) < 0.02
+
+
+@GPU
+def test_no_weights_are_written_down_on_a_gpu():
+    query, key, value = (torch.zeros(2, 6, 8, 16, device="cuda").bfloat16() for _ in range(3))
+    bias = torch.zeros(2, 8, 8, device="cuda").bfloat16()
+    assert normalised_attention._kernel(query, key, value, bias, False) == "efficient"
+    assert normalised_attention._kernel(query, key, value, None, True) == "flash"
+
+
+@pytest.mark.parametrize("pieces", PIECES.values(), ids=PIECES)
+def test_torch_takes_it_for_a_sound_operator(pieces):
+    *tensors, pieces, scale = inputs(pieces, 3, "cpu", torch.float32)
+    torch.library.opcheck(
+        block_attention._forward, (*tensors, block_attention.table(pieces), scale)
+    )
