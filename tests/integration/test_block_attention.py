@@ -7,11 +7,10 @@ from metis.engines.local import block_attention, normalised_attention
 from metis.engines.local.block_attention import Piece
 
 GROUPS, SIZE = 2, 16
-SCALE = SIZE**-0.5
 PIECES = {
     "plain rows": [Piece(3, 8)],
     "rows on a prefix": [Piece(1, 21), Piece(4, 8, 0, 21)],
-    "strips on a prefix": [Piece(1, 16), Piece(4, 8, 0, 16), Piece(1, 24, 0, 16)],
+    "strips on a prefix": [Piece(1, 16), Piece(4, 8, 0, 16), Piece(1, 40, 0, 16)],
     "plain rows and strips": [Piece(3, 16), Piece(1, 8), Piece(2, 8, 48, 8), Piece(3, 16, 48, 8)],
     "two prefixes": [Piece(1, 8), Piece(2, 8, 0, 8), Piece(1, 16), Piece(2, 8, 24, 16)],
 }
@@ -30,7 +29,7 @@ def biases(pieces):
     return found
 
 
-def one_softmax(query, key, value, bias, pieces, scale):
+def one_softmax(query, key, value, _, pieces, scale):
     """With one mask over the whole sequence, and keys copied for every head."""
     tokens = query.shape[0]
     sees = torch.zeros(tokens, tokens, dtype=torch.bool)

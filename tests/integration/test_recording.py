@@ -3,8 +3,14 @@
 import pytest
 import torch
 
+from metis.curricula.judge_prompt import CHOICES
 from metis.engines.local import recording
+from metis.engines.local.bundle import Bundle
+from metis.engines.local.choices import ChoiceTree
+from metis.engines.local.forward import scores
+from metis.engines.local.policy import Policy
 from metis.engines.local.recording import Recorder, Recording
+from metis.engines.local.settings import Local
 
 
 class Graph:
@@ -91,3 +97,14 @@ def test_what_waits_for_the_gpu_runs_as_it_is():
         assert recorder.run("waits", lambda x: x * x.item(), [given]).item() == i * i
     assert not recorder.works
     assert torch.cuda.current_stream() == stream
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_scoring_pass_is_recorded(tiny, compiled):
+    policy = Policy(tiny, Local(model=str(tiny), device="cuda", compile=compiled))
+    tree = ChoiceTree.of([policy.encode_reply(choice) for choice in CHOICES])
+    rows = [tree.row(list(range(5, 5 + count))) for count in (3, 9)]
+    found = [scores(policy, Bundle(list(range(8)), rows, policy.layout), 1000) for _ in range(3)]
+    assert policy.recorder.works and len(policy.recorder.recordings) == 1
+    assert found[0] == pytest.approx(found[1], abs=0.02) and (found[1] == found[2]).all()

@@ -378,7 +378,7 @@ def strips_of(engine, batch) -> int:
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute")
 def test_compiled_layers_learn_the_same_and_serve_every_layer_and_length(settings, monkeypatch):
-    compile_with(monkeypatch, "eager")
+    compile_with(monkeypatch, "aot_eager")
     plain, compiled = engine(settings), engine(settings, compile=True)
     monkeypatch.setattr("metis.engines.local.policy.STRIP", 16 * plain.model_policy.weights)
     first = judged_batch()

@@ -25,9 +25,8 @@ def cpu_overrides(workers: int) -> list[str]:
     rollout, actor = "actor_rollout_ref.rollout", "actor_rollout_ref.actor"
     return [
         "data.dataloader_num_workers=0",
-        "actor_rollout_ref.model.use_remove_padding=False",
         "actor_rollout_ref.model.enable_gradient_checkpointing=False",
-        "+actor_rollout_ref.model.override_config.attn_implementation=eager",
+        "+actor_rollout_ref.model.override_config.attn_implementation=sdpa",
         f"{actor}.strategy=fsdp2",
         f"{actor}.use_torch_compile=False",
         f"{actor}.fsdp_config.model_dtype=fp32",

@@ -1,6 +1,7 @@
 """A recipe in verl's words: the command line composes, and says what the recipe said."""
 
 import asyncio
+import json
 import re
 import shlex
 import subprocess
@@ -191,18 +192,31 @@ def test_a_run_that_has_not_begun_takes_other_settings(tmp_path, monkeypatch):
     assert start("engine.lora=8") == 1
 
 
+ATTENTION = "+actor_rollout_ref.model.override_config.attn_implementation"
+
+
 @pytest.mark.parametrize(
     ("installed", "given", "words"),
     [
         (True, [], []),
-        (False, [], ["+actor_rollout_ref.model.override_config.attn_implementation=sdpa"]),
-        (False, ["+actor_rollout_ref.model.override_config.attn_implementation=eager"], []),
+        (False, [], [f"{ATTENTION}=sdpa"]),
+        (False, [f"{ATTENTION}=eager"], [f"{ATTENTION}=eager"]),
+        (False, ["+critic.model.override_config.attn_implementation=eager"], [f"{ATTENTION}=sdpa"]),
     ],
 )
 def test_where_flash_attn_is_missing_torch_attends(installed, given, words, monkeypatch):
     monkeypatch.setattr(launch, "find_spec", lambda name: installed or None)
-    assert launch._attention(given) == words
-    composed(words)
+    config = recipe(f"engine.overrides={json.dumps(given)}")
+    written = overrides(config, Path("/run"), "/model")
+    assert [word for word in written if word.startswith(ATTENTION)] == words
+    composed(written)
+
+
+def test_sequences_are_not_spread_over_gpus_without_flash_attn(monkeypatch):
+    monkeypatch.setattr(launch, "find_spec", lambda name: None)
+    word = "actor_rollout_ref.actor.ulysses_sequence_parallel_size=2"
+    with pytest.raises(MetisError, match=r"ulysses.*flash-attn alone"):
+        overrides(recipe(f'engine.overrides=["{word}"]'), Path("/run"), "/model")
 
 
 def test_ctrl_c_leaves_verl_time_to_end(monkeypatch):

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
+from torch.nn.functional import pad
 from transformers import AttentionInterface
 
 from metis.engines.local import normalised_attention, two_part_attention
@@ -16,7 +17,10 @@ from metis.engines.local import normalised_attention, two_part_attention
 NAME = "metis_blocks"
 
 MOST = 16
-"""Pieces of a pass."""
+"""The most pieces of a pass."""
+
+ALIGNED = 8
+"""Sizes of heads that a GPU's kernels take are multiples of this."""
 
 Pair = tuple[torch.Tensor, torch.Tensor]
 Triple = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
@@ -46,7 +50,12 @@ def windowed(network: Any) -> bool:
 
 
 def table(pieces: Sequence[Piece]) -> torch.Tensor:
-    """Pieces as a tensor: compiled layers serve all others too, with the same table's size."""
+    """Pieces as numbers in a tensor of one size, so that compiled layers need not know of them."""
+    assert len(pieces) <= MOST
+    first = 0
+    for piece in pieces:
+        assert piece.start + piece.prefix <= first or not piece.prefix, "a prefix comes first"
+        first += piece.rows * piece.width
     numbers = torch.zeros(MOST, len(Piece._fields), dtype=torch.int64)
     numbers[: len(pieces)] = torch.tensor(pieces)
     return numbers
@@ -66,12 +75,16 @@ def attend(
     """What transformers calls in place of its own attention; the caller gives table and bias.
 
     The bias is what all rows after prefixes have, of rows x tokens x keys, one after the other: 0
-    where a token sees another of its row, else minus infinity. Tokens of plain rows see all before.
+    where a token sees another of its row, else minus infinity. Tokens of plain rows see all those
+    before them in the row.
     """
+    size = value.shape[-1]
     by_token = [tensor[0].transpose(0, 1).to(value.dtype) for tensor in (query, key, value)]
+    if query.is_cuda and size % ALIGNED:
+        by_token = [pad(tensor, (0, -size % ALIGNED)) for tensor in by_token]
     with torch.autocast(query.device.type, enabled=False):
         mixed: torch.Tensor = _forward(*by_token, bias, pieces, scaling)[0]
-    return mixed[None], None
+    return mixed[None, ..., :size], None
 
 
 AttentionInterface.register(NAME, attend)
@@ -186,7 +199,8 @@ def _places(pieces: torch.Tensor, bias: torch.Tensor) -> Iterator[_Place]:
 
 def _normalisers(query: torch.Tensor) -> torch.Tensor:
     """As many numbers as tokens x heads; how a piece orders its own is known to its place."""
-    return query.new_empty(query.shape[:2], dtype=torch.float32)
+    precise = torch.promote_types(query.dtype, torch.float32)
+    return query.new_empty(query.shape[:2], dtype=precise)
 
 
 @_forward.register_fake

@@ -111,7 +111,9 @@ def _kernel(
     if bias is not None:
         return "efficient" if bias.shape[-1] % 8 == 0 and query.dtype == bias.dtype else None
     asked = torch.backends.cuda.SDPAParams(query, key, value, None, 0.0, causal, True)
-    return "flash" if torch.backends.cuda.can_use_flash_attention(asked) else "efficient"
+    if torch.backends.cuda.can_use_flash_attention(asked):
+        return "flash"
+    return "efficient" if torch.backends.cuda.can_use_efficient_attention(asked) else None
 
 
 def _for_every_head(key: torch.Tensor, query: torch.Tensor) -> torch.Tensor:
@@ -139,8 +141,8 @@ def _scores(
     """Never rounded, as in the kernels."""
     scores = query.float() @ key.float().mT * scale
     if causal:
-        later = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1)
-        return scores.masked_fill(later, -torch.inf)
+        places = torch.arange(scores.shape[-1], device=scores.device)
+        return scores.masked_fill(places[:, None] < places, -torch.inf)
     return scores if mask is None else scores + mask
 
 

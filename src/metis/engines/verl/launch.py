@@ -47,7 +47,6 @@ def launch(config: Any, out: Path, dry_run: bool) -> int:
     if dry_run:
         print(_command(arguments))
         return 0
-    arguments += _attention(config.engine.overrides)
     may_change = config.may_change if _begun(out) else tuple(config.resolved)
     with RunFolder.open(out, config.resolved, may_change, _reached(out)) as folder:
         if folder.changes:
@@ -134,10 +133,18 @@ def _model(config: Any, dry_run: bool) -> str:
 
 def _attention(given: Sequence[str]) -> list[str]:
     """verl takes flash-attn for granted; where it is missing, PyTorch's own attention does."""
-    name = "attn_implementation"
-    if find_spec("flash_attn") is not None or any(name in word for word in given):
+    key = "actor_rollout_ref.model.override_config.attn_implementation"
+    settings = dict(word.lstrip("+").partition("=")[::2] for word in given)
+    if find_spec("flash_attn") is not None or key in settings:
         return []
-    return [f"+actor_rollout_ref.model.override_config.{name}=sdpa"]
+    for name, value in settings.items():
+        require(
+            not name.endswith("ulysses_sequence_parallel_size") or value == "1",
+            "engine.overrides",
+            f"{name}={value}",
+            "verl spreads sequences over GPUs with flash-attn alone, which is not installed",
+        )
+    return [f"+{key}=sdpa"]
 
 
 def overrides(config: Any, out: Path, model: str) -> list[str]:
@@ -151,6 +158,7 @@ def overrides(config: Any, out: Path, model: str) -> list[str]:
         *_written("reward.custom_reward_function", _reward(out)),
         *_written("trainer", _trainer(config, out)),
         *_written("ray_kwargs.ray_init", _ray()),
+        *_attention(config.engine.overrides),
         *config.engine.overrides,
     ]
 

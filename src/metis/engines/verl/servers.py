@@ -19,7 +19,7 @@ from metis.engines.verl.checks import require_raw_logprobs
 from metis.errors import MetisError
 
 FORCE = 100.0
-"""Added to a token's logit, the most that servers take: no other token is sampled then.
+"""Added to a token's logit, the most that servers take: hardly ever is another sampled then.
 
 vLLM's `allowed_token_ids` would say it better, but lets another token through now and then.
 """
@@ -120,8 +120,9 @@ class Servers:
             if tokens != [tree.tokens[node]]:
                 raise MetisError(
                     f"actor_rollout_ref.rollout.name = {self.rollout.name!r}: its server does not "
-                    "force tokens (logit_bias), which curriculum.judge.mode=direct needs; "
-                    "use vllm, or curriculum.judge.mode=reason"
+                    "force tokens (logit_bias), which curriculum.judge.mode=direct needs, or a "
+                    f"value's token is {FORCE:g} less likely than others by its logit; use vllm, "
+                    "or curriculum.judge.mode=reason"
                 )
             return logprobs[0]
 
