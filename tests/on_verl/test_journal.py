@@ -48,6 +48,17 @@ def test_what_came_after_a_checkpoint_is_forgotten(tmp_path, opened):
         assert [row["step"] for row in runlog.read(tmp_path, log)] == [1, 2]
 
 
+def test_the_judge_is_charged_its_share_of_the_update(tmp_path, opened):
+    journal = opened(tmp_path)
+    journal.resume(0)
+    seconds = {"judge": 1.0, "gen": 5.0, "old_log_prob": 2.0, "update_actor": 6.0, "step": 20.0}
+    journal.time(1, seconds, 15.0, judged=0.25)
+    journal.time(2, {"gen": 5.0, "update_actor": 6.0}, 30.0)
+    first, second = runlog.read(tmp_path, "timings")
+    assert (first["judge"], first["rollout"], first["update"]) == (3.0, 5.0, 6.0)
+    assert second == {"schema": 1, "step": 2, "rollout": 5.0, "update": 6.0, "elapsed": 30.0}
+
+
 def test_a_line_that_was_not_written_to_its_end_is_dropped(tmp_path, opened):
     filled(tmp_path)
     with (tmp_path / "timings.jsonl").open("ab") as file:

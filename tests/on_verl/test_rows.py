@@ -12,7 +12,7 @@ from metis import Batch, Group, MetisError, Prompt
 from metis.core import Continuation, Judgment, Trajectory
 from metis.engines.verl.lengths import check_lengths
 from metis.engines.verl.rollouts import _group
-from metis.engines.verl.rows import lay_out, minibatches
+from metis.engines.verl.rows import judged, lay_out, minibatches
 
 CHAT = [{"role": "user", "content": "?"}]
 
@@ -48,6 +48,7 @@ def test_a_judgment_is_in_the_mini_batch_of_its_prompt():
     judge = first[2].judge
     assert (judge.advantage, judge.coefficient, judge.rollouts) == (0.5, 0.25 / 2, 4)
     assert second[-1].judge.coefficient == 0.25
+    assert judged([first, second]) == 1 / 3 and judged([]) == 0
 
 
 def test_failed_rollouts_are_no_rows_and_a_single_one_has_no_advantage():

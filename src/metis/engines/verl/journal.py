@@ -12,7 +12,12 @@ from metis.identity import SCHEMA, described
 from metis.runlog import LOGS, RunFolder, read
 from metis.train import judgment_rows, rollout_rows
 
-PHASES = {"judge": "judge", "gen": "rollout", "select": "select", "update_actor": "update"}
+PHASES = {
+    "judge": "judge",
+    "gen": "rollout",
+    "select": "select",
+    **dict.fromkeys(("old_log_prob", "ref", "adv", "update_actor"), "update"),
+}
 """verl's timers, by what they are called in a run folder."""
 
 
@@ -84,8 +89,18 @@ class Journal:
         ours = {name.removeprefix("metis/"): value for name, value in logged(metrics).items()}
         self.folder.append("metrics", [{"step": step, **ours}])
 
-    def time(self, step: int, seconds: Mapping[str, float], elapsed: float) -> None:
-        phases = {PHASES[name]: value for name, value in seconds.items() if name in PHASES}
+    def time(
+        self, step: int, seconds: Mapping[str, float], elapsed: float, judged: float = 0.0
+    ) -> None:
+        """Seconds by phase; `judged` is the judge's share of the update, by tokens."""
+        phases: dict[str, float] = {}
+        for name, value in seconds.items():
+            if phase := PHASES.get(name):
+                phases[phase] = phases.get(phase, 0.0) + value
+        if judged:
+            whole = phases["update"]
+            phases["judge"] = phases.get("judge", 0.0) + judged * whole
+            phases["update"] = (1 - judged) * whole
         self.folder.append("timings", [{"step": step, **phases, "elapsed": elapsed}])
 
     def explain(self, step: int, batch: Batch) -> None:

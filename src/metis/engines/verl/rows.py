@@ -138,6 +138,15 @@ def _judgment_rows(judgment: Judgment, prompts: int, rollouts: float, encode: En
     return [Row(trajectory, judge=column, kind="judgment")]
 
 
+def judged(parts: Sequence[Sequence[Row]]) -> float:
+    """The judge's share of the tokens of an update."""
+    rows = [row for part in parts for row in part]
+    tokens = [len(row.trajectory.tokens) for row in rows]
+    whole = sum(tokens)
+    ours = sum(size for size, row in zip(tokens, rows, strict=True) if row.kind == "judgment")
+    return ours / whole if whole else 0.0
+
+
 def sequence(context: Sequence[int], reply: Sequence[int], logprob: float = 0.0) -> Trajectory:
     """Tokens to be read, and tokens that stand for an answer to them.
 

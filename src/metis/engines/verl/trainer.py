@@ -40,7 +40,7 @@ from metis.engines.verl.journal import Journal, logged
 from metis.engines.verl.loss import metis_loss
 from metis.engines.verl.prompts import PromptData
 from metis.engines.verl.rollouts import PARTITION, Rollouts
-from metis.engines.verl.rows import Row, lay_out, minibatches, put, ranks
+from metis.engines.verl.rows import Row, judged, lay_out, minibatches, put, ranks
 from metis.engines.verl.servers import Servers
 from metis.engines.verl.values import ValueWorker
 from metis.errors import NON_FINITE_LIMIT, MetisError
@@ -85,6 +85,8 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
         self.metrics: dict[str, Any] = {}
         """Of the last step: what is logged when it has been tested, if it has to be."""
         self.saved = self.non_finite = 0
+        self.judged = 0.0
+        """The judge's share of the tokens of an update."""
         self.tested = self.told = False
         self.save_every, self.test_every = config.trainer.save_freq, config.trainer.test_freq
         super().__init__(config)
@@ -150,7 +152,7 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
         trained = self._train(self.batch, metrics, timing_raw)
         self.account.elapsed += time.perf_counter() - started
         self.account.step = self.global_steps
-        self.journal.time(self.global_steps, timing_raw, self.account.elapsed)
+        self.journal.time(self.global_steps, timing_raw, self.account.elapsed, self.judged)
         self.journal.explain(self.global_steps, self.batch)
         self.metrics = dict(metrics)
         self._schedule()
@@ -159,7 +161,7 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
     def _train(self, batch: Batch, metrics: dict[str, Any], timing_raw: Any) -> KVBatchMeta:
         """verl's own step, on the batch; one without groups is no update."""
         parts = self._minibatches(batch)
-        self.updates = len(parts)
+        self.updates, self.judged = len(parts), judged(parts)
         if not parts:
             self.on_sample_end()
             return self._placeholder()
