@@ -23,7 +23,7 @@ from metis.account import Account, Budget
 from metis.cli import main
 from metis.config import curriculum_of, load
 from metis.engines.verl import launch
-from metis.engines.verl.checks import CHECKS, check
+from metis.engines.verl.checks import CHECKS, check, check_first_request
 from metis.engines.verl.launch import ENDLESS, overrides, rows, write_data
 from metis.engines.verl.lengths import context as verl_context
 from metis.engines.verl.lengths import in_a_pass
@@ -139,6 +139,35 @@ def test_what_a_judge_needs_is_known_before_anything_starts(words, message):
     verl.data.train_batch_size = 16
     with pytest.raises(MetisError, match=message):
         MetisTrainer(verl)
+
+
+CRITIC = ["critic.enable=True", "critic.model.path=/m"]
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "message"),
+    [
+        ("probe", [], "reads hidden states of the policy"),
+        ("pcl", [], "critic.enable = None: this curriculum learns a value model"),
+        ("pcl", [*CRITIC, "critic.optim.lr=0.5"], r"critic.optim.lr = 0.5: the curriculum asks"),
+    ],
+)
+def test_what_a_curriculum_begins_with_is_refused_before_workers_start(name, words, message):
+    config = recipe(f"curriculum={name}", "task.prompts=400")
+    pool = Pool(config.task.training(), config.task.rewards)
+    with pytest.raises(MetisError, match=message):
+        check_first_request(config.curriculum, pool, composed(words))
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), [("metis", []), ("sec", []), ("pcl", [*CRITIC, "critic.optim.lr=1e-4"])]
+)
+def test_looking_at_the_first_request_changes_nothing(name, words):
+    config = recipe(f"curriculum={name}", "task.prompts=400")
+    pool = Pool(config.task.training(), config.task.rewards)
+    before = pool.state_dict(), config.curriculum.state_dict()
+    check_first_request(config.curriculum, pool, composed(words))
+    assert (pool.state_dict(), config.curriculum.state_dict()) == before
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,26 @@
 """What of verl's configuration does not go together with a curriculum, and why."""
 
+import copy
+import math
 from typing import Any
 
 from omegaconf import OmegaConf
+from verl.trainer.ppo.utils import need_critic
 
+from metis.core import Curriculum, Embed, Fit, Predict, Progress
 from metis.curricula.judge import Judge
 from metis.errors import MetisError, require
+from metis.pool import Pool
+from metis.predictors import Predictor, ValueModel
+
+NO_STATES = (
+    "this curriculum reads hidden states of the policy, which verl's workers do not hand out: use "
+    "engine=local, or another curriculum"
+)
+NO_CRITIC = (
+    "critic.enable = None: this curriculum learns a value model, which is verl's critic here; set "
+    "critic.enable=True, critic.model.path and critic.optim.lr"
+)
 
 ESTIMATORS = ("grpo", "rloo")
 KEYS = ("seed", "rewards", "tokens", "seconds", "best", "run", "curriculum")
@@ -114,6 +129,39 @@ def check_judge(config: Any, judge: Judge) -> None:
     require_temperature(config.actor_rollout_ref.rollout)
     if judge.mode == "direct":
         require_raw_logprobs(config.actor_rollout_ref.rollout)
+
+
+def check_first_request(curriculum: Curriculum, pool: Pool, config: Any) -> None:
+    """Refuse what verl's workers cannot answer, where a curriculum begins by asking for it."""
+    saved = pool.state_dict()
+    plan = copy.deepcopy(curriculum).step(pool, Progress(0, seed=config.trainer.v1.metis.seed))
+    first = next(plan, None)
+    plan.close()
+    pool.load_state_dict(saved)
+    if isinstance(first, Embed):
+        raise MetisError(NO_STATES)
+    if isinstance(first, Predict | Fit):
+        check_value_model(first.model, config)
+
+
+def check_value_model(model: Predictor, config: Any) -> ValueModel:
+    """verl's critic can be one separate value model, with the critic's own rate."""
+    if not isinstance(model, ValueModel) or model.backbone != "separate":
+        raise MetisError(
+            f"this curriculum needs a {type(model).__name__} on the policy's own state, which "
+            "verl's workers do not hand out: use curriculum.backbone=separate where there is "
+            "one, or engine=local"
+        )
+    if not need_critic(config):
+        raise MetisError(NO_CRITIC)
+    rate, key = float(config.critic.optim.lr), "critic.optim.lr"
+    require(
+        math.isclose(rate, model.learning_rate),
+        key,
+        rate,
+        f"the curriculum asks for {model.learning_rate}; set {key} to that",
+    )
+    return model
 
 
 def require_temperature(rollout: Any) -> None:

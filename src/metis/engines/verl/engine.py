@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from metis.core import Batch, Chat, Completion, Evidence, Group, Prompt, Sampling
+from metis.engines.verl.checks import NO_CRITIC, NO_STATES
 from metis.engines.verl.rollouts import Rollouts
 from metis.engines.verl.servers import Servers
 from metis.engines.verl.values import ValueWorker
@@ -35,10 +36,7 @@ class VerlEngine:
         return self.rollouts.play(prompts, n, self.policy)
 
     def embed(self, prompts: Sequence[Prompt]) -> NoReturn:
-        raise MetisError(
-            "this curriculum reads hidden states of the policy, which verl's workers do not hand "
-            "out: use engine=local, or another curriculum"
-        )
+        raise MetisError(NO_STATES)
 
     def predict(
         self, prompts: Sequence[Prompt], model: Predictor, evidence: Evidence = ()
@@ -56,10 +54,7 @@ class VerlEngine:
 
     def _values(self) -> ValueWorker:
         if self.values is None:
-            raise MetisError(
-                "critic.enable = None: this curriculum learns a value model, which is verl's "
-                "critic here; set critic.enable=True, critic.model.path and critic.optim.lr"
-            )
+            raise MetisError(NO_CRITIC)
         return self.values
 
     def update(self, batch: Batch) -> Mapping[str, float]:

@@ -33,7 +33,12 @@ from metis.core import Batch, Progress
 from metis.curricula.judge import Judge
 from metis.driver import drive
 from metis.engines.verl import lengths, resuming
-from metis.engines.verl.checks import check, check_judge, require_temperature
+from metis.engines.verl.checks import (
+    check,
+    check_first_request,
+    check_judge,
+    require_temperature,
+)
 from metis.engines.verl.engine import VerlEngine, encoder
 from metis.engines.verl.heldout import Heldout
 from metis.engines.verl.journal import Journal, logged
@@ -108,6 +113,7 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
         self.data = PromptData(self.train_dataset)
         self.pool = Pool(self.data.prompts, self.settings["rewards"], self.settings["seed"])
         check_pool(self.pool, self.curriculum, self.config.data.train_batch_size)
+        check_first_request(self.curriculum, self.pool, self.config)
         limits = (self.settings["tokens"], self.settings["seconds"])
         self.account = Account(Budget(self.total_training_steps, *limits))
         default = Path(self.config.trainer.default_local_dir) / "metis"

@@ -4,7 +4,6 @@ verl makes the critic when critic.enable=True: a copy of a model with a linear h
 prompt and is trained on the state of its last token; what it says of any other is not used.
 """
 
-import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -18,9 +17,10 @@ from verl.utils.metric import AggregationType, Metric
 from verl.workers.utils.padding import no_padding_2_padding, response_from_nested
 
 from metis.core import Prompt
+from metis.engines.verl.checks import check_value_model
 from metis.engines.verl.loss import JudgeColumn
 from metis.engines.verl.rows import Row, lay_out, put, ranks, sequence
-from metis.errors import MetisError, require
+from metis.errors import MetisError
 from metis.predictors import Predictor, ValueModel
 
 PARTITION = "values"
@@ -101,26 +101,13 @@ class ValueWorker:
         return float(sum(first) / len(first))
 
     def _settle(self, model: Predictor) -> ValueModel:
-        """There is one critic: it can be one separate value model, with the critic's own rate."""
-        if not isinstance(model, ValueModel) or model.backbone != "separate":
-            raise MetisError(
-                f"this curriculum needs a {type(model).__name__} on the policy's own state, which "
-                "verl's workers do not hand out: use curriculum.backbone=separate where there is "
-                "one, or engine=local"
-            )
+        """There is one critic, so there is one model."""
         if self.model is None:
-            rate, key = float(self.config.critic.optim.lr), "critic.optim.lr"
-            require(
-                math.isclose(rate, model.learning_rate),
-                key,
-                rate,
-                f"the curriculum asks for {model.learning_rate}; set {key} to that",
-            )
-            self.workers.set_loss_fn(partial(value_loss, model.loss))
-            self.model = model
+            self.model = check_value_model(model, self.config)
+            self.workers.set_loss_fn(partial(value_loss, self.model.loss))
         if model != self.model:
             raise MetisError("verl has one critic, and this curriculum needs two value models")
-        return model
+        return self.model
 
     @property
     def _logistic(self) -> bool:
