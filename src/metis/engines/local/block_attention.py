@@ -54,7 +54,7 @@ def table(pieces: Sequence[Piece]) -> torch.Tensor:
     assert len(pieces) <= MOST
     first = 0
     for piece in pieces:
-        assert piece.start + piece.prefix <= first or not piece.prefix, "a prefix comes first"
+        assert not piece.prefix or piece.start + piece.prefix <= first, "prefixes come first"
         first += piece.rows * piece.width
     numbers = torch.zeros(MOST, len(Piece._fields), dtype=torch.int64)
     numbers[: len(pieces)] = torch.tensor(pieces)
@@ -90,8 +90,8 @@ def attend(
 AttentionInterface.register(NAME, attend)
 
 
-# Operators of their own, which torch.compile takes as they are. Tensors are of tokens x heads x
-# size; several heads of the queries may share a key's.
+# Operators of their own, which torch.compile takes as they are: where pieces begin and end is not
+# in what it compiles. Tensors are of tokens x heads x size; heads of queries may share a key's.
 
 
 @torch.library.custom_op("metis::block_attention", mutates_args=())

@@ -85,7 +85,6 @@ def _in_one_sequence(policy: Policy, bundles: Sequence[Bundle]) -> list[torch.Te
     tokens, positions = [], []
     biases = [torch.empty(0, dtype=policy.dtype, device=policy.device)]
     pieces: list[Piece] = []
-    sizes: list[tuple[int, int]] = []
     start = 0
     for bundle in bundles:
         before = len(bundle.prefix)
@@ -99,7 +98,6 @@ def _in_one_sequence(policy: Policy, bundles: Sequence[Bundle]) -> list[torch.Te
             if bundle.trees:
                 biases.append(_bias(policy, strip).flatten())
             pieces.append(Piece(len(strip.rows), strip.width, start, before))
-        sizes.append((before, bundle.size))
         start += bundle.size
         policy.processed += before
 
@@ -118,8 +116,8 @@ def _in_one_sequence(policy: Policy, bundles: Sequence[Bundle]) -> list[torch.Te
         found = policy.recorder.run(tuple(pieces), states, inputs)
     else:
         found = states(*inputs)
-    parts = torch.split(found[0], [size for _, size in sizes])
-    return [part[before:] for part, (before, _) in zip(parts, sizes, strict=True)]
+    parts = torch.split(found[0], [bundle.size for bundle in bundles])
+    return [part[len(bundle.prefix) :] for part, bundle in zip(parts, bundles, strict=True)]
 
 
 def _bias(policy: Policy, strip: Strip) -> torch.Tensor:
