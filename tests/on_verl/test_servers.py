@@ -3,6 +3,7 @@
 import asyncio
 import math
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 from omegaconf import OmegaConf
@@ -11,6 +12,9 @@ from verl.workers.rollout.replica import TokenOutput
 from integration.conftest import byte_tokenizer
 from metis import MetisError
 from metis.core import Sampling
+from metis.curricula.judge import Judge
+from metis.curricula.judge_prompt import Example
+from metis.engines.verl.engine import encoder
 from metis.engines.verl.servers import Servers
 
 CHATS = [[{"role": "user", "content": text}] for text in ("one", "two, longer")]
@@ -59,6 +63,20 @@ def test_choices_are_scored_by_forcing_what_they_do_not_share():
     forced = {(*asked.prompt[len(context) :], *asked.logit_bias) for asked in mine}
     assert forced == nodes
     assert len({asked.id for asked in mine}) == 1, "one chat, one server, one prefix cache"
+
+
+def test_what_judge_prompts_share_is_encoded_once(monkeypatch):
+    chats = Judge().chats([f"What is {i} + 2?" for i in range(20)], [Example("1 + 1?", 0.1)])
+    client = Client()
+    desk = servers(client, context=10_000)
+    wanted = [desk.encode_chat(chat) for chat in chats]
+    rendered = Mock(wraps=desk.tokenizer.apply_chat_template)
+    monkeypatch.setattr(desk.tokenizer, "apply_chat_template", rendered)
+    desk.complete(chats, Sampling(2), 3)
+    assert [asked.prompt for asked in client.asked] == wanted
+    desk.score(chats, ("0", "1"), 3)
+    assert [encoder(desk)(chat, "1")[0] for chat in chats] == wanted
+    assert rendered.call_count < 10
 
 
 def test_a_chat_that_does_not_fit_says_nothing():

@@ -1,65 +1,82 @@
 """Many chats into tokens at once: what they share is rendered and encoded once."""
 
 from collections.abc import Sequence
+from typing import Any, Protocol
 
 from metis.core import Chat
-from metis.engines.local.policy import MARK, Policy
+from metis.engines.local.policy import MARK
 
 REMEMBERED = 1 << 23
 """Characters of ends of chats whose tokens are kept."""
 
 
-def encode_chats(policy: Policy, chats: Sequence[Chat]) -> list[list[int]]:
-    """The tokens of every chat, the same as `Policy.encode_chat` gives one by one.
+class Encoder(Protocol):
+    """Turns one chat into tokens, and remembers some."""
+
+    tokenizer: Any
+    specials: list[str]
+    """The tokenizer's special tokens."""
+    ends: dict[str, list[int]]
+    """Texts that chats ended with, with their tokens."""
+    scored: dict[int, tuple[Chat, list[int]]]
+    """Chats that were just scored, by identity, with their tokens: some will be trained on."""
+
+    def encode_chat(self, chat: Chat) -> list[int]: ...
+
+    def render(self, chat: Chat) -> str: ...
+
+
+def encode_chats(encoder: Encoder, chats: Sequence[Chat]) -> list[list[int]]:
+    """The tokens of every chat, the same as `encode_chat` gives one by one.
 
     Text after a special token is encoded on its own, so that the beginning, up to the last special
     token before the chats part, is encoded a single time. The shortest and the longest are checked.
     """
     if len(chats) < 3 or not _alike(chats):
-        return [policy.encode_chat(chat) for chat in chats]
+        return [encoder.encode_chat(chat) for chat in chats]
     marked: Chat = [*chats[0][:-1], {**chats[0][-1], "content": MARK}]
-    head, mark, tail = policy.render(marked).partition(MARK)
-    cut = _boundary(policy, head)
+    head, mark, tail = encoder.render(marked).partition(MARK)
+    cut = _boundary(encoder, head)
     if not mark or not cut:
-        return [policy.encode_chat(chat) for chat in chats]
+        return [encoder.encode_chat(chat) for chat in chats]
     texts = [head[cut:] + chat[-1]["content"] + tail for chat in chats]
-    shared: list[int] = policy.tokenizer(head[:cut], add_special_tokens=False)["input_ids"]
-    encoded = [shared + end for end in _ends(policy, texts)]
+    shared: list[int] = encoder.tokenizer(head[:cut], add_special_tokens=False)["input_ids"]
+    encoded = [shared + end for end in _ends(encoder, texts)]
     sizes = [len(text) for text in texts]
     for i in (sizes.index(min(sizes)), sizes.index(max(sizes))):
-        if encoded[i] != policy.encode_chat(chats[i]):
-            return [policy.encode_chat(chat) for chat in chats]
+        if encoded[i] != encoder.encode_chat(chats[i]):
+            return [encoder.encode_chat(chat) for chat in chats]
     return encoded
 
 
-def encode_to_score(policy: Policy, chats: Sequence[Chat]) -> list[list[int]]:
+def encode_to_score(encoder: Encoder, chats: Sequence[Chat]) -> list[list[int]]:
     """The same; the tokens are kept until others are scored."""
-    contexts = encode_chats(policy, chats)
-    policy.scored = {
+    contexts = encode_chats(encoder, chats)
+    encoder.scored = {
         id(chat): (chat, context) for chat, context in zip(chats, contexts, strict=True)
     }
     return contexts
 
 
-def encode_scored(policy: Policy, chats: Sequence[Chat]) -> list[list[int]]:
+def encode_scored(encoder: Encoder, chats: Sequence[Chat]) -> list[list[int]]:
     """The same of chats that were scored, most often just before."""
-    known = [policy.scored.get(id(chat)) for chat in chats]
+    known = [encoder.scored.get(id(chat)) for chat in chats]
     if None in known:
-        return encode_chats(policy, chats)
+        return encode_chats(encoder, chats)
     return [tokens for _, tokens in filter(None, known)]
 
 
-def _ends(policy: Policy, texts: Sequence[str]) -> list[list[int]]:
+def _ends(encoder: Encoder, texts: Sequence[str]) -> list[list[int]]:
     """The tokens of texts, most of which come up again: prompts are judged more often than once."""
-    new = [text for text in dict.fromkeys(texts) if text not in policy.ends]
-    found = policy.ends
+    new = [text for text in dict.fromkeys(texts) if text not in encoder.ends]
+    found = encoder.ends
     if new:
-        tokens = policy.tokenizer(new, add_special_tokens=False)["input_ids"]
-        found = policy.ends | dict(zip(new, tokens, strict=True))
+        tokens = encoder.tokenizer(new, add_special_tokens=False)["input_ids"]
+        found = encoder.ends | dict(zip(new, tokens, strict=True))
         if sum(map(len, found)) <= REMEMBERED:
-            policy.ends = found
+            encoder.ends = found
         else:
-            policy.ends = {}
+            encoder.ends = {}
     return [found[text] for text in texts]
 
 
@@ -74,7 +91,7 @@ def _alike(chats: Sequence[Chat]) -> bool:
     )
 
 
-def _boundary(policy: Policy, text: str) -> int:
+def _boundary(encoder: Encoder, text: str) -> int:
     """Where the last special token of a text ends; 0 if there is none."""
-    ends = [text.rfind(token) + len(token) for token in policy.specials if token in text]
+    ends = [text.rfind(token) + len(token) for token in encoder.specials if token in text]
     return max(ends, default=0)

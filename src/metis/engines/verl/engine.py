@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from metis.core import Batch, Chat, Completion, Evidence, Group, Prompt, Sampling
+from metis.engines.local.encoding import encode_scored
 from metis.engines.verl.checks import NO_CRITIC, NO_STATES
 from metis.engines.verl.rollouts import Rollouts
 from metis.engines.verl.servers import Servers
@@ -71,4 +72,4 @@ class VerlEngine:
 
 def encoder(servers: Servers) -> Any:
     """How the update encodes a scored choice: as the servers did."""
-    return lambda chat, text: (servers.encode_chat(chat), servers.encode_reply(text))
+    return lambda chat, text: (encode_scored(servers, [chat])[0], servers.encode_reply(text))

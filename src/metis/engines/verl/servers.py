@@ -15,6 +15,7 @@ import numpy as np
 
 from metis.core import Chat, Completion, Sampling, Trajectory
 from metis.engines.local.choices import ChoiceTree
+from metis.engines.local.encoding import encode_chats, encode_to_score
 from metis.engines.verl.checks import require_raw_logprobs
 from metis.errors import MetisError
 
@@ -32,9 +33,13 @@ class Servers:
     """
 
     def __init__(self, client: Any, tokenizer: Any, config: Any, context: int) -> None:
-        self.client, self.tokenizer, self.context = client, tokenizer, context
+        self.client, self.context = client, context
+        self.tokenizer: Any = tokenizer
         self.rollout = config.actor_rollout_ref.rollout
         self.template = dict(config.data.get("apply_chat_template_kwargs", None) or {})
+        self.specials = [str(token) for token in tokenizer.all_special_tokens]
+        self.ends: dict[str, list[int]] = {}
+        self.scored: dict[int, tuple[Chat, list[int]]] = {}
         self.processed = 0
 
     def encode_chat(self, chat: Chat) -> list[int]:
@@ -48,6 +53,13 @@ class Servers:
         )
         return tokens
 
+    def render(self, chat: Chat) -> str:
+        """A chat as the template writes it, up to where the assistant begins to speak."""
+        text: str = self.tokenizer.apply_chat_template(
+            list(chat), add_generation_prompt=True, tokenize=False, **self.template
+        )
+        return text
+
     def encode_reply(self, text: str) -> list[int]:
         tokens: list[int] = self.tokenizer(text, add_special_tokens=False)["input_ids"]
         return tokens
@@ -58,8 +70,7 @@ class Servers:
         if sampling.stop:
             params["stop"] = list(sampling.stop)
 
-        async def reply(chat: Chat) -> Completion:
-            prompt = self.encode_chat(chat)
+        async def reply(prompt: list[int]) -> Completion:
             room = min(sampling.max_tokens, self.context - len(prompt))
             if room < 1:
                 return self._completion(prompt, [], [], False, version)
@@ -67,7 +78,7 @@ class Servers:
             tokens, logprobs = await self._generate(uuid.uuid4().hex, prompt, limits, version)
             return self._completion(prompt, tokens, logprobs, len(tokens) < room, version)
 
-        return _together([reply(chat) for chat in chats])
+        return _together([reply(prompt) for prompt in encode_chats(self, chats)])
 
     def _completion(
         self, prompt: list[int], tokens: list[int], logprobs: list[float], short: bool, version: int
@@ -92,14 +103,13 @@ class Servers:
         tree = ChoiceTree.of([self.encode_reply(choice) for choice in choices])
         depth = max(map(len, tree.paths))
 
-        async def row(chat: Chat) -> list[float]:
-            context = self.encode_chat(chat)
+        async def row(context: list[int]) -> list[float]:
             if len(context) + depth > self.context:
                 return [-math.inf] * len(choices)
             nodes = await self._nodes(context, tree, version)
             return [math.fsum(nodes[node] for node in path) for path in tree.paths]
 
-        return _together([row(chat) for chat in chats])
+        return _together([row(context) for context in encode_to_score(self, chats)])
 
     async def _nodes(self, context: list[int], tree: ChoiceTree, version: int) -> list[float]:
         """Every token of the tree, forced; the first goes ahead and fills the prefix cache."""
