@@ -32,13 +32,7 @@ from metis.config import curriculum_of
 from metis.core import Batch, Progress
 from metis.curricula.judge import Judge
 from metis.driver import drive
-from metis.engines.verl import lengths, resuming
-from metis.engines.verl.checks import (
-    check,
-    check_first_request,
-    check_judge,
-    require_temperature,
-)
+from metis.engines.verl import checks, lengths, resuming
 from metis.engines.verl.engine import VerlEngine, encoder
 from metis.engines.verl.heldout import Heldout
 from metis.engines.verl.journal import Journal, logged
@@ -80,12 +74,12 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
     total_training_steps: int
 
     def __init__(self, config: Any) -> None:
-        check(config)
+        checks.check(config)
         self.settings: Any = OmegaConf.to_container(config.trainer.v1.metis, resolve=True)
         batch, group = config.data.train_batch_size, config.actor_rollout_ref.rollout.n
         self.curriculum = curriculum_of(self.settings["curriculum"], batch, group)
         if isinstance(judge := getattr(self.curriculum, "judge", None), Judge):
-            check_judge(config, judge)
+            checks.check_judge(config, judge)
         self.batch: Batch | None = None
         self.metrics: dict[str, Any] = {}
         """Of the last step: what is logged when it has been tested, if it has to be."""
@@ -113,7 +107,7 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
         self.data = PromptData(self.train_dataset)
         self.pool = Pool(self.data.prompts, self.settings["rewards"], self.settings["seed"])
         check_pool(self.pool, self.curriculum, self.config.data.train_batch_size)
-        check_first_request(self.curriculum, self.pool, self.config)
+        checks.check_first_request(self.curriculum, self.pool, self.config)
         limits = (self.settings["tokens"], self.settings["seconds"])
         self.account = Account(Budget(self.total_training_steps, *limits))
         default = Path(self.config.trainer.default_local_dir) / "metis"
@@ -234,7 +228,7 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
 
     def _minibatches(self, batch: Batch) -> list[list[Row]]:
         if batch.judgments:
-            require_temperature(self.config.actor_rollout_ref.rollout)
+            checks.require_temperature(self.config.actor_rollout_ref.rollout)
         size = self.config.actor_rollout_ref.actor.ppo_mini_batch_size
         return minibatches(batch, size, encoder(self.engine.servers), self.data.ground_truth)
 
