@@ -128,6 +128,8 @@ def convert_gguf(source: Path, target: Path, say: Callable[[str], None]) -> None
     network = network.to(torch.bfloat16)
     network.config.dtype = "bfloat16"
     network.save_pretrained(target)
+    if isinstance(end := network.config.eos_token_id, int):  # transformers 5.9 takes another one
+        tokenizer.eos_token = tokenizer.convert_ids_to_tokens(end)
     tokenizer.save_pretrained(target)
 
 

@@ -2,6 +2,7 @@
 
 import argparse
 import difflib
+import gc
 import hashlib
 import inspect
 import io
@@ -175,6 +176,7 @@ def _train(chosen: argparse.Namespace) -> int:
         _show_summary(console, out)
         return 0
     run = Run.build(settings)
+    gc.freeze()  # what is loaded stays: the garbage of a step is looked for among its own objects
     step = max((step for step, _ in checkpoints(out)), default=0)
     with (
         RunFolder.open(out, settings.resolved, settings.may_change, step) as folder,

@@ -10,7 +10,7 @@ from metis.core import Sampling
 from metis.curricula.judge import Judge
 from metis.curricula.judge_prompt import CHOICES, Example
 from metis.engines.local.block_attention import supports
-from metis.engines.local.bundle import ONE_STRIP, Bundle, Layout, Row, common_prefix, plain
+from metis.engines.local.bundle import ONE_STRIP, Bundle, Layout, Row, plain
 from metis.engines.local.choices import ChoiceTree
 from metis.engines.local.encoding import encode_chats
 from metis.engines.local.engine import LocalEngine
@@ -157,26 +157,6 @@ def test_a_chat_that_does_not_fit_is_not_judged_and_harms_no_other(settings):
     fits, long = engine.score(chats, CHOICES)
     assert fits == pytest.approx(engine.score(chats[:1], CHOICES)[0], abs=1e-5)
     assert set(long) == {-math.inf}
-
-
-def test_encoding_many_chats_equals_one_by_one(policy):
-    assert encode_chats(policy, CHATS) == [policy.encode_chat(chat) for chat in CHATS]
-    spaced = [[{"role": "user", "content": f" {i} \n"}] for i in range(3)]
-    assert encode_chats(policy, spaced) == [policy.encode_chat(chat) for chat in spaced]
-    assert common_prefix(encode_chats(policy, CHATS)) > 200
-
-
-def test_ends_of_chats_are_encoded_once_and_forgotten_when_there_are_many(policy, monkeypatch):
-    wanted = [policy.encode_chat(chat) for chat in CHATS]
-    encode_chats(policy, CHATS)
-    assert len(policy.ends) == len(CHATS)
-    found = encode_chats(policy, CHATS)
-    found[0].append(0)
-    assert encode_chats(policy, CHATS) == wanted
-    monkeypatch.setattr("metis.engines.local.encoding.REMEMBERED", 1)
-    policy.ends = {}
-    assert encode_chats(policy, CHATS) == wanted
-    assert not policy.ends
 
 
 def generator(seed=0):

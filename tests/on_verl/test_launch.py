@@ -324,10 +324,18 @@ def test_a_budget_reaches_verl_and_no_number_of_steps_is_in_its_way():
     assert verl.trainer.total_training_steps == ENDLESS
 
 
-def test_workers_of_a_running_cluster_are_told_of_the_trainer():
-    key = "ray_kwargs.ray_init.runtime_env.env_vars.VERL_USE_EXTERNAL_MODULES"
-    verl = composed(overrides(recipe(), OUT, "m"))
-    assert OmegaConf.select(verl, key) == "metis.engines.verl.trainer"
+def test_workers_of_a_running_cluster_are_told_of_the_trainer_and_of_attention(monkeypatch):
+    def told():
+        verl = composed(overrides(recipe(), OUT, "m"))
+        return OmegaConf.to_container(verl.ray_kwargs.ray_init.runtime_env.env_vars)
+
+    wanted = {
+        "VERL_USE_EXTERNAL_MODULES": "metis.engines.verl.trainer",
+        "TORCH_CUDNN_SDPA_DEPRIORITIZED": "1",
+    }
+    assert told().items() >= wanted.items()
+    monkeypatch.setenv("TORCH_CUDNN_SDPA_DEPRIORITIZED", "0")
+    assert told()["TORCH_CUDNN_SDPA_DEPRIORITIZED"] == "0"
 
 
 def test_the_servers_context_ends_where_the_model_does(tmp_path):
@@ -379,8 +387,9 @@ def test_a_dry_run_prints_the_command(capsys):
     assert main(["train", "engine=verl", "--dry-run", "--out", "x"]) == 0
     printed = capsys.readouterr().out
     assert "VERL_USE_EXTERNAL_MODULES=metis.engines.verl.trainer" in printed
-    _, python, *words = shlex.split(printed.replace("\\\n", ""))
-    assert (python, words[: len(launch.MAIN)]) == ("python", launch.MAIN)
+    words = shlex.split(printed.replace("\\\n", ""))
+    words = words[words.index("python") + 1 :]
+    assert words[: len(launch.MAIN)] == launch.MAIN
     check(composed(words[len(launch.MAIN) :]))
 
 

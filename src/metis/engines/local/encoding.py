@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from metis.core import Chat
-from metis.engines.local.policy import MARK
+
+MARK = "\u2402METIS\u2403"
+"""Stands for a message while the template is rendered; no message contains it."""
 
 REMEMBERED = 1 << 23
 """Characters of ends of chats whose tokens are kept."""
@@ -14,8 +16,8 @@ class Encoder(Protocol):
     """Turns one chat into tokens, and remembers some."""
 
     tokenizer: Any
-    specials: list[str]
-    """The tokenizer's special tokens."""
+    separators: list[str]
+    """Tokens that a text is cut at before anything else is done to it."""
     ends: dict[str, list[int]]
     """Texts that chats ended with, with their tokens."""
     scored: dict[int, tuple[Chat, list[int]]]
@@ -26,11 +28,20 @@ class Encoder(Protocol):
     def render(self, chat: Chat) -> str: ...
 
 
+def separators(tokenizer: Any) -> list[str]:
+    """The added tokens: those of a template are among them, called special or not.
+
+    One that takes the blanks after it along, or stands for whole words alone, does not separate.
+    """
+    added = tokenizer.added_tokens_decoder.values()
+    return [str(token) for token in added if not (token.rstrip or token.single_word)]
+
+
 def encode_chats(encoder: Encoder, chats: Sequence[Chat]) -> list[list[int]]:
     """The tokens of every chat, the same as `encode_chat` gives one by one.
 
-    Text after a special token is encoded on its own, so that the beginning, up to the last special
-    token before the chats part, is encoded a single time. The shortest and the longest are checked.
+    Text after a separator is encoded on its own, so that the beginning, up to the last separator
+    before the chats part, is encoded a single time. The shortest and the longest are checked.
     """
     if len(chats) < 3 or not _alike(chats):
         return [encoder.encode_chat(chat) for chat in chats]
@@ -92,6 +103,6 @@ def _alike(chats: Sequence[Chat]) -> bool:
 
 
 def _boundary(encoder: Encoder, text: str) -> int:
-    """Where the last special token of a text ends; 0 if there is none."""
-    ends = [text.rfind(token) + len(token) for token in encoder.specials if token in text]
+    """Where the last separator of a text ends; 0 if there is none."""
+    ends = [text.rfind(token) + len(token) for token in encoder.separators if token in text]
     return max(ends, default=0)

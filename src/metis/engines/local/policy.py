@@ -19,6 +19,7 @@ from transformers.utils import logging as transformers_logging
 from metis.core import Chat, Message
 from metis.engines.local import block_attention
 from metis.engines.local.bundle import ONE_STRIP, Layout
+from metis.engines.local.encoding import MARK, separators
 from metis.engines.local.recording import Recorder
 from metis.engines.local.settings import Local
 from metis.errors import MetisError, first_line
@@ -28,9 +29,6 @@ PLAIN_TEMPLATE = (
     "{% if add_generation_prompt %}assistant:{% endif %}"
 )
 """For tokenizers of base models, which have no chat template."""
-
-MARK = "\u2402METIS\u2403"
-"""Stands for a message while the template is rendered; no message contains it."""
 
 LOGIT_CHUNK = 1 << 28
 """Logits computed at once, in numbers; more are recomputed in the backward pass."""
@@ -92,7 +90,7 @@ class Policy:
         self.stops = self._stop_tokens()
         self.plain = block_attention.supports(network)
         self.windowed = block_attention.windowed(network)
-        self.specials = [str(token) for token in self.tokenizer.all_special_tokens]
+        self.separators = separators(self.tokenizer)
         self.processed = 0
         self.scored: dict[int, tuple[Chat, list[int]]] = {}
         """Chats that were just scored, by identity, with their tokens: some will be trained on."""

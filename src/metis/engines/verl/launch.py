@@ -56,14 +56,14 @@ def launch(config: Any, out: Path, dry_run: bool) -> int:
             return 0
         write_data(config, out / "data")
     print(_command(arguments), flush=True)
-    environment = {**os.environ, "VERL_USE_EXTERNAL_MODULES": _modules()}
-    return _run([sys.executable, *arguments], environment)
+    return _run([sys.executable, *arguments], {**os.environ, **_variables()})
 
 
 def _command(arguments: Sequence[str]) -> str:
     """The command as a person copies it, a setting on each line."""
     words = [shlex.quote(word) for word in arguments]
-    start = f"VERL_USE_EXTERNAL_MODULES={_modules()} python {' '.join(words[: len(MAIN)])}"
+    variables = [f"{name}={value}" for name, value in _variables().items()]
+    start = " ".join([*variables, "python", *words[: len(MAIN)]])
     return " \\\n    ".join([start, *words[len(MAIN) :]])
 
 
@@ -281,11 +281,14 @@ def _trainer(config: Any, out: Path) -> dict[str, Any]:
 
 def _ray() -> dict[str, Any]:
     """Workers of a cluster that is already running do not have the variables of this process."""
-    return {"+runtime_env.env_vars.VERL_USE_EXTERNAL_MODULES": _modules()}
+    return {f"+runtime_env.env_vars.{name}": value for name, value in _variables().items()}
 
 
-def _modules() -> str:
-    return ",".join(filter(None, [os.environ.get("VERL_USE_EXTERNAL_MODULES"), MODULE]))
+def _variables() -> dict[str, str]:
+    """Ours beside those that are set. cuDNN's attention would plan anew for every packed length."""
+    modules = filter(None, [os.environ.get("VERL_USE_EXTERNAL_MODULES"), MODULE])
+    avoid = "TORCH_CUDNN_SDPA_DEPRIORITIZED"
+    return {"VERL_USE_EXTERNAL_MODULES": ",".join(modules), avoid: os.environ.get(avoid, "1")}
 
 
 def _written(prefix: str, values: dict[str, Any]) -> Iterator[str]:

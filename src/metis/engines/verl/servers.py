@@ -15,7 +15,7 @@ import numpy as np
 
 from metis.core import Chat, Completion, Sampling, Trajectory
 from metis.engines.local.choices import ChoiceTree
-from metis.engines.local.encoding import encode_chats, encode_to_score
+from metis.engines.local.encoding import encode_chats, encode_to_score, separators
 from metis.engines.verl.checks import require_raw_logprobs
 from metis.errors import MetisError
 
@@ -37,7 +37,7 @@ class Servers:
         self.tokenizer: Any = tokenizer
         self.rollout = config.actor_rollout_ref.rollout
         self.template = dict(config.data.get("apply_chat_template_kwargs", None) or {})
-        self.specials = [str(token) for token in tokenizer.all_special_tokens]
+        self.separators = separators(tokenizer)
         self.ends: dict[str, list[int]] = {}
         self.scored: dict[int, tuple[Chat, list[int]]] = {}
         self.processed = 0
