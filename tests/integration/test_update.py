@@ -1,11 +1,15 @@
 """The update against references of a few lines: loss, gradients, mini-batches, failures."""
 
+import inspect
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from functorch.compile import make_boxed_func
+from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.utils import counters
+from torch._inductor.exc import InductorError
 
 from metis import Batch, Group, MetisError, Prompt
 from metis.core import Continuation, Judgment, Trajectory
@@ -359,12 +363,23 @@ def compile_with(monkeypatch, backend) -> None:
     counters.clear()
 
 
-@pytest.mark.filterwarnings("ignore:The .grad attribute")
-def test_layers_that_cannot_be_compiled_are_said_to_be_so(settings, monkeypatch):
-    def broken(graph, inputs):
-        raise OSError("no compiler was found")
+def broken(graph, inputs):
+    """As torch's own compiler fails."""
+    raise InductorError(OSError("no compiler was found"), inspect.currentframe())
 
-    compile_with(monkeypatch, broken)
+
+def sound(graph, inputs):
+    return make_boxed_func(graph.forward)
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute")
+@pytest.mark.parametrize(
+    "backend",
+    [broken, aot_autograd(fw_compiler=sound, bw_compiler=broken)],
+    ids=["forward", "backward"],
+)
+def test_layers_that_cannot_be_compiled_are_said_to_be_so(settings, monkeypatch, backend):
+    compile_with(monkeypatch, backend)
     with pytest.raises(MetisError, match=r"engine.compile = true.*no compiler.*compile=false"):
         engine(settings, compile=True).update(judged_batch())
 

@@ -1,6 +1,5 @@
 """The local engine: one model in this process answers, plays, judges and learns."""
 
-import contextlib
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,6 +32,7 @@ from metis.engines.local.choices import ChoiceTree
 from metis.engines.local.complaints import Complaints, require_reward
 from metis.engines.local.encoding import encode_chats, encode_to_score
 from metis.engines.local.episodes import play
+from metis.engines.local.faults import explained
 from metis.engines.local.forward import scores
 from metis.engines.local.hidden import embed
 from metis.engines.local.policy import Policy
@@ -130,7 +130,7 @@ class LocalEngine:
         skip = shareable(known, starts, policy.layout.aligned)
         rows = [tree.row(context[skip:]) for context in known]
         bundle = Bundle(known[0][:skip], rows, policy.layout)
-        with self._memory():
+        with explained(self.model_policy, self.settings):
             lighter = LIGHTER if policy.plain and policy.device.type == "cuda" else 1
             nodes = scores(policy, bundle, lighter * self.settings.tokens).reshape(len(fits), -1)
         for i, row in zip(fits, (nodes @ tree.membership.T).tolist(), strict=True):
@@ -160,20 +160,20 @@ class LocalEngine:
         if self.foreign is not None:
             yield from enumerate(self.foreign.sample(prompts, copies, sampling, self.generator))
             return
-        with self._memory():
+        with explained(self.model_policy, self.settings):
             rows, generator = self.settings.rows, self.generator
             yield from stream(self.model_policy, prompts, copies, sampling, generator, rows)
 
     def embed(self, prompts: Sequence[Prompt]) -> list[NDArray[np.float32]]:
         """The last layer's state of each prompt's last token."""
-        with self._memory():
+        with explained(self.model_policy, self.settings):
             states = embed(self.model_policy, self._encode(prompts), self.settings.tokens)
         return list(states.cpu().numpy())
 
     def predict(
         self, prompts: Sequence[Prompt], model: Predictor, evidence: Evidence = ()
     ) -> list[float]:
-        with self._memory():
+        with explained(self.model_policy, self.settings):
             return self._learner(model).predict(self._question(prompts, evidence))
 
     def fit(
@@ -183,7 +183,7 @@ class LocalEngine:
         model: Predictor,
         evidence: Evidence = (),
     ) -> float:
-        with self._memory():
+        with explained(self.model_policy, self.settings):
             if self.foreign is not None:
                 self.foreign.sleep()
             return self._learner(model).fit(self._question(prompts, evidence), targets)
@@ -217,7 +217,7 @@ class LocalEngine:
         """One pass over the batch: an optimizer step for each of its mini-batches."""
         settings, policy = self.settings, self.model_policy
         cut = minibatches(policy, batch, settings, self.policy, self.judging)
-        with self._memory():
+        with explained(self.model_policy, self.settings):
             if self.foreign is not None:
                 self.foreign.sleep()
             if len(cut) > 1:
@@ -323,20 +323,6 @@ class LocalEngine:
         if self.settings.generation == "transformers":
             return None
         return VllmSampler(self.model_policy, self.settings)
-
-    @contextlib.contextmanager
-    def _memory(self) -> Iterator[None]:
-        try:
-            yield
-        except torch.cuda.OutOfMemoryError:
-            self.model_policy.recorder.forget()
-            torch.cuda.empty_cache()
-            raise MetisError(
-                f"the GPU's memory is full: lower engine.tokens ({self.settings.tokens}) or "
-                f"engine.rows ({self.settings.rows}), or set engine.checkpointing=true, and go on "
-                "with --out of this run; or start another with a lower engine.max_tokens "
-                f"({self.settings.max_tokens}) or with engine.lora=16"
-            ) from None
 
 
 def _gpus(device: torch.device) -> int:

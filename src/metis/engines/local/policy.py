@@ -145,17 +145,9 @@ class Policy:
         if not self.compiled:
             states: torch.Tensor = self.backbone(**arguments).last_hidden_state
             return states
-        from torch._dynamo.exc import TorchDynamoException
-
         stance = "default" if past_key_values is None else "force_eager"
-        try:
-            with torch.compiler.set_stance(stance):
-                states = self.backbone(**arguments).last_hidden_state
-        except TorchDynamoException as error:
-            raise MetisError(
-                f"engine.compile = true: torch.compile fails here ({first_line(error)}); set "
-                "engine.compile=false"
-            ) from error
+        with torch.compiler.set_stance(stance):
+            states = self.backbone(**arguments).last_hidden_state
         return states
 
     def head(self, hidden: torch.Tensor) -> torch.Tensor:
