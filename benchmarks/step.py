@@ -202,7 +202,7 @@ def overhead(folder: Path, chosen: argparse.Namespace) -> None:
         for name, curriculum in curricula.items():
             if isinstance(curriculum, Metis):
                 curriculum.warmed = step > 0
-            meter = Meter(engine)
+            meter, started = Meter(engine), engine.clock()
             batch = drive(curriculum.step(pool, Progress(step, policy=engine.policy)), meter)
             judging = meter.seconds.get("judge", 0.0)
             meter.update(batch)
@@ -210,7 +210,7 @@ def overhead(folder: Path, chosen: argparse.Namespace) -> None:
                 {
                     "judging": judging,
                     "judge's part": meter.seconds.get("judge", 0.0) - judging,
-                    "step": sum(meter.seconds.values()),
+                    "step": engine.clock() - started,
                 }
             )
     uniform = [spent["step"] for spent in seconds["uniform"][2:]]

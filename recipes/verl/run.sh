@@ -22,6 +22,9 @@ LIMIT=$(awk -v hours="$HOURS" 'BEGIN { printf "%d", 3600 * hours }')
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 export VERL_USE_EXTERNAL_MODULES=${VERL_USE_EXTERNAL_MODULES:+$VERL_USE_EXTERNAL_MODULES,}metis.engines.verl.trainer
 
+# cuDNN's attention would plan anew for every length of a packed pass.
+export TORCH_CUDNN_SDPA_DEPRIORITIZED=${TORCH_CUDNN_SDPA_DEPRIORITIZED:-1}
+
 quoted() { printf "'%s'" "${1//\'/\\\'}"; }
 
 FILES=(
@@ -34,6 +37,9 @@ FILES=(
 MODEL=(
     actor_rollout_ref.model.path="$(quoted "$MODEL_PATH")"
 )
+# verl takes flash-attn for granted; where it is missing, PyTorch's own attention does.
+python3 -c 'import importlib.util, sys; sys.exit(importlib.util.find_spec("flash_attn") is None)' ||
+    MODEL+=(+actor_rollout_ref.model.override_config.attn_implementation=sdpa)
 
 TRAINER=(
     trainer.nnodes="$NNODES"
@@ -47,8 +53,9 @@ TRAINER=(
 )
 
 RAY=(
-    # Workers of a cluster that is already running need the variable as well.
+    # Workers of a cluster that is already running need the variables as well.
     +ray_kwargs.ray_init.runtime_env.env_vars.VERL_USE_EXTERNAL_MODULES="$(quoted "$VERL_USE_EXTERNAL_MODULES")"
+    +ray_kwargs.ray_init.runtime_env.env_vars.TORCH_CUDNN_SDPA_DEPRIORITIZED="$(quoted "$TORCH_CUDNN_SDPA_DEPRIORITIZED")"
 )
 
 python3 -m verl.trainer.main_ppo \

@@ -113,7 +113,7 @@ def convert_gguf(source: Path, target: Path, say: Callable[[str], None]) -> None
     try:
         tokenizer = AutoTokenizer.from_pretrained(**place)
         network: Any = AutoModelForCausalLM.from_pretrained(**place, dtype=torch.float32)
-    except (OSError, ValueError, KeyError, IndexError) as error:
+    except Exception as error:  # readers of a damaged file raise whatever it led them to
         raise MetisError(
             f"engine.model = {str(source)!r} cannot be read: {first_line(error)}"
         ) from None

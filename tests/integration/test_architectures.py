@@ -13,14 +13,18 @@ from transformers import (
     GPT2LMHeadModel,
     GraniteConfig,
     GraniteForCausalLM,
+    MistralConfig,
+    MistralForCausalLM,
 )
 
 from integration.conftest import byte_tokenizer
 from metis import MetisError
+from metis.core import Sampling
 from metis.engines.local.bundle import Bundle, plain
 from metis.engines.local.engine import LocalEngine
 from metis.engines.local.forward import token_logprobs
 from metis.engines.local.policy import Policy
+from metis.engines.local.sampling import sample
 from metis.engines.local.settings import Local
 from metis.tasks.arithmetic import Arithmetic, build
 
@@ -44,8 +48,15 @@ KINDS = {
     "windows": (
         Gemma3ForCausalLM,
         Gemma3TextConfig,
-        {**SMALL, "head_dim": 8, "layer_types": ["sliding_attention", "full_attention"]},
+        {
+            **SMALL,
+            "head_dim": 8,
+            "layer_types": ["sliding_attention", "full_attention"],
+            "sliding_window": 16,
+        },
     ),
+    "one window": (MistralForCausalLM, MistralConfig, {**SMALL, "sliding_window": 16}),
+    "wide window": (MistralForCausalLM, MistralConfig, {**SMALL, "sliding_window": 500}),
     "dropout": (
         GPT2LMHeadModel,
         GPT2Config,
@@ -90,10 +101,33 @@ def test_what_else_is_done_to_logits_is_refused(save, tmp_path):
         Policy(tmp_path, save("soft cap"))
 
 
-def test_values_are_not_scored_where_layers_see_a_window(save):
-    engine = LocalEngine(save("windows"), build(Arithmetic(prompts=4, heldout=1), 0))
+@pytest.mark.parametrize("kind", ["windows", "one window"])
+def test_values_are_not_scored_where_layers_see_a_window(save, kind):
+    engine = LocalEngine(save(kind), build(Arithmetic(prompts=4, heldout=1), 0))
     with pytest.raises(MetisError, match=r"see a window only.*judge.mode=reason"):
         engine.score([[{"role": "user", "content": "How?"}]], ["0", "1"])
+
+
+@pytest.mark.parametrize("kind", ["windows", "one window", "wide window"])
+def test_what_is_sampled_under_a_window_has_the_probability_that_it_is_trained_with(
+    save, tmp_path, kind
+):
+    policy = Policy(tmp_path, save(kind))
+    prompts = [
+        policy.encode_chat([{"role": "user", "content": question}])
+        for question in ("1 + 1?", "What is " + " + ".join(map(str, range(40))) + "?")
+    ]
+    generator = torch.Generator().manual_seed(0)
+    replies = sample(policy, prompts, 2, Sampling(12), generator, 64)
+    for prompt, reply in zip([prompts[0]] * 2 + [prompts[1]] * 2, replies, strict=True):
+        tokens = torch.tensor(prompt + reply.tokens)
+        with torch.no_grad():
+            whole = torch.log_softmax(policy.network(tokens[None]).logits[0, :-1], dim=1)
+            mask = torch.arange(len(tokens)) >= len(prompt)
+            trained = logprobs(policy, tokens.numpy(), mask.numpy())
+        wanted = whole.gather(1, tokens[1:, None])[len(prompt) - 1 :, 0]
+        assert torch.allclose(torch.tensor(reply.logprobs), wanted, atol=1e-4)
+        assert torch.allclose(trained, wanted, atol=1e-4)
 
 
 def test_recomputed_activations_have_no_dropout(save, tmp_path):

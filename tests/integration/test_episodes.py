@@ -619,6 +619,15 @@ def line_of(function):
     return f"({__file__}, line {function.__code__.co_firstlineno + 1})"
 
 
+@pytest.mark.parametrize("reward", [None, "much", float("nan"), float("inf")])
+def test_a_reward_that_is_no_number_fails_its_rollout_alone(engine, reward):
+    local = engine(Questions(lambda prompt, answer: reward if prompt == ONE else 0.5))
+    one, two = local.rollout([ONE, TWO], 2)
+    assert (one.failed, one.rewards) == (2, ())
+    assert (two.failed, two.rewards) == (0, (0.5, 0.5))
+    assert f"the reward is {reward!r}, not a number" in local.notices[0]
+
+
 def test_an_error_is_told_once_with_the_line_where_it_arose(engine):
     def score(prompt, answer):
         return json.loads("{") if prompt == ONE else 0.5

@@ -383,6 +383,16 @@ def test_a_run_that_is_complete_is_not_started_again(tmp_path, capsys, monkeypat
     assert "this run is complete" in capsys.readouterr().out
 
 
+def test_a_damaged_marker_of_verl_s_is_one_line(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(assets, "model", Path)
+    marker = tmp_path / "run" / "verl" / "latest_checkpointed_iteration.txt"
+    marker.parent.mkdir(parents=True)
+    marker.write_text("")
+    words = ["engine=verl", "engine.generation=transformers", "engine.model=/models/x"]
+    assert main(["train", *words, "task.prompts=40", "--out", str(tmp_path / "run")]) == 2
+    assert f"{marker} holds '', not a step" in capsys.readouterr().err
+
+
 def test_a_dry_run_prints_the_command(capsys):
     assert main(["train", "engine=verl", "--dry-run", "--out", "x"]) == 0
     printed = capsys.readouterr().out

@@ -58,10 +58,11 @@ SAME = [
 ]
 
 
-def script(name, tmp_path, **environment):
-    """The arguments that a script hands to verl."""
+def script(name, tmp_path, flash=False, **environment):
+    """The arguments that a script hands to verl, where flash-attn is installed or not."""
     fake = tmp_path / "python3"
-    fake.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    answer = f'if [ "$1" = -c ]; then exit {0 if flash else 1}; fi'
+    fake.write_text(f'#!/bin/sh\n{answer}\nprintf "%s\\n" "$@"\n')
     fake.chmod(0o755)
     found = subprocess.run(
         [str(RECIPES / "verl" / name), "trainer.logger=[console]"],
@@ -136,8 +137,18 @@ def test_part_of_an_hour_will_do(tmp_path):
 def test_scripts_run_verl_with_our_trainer(tmp_path):
     words = script("run_qwen3_4b_base_math.sh", tmp_path)
     assert words[:2] == ["-m", "verl.trainer.main_ppo"]
-    environment = "VERL_USE_EXTERNAL_MODULES='metis.engines.verl.trainer'"
-    assert any(word.endswith(environment) for word in words), shlex.join(words)
+    for variable in (
+        "VERL_USE_EXTERNAL_MODULES='metis.engines.verl.trainer'",
+        "TORCH_CUDNN_SDPA_DEPRIORITIZED='1'",
+    ):
+        assert any(word.endswith(variable) for word in words), shlex.join(words)
+
+
+@pytest.mark.parametrize("flash", [False, True])
+def test_scripts_do_without_flash_attention_where_it_is_missing(tmp_path, flash):
+    words = script("run_qwen3_4b_base_math.sh", tmp_path, flash)
+    asked = "+actor_rollout_ref.model.override_config.attn_implementation=sdpa" in words
+    assert asked is not flash
 
 
 def test_every_script_is_checked():

@@ -34,7 +34,7 @@ def single(texts: Sequence[str], examples: Sequence[Example]) -> list[list[Messa
         blocks.append(_problem(f"Example {number}", example.text) + "\n" + label)
     shared = "\n\n".join([*blocks, ""])
     system = _system(examples)
-    return [[system, _user(shared + _problem("Candidate", text))] for text in texts]
+    return [[system, _user(shared + problem)] for problem in _problems(texts)]
 
 
 def turns(texts: Sequence[str], examples: Sequence[Example]) -> list[list[Message]]:
@@ -46,7 +46,7 @@ def turns(texts: Sequence[str], examples: Sequence[Example]) -> list[list[Messag
     for example in examples:
         shared.append(_user(_problem("Candidate", example.text)))
         shared.append({"role": "assistant", "content": answer(example.v)})
-    return [[*shared, _user(_problem("Candidate", text))] for text in texts]
+    return [[*shared, _user(problem)] for problem in _problems(texts)]
 
 
 def answer(v: float) -> str:
@@ -69,6 +69,12 @@ def _instruction(role: str, with_examples: bool) -> str:
 
 def _problem(title: str, text: str) -> str:
     return Template(_words()["problem"]).substitute(title=title, text=text)
+
+
+def _problems(texts: Sequence[str]) -> list[str]:
+    """The candidates; there are many, so that the template is filled in once."""
+    before, after = _problem("Candidate", "\0").split("\0")
+    return [before + text + after for text in texts]
 
 
 def _system(examples: Sequence[Example]) -> Message:

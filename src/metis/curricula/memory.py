@@ -25,7 +25,7 @@ class Pair(NamedTuple):
 
 def pairs(groups: Iterable[Group], step: int) -> list[Pair]:
     """What a step adds to the memory: every group whose variance is defined."""
-    return [Pair(step, g.prompt.id, g.variance) for g in groups if g.variance is not None]
+    return [Pair(step, g.prompt.id, v) for g in groups if (v := g.variance) is not None]
 
 
 def recent(memory: Iterable[Pair], step: int, window: int) -> list[Pair]:

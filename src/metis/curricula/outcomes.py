@@ -3,7 +3,6 @@
 Outcomes are kept from exploration slots only, which are a fair sample of the candidates.
 """
 
-import math
 from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -88,9 +87,10 @@ def verdict_metrics(verdicts: Sequence[Verdict]) -> dict[str, float]:
         metrics["judge/v_hat_distinct"] = float(np.unique(v_hat).size)
     likeliest = [verdict.likeliest for verdict in verdicts if verdict.likeliest is not None]
     if likeliest:
-        metrics["judge/at_maximum"] = float(np.mean(np.array(likeliest) >= GRID[-1]))
-        off_grid = [not any(math.isclose(value, g) for g in GRID) for value in likeliest]
-        metrics["judge/off_grid"] = float(np.mean(off_grid))
+        named = np.array(likeliest)
+        on_grid = np.isclose(named[:, None], GRID, rtol=1e-9, atol=0.0).any(axis=1)
+        metrics["judge/at_maximum"] = float(np.mean(named >= GRID[-1]))
+        metrics["judge/off_grid"] = float(np.mean(~on_grid))
     return metrics
 
 

@@ -7,7 +7,7 @@ eleven values is one row with a constant advantage P_g (R_g - R_mean), and nothi
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -31,7 +31,7 @@ from metis.curricula.selection import Choice
 from metis.signal import judge_reward, softmax
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Verdict:
     """What the policy said of one candidate; `v_hat` is None when it said nothing usable."""
 
@@ -40,14 +40,14 @@ class Verdict:
     v_hat: float | None
     failure: Failure | None = None
     completion: Completion | None = None
+    likeliest: float | None = None
+    """The single value the judge would name."""
     logprobs: tuple[float, ...] = ()
+    """Of the values of GRID, in `direct` mode."""
+    distribution: NDArray[np.float64] | None = None
+    """The same as probabilities that add up to one."""
     sampled: int | None = None
     """Position in GRID of the value drawn for REINFORCE in `direct` mode."""
-
-    @property
-    def likeliest(self) -> float | None:
-        """The single value the judge would name."""
-        return GRID[int(np.argmax(self.logprobs))] if self.logprobs else self.v_hat
 
 
 class Scored(NamedTuple):
@@ -67,23 +67,39 @@ def ask(
         completions = yield from complete(chats, judge.sampling)
         return [_read(*item) for item in zip(prompts, chats, completions, strict=True)]
     rows = yield from score(chats, CHOICES)
-    return [_weigh(judge, *item, rng) for item in zip(prompts, chats, rows, strict=True)]
+    return list(_weigh(judge, prompts, chats, rows, rng))
 
 
 def _weigh(
-    judge: Judge, prompt: Prompt, chat: Chat, row: Sequence[float], rng: random.Random
-) -> Verdict:
+    judge: Judge,
+    prompts: Sequence[Prompt],
+    chats: Sequence[Chat],
+    rows: Sequence[Sequence[float]],
+    rng: random.Random,
+) -> Iterator[Verdict]:
     """The expected value over the choices; log-probabilities that are none give no prediction."""
-    if math.isnan(sum(row)):
-        return Verdict(prompt, chat, None, failure=Failure.NOT_A_NUMBER)
-    if max(row) == -math.inf:
-        return Verdict(prompt, chat, None, failure=Failure.DOES_NOT_FIT)
-    distribution = softmax(row)
-    sampled = None
-    if judge.loss == "reinforce":
-        sampled = rng.choices(range(len(GRID)), weights=distribution.tolist())[0]
-    v_hat = float(distribution @ np.array(GRID))
-    return Verdict(prompt, chat, v_hat, logprobs=tuple(row), sampled=sampled)
+    table = np.array(rows, dtype=np.float64).reshape(-1, len(GRID))
+    highest = table.max(axis=1)
+    distributions = softmax(np.where(np.isfinite(highest)[:, None], table, 0.0))
+    expected = (distributions @ np.array(GRID)).tolist()
+    for i, (prompt, chat) in enumerate(zip(prompts, chats, strict=True)):
+        if not math.isfinite(highest[i]):
+            unasked = highest[i] == -math.inf
+            failure = Failure.DOES_NOT_FIT if unasked else Failure.NOT_A_NUMBER
+            yield Verdict(prompt, chat, None, failure)
+            continue
+        row, sampled = distributions[i], None
+        if judge.loss == "reinforce":
+            sampled = rng.choices(range(len(GRID)), weights=row.tolist())[0]
+        yield Verdict(
+            prompt,
+            chat,
+            expected[i],
+            likeliest=GRID[int(row.argmax())],
+            logprobs=tuple(rows[i]),
+            distribution=row,
+            sampled=sampled,
+        )
 
 
 def _read(prompt: Prompt, chat: Chat, completion: Completion) -> Verdict:
@@ -91,7 +107,7 @@ def _read(prompt: Prompt, chat: Chat, completion: Completion) -> Verdict:
     result = parse(completion) if asked else Failure.DOES_NOT_FIT
     if isinstance(result, Failure):
         return Verdict(prompt, chat, None, failure=result, completion=completion)
-    return Verdict(prompt, chat, result, completion=completion)
+    return Verdict(prompt, chat, result, completion=completion, likeliest=result)
 
 
 def learn(
@@ -124,8 +140,8 @@ def _reward(verdict: Verdict, target: float, failures: str) -> float:
     """R_judge (Eq. 8), expected over the values in `direct`."""
     if verdict.sampled is not None:
         return judge_reward(GRID[verdict.sampled], target)
-    if verdict.logprobs:
-        return float(softmax(verdict.logprobs) @ _rewards(target))
+    if verdict.distribution is not None:
+        return float(verdict.distribution @ _rewards(target))
     if verdict.v_hat is not None:
         return judge_reward(verdict.v_hat, target)
     return judge_reward(0.0, target) if failures == "zero" else 0.0
@@ -143,9 +159,9 @@ def _rows(
         if judge.aggregate == "mean":
             weight /= max(1, int(trajectory.loss_mask.sum()))
         return [Judgment(verdict.prompt, trajectory, advantage, weight, clip)]
-    if not verdict.logprobs:
+    distribution = verdict.distribution
+    if distribution is None:
         return []
-    distribution = softmax(verdict.logprobs)
     if verdict.sampled is None:
         advantages = distribution * (_rewards(target) - reward)
     else:  # grad log q of the drawn value, q being the choices' probabilities normalised
@@ -154,11 +170,11 @@ def _rows(
         Judgment(
             verdict.prompt,
             Continuation(verdict.chat, CHOICES[i], verdict.logprobs[i]),
-            float(value),
+            value,
             weight,
             clip,
         )
-        for i, value in enumerate(advantages)
+        for i, value in enumerate(advantages.tolist())
     ]
 
 

@@ -38,15 +38,17 @@ class Piece(NamedTuple):
 def supports(network: Any) -> bool:
     """Whether a network's attention is the plain one, in every layer."""
     config = network.config.get_text_config()
-    special = ("attn_logit_softcapping", "sliding_window", "alibi", "v_head_dim")
+    special = ("attn_logit_softcapping", "alibi", "v_head_dim")
     plain = not windowed(network) and not any(getattr(config, name, None) for name in special)
     return bool(getattr(network, "_supports_attention_backend", False)) and plain
 
 
 def windowed(network: Any) -> bool:
-    """Whether layers differ in what they see."""
-    kinds = getattr(network.config.get_text_config(), "layer_types", None) or ()
-    return not {"full_attention"}.issuperset(kinds)
+    """Whether there are layers that do not see all that came before."""
+    config = network.config.get_text_config()
+    kinds = getattr(config, "layer_types", None) or ()
+    window = getattr(config, "sliding_window", None)
+    return bool(window) if not kinds else not {"full_attention"}.issuperset(kinds)
 
 
 def table(pieces: Sequence[Piece]) -> torch.Tensor:

@@ -2,7 +2,8 @@
 
 What all prompts begin with is computed a single time. The rest of each follows on top of it, those
 of like length together, so that little is computed for padding; then all stand side by side, padded
-on the left, which generation wants and training never sees.
+on the left, which generation wants and training never sees. Layers that see a window count padding
+in it: for them all prompts are computed whole, padded before they begin.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,12 +32,12 @@ class Prefilled:
 
 def prefill(policy: Policy, prompts: Sequence[list[int]], copies: int) -> Prefilled:
     """Every prompt, `copies` times, those of one prompt side by side."""
-    shared = min(common_prefix(prompts), min(map(len, prompts)) - 1)
-    rests = [prompt[shared:] for prompt in prompts]
-    spare = SPARE.get(policy.device.type, 1 << 14)
-    groups = [list(range(len(rests)))]
+    shared, groups = 0, [list(range(len(prompts)))]
     if not policy.windowed:
-        groups = list(_of_like_length([len(rest) for rest in rests], spare))
+        shared = min(common_prefix(prompts), min(map(len, prompts)) - 1)
+        spare = SPARE.get(policy.device.type, 1 << 14)
+        groups = list(_of_like_length([len(prompt) - shared for prompt in prompts], spare))
+    rests = [prompt[shared:] for prompt in prompts]
     with policy.autocast():
         start = prefix_cache(policy, prompts[0][:shared], 1) if shared else None
         parts = [

@@ -4,6 +4,7 @@ A reward may be a plain function or a coroutine. One that raises, takes too long
 marks its rollout failed, as does an environment's turn that raises or takes too long.
 """
 
+import math
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -55,6 +56,7 @@ class RewardRunner:
 
 def _number(value: Any) -> float | TypeError:
     try:
-        return float(value)
+        number = float(value)
     except (TypeError, ValueError):
-        return TypeError(f"the reward is {value!r}, not a number")
+        number = math.nan
+    return number if math.isfinite(number) else TypeError(f"the reward is {value!r}, not a number")

@@ -109,7 +109,7 @@ def _rollout_items(
         return
     values = advantages(group.rewards)
     if settings.std_division:
-        values = values / (np.std(group.rewards) + 1e-4)
+        values = values / (np.std(group.rewards, ddof=1) + 1e-6)  # as verl does
     for advantage, trajectory in zip(values, group.trajectories, strict=True):
         count = int(trajectory.loss_mask[1:].sum())
         if count == 0 or (abs(advantage) < 1e-12 and not settings.kl):

@@ -88,7 +88,13 @@ def _begun(out: Path) -> bool:
 def _reached(out: Path) -> int:
     """The step of verl's latest checkpoint."""
     marker = out / "verl" / "latest_checkpointed_iteration.txt"
-    return int(marker.read_text()) if marker.exists() else 0
+    text = marker.read_text() if marker.exists() else "0"
+    if not text.strip().isdecimal():
+        raise MetisError(
+            f"{marker} holds {text!r}, not a step: write the number of a folder global_step_NUMBER "
+            "beside it, whose checkpoint is whole"
+        )
+    return int(text)
 
 
 def _complete(config: Any, out: Path) -> bool:
@@ -264,8 +270,9 @@ def _trainer(config: Any, out: Path) -> dict[str, Any]:
         "total_epochs": ENDLESS,
         "test_freq": training.evaluate or ENDLESS,
         "save_freq": training.checkpoints.every,
-        "max_actor_ckpt_to_keep": training.checkpoints.keep,
-        "max_critic_ckpt_to_keep": training.checkpoints.keep,
+        # One alone would be deleted before verl has written all of the next.
+        "max_actor_ckpt_to_keep": max(2, training.checkpoints.keep),
+        "max_critic_ckpt_to_keep": max(2, training.checkpoints.keep),
         "default_local_dir": str(out / "verl"),
         "project_name": "metis",
         "experiment_name": out.name,
