@@ -52,6 +52,8 @@ def model(name: str, say: Callable[[str], None] = print) -> Path:
     given = Path(name).expanduser()
     if name and given.is_dir():
         return given
+    if given.is_absolute() and not given.exists():
+        raise MetisError(f"engine.model = {name!r}: no such file or folder")
     if given.suffix == ".gguf":
         if not given.is_file():
             raise MetisError(f"engine.model = {name!r}: no such file")

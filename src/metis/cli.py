@@ -152,6 +152,7 @@ def _train(chosen: argparse.Namespace) -> int:
 
     from metis import config
     from metis.engines import ENGINES
+    from metis.identity import complete
     from metis.runlog import RunFolder, check, checkpoints
     from metis.train import Run, finished, train
     from metis.view import TerminalView, heading
@@ -172,7 +173,7 @@ def _train(chosen: argparse.Namespace) -> int:
     console = Console(soft_wrap=True, markup=False, highlight=False)
     check(out, settings.resolved, settings.may_change)
     if finished(out, settings.training.budget):
-        console.print(f"this run is complete; raise its budget and use --out {out} to extend it")
+        console.print(complete(out))
         _show_summary(console, out)
         return 0
     run = Run.build(settings)

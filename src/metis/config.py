@@ -133,10 +133,14 @@ def _preset_of(raw: Mapping[str, Any]) -> Any:
 
 
 def _default_recipe(settings: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """The quickstart, unless another engine is named."""
-    if any(key in ("engine", "engine.name") and value != "local" for key, value in settings):
-        return {}
-    return tomllib.loads(resources.files("metis").joinpath("quickstart.toml").read_text("utf-8"))
+    """The quickstart, unless another engine or task is named: then the defaults, which suit any."""
+    text = resources.files("metis").joinpath("quickstart.toml").read_text("utf-8")
+    quickstart = tomllib.loads(text)
+    for key, value in settings:
+        section = key.removesuffix(".name")
+        if section in ("engine", "task") and value != quickstart[section]["name"]:
+            return {}
+    return quickstart
 
 
 def resolve(raw: Mapping[str, Any]) -> Config:

@@ -39,6 +39,12 @@ def make(path: Path, config: Mapping[str, Any]) -> None:
     disk.sync(path.absolute().parent)
 
 
+def complete(path: Path) -> str:
+    """What is said of a run whose budget is spent."""
+    more = f"metis train {path}/config.json steps=NUMBER --out {path}"
+    return f"this run is complete; with a larger budget it goes on: {more}"
+
+
 def changes(
     path: Path, config: Mapping[str, Any], may_change: Collection[str], step: int
 ) -> list[Change]:
@@ -54,7 +60,7 @@ def changes(
         if not any(key == name or key.startswith(f"{name}.") for name in may_change):
             raise MetisError(
                 f"--out {str(path)!r} holds a run with {key} = {old!r}, not {new!r}: name another "
-                "folder, or use the settings of that run to go on with it"
+                f"folder, or go on with its own settings, as {path}/config.json has them"
             )
         found.append({"step": step, "key": key, "old": old, "new": new})
     return found

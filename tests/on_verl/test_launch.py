@@ -395,7 +395,10 @@ def test_a_damaged_marker_of_verl_s_is_one_line(tmp_path, capsys, monkeypatch):
 
 def test_a_dry_run_prints_the_command(capsys):
     assert main(["train", "engine=verl", "--dry-run", "--out", "x"]) == 0
-    printed = capsys.readouterr().out
+    printed, remarks = capsys.readouterr()
+    assert "is written to x/data first" in remarks
+    assert "smollm2-135m stands for the folder" in remarks
+    assert ("flash-attn" in remarks) == ("attn_implementation=sdpa" in printed)
     assert "VERL_USE_EXTERNAL_MODULES=metis.engines.verl.trainer" in printed
     words = shlex.split(printed.replace("\\\n", ""))
     words = words[words.index("python") + 1 :]

@@ -87,6 +87,10 @@ def refusal(name):
     return message
 
 
+def test_a_folder_that_is_not_there_is_not_looked_for_on_the_hub(tmp_path, home):
+    assert refusal(str(tmp_path / "none")).endswith("none': no such file or folder")
+
+
 def test_a_folder_is_taken_as_it_is(tmp_path, home, said):
     (tmp_path / "mine").mkdir()
     assert assets.model(str(tmp_path / "mine"), said.append) == tmp_path / "mine"

@@ -15,6 +15,22 @@ def test_the_defaults_are_complete_and_resolved():
     assert resolve(strip(config.resolved)).resolved == config.resolved
 
 
+@pytest.mark.parametrize(
+    ("words", "quick"),
+    [
+        ([], True),
+        (["engine=local", "task=arithmetic", "curriculum=uniform", "engine.device=cpu"], True),
+        (["engine=simulated"], False),
+        (["task=gym", "task.dataset=chain_sum"], False),
+        (["task.name=gym", "task.dataset=chain_sum"], False),
+    ],
+)
+def test_the_quickstart_holds_without_a_recipe_unless_an_engine_or_a_task_is_named(words, quick):
+    pytest.importorskip("reasoning_gym")
+    training, plain = load(None, words).training, resolve({}).training
+    assert ((training.steps, training.batch) != (plain.steps, plain.batch)) is quick
+
+
 def strip(resolved):
     return {key: value for key, value in resolved.items() if key != "schema"}
 

@@ -121,6 +121,11 @@ class Recorded:
         judging = self.phases.get("judge", 0.0)
         return judging / self.elapsed if judging and self.elapsed else None
 
+    @property
+    def selected(self) -> int:
+        """Steps whose prompts the judge chose: not those in which it was on trial."""
+        return self.series("select/guarded").y.count(0.0)
+
     def judge_shares(self) -> Series:
         """The same for every step; empty where nothing was judged."""
         if self.judge_share is None:
@@ -150,7 +155,8 @@ class Recorded:
 def read(folder: Path) -> Recorded:
     """Read a run folder; refuse what is not one, or is damaged."""
     if not folder.is_dir():
-        raise MetisError(f"run {str(folder)!r}: there is no such folder: name a run folder")
+        what = "a file" if folder.exists() else "there is no such folder"
+        raise MetisError(f"run {str(folder)!r}: {what}: name a run folder")
     if not (folder / "config.json").is_file():
         raise MetisError(f"run {str(folder)!r} has no config.json: name a run folder")
     return Recorded(

@@ -134,7 +134,8 @@ def _judging(run: Recorded) -> tuple[str, str]:
     spent = f"of {tables.duration(run.elapsed, run.simulated)}"
     if run.judge_share is None:
         return "none", f"{spent}: nothing was judged"
-    return tables.share(run.judge_share), spent
+    chosen = f"the judge selected in {run.selected:,} of {run.steps:,} steps"
+    return tables.share(run.judge_share), f"{spent}; {chosen}"
 
 
 def _figures(runs: Sequence[Recorded], figures: Sequence[Figure]) -> Iterator[str]:

@@ -134,6 +134,8 @@ def read_problems(
     settings: Math, path: str, key: str, remedy: str = "set task.problem and task.answer"
 ) -> list[Problem]:
     """The problems of a file that have an answer, each text once; `remedy` is for other fields."""
+    if not Path(path).exists():
+        raise MetisError(f"{key} = {path!r}: no such file; `metis prepare math` makes some")
     found: dict[str, Problem] = {}
     names: set[str] = set()
     for number, row in enumerate(read_rows(path, key), start=1):

@@ -30,6 +30,8 @@ class History:
     )
     tested: tuple[float, float | None] | None = None
     """The last accuracy on the held-out prompts, and its standard error."""
+    tested_at: int = 0
+    """The step of that."""
     start: float | None = None
     best: float | None = None
     discarded: float = 0.0
@@ -46,7 +48,7 @@ class History:
         self.step, self.fraction, self.latest = step, fraction, metrics
         self.discarded += metrics.get("select/discarded", 0.0)
         if (accuracy := metrics.get("eval/accuracy")) is not None:
-            self.tested = accuracy, metrics.get("eval/stderr")
+            self.tested, self.tested_at = (accuracy, metrics.get("eval/stderr")), step
             self.start = accuracy if self.start is None else self.start
             self.best = accuracy if self.best is None else max(self.best, accuracy)
         if step:

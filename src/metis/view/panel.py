@@ -152,7 +152,9 @@ class LivePanel:
         low, high = min(known), max(known)
         margin = max(0.0, 0.02 - (high - low)) / 2
         line = sparkline(values, width, low - margin, high + margin, lambda _: "blue")
-        remark = f"{plus_minus(error)} · start {history.start:.3f} · best {history.best:.3f}"
+        remark = f"{plus_minus(error)} before training"
+        if history.tested_at:
+            remark = f"{plus_minus(error)} · start {history.start:.3f} · best {history.best:.3f}"
         return _row("held-out", line, f"{accuracy:.3f}", remark)
 
     def _judge(self, width: int) -> Text:

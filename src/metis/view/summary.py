@@ -57,8 +57,7 @@ def _spent(run: Recorded) -> str:
 def _took(run: Recorded) -> str:
     time = duration(run.elapsed, run.simulated)
     if run.judge_share is not None:
-        chosen = run.series("select/guarded").y.count(0.0)
         share = f"judging took {run.judge_share:.1%} of {time}"
-        return f"{share}; the judge selected in {chosen:,} of {run.steps:,} steps"
+        return f"{share}; the judge selected in {run.selected:,} of {run.steps:,} steps"
     parts = [f"{seconds / run.elapsed:.0%} {name}" for name, seconds in run.phases.items()]
     return f"{time} of training: {', '.join(parts)}" if parts else f"{time} of training"

@@ -234,6 +234,7 @@ def test_without_matplotlib_one_line_says_how_to_get_it(make, capsys):
     ("arguments", "words"),
     [
         (["nowhere"], "there is no such folder"),
+        (["run/config.json"], "a file: name a run folder"),
         (["."], "has no config.json"),
         ([], "RUN"),
         (["run", "--out", "run/config.json"], "is a file: name a folder"),

@@ -178,7 +178,11 @@ def test_the_second_opinion_is_a_knob(tmp_path):
         ([prepared(1) | {"prompt": "text"}], [], ["row 1", "metis prepare math"]),
         ([[1]], [], ["task.path", "line 1 (not an object)"]),
         ([plain(1)], ["task.verify_limit=0"], ["task.verify_limit = 0", "above 0"]),
-        ([plain(1)], ["task.heldout_path=none.jsonl"], ["task.heldout_path", "no such file"]),
+        (
+            [plain(1)],
+            ["task.heldout_path=none.jsonl"],
+            ["task.heldout_path", "`metis prepare"],
+        ),
         ([plain(1)], ["task.verfy=true"], ["did you mean 'task.verify'?"]),
     ],
 )

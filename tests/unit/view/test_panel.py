@@ -56,6 +56,15 @@ def row(text, label):
     return line.strip("│").strip()
 
 
+def test_an_accuracy_from_before_the_training_is_said_to_be_so():
+    history = History()
+    history.add(0, 0.0, {"eval/accuracy": 0.4, "eval/stderr": 0.02}, {})
+    history.add(1, 0.5, {"batch/reward": 0.5}, {"rollout": 1.0})
+    heading = Heading("metis", "runs/quickstart", 2)
+    text = drawn(LivePanel(heading, history, Pace(lambda: 0.0)))
+    assert row(text, "held-out").endswith("0.400 ± 0.020 before training")
+
+
 def test_everything_has_its_place_at_80_columns():
     text = drawn(panel(doing="rollout"))
     lines = text.splitlines()

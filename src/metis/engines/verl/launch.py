@@ -22,7 +22,7 @@ from metis.core import Prompt
 from metis.curricula.judge import Judge
 from metis.errors import MetisError, require
 from metis.evals.validation import benchmark
-from metis.identity import described
+from metis.identity import complete, described
 from metis.pool import Pool
 from metis.runlog import RunFolder
 from metis.tasks.base import SingleTurn, Task
@@ -45,6 +45,8 @@ def launch(config: Any, out: Path, dry_run: bool) -> int:
     _check(config, dry_run)
     arguments = [*MAIN, *overrides(config, out.absolute(), _model(config, dry_run))]
     if dry_run:
+        for remark in _remarks(config, out):
+            print(f"metis: {remark}", file=sys.stderr)
         print(_command(arguments))
         return 0
     may_change = config.may_change if _begun(out) else tuple(config.resolved)
@@ -52,11 +54,20 @@ def launch(config: Any, out: Path, dry_run: bool) -> int:
         if folder.changes:
             print(f"from here on {described(folder.changes)}", flush=True)
         if _complete(config, out):
-            print(f"this run is complete; raise its budget and use --out {out} to extend it")
+            print(complete(out))
             return 0
         write_data(config, out / "data")
     print(_command(arguments), flush=True)
     return _run([sys.executable, *arguments], {**os.environ, **_variables()})
+
+
+def _remarks(config: Any, out: Path) -> Iterator[str]:
+    """What a printed command leaves out."""
+    yield f"without --dry-run the data that the command reads is written to {out / 'data'} first"
+    if config.engine.model in assets.WHEELS:
+        yield f"{config.engine.model} stands for the folder that METIS fetches it to"
+    if _attention(config.engine.overrides):
+        yield "flash-attn is not installed here, so the command asks for PyTorch's own attention"
 
 
 def _command(arguments: Sequence[str]) -> str:
