@@ -1,12 +1,17 @@
 """The gradient law: judge's rows leave the rollouts' gradients alone, and have their own."""
 
+import numpy as np
 import pytest
 import torch
 from hydra import compose, initialize_config_module
+from verl.trainer.ppo.core_algos import compute_grpo_outcome_advantage
 from verl.utils import tensordict_utils
 from verl.utils.config import omega_conf_to_dataclass
 from verl.workers.utils.losses import ppo_loss
 
+from metis.core import Batch, Group, Prompt, Trajectory
+from metis.engines.local.settings import Local
+from metis.engines.local.update import minibatches
 from metis.engines.verl.loss import JudgeColumn, metis_loss
 
 PROMPTS, GROUP, DP = 2, 4, 2
@@ -127,3 +132,16 @@ def test_the_mini_batch_s_own_count_of_rollouts_is_the_denominator(actor):
     stock, _ = Rows(0).gradients(ppo_loss, config)
     for mine, theirs in zip(doubled, stock, strict=True):
         assert torch.allclose(mine, 2 * theirs)
+
+
+def test_advantages_over_their_deviation_are_the_same_on_both_engines():
+    rewards = (0.0, 1.0, 1.0, 0.25)
+    trajectory = Trajectory(np.arange(4), np.arange(4) > 1, np.zeros(4, np.float32), 0)
+    group = Group(Prompt("one", "1?"), rewards, (trajectory,) * len(rewards))
+    settings = Local(model="none", std_division=True)
+    [part] = minibatches(None, Batch([group]), settings, 0)
+    column = torch.tensor(rewards)[:, None]
+    names = np.array([group.prompt.id] * len(rewards))
+    theirs, _ = compute_grpo_outcome_advantage(column, torch.ones_like(column), names)
+    ours = [item.units.advantage[0] for item in part.items]
+    assert ours == pytest.approx(theirs[:, 0].tolist(), rel=1e-6)
