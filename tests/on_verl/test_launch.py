@@ -383,6 +383,18 @@ def test_a_run_that_is_complete_is_not_started_again(tmp_path, capsys, monkeypat
     assert "this run is complete" in capsys.readouterr().out
 
 
+def test_the_command_in_the_documentation_composes():
+    text = (Path(__file__).parents[2] / "docs" / "engines.md").read_text()
+    [command] = re.findall(
+        r"^VERL_USE_EXTERNAL_MODULES=.*?(?=^```)", text, re.DOTALL | re.MULTILINE
+    )
+    words = shlex.split(command.replace("\\\n", ""))
+    assert words[1 : 2 + len(launch.MAIN)] == ["python", *launch.MAIN]
+    verl = composed(words[2 + len(launch.MAIN) :])
+    check(verl)
+    assert verl.trainer.v1.metis.curriculum.multiplier == 4
+
+
 def test_a_damaged_marker_of_verl_s_is_one_line(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(assets, "model", Path)
     marker = tmp_path / "run" / "verl" / "latest_checkpointed_iteration.txt"
