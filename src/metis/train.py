@@ -15,7 +15,7 @@ import numpy as np
 from metis import sinks
 from metis.account import Account, Budget
 from metis.config import Config
-from metis.core import Batch, Curriculum, Progress
+from metis.core import Batch, Curriculum, Progress, Trajectory
 from metis.driver import drive
 from metis.engines import ENGINES
 from metis.errors import MetisError
@@ -31,8 +31,9 @@ from metis.sinks import Sink
 class Trainable(TimedEngine, Protocol):
     """What the loop needs of an engine beside answers: a version, a test, and a memory.
 
-    `evaluate` gives the reward of each held-out prompt, None where it failed. `notices` are
-    sentences for the person who watches; the loop takes out what it has shown.
+    `evaluate` gives the reward of each held-out prompt, None where it failed. `written` is what the
+    policy wrote in a rollout. `notices` are sentences for the person who watches; the loop takes
+    out what it has shown.
     """
 
     policy: int
@@ -42,10 +43,15 @@ class Trainable(TimedEngine, Protocol):
 
     def evaluate(self) -> Sequence[tuple[str, float | None]]: ...
 
+    def written(self, trajectory: Trajectory) -> str: ...
+
     def save(self, folder: Path) -> None: ...
 
     def load(self, folder: Path) -> None: ...
 
+
+SHOWN = 8
+"""Groups of a step of which an answer is written down."""
 
 Numbers = Mapping[str, float]
 Log = Sequence[Numbers]
@@ -200,7 +206,7 @@ def _step(run: Run, folder: RunFolder, view: View) -> tuple[Numbers, Numbers]:
     timings = {**meter.seconds, "elapsed": account.elapsed}
     folder.append("timings", [{"step": account.step, **timings}])
     folder.append("judgments", judgment_rows(account.step, batch))
-    folder.append("rollouts", rollout_rows(account.step, batch))
+    folder.append("rollouts", rollout_rows(account.step, batch, run.engine.written))
     return metrics, meter.seconds
 
 
@@ -250,17 +256,21 @@ def judgment_rows(step: int, batch: Batch) -> Iterator[dict[str, Any]]:
         yield row
 
 
-def rollout_rows(step: int, batch: Batch) -> Iterator[dict[str, Any]]:
-    """One row a group that is trained on."""
-    for group in batch.groups:
-        lengths = [int(trajectory.loss_mask.sum()) for trajectory in group.trajectories]
-        yield {
+def rollout_rows(
+    step: int, batch: Batch, written: Callable[[Trajectory], str]
+) -> Iterator[dict[str, Any]]:
+    """One row a group that is trained on; the first few with what earned their first reward."""
+    for place, group in enumerate(batch.groups):
+        row = {
             "step": step,
             "prompt": group.prompt.id,
             "rewards": list(group.rewards),
-            "tokens": lengths,
+            "tokens": [int(trajectory.loss_mask.sum()) for trajectory in group.trajectories],
             "failed": group.failed,
         }
+        if place < SHOWN and group.trajectories and (text := written(group.trajectories[0])):
+            row["answer"] = text
+        yield row
 
 
 @contextmanager

@@ -126,6 +126,7 @@ def test_the_update_is_the_local_engine_s(metis_run, model):
 def test_the_first_step_had_the_rows_it_should(metis_run):
     rows = runlog.read(metis_run / "whole" / "metis", "rollouts")
     assert [tuple(row["rewards"]) for row in rows if row["step"] == 1] == REWARDS
+    assert all(row["answer"] for row in rows)
 
 
 def test_every_step_judges_with_current_weights_and_trains_the_judge(metis_run):

@@ -311,6 +311,9 @@ class SimulatedEngine:
         self.processed += tokens
         self.seconds += seconds_each * tokens
 
+    def written(self, trajectory: Trajectory) -> str:
+        return ""
+
     def evaluate(self) -> list[tuple[str, float]]:
         """The chance of success on each held-out item: what sampling would find, without noise."""
         items = np.arange(self.simulation.prompts, len(self.difficulty))

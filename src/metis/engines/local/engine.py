@@ -301,6 +301,9 @@ class LocalEngine:
         groups, _ = self._play(self.task.heldout(), 1, Sampling(self.settings.max_tokens, 0.0))
         return [(group.prompt.id, group.mean) for group in groups]
 
+    def written(self, trajectory: Trajectory) -> str:
+        return self.model_policy.decode(trajectory.tokens[trajectory.loss_mask].tolist())
+
     def save(self, folder: Path) -> None:
         save_training(folder, self.model_policy, self.optimizer, self.generator)
         for i, learner in enumerate(self.learners.values()):

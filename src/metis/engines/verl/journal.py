@@ -2,11 +2,11 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from metis.core import Batch
+from metis.core import Batch, Trajectory
 from metis.errors import MetisError
 from metis.identity import SCHEMA, described
 from metis.runlog import LOGS, RunFolder, read
@@ -103,10 +103,10 @@ class Journal:
             phases["update"] = (1 - judged) * whole
         self.folder.append("timings", [{"step": step, **phases, "elapsed": elapsed}])
 
-    def explain(self, step: int, batch: Batch) -> None:
+    def explain(self, step: int, batch: Batch, written: Callable[[Trajectory], str]) -> None:
         """Why the prompts of a step were chosen, and what came of them."""
         self.folder.append("judgments", judgment_rows(step, batch))
-        self.folder.append("rollouts", rollout_rows(step, batch))
+        self.folder.append("rollouts", rollout_rows(step, batch, written))
 
     def test(self, step: int, rewards: Mapping[str, float]) -> None:
         """The reward of every held-out prompt whose name is known."""

@@ -153,7 +153,7 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
         self.account.elapsed += time.perf_counter() - started
         self.account.step = self.global_steps
         self.journal.time(self.global_steps, timing_raw, self.account.elapsed, self.judged)
-        self.journal.explain(self.global_steps, self.batch)
+        self.journal.explain(self.global_steps, self.batch, self.engine.servers.written)
         self.metrics = dict(metrics)
         self._schedule()
         return trained
