@@ -33,7 +33,7 @@ def separators(tokenizer: Any) -> list[str]:
 
     One that takes the blanks after it along, or stands for whole words alone, does not separate.
     """
-    added = tokenizer.added_tokens_decoder.values()
+    added = getattr(tokenizer, "added_tokens_decoder", {}).values()
     return [str(token) for token in added if not (token.rstrip or token.single_word)]
 
 
