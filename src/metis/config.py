@@ -29,6 +29,9 @@ from metis.tasks import TASKS
 
 SCHEMA = 1
 
+MANY = 30
+"""More names than are listed in a message."""
+
 
 @dataclass(frozen=True)
 class Checkpoints:
@@ -311,6 +314,8 @@ def _check(kind: type[Any], raw: Mapping[str, Any], prefix: str) -> Any:
         key = prefix + ".".join(str(part) for part in first["loc"])
         key = key.removeprefix("curriculum.") if key in _SHARED else key
         message = first["msg"].replace("Input should be", "must be")
+        if first["type"] in ("list_type", "tuple_type"):
+            message = f"must be a list, such as '{key}=[{json.dumps(first['input'])}]'"
         raise MetisError(f"{key} = {first['input']!r}: {message}") from None
 
 
@@ -360,4 +365,8 @@ def _remedy(key: str, curriculum: str, known: Sequence[str]) -> str:
 def _suggestion(word: str, known: Sequence[str]) -> str:
     """The nearest known word, if any is near."""
     nearest = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
-    return f"did you mean {nearest[0]!r}?" if nearest else f"known are {', '.join(known)}"
+    if nearest:
+        return f"did you mean {nearest[0]!r}?"
+    if len(known) > MANY:
+        return "`metis train --dry-run` shows what is known, docs/settings.md says what it means"
+    return f"known are {', '.join(known)}"
