@@ -409,6 +409,7 @@ def test_a_dry_run_prints_the_command(capsys):
     assert main(["train", "engine=verl", "--dry-run", "--out", "x"]) == 0
     printed, remarks = capsys.readouterr()
     assert "is written to x/data first" in remarks
+    assert "'direct' trains eleven rows" in remarks
     assert "smollm2-135m stands for the folder" in remarks
     assert ("flash-attn" in remarks) == ("attn_implementation=sdpa" in printed)
     assert "VERL_USE_EXTERNAL_MODULES=metis.engines.verl.trainer" in printed

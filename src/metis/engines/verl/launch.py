@@ -44,9 +44,9 @@ def launch(config: Any, out: Path, dry_run: bool) -> int:
     """Print the command, and unless it is a dry run, run it."""
     _check(config, dry_run)
     arguments = [*MAIN, *overrides(config, out.absolute(), _model(config, dry_run))]
+    for remark in _remarks(config, out, dry_run):
+        print(f"metis: {remark}", file=sys.stderr)
     if dry_run:
-        for remark in _remarks(config, out):
-            print(f"metis: {remark}", file=sys.stderr)
         print(_command(arguments))
         return 0
     may_change = config.may_change if _begun(out) else tuple(config.resolved)
@@ -61,8 +61,16 @@ def launch(config: Any, out: Path, dry_run: bool) -> int:
     return _run([sys.executable, *arguments], {**os.environ, **_variables()})
 
 
-def _remarks(config: Any, out: Path) -> Iterator[str]:
-    """What a printed command leaves out."""
+def _remarks(config: Any, out: Path, dry_run: bool) -> Iterator[str]:
+    """What a recipe costs here, and what a printed command leaves out."""
+    judge = getattr(config.curriculum, "judge", None)
+    if isinstance(judge, Judge) and judge.mode == "direct":
+        yield (
+            "curriculum.judge.mode = 'direct' trains eleven rows for a judgment on verl, 'reason' "
+            "one: docs/engines.md has the figures"
+        )
+    if not dry_run:
+        return
     yield f"without --dry-run the data that the command reads is written to {out / 'data'} first"
     if config.engine.model in assets.WHEELS:
         yield f"{config.engine.model} stands for the folder that METIS fetches it to"
