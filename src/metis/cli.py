@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 TRAIN_HELP = """\
-Trains a policy under a curriculum. Settings come from RECIPE (a TOML file; none: the defaults),
-then from key=value arguments:
+Trains a policy under a curriculum. Settings come from RECIPE (a TOML file; none: the
+quickstart's, or the defaults where another engine or task is named), then from key=value arguments:
 
   metis train curriculum=metis steps=200
   metis train curriculum=uniform batch=64 seed=1 --out runs/baseline

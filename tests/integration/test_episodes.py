@@ -619,7 +619,15 @@ def line_of(function):
     return f"({__file__}, line {function.__code__.co_firstlineno + 1})"
 
 
-@pytest.mark.parametrize("reward", [None, "much", float("nan"), float("inf")])
+class Huge:
+    def __float__(self):
+        return float(10**400)
+
+    def __repr__(self):
+        return "huge"
+
+
+@pytest.mark.parametrize("reward", [None, "much", float("nan"), float("inf"), Huge()])
 def test_a_reward_that_is_no_number_fails_its_rollout_alone(engine, reward):
     local = engine(Questions(lambda prompt, answer: reward if prompt == ONE else 0.5))
     one, two = local.rollout([ONE, TWO], 2)

@@ -57,6 +57,6 @@ class RewardRunner:
 def _number(value: Any) -> float | TypeError:
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = math.nan
     return number if math.isfinite(number) else TypeError(f"the reward is {value!r}, not a number")
