@@ -24,6 +24,8 @@ export VERL_USE_EXTERNAL_MODULES=${VERL_USE_EXTERNAL_MODULES:+$VERL_USE_EXTERNAL
 
 # cuDNN's attention would plan anew for every length of a packed pass.
 export TORCH_CUDNN_SDPA_DEPRIORITIZED=${TORCH_CUDNN_SDPA_DEPRIORITIZED:-1}
+# Kernels that rollouts drawn from all tokens do not use would be compiled first.
+export VLLM_USE_FLASHINFER_SAMPLER=${VLLM_USE_FLASHINFER_SAMPLER:-0}
 
 quoted() { printf "'%s'" "${1//\'/\\\'}"; }
 
@@ -52,11 +54,11 @@ TRAINER=(
     trainer.v1.metis.curriculum.preset="$PRESET"
 )
 
-RAY=(
-    # Workers of a cluster that is already running need the variables as well.
-    +ray_kwargs.ray_init.runtime_env.env_vars.VERL_USE_EXTERNAL_MODULES="$(quoted "$VERL_USE_EXTERNAL_MODULES")"
-    +ray_kwargs.ray_init.runtime_env.env_vars.TORCH_CUDNN_SDPA_DEPRIORITIZED="$(quoted "$TORCH_CUDNN_SDPA_DEPRIORITIZED")"
-)
+# Workers of a cluster that is already running need the variables as well.
+RAY=()
+for variable in VERL_USE_EXTERNAL_MODULES TORCH_CUDNN_SDPA_DEPRIORITIZED VLLM_USE_FLASHINFER_SAMPLER; do
+    RAY+=(+ray_kwargs.ray_init.runtime_env.env_vars.$variable="$(quoted "${!variable}")")
+done
 
 python3 -m verl.trainer.main_ppo \
     --config-path "$HERE/config" --config-name "$CONFIG" \

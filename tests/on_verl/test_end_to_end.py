@@ -12,7 +12,8 @@ from metis import Prompt, runlog, state
 from metis.curricula.judge_prompt import CHOICES
 from metis.engines.local.engine import LocalEngine
 from metis.engines.local.settings import Local
-from metis.engines.verl.launch import MAIN, MODULE
+from metis.engines.verl.launch import MAIN
+from metis.engines.verl.overrides import MODULE
 from metis.evals.subject import find
 from opening import REWARDS, fixed_batch
 from running import cpu_overrides, finish, start

@@ -24,9 +24,10 @@ from metis.cli import main
 from metis.config import curriculum_of, load
 from metis.engines.verl import launch
 from metis.engines.verl.checks import CHECKS, check, check_first_request
-from metis.engines.verl.launch import ENDLESS, overrides, rows, write_data
+from metis.engines.verl.datafiles import rows, write_data
 from metis.engines.verl.lengths import context as verl_context
 from metis.engines.verl.lengths import in_a_pass
+from metis.engines.verl.overrides import ENDLESS, overrides
 from metis.engines.verl.prompts import PromptData
 from metis.engines.verl.reward import compute_score, score_math
 from metis.engines.verl.trainer import MetisTrainer
@@ -234,7 +235,7 @@ ATTENTION = "+actor_rollout_ref.model.override_config.attn_implementation"
     ],
 )
 def test_where_flash_attn_is_missing_torch_attends(installed, given, words, monkeypatch):
-    monkeypatch.setattr(launch, "find_spec", lambda name: installed or None)
+    monkeypatch.setattr(f"{overrides.__module__}.find_spec", lambda name: installed or None)
     config = recipe(f"engine.overrides={json.dumps(given)}")
     written = overrides(config, Path("/run"), "/model")
     assert [word for word in written if word.startswith(ATTENTION)] == words
@@ -242,7 +243,7 @@ def test_where_flash_attn_is_missing_torch_attends(installed, given, words, monk
 
 
 def test_sequences_are_not_spread_over_gpus_without_flash_attn(monkeypatch):
-    monkeypatch.setattr(launch, "find_spec", lambda name: None)
+    monkeypatch.setattr(f"{overrides.__module__}.find_spec", lambda name: None)
     word = "actor_rollout_ref.actor.ulysses_sequence_parallel_size=2"
     with pytest.raises(MetisError, match=r"ulysses.*flash-attn alone"):
         overrides(recipe(f'engine.overrides=["{word}"]'), Path("/run"), "/model")
@@ -324,16 +325,18 @@ def test_a_budget_reaches_verl_and_no_number_of_steps_is_in_its_way():
     assert verl.trainer.total_training_steps == ENDLESS
 
 
-def test_workers_of_a_running_cluster_are_told_of_the_trainer_and_of_attention(monkeypatch):
-    def told():
-        verl = composed(overrides(recipe(), OUT, "m"))
+def test_workers_of_a_running_cluster_are_told_of_the_trainer_and_of_kernels(monkeypatch):
+    def told(*words):
+        verl = composed(overrides(recipe(*words), OUT, "m"))
         return OmegaConf.to_container(verl.ray_kwargs.ray_init.runtime_env.env_vars)
 
     wanted = {
         "VERL_USE_EXTERNAL_MODULES": "metis.engines.verl.trainer",
         "TORCH_CUDNN_SDPA_DEPRIORITIZED": "1",
+        "VLLM_USE_FLASHINFER_SAMPLER": "0",
     }
     assert told().items() >= wanted.items()
+    assert "VLLM_USE_FLASHINFER_SAMPLER" not in told("engine.top_p=0.9")
     monkeypatch.setenv("TORCH_CUDNN_SDPA_DEPRIORITIZED", "0")
     assert told()["TORCH_CUDNN_SDPA_DEPRIORITIZED"] == "0"
 

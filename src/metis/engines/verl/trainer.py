@@ -32,7 +32,7 @@ from metis.config import curriculum_of
 from metis.core import Batch, Progress
 from metis.curricula.judge import Judge
 from metis.driver import drive
-from metis.engines.verl import checks, lengths, resuming
+from metis.engines.verl import checks, lengths, log_probabilities, resuming
 from metis.engines.verl.engine import VerlEngine, encoder
 from metis.engines.verl.heldout import Heldout
 from metis.engines.verl.journal import Journal, logged
@@ -46,6 +46,8 @@ from metis.errors import NON_FINITE_LIMIT, MetisError
 from metis.meter import Meter
 from metis.pool import Pool
 from metis.train import batch_metrics, check_pool
+
+log_probabilities.install()  # verl imports this module in each of its processes
 
 BEST = "best"
 FRACTIONS = "some rewards lie between 0 and 1: set trainer.v1.metis.rewards=continuous"

@@ -1,0 +1,69 @@
+"""Whole steps on verl: METIS in both modes of its judge, against uniform selection.
+
+    python benchmarks/verl_step.py RECIPE [key=value ...] [--arms uniform,reason,direct]
+                                   [--steps 12] [--skip 2] [--out runs/verl-step]
+
+Runs `metis train RECIPE key=value ... engine=verl` once for each arm, one after the other, and
+prints the mean seconds of a step and of its phases after the first steps, which start workers and
+compile kernels, and their ratio to a uniform step. The judge has no trial, so that it selects from
+the second step on. An arm that is there already is read, not run again.
+"""
+
+import argparse
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+from metis import runlog
+
+JUDGED = ("curriculum=metis", "curriculum.guard=0")
+ARMS = {
+    "uniform": ("curriculum=uniform",),
+    "reason": (*JUDGED, "curriculum.judge.mode=reason"),
+    "direct": (*JUDGED, "curriculum.judge.mode=direct"),
+}
+PHASES = ("judge", "rollout", "update")
+
+
+def run(recipe: str, words: list[str], arm: str, steps: int, out: Path) -> None:
+    budget = [f"steps={steps}", "evaluate=0", "engine=verl"]
+    command = ["-m", "metis.cli", "train", recipe, *words, *budget, *ARMS[arm], "--out", str(out)]
+    subprocess.run([sys.executable, *command], check=True)
+
+
+def seconds(out: Path, skip: int) -> dict[str, float]:
+    """Means over the steps after the first `skip`."""
+    rows = runlog.read(out, "timings")
+    counted = rows[skip:]
+    if not counted:
+        raise SystemExit(f"{out} has {len(rows)} steps: use more than --skip {skip}")
+    begun = rows[skip - 1]["elapsed"] if skip else 0.0
+    found = {"step": (rows[-1]["elapsed"] - begun) / len(counted)}
+    for phase in PHASES:
+        found[phase] = statistics.fmean(row.get(phase, 0.0) for row in counted)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("recipe")
+    parser.add_argument("words", nargs="*", metavar="key=value")
+    parser.add_argument("--arms", default=",".join(ARMS))
+    parser.add_argument("--steps", type=int, default=12)
+    parser.add_argument("--skip", type=int, default=2)
+    parser.add_argument("--out", type=Path, default=Path("runs/verl-step"))
+    chosen = parser.parse_intermixed_args()
+    arms = chosen.arms.split(",")
+    for arm in arms:
+        run(chosen.recipe, chosen.words, arm, chosen.steps, chosen.out / arm)
+    found = {arm: seconds(chosen.out / arm, chosen.skip) for arm in arms}
+    print(f"{'arm':10}" + "".join(f"{name:>10}" for name in ("step", *PHASES, "ratio")))
+    for arm, spent in found.items():
+        cells = "".join(f"{spent[name]:10.2f}" for name in ("step", *PHASES))
+        ratio = spent["step"] / found["uniform"]["step"] if "uniform" in found else float("nan")
+        print(f"{arm:10}{cells}{ratio:10.2f}")
+
+
+if __name__ == "__main__":
+    main()
