@@ -27,6 +27,8 @@ PHASES = ("judge", "rollout", "update")
 
 
 def run(recipe: str, words: list[str], arm: str, steps: int, out: Path) -> None:
+    if (out / "timings.jsonl").exists() and len(runlog.read(out, "timings")) >= steps:
+        return
     budget = [f"steps={steps}", "evaluate=0", "engine=verl"]
     command = ["-m", "metis.cli", "train", recipe, *words, *budget, *ARMS[arm], "--out", str(out)]
     subprocess.run([sys.executable, *command], check=True)

@@ -6,7 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from metis.errors import MetisError
 from metis.evals.statistics import average, mean
+
+IDLE = 100
+"""Steps after which a budget of tokens alone is given up."""
 
 
 @dataclass(frozen=True)
@@ -28,17 +32,23 @@ class Account:
     totals: Counter[str] = field(default_factory=Counter)
     best: tuple[int, float] = (0, -math.inf)
     """The step that tested best so far, and its accuracy; of equals, the first."""
+    idle: int = 0
+    """Steps in a row in which nothing was written."""
 
     @property
     def fraction(self) -> float:
         """Share of the budget that is spent: the steps, the tokens or the seconds."""
-        generated = self.totals["rollout/tokens"] + self.totals["judge/tokens"]
         spent = (
             (self.step, self.budget.steps),
-            (generated, self.budget.tokens),
+            (self.generated, self.budget.tokens),
             (self.elapsed, self.budget.seconds),
         )
         return min(1.0, max((part / whole for part, whole in spent if whole), default=0.0))
+
+    @property
+    def generated(self) -> int:
+        """Tokens that the policy wrote."""
+        return self.totals["rollout/tokens"] + self.totals["judge/tokens"]
 
     @property
     def improved(self) -> bool:
@@ -47,7 +57,14 @@ class Account:
 
     def count(self, counts: Mapping[str, int]) -> dict[str, float]:
         """Add what a step took; the metrics of it, and of the run so far."""
+        before = self.generated
         self.totals.update(counts)
+        self.idle = 0 if self.generated > before else self.idle + 1
+        if self.idle >= IDLE and not (self.budget.steps or self.budget.seconds):
+            raise MetisError(
+                f"tokens = {self.budget.tokens}: nothing was written in {IDLE} steps in a row, so "
+                "the run would not end; prompts may be longer than the model reads"
+            )
         totals = {f"total/{name.replace('/', '_')}": n for name, n in sorted(self.totals.items())}
         return {name: float(n) for name, n in (dict(counts) | totals).items()}
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from metis.core import Batch, Chat, Completion, Engine, Evidence, Group, Prompt, Sampling
 from metis.predictors import Predictor
 
-ROLLOUTS = ("generated", "failed", "tokens", "trained")
+ROLLOUTS = ("generated", "failed", "cut_off", "tokens", "trained")
 """What is counted of rollouts in every step, those without any too."""
 
 
@@ -81,6 +81,7 @@ class Meter:
             groups = self.engine.rollout(prompts, n)
         self.counts["rollout/generated"] += n * len(prompts)
         self.counts["rollout/failed"] += sum(group.failed for group in groups)
+        self.counts["rollout/cut_off"] += sum(group.cut_off for group in groups)
         trajectories = [t for group in groups for t in group.trajectories]
         self.counts["rollout/tokens"] += sum(int(t.loss_mask.sum()) for t in trajectories)
         self.counts["rollout/tokens"] += sum(group.failed_tokens for group in groups)

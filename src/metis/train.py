@@ -5,7 +5,7 @@ import signal as signals
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol, runtime_checkable
@@ -16,6 +16,7 @@ from metis import sinks
 from metis.account import Account, Budget
 from metis.config import Config
 from metis.core import Batch, Curriculum, Progress, Trajectory
+from metis.cutoffs import CutOffs
 from metis.driver import drive
 from metis.engines import ENGINES
 from metis.errors import MetisError
@@ -87,6 +88,11 @@ class Run:
     pool: Pool
     curriculum: Curriculum
     account: Account
+    cutoffs: CutOffs = field(init=False)
+
+    def __post_init__(self) -> None:
+        limit = getattr(self.config.engine, "max_tokens", None)
+        self.cutoffs = CutOffs(f"engine.max_tokens = {limit}")
 
     @classmethod
     def build(cls, config: Config) -> "Run":
@@ -191,7 +197,7 @@ def _step(run: Run, folder: RunFolder, view: View) -> tuple[Numbers, Numbers]:
     updated = meter.update(batch) if batch.groups else {}
     account.elapsed += run.engine.clock() - started
     account.step += 1
-    for text in batch.notices:
+    for text in (*batch.notices, *run.cutoffs.notices(meter.counts)):
         view.notice(account.step, text)
     metrics = {**account.count(meter.counts), **batch_metrics(batch), **batch.metrics, **updated}
     every = settings.evaluate

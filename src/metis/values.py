@@ -76,7 +76,8 @@ class Completion:
 class Group:
     """The valid rollouts of one prompt; `failed` counts those that gave no reward.
 
-    `failed_tokens` are what the policy wrote in those, as far as the engine knows.
+    `failed_tokens` are what the policy wrote in those, as far as the engine knows; `cut_off` counts
+    valid ones that came to the limit of their length.
     """
 
     prompt: Prompt
@@ -84,6 +85,7 @@ class Group:
     trajectories: tuple[Trajectory, ...]
     failed: int = 0
     failed_tokens: int = 0
+    cut_off: int = 0
 
     def __post_init__(self) -> None:
         for reward in self.rewards:
@@ -108,6 +110,7 @@ class Group:
             self.trajectories + other.trajectories,
             self.failed + other.failed,
             self.failed_tokens + other.failed_tokens,
+            self.cut_off + other.cut_off,
         )
 
     @property

@@ -306,6 +306,8 @@ def test_an_answer_cut_short_is_ended_by_the_template_and_its_end_is_not_trained
     context = policy.encode_chat(chat)
     assert trajectory.tokens.tolist() == context + policy.encode_reply("second")
     assert policy.tokenizer.decode(trajectory.tokens[trajectory.loss_mask]) == "firstsecond"
+    assert group.cut_off == 1
+    assert [whole.cut_off for whole in playing(Interviews("And then?"), "whole")] == [0, 0]
 
 
 @pytest.mark.parametrize(

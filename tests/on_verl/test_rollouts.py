@@ -57,10 +57,10 @@ class Queue:
 def play(monkeypatch):
     monkeypatch.setattr(rollouts, "POLL", 0.0)
 
-    def play(queue, workers=()):
+    def play(queue, workers=(), limit=3):
         monkeypatch.setattr(rollouts, "transfer_queue", queue)
         data = SimpleNamespace(batch=lambda prompts, uids, n, step: uids)
-        return Rollouts(data, queue.submit, lambda: workers).play(PROMPTS, 3, version=4)
+        return Rollouts(data, queue.submit, lambda: workers, limit).play(PROMPTS, 3, version=4)
 
     return play
 
@@ -106,3 +106,9 @@ def test_a_worker_that_died_is_not_waited_for(play, monkeypatch):
     monkeypatch.setattr(ray, "get", dead)
     with pytest.raises(MetisError, match=r"agent-loop worker died .*RayActorError"):
         play(Queue([(1.0,) * 3, (0.0,) * 3], slow=1), [worker])
+
+
+@pytest.mark.parametrize(("limit", "counts"), [(3, (0, 0)), (2, (2, 3))])
+def test_responses_as_long_as_they_may_be_are_counted_as_cut_off(play, limit, counts):
+    groups = play(Queue([(1.0, None, 0.0), (0.5, 0.5, 0.5)]), limit=limit)
+    assert tuple(group.cut_off for group in groups) == counts

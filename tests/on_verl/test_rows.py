@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from metis import Batch, Group, MetisError, Prompt
 from metis.core import Continuation, Judgment, Trajectory
 from metis.engines.verl.lengths import check_lengths
-from metis.engines.verl.rollouts import _group
+from metis.engines.verl.rollouts import Output, _group
 from metis.engines.verl.rows import judged, lay_out, minibatches
 
 CHAT = [{"role": "user", "content": "?"}]
@@ -132,6 +132,7 @@ def test_a_row_that_no_pass_can_hold_is_refused():
 
 
 def test_a_reward_that_is_no_number_marks_its_rollout_failed():
-    found = {0: [(trajectory(), 1.0)], 1: [(trajectory(), float("nan"))], 2: [(trajectory(), 0.5)]}
+    rewards = enumerate([1.0, float("nan"), 0.5])
+    found = {i: [Output(trajectory(), reward, cut_off=False)] for i, reward in rewards}
     made = _group(Prompt("a", "a"), found, 4)
     assert (made.rewards, made.failed, len(made.trajectories)) == ((1.0, 0.5), 2, 2)

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metis.account import Account, Budget
+from metis import MetisError
+from metis.account import IDLE, Account, Budget
 
 
 @pytest.mark.parametrize(
@@ -52,3 +53,18 @@ def test_the_first_of_the_best_tests_is_remembered(accuracies):
     again = Account(Budget())
     again.load_state_dict(account.state_dict())
     assert (again.best, again.totals, again.elapsed) == (account.best, account.totals, 0.0)
+
+
+def test_a_budget_of_tokens_alone_is_given_up_where_nothing_is_written():
+    written, nothing = {"rollout/tokens": 1}, {"rollout/tokens": 0}
+    account = Account(Budget(tokens=1000))
+    for _ in range(IDLE - 1):
+        account.count(nothing)
+    account.count(written)
+    for _ in range(IDLE - 1):
+        account.count(nothing)
+    with pytest.raises(MetisError, match=r"tokens = 1000: nothing was written in 100 steps"):
+        account.count(nothing)
+    limited = Account(Budget(tokens=1000, seconds=1.0))
+    for _ in range(2 * IDLE):
+        limited.count(nothing)

@@ -204,7 +204,9 @@ def test_a_group_needs_a_trajectory_for_each_reward():
 
 
 def test_groups_of_one_prompt_add_up():
-    merged = group(ONE, 1.0, failed=2) + group(ONE, 0.0, 0.5, failed=1)
+    cut = dataclasses.replace(group(ONE, 1.0, failed=2), cut_off=1)
+    merged = cut + group(ONE, 0.0, 0.5, failed=1)
+    assert (cut + cut).cut_off == 2
     assert merged.prompt is ONE
     assert (merged.rewards, len(merged.trajectories), merged.failed) == ((1.0, 0.0, 0.5), 3, 3)
     with pytest.raises(ValueError, match="'data:1' and 'data:2' do not add up"):

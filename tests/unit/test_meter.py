@@ -16,7 +16,7 @@ from metis.core import (
     Trajectory,
 )
 from metis.driver import drive
-from metis.meter import Meter
+from metis.meter import ROLLOUTS, Meter
 from metis.predictors import AttentionModel, ValueModel
 
 ONE, TWO = Prompt("data:1", "one"), Prompt("data:2", "two")
@@ -31,7 +31,7 @@ def written(tokens, context=3):
 
 COMPLETIONS = [Completion("a", written(5), "stop"), Completion("b", written(2), "length")]
 GROUPS = [
-    Group(ONE, (0.0, 1.0), (written(4), written(6)), failed=1),
+    Group(ONE, (0.0, 1.0), (written(4), written(6)), failed=1, cut_off=2),
     Group(TWO, (1.0,), (written(7),), failed=2, failed_tokens=5),
 ]
 REPLIES = {
@@ -73,7 +73,7 @@ def engine():
             "rollout",
             ([ONE, TWO], 3),
             {"rollout": 4.0},
-            {"generated": 6, "failed": 3, "tokens": 22},
+            {"generated": 6, "failed": 3, "cut_off": 2, "tokens": 22},
         ),
         ("embed", ([ONE],), {"select": 8.0}, {"forwards": 1}),
         ("predict", ([ONE, TWO], ValueModel(), ()), {"select": 16.0}, {"forwards": 2}),
@@ -114,6 +114,7 @@ def test_the_accounts_add_up_over_a_plan(engine):
             "judge/asked": 3,
             "rollout/generated": 12,
             "rollout/failed": 6,
+            "rollout/cut_off": 4,
             "rollout/tokens": 44,
             "judge/processed": 40,
             "rollout/processed": 80,
@@ -123,7 +124,7 @@ def test_the_accounts_add_up_over_a_plan(engine):
 
 def test_a_step_without_rollouts_says_that_there_were_none(engine):
     counts = dict(Meter(engine).counts)
-    assert counts == {f"rollout/{name}": 0 for name in ("generated", "failed", "tokens", "trained")}
+    assert counts == {f"rollout/{name}": 0 for name in ROLLOUTS}
 
 
 def test_laps_are_charged_to_the_phase_they_belong_to(engine):

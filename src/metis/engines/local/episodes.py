@@ -166,7 +166,7 @@ def _go_on(policy: Policy, game: Play, messages: Sequence[Message]) -> bool:
 
 
 def _group(prompt: Prompt, games: Sequence[Play], rewards: RewardRunner, version: int) -> Group:
-    values, trajectories, lost = [], [], 0
+    values, trajectories, lost, cut_off = [], [], 0, 0
     for game in games:
         value: float | Exception | None = game.error
         if game.reward and not game.error:
@@ -174,7 +174,9 @@ def _group(prompt: Prompt, games: Sequence[Play], rewards: RewardRunner, version
         if isinstance(value, float):
             values.append(value)
             trajectories.append(game.trajectory(version))
+            cut_off += not game.stopped
         else:
             game.error = value
             lost += sum(game.mask)
-    return Group(prompt, tuple(values), tuple(trajectories), len(games) - len(values), lost)
+    failed = len(games) - len(values)
+    return Group(prompt, tuple(values), tuple(trajectories), failed, lost, cut_off)

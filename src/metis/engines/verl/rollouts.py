@@ -8,7 +8,7 @@ import math
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import ray
@@ -21,22 +21,37 @@ from metis.errors import MetisError
 PARTITION = "train"
 ENDED = ("finished", "failure")
 COLUMNS = ["prompts", "responses", "response_mask", "rollout_log_probs", "rm_scores"]
-POLL = 0.25
+POLL = 0.1
 """Seconds between looks at the queue."""
 PULSE = 15.0
 """Seconds between checks that the agent loops are alive."""
 
 
+class Output(NamedTuple):
+    """What an agent loop wrote; the last of a rollout has its reward."""
+
+    trajectory: Trajectory
+    reward: float
+    cut_off: bool
+
+
+Outputs = Mapping[int, Sequence[Output]]
+"""By rollout, in order."""
+
+
 class Rollouts:
-    """Plays prompts on verl's agent loops; `workers` are their Ray actors."""
+    """Plays prompts on verl's agent loops; `workers` are their Ray actors, `limit` the most tokens
+    of a response.
+    """
 
     def __init__(
         self,
         data: PromptData,
         submit: Callable[[Any], object],
         workers: Callable[[], Sequence[Any]],
+        limit: int,
     ) -> None:
-        self.data, self.submit, self.workers = data, submit, workers
+        self.data, self.submit, self.workers, self.limit = data, submit, workers, limit
         self.processed = 0
 
     def play(self, prompts: Sequence[Prompt], n: int, version: int) -> list[Group]:
@@ -82,9 +97,9 @@ class Rollouts:
 
     def _read(
         self, keys: Sequence[str], tags: Mapping[str, Any], version: int
-    ) -> dict[str, dict[int, list[tuple[Trajectory, float]]]]:
-        """By prompt and rollout: its outputs in order, each with the reward."""
-        found: dict[str, dict[int, list[tuple[Trajectory, float]]]] = {}
+    ) -> dict[str, dict[int, list[Output]]]:
+        """By prompt and rollout: its outputs in order."""
+        found: dict[str, dict[int, list[Output]]] = {}
         if not keys:
             return found
         keys = sorted(keys, key=lambda key: (key.split("_")[0], *map(int, key.split("_")[1:])))
@@ -99,7 +114,8 @@ class Rollouts:
             self.processed += len(prompt) + len(response)
             trajectory = _trajectory(prompt, response, mask, logprobs, version)
             outputs = found.setdefault(uid, {}).setdefault(int(session), [])
-            outputs.append((trajectory, float(scores.sum())))
+            cut_off = len(response) >= self.limit
+            outputs.append(Output(trajectory, float(scores.sum()), cut_off))
         return found
 
 
@@ -110,16 +126,18 @@ def _trajectory(prompt: Any, response: Any, mask: Any, logprobs: Any, version: i
     return Trajectory(tokens, written, np.where(written, values, 0).astype(np.float32), version)
 
 
-def _group(prompt: Prompt, found: Mapping[int, list[tuple[Trajectory, float]]], n: int) -> Group:
+def _group(prompt: Prompt, found: Outputs, n: int) -> Group:
     """The rollouts of a prompt; one whose reward is not finite has failed."""
-    rewards, trajectories = [], []
+    rewards, trajectories, cut_off = [], [], 0
     for _, outputs in sorted(found.items()):
-        *earlier, (last, reward) = outputs
+        *earlier, (last, reward, cut) = outputs
         if not math.isfinite(reward):
             continue
-        before = tuple(trajectory for trajectory, _ in earlier)
+        before = tuple(output.trajectory for output in earlier)
         rewards.append(reward)
         trajectories.append(
             Trajectory(last.tokens, last.loss_mask, last.logprobs, last.policy, before)
         )
-    return Group(prompt, tuple(rewards), tuple(trajectories), failed=n - len(rewards))
+        cut_off += cut
+    failed = n - len(rewards)
+    return Group(prompt, tuple(rewards), tuple(trajectories), failed, cut_off=cut_off)

@@ -31,6 +31,7 @@ from metis.account import Account, Budget
 from metis.config import curriculum_of
 from metis.core import Batch, Progress
 from metis.curricula.judge import Judge
+from metis.cutoffs import CutOffs
 from metis.driver import drive
 from metis.engines.verl import checks, lengths, log_probabilities, resuming
 from metis.engines.verl.engine import VerlEngine, encoder
@@ -89,6 +90,8 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
         self.judged = 0.0
         """The judge's share of the tokens of an update."""
         self.tested = self.told = False
+        longest = config.data.max_response_length
+        self.cutoffs = CutOffs(f"data.max_response_length = {longest}")
         self.save_every, self.test_every = config.trainer.save_freq, config.trainer.test_freq
         super().__init__(config)
 
@@ -127,6 +130,7 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
             self.data,
             self._submit_batch_to_rollout,
             lambda: self.agent_loop_manager.agent_loop_workers,
+            self.config.data.max_response_length,
         )
         self.engine = VerlEngine(servers, rollouts, self._value_worker(servers))
         actor = omega_conf_to_dataclass(self.config.actor_rollout_ref.actor)
@@ -216,7 +220,8 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
         for phase, name in {"judge": "judge", "rollout": "gen", "select": "select"}.items():
             if phase in meter.seconds:
                 timing_raw[name] = timing_raw.get(name, 0.0) + meter.seconds[phase]
-        for notice in (*batch.notices, *self._about_rewards(batch)):
+        cut_off = self.cutoffs.notices(counts)
+        for notice in (*batch.notices, *cut_off, *self._about_rewards(batch)):
             print(f"metis: step {self.global_steps}: {notice}")
         return batch
 
