@@ -8,7 +8,7 @@ import importlib
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -113,16 +113,22 @@ def check(names: Sequence[str]) -> None:
 
 
 @contextmanager
-def opened(
-    names: Sequence[str], folder: Path, config: Mapping[str, Any]
-) -> Iterator[Sequence[Sink]]:
+def opened(names: Sequence[str], folder: Path, config: Mapping[str, Any]) -> Iterator[list[Sink]]:
     """The sinks of those names for a run folder, each once; closed at the end, come what may."""
     check(names)
     with ExitStack() as stack:
-        yield [
-            stack.enter_context(closing(_open(name, folder, config)))
-            for name in dict.fromkeys(names)
-        ]
+        found: list[Sink] = []
+        for name in dict.fromkeys(names):
+            sink = _open(name, folder, config)
+            stack.callback(_close, sink)
+            found.append(sink)
+        yield found
+
+
+def _close(sink: Sink) -> None:
+    """One that fails at its end has had its steps, and takes nothing with it."""
+    with suppress(Exception):
+        sink.close()
 
 
 def _open(name: str, folder: Path, config: Mapping[str, Any]) -> Sink:

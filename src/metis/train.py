@@ -19,7 +19,7 @@ from metis.core import Batch, Curriculum, Progress, Trajectory
 from metis.cutoffs import CutOffs
 from metis.driver import drive
 from metis.engines import ENGINES
-from metis.errors import MetisError
+from metis.errors import MetisError, first_line
 from metis.evals.validation import benchmark
 from metis.identity import described
 from metis.meter import Meter, TimedEngine
@@ -156,7 +156,7 @@ def train(run: Run, folder: RunFolder, view: View) -> bool:
             metrics: Numbers = evaluate(run, folder)
             _tell(run, view)
             folder.append("metrics", [{"step": 0, **metrics}])
-            _show(outlets, 0, metrics)
+            _show(outlets, 0, metrics, view)
             view.step(0, 0.0, metrics, {})
         else:
             run.restore(*saved)
@@ -170,7 +170,7 @@ def train(run: Run, folder: RunFolder, view: View) -> bool:
         with _interruptible(view.stopping) as interrupted:
             while account.fraction < 1 and not interrupted():
                 metrics, seconds = _step(run, folder, view)
-                _show(outlets, account.step, metrics)
+                _show(outlets, account.step, metrics, view)
                 view.step(account.step, account.fraction, metrics, seconds)
                 last = account.fraction >= 1 or interrupted()
                 if account.improved or last or account.step % settings.checkpoints.every == 0:
@@ -182,9 +182,15 @@ def train(run: Run, folder: RunFolder, view: View) -> bool:
     return account.fraction >= 1
 
 
-def _show(outlets: Sequence[Sink], step: int, metrics: Mapping[str, float]) -> None:
-    for sink in outlets:
-        sink.log(step, metrics)
+def _show(outlets: list[Sink], step: int, metrics: Numbers, view: View) -> None:
+    """Hand a copy to every sink; one that fails is left out from then on."""
+    for sink in list(outlets):
+        try:
+            sink.log(step, metrics)
+        except Exception as error:  # a service's own, such as a network that is gone
+            outlets.remove(sink)
+            name = type(sink).__name__
+            view.notice(step, f"{name} is left out from here on ({first_line(error)})")
 
 
 def _step(run: Run, folder: RunFolder, view: View) -> tuple[Numbers, Numbers]:

@@ -72,6 +72,10 @@ class Completion:
     finish: Literal["stop", "length"]
 
 
+ROUNDING = 1e-6
+"""By how much a reward may miss [0, 1], by the error of its arithmetic: it is put at the end."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Group:
     """The valid rollouts of one prompt; `failed` counts those that gave no reward.
@@ -88,6 +92,7 @@ class Group:
     cut_off: int = 0
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "rewards", tuple(map(_rounded, self.rewards)))
         for reward in self.rewards:
             if not (math.isfinite(reward) and 0.0 <= reward <= 1.0):
                 raise MetisError(
@@ -131,6 +136,11 @@ class Group:
     def teaches(self, delta: float) -> bool:
         """Whether the rollouts disagree by more than delta: v > delta."""
         return self.variance is not None and self.variance > delta
+
+
+def _rounded(reward: float) -> float:
+    nearest = min(max(reward, 0.0), 1.0)
+    return nearest if abs(reward - nearest) <= ROUNDING else reward
 
 
 @dataclass(frozen=True, slots=True)

@@ -690,6 +690,8 @@ def test_a_prompt_longer_than_the_context_fails_all_its_rollouts(engine):
     assert [(group.failed, len(group.rewards)) for group in groups] == [(0, 2), (2, 0), (0, 2)]
     [alone] = local.rollout([long], 2)
     assert (alone.rewards, alone.trajectories, alone.failed) == ((), (), 2)
+    [notice] = local.notices
+    assert f"tokens of {local.model_policy.context} that the model reads" in notice
 
 
 def test_a_prompt_that_leaves_little_room_gets_a_short_answer(engine):

@@ -1,7 +1,9 @@
 """The update against references of a few lines: loss, gradients, mini-batches, failures."""
 
+import contextlib
 import inspect
 from dataclasses import replace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -471,12 +473,39 @@ def test_a_generator_of_another_device_is_seeded_by_the_one_that_was_saved(setti
     assert draws[0] == draws[1] != draws[2]
 
 
-def test_a_full_gpu_names_the_knobs(settings, monkeypatch):
+def out_of_memory(*_, **__):
+    raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+
+
+@contextlib.contextmanager
+def told(match=r"engine\.tokens.*engine\.rows.*checkpointing"):
+    with pytest.raises(MetisError, match=match):
+        yield
+
+
+def test_a_full_gpu_names_the_knobs(settings, monkeypatch, tmp_path):
     full = engine(settings)
-
-    def out_of_memory(*_, **__):
-        raise torch.cuda.OutOfMemoryError("CUDA out of memory")
-
+    full.save(tmp_path)
     monkeypatch.setattr(full, "_optimize", out_of_memory)
-    with pytest.raises(MetisError, match=r"engine\.tokens.*engine\.rows.*checkpointing"):
+    with told():
         full.update(Batch(groups()))
+    monkeypatch.setattr(f"{LocalEngine.__module__}.load_training", out_of_memory)
+    with told():
+        full.load(tmp_path)
+    monkeypatch.setattr(LocalEngine, "_initial_policy", out_of_memory)
+    with told():
+        engine(settings)
+
+
+@pytest.mark.parametrize("place", ["sample", "sync", "sleep"])
+def test_a_gpu_that_vllm_fills_names_its_knobs_too(settings, monkeypatch, place):
+    foreign = Mock()
+    getattr(foreign, place).side_effect = out_of_memory
+    crowded = engine(replace(settings, vllm_memory=0.7, vllm_sleep=False))
+    crowded.settings = replace(crowded.settings, generation="vllm")
+    crowded.foreign = foreign
+    with told(r"lower engine\.vllm_memory \(0\.7\), engine\.tokens.*engine\.vllm_sleep=true or"):
+        if place == "sample":
+            crowded.evaluate()
+        else:
+            crowded.update(Batch(groups()))

@@ -12,6 +12,7 @@ from metis.core import Sampling
 from metis.engines.local import vllm as door
 from metis.engines.local.policy import Policy
 from metis.engines.local.settings import Local
+from metis.errors import MetisError
 
 
 class Llm:
@@ -95,6 +96,24 @@ def test_answers_end_where_the_context_does(policy, seeds, monkeypatch):
 def test_log_probabilities_are_those_the_update_compares_with(policy, temperature, mode):
     found = sampler(policy, temperature=temperature)
     assert found.llm.options["logprobs_mode"] == f"{mode}_logprobs"
+
+
+@pytest.mark.parametrize(
+    ("error", "known"),
+    [
+        ("Free memory on device cuda:0 (3/80 GiB) is less than desired GPU memory", True),
+        ("No available memory for the cache blocks.", True),
+        ("The model is of a kind that nobody knows.", False),
+    ],
+)
+def test_too_little_memory_to_start_with_names_the_knob(policy, monkeypatch, error, known):
+    def starting(**_):
+        raise ValueError(error)
+
+    monkeypatch.setattr(sys.modules["vllm"], "LLM", starting)
+    with pytest.raises(MetisError if known else ValueError) as found:
+        sampler(policy, vllm_memory=0.9)
+    assert known is str(found.value).startswith("engine.vllm_memory = 0.9: vLLM does not start")
 
 
 def test_it_sleeps_while_the_policy_learns_and_wakes_with_new_weights(policy, seeds):

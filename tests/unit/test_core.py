@@ -230,6 +230,13 @@ def test_a_group_knows_its_mean_variance_and_worth(rewards, mean, variance, info
     assert (made.variance, made.informative, made.failed) == (variance, informative, 2)
 
 
+def test_a_reward_that_misses_its_range_by_rounding_is_put_at_the_end():
+    assert group(ONE, 1 + 1e-12, -1e-17, 0.5).rewards == (1.0, 0.0, 0.5)
+    for wrong in (1.001, -0.001, math.nan, math.inf):
+        with pytest.raises(MetisError, match=r"rewards must be numbers in \[0, 1\]"):
+            group(ONE, wrong)
+
+
 def test_progress_generators_are_fixed_by_seed_step_and_purpose_alone():
     def draw(purpose="ties", **changes):
         return Progress(**{"step": 3, "seed": 1, **changes}).rng(purpose).random()

@@ -183,3 +183,17 @@ def test_tensorboard_shows_each_step_once_also_after_a_resume(monkeypatch, tmp_p
         expected = [(row["step"], row[name]) for row in rows if name in row]
         scalars = [(event.step, event.value) for event in shown.Scalars(name)]
         assert scalars == [(step, pytest.approx(value)) for step, value in expected]
+
+
+def test_a_sink_that_fails_is_left_out_and_takes_nothing_with_it(trackio, wandb, capsys):
+    def failing(*_, **__):
+        raise ConnectionError("the service is gone")
+
+    def log(metrics, step):
+        return failing() if step == 2 else handed(metrics, step)
+
+    handed, trackio.log, trackio.finish = trackio.log, log, failing
+    assert train("trackio", "wandb") == 0
+    assert [row["step"] for row in trackio.rows] == [0, 1]
+    assert [row["step"] for row in wandb.rows] == [0, 1, 2, 3, 4]
+    assert "Trackio is left out from here on (the service is gone)" in capsys.readouterr().out

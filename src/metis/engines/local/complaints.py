@@ -1,4 +1,4 @@
-"""What goes wrong in a task's own code, told to the person who watches: once for each kind."""
+"""Why rollouts fail, mostly in a task's own code, told to who watches: once for each kind."""
 
 import sysconfig
 import textwrap
@@ -13,6 +13,10 @@ LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "pl
 ENGINE = str(Path(__file__).parent)
 LONGEST = 300
 """Characters of an error's message that are shown."""
+
+
+class TooLong(Exception):
+    """What does not fit the model's context cannot be played, or not to its end."""
 
 
 class Complaints:
@@ -37,10 +41,11 @@ class Complaints:
 
 def require_reward(groups: Sequence[Group], errors: Sequence[Exception]) -> None:
     """Stop a run whose task fails every rollout that was asked for."""
-    if errors and not any(group.rewards for group in groups):
+    wrong = [error for error in errors if not isinstance(error, TooLong)]
+    if wrong and not any(group.rewards for group in groups):
         raise MetisError(
             f"all {sum(group.failed for group in groups)} rollouts of a step failed: "
-            f"{describe(errors[0])}; mend the task, and the same command goes on from the last "
+            f"{describe(wrong[0])}; mend the task, and the same command goes on from the last "
             "checkpoint"
         )
 

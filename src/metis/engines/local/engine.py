@@ -65,7 +65,10 @@ class LocalEngine:
         self.settings, self.task, self.seed = settings, task, seed
         require_vllm(settings)
         torch.manual_seed(seed)
-        self.model_policy = self._initial_policy()
+        with explained(settings):
+            self.model_policy = self._initial_policy()
+            self.reference = self._reference() if settings.kl else None
+            self.foreign = self._foreign_sampler()
         self.generator = torch.Generator(self.model_policy.device).manual_seed(seed)
         self.optimizer = torch.optim.AdamW(
             self.model_policy.trainable,
@@ -73,14 +76,12 @@ class LocalEngine:
             weight_decay=settings.weight_decay,
             fused=self.model_policy.device.type == "cuda",
         )
-        self.reference = self._reference() if settings.kl else None
         self.learners: dict[Predictor, Learner] = {}
         self.rewards = RewardRunner(settings.reward_timeout, settings.reward_workers)
         self.complaints = Complaints()
         self.policy = 0
         self.non_finite = 0
         self.judging = Stopwatch(self.clock)
-        self.foreign = self._foreign_sampler()
         if (count := _gpus(self.model_policy.device)) > 1:
             self.complaints.untold.append(
                 f"this machine has {count} GPUs, of which the local engine uses one: for all of "
@@ -130,7 +131,7 @@ class LocalEngine:
         skip = shareable(known, starts, policy.layout.aligned)
         rows = [tree.row(context[skip:]) for context in known]
         bundle = Bundle(known[0][:skip], rows, policy.layout)
-        with explained(self.model_policy, self.settings):
+        with explained(self.settings, self.model_policy):
             lighter = LIGHTER if policy.plain and policy.device.type == "cuda" else 1
             nodes = scores(policy, bundle, lighter * self.settings.tokens).reshape(len(fits), -1)
         for i, row in zip(fits, (nodes @ tree.membership.T).tolist(), strict=True):
@@ -157,23 +158,23 @@ class LocalEngine:
     def _stream(
         self, prompts: Sequence[list[int]], copies: int, sampling: Sampling
     ) -> Iterator[tuple[int, Reply]]:
-        if self.foreign is not None:
-            yield from enumerate(self.foreign.sample(prompts, copies, sampling, self.generator))
-            return
-        with explained(self.model_policy, self.settings):
-            rows, generator = self.settings.rows, self.generator
-            yield from stream(self.model_policy, prompts, copies, sampling, generator, rows)
+        rows, generator = self.settings.rows, self.generator
+        with explained(self.settings, self.model_policy):
+            if self.foreign is not None:
+                yield from enumerate(self.foreign.sample(prompts, copies, sampling, generator))
+            else:
+                yield from stream(self.model_policy, prompts, copies, sampling, generator, rows)
 
     def embed(self, prompts: Sequence[Prompt]) -> list[NDArray[np.float32]]:
         """The last layer's state of each prompt's last token."""
-        with explained(self.model_policy, self.settings):
+        with explained(self.settings, self.model_policy):
             states = embed(self.model_policy, self._encode(prompts), self.settings.tokens)
         return list(states.cpu().numpy())
 
     def predict(
         self, prompts: Sequence[Prompt], model: Predictor, evidence: Evidence = ()
     ) -> list[float]:
-        with explained(self.model_policy, self.settings):
+        with explained(self.settings, self.model_policy):
             return self._learner(model).predict(self._question(prompts, evidence))
 
     def fit(
@@ -183,7 +184,7 @@ class LocalEngine:
         model: Predictor,
         evidence: Evidence = (),
     ) -> float:
-        with explained(self.model_policy, self.settings):
+        with explained(self.settings, self.model_policy):
             if self.foreign is not None:
                 self.foreign.sleep()
             return self._learner(model).fit(self._question(prompts, evidence), targets)
@@ -217,7 +218,7 @@ class LocalEngine:
         """One pass over the batch: an optimizer step for each of its mini-batches."""
         settings, policy = self.settings, self.model_policy
         cut = minibatches(policy, batch, settings, self.policy, self.judging)
-        with explained(self.model_policy, self.settings):
+        with explained(self.settings, self.model_policy):
             if self.foreign is not None:
                 self.foreign.sleep()
             if len(cut) > 1:
@@ -227,9 +228,9 @@ class LocalEngine:
                 for minibatch in cut:
                     remember_reference(self.reference, minibatch, settings)
             steps = [self._optimize(minibatch) for minibatch in cut if minibatch.items]
-        self.policy += 1
-        if self.foreign is not None:
-            self.foreign.sync(policy)
+            self.policy += 1
+            if self.foreign is not None:
+                self.foreign.sync(policy)
         metrics = {
             "update/rows": float(sum(len(minibatch.items) for minibatch in cut)),
             "update/skipped_rows": float(sum(minibatch.skipped for minibatch in cut)),
@@ -315,12 +316,13 @@ class LocalEngine:
         saved = state.load(folder / "engine.state")
         for name in ("policy", "non_finite", "seed"):
             setattr(self, name, saved[name])
-        load_training(folder, self.model_policy, self.optimizer, self.generator)
-        self.learners.clear()
-        for i, model in enumerate(saved["learners"]):
-            load_learner(folder, i, self._learner(model))
-        if self.foreign is not None:
-            self.foreign.sync(self.model_policy)
+        with explained(self.settings, self.model_policy):
+            load_training(folder, self.model_policy, self.optimizer, self.generator)
+            self.learners.clear()
+            for i, model in enumerate(saved["learners"]):
+                load_learner(folder, i, self._learner(model))
+            if self.foreign is not None:
+                self.foreign.sync(self.model_policy)
 
     def _foreign_sampler(self) -> Any:
         if self.settings.generation == "transformers":

@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 
 from metis.core import Group, Message, Prompt, Sampling, Trajectory
+from metis.engines.local.complaints import TooLong
 from metis.engines.local.policy import Policy
 from metis.engines.local.rewards import RewardRunner
 from metis.engines.local.sampling import Reply
@@ -101,7 +102,10 @@ def _play_chunk(
     same: list[Sequence[Play]] = []
     apart: list[Play] = []
     for games in chunk:
-        if max(len(game.tokens) for game in games) >= policy.context:
+        longest = max(len(game.tokens) for game in games)
+        if longest >= policy.context:
+            for game in games:
+                game.error = TooLong(f"the prompt has {longest} tokens{_of(policy)}")
             continue
         if all(game.tokens == games[0].tokens for game in games):
             same.append(games)
@@ -158,11 +162,17 @@ def _listen(policy: Policy, games: Sequence[Play], rewards: RewardRunner) -> lis
 def _go_on(policy: Policy, game: Play, messages: Sequence[Message]) -> bool:
     """Add the environment's turn, unless it fills the context: then the play cannot be finished."""
     between = policy.encode_turn(game.chat, game.stopped, messages)
-    if len(game.tokens) + len(between) >= policy.context:
+    size = len(game.tokens) + len(between)
+    if size >= policy.context:
+        game.error = TooLong(f"the episode has {size} tokens{_of(policy)}")
         return False
     game.add(between, [0.0] * len(between), written=False)
     game.chat += [{"role": "assistant", "content": game.said}, *messages]
     return True
+
+
+def _of(policy: Policy) -> str:
+    return f" of {policy.context} that the model reads, which leaves none for an answer"
 
 
 def _group(prompt: Prompt, games: Sequence[Play], rewards: RewardRunner, version: int) -> Group:

@@ -11,19 +11,15 @@ from metis.errors import MetisError, first_line
 
 
 @contextlib.contextmanager
-def explained(policy: Policy, settings: Local) -> Iterator[None]:
-    """For passes of the policy, forward and backward."""
+def explained(settings: Local, policy: Policy | None = None) -> Iterator[None]:
+    """For whatever needs the device: weights that come there, passes forward and backward, vLLM."""
     try:
         yield
     except torch.cuda.OutOfMemoryError:
-        policy.recorder.forget()
+        if policy is not None:
+            policy.recorder.forget()
         torch.cuda.empty_cache()
-        raise MetisError(
-            f"the GPU's memory is full: lower engine.tokens ({settings.tokens}) or "
-            f"engine.rows ({settings.rows}), or set engine.checkpointing=true, and go on "
-            "with --out of this run; or start another with a lower engine.max_tokens "
-            f"({settings.max_tokens}) or with engine.lora=16"
-        ) from None
+        raise MetisError(_full(settings)) from None
     except RuntimeError as error:
         if not (settings.compile and _of_the_compiler(error)):
             raise
@@ -31,6 +27,21 @@ def explained(policy: Policy, settings: Local) -> Iterator[None]:
             f"engine.compile = true: torch.compile fails here ({first_line(error)}); set "
             "engine.compile=false"
         ) from error
+
+
+def _full(settings: Local) -> str:
+    beside = ""
+    if settings.generation == "vllm":
+        beside = f"engine.vllm_memory ({settings.vllm_memory}), "
+    asleep = ""
+    if settings.generation == "vllm" and not settings.vllm_sleep:
+        asleep = "engine.vllm_sleep=true or "
+    return (
+        f"the GPU's memory is full: lower {beside}engine.tokens ({settings.tokens}) or "
+        f"engine.rows ({settings.rows}), or set {asleep}engine.checkpointing=true, and go on "
+        "with --out of this run; or start another with a lower engine.max_tokens "
+        f"({settings.max_tokens}), with engine.lora=16 or with a smaller engine.model"
+    )
 
 
 def _of_the_compiler(error: RuntimeError) -> bool:

@@ -8,6 +8,7 @@ with recomputed ones.
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -48,7 +49,7 @@ class VllmSampler:
         from vllm import LLM
 
         self.context = policy.context = min(policy.context, LONGEST)
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory() as folder, _room_for_vllm(settings):
             _write_model(policy, folder)
             self.llm = LLM(
                 model=folder,
@@ -113,6 +114,21 @@ class VllmSampler:
             torch.cuda.empty_cache()
             self.llm.wake_up()
             self.awake = True
+
+
+@contextmanager
+def _room_for_vllm(settings: Local) -> Iterator[None]:
+    """vLLM has errors of its own for too little memory, and for too small a share of it."""
+    try:
+        yield
+    except ValueError as error:
+        if "memory" not in str(error).lower():
+            raise
+        raise MetisError(
+            f"engine.vllm_memory = {settings.vllm_memory}: vLLM does not start with that share of "
+            f"the GPU ({first_line(error)}); set another, or engine.lora=16, whose training takes "
+            "less of it"
+        ) from None
 
 
 def _seed(generator: torch.Generator) -> int:
