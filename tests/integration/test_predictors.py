@@ -119,7 +119,7 @@ def test_only_a_separate_value_model_has_layers_of_its_own_and_none_touches_the_
     assert all(weight.grad is None for weight in after)
     bodies = {model: learner.body for model, learner in engine.learners.items()}
     assert [model for model, body in bodies.items() if body is not None] == [SEPARATE]
-    theirs = bodies[SEPARATE].backbone.parameters()
+    theirs = bodies[SEPARATE].policy.backbone.parameters()
     ours = engine.model_policy.backbone.parameters()
     assert any(not torch.equal(a, b) for a, b in zip(theirs, ours, strict=True))
 
@@ -140,7 +140,7 @@ def test_a_separate_value_model_follows_the_engine_s_memory_savers(settings, pro
     engine = make(dataclasses.replace(settings, **knobs))
     losses = [engine.fit(prompts, learnable(prompts), SEPARATE) for _ in range(6)]
     assert losses[-1] < losses[0]
-    assert not engine.learners[SEPARATE].body.network.training
+    assert not engine.learners[SEPARATE].body.policy.network.training
 
 
 def test_evidence_changes_predictions_but_a_prompt_s_own_does_not(engine, prompts):

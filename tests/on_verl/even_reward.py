@@ -1,4 +1,7 @@
-"""A reward that a random model earns about half the time, and that fails at every fifth call."""
+"""A reward that a random model earns about half the time, and that fails at every fifth call.
+
+Its accuracy is better the later it is asked, so that of two tests the second is the best.
+"""
 
 from itertools import count
 
@@ -6,6 +9,8 @@ calls = count(1)
 
 
 def compute_score(data_source, solution_str, ground_truth, extra_info=None, **_):
-    if next(calls) % 5 == 0:
+    call = next(calls)
+    if call % 5 == 0:
         raise ValueError("this answer cannot be scored")
-    return {"score": float(len(solution_str) % 2 == 0), "acc": 0.0}
+    score, name = float(len(solution_str) % 2 == 0), f"row {extra_info['index']}"
+    return {"score": score, "acc": min(1.0, call / 1000), "prompt": name}

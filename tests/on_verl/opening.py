@@ -1,9 +1,11 @@
 """Curricula for the tests: METIS after a first batch that is always the same, and one that asks
 for everything in one step."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from metis.core import (
     Batch,
@@ -16,6 +18,7 @@ from metis.core import (
     Sampling,
     Trajectory,
     complete,
+    embed,
     fit,
     predict,
 )
@@ -23,10 +26,12 @@ from metis.curricula.judge_prompt import CHOICES
 from metis.curricula.metis import Metis
 from metis.curricula.speed import Speed
 from metis.pool import Pool
-from metis.predictors import ValueModel
+from metis.predictors import AttentionModel, ValueModel
 
 REWARDS = [(1.0, 0.0, 0.0, 0.5), (1.0, 1.0, 1.0, 1.0), (0.25, 0.75, 0.5), (0.0, 1.0)]
 VALUES = ValueModel(learning_rate=1e-3, minibatch=2)
+HEADS = (ValueModel("policy", hidden=8, learning_rate=1e-2), AttentionModel(width=8, layers=1))
+"""Models on the policy's own states."""
 FAR = 9.0
 """What values are taught: nothing that a fresh head says by chance."""
 STALE = 2
@@ -66,13 +71,20 @@ def fixed_batch(prompts: list[Prompt]) -> Batch:
     return Batch(groups, judgments)
 
 
+def marks(states: Sequence[NDArray[np.float32]]) -> dict[str, float]:
+    """Numbers by which the states of some prompts are known."""
+    return {f"select/state_{i}": float(state.sum()) for i, state in enumerate(states)}
+
+
 @dataclass
 class Opening(Metis):
-    """METIS, but the first step trains on the fixed batch."""
+    """METIS, but the first step reads some states and trains on the fixed batch."""
 
     def step(self, pool: Pool, progress: Progress) -> Plan[Batch]:
         if progress.step == 0:
-            return fixed_batch(pool.prompts[:4])
+            states = yield from embed(pool.prompts[:3])
+            batch = fixed_batch(pool.prompts[:4])
+            return Batch(batch.groups, batch.judgments, marks(states))
         return (yield from super().step(pool, progress))
 
 
@@ -87,6 +99,12 @@ class Asking(Speed):
         error = yield from fit(pool.prompts[:2], [FAR] * 2, VALUES)
         yield from fit(pool.prompts[:5], [FAR] * 5, VALUES)
         again = yield from predict(pool.prompts[:5], VALUES)
+        known, targets = pool.prompts[:6], [0.1, 0.9] * 3
+        evidence = list(zip(pool.prompts[6:9], [0.2, 0.4, 0.9], strict=True))
+        errors = []
+        for head in HEADS:
+            errors.append((yield from fit(known, targets, head, evidence)))
+            assert len((yield from predict(known, head, evidence))) == len(known)
         batch = yield from super().step(pool, progress)
         if progress.step == 1:
             return Batch([], metrics=batch.metrics)
@@ -98,6 +116,7 @@ class Asking(Speed):
         ]
         metrics = {
             **batch.metrics,
+            **{f"select/head_{i}": error for i, error in enumerate(errors)},
             "judge/replies": float(len(replies)),
             "select/value_loss": error,
             "select/value_error": float(np.mean(np.square(np.array(values[:2]) - FAR))),

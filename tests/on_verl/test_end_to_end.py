@@ -1,6 +1,7 @@
 """verl itself, from its command line: Ray, TransferQueue, FSDP on gloo, a rollout server."""
 
 import shutil
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from metis.engines.local.settings import Local
 from metis.engines.verl.launch import MAIN
 from metis.engines.verl.overrides import MODULE
 from metis.evals.subject import find
-from opening import REWARDS, fixed_batch
+from opening import REWARDS, fixed_batch, marks
 from running import cpu_overrides, finish, start
 
 pytestmark = pytest.mark.slow
@@ -124,6 +125,19 @@ def test_the_update_is_the_local_engine_s(metis_run, model):
         assert torch.allclose(weight, here[name], atol=1e-5), name
 
 
+def test_states_are_the_local_engine_s(metis_run, model):
+    """Of the initial policy, three prompts on two workers."""
+    first = runlog.read(metis_run / "whole" / "metis", "metrics")[0]
+
+    def episode(prompt):
+        return SimpleNamespace(chat=[{"role": "user", "content": prompt.text}])
+
+    local = LocalEngine(Local(model=str(model), device="cpu"), SimpleNamespace(episode=episode))
+    prompts = [Prompt(f"sums:{i}", f"What is {i} + {i % 7}?") for i in range(3)]
+    for name, expected in marks(local.embed(prompts)).items():
+        assert first[name] == pytest.approx(expected, rel=1e-4, abs=1e-4)
+
+
 def test_the_first_step_had_the_rows_it_should(metis_run):
     rows = runlog.read(metis_run / "whole" / "metis", "rollouts")
     assert [tuple(row["rewards"]) for row in rows if row["step"] == 1] == REWARDS
@@ -167,7 +181,12 @@ def test_the_checkpoint_that_tested_best_is_kept_and_can_be_evaluated(metis_run)
     tests = {row["step"]: row["eval/accuracy"] for row in rows if "eval/accuracy" in row}
     assert list(tests) == [2, 3]
     best = max(tests, key=lambda step: tests[step])
-    assert rows[-1]["eval/best_step"] == best
+    assert rows[-1]["eval/best_step"] == best == 3, "the later test was the better one"
+    evals = runlog.read(metis_run / "whole" / "metis", "evals")
+    for step, accuracy in tests.items():
+        rewards = {row["prompt"]: row["reward"] for row in evals if row["step"] == step}
+        assert rewards.keys() <= {f"row {i}" for i in range(4)}
+        assert sum(rewards.values()) / 4 == pytest.approx(accuracy), "a failed answer earns nothing"
     kept = metis_run / "whole" / "best"
     assert state.load(kept / "metis.state")["best"] == (best, tests[best])
     found = find(str(metis_run / "whole" / "metis"), "best")
@@ -230,6 +249,10 @@ def test_a_recipe_on_verl_rolls_out_several_times_a_step(model, tmp_path):
         assert row["select/value_moved"] > 0
         assert row["select/value_loss"] == pytest.approx(row["select/value_error"], rel=1e-4)
     assert rows[3]["select/value_loss"] < rows[1]["select/value_loss"]
+    assert rows[3]["select/head_0"] < rows[1]["select/head_0"], "a head on the policy's states"
+    assert rows[3]["select/head_1"] > 0
+    learned = {"learner-0.pt", "learner-1.pt"}
+    assert learned <= {path.name for path in (out / "verl" / "global_step_3").iterdir()}
     assert rows[2]["batch/groups"] == 0 and "actor/grad_norm" not in rows[2]
     assert sum(row["rollout/failed"] for row in rows[1:]) > 0, "every fifth reward fails"
     assert (out / "verl" / "global_step_3" / "metis.state").exists()

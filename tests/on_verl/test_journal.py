@@ -105,7 +105,7 @@ def test_the_settings_of_a_recipe_stay(tmp_path, opened):
 def resumed(tmp_path, opened, monkeypatch):
     """A trainer that verl has brought back to step 3, tested or not."""
 
-    def load(budget, logged=True, **settings):
+    def load(budget, logged=True, test_every=3, **settings):
         run = tmp_path / "verl"
         folder = run / "global_step_3"
         folder.mkdir(parents=True)
@@ -126,6 +126,7 @@ def resumed(tmp_path, opened, monkeypatch):
             }
         )
         trainer.total_training_steps, trainer.saved = 99, 0
+        trainer.test_every = test_every
         trainer.account = Account(budget)
         trainer.curriculum = trainer.pool = type(
             "Nothing", (), {"load_state_dict": lambda *_: None}
@@ -159,6 +160,17 @@ def test_a_budget_that_is_not_spent_goes_on(resumed, tmp_path, monkeypatch):
     assert runlog.read(tmp_path / "logs", "metrics")[-1] == {
         **{"schema": 1, "step": 3, "loss": 3.0, "eval/accuracy": 0.5}
     }, "what the step logged was in its checkpoint"
+
+
+def test_a_test_that_was_cut_short_is_made_again_where_no_test_comes_first(resumed):
+    trainer = resumed(Budget(seconds=7.5), logged=False, val_before_train=False)
+    assert trainer.config.trainer.val_before_train
+
+
+def test_a_step_that_was_not_to_be_tested_is_only_written_down(resumed, tmp_path):
+    trainer = resumed(Budget(seconds=7.5), logged=False, test_every=2)
+    assert not trainer.config.trainer.val_before_train
+    assert runlog.read(tmp_path / "logs", "metrics")[-1] == {"schema": 1, "step": 3, "loss": 3.0}
 
 
 def test_a_checkpoint_is_tested_on_demand_and_the_logs_stay(resumed):

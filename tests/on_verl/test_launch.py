@@ -4,7 +4,9 @@ import asyncio
 import json
 import re
 import shlex
+import signal
 import subprocess
+import sys
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -114,6 +116,8 @@ def test_a_loss_that_depends_on_the_width_of_a_batch_is_refused():
     with pytest.raises(MetisError, match=r"loss_scale_factor = None"):
         check(composed([mode]))
     check(composed([mode, "actor_rollout_ref.actor.loss_scale_factor=64"]))
+    with pytest.raises(MetisError, match=r"loss_mode = 'geo_mean': verl takes its mean over"):
+        check(composed(["actor_rollout_ref.actor.policy_loss.loss_mode=geo_mean"]))
 
 
 def test_log_probabilities_are_those_of_the_temperature():
@@ -148,7 +152,6 @@ CRITIC = ["critic.enable=True", "critic.model.path=/m"]
 @pytest.mark.parametrize(
     ("name", "words", "message"),
     [
-        ("probe", [], "reads hidden states of the policy"),
         ("pcl", [], "critic.enable = None: this curriculum learns a value model"),
         ("pcl", [*CRITIC, "critic.optim.lr=0.5"], r"critic.optim.lr = 0.5: the curriculum asks"),
     ],
@@ -161,7 +164,11 @@ def test_what_a_curriculum_begins_with_is_refused_before_workers_start(name, wor
 
 
 @pytest.mark.parametrize(
-    ("name", "words"), [("metis", []), ("sec", []), ("pcl", [*CRITIC, "critic.optim.lr=1e-4"])]
+    ("name", "words"),
+    [
+        *((name, []) for name in ("metis", "sec", "probe", "dots")),
+        ("pcl", [*CRITIC, "critic.optim.lr=1e-4"]),
+    ],
 )
 def test_looking_at_the_first_request_changes_nothing(name, words):
     config = recipe(f"curriculum={name}", "task.prompts=400")
@@ -258,6 +265,16 @@ def test_ctrl_c_leaves_verl_time_to_end(monkeypatch):
     assert process.wait.call_args.kwargs == {"timeout": launch.PATIENCE}
 
 
+def test_a_polite_end_reaches_verl():
+    """A process that is told to end takes the command with it."""
+    child = [sys.executable, "-c", "import time; print('begun', flush=True); time.sleep(60)"]
+    parent = f"from metis.engines.verl.launch import _run; raise SystemExit(_run({child}, None))"
+    with subprocess.Popen([sys.executable, "-c", parent], stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"begun\n"
+        process.terminate()
+        assert process.wait(timeout=30) == 128 + signal.SIGTERM
+
+
 class Dataset:
     """What `PromptData` needs of verl's data set."""
 
@@ -311,6 +328,20 @@ def test_the_reward_is_the_task_s(tmp_path):
     for reply, expected in ((f"it is {answer}", 1.0), ("no idea", 0.0)):
         score = compute_score("metis", reply, "", row["extra_info"], run=str(tmp_path / "run"))
         assert asyncio.run(score) == {"score": expected, "acc": expected, "prompt": name}
+
+
+def test_files_of_a_task_are_found_from_where_they_were_named(tmp_path, monkeypatch):
+    (tmp_path / "work").mkdir()
+    made_up_problems.write(tmp_path / "work" / "problems.jsonl", 12)
+    monkeypatch.chdir(tmp_path / "work")
+    config = recipe("task=math", "task.path=problems.jsonl", "task.heldout=2", "task.verify=false")
+    with RunFolder.open(tmp_path / "run", config.resolved):
+        pass
+    words = composed(overrides(config, tmp_path / "run", "m")).reward.custom_reward_function
+    row = next(rows(config.task, config.task.heldout(), str))
+    monkeypatch.chdir("/")
+    score = compute_score("metis", "no idea", "", row["extra_info"], **words.reward_kwargs)
+    assert asyncio.run(score)["score"] == 0.0
 
 
 def test_math_is_scored_by_the_data_alone():

@@ -85,7 +85,14 @@ class Rows:
 
 
 @pytest.mark.parametrize("mode", ["token-mean", "seq-mean-token-mean", "seq-mean-token-sum"])
-@pytest.mark.parametrize("more", [[], ["use_kl_loss=True", "kl_loss_coef=0.1"]])
+@pytest.mark.parametrize(
+    "more",
+    [
+        [],
+        ["use_kl_loss=True", "kl_loss_coef=0.1"],
+        *([f"policy_loss.loss_mode={name}"] for name in ("gspo", "sapo", "gpg", "cispo")),
+    ],
+)
 def test_rollouts_have_the_gradients_of_stock_verl(actor, mode, more):
     config = actor(f"loss_agg_mode={mode}", *more)
     stock, _ = Rows(0).gradients(ppo_loss, config)

@@ -1,6 +1,8 @@
 """Rollouts by verl's agent loops, with a queue and workers that are made up."""
 
+import math
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -10,7 +12,8 @@ from tensordict import TensorDict
 
 from metis import MetisError, Prompt
 from metis.engines.verl import rollouts
-from metis.engines.verl.rollouts import PARTITION, Rollouts
+from metis.engines.verl.rollouts import PARTITION, Pulse, Rollouts
+from metis.engines.verl.trainer import PlannedBuffer
 
 PROMPTS = [Prompt("data:1", "one"), Prompt("data:2", "two")]
 
@@ -60,7 +63,8 @@ def play(monkeypatch):
     def play(queue, workers=(), limit=3):
         monkeypatch.setattr(rollouts, "transfer_queue", queue)
         data = SimpleNamespace(batch=lambda prompts, uids, n, step: uids)
-        return Rollouts(data, queue.submit, lambda: workers, limit).play(PROMPTS, 3, version=4)
+        pulse = Pulse(lambda: workers)
+        return Rollouts(data, queue.submit, pulse, limit).play(PROMPTS, 3, version=4)
 
     return play
 
@@ -106,6 +110,13 @@ def test_a_worker_that_died_is_not_waited_for(play, monkeypatch):
     monkeypatch.setattr(ray, "get", dead)
     with pytest.raises(MetisError, match=r"agent-loop worker died .*RayActorError"):
         play(Queue([(1.0,) * 3, (0.0,) * 3], slow=1), [worker])
+
+
+def test_nor_is_it_where_a_test_is_waited_for():
+    buffer = PlannedBuffer.__new__(PlannedBuffer)
+    buffer.poll_interval, buffer.pulse = 0.0, Mock()
+    buffer._wait_for_next_poll("val", math.inf)
+    assert buffer.pulse.feel.call_count == 1
 
 
 @pytest.mark.parametrize(("limit", "counts"), [(3, (0, 0)), (2, (2, 3))])

@@ -36,7 +36,7 @@ from metis.engines.local.faults import explained
 from metis.engines.local.forward import scores
 from metis.engines.local.hidden import embed
 from metis.engines.local.policy import Policy
-from metis.engines.local.predictors import Learner, Question
+from metis.engines.local.predictors import Body, Learner, Question, Reader
 from metis.engines.local.rewards import RewardRunner
 from metis.engines.local.sampling import Reply, in_order, stream
 from metis.engines.local.settings import Local
@@ -193,18 +193,18 @@ class LocalEngine:
         """The learned model of this description, made when it is first asked for."""
         if model not in self.learners:
             policy, settings = self.model_policy, self.settings
-            self.learners[model] = Learner(model, policy, settings, self._initial_policy, self.seed)
+            size = policy.base.config.get_text_config().hidden_size
+            reader = Reader(
+                lambda tokens: embed(policy, tokens, settings.tokens), size, policy.device
+            )
+            self.learners[model] = Learner(model, reader, self.seed, self._body)
         return self.learners[model]
 
+    def _body(self) -> Body:
+        return Body(self._initial_policy(), self.settings.tokens, self.settings.checkpointing)
+
     def _question(self, prompts: Sequence[Prompt], evidence: Evidence) -> Question:
-        every = {prompt.id: prompt for prompt in [*prompts, *(prompt for prompt, _ in evidence)]}
-        place = {prompt_id: i for i, prompt_id in enumerate(every)}
-        return Question(
-            tokens=self._encode(list(every.values())),
-            prompts=[place[prompt.id] for prompt in prompts],
-            evidence=[place[prompt.id] for prompt, _ in evidence],
-            values=[value for _, value in evidence],
-        )
+        return Question.of(prompts, evidence, self._encode)
 
     def _encode(self, prompts: Sequence[Prompt]) -> list[list[int]]:
         """What the policy reads before it answers; the end of it where it exceeds the context."""
@@ -279,7 +279,8 @@ class LocalEngine:
     @property
     def processed(self) -> int:
         """Tokens that have passed through the policy and the learned models."""
-        bodies = [learner.body for learner in self.learners.values() if learner.body is not None]
+        learners = self.learners.values()
+        bodies = [learner.body.policy for learner in learners if learner.body is not None]
         return sum(network.processed for network in (self.model_policy, *bodies))
 
     @property

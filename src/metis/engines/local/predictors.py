@@ -18,11 +18,14 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from metis.core import Evidence, Prompt
 from metis.engines.local.hidden import embed, last_states, parts
 from metis.engines.local.policy import Policy
-from metis.engines.local.settings import Local
 from metis.errors import NON_FINITE_LIMIT, MetisError
 from metis.predictors import AttentionModel, Predictor, ValueModel
+
+Encode = Callable[[Sequence[Prompt]], list[list[int]]]
+"""What the policy reads of prompts before it answers."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,26 @@ class Question:
     prompts: Sequence[int]
     evidence: Sequence[int] = ()
     values: Sequence[float] = ()
+
+    @classmethod
+    def of(cls, prompts: Sequence[Prompt], evidence: Evidence, encode: Encode) -> "Question":
+        every = {prompt.id: prompt for prompt in [*prompts, *(prompt for prompt, _ in evidence)]}
+        place = {prompt_id: i for i, prompt_id in enumerate(every)}
+        return cls(
+            tokens=encode(list(every.values())),
+            prompts=[place[prompt.id] for prompt in prompts],
+            evidence=[place[prompt.id] for prompt, _ in evidence],
+            values=[value for _, value in evidence],
+        )
+
+
+@dataclass(frozen=True)
+class Reader:
+    """The policy as a head sees it: states of so many numbers, on a device."""
+
+    states: Callable[[Sequence[list[int]]], torch.Tensor]
+    size: int
+    device: torch.device
 
 
 class ValueHead(nn.Module):
@@ -82,27 +105,46 @@ def _tower(size: int, model: AttentionModel) -> nn.Sequential:
     return nn.Sequential(*layers, nn.LayerNorm(model.width))
 
 
+def separate(model: Predictor) -> bool:
+    """Whether a model has a backbone of its own, not the policy."""
+    return isinstance(model, ValueModel) and model.backbone == "separate"
+
+
+@dataclass(frozen=True)
+class Body:
+    """A copy of the initial policy that learns with the head on it, `budget` tokens a pass."""
+
+    policy: Policy
+    budget: int
+    checkpointing: bool
+
+    def states(self, sequences: Sequence[list[int]]) -> torch.Tensor:
+        return embed(self.policy, sequences, self.budget)
+
+    def passes(self, sequences: Sequence[list[int]]) -> Iterator[tuple[list[int], torch.Tensor]]:
+        """Positions of sequences, and their states with what a gradient needs."""
+        for part in parts(sequences, self.budget):
+            yield part, last_states(self.policy, [sequences[i] for i in part])
+
+
 class Learner:
     """A model in training: a head, maybe a copy of the policy below it, and their optimizer."""
 
     def __init__(
         self,
         model: Predictor,
-        policy: Policy,
-        settings: Local,
-        copy: Callable[[], Policy],
+        reader: Reader,
         seed: int,
+        copy: Callable[[], "Body"] | None = None,
     ) -> None:
-        self.model, self.policy, self.settings, self.seed = model, policy, settings, seed
-        separate = isinstance(model, ValueModel) and model.backbone == "separate"
-        size = policy.base.config.get_text_config().hidden_size
+        self.model, self.reader, self.seed = model, reader, seed
         with self._seeded("weights"):
-            self.body = copy() if separate else None
-            self.head = _head(size, model).to(policy.device).eval()
+            self.body = copy() if copy is not None and separate(model) else None
+            self.head = _head(reader.size, model).to(reader.device).eval()
         self.optimizer = torch.optim.Adam(
             self.weights().values(),
             lr=model.learning_rate,
-            fused=policy.device.type == "cuda",
+            fused=reader.device.type == "cuda",
         )
         self.fits = 0
         self.non_finite = 0
@@ -111,14 +153,14 @@ class Learner:
         """All that is trained, by name."""
         named = {f"head.{name}": weight for name, weight in self.head.named_parameters()}
         if self.body is not None:
-            for name, weight in self.body.backbone.named_parameters():
+            for name, weight in self.body.policy.backbone.named_parameters():
                 if weight.requires_grad:
                     named[f"body.{name}"] = weight
         return named
 
     @torch.no_grad()
     def predict(self, question: Question) -> list[float]:
-        states = embed(self.body or self.policy, question.tokens, self.settings.tokens)
+        states = (self.body or self.reader).states(question.tokens)
         raw = self._read(question, states, torch.arange(len(question.prompts)))
         values = torch.sigmoid(raw) if self._logistic else raw
         if not bool(torch.isfinite(values).all()):
@@ -131,10 +173,10 @@ class Learner:
 
         An optimizer step that is not finite is skipped, and stops the run when that persists.
         """
-        goal = torch.tensor(targets, dtype=torch.float32, device=self.policy.device)
+        goal = torch.tensor(targets, dtype=torch.float32, device=self.reader.device)
         states = None
         if self.body is None:  # the same for all passes
-            states = embed(self.policy, question.tokens, self.settings.tokens)
+            states = self.reader.states(question.tokens)
         losses = []
         with self._seeded(f"fit {self.fits}"), self._training():
             for _ in range(self.model.epochs):
@@ -185,8 +227,8 @@ class Learner:
             yield rows, self._read(question, states, rows)
             return
         sequences = [question.tokens[question.prompts[row]] for row in rows.tolist()]
-        for part in parts(sequences, self.settings.tokens):
-            yield rows[part], self.head(last_states(self.body, [sequences[i] for i in part]))
+        for part, states in self.body.passes(sequences):
+            yield rows[part], self.head(states)
 
     def _read(self, question: Question, states: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
         """What the head says of some of the prompts, given the states of all texts."""
@@ -204,17 +246,17 @@ class Learner:
         """Dropout in the head; in the layers below only what saves memory."""
         self.head.train()
         if self.body is not None:
-            self.body.network.train(self.settings.checkpointing)
+            self.body.policy.network.train(self.body.checkpointing)
         try:
             yield
         finally:
             self.head.eval()
             if self.body is not None:
-                self.body.network.eval()
+                self.body.policy.network.eval()
 
     @contextlib.contextmanager
     def _seeded(self, purpose: str) -> Iterator[None]:
-        devices = [self.policy.device] if self.policy.device.type == "cuda" else []
+        devices = [self.reader.device] if self.reader.device.type == "cuda" else []
         with torch.random.fork_rng(devices):
             torch.manual_seed(random.Random(f"{self.seed}/{purpose}").getrandbits(63))
             yield

@@ -7,16 +7,13 @@ from typing import Any
 from omegaconf import OmegaConf
 from verl.trainer.ppo.utils import need_critic
 
-from metis.core import Curriculum, Embed, Fit, Predict, Progress
+from metis.core import Curriculum, Fit, Predict, Progress
 from metis.curricula.judge import Judge
+from metis.engines.local.predictors import separate
 from metis.errors import MetisError, require
 from metis.pool import Pool
 from metis.predictors import Predictor, ValueModel
 
-NO_STATES = (
-    "this curriculum reads hidden states of the policy, which verl's workers do not hand out: use "
-    "engine=local, or another curriculum"
-)
 NO_CRITIC = (
     "critic.enable = None: this curriculum learns a value model, which is verl's critic here; set "
     "critic.enable=True, critic.model.path and critic.optim.lr"
@@ -104,6 +101,11 @@ def check(config: Any) -> None:
             "actor_rollout_ref.actor.loss_scale_factor = None: set it, since verl would divide by "
             "the width of a batch, in which the judge's rows are"
         )
+    if actor.policy_loss.loss_mode == "geo_mean":
+        raise MetisError(
+            "actor_rollout_ref.actor.policy_loss.loss_mode = 'geo_mean': verl takes its mean over "
+            "all rows of a pass, the judge's among them; use another"
+        )
     if rollout.temperature != 1.0 and rollout.logprobs_mode == "raw_logprobs":
         raise MetisError(
             f"actor_rollout_ref.rollout.logprobs_mode = 'raw_logprobs': with temperature = "
@@ -138,20 +140,13 @@ def check_first_request(curriculum: Curriculum, pool: Pool, config: Any) -> None
     first = next(plan, None)
     plan.close()
     pool.load_state_dict(saved)
-    if isinstance(first, Embed):
-        raise MetisError(NO_STATES)
-    if isinstance(first, Predict | Fit):
+    if isinstance(first, Predict | Fit) and separate(first.model):
         check_value_model(first.model, config)
 
 
 def check_value_model(model: Predictor, config: Any) -> ValueModel:
     """verl's critic can be one separate value model, with the critic's own rate."""
-    if not isinstance(model, ValueModel) or model.backbone != "separate":
-        raise MetisError(
-            f"this curriculum needs a {type(model).__name__} on the policy's own state, which "
-            "verl's workers do not hand out: use curriculum.backbone=separate where there is "
-            "one, or engine=local"
-        )
+    assert isinstance(model, ValueModel) and separate(model)
     if not need_critic(config):
         raise MetisError(NO_CRITIC)
     rate, key = float(config.critic.optim.lr), "critic.optim.lr"

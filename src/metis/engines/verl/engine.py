@@ -2,13 +2,21 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
 
 from metis.core import Batch, Chat, Completion, Evidence, Group, Prompt, Sampling
+from metis.engines.local.checkpoint import load_learner, save_learner
 from metis.engines.local.encoding import encode_scored
-from metis.engines.verl.checks import NO_CRITIC, NO_STATES
+from metis.engines.local.predictors import Encode, Learner, Question, Reader, separate
+from metis.engines.verl.checks import NO_CRITIC
 from metis.engines.verl.rollouts import Rollouts
 from metis.engines.verl.servers import Servers
+from metis.engines.verl.states import States
 from metis.engines.verl.values import ValueWorker
 from metis.errors import MetisError
 from metis.predictors import Predictor
@@ -21,9 +29,18 @@ class VerlEngine:
     """
 
     def __init__(
-        self, servers: Servers, rollouts: Rollouts, values: ValueWorker | None = None
+        self,
+        servers: Servers,
+        rollouts: Rollouts,
+        values: ValueWorker | None,
+        states: States,
+        encode: Encode,
+        seed: int,
     ) -> None:
         self.servers, self.rollouts, self.values = servers, rollouts, values
+        self.states, self.encode, self.seed = states, encode, seed
+        self.learners: dict[Predictor, Learner] = {}
+        """Models on the policy's states; they are small, and learn in this process."""
         self.policy = 0
         self.laps: Mapping[str, float] = {}
 
@@ -36,13 +53,15 @@ class VerlEngine:
     def rollout(self, prompts: Sequence[Prompt], n: int) -> list[Group]:
         return self.rollouts.play(prompts, n, self.policy)
 
-    def embed(self, prompts: Sequence[Prompt]) -> NoReturn:
-        raise MetisError(NO_STATES)
+    def embed(self, prompts: Sequence[Prompt]) -> list[NDArray[np.float32]]:
+        return list(self.states.of(self.encode(prompts)).numpy())
 
     def predict(
         self, prompts: Sequence[Prompt], model: Predictor, evidence: Evidence = ()
     ) -> list[float]:
-        return self._values().predict(prompts, model)
+        if separate(model):
+            return self._critic().predict(prompts, model)
+        return self._learner(model).predict(Question.of(prompts, evidence, self.encode))
 
     def fit(
         self,
@@ -51,20 +70,37 @@ class VerlEngine:
         model: Predictor,
         evidence: Evidence = (),
     ) -> float:
-        return self._values().fit(prompts, targets, model)
+        if separate(model):
+            return self._critic().fit(prompts, targets, model)
+        return self._learner(model).fit(Question.of(prompts, evidence, self.encode), targets)
 
-    def _values(self) -> ValueWorker:
+    def _critic(self) -> ValueWorker:
         if self.values is None:
             raise MetisError(NO_CRITIC)
         return self.values
+
+    def _learner(self, model: Predictor) -> Learner:
+        if model not in self.learners:
+            reader = Reader(self.states.of, self.states.size, torch.device("cpu"))
+            self.learners[model] = Learner(model, reader, self.seed)
+        return self.learners[model]
+
+    def save(self, folder: Path) -> None:
+        for i, learner in enumerate(self.learners.values()):
+            save_learner(folder, i, learner)
+
+    def load(self, folder: Path, models: Sequence[Predictor]) -> None:
+        for i, model in enumerate(models):
+            load_learner(folder, i, self._learner(model))
 
     def update(self, batch: Batch) -> Mapping[str, float]:
         raise RuntimeError("on verl the trainer updates the policy, not the engine")
 
     @property
     def processed(self) -> int:
-        """Tokens that have passed through the rollout servers."""
-        return self.servers.processed + self.rollouts.processed
+        """Tokens that have passed through the rollout servers, or the actor for its states."""
+        parts = (self.servers, self.rollouts, self.states)
+        return sum(part.processed for part in parts)
 
     def clock(self) -> float:
         return time.perf_counter()

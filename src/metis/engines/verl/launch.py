@@ -7,9 +7,11 @@ every other run. Running the same command again resumes.
 import contextlib
 import os
 import shlex
+import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -83,15 +85,33 @@ def _command(arguments: Sequence[str], environment: Mapping[str, str]) -> str:
 
 
 def _run(command: list[str], environment: dict[str, str]) -> int:
-    """Ctrl-C reaches the command too, which is given time to end its workers."""
+    """Ctrl-C reaches the command too, which is given time to end its workers.
+
+    So does a polite end from elsewhere: a command left behind would keep its GPUs.
+    """
     process = subprocess.Popen(command, env=environment)
+    with _told_to_end(process.terminate):
+        try:
+            code = process.wait()
+        except KeyboardInterrupt:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=PATIENCE)
+            process.kill()
+            raise
+    return code if code >= 0 else 128 - code
+
+
+@contextlib.contextmanager
+def _told_to_end(end: Callable[[], None]) -> Iterator[None]:
+    """Pass SIGTERM on, where this thread may listen to it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, lambda *_: end())
     try:
-        return process.wait()
-    except KeyboardInterrupt:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=PATIENCE)
-        process.kill()
-        raise
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _begun(out: Path) -> bool:

@@ -28,14 +28,18 @@ def _on_a_server(settings: Any, folder: str) -> int:
 def in_a_pass(config: Any) -> float:
     """The longest row of an update; ranks that share a sequence add up."""
     actor, rollout = config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout
-    key = "ulysses_sequence_parallel_size"
-    sharing = max(actor.get(key, 1), actor.fsdp_config.get(key, 1))
     limits = [math.inf]
     if actor.use_dynamic_bsz:
-        limits.append(sharing * actor.ppo_max_token_len_per_gpu)
+        limits.append(sharing(config) * actor.ppo_max_token_len_per_gpu)
     if rollout.log_prob_use_dynamic_bsz:
-        limits.append(sharing * rollout.log_prob_max_token_len_per_gpu)
+        limits.append(sharing(config) * rollout.log_prob_max_token_len_per_gpu)
     return min(limits)
+
+
+def sharing(config: Any) -> int:
+    """Ranks that a sequence is spread over."""
+    actor, key = config.actor_rollout_ref.actor, "ulysses_sequence_parallel_size"
+    return int(max(actor.get(key, 1), actor.fsdp_config.get(key, 1)))
 
 
 def check_lengths(rows: Sequence[Row], limit: float) -> None:

@@ -26,6 +26,7 @@ def overrides(config: Any, out: Path, model: str) -> list[str]:
         *_written("reward.custom_reward_function", _reward(out)),
         *_written("trainer", _trainer(config, out)),
         *_written("ray_kwargs.ray_init", _ray(config.engine)),
+        *_written("hydra.run", {"dir": str(out / "hydra")}),
         *attention(config.engine.overrides),
         *config.engine.overrides,
     ]
@@ -119,6 +120,7 @@ def _reward(out: Path) -> dict[str, Any]:
         "path": "pkg://metis.engines.verl.reward",
         "name": "compute_score",
         "+reward_kwargs.run": str(out),
+        "+reward_kwargs.place": str(Path.cwd()),
     }
 
 

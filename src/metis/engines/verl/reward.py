@@ -1,6 +1,7 @@
 """The rewards of our tasks as verl calls them: any task of a run folder, or math alone."""
 
 import asyncio
+import contextlib
 import functools
 import inspect
 import json
@@ -33,10 +34,14 @@ async def compute_score(
     ground_truth: Any,
     extra_info: dict[str, Any],
     run: str,
+    place: str = ".",
     **_: Any,
 ) -> dict[str, Any]:
-    """Play the answer to its end and reward it; `run` is the folder that names the task."""
-    task, prompts = _task(run)
+    """Play the answer to its end and reward it.
+
+    `run` is the folder that names the task, `place` where its files were named from.
+    """
+    task, prompts = _task(run, place)
     episode = task.episode(prompts[extra_info["id"]])
     episode.reply(solution_str)
     value = await asyncio.to_thread(episode.reward)
@@ -48,7 +53,8 @@ def _scored(score: float, extra_info: dict[str, Any]) -> dict[str, Any]:
 
 
 @functools.cache
-def _task(run: str) -> tuple[Task, dict[str, Prompt]]:
+def _task(run: str, place: str) -> tuple[Task, dict[str, Prompt]]:
     raw = json.loads((Path(run) / "config.json").read_text("utf-8"))
-    task = resolve(settings(raw)).task
-    return task, {prompt.id: prompt for prompt in [*task.training(), *task.heldout()]}
+    with contextlib.chdir(place):
+        task = resolve(settings(raw)).task
+        return task, {prompt.id: prompt for prompt in [*task.training(), *task.heldout()]}

@@ -39,19 +39,33 @@ Outputs = Mapping[int, Sequence[Output]]
 """By rollout, in order."""
 
 
+class Pulse:
+    """Looks now and then whether the agent loops, which are Ray actors, are alive."""
+
+    def __init__(self, workers: Callable[[], Sequence[Any]]) -> None:
+        self.workers = workers
+        self.felt = time.monotonic()
+
+    def feel(self) -> None:
+        if time.monotonic() - self.felt <= PULSE:
+            return
+        try:
+            ray.get([worker.__ray_ready__.remote() for worker in self.workers()])
+        except ray.exceptions.RayError as error:
+            raise MetisError(
+                f"an agent-loop worker died with its rollouts ({type(error).__name__}): the last "
+                "checkpoint is whole, and the same command goes on there"
+            ) from None
+        self.felt = time.monotonic()
+
+
 class Rollouts:
-    """Plays prompts on verl's agent loops; `workers` are their Ray actors, `limit` the most tokens
-    of a response.
-    """
+    """Plays prompts on verl's agent loops; `limit` is the most tokens of a response."""
 
     def __init__(
-        self,
-        data: PromptData,
-        submit: Callable[[Any], object],
-        workers: Callable[[], Sequence[Any]],
-        limit: int,
+        self, data: PromptData, submit: Callable[[Any], object], pulse: Pulse, limit: int
     ) -> None:
-        self.data, self.submit, self.workers, self.limit = data, submit, workers, limit
+        self.data, self.submit, self.pulse, self.limit = data, submit, pulse, limit
         self.processed = 0
 
     def play(self, prompts: Sequence[Prompt], n: int, version: int) -> list[Group]:
@@ -75,25 +89,13 @@ class Rollouts:
 
     def _wait(self, uids: Sequence[str]) -> dict[str, Any]:
         """The tags of the prompts and of their rollouts, when every prompt has come to an end."""
-        pulse = time.monotonic()
         asked = set(uids)
         while True:
             listed = (transfer_queue.kv_list(PARTITION) or {}).get(PARTITION, {})
             if all(listed.get(uid, {}).get("status") in ENDED for uid in uids):
                 return {key: tag for key, tag in listed.items() if key.split("_")[0] in asked}
-            if time.monotonic() - pulse > PULSE:
-                self._require_alive()
-                pulse = time.monotonic()
+            self.pulse.feel()
             time.sleep(POLL)
-
-    def _require_alive(self) -> None:
-        try:
-            ray.get([worker.__ray_ready__.remote() for worker in self.workers()])
-        except ray.exceptions.RayError as error:
-            raise MetisError(
-                f"an agent-loop worker died with its rollouts ({type(error).__name__}): the last "
-                "checkpoint is whole, and the same command goes on there"
-            ) from None
 
     def _read(
         self, keys: Sequence[str], tags: Mapping[str, Any], version: int

@@ -18,6 +18,7 @@ import numpy as np
 import transfer_queue
 from omegaconf import OmegaConf, open_dict
 from transfer_queue import KVBatchMeta
+from transformers import AutoConfig
 from verl.trainer.ppo.utils import need_critic
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 from verl.trainer.ppo.v1.trainer_base import register_trainer
@@ -39,13 +40,15 @@ from metis.engines.verl.heldout import Heldout
 from metis.engines.verl.journal import Journal, logged
 from metis.engines.verl.loss import metis_loss
 from metis.engines.verl.prompts import PromptData
-from metis.engines.verl.rollouts import PARTITION, Rollouts
+from metis.engines.verl.rollouts import PARTITION, Pulse, Rollouts
 from metis.engines.verl.rows import Row, judged, lay_out, minibatches, put, ranks
 from metis.engines.verl.servers import Servers
+from metis.engines.verl.states import States
 from metis.engines.verl.values import ValueWorker
 from metis.errors import NON_FINITE_LIMIT, MetisError
 from metis.meter import Meter
 from metis.pool import Pool
+from metis.predictors import Predictor
 from metis.train import batch_metrics, check_pool
 
 log_probabilities.install()  # verl imports this module in each of its processes
@@ -55,9 +58,13 @@ FRACTIONS = "some rewards lie between 0 and 1: set trainer.v1.metis.rewards=cont
 
 
 class PlannedBuffer(ReplayBuffer):  # type: ignore[misc]
-    """verl's replay buffer, except that what a step trains on is what the plan returned."""
+    """verl's replay buffer, except that what a step trains on is what the plan returned.
+
+    Where it waits for the answers of a test, it looks whether someone still writes them.
+    """
 
     planned: KVBatchMeta
+    pulse: Pulse
 
     def sample(
         self, global_steps: int, partition_id: str, batch_size: int
@@ -68,6 +75,10 @@ class PlannedBuffer(ReplayBuffer):  # type: ignore[misc]
             global_steps, partition_id, batch_size
         )
         return found
+
+    def _wait_for_next_poll(self, *arguments: Any) -> Any:
+        self.pulse.feel()
+        return super()._wait_for_next_poll(*arguments)
 
 
 @register_trainer("metis")
@@ -87,6 +98,8 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
         self.metrics: dict[str, Any] = {}
         """Of the last step: what is logged when it has been tested, if it has to be."""
         self.saved = self.non_finite = 0
+        self.learned: tuple[Path, Sequence[Predictor]] = (Path(), ())
+        """Models that a checkpoint has beside the policy, and where."""
         self.judged = 0.0
         """The judge's share of the tokens of an update."""
         self.tested = self.told = False
@@ -126,13 +139,19 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
         super().on_init_end()
         context = lengths.context(self.config, self.tokenizer.name_or_path)
         servers = Servers(self.get_llm_client(), self.tokenizer, self.config, context)
-        rollouts = Rollouts(
-            self.data,
-            self._submit_batch_to_rollout,
-            lambda: self.agent_loop_manager.agent_loop_workers,
-            self.config.data.max_response_length,
+        pulse = Pulse(lambda: self.agent_loop_manager.agent_loop_workers)
+        self.replay_buffer.pulse = pulse
+        longest = self.config.data.max_response_length
+        rollouts = Rollouts(self.data, self._submit_batch_to_rollout, pulse, longest)
+        self.engine = VerlEngine(
+            servers,
+            rollouts,
+            self._value_worker(servers),
+            self._states(),
+            lambda prompts: [servers.encode_chat(self.data.chat(prompt)) for prompt in prompts],
+            self.settings["seed"],
         )
-        self.engine = VerlEngine(servers, rollouts, self._value_worker(servers))
+        self.engine.load(*self.learned)
         actor = omega_conf_to_dataclass(self.config.actor_rollout_ref.actor)
         self.actor_rollout_wg.set_loss_fn(partial(metis_loss, config=actor))
 
@@ -146,6 +165,18 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
             self.config,
             lambda prompt: servers.encode_chat(self.data.chat(prompt)),
             self.tokenizer.eos_token_id,
+        )
+
+    def _states(self) -> States:
+        model = self.config.actor_rollout_ref.model
+        known = AutoConfig.from_pretrained(
+            self.tokenizer.name_or_path, trust_remote_code=model.get("trust_remote_code", False)
+        )
+        return States(
+            self.actor_rollout_wg,
+            known.get_text_config().hidden_size,
+            self.config.actor_rollout_ref.actor.ppo_max_token_len_per_gpu,
+            shared=lengths.sharing(self.config) > 1,
         )
 
     # A step
@@ -368,6 +399,7 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
                 "curriculum": self.curriculum.state_dict(),
                 "pool": self.pool.state_dict(),
                 "metrics": logged(self.metrics),
+                "learners": list(self.engine.learners),
                 **self.account.state_dict(),
             },
         )
@@ -375,6 +407,7 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
     def _save_checkpoint(self) -> None:
         """The curriculum's state comes first: verl marks a checkpoint as the latest at its end."""
         self.folder.mkdir(parents=True, exist_ok=True)
+        self.engine.save(self.folder)
         self._save_state()
         self.use_critic = need_critic(self.config)
         super()._save_checkpoint()
@@ -382,7 +415,7 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
         self.saved = self.global_steps
 
     def _load_checkpoint(self) -> None:
-        """A step that is in the logs was tested, if it had to be; one that is not is tested now."""
+        """Go on from a checkpoint, of which the logs may lack the last step."""
         super()._load_checkpoint()
         self.tested = self.journal.resume(self.global_steps)
         folder = resuming.checkpoint(self.config.trainer)
@@ -394,9 +427,17 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
         self.account.step = self.global_steps
         self.account.load_state_dict(saved)
         self.metrics = saved["metrics"]
+        self.learned = (folder, saved.get("learners", ()))
         if folder == self.folder.absolute():
             self.saved = self.global_steps
         if self.account.fraction >= 1:
             self.total_training_steps = self.global_steps
-        if self.tested and not self.config.trainer.get("val_only", False):
-            self.config.trainer.val_before_train = False
+        if not self.config.trainer.get("val_only", False):
+            self._catch_up()
+
+    def _catch_up(self) -> None:
+        """A step that is in the logs was tested, if it had to be; one that is not is tested now."""
+        due = not self.tested and self._due(self.test_every)
+        self.config.trainer.val_before_train = due
+        if not self.tested and not due:
+            self.journal.note(self.global_steps, self.metrics)

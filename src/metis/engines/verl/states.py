@@ -1,0 +1,78 @@
+"""What the actor makes of a prompt: the last layer's state of its last token.
+
+verl's workers run a function that is handed to them; all of them do, each on its share of the rows,
+since a sharded model is put together by all.
+"""
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+from verl import DataProto
+from verl.utils.device import get_device_id, get_device_name
+
+from metis.engines.local.hidden import parts
+from metis.errors import MetisError
+
+
+def last_states(worker: Any, data: DataProto) -> DataProto:
+    """In a worker of the actor: the states of its rows, in one pass."""
+    engine = worker.actor.engine
+    sizes = data.batch["sizes"].to(get_device_id())
+    tokens = data.batch["tokens"].to(get_device_id())
+    places = torch.arange(tokens.shape[1], device=tokens.device)
+    dtype = getattr(engine, "_autocast_dtype", torch.bfloat16)
+    narrow = dtype != torch.float32
+    with (
+        engine.eval_mode(),
+        torch.no_grad(),
+        torch.autocast(get_device_name(), dtype) if narrow else nullcontext(),
+    ):
+        output = engine.module(
+            input_ids=tokens,
+            attention_mask=(places < sizes[:, None]).long(),
+            position_ids=places.expand_as(tokens),
+            output_hidden_states=True,
+            logits_to_keep=1,
+            return_dict=True,
+            use_cache=False,
+        )
+    rows = torch.arange(len(tokens), device=tokens.device)
+    found = output.hidden_states[-1][rows, sizes - 1].float().cpu()
+    return DataProto.from_dict({"states": found})
+
+
+class States:
+    """Asks the actor's workers for states of `size` numbers, `budget` padded tokens of each a pass.
+
+    `shared` says that several workers have a sequence between them.
+    """
+
+    def __init__(self, workers: Any, size: int, budget: int, shared: bool) -> None:
+        self.workers, self.size, self.budget, self.shared = workers, size, budget, shared
+        self.processed = 0
+
+    def of(self, sequences: Sequence[list[int]]) -> torch.Tensor:
+        if self.shared:
+            raise MetisError(
+                "ulysses_sequence_parallel_size: hidden states are not read where ranks share a "
+                "sequence; set it to 1, or use another curriculum"
+            )
+        order = parts(sequences, self.budget * self.workers.world_size)
+        states = [self._pass([sequences[i] for i in part]) for part in order]
+        places = torch.tensor([i for part in order for i in part]).argsort()
+        return torch.cat(states)[places]
+
+    def _pass(self, sequences: Sequence[list[int]]) -> torch.Tensor:
+        """Rows for all workers, filled up with copies of the last one."""
+        filled = [*sequences, *[sequences[-1]] * (-len(sequences) % self.workers.world_size)]
+        sizes = torch.tensor([len(sequence) for sequence in filled])
+        tokens = torch.zeros(len(filled), int(sizes.max()), dtype=torch.long)
+        for row, sequence in zip(tokens, filled, strict=True):
+            row[: len(sequence)] = torch.tensor(sequence)
+        data = DataProto.from_dict({"tokens": tokens, "sizes": sizes})
+        found = self.workers.execute_with_func_generator(last_states, data)
+        self.processed += int(sizes.sum())
+        states: torch.Tensor = found.batch["states"][: len(sequences)]
+        return states
