@@ -190,8 +190,8 @@ def test_a_killed_run_resumes_to_the_same_bytes_also_amid_a_checkpoint(tiny, tmp
         process = start(tiny, killed)
         while process.poll() is None and not moment(killed):
             time.sleep(0)
-        os.kill(process.pid, signal.SIGKILL) if process.poll() is None else None
-        process.wait()
+        process.kill()
+        assert process.wait() == -signal.SIGKILL, "it was to be killed before its end"
     assert start(tiny, killed).wait() == 0
     for log in DETERMINISTIC:
         name = f"{log}.jsonl"
