@@ -74,5 +74,10 @@ class AttentionModel:
 Predictor = ValueModel | AttentionModel
 
 
+def separate(model: Predictor) -> bool:
+    """Whether a model has a backbone of its own, rather than the policy."""
+    return isinstance(model, ValueModel) and model.backbone == "separate"
+
+
 def _require_rate(rate: float) -> None:
     require(math.isfinite(rate) and rate > 0, "learning_rate", rate, "use a number above 0")

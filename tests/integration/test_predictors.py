@@ -9,8 +9,8 @@ import torch
 
 from metis import MetisError
 from metis.engines.local.engine import LocalEngine
+from metis.engines.local.heads import AttentionHead
 from metis.engines.local.hidden import parts
-from metis.engines.local.predictors import AttentionHead
 from metis.predictors import AttentionModel, ValueModel
 from metis.runlog import incomplete
 from metis.tasks.arithmetic import Arithmetic, build

@@ -3,8 +3,8 @@
 A value model is an MLP on the state of the prompt's last token: the policy's own, or that of a copy
 of the initial policy which is trained along with it (Gao et al., arXiv 2510.01135, as METIS, App.
 A.5 builds it). An attention model reads the value of a prompt off the values of its evidence (Sun
-et al., arXiv 2506.05316). Heads work in float32. What is random (weights, order, dropout) is fixed
-by the seed and the number of fits before, so that nothing else is disturbed or has to be saved.
+et al., arXiv 2506.05316). Their nets are in `heads`. What is random (weights, order, dropout) is
+fixed by the seed and the number of fits before, so that nothing else is disturbed or saved.
 """
 
 import contextlib
@@ -19,10 +19,11 @@ from torch import nn
 from torch.nn import functional
 
 from metis.core import Evidence, Prompt
+from metis.engines.local.heads import made
 from metis.engines.local.hidden import embed, last_states, parts
 from metis.engines.local.policy import Policy
 from metis.errors import NON_FINITE_LIMIT, MetisError
-from metis.predictors import AttentionModel, Predictor, ValueModel
+from metis.predictors import AttentionModel, Predictor, ValueModel, separate
 
 Encode = Callable[[Sequence[Prompt]], list[list[int]]]
 """What the policy reads of prompts before it answers."""
@@ -58,58 +59,6 @@ class Reader:
     device: torch.device
 
 
-class ValueHead(nn.Module):
-    """One hidden layer and a scalar, 0 for every prompt until it is trained."""
-
-    def __init__(self, size: int, model: ValueModel) -> None:
-        super().__init__()
-        last = nn.Linear(model.hidden, 1)
-        nn.init.zeros_(last.weight)
-        nn.init.zeros_(last.bias)
-        self.layers = nn.Sequential(
-            nn.LayerNorm(size), nn.Linear(size, model.hidden), nn.GELU(), last
-        )
-
-    def forward(self, states: torch.Tensor) -> torch.Tensor:
-        value: torch.Tensor = self.layers(states)[:, 0]
-        return value
-
-
-class AttentionHead(nn.Module):
-    """The logit of a value: a softmax-weighted mean of the evidence, calibrated to its spread."""
-
-    def __init__(self, size: int, model: AttentionModel) -> None:
-        super().__init__()
-        self.queries, self.references = _tower(size, model), _tower(size, model)
-        self.calibration = nn.Sequential(nn.Linear(2, 10), nn.ReLU(), nn.Linear(10, 2))
-
-    def forward(
-        self, states: torch.Tensor, evidence: torch.Tensor, values: torch.Tensor, own: torch.Tensor
-    ) -> torch.Tensor:
-        """`own` marks which of the evidence is the prompt itself; with no other, it says 1/2."""
-        queries, references = self.queries(states), self.references(evidence)
-        scores = queries @ references.T / math.sqrt(queries.shape[1])
-        weights = torch.softmax(scores.masked_fill(own, torch.finfo(scores.dtype).min), dim=1)
-        base = torch.where(own.all(dim=1), 0.5, weights @ values).clamp(1e-4, 1 - 1e-4)
-        mean = values.mean() if len(values) else values.new_zeros(())
-        spread = values.std() if len(values) > 1 else values.new_zeros(())
-        a, b = self.calibration(torch.stack([mean, spread]))
-        return torch.logit(base) / functional.softplus(a).clamp(0.01, 10) + torch.tanh(b)
-
-
-def _tower(size: int, model: AttentionModel) -> nn.Sequential:
-    """As published: normalised states in, `layers` linear maps, normalised states out."""
-    layers: list[nn.Module] = [nn.LayerNorm(size), nn.Linear(size, model.width)]
-    for _ in range(model.layers - 1):
-        layers += [nn.GELU(), nn.Dropout(model.dropout), nn.Linear(model.width, model.width)]
-    return nn.Sequential(*layers, nn.LayerNorm(model.width))
-
-
-def separate(model: Predictor) -> bool:
-    """Whether a model has a backbone of its own, not the policy."""
-    return isinstance(model, ValueModel) and model.backbone == "separate"
-
-
 @dataclass(frozen=True)
 class Body:
     """A copy of the initial policy that learns with the head on it, `budget` tokens a pass."""
@@ -140,7 +89,7 @@ class Learner:
         self.model, self.reader, self.seed = model, reader, seed
         with self._seeded("weights"):
             self.body = copy() if copy is not None and separate(model) else None
-            self.head = _head(reader.size, model).to(reader.device).eval()
+            self.head = made(model, reader.size).to(reader.device).eval()
         self.optimizer = torch.optim.Adam(
             self.weights().values(),
             lr=model.learning_rate,
@@ -281,9 +230,3 @@ class Learner:
                 weight.copy_(saved["weights"][name])
         self.optimizer.load_state_dict(saved["optimizer"])
         self.fits, self.non_finite = saved["fits"], saved["non_finite"]
-
-
-def _head(size: int, model: Predictor) -> nn.Module:
-    if isinstance(model, ValueModel):
-        return ValueHead(size, model)
-    return AttentionHead(size, model)

@@ -9,10 +9,9 @@ from verl.trainer.ppo.utils import need_critic
 
 from metis.core import Curriculum, Fit, Predict, Progress
 from metis.curricula.judge import Judge
-from metis.engines.local.predictors import separate
 from metis.errors import MetisError, require
 from metis.pool import Pool
-from metis.predictors import Predictor, ValueModel
+from metis.predictors import Predictor, ValueModel, separate
 
 NO_CRITIC = (
     "critic.enable = None: this curriculum learns a value model, which is verl's critic here; set "

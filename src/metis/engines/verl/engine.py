@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 from metis.core import Batch, Chat, Completion, Evidence, Group, Prompt, Sampling
 from metis.engines.local.checkpoint import load_learner, save_learner
 from metis.engines.local.encoding import encode_scored
-from metis.engines.local.predictors import Encode, Learner, Question, Reader, separate
+from metis.engines.local.predictors import Encode, Learner, Question, Reader
 from metis.engines.verl.checks import NO_CRITIC
 from metis.engines.verl.rollouts import Rollouts
 from metis.engines.verl.servers import Servers
 from metis.engines.verl.states import States
 from metis.engines.verl.values import ValueWorker
 from metis.errors import MetisError
-from metis.predictors import Predictor
+from metis.predictors import Predictor, separate
 
 
 class VerlEngine:
