@@ -12,7 +12,6 @@ import torch
 from verl import DataProto
 from verl.utils.device import get_device_id, get_device_name
 
-from metis.engines.local.hidden import parts
 from metis.errors import MetisError
 
 
@@ -59,10 +58,14 @@ class States:
                 "ulysses_sequence_parallel_size: hidden states are not read where ranks share a "
                 "sequence; set it to 1, or use another curriculum"
             )
-        order = parts(sequences, self.budget * self.workers.world_size)
-        states = [self._pass([sequences[i] for i in part]) for part in order]
-        places = torch.tensor([i for part in order for i in part]).argsort()
-        return torch.cat(states)[places]
+        order = sorted(range(len(sequences)), key=lambda i: -len(sequences[i]))
+        states, done = [], 0
+        while done < len(order):
+            longest = len(sequences[order[done]])
+            rows = max(1, self.budget // longest) * self.workers.world_size
+            states.append(self._pass([sequences[i] for i in order[done : done + rows]]))
+            done += rows
+        return torch.cat(states)[torch.tensor(order).argsort()]
 
     def _pass(self, sequences: Sequence[list[int]]) -> torch.Tensor:
         """Rows for all workers, filled up with copies of the last one."""
