@@ -12,8 +12,8 @@ from tensordict import TensorDict
 
 from metis import MetisError, Prompt
 from metis.engines.verl import rollouts
+from metis.engines.verl.buffer import PlannedBuffer
 from metis.engines.verl.rollouts import PARTITION, Pulse, Rollouts
-from metis.engines.verl.trainer import PlannedBuffer
 
 PROMPTS = [Prompt("data:1", "one"), Prompt("data:2", "two")]
 

@@ -199,3 +199,18 @@ def ranks(workers: Any, mesh: str) -> int:
     if mesh not in known:
         known[mesh] = workers._query_dispatch_info(mesh)
     return int(max(known[mesh])) + 1
+
+
+def keep_own(batch: KVBatchMeta, partition: str, policy: int) -> None:
+    """Rollouts of an earlier policy are clipped against the policy that wrote them."""
+    stale = [
+        key
+        for key, tag in zip(batch.keys, batch.tags, strict=True)
+        if tag["kind"] == "rollout" and tag["max_global_steps"] < policy
+    ]
+    if stale:
+        data = transfer_queue.kv_batch_get(
+            keys=stale, partition_id=partition, select_fields=["rollout_log_probs"]
+        )
+        data["old_log_probs"] = data.pop("rollout_log_probs")
+        transfer_queue.kv_batch_put(keys=stale, partition_id=partition, fields=data)

@@ -9,9 +9,11 @@ from contextlib import nullcontext
 from typing import Any
 
 import torch
+from transformers import AutoConfig
 from verl import DataProto
 from verl.utils.device import get_device_id, get_device_name
 
+from metis.engines.verl.lengths import sharing
 from metis.errors import MetisError
 
 
@@ -51,6 +53,15 @@ class States:
     def __init__(self, workers: Any, size: int, budget: int, shared: bool) -> None:
         self.workers, self.size, self.budget, self.shared = workers, size, budget, shared
         self.processed = 0
+
+    @classmethod
+    def of_actor(cls, workers: Any, config: Any, folder: str) -> "States":
+        """By verl's configuration, of the model in this folder."""
+        settings = config.actor_rollout_ref
+        trusted = settings.model.get("trust_remote_code", False)
+        known = AutoConfig.from_pretrained(folder, trust_remote_code=trusted)
+        size, budget = known.get_text_config().hidden_size, settings.actor.ppo_max_token_len_per_gpu
+        return cls(workers, size, budget, shared=sharing(config) > 1)
 
     def of(self, sequences: Sequence[list[int]]) -> torch.Tensor:
         if self.shared:

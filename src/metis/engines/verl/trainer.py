@@ -18,9 +18,7 @@ import numpy as np
 import transfer_queue
 from omegaconf import OmegaConf, open_dict
 from transfer_queue import KVBatchMeta
-from transformers import AutoConfig
 from verl.trainer.ppo.utils import need_critic
-from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 from verl.trainer.ppo.v1.trainer_base import register_trainer
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.utils.config import omega_conf_to_dataclass
@@ -35,13 +33,14 @@ from metis.curricula.judge import Judge
 from metis.cutoffs import CutOffs
 from metis.driver import drive
 from metis.engines.verl import checks, lengths, log_probabilities, resuming
+from metis.engines.verl.buffer import PlannedBuffer
 from metis.engines.verl.engine import VerlEngine, encoder
 from metis.engines.verl.heldout import Heldout
 from metis.engines.verl.journal import Journal, logged
 from metis.engines.verl.loss import metis_loss
 from metis.engines.verl.prompts import PromptData
 from metis.engines.verl.rollouts import PARTITION, Pulse, Rollouts
-from metis.engines.verl.rows import Row, judged, lay_out, minibatches, put, ranks
+from metis.engines.verl.rows import Row, judged, keep_own, lay_out, minibatches, put, ranks
 from metis.engines.verl.servers import Servers
 from metis.engines.verl.states import States
 from metis.engines.verl.values import ValueWorker
@@ -55,30 +54,6 @@ log_probabilities.install()  # verl imports this module in each of its processes
 
 BEST = "best"
 FRACTIONS = "some rewards lie between 0 and 1: set trainer.v1.metis.rewards=continuous"
-
-
-class PlannedBuffer(ReplayBuffer):  # type: ignore[misc]
-    """verl's replay buffer, except that what a step trains on is what the plan returned.
-
-    Where it waits for the answers of a test, it looks whether someone still writes them.
-    """
-
-    planned: KVBatchMeta
-    pulse: Pulse
-
-    def sample(
-        self, global_steps: int, partition_id: str, batch_size: int
-    ) -> tuple[KVBatchMeta, dict[str, Any]]:
-        if partition_id == PARTITION:
-            return self.planned, {}
-        found: tuple[KVBatchMeta, dict[str, Any]] = super().sample(
-            global_steps, partition_id, batch_size
-        )
-        return found
-
-    def _wait_for_next_poll(self, *arguments: Any) -> Any:
-        self.pulse.feel()
-        return super()._wait_for_next_poll(*arguments)
 
 
 @register_trainer("metis")
@@ -114,7 +89,7 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
         self.trainer_mode = "sync"  # what the base class knows this kind of trainer as
         with open_dict(self.config):
             self.config.trainer.v1.sampler.custom_sampler = {
-                "path": f"pkg://{__name__}",
+                "path": f"pkg://{PlannedBuffer.__module__}",
                 "name": PlannedBuffer.__name__,
             }
         buffer: PlannedBuffer = super()._build_replay_buffer()
@@ -147,7 +122,7 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
             servers,
             rollouts,
             self._value_worker(servers),
-            self._states(),
+            States.of_actor(self.actor_rollout_wg, self.config, self.tokenizer.name_or_path),
             lambda prompts: [servers.encode_chat(self.data.chat(prompt)) for prompt in prompts],
             self.settings["seed"],
         )
@@ -165,18 +140,6 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
             self.config,
             lambda prompt: servers.encode_chat(self.data.chat(prompt)),
             self.tokenizer.eos_token_id,
-        )
-
-    def _states(self) -> States:
-        model = self.config.actor_rollout_ref.model
-        known = AutoConfig.from_pretrained(
-            self.tokenizer.name_or_path, trust_remote_code=model.get("trust_remote_code", False)
-        )
-        return States(
-            self.actor_rollout_wg,
-            known.get_text_config().hidden_size,
-            self.config.actor_rollout_ref.actor.ppo_max_token_len_per_gpu,
-            shared=lengths.sharing(self.config) > 1,
         )
 
     # A step
@@ -293,19 +256,8 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
         return batch
 
     def _compute_old_log_prob(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
-        """Rollouts of an earlier policy are clipped against the policy that wrote them."""
         batch = super()._compute_old_log_prob(batch, metrics=metrics)
-        stale = [
-            key
-            for key, tag in zip(batch.keys, batch.tags, strict=True)
-            if tag["kind"] == "rollout" and tag["max_global_steps"] < self.engine.policy
-        ]
-        if stale:
-            data = transfer_queue.kv_batch_get(
-                keys=stale, partition_id=PARTITION, select_fields=["rollout_log_probs"]
-            )
-            data["old_log_probs"] = data.pop("rollout_log_probs")
-            transfer_queue.kv_batch_put(keys=stale, partition_id=PARTITION, fields=data)
+        keep_own(batch, PARTITION, self.engine.policy)
         return batch
 
     def _update_actor(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
