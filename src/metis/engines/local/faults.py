@@ -30,12 +30,9 @@ def explained(settings: Local, policy: Policy | None = None) -> Iterator[None]:
 
 
 def _full(settings: Local) -> str:
-    beside = ""
-    if settings.generation == "vllm":
-        beside = f"engine.vllm_memory ({settings.vllm_memory}), "
-    asleep = ""
-    if settings.generation == "vllm" and not settings.vllm_sleep:
-        asleep = "engine.vllm_sleep=true or "
+    shared = settings.generation == "vllm"
+    beside = f"engine.vllm_memory ({settings.vllm_memory}), " if shared else ""
+    asleep = "engine.vllm_sleep=true or " if shared and not settings.vllm_sleep else ""
     return (
         f"the GPU's memory is full: lower {beside}engine.tokens ({settings.tokens}) or "
         f"engine.rows ({settings.rows}), or set {asleep}engine.checkpointing=true, and go on "
