@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+from collections import Counter
 from types import SimpleNamespace
 from unittest.mock import Mock
 
@@ -24,8 +25,9 @@ CHOICES = ("0.00", "0.05", "0.1")
 class Client:
     """A server whose log-probability of a token is -(its id) / 100, whatever came before."""
 
-    def __init__(self, version=3, tokens=(65, 66)):
+    def __init__(self, version=3, tokens=(65, 66), servers=("first", "second")):
         self.version, self.tokens, self.asked = version, tokens, []
+        self.servers = dict.fromkeys(servers)
 
     async def generate(self, request_id, *, prompt_ids, sampling_params):
         await asyncio.sleep(0)
@@ -63,6 +65,21 @@ def test_choices_are_scored_by_forcing_what_they_do_not_share():
     forced = {(*asked.prompt[len(context) :], *asked.logit_bias) for asked in mine}
     assert forced == nodes
     assert len({asked.id for asked in mine}) == 1, "one chat, one server, one prefix cache"
+
+
+def test_chats_are_dealt_to_the_servers():
+    chats = [[{"role": "user", "content": f"What is {i}?"}] for i in range(7)]
+    client = Client(servers="abc")
+    desk = servers(client)
+    desk.complete(chats, Sampling(2), 3)
+    assert Counter(asked.id for asked in client.asked) == {"a": 3, "b": 2, "c": 2}
+    client.asked.clear()
+    desk.score(chats, CHOICES, 3)
+    dealt = Counter()
+    for context in map(desk.encode_chat, chats):
+        (server,) = {asked.id for asked in client.asked if asked.prompt[: len(context)] == context}
+        dealt[server] += 1
+    assert dealt == {"a": 3, "b": 2, "c": 2}
 
 
 def test_what_judge_prompts_share_is_encoded_once(monkeypatch):

@@ -6,9 +6,9 @@ makes every request after the first of a chat a single short step.
 """
 
 import asyncio
+import itertools
 import math
-import uuid
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -76,15 +76,15 @@ class Servers:
         if sampling.stop:
             params["stop"] = list(sampling.stop)
 
-        async def reply(prompt: list[int]) -> Completion:
+        async def reply(server: str, prompt: list[int]) -> Completion:
             room = min(sampling.max_tokens, self.context - len(prompt))
             if room < 1:
                 return self._completion(prompt, [], [], False, version)
             limits = {**params, "max_tokens": room}
-            tokens, logprobs = await self._generate(uuid.uuid4().hex, prompt, limits, version)
+            tokens, logprobs = await self._generate(server, prompt, limits, version)
             return self._completion(prompt, tokens, logprobs, len(tokens) < room, version)
 
-        return _together([reply(prompt) for prompt in encode_chats(self, chats)])
+        return self._deal(reply, encode_chats(self, chats))
 
     def _completion(
         self, prompt: list[int], tokens: list[int], logprobs: list[float], short: bool, version: int
@@ -109,17 +109,28 @@ class Servers:
         tree = ChoiceTree.of([self.encode_reply(choice) for choice in choices])
         depth = max(map(len, tree.paths))
 
-        async def row(context: list[int]) -> list[float]:
+        async def row(server: str, context: list[int]) -> list[float]:
             if len(context) + depth > self.context:
                 return [-math.inf] * len(choices)
-            nodes = await self._nodes(context, tree, version)
+            nodes = await self._nodes(server, context, tree, version)
             return [math.fsum(nodes[node] for node in path) for path in tree.paths]
 
-        return _together([row(context) for context in encode_to_score(self, chats)])
+        return self._deal(row, encode_to_score(self, chats))
 
-    async def _nodes(self, context: list[int], tree: ChoiceTree, version: int) -> list[float]:
+    def _deal(
+        self, ask: Callable[[str, list[int]], Awaitable[Any]], prompts: Sequence[list[int]]
+    ) -> list[Any]:
+        """What is asked of each prompt, all at once, the prompts dealt to the servers."""
+
+        async def gather() -> list[Any]:
+            return await asyncio.gather(*map(ask, itertools.cycle(self.client.servers), prompts))
+
+        return asyncio.run(gather())
+
+    async def _nodes(
+        self, server: str, context: list[int], tree: ChoiceTree, version: int
+    ) -> list[float]:
         """Every token of the tree, forced; the first goes ahead and fills the prefix cache."""
-        session = uuid.uuid4().hex
 
         async def force(node: int) -> float:
             path: list[int] = []
@@ -132,7 +143,7 @@ class Servers:
                 "max_tokens": 1,
                 "logit_bias": {tree.tokens[node]: FORCE},
             }
-            tokens, logprobs = await self._generate(session, context + path, params, version)
+            tokens, logprobs = await self._generate(server, context + path, params, version)
             if tokens != [tree.tokens[node]]:
                 raise MetisError(
                     f"actor_rollout_ref.rollout.name = {self.rollout.name!r}: its server does not "
@@ -147,11 +158,10 @@ class Servers:
         return [first, *rest]
 
     async def _generate(
-        self, session: str, prompt: list[int], params: dict[str, Any], version: int
+        self, server: str, prompt: list[int], params: dict[str, Any], version: int
     ) -> tuple[list[int], list[float]]:
-        """Requests of a session go to the same server."""
         output = await self.client.generate(
-            session, prompt_ids=prompt, sampling_params={**params, "logprobs": True}
+            server, prompt_ids=prompt, sampling_params={**params, "logprobs": True}
         )
         written_by = output.extra_fields.get("global_steps")
         if written_by != version:
@@ -164,10 +174,3 @@ class Servers:
             raise RuntimeError(f"a rollout server gave no reply ({output.stop_reason})")
         self.processed += len(prompt) + len(tokens)
         return tokens, list(output.log_probs)
-
-
-def _together(work: Sequence[Awaitable[Any]]) -> list[Any]:
-    async def gather() -> list[Any]:
-        return await asyncio.gather(*work)
-
-    return asyncio.run(gather())

@@ -34,6 +34,7 @@ from metis.cutoffs import CutOffs
 from metis.driver import drive
 from metis.engines.verl import checks, lengths, log_probabilities, resuming
 from metis.engines.verl.buffer import PlannedBuffer
+from metis.engines.verl.client import AddressedClient
 from metis.engines.verl.engine import VerlEngine, encoder
 from metis.engines.verl.heldout import Heldout
 from metis.engines.verl.journal import Journal, logged
@@ -113,7 +114,8 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
     def on_init_end(self) -> None:
         super().on_init_end()
         context = lengths.context(self.config, self.tokenizer.name_or_path)
-        servers = Servers(self.get_llm_client(), self.tokenizer, self.config, context)
+        client = AddressedClient.of(self.llm_server_manager)
+        servers = Servers(client, self.tokenizer, self.config, context)
         pulse = Pulse(lambda: self.agent_loop_manager.agent_loop_workers)
         self.replay_buffer.pulse = pulse
         longest = self.config.data.max_response_length
