@@ -179,6 +179,7 @@ def test_a_resumed_run_continues_prompts_memory_and_baseline(metis_run):
 def test_the_checkpoint_that_tested_best_is_kept_and_can_be_evaluated(metis_run):
     rows = runlog.read(metis_run / "whole" / "metis", "metrics")
     tests = {row["step"]: row["eval/accuracy"] for row in rows if "eval/accuracy" in row}
+    failed = {row["step"]: row.get("eval/failed", 0) for row in rows}
     assert list(tests) == [2, 3]
     best = max(tests, key=lambda step: tests[step])
     assert rows[-1]["eval/best_step"] == best == 3, "the later test was the better one"
@@ -187,6 +188,7 @@ def test_the_checkpoint_that_tested_best_is_kept_and_can_be_evaluated(metis_run)
         rewards = {row["prompt"]: row["reward"] for row in evals if row["step"] == step}
         assert rewards.keys() <= {f"row {i}" for i in range(4)}
         assert sum(rewards.values()) / 4 == pytest.approx(accuracy), "a failed answer earns nothing"
+        assert len(rewards) == 4 - failed[step]
     kept = metis_run / "whole" / "best"
     assert state.load(kept / "metis.state")["best"] == (best, tests[best])
     found = find(str(metis_run / "whole" / "metis"), "best")

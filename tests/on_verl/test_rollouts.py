@@ -13,7 +13,7 @@ from tensordict import TensorDict
 from metis import MetisError, Prompt
 from metis.engines.verl import rollouts
 from metis.engines.verl.buffer import PlannedBuffer
-from metis.engines.verl.rollouts import PARTITION, Pulse, Rollouts
+from metis.engines.verl.rollouts import PARTITION, Rollouts
 
 PROMPTS = [Prompt("data:1", "one"), Prompt("data:2", "two")]
 
@@ -60,11 +60,10 @@ class Queue:
 def play(monkeypatch):
     monkeypatch.setattr(rollouts, "POLL", 0.0)
 
-    def play(queue, workers=(), limit=3):
+    def play(queue, pulse=None, limit=3):
         monkeypatch.setattr(rollouts, "transfer_queue", queue)
         data = SimpleNamespace(batch=lambda prompts, uids, n, step: uids)
-        pulse = Pulse(lambda: workers)
-        return Rollouts(data, queue.submit, pulse, limit).play(PROMPTS, 3, version=4)
+        return Rollouts(data, queue.submit, pulse or Mock(), limit).play(PROMPTS, 3, version=4)
 
     return play
 
@@ -100,19 +99,29 @@ def test_rollouts_of_other_weights_are_an_error(play):
     assert sorted(queue.cleared) == sorted(queue.tags)
 
 
-def test_a_worker_that_died_is_not_waited_for(play, monkeypatch):
-    monkeypatch.setattr(rollouts, "PULSE", -1.0)
-    worker = SimpleNamespace(__ray_ready__=SimpleNamespace(remote=lambda: None))
-
-    def dead(_):
-        raise ray.exceptions.RayActorError
-
-    monkeypatch.setattr(ray, "get", dead)
-    with pytest.raises(MetisError, match=r"agent-loop worker died .*RayActorError"):
-        play(Queue([(1.0,) * 3, (0.0,) * 3], slow=1), [worker])
+def test_workers_are_felt_while_waiting_and_looked_at_after_failures(play):
+    pulse = Mock()
+    play(Queue([(1.0,) * 3, (0.0,) * 3], slow=2), pulse)
+    assert (pulse.feel.call_count, pulse.look.call_count) == (2, 0)
+    play(Queue([(1.0,) * 3, (0.0, None, 0.0)]), pulse)
+    assert (pulse.feel.call_count, pulse.look.call_count) == (2, 1)
 
 
-def test_nor_is_it_where_a_test_is_waited_for():
+def test_a_worker_that_died_is_the_reason_where_all_rollouts_fail(play):
+    pulse = Mock()
+    pulse.look.side_effect = MetisError("a reward worker died")
+    with pytest.raises(MetisError, match="a reward worker died"):
+        play(Queue([(None,) * 3, (None,) * 3]), pulse)
+
+
+def test_an_agent_loop_that_died_is_the_error(play):
+    queue = Queue([(1.0,) * 3, (0.0,) * 3])
+    queue.submit = Mock(side_effect=ray.exceptions.ActorDiedError)
+    with pytest.raises(MetisError, match=r"an agent-loop worker died \(ActorDiedError\)"):
+        play(queue)
+
+
+def test_workers_are_felt_where_a_test_is_waited_for():
     buffer = PlannedBuffer.__new__(PlannedBuffer)
     buffer.poll_interval, buffer.pulse = 0.0, Mock()
     buffer._wait_for_next_poll("val", math.inf)

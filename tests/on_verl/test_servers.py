@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
+import ray
 from omegaconf import OmegaConf
 from verl.workers.rollout.replica import TokenOutput
 
@@ -172,3 +173,14 @@ def test_a_server_that_does_not_force_tokens_is_refused():
     client.generate = generate
     with pytest.raises(MetisError, match="does not force tokens"):
         servers(client, name="sglang").score(CHATS, CHOICES, 3)
+
+
+def test_a_server_that_died_is_the_error():
+    client = Client()
+
+    async def generate(*_, **options):
+        raise ray.exceptions.ActorDiedError
+
+    client.generate = generate
+    with pytest.raises(MetisError, match=r"a rollout server died \(ActorDiedError\)"):
+        servers(client).score(CHATS, CHOICES, 3)

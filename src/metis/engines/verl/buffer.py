@@ -5,7 +5,8 @@ from typing import Any
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 
-from metis.engines.verl.rollouts import PARTITION, Pulse
+from metis.engines.verl.pulse import Pulse
+from metis.engines.verl.rollouts import PARTITION
 
 
 class PlannedBuffer(ReplayBuffer):  # type: ignore[misc]

@@ -30,6 +30,7 @@ class Heldout:
             sums[key] += float(value or 0.0)
             counts[key] += 1
         asked = expected or counts
+        self.failed = sum(asked.values()) - sum(counts.values())
         self.rewards = {key: sums[key] / n for key, n in asked.items()}
         self.names = dict(zip(keys, answers.get(PROMPT, ()), strict=False))
 
@@ -39,6 +40,9 @@ class Heldout:
         for (source, _), reward in self.rewards.items():
             parts[source.removeprefix("metis/")].append(reward)
         return dict(parts) if len(parts) > 1 else {"": list(self.rewards.values())}
+
+    def failures(self) -> dict[str, float]:
+        return {"eval/failed": float(self.failed)} if self.failed else {}
 
     def by_prompt(self) -> dict[str, float]:
         return {name: self.rewards[key] for key, name in self.names.items() if name is not None}

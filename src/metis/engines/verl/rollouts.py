@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import ray
 import transfer_queue
 
 from metis.core import Group, Prompt, Trajectory
 from metis.engines.verl.prompts import PromptData
+from metis.engines.verl.pulse import LOOP, Pulse, asking
 from metis.errors import MetisError
 
 PARTITION = "train"
@@ -23,8 +23,6 @@ ENDED = ("finished", "failure")
 COLUMNS = ["prompts", "responses", "response_mask", "rollout_log_probs", "rm_scores"]
 POLL = 0.1
 """Seconds between looks at the queue."""
-PULSE = 15.0
-"""Seconds between checks that the agent loops are alive."""
 
 
 class Output(NamedTuple):
@@ -39,26 +37,6 @@ Outputs = Mapping[int, Sequence[Output]]
 """By rollout, in order."""
 
 
-class Pulse:
-    """Looks now and then whether the agent loops, which are Ray actors, are alive."""
-
-    def __init__(self, workers: Callable[[], Sequence[Any]]) -> None:
-        self.workers = workers
-        self.felt = time.monotonic()
-
-    def feel(self) -> None:
-        if time.monotonic() - self.felt <= PULSE:
-            return
-        try:
-            ray.get([worker.__ray_ready__.remote() for worker in self.workers()])
-        except ray.exceptions.RayError as error:
-            raise MetisError(
-                f"an agent-loop worker died with its rollouts ({type(error).__name__}): the last "
-                "checkpoint is whole, and the same command goes on there"
-            ) from None
-        self.felt = time.monotonic()
-
-
 class Rollouts:
     """Plays prompts on verl's agent loops; `limit` is the most tokens of a response."""
 
@@ -71,7 +49,8 @@ class Rollouts:
     def play(self, prompts: Sequence[Prompt], n: int, version: int) -> list[Group]:
         """n rollouts of every prompt; those that gave no reward are counted as failed."""
         uids = [uuid.uuid4().hex for _ in prompts]
-        self.submit(self.data.batch(prompts, uids, n, version + 1))
+        with asking(LOOP):
+            self.submit(self.data.batch(prompts, uids, n, version + 1))
         tags = self._wait(uids)
         try:
             found = self._read([key for key in tags if "_" in key], tags, version)
@@ -80,6 +59,8 @@ class Rollouts:
         groups = [
             _group(prompt, found.get(uid, {}), n) for prompt, uid in zip(prompts, uids, strict=True)
         ]
+        if any(group.failed for group in groups):
+            self.pulse.look()
         if groups and not any(group.rewards for group in groups):
             raise MetisError(
                 f"all {n * len(prompts)} rollouts of step {version + 1} failed: the agent loops "

@@ -17,6 +17,7 @@ from metis.core import Chat, Completion, Sampling, Trajectory
 from metis.engines.local.choices import ChoiceTree
 from metis.engines.local.encoding import encode_chats, encode_to_score, separators
 from metis.engines.verl.checks import require_raw_logprobs
+from metis.engines.verl.pulse import SERVER, asking
 from metis.errors import MetisError
 
 FORCE = 100.0
@@ -125,7 +126,8 @@ class Servers:
         async def gather() -> list[Any]:
             return await asyncio.gather(*map(ask, itertools.cycle(self.client.servers), prompts))
 
-        return asyncio.run(gather())
+        with asking(SERVER):
+            return asyncio.run(gather())
 
     async def _nodes(
         self, server: str, context: list[int], tree: ChoiceTree, version: int

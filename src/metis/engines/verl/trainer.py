@@ -40,7 +40,8 @@ from metis.engines.verl.heldout import Heldout
 from metis.engines.verl.journal import Journal, logged
 from metis.engines.verl.loss import metis_loss
 from metis.engines.verl.prompts import PromptData
-from metis.engines.verl.rollouts import PARTITION, Pulse, Rollouts
+from metis.engines.verl.pulse import Pulse
+from metis.engines.verl.rollouts import PARTITION, Rollouts
 from metis.engines.verl.rows import Row, judged, keep_own, lay_out, minibatches, put, ranks
 from metis.engines.verl.servers import Servers
 from metis.engines.verl.states import States
@@ -116,10 +117,9 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
         context = lengths.context(self.config, self.tokenizer.name_or_path)
         client = AddressedClient.of(self.llm_server_manager)
         servers = Servers(client, self.tokenizer, self.config, context)
-        pulse = Pulse(lambda: self.agent_loop_manager.agent_loop_workers)
-        self.replay_buffer.pulse = pulse
+        self.pulse = self.replay_buffer.pulse = Pulse.of(self)
         longest = self.config.data.max_response_length
-        rollouts = Rollouts(self.data, self._submit_batch_to_rollout, pulse, longest)
+        rollouts = Rollouts(self.data, self._submit_batch_to_rollout, self.pulse, longest)
         self.engine = VerlEngine(
             servers,
             rollouts,
@@ -334,7 +334,9 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
         found: dict[str, Any] = super()._val_metrics_update(*answers, expected_acc_counts)
         keys = list(zip(data_sources, sample_uids, strict=True))
         heldout = Heldout(keys, reward_extra_infos_dict, expected_acc_counts)
-        tested = self.account.test(heldout.by_source())
+        if heldout.failed:
+            self.pulse.look()
+        tested = self.account.test(heldout.by_source()) | heldout.failures()
         if not self.tested:
             self.journal.test(self.global_steps, heldout.by_prompt())
         return found | {f"metis/{name}": value for name, value in tested.items()}
