@@ -47,10 +47,10 @@ async def score(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--chats", type=int, default=128)
-    parser.add_argument("--requests", type=int, default=20)
-    parser.add_argument("--tokens", type=int, default=400)
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--chats", type=int, default=128, help="candidates of a step")
+    parser.add_argument("--requests", type=int, default=20, help="of a chat")
+    parser.add_argument("--tokens", type=int, default=400, help="of a chat")
+    parser.add_argument("--repeats", type=int, default=3, help="of which the median counts")
     chosen = parser.parse_args()
     ray.init(num_cpus=4, include_dashboard=False, logging_level="ERROR")
     servers = {"it": ray.remote(Server).options(max_concurrency=1000).remote()}

@@ -6,7 +6,7 @@
 Runs `metis train RECIPE key=value ... engine=verl` once for each arm, one after the other, and
 prints the mean seconds of a step and of its phases after the first steps, which start workers and
 compile kernels, and their ratio to a uniform step. The judge has no trial, so that it selects from
-the second step on. An arm that is there already is read, not run again.
+the second step on. An arm that is there already, with as many steps, is read, not run again.
 """
 
 import argparse
@@ -31,15 +31,14 @@ def run(recipe: str, words: list[str], arm: str, steps: int, out: Path) -> None:
         return
     budget = [f"steps={steps}", "evaluate=0", "engine=verl"]
     command = ["-m", "metis.cli", "train", recipe, *words, *budget, *ARMS[arm], "--out", str(out)]
-    subprocess.run([sys.executable, *command], check=True)
+    if subprocess.run([sys.executable, *command]).returncode:
+        raise SystemExit(f"{arm}: metis train failed, as said above; its folder is {out}")
 
 
-def seconds(out: Path, skip: int) -> dict[str, float]:
-    """Means over the steps after the first `skip`."""
-    rows = runlog.read(out, "timings")
+def seconds(out: Path, steps: int, skip: int) -> dict[str, float]:
+    """Means over the steps up to `steps` after the first `skip`."""
+    rows = runlog.read(out, "timings")[:steps]
     counted = rows[skip:]
-    if not counted:
-        raise SystemExit(f"{out} has {len(rows)} steps: use more than --skip {skip}")
     begun = rows[skip - 1]["elapsed"] if skip else 0.0
     found = {"step": (rows[-1]["elapsed"] - begun) / len(counted)}
     for phase in PHASES:
@@ -49,17 +48,21 @@ def seconds(out: Path, skip: int) -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("recipe")
-    parser.add_argument("words", nargs="*", metavar="key=value")
-    parser.add_argument("--arms", default=",".join(ARMS))
-    parser.add_argument("--steps", type=int, default=12)
-    parser.add_argument("--skip", type=int, default=2)
-    parser.add_argument("--out", type=Path, default=Path("runs/verl-step"))
+    parser.add_argument("recipe", help="a TOML file, as `metis train` takes it")
+    parser.add_argument("words", nargs="*", metavar="key=value", help="settings of all arms")
+    parser.add_argument("--arms", default=",".join(ARMS), help="which of them, with commas")
+    parser.add_argument("--steps", type=int, default=12, help="of an arm")
+    parser.add_argument("--skip", type=int, default=2, help="the first steps, not counted")
+    parser.add_argument("--out", type=Path, default=Path("runs/verl-step"), help="one folder each")
     chosen = parser.parse_intermixed_args()
     arms = chosen.arms.split(",")
+    if unknown := sorted(set(arms) - set(ARMS)):
+        parser.error(f"--arms {unknown[0]}: there are {', '.join(ARMS)}")
+    if chosen.steps <= chosen.skip:
+        parser.error(f"--steps {chosen.steps}: use more than --skip {chosen.skip}")
     for arm in arms:
         run(chosen.recipe, chosen.words, arm, chosen.steps, chosen.out / arm)
-    found = {arm: seconds(chosen.out / arm, chosen.skip) for arm in arms}
+    found = {arm: seconds(chosen.out / arm, chosen.steps, chosen.skip) for arm in arms}
     print(f"{'arm':10}" + "".join(f"{name:>10}" for name in ("step", *PHASES, "ratio")))
     for arm, spent in found.items():
         cells = "".join(f"{spent[name]:10.2f}" for name in ("step", *PHASES))

@@ -475,3 +475,14 @@ def test_the_step_that_ends_the_budget_is_saved_tested_and_the_last(
     frequencies = trainer.config.trainer
     assert (frequencies.test_freq == 1, frequencies.save_freq == 1) == (tested, saved)
     assert (trainer.total_training_steps == step) == last
+
+
+def test_the_command_of_the_documentation_leaves_nothing_open():
+    text = Path(__file__).parents[2].joinpath("docs", "engines.md").read_text()
+    block = next(part for part in text.split("```") if "verl.trainer.main_ppo" in part)
+    words = shlex.split(block.replace("\\\n", " "))
+    config = composed(words[words.index("metis_trainer") + 1 :])
+    chosen = config.trainer.v1.metis.curriculum
+    assert (chosen.name, chosen.judge.mode, config.data.train_batch_size) == ("metis", "reason", 64)
+    assert not OmegaConf.missing_keys(config.actor_rollout_ref)
+    check(config)

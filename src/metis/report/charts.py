@@ -254,7 +254,7 @@ def _overhead(runs: Sequence[Recorded]) -> Figure | None:
         note = "no judge" if share is None else f"judge {share:.1%}"
         parts = {phase: seconds / steps for phase, seconds in run.phases.items()}
         bars.append(Bar(run.label, f"{run.elapsed / steps:.3g} s · {note}", parts))
-    stacked = Bars("mean time of a step", f"{simulated}seconds", tuple(bars))
+    stacked = Bars("mean time of a step, the first included", f"{simulated}seconds", tuple(bars))
     judged = [(colour, run) for colour, run in timed if run.judge_share is not None]
     window = smoothing(runs)
     if judged:

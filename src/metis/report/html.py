@@ -45,8 +45,8 @@ def _head(runs: Sequence[Recorded]) -> Iterator[str]:
     else:
         names = list(dict.fromkeys(run.curriculum for run in runs))
         yield f"<h1>{len(runs)} runs: {escape(', '.join(names))}</h1>"
-        if len(names) == len(runs):
-            yield "<p>One seed for each curriculum: small differences may be chance.</p>"
+        if len({_but_for_seed(run) for run in runs}) == len(runs):
+            yield "<p>One seed for each setting: small differences may be chance.</p>"
     for text in dict.fromkeys(_what(run) for run in runs):
         yield f'<p class="soft">{escape(text)}</p>'
     yield "</header>"
@@ -71,6 +71,11 @@ def _head(runs: Sequence[Recorded]) -> Iterator[str]:
                 f'<p class="banner" role="note"><strong>Changed on the way.</strong> {name} went '
                 f"on with {escape(_changes(run))}.</p>"
             )
+
+
+def _but_for_seed(run: Recorded) -> str:
+    settings = {key: value for key, value in run.config.items() if key not in ("seed", "changes")}
+    return json.dumps(settings, sort_keys=True)
 
 
 def _changes(run: Recorded) -> str:

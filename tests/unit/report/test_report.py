@@ -153,6 +153,16 @@ def test_several_runs_share_a_page(make, elsewhere):
     assert (elsewhere / "elsewhere/deep/report.md").exists()
 
 
+def test_settings_with_one_seed_each_are_called_so(make, elsewhere):
+    caution = "One seed for each setting: small differences may be chance."
+    modes = [{"name": "metis", "judge": {"mode": mode}} for mode in ("direct", "reason")]
+    runs = [make(f"run{i}", curriculum=mode) for i, mode in enumerate(modes)]
+    assert report(*runs) == 0
+    assert caution in " ".join(shown(elsewhere / "report").words)
+    assert report(*runs, make("again", seed=1, curriculum=modes[0])) == 0
+    assert caution not in " ".join(shown(elsewhere / "report").words)
+
+
 def test_more_runs_than_colours_stay_apart(make):
     runs = [make(f"run{seed}", seed=seed) for seed in range(svg.COLOURS + 1)]
     assert report(*runs, "--out", "all") == 0

@@ -70,7 +70,7 @@ CHECKS: dict[str, tuple[tuple[Any, ...], str]] = {
 
 
 def check(config: Any) -> None:
-    """Refuse what does not go together, before anything is started."""
+    """Refuse what does not go together, before models are loaded."""
     mode = config.trainer.v1.trainer_mode
     if mode != "metis":
         raise MetisError(
