@@ -39,6 +39,8 @@ def seconds(out: Path, steps: int, skip: int) -> dict[str, float]:
     """Means over the steps up to `steps` after the first `skip`."""
     rows = runlog.read(out, "timings")[:steps]
     counted = rows[skip:]
+    if not counted:
+        raise SystemExit(f"{out} has {len(rows)} steps: it needs more than --skip {skip}")
     begun = rows[skip - 1]["elapsed"] if skip else 0.0
     found = {"step": (rows[-1]["elapsed"] - begun) / len(counted)}
     for phase in PHASES:

@@ -61,23 +61,32 @@ def test_one_that_died_ends_the_run_with_its_name(workers, place, name):
         felt.feel()
 
 
-def validated(pulse, expected):
-    """A test of one prompt with one answer, of which `expected` were asked for."""
+@pytest.fixture
+def testing(monkeypatch):
+    """A trainer that has tested: one prompt has one answer."""
+    monkeypatch.setattr(PPOTrainerSync, "_val_metrics_update", lambda *_: {})
     testing = MetisTrainer.__new__(MetisTrainer)
-    testing.pulse, testing.account, testing.journal = pulse, Mock(), Mock()
+    testing.pulse, testing.account, testing.journal = Mock(), Mock(), Mock()
     testing.account.test.return_value = {"eval/accuracy": 0.5}
     testing.tested, testing.global_steps = False, 3
-    found = testing._val_metrics_update(["sums"], ["a"], {"reward": [1.0]}, [], expected)
-    return found
+    return testing
 
 
-def test_a_test_in_which_a_worker_died_is_not_written_down(monkeypatch):
-    monkeypatch.setattr(PPOTrainerSync, "_val_metrics_update", lambda *_: {})
-    alive, dead = Mock(), Mock()
-    found = validated(alive, {("sums", "a"): 1})
-    assert found == {"metis/eval/accuracy": 0.5} and not alive.look.called
-    found = validated(alive, {("sums", "a"): 1, ("sums", "b"): 2})
-    assert found == {"metis/eval/accuracy": 0.5, "metis/eval/failed": 2.0} and alive.look.called
-    dead.look.side_effect = MetisError("a rollout server died")
+def validated(testing, **asked):
+    expected = {("sums", name): count for name, count in asked.items()}
+    return testing._val_metrics_update(["sums"], ["a"], {"reward": [1.0]}, [], expected)
+
+
+def test_answers_that_failed_are_counted_and_workers_looked_at(testing):
+    assert validated(testing, a=1) == {"metis/eval/accuracy": 0.5}
+    assert not testing.pulse.look.called
+    found = validated(testing, a=1, b=2)
+    assert found == {"metis/eval/accuracy": 0.5, "metis/eval/failed": 2.0}
+    assert testing.pulse.look.called
+
+
+def test_a_test_in_which_a_worker_died_is_not_written_down(testing):
+    testing.pulse.look.side_effect = MetisError("a rollout server died")
     with pytest.raises(MetisError, match="a rollout server died"):
-        validated(dead, {("sums", "a"): 2})
+        validated(testing, a=2)
+    assert not testing.account.test.called and not testing.journal.test.called
