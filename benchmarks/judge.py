@@ -16,7 +16,8 @@ import numpy as np
 
 from metis import assets
 from metis.curricula.judge import Judge
-from metis.curricula.judge_prompt import CHOICES, Example
+from metis.curricula.judge.prompt import Example
+from metis.curricula.judge.scale import VARIANCE
 from metis.engines.local.bundle import Bundle, shareable
 from metis.engines.local.choices import ChoiceTree
 from metis.engines.local.encoding import encode_chats
@@ -52,7 +53,7 @@ def main() -> None:
     start = time.perf_counter()
     contexts = encode_chats(policy, Judge().chats(texts(chosen.candidates), examples))
     encoding = time.perf_counter() - start
-    tree = ChoiceTree.of([policy.encode_reply(choice) for choice in CHOICES])
+    tree = ChoiceTree.of([policy.encode_reply(choice) for choice in VARIANCE.choices])
     contexts.sort(key=len)
     starts = [len(context) - 1 for context in contexts]
     prefix = shareable(contexts, starts, policy.layout.aligned)

@@ -22,7 +22,7 @@ import numpy as np
 from metis import Group, Pool, Progress, Prompt, drive, state
 from metis.core import Chat, Completion, Engine, Sampling, Trajectory
 from metis.curricula.judge import Judge
-from metis.curricula.judge_prompt import GRID, answer
+from metis.curricula.judge.scale import GRID, VARIANCE
 from metis.curricula.metis import Metis
 from metis.curricula.selection import choose
 
@@ -36,7 +36,7 @@ class RandomEngine:
         self.rng = random.Random(0)
 
     def complete(self, chats: Sequence[Chat], sampling: Sampling) -> list[Completion]:
-        replies = [answer(value) for value in self.rng.choices(GRID, k=len(chats))]
+        replies = [VARIANCE.answer(value) for value in self.rng.choices(GRID, k=len(chats))]
         return [Completion(reply, NOTHING, "stop") for reply in replies]
 
     def rollout(self, prompts: Sequence[Prompt], n: int) -> list[Group]:

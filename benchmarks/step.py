@@ -194,7 +194,7 @@ def overhead(folder: Path, chosen: argparse.Namespace) -> None:
     pool = Pool(task.training(), "continuous")
     modes = {"direct": Judge(mode="direct"), "reason": Judge(mode="reason", max_tokens=64)}
     curricula = {"uniform": Uniform(**size)} | {
-        mode: Metis(**size, multiplier=4, explore=0.1, guard=0, judge=judge)
+        mode: Metis(**size, multiplier=4, explore=0.1, trial=0, judge=judge)
         for mode, judge in modes.items()
     }
     seconds: dict[str, list[Seconds]] = {name: [] for name in curricula}

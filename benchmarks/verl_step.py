@@ -17,7 +17,7 @@ from pathlib import Path
 
 from metis import runlog
 
-JUDGED = ("curriculum=metis", "curriculum.guard=0")
+JUDGED = ("curriculum=metis", "curriculum.trial=0")
 ARMS = {
     "uniform": ("curriculum=uniform",),
     "reason": (*JUDGED, "curriculum.judge.mode=reason"),

@@ -13,7 +13,7 @@ from metis.curricula.presets import PRESETS
 
 BATCH, ROLLOUTS = 6, 4
 PREPARED = {
-    "metis": {"guard": 12},
+    "metis": {"trial": 4, "replay": 6},
     "adcl": {"chunks": 3, "measure": 2},
     "dots": {"predictor": {"width": 8, "epochs": 2}},
 }
@@ -79,7 +79,8 @@ def check(batch, pool, size=BATCH):
     ids = [group.prompt.id for group in batch.groups]
     assert len(ids) == len(set(ids)) <= size
     assert all(prompt_id in pool for prompt_id in ids)
-    assert {row.prompt.id for row in batch.judgments} <= set(ids)
+    assert {row.prompt.id for row in batch.judgments if not row.key} <= set(ids)
+    assert all(row.prompt.id in pool for row in batch.judgments)
     assert all(math.isfinite(row.advantage * row.weight) for row in batch.judgments)
     for key, value in batch.metrics.items():
         assert re.fullmatch(r"[a-z0-9_]+/[a-z0-9_.]+", key), key

@@ -42,7 +42,10 @@ VALUES = {
 
 
 class Stateful:
-    """Gives a dataclass its state: `init` fields are knobs, `init=False` fields are saved."""
+    """Gives a dataclass its state: `init` fields are knobs, `init=False` fields are saved.
+
+    A field that is Stateful itself saves and loads its own.
+    """
 
     __pydantic_config__: ClassVar = {"arbitrary_types_allowed": True}
     """Settings are checked against the class, and state may be of types that settings are not."""
@@ -59,7 +62,11 @@ class Stateful:
                 f"{sorted(names)}: the checkpoint is of another curriculum or version"
             )
         for name in names:
-            setattr(self, name, _snapshot(state[name]))
+            part = getattr(self, name)
+            if isinstance(part, Stateful):
+                part.load_state_dict(state[name])
+            else:
+                setattr(self, name, _snapshot(state[name]))
 
     def _state_names(self) -> list[str]:
         fields = dataclasses.fields(self)  # type: ignore[arg-type]
@@ -68,6 +75,8 @@ class Stateful:
 
 def _snapshot(value: Any) -> Any:
     """A copy of everything that can change; tuples and the value types of `core` cannot."""
+    if isinstance(value, Stateful):
+        return value.state_dict()
     if isinstance(value, list):
         return [_snapshot(item) for item in value]
     if isinstance(value, dict):

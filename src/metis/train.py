@@ -205,7 +205,7 @@ def _step(run: Run, folder: RunFolder, view: View) -> tuple[Numbers, Numbers]:
     account.step += 1
     for text in (*batch.notices, *run.cutoffs.notices(meter.counts)):
         view.notice(account.step, text)
-    metrics = {**account.count(meter.counts), **batch_metrics(batch), **batch.metrics, **updated}
+    metrics = {**account.count(meter.counts), **batch_metrics(batch), **updated, **batch.metrics}
     every = settings.evaluate
     if account.fraction >= 1 or (every and account.step % every == 0):
         view.phase("evaluate")

@@ -55,12 +55,14 @@ class Continuation:
     """A sequence named by its text: `text` as the assistant's reply to `chat`.
 
     The trajectory of a scored choice. The engine that scored it knows its tokens; `logprob` is the
-    log-probability it reported, the denominator of a ratio over the whole choice.
+    log-probability it reported, the denominator of an importance ratio over the whole choice;
+    `offset` is added to it before the choices of a judgment are normalised.
     """
 
     chat: Chat
     text: str
     logprob: float
+    offset: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +150,9 @@ class Judgment:
     """One row of the judge's loss: -weight * advantage * log pi(trajectory).
 
     `advantage` and `weight` are constants to the gradient; `weight` carries lambda and the
-    normalisation by length. With `clip`, the engine bounds the ratio to the policy that judged, as
-    it does for rollouts. A row belongs to the mini-batch of its prompt's group.
+    normalisation by length. With `clip`, the engine bounds the importance ratio to the policy that
+    judged, as it does for rollouts. Rows of one prompt and one `key` are one judgment: without a
+    key it is this step's, in the mini-batch of its prompt's group; others are dealt evenly.
     """
 
     prompt: Prompt
@@ -157,6 +160,7 @@ class Judgment:
     advantage: float
     weight: float = 1.0
     clip: bool = False
+    key: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +190,8 @@ class Batch:
     decisions: Sequence[Decision] = ()
     notices: Sequence[str] = ()
     """Sentences for the person who watches the run."""
+    judge_share: float = 0.0
+    """The gradient norm of the judgments is at most this share of the policy's; 0 is no bound."""
 
 
 @dataclass(frozen=True, slots=True)

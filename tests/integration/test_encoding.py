@@ -4,7 +4,7 @@ import pytest
 from tokenizers import AddedToken
 
 from metis.curricula.judge import Judge
-from metis.curricula.judge_prompt import Example
+from metis.curricula.judge.prompt import Example
 from metis.engines.local.bundle import common_prefix
 from metis.engines.local.encoding import encode_chats, separators
 

@@ -8,7 +8,8 @@ import torch
 
 from metis.core import Sampling
 from metis.curricula.judge import Judge
-from metis.curricula.judge_prompt import CHOICES, Example
+from metis.curricula.judge.prompt import Example
+from metis.curricula.judge.scale import VARIANCE
 from metis.engines.local.block_attention import supports
 from metis.engines.local.bundle import ONE_STRIP, Bundle, Layout, Row, plain
 from metis.engines.local.choices import ChoiceTree
@@ -104,7 +105,7 @@ def test_logits_in_chunks_are_the_same_with_and_without_gradients(policy, monkey
 )
 def test_trees_on_a_shared_prefix_equal_whole_rows(policy, monkeypatch, skip, shares, given):
     contexts = encode_chats(policy, CHATS)
-    tree = ChoiceTree.of([policy.encode_reply(choice) for choice in CHOICES])
+    tree = ChoiceTree.of([policy.encode_reply(choice) for choice in VARIANCE.choices])
     weights = torch.from_numpy(np.random.default_rng(0).normal(size=3 * len(tree.tokens))).float()
 
     def logprobs_and_gradients(skip):
@@ -140,10 +141,10 @@ def test_a_network_with_windows_or_soft_caps_keeps_its_own_attention(policy, mon
 def test_scores_equal_a_brute_force_pass(settings, policy, layout):
     engine = LocalEngine(settings, build(Arithmetic(prompts=4, heldout=2), 0))
     chats = Judge(layout=layout).chats(["What is 1 + 1?", "What is 204 + 31?"], EXAMPLES)
-    found = engine.score(chats, CHOICES)
+    found = engine.score(chats, VARIANCE.choices)
     for chat, row in zip(chats, found, strict=True):
         context = policy.encode_chat(chat)
-        for choice, value in zip(CHOICES, row, strict=True):
+        for choice, value in zip(VARIANCE.choices, row, strict=True):
             reply = policy.encode_reply(choice)
             with torch.no_grad():
                 wanted = brute(policy, context + reply)[len(context) - 1 :].sum()
@@ -154,8 +155,8 @@ def test_a_chat_that_does_not_fit_is_not_judged_and_harms_no_other(settings):
     engine = LocalEngine(settings, build(Arithmetic(prompts=4, heldout=2), 0))
     texts = ["What is 1 + 1?", "x" * engine.model_policy.context]
     chats = Judge().chats(texts, EXAMPLES)
-    fits, long = engine.score(chats, CHOICES)
-    assert fits == pytest.approx(engine.score(chats[:1], CHOICES)[0], abs=1e-5)
+    fits, long = engine.score(chats, VARIANCE.choices)
+    assert fits == pytest.approx(engine.score(chats[:1], VARIANCE.choices)[0], abs=1e-5)
     assert set(long) == {-math.inf}
 
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from metis.curricula.judge_prompt import CHOICES
+from metis.curricula.judge.scale import VARIANCE
 from metis.engines.local import recording
 from metis.engines.local.bundle import Bundle
 from metis.engines.local.choices import ChoiceTree
@@ -103,7 +103,7 @@ def test_what_waits_for_the_gpu_runs_as_it_is():
 @pytest.mark.parametrize("compiled", [False, True])
 def test_a_scoring_pass_is_recorded(tiny, compiled):
     policy = Policy(tiny, Local(model=str(tiny), device="cuda", compile=compiled))
-    tree = ChoiceTree.of([policy.encode_reply(choice) for choice in CHOICES])
+    tree = ChoiceTree.of([policy.encode_reply(choice) for choice in VARIANCE.choices])
     rows = [tree.row(list(range(5, 5 + count))) for count in (3, 9)]
     found = [scores(policy, Bundle(list(range(8)), rows, policy.layout), 1000) for _ in range(3)]
     assert policy.recorder.works and len(policy.recorder.recordings) == 1

@@ -16,18 +16,14 @@ from torch._inductor.exc import InductorError
 from metis import Batch, Group, MetisError, Prompt
 from metis.core import Continuation, Judgment, Trajectory
 from metis.curricula.judge import Judge
-from metis.curricula.judge_prompt import CHOICES, GRID, Example
+from metis.curricula.judge.prompt import Example
+from metis.curricula.judge.scale import GRID, VARIANCE
 from metis.engines.local.bundle import ONE_STRIP, Layout
 from metis.engines.local.engine import LocalEngine
 from metis.engines.local.policy import _compile
-from metis.engines.local.update import (
-    Stopwatch,
-    backward,
-    bundles,
-    minibatches,
-    passes,
-    remember_old,
-)
+from metis.engines.local.update.gradients import backward, bundles, passes, remember_old
+from metis.engines.local.update.rows import minibatches
+from metis.engines.local.update.stopwatch import Stopwatch
 from metis.signal import advantages, judge_reward
 from metis.tasks.arithmetic import Arithmetic, build
 
@@ -198,13 +194,13 @@ def exact_batch(policy, target: float) -> Batch:
     context = policy.encode_chat(CHAT)
     values = [
         logprob(policy, context + policy.encode_reply(c))[len(context) - 1 :].sum().item()
-        for c in CHOICES
+        for c in VARIANCE.choices
     ]
     p = np.exp(values) / np.exp(values).sum()
     rewards = np.array([judge_reward(g, target) for g in GRID])
     rows = [
         Judgment(PROMPTS[0], Continuation(CHAT, c, v), float(q * (r - p @ rewards)), 0.1)
-        for c, v, q, r in zip(CHOICES, values, p, rewards, strict=True)
+        for c, v, q, r in zip(VARIANCE.choices, values, p, rewards, strict=True)
     ]
     return Batch(judged().groups, rows)
 
@@ -215,7 +211,7 @@ def test_the_exact_loss_has_the_gradient_of_the_enumerated_expectation(policy, s
     values = torch.stack(
         [
             logprob(policy, context + policy.encode_reply(c))[len(context) - 1 :].sum()
-            for c in CHOICES
+            for c in VARIANCE.choices
         ]
     )
     rewards = torch.tensor([judge_reward(g, 0.1) for g in GRID], dtype=torch.float32)
@@ -230,7 +226,7 @@ def judged_batch(*texts: str) -> Batch:
     rows = [
         Judgment(prompt, Continuation(chat, choice, -3.0), 0.1 * i - 0.3, 0.1)
         for prompt, chat in zip(PROMPTS, chats, strict=False)
-        for i, choice in enumerate(CHOICES)
+        for i, choice in enumerate(VARIANCE.choices)
     ]
     return Batch(groups(), rows)
 
@@ -269,7 +265,7 @@ def test_chats_that_were_just_scored_are_not_encoded_again(settings, monkeypatch
     batch = judged_batch()
     chats = list({id(j.trajectory.chat): j.trajectory.chat for j in batch.judgments}.values())
     wanted = engine(settings).update(batch)
-    trained.score(chats, CHOICES)
+    trained.score(chats, VARIANCE.choices)
     monkeypatch.setattr("metis.engines.local.encoding.encode_chats", None)
     assert trained.update(batch) == wanted
 

@@ -22,7 +22,7 @@ from metis.core import (
     fit,
     predict,
 )
-from metis.curricula.judge_prompt import CHOICES
+from metis.curricula.judge.scale import VARIANCE
 from metis.curricula.metis import Metis
 from metis.curricula.speed import Speed
 from metis.pool import Pool
@@ -59,13 +59,13 @@ def fixed_batch(prompts: list[Prompt]) -> Batch:
         for i, (prompt, rewards) in enumerate(zip(prompts, REWARDS, strict=False))
     ]
     chat = [{"role": "user", "content": "How much will it vary?"}]
-    values = np.random.default_rng(7).normal(0, 0.2, len(CHOICES))
+    values = np.random.default_rng(7).normal(0, 0.2, len(VARIANCE.choices))
     judgments = [
         Judgment(prompts[0], trajectory(100, 0), 0.4, weight=0.05),
         Judgment(prompts[3], trajectory(101, 0), -0.6, weight=0.1, clip=True),
         *(
             Judgment(prompts[2], Continuation(chat, text, -3.0), float(value), 0.3, clip=True)
-            for text, value in zip(CHOICES, values - values.mean(), strict=True)
+            for text, value in zip(VARIANCE.choices, values - values.mean(), strict=True)
         ),
     ]
     return Batch(groups, judgments)

@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 
 from integration.conftest import byte_tokenizer, save_tiny
 from metis import Prompt, runlog, state
-from metis.curricula.judge_prompt import CHOICES
+from metis.curricula.judge.scale import VARIANCE
 from metis.engines.local.engine import LocalEngine
 from metis.engines.local.settings import Local
 from metis.engines.verl.launch import MAIN
@@ -150,7 +150,7 @@ def test_every_step_judges_with_current_weights_and_trains_the_judge(metis_run):
     for row in rows[1:]:
         assert row["judge/asked"] == 3 * BATCH
         assert row["rollout/generated"] == BATCH * GROUP
-        assert row["update/judgments"] > 0 and row["update/judgments"] % len(CHOICES) == 0
+        assert row["update/judgments"] > 0 and row["update/judgments"] % len(VARIANCE.choices) == 0
         assert np.isfinite(row["actor/grad_norm"]) and row["actor/grad_norm"] > 0
     timings = runlog.read(metis_run / "whole" / "metis", "timings")
     assert all(row["judge"] > 0 and row["rollout"] > 0 for row in timings[1:])

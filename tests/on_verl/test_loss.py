@@ -11,7 +11,7 @@ from verl.workers.utils.losses import ppo_loss
 
 from metis.core import Batch, Group, Prompt, Trajectory
 from metis.engines.local.settings import Local
-from metis.engines.local.update import minibatches
+from metis.engines.local.update.rows import minibatches
 from metis.engines.verl.loss import JudgeColumn, metis_loss
 
 PROMPTS, GROUP, DP = 2, 4, 2

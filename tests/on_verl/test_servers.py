@@ -15,7 +15,7 @@ from integration.conftest import byte_tokenizer
 from metis import MetisError
 from metis.core import Sampling
 from metis.curricula.judge import Judge
-from metis.curricula.judge_prompt import Example
+from metis.curricula.judge.prompt import Example
 from metis.engines.verl.engine import encoder
 from metis.engines.verl.servers import Servers
 

@@ -22,7 +22,7 @@ CORE = [
     "meter.py",
     "boxes.py",
 ]
-CORE += [str(path.relative_to(SOURCE)) for path in sorted((SOURCE / "curricula").glob("*.py"))]
+CORE += [str(path.relative_to(SOURCE)) for path in sorted((SOURCE / "curricula").rglob("*.py"))]
 ALLOWED = {"metis", "numpy", *sys.stdlib_module_names}
 
 

@@ -12,40 +12,37 @@ Continuous the judge is scored on ranks of the variance
 Reference  Zheng et al., Internalizing Curriculum Judgment for LLM Reinforcement Fine-Tuning,
            arXiv 2605.11235.
 Deviations from the paper (none with preset "paper"; each is a knob):
-1. explore: a tenth of the batch is drawn uniformly, first. Feedback on the top only never corrects
+1. judge: `direct` reads the distribution over the answers from log-probabilities and learns by
+   cross-entropy, with offsets outside the network and a bounded gradient; see `judge.Judge`.
+2. replay: outcomes of the last 8 steps are judged and trained on again. Labels are scarce, and
+   cross-entropy, unlike REINFORCE, may be trained off-policy.
+3. explore: a tenth of the batch is drawn uniformly, first. Feedback on the top only never corrects
    an under-prediction, and measures the judge on a flattering sample.
-2. guard: selection is uniform until, and whenever, the rank correlation of predictions and
-   exploration outcomes is not above 0. Only the batch itself is judged then; L_judge goes on.
-3. warmup: uniform, without judging, until a pair with v > 0 exists to show.
-4. memory: exemplars come from the last 4 steps rather than the last one.
-5. failures: a reply without a prediction ranks last and scores 0, instead of counting as 0.0,
+4. trial: the judge chooses half of the batch, the other half is uniform, until, and whenever, what
+   it chooses does not vary more than the uniform half.
+5. warmup: in `reason` uniform, without judging, until a pair with v > 0 exists to show.
+6. memory, anchor, order: exemplars come from the last 4 steps rather than the last one, in random
+   order; the newest informative pair stays until there is a newer one.
+7. failures: a reply without a prediction ranks last and scores 0, instead of counting as 0.0,
    which would earn full marks on every dead prompt.
-6. judge: see `judge.Judge`; `direct` reads log-probabilities and has an exact loss.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
-from metis.core import Batch, Chat, Decision, Group, Judgment, Plan, Progress, Prompt, rollout
+from metis.core import Batch, Chat, Decision, Plan, Progress, Prompt, rollout
 from metis.curricula.judge import Judge
-from metis.curricula.judge_prompt import Example
-from metis.curricula.memory import Pair, pairs, pick, quantile, recent
-from metis.curricula.outcomes import (
-    Outcome,
-    climatology,
-    guard_notice,
-    length_notice,
-    outcome_metrics,
-    rank_skill,
-    trim,
-    verdict_metrics,
-)
+from metis.curricula.judge.experience import Experience
+from metis.curricula.judge.judgment import Verdict, ask, decisions, scored
+from metis.curricula.judge.memory import Pair, exemplars, replayed
+from metis.curricula.judge.prompt import Example
+from metis.curricula.judge.skill import length_notice, spread_notice
+from metis.curricula.judge.target import Target
+from metis.curricula.judge.trial import Lift, on_trial, trial_notice
 from metis.curricula.selection import Choice, choice_metrics, choose, explore_slots
-from metis.curricula.verdict import Scored, Verdict, ask, decisions, learn
 from metis.errors import require, require_at_least
 from metis.pool import Pool
-from metis.signal import VARIANCE_MAX
 from metis.state import Stateful
 
 
@@ -59,10 +56,14 @@ class Metis(Stateful):
     ema           alpha of the reward baseline (0.95)
     explore       share of the batch drawn uniformly instead of chosen
     memory        steps that the calibration memory spans
+    anchor        the newest informative pair stays in the memory until there is a newer one
+    order         of the exemplars: `shuffled`, or `ascending` by variance (paper)
     failures      a failed judgment: `last` ranks it below all others, `zero` takes v_hat = 0
     ties          equal predictions: `random`, or the `pool`'s own shuffled order
-    warmup        uniform steps until there is an informative pair to show
-    guard         exploration outcomes that must show skill before the judge selects; 0 is off
+    warmup        uniform steps until there is an informative pair to show; by default in `reason`
+    replay        outcomes of the last 8 steps that are judged and trained on again; by default as
+                  many as the batch, and 64 at least, where the loss is `log_score`
+    trial         steps whose realised lift decides whether the judge chooses alone; 0 is no trial
     """
 
     batch: int = 256
@@ -72,117 +73,114 @@ class Metis(Stateful):
     ema: float = 0.95
     explore: float = 0.1
     memory: int = 4
+    anchor: bool = True
+    order: Literal["shuffled", "ascending"] = "shuffled"
     failures: Literal["last", "zero"] = "last"
     ties: Literal["random", "pool"] = "random"
-    warmup: bool = True
-    guard: int = 128
+    warmup: bool = None  # type: ignore[assignment]  # filled in below, by the judge's mode
+    replay: int = None  # type: ignore[assignment]  # filled in below, by its loss and the batch
+    trial: int = 16
     judge: Judge = field(default_factory=Judge)
 
-    baseline: float | None = field(init=False, default=None)
-    pairs: list[Pair] = field(init=False, default_factory=list)
-    outcomes: list[Outcome] = field(init=False, default_factory=list)
-    guarded: bool | None = field(init=False, default=None)
+    experience: Experience = field(init=False, default_factory=Experience)
+    on_trial: bool | None = field(init=False, default=None)
     warmed: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
+        if self.warmup is None:
+            self.warmup = self.judge.mode == "reason"
+        if self.replay is None:
+            self.replay = max(64, self.batch) if self.judge.loss == "log_score" else 0
         require_at_least(self, {"batch": 1, "group": 2})
-        least = {"multiplier": 1, "examples": 0, "memory": 1, "guard": 0}
+        least = {"multiplier": 1, "examples": 0, "memory": 1, "replay": 0, "trial": 0}
         require_at_least(self, least, "curriculum.")
         require(0 <= self.ema < 1, "curriculum.ema", self.ema, "use a number from 0 to below 1")
         require(0 <= self.explore <= 1, "curriculum.explore", self.explore, "use a share, 0 to 1")
         require(
-            not self.guard or self.explore > 0,
-            "curriculum.guard",
-            self.guard,
-            "the guard measures skill on exploration slots: set curriculum.explore above 0, "
-            "or curriculum.guard=0",
+            not self.trial or self.explore > 0,
+            "curriculum.trial",
+            self.trial,
+            "a trial compares with uniform slots: set curriculum.explore above 0, or "
+            "curriculum.trial=0",
+        )
+        require(
+            not self.replay or self.judge.loss == "log_score",
+            "curriculum.replay",
+            self.replay,
+            "only curriculum.judge.loss=log_score may be trained on earlier outcomes: use 0",
         )
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        super().load_state_dict(state)
-        self.pairs = [Pair(*pair) for pair in self.pairs]
-        self.outcomes = [Outcome(*outcome) for outcome in self.outcomes]
-
     def step(self, pool: Pool, progress: Progress) -> Plan[Batch]:
-        self.pairs = recent(self.pairs, progress.step, self.memory)
+        self.experience.forget(progress.step, self.memory, self.trial)
         if self.warmup and not self.warmed:
             return (yield from self._warm_up(pool, progress))
-        skill = rank_skill(self.outcomes, self.guard)
-        guarded = self.guard > 0 and (skill or 0.0) <= 0.0
-        candidates = pool.sample((1 if guarded else self.multiplier) * self.batch)  # 3
-        chats = self._chats(pool, candidates, progress)
-        verdicts = yield from ask(self.judge, candidates, chats, progress.rng("judge"))
-        choice = self._choose(verdicts, guarded, progress)  # 4
-        chosen = [candidates[i] for i in sorted(choice.explored + choice.top)]
-        groups = yield from rollout(chosen, self.group)  # 5
-        self.pairs += pairs(groups, progress.step)  # 7: memory
-        scored = self._score(verdicts, choice, groups, pool)
-        self._note_outcomes(scored, progress.step)
-        judgments, metrics = self._learn(scored)  # 7: baseline
-        notices = length_notice(verdicts)
-        notices += guard_notice(guarded, self.guarded, skill, self.guard) if self.guard else []
-        self.guarded = guarded
-        metrics |= verdict_metrics(verdicts) | outcome_metrics(self.outcomes, 1 / self.multiplier)
-        metrics |= choice_metrics(choice) | {"select/guarded": float(guarded)}
-        reasons = decisions(verdicts, choice, guarded)
-        return Batch(groups, judgments, metrics, reasons, notices)  # 6 is the engine's
+        notices = self._try(self.experience.lift)
+        target = self._target(pool, progress)
+        drawn = pool.sample(self.multiplier * self.batch)  # 3
+        candidates, again, chats = self._ask_about(drawn, pool, progress)
+        prompts = [*candidates, *(pool[pair.prompt] for pair in again)]
+        arguments = (target.scale, self.experience.offsets, prompts, chats, progress.rng("judge"))
+        verdicts = yield from ask(self.judge, *arguments)
+        judged, rejudged = verdicts[: len(candidates)], verdicts[len(candidates) :]
+        choice = self._choose(judged, progress)  # 4
+        chosen = sorted(choice.explored + choice.top)
+        groups = yield from rollout([candidates[i] for i in chosen], self.group)  # 5
+        explored = {candidates[i].id for i in choice.explored}
+        new = self.experience.add(groups, explored, progress.step)  # 7: memory
+        target = self._target(pool, progress)
+        rows = scored([judged[i] for i in chosen], new, target)
+        rows += scored(rejudged, again, target, again=True)
+        judgments, metrics = self.experience.learn(  # 7: baseline
+            self.judge, rows, progress.step, self.failures, self.ema
+        )
+        metrics |= self.experience.diagnose(judged, groups, explored, 1 / self.multiplier)
+        metrics |= choice_metrics(choice) | {"select/trial": float(bool(self.on_trial))}
+        notices += length_notice(judged) + spread_notice(self.experience.flat)
+        reasons = decisions(judged, choice, bool(self.on_trial))
+        share = self.judge.share
+        return Batch(groups, judgments, metrics, reasons, notices, share)  # 6 is the engine's
 
     def _warm_up(self, pool: Pool, progress: Progress) -> Plan[Batch]:
         prompts = pool.sample(self.batch)
         groups = yield from rollout(prompts, self.group)
-        self.pairs += pairs(groups, progress.step)
+        self.experience.add(groups, {prompt.id for prompt in prompts}, progress.step)
         self.warmed = any(group.informative for group in groups)
         decisions = [Decision(prompt, True, "warmup", propensity=1.0) for prompt in prompts]
         return Batch(groups, metrics={"select/warmup": 1.0}, decisions=decisions)
 
-    def _chats(
-        self, pool: Pool, candidates: Sequence[Prompt], progress: Progress
-    ) -> Sequence[Chat]:
-        """One draw of exemplars a step, so that all judge prompts share their prefix."""
-        avoid = {prompt.id for prompt in candidates}
-        shown = pick(self.pairs, self.examples, avoid, progress.rng("exemplars"))
-        examples = [Example(pool[pair.prompt].text, self._target(pair.v, pool)) for pair in shown]
-        return self.judge.chats([prompt.text for prompt in candidates], examples)
+    def _try(self, lift: Lift | None) -> list[str]:
+        """Begin or end the judge's trial, and say so. A single slot cannot be compared."""
+        before = self.on_trial
+        self.on_trial = self.trial > 0 and self.batch > 1 and on_trial(before is not False, lift)
+        return trial_notice(before, self.on_trial, lift) if self.trial else []
 
-    def _target(self, v: float, pool: Pool) -> float:
-        """What a judgment is scored against, and what the exemplars show."""
-        automatic = "rank" if pool.rewards == "continuous" else "variance"
-        if (automatic if self.judge.target == "auto" else self.judge.target) == "variance":
-            return v
-        return VARIANCE_MAX * quantile(v, [pair.v for pair in self.pairs])
+    def _target(self, pool: Pool, progress: Progress) -> Target:
+        return self.experience.target(self.judge, pool.rewards, progress.step, self.memory)
 
-    def _choose(self, verdicts: Sequence[Verdict], guarded: bool, progress: Progress) -> Choice:
+    def _ask_about(
+        self, drawn: Sequence[Prompt], pool: Pool, progress: Progress
+    ) -> tuple[list[Prompt], list[Pair], Sequence[Chat]]:
+        """Candidates, outcomes to judge again, and a chat for each of both.
+
+        One draw of exemplars a step, so that all judge prompts share their prefix.
+        """
+        target, rng = self._target(pool, progress), progress.rng("exemplars")
+        known = self.experience.memory(progress.step, self.memory, self.anchor)
+        shown = exemplars(known, self.examples, drawn, self.batch, pool, target.point, rng)
+        if self.order == "shuffled":
+            rng.shuffle(shown)
+        examples = [Example(pool[pair.prompt].text, target.point(pair)) for pair in shown]
+        texts = {example.text for example in examples}
+        candidates = [prompt for prompt in drawn if prompt.text not in texts]
+        avoid = {prompt.id for prompt in candidates} | {pair.prompt for pair in shown}
+        earlier = self.experience.pairs
+        again = replayed(earlier, self.replay, avoid, progress.rng("replay"))
+        asked = [prompt.text for prompt in candidates] + [pool[pair.prompt].text for pair in again]
+        return candidates, again, self.judge.chats(asked, examples, target.scale)
+
+    def _choose(self, verdicts: Sequence[Verdict], progress: Progress) -> Choice:
         default = 0.0 if self.failures == "zero" else None
         scores = [default if verdict.v_hat is None else verdict.v_hat for verdict in verdicts]
-        slots = self.batch if guarded else explore_slots(self.batch, self.explore)
+        slots = explore_slots(self.batch, 0.5 if self.on_trial else self.explore)
         ties = progress.rng("ties") if self.ties == "random" else None
         return choose(scores, self.batch, slots, progress.rng("explore"), ties)
-
-    def _score(
-        self, verdicts: Sequence[Verdict], choice: Choice, groups: Sequence[Group], pool: Pool
-    ) -> list[Scored]:
-        """The chosen verdicts beside what happened, where that is defined."""
-        variances = {group.prompt.id: group.variance for group in groups}
-        explored = set(choice.explored)
-        return [
-            Scored(verdicts[i], v, self._target(v, pool), i in explored)
-            for i in sorted(choice.explored + choice.top)
-            if (v := variances[verdicts[i].prompt.id]) is not None
-        ]
-
-    def _note_outcomes(self, scored: Sequence[Scored], step: int) -> None:
-        reference = climatology(self.outcomes, step)
-        self.outcomes += [
-            Outcome(step, item.verdict.v_hat, item.v, item.target, reference)
-            for item in scored
-            if item.explored and item.verdict.v_hat is not None
-        ]
-        self.outcomes = trim(self.outcomes, max(self.guard, 128))
-
-    def _learn(self, scored: Sequence[Scored]) -> tuple[list[Judgment], dict[str, float]]:
-        """The judge's rows for this update (Eq. 9), and the baseline for the next."""
-        judgments, metrics = learn(self.judge, scored, self.baseline, self.failures)
-        if metrics:
-            used, reward = metrics["judge/baseline"], metrics["judge/reward"]
-            self.baseline = self.ema * used + (1 - self.ema) * reward
-        return judgments, metrics

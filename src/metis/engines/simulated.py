@@ -2,10 +2,11 @@
 
 An item-response model solves items of known difficulty, p = sigmoid(slope (ability - difficulty)),
 with one ability per skill. `update` is the policy gradient of that model, which on a group is its
-reward variance times the slope: informative items teach, dead ones do not. The judge is a softmax
-over the eleven variance values and "no usable answer", one row per perceived difficulty; the only
-thing that changes it is the gradient of the judgments it is given. A value model is a table over
-skill and perceived difficulty, an attention model a fixed kernel over the evidence.
+reward variance times the slope: informative items teach, dead ones do not. The judge is a table of
+logits, one row per perceived difficulty: a softmax over the eleven variance values and "no usable
+answer", and one over the nine counts of passes. The only thing that changes it is the gradient of
+the judgments it is given, bounded as on other engines. A value model is a table over skill and
+perceived difficulty, an attention model a fixed kernel over the evidence.
 
 What it can show: that a curriculum runs, resumes, keeps its accounts, and closes its loop; how
 exploration, censoring, ties and weights play out when perception is noisy and ability drifts.
@@ -36,7 +37,9 @@ from metis.core import (
     Sampling,
     Trajectory,
 )
-from metis.curricula.judge_prompt import CHOICES, GRID
+from metis.curricula.judge.scale import GRID, PASSES, VARIANCE
+from metis.engines.bound import GradientBound
+from metis.engines.dealing import keyed
 from metis.errors import require, require_at_least
 from metis.pool import Pool, Rewards
 from metis.predictors import Predictor, ValueModel
@@ -47,6 +50,9 @@ BINS = 12
 
 FAILED = len(GRID)
 """The judge's twelfth outcome: a reply that cannot be read."""
+
+COLUMNS = {choice: i for i, choice in enumerate((*VARIANCE.choices, "", *PASSES.choices))}
+"""Every answer's column in the judge's table; the failure between the scales has no text."""
 
 PROBLEM = re.compile(r'"""\n(.*?)\n"""', re.DOTALL)
 
@@ -112,7 +118,8 @@ class SimulatedEngine:
         edges = np.quantile(perceived, np.linspace(0, 1, BINS + 1)[1:-1])
         self.level = np.searchsorted(edges, perceived)
         self.ability = np.zeros(simulation.skills)
-        self.judge = world.normal(0, 0.3, (BINS, FAILED + 1))
+        self.judge = world.normal(0, 0.3, (BINS, len(COLUMNS)))
+        self.bound = GradientBound()
         self.values: dict[ValueModel, NDArray[np.float64]] = {}
         self.policy = 0
         self.seconds = 0.0
@@ -181,7 +188,7 @@ class SimulatedEngine:
         """
         items = [self._item(chat) for chat in chats]
         shown = [len(chat) > 2 or "[Example 1]" in chat[-1]["content"] for chat in chats]
-        logits = self.judge[self.level[items]]
+        logits = self.judge[self.level[items], : FAILED + 1]
         logits[:, FAILED] += np.where(shown, 0.0, 4.5)
         return items, softmax(logits)
 
@@ -215,8 +222,13 @@ class SimulatedEngine:
 
     def score(self, chats: Sequence[Chat], choices: Sequence[str]) -> list[list[float]]:
         self._spend(30 * len(chats), 1e-5)
-        columns = [_outcome(choice) for choice in choices]
-        logprobs: list[list[float]] = np.log(self._outcomes(chats)[1][:, columns]).tolist()
+        columns = [COLUMNS.get(choice, FAILED) for choice in choices]
+        if columns[0] <= FAILED:
+            distributions = self._outcomes(chats)[1][:, columns]
+        else:
+            items = [self._item(chat) for chat in chats]
+            distributions = softmax(self.judge[self.level[items]][:, columns])
+        logprobs: list[list[float]] = np.log(distributions).tolist()
         return logprobs
 
     # The policy's hidden state, and the models that learn from outcomes
@@ -272,7 +284,7 @@ class SimulatedEngine:
     # Learning
 
     def update(self, batch: Batch) -> Mapping[str, float]:
-        """One step on L_policy + L_judge, both averaged over the prompts of the batch."""
+        """One step on L_policy + L_judge: means over prompts, and over judgments."""
         size = len(batch.groups)
         gain = np.zeros_like(self.ability)
         for group in batch.groups:
@@ -281,23 +293,32 @@ class SimulatedEngine:
                 gain[self.skill[item]] += self.simulation.slope * variance(group.rewards) / size
         others = gain.sum() - gain
         self.ability += self.simulation.rate * (gain + self.simulation.transfer * others)
-        step, distributions = np.zeros_like(self.judge), softmax(self.judge)
-        for judgment in batch.judgments:
-            level, outcome = self._judged(judgment)
-            gradient = -distributions[level]
-            gradient[outcome] += 1.0
-            step[level] += judgment.weight * judgment.advantage * gradient
-        self.judge += self.simulation.judge_rate * step / size
+        self.bound.note(float(np.linalg.norm(gain)))
+        self.judge += self.simulation.judge_rate * self._judge_gradient(batch)
         trained = sum(len(t.tokens) for group in batch.groups for t in group.trajectories)
         self._spend(trained, 1e-5)
         self.policy += 1
         return {"simulated/ability": float(self.ability.mean())}
 
+    def _judge_gradient(self, batch: Batch) -> NDArray[np.float64]:
+        """The mean over the judgments, at most a share of the policy's gradient."""
+        total = np.zeros_like(self.judge)
+        for judgment in batch.judgments:
+            level, column = self._judged(judgment)
+            scale = slice(None, FAILED + 1) if column <= FAILED else slice(FAILED + 1, None)
+            gradient = np.zeros(len(COLUMNS))
+            gradient[scale] -= softmax(self.judge[level, scale])
+            gradient[column] += 1.0
+            total[level] += judgment.weight * judgment.advantage * gradient
+        mean: NDArray[np.float64] = total / max(1, len(keyed(batch.judgments)))
+        share = batch.judge_share
+        return mean * self.bound.scale(share, float(np.linalg.norm(mean))) if share else mean
+
     def _judged(self, judgment: Judgment) -> tuple[int, int]:
         """The row of the judge that spoke, and what it said."""
         if isinstance(judgment.trajectory, Continuation):
             item = self._item(judgment.trajectory.chat)
-            return int(self.level[item]), _outcome(judgment.trajectory.text)
+            return int(self.level[item]), COLUMNS.get(judgment.trajectory.text, FAILED)
         item, outcome = (int(token) for token in judgment.trajectory.tokens)
         return int(self.level[item]), outcome
 
@@ -330,6 +351,7 @@ class SimulatedEngine:
         return {
             "ability": self.ability.copy(),
             "judge": self.judge.copy(),
+            "bound": self.bound.state_dict(),
             "values": [(model, table.copy()) for model, table in self.values.items()],
             "policy": self.policy,
             "seconds": self.seconds,
@@ -340,15 +362,12 @@ class SimulatedEngine:
     def load_state_dict(self, saved: dict[str, Any]) -> None:
         for name in ("ability", "judge", "policy", "seconds", "processed"):
             setattr(self, name, saved[name])
+        self.bound.load_state_dict(saved["bound"])
         self.values = {model: table.copy() for model, table in saved["values"]}
         self.rng.bit_generator.state = saved["rng"]
 
     def _items(self, prompts: Sequence[Prompt]) -> NDArray[np.int64]:
         return np.array([int(prompt.id.split(":")[1]) for prompt in prompts], dtype=np.int64)
-
-
-def _outcome(choice: str) -> int:
-    return CHOICES.index(choice) if choice in CHOICES else FAILED
 
 
 def build(simulation: Simulation, task: None = None, seed: int = 0) -> tuple[SimulatedEngine, Pool]:

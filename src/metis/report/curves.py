@@ -123,8 +123,8 @@ class Recorded:
 
     @property
     def selected(self) -> int:
-        """Steps whose prompts the judge chose: not those in which it was on trial."""
-        return self.series("select/guarded").y.count(0.0)
+        """Steps whose prompts the judge chose alone: not those in which it was on trial."""
+        return (self.series("select/trial").y + self.series("select/guarded").y).count(0.0)
 
     def judge_shares(self) -> Series:
         """The same for every step; empty where nothing was judged."""

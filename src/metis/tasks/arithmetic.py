@@ -1,7 +1,8 @@
 """Sums of graded difficulty, made on the spot: the task of the quickstart.
 
-Levels are categories: level k has sums of two numbers with k + 1 digits between them. The answer is
-the last number of a reply, so that a small model needs no format to earn its first rewards.
+Levels are categories: level k has sums of two numbers with k + 1 digits between them, from one
+digit each to eight. Levels far beyond a model make a pool as hopeless as wanted. The answer is the
+last number of a reply, so that a small model needs no format to earn its first rewards.
 """
 
 import random
@@ -13,7 +14,7 @@ from metis.core import Message, Prompt
 from metis.errors import MetisError, require, require_at_least
 from metis.tasks.base import SingleTurn, last_number
 
-DIGITS = {1: (1, 1), 2: (2, 1), 3: (2, 2), 4: (3, 2), 5: (3, 3)}
+DIGITS = {level: ((level + 2) // 2, (level + 1) // 2) for level in range(1, 16)}
 """Digits of the two numbers at each level."""
 
 
@@ -23,19 +24,32 @@ class Arithmetic:
 
     prompts      problems to train on
     heldout      problems to test on; none of them is trained on
-    levels       which levels of difficulty, from 1 to 5, in equal shares
+    levels       which levels of difficulty, from 1 to 15
+    shares       how much of each level there is, in any unit; without them as much of each
     instruction  what follows the question
     """
 
     prompts: int = 600
     heldout: int = 200
     levels: tuple[int, ...] = (1, 2, 3)
+    shares: tuple[float, ...] = ()
     instruction: str = ""
 
     def __post_init__(self) -> None:
         require_at_least(self, {"prompts": 1, "heldout": 1}, "task.")
-        known = set(self.levels) <= set(DIGITS) and len(self.levels) > 0
-        require(known, "task.levels", list(self.levels), f"use levels from {list(DIGITS)}")
+        distinct = set(self.levels)
+        require(
+            distinct <= set(DIGITS) and len(distinct) == len(self.levels) > 0,
+            "task.levels",
+            list(self.levels),
+            f"use different levels from 1 to {max(DIGITS)}",
+        )
+        require(
+            len(self.shares) in (0, len(self.levels)) and all(0 < s < 1e9 for s in self.shares),
+            "task.shares",
+            list(self.shares),
+            f"use a number above 0 for each of the {len(self.levels)} levels, or none",
+        )
 
 
 class ArithmeticTask:
@@ -50,21 +64,25 @@ class ArithmeticTask:
         self._heldout, self._training = problems[: settings.heldout], problems[settings.heldout :]
 
     def _problems(self, count: int, rng: random.Random) -> list[Prompt]:
-        """Distinct problems, levels in turn as long as they have any left."""
-        left = {level: _sums(level, rng, count) for level in self.settings.levels}
+        """Distinct problems, levels in turn by their shares as long as they have any left."""
+        levels = self.settings.levels
+        shares = dict(zip(levels, self.settings.shares or (1.0,) * len(levels), strict=True))
+        left = {level: _sums(level, rng, count) for level in levels}
+        taken = dict.fromkeys(levels, 0)
         problems: list[Prompt] = []
         while len(problems) < count:
-            if not any(left.values()):
+            behind = [level for level in levels if left[level]]
+            if not behind:
                 raise MetisError(
                     f"task.prompts + task.heldout = {count}: the levels "
-                    f"{list(self.settings.levels)} have only {len(problems)} different problems"
+                    f"{list(levels)} have only {len(problems)} different problems"
                 )
-            for level, sums in left.items():
-                if sums and len(problems) < count:
-                    a, b = sums.pop()
-                    prompt = Prompt(f"arithmetic:{a}+{b}", f"What is {a} + {b}?", f"level-{level}")
-                    self.answers[prompt.id] = a + b
-                    problems.append(prompt)
+            level = min(behind, key=lambda level: taken[level] / shares[level])
+            taken[level] += 1
+            a, b = left[level].pop()
+            prompt = Prompt(f"arithmetic:{a}+{b}", f"What is {a} + {b}?", f"level-{level}")
+            self.answers[prompt.id] = a + b
+            problems.append(prompt)
         rng.shuffle(problems)
         return problems
 

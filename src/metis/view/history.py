@@ -86,7 +86,7 @@ class History:
             return "warming up"
         if not any(name.startswith("judge/") for name in self.latest):
             return None
-        return "on trial" if self.latest.get("select/guarded") else "selecting"
+        return "on trial" if self.latest.get("select/trial") else "selecting"
 
 
 class Pace:

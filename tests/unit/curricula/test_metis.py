@@ -9,7 +9,7 @@ import pytest
 from metis import Group, MetisError, Pool, Progress, Prompt, drive
 from metis.core import Complete, Completion, Continuation, Rollout, Score, Trajectory
 from metis.curricula.judge import Judge
-from metis.curricula.judge_prompt import CHOICES, GRID
+from metis.curricula.judge.scale import GRID, VARIANCE
 from metis.curricula.metis import Metis
 from metis.curricula.presets import METIS_PAPER
 from metis.signal import judge_reward
@@ -174,7 +174,7 @@ def test_the_exact_loss_has_the_gradient_of_the_expected_score():
     curriculum = Metis(batch=4, multiplier=1, warmup=False, judge=Judge(weight=0.1))
     batch = drive(curriculum.step(Pool(PROMPTS), Progress(0)), Scripted({}, PASSED, logprobs))
     rows = [row for row in batch.judgments if row.prompt.id == "a"]
-    assert [row.trajectory.text for row in rows] == list(CHOICES)
+    assert [row.trajectory.text for row in rows] == list(VARIANCE.choices)
     assert all(isinstance(row.trajectory, Continuation) and row.weight == 0.1 for row in rows)
     assert (Judge().weight, Judge(mode="reason").weight) == (0.1, 0.01)
 

@@ -40,16 +40,12 @@ from metis.engines.local.predictors import Body, Learner, Question, Reader
 from metis.engines.local.rewards import RewardRunner
 from metis.engines.local.sampling import Reply, in_order, stream
 from metis.engines.local.settings import Local
-from metis.engines.local.update import (
-    MiniBatch,
-    Stopwatch,
-    backward,
-    minibatches,
-    remember_old,
-    remember_reference,
-)
+from metis.engines.local.update.gradients import remember_old, remember_reference
+from metis.engines.local.update.rows import minibatches
+from metis.engines.local.update.step import Stepper, mean_metrics
+from metis.engines.local.update.stopwatch import Stopwatch
 from metis.engines.local.vllm import VllmSampler, require_vllm
-from metis.errors import NON_FINITE_LIMIT, MetisError
+from metis.errors import MetisError
 from metis.pool import Pool
 from metis.predictors import Predictor
 from metis.tasks.base import Task
@@ -70,17 +66,11 @@ class LocalEngine:
             self.reference = self._reference() if settings.kl else None
             self.foreign = self._foreign_sampler()
         self.generator = torch.Generator(self.model_policy.device).manual_seed(seed)
-        self.optimizer = torch.optim.AdamW(
-            self.model_policy.trainable,
-            lr=settings.learning_rate,
-            weight_decay=settings.weight_decay,
-            fused=self.model_policy.device.type == "cuda",
-        )
+        self.stepper = Stepper(self.model_policy, settings)
         self.learners: dict[Predictor, Learner] = {}
         self.rewards = RewardRunner(settings.reward_timeout, settings.reward_workers)
         self.complaints = Complaints()
         self.policy = 0
-        self.non_finite = 0
         self.judging = Stopwatch(self.clock)
         if (count := _gpus(self.model_policy.device)) > 1:
             self.complaints.untold.append(
@@ -227,42 +217,19 @@ class LocalEngine:
             if self.reference is not None:
                 for minibatch in cut:
                     remember_reference(self.reference, minibatch, settings)
-            steps = [self._optimize(minibatch) for minibatch in cut if minibatch.items]
+            steps = [
+                self.stepper.step(minibatch, batch.judge_share, self.judging)
+                for minibatch in cut
+                if minibatch.items
+            ]
             self.policy += 1
             if self.foreign is not None:
                 self.foreign.sync(policy)
-        metrics = {
+        return {
             "update/rows": float(sum(len(minibatch.items) for minibatch in cut)),
             "update/skipped_rows": float(sum(minibatch.skipped for minibatch in cut)),
             "update/steps": float(len(steps)),
-        }
-        for name in steps[0] if steps else ():
-            metrics[name] = float(np.mean([step[name] for step in steps]))
-        return metrics
-
-    def _optimize(self, minibatch: MiniBatch) -> dict[str, float]:
-        """Backward and step; what is not finite is skipped, and stops the run when it persists."""
-        settings = self.settings
-        self.optimizer.zero_grad(set_to_none=True)
-        losses = backward(self.model_policy, minibatch, settings, self.judging)
-        limit = settings.gradient_clip or float("inf")
-        norm = float(torch.nn.utils.clip_grad_norm_(self.model_policy.trainable, limit))
-        finite = bool(np.isfinite([norm, losses.policy, losses.judge]).all())
-        if finite:
-            self.optimizer.step()
-        self.non_finite = 0 if finite else self.non_finite + 1
-        if self.non_finite >= NON_FINITE_LIMIT:
-            raise MetisError(
-                f"engine.learning_rate = {settings.learning_rate}: loss or gradient was not finite "
-                f"{NON_FINITE_LIMIT} times in a row; lower it, and with --out of this run it goes "
-                "on from its last checkpoint"
-            )
-        return {
-            "loss/policy": losses.policy if finite else 0.0,
-            "loss/judge": losses.judge if finite else 0.0,
-            "update/gradient_norm": norm if finite else 0.0,
-            "update/clipped": losses.clipped / max(1, losses.units),
-            "update/non_finite": float(not finite),
+            **mean_metrics(steps),
         }
 
     def _initial_policy(self) -> Policy:
@@ -307,18 +274,20 @@ class LocalEngine:
         return self.model_policy.decode(trajectory.tokens[trajectory.loss_mask].tolist())
 
     def save(self, folder: Path) -> None:
-        save_training(folder, self.model_policy, self.optimizer, self.generator)
+        save_training(folder, self.model_policy, self.stepper.optimizer, self.generator)
         for i, learner in enumerate(self.learners.values()):
             save_learner(folder, i, learner)
-        saved = {"policy": self.policy, "non_finite": self.non_finite, "seed": self.seed}
+        saved: dict[str, Any] = {"policy": self.policy, "seed": self.seed}
+        saved |= {"non_finite": self.stepper.non_finite, "bound": self.stepper.bound.state_dict()}
         state.save(folder / "engine.state", {**saved, "learners": list(self.learners)})
 
     def load(self, folder: Path) -> None:
         saved = state.load(folder / "engine.state")
-        for name in ("policy", "non_finite", "seed"):
-            setattr(self, name, saved[name])
+        self.policy, self.seed = saved["policy"], saved["seed"]
+        self.stepper.non_finite = saved["non_finite"]
+        self.stepper.bound.load_state_dict(saved.get("bound", {"mean": None}))
         with explained(self.settings, self.model_policy):
-            load_training(folder, self.model_policy, self.optimizer, self.generator)
+            load_training(folder, self.model_policy, self.stepper.optimizer, self.generator)
             self.learners.clear()
             for i, model in enumerate(saved["learners"]):
                 load_learner(folder, i, self._learner(model))

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from metis.core import Completion, Trajectory
 from metis.curricula.judge import Failure, Judge, parse, parse_variance
-from metis.curricula.judge_prompt import CHOICES, GRID, Example
+from metis.curricula.judge.prompt import Example
+from metis.curricula.judge.scale import GRID, VARIANCE
 from metis.errors import MetisError
 
 SYSTEM = r"""
@@ -207,7 +208,7 @@ def test_a_reply_at_the_token_limit_was_cut_off_whatever_it_quotes():
 
 
 def test_choices_are_the_grid_in_boxes_yet_to_be_closed():
-    assert [parse_variance(choice + "}") for choice in CHOICES] == list(GRID)
+    assert [parse_variance(choice + "}") for choice in VARIANCE.choices] == list(GRID)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ sequence (the sequence ratio of GSPO), or one choice of a judgment. Each has an 
 coefficient that carries every mean and weight, so that micro-batches only have to add up.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,8 @@ class Units:
     Member k says that unit `unit[k]` contains target `target[k]`, `scale[k]` times. `old` is the
     log-probability of each target under the policy that wrote it; None means the present one, a
     ratio of 1. Without `clip` there is no ratio: the objective is advantage * log-probability.
+    With `offset` the units are the choices of one judgment: their ratios are of probabilities that
+    are normalised over the choices, offsets added, so that a ratio never pushes against the format.
     """
 
     targets: int
@@ -34,6 +36,7 @@ class Units:
     coefficient: Floats
     old: Floats | None
     clip: bool
+    offset: Floats | None = None
 
 
 def tokens(advantage: float, count: int, share: float, old: Floats | None, clip: bool) -> Units:
@@ -49,12 +52,14 @@ def sequence(advantage: float, count: int, share: float, old: Floats | None) -> 
     return Units(count, each, 0 * each, scale, advantage * one, share * one, old, clip=True)
 
 
-def choices(paths: Sequence[Sequence[int]], advantage: Floats, share: Floats, clip: bool) -> Units:
-    """Every path through a tree of tokens as one unit."""
+def choices(
+    paths: Sequence[Sequence[int]], advantage: Floats, share: Floats, offset: Floats | None
+) -> Units:
+    """Every path through a tree of tokens as one unit; clipped where there are offsets."""
     target = np.concatenate([np.asarray(path, dtype=np.int64) for path in paths])
     unit = np.repeat(np.arange(len(paths)), [len(path) for path in paths])
-    count = int(target.max()) + 1
-    return Units(count, target, unit, np.ones(len(target)), advantage, share, None, clip)
+    count, one, clip = int(target.max()) + 1, np.ones(len(target)), offset is not None
+    return Units(count, target, unit, one, advantage, share, None, clip, offset)
 
 
 def bundle_loss(
@@ -78,16 +83,43 @@ def bundle_loss(
         zero = torch.zeros(int(first_unit[-1]), device=logprobs.device)
         return zero.index_add(0, units, values[targets] * scale)
 
-    now = total(logprobs)
+    normalised = _normaliser(rows, logprobs.device)
+    now = normalised(total(logprobs))
     advantage = column([row.advantage for row in rows], torch.float32)
     coefficient = column([row.coefficient for row in rows], torch.float32)
     bounded = column([np.full(len(row.advantage), row.clip) for row in rows], torch.bool)
-    ratio = torch.exp(now - total(old))
+    ratio = torch.exp(now - normalised(total(old)))
     clipped = torch.clamp(ratio, 1 - low, 1 + high)
     surrogate = torch.minimum(ratio * advantage, clipped * advantage)
     objective = torch.where(bounded, surrogate, advantage * now)
     moved = (surrogate < ratio * advantage) & bounded
     return -(coefficient * objective).sum(), moved.float().sum()
+
+
+def _normaliser(
+    rows: Sequence[Units], device: torch.device
+) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Log-softmax over the units of each row that has offsets; others stay as they are."""
+    if all(row.offset is None for row in rows):
+        return lambda values: values
+    sizes = [len(row.advantage) for row in rows]
+    given = [
+        np.zeros(size) if r.offset is None else r.offset
+        for r, size in zip(rows, sizes, strict=True)
+    ]
+    offset = torch.tensor(np.concatenate(given), dtype=torch.float32, device=device)
+    row_of = torch.tensor(np.repeat(np.arange(len(rows)), sizes), device=device)
+    chosen = torch.tensor(np.repeat([r.offset is not None for r in rows], sizes), device=device)
+
+    def normalised(values: torch.Tensor) -> torch.Tensor:
+        shifted = values + offset
+        low = torch.full((len(rows),), -torch.inf, device=device)
+        highest = low.scatter_reduce(0, row_of, shifted.detach(), "amax")
+        weights = torch.exp(shifted - highest[row_of])
+        sums = torch.zeros(len(rows), device=device).index_add(0, row_of, weights)
+        return torch.where(chosen, shifted - (highest + torch.log(sums))[row_of], values)
+
+    return normalised
 
 
 def kl_loss(logprobs: torch.Tensor, reference: torch.Tensor, share: torch.Tensor) -> torch.Tensor:

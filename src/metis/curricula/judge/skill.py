@@ -1,6 +1,6 @@
-"""What became of the judge's predictions: its diagnostics, and the guard that relies on them.
+"""The judge's diagnostics: what it says of the candidates, and what became of its predictions.
 
-Outcomes are kept from exploration slots only, which are a fair sample of the candidates.
+Outcomes are kept from uniform slots only, which are a fair sample of the candidates.
 """
 
 from collections import Counter
@@ -8,11 +8,19 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from metis import diagnostics
-from metis.curricula.judge import Failure
-from metis.curricula.judge_prompt import GRID
-from metis.curricula.verdict import Verdict
+from metis.curricula.judge.judgment import Scored, Verdict
+from metis.curricula.judge.reply import Failure
+from metis.curricula.judge.scale import GRID
+from metis.signal import VARIANCE_MAX
+
+FLAT, FLAT_STEPS = 0.02, 5
+"""A spread of predictions, in log-odds, that ranks nothing; and for how many steps to wait."""
+
+DIAGNOSED = 128
+"""Outcomes of uniform slots that the diagnostics are made of, at least."""
 
 CLIMATOLOGY_STEPS = 10
 """The reference a judge must beat is the mean outcome of this many steps."""
@@ -34,6 +42,17 @@ def climatology(outcomes: Sequence[Outcome], step: int) -> float | None:
     return float(np.mean(recent)) if recent else None
 
 
+def noted(outcomes: list[Outcome], scored: Sequence[Scored], step: int) -> list[Outcome]:
+    """With what a step adds: predictions for uniform slots, and what became of them."""
+    reference = climatology(outcomes, step)
+    new = [
+        Outcome(step, item.verdict.v_hat, item.v, item.target, reference)
+        for item in scored
+        if item.explored and item.verdict.v_hat is not None
+    ]
+    return trim(outcomes + new, DIAGNOSED)
+
+
 def trim(outcomes: list[Outcome], keep: int) -> list[Outcome]:
     """Whole steps from the end, as few as hold at least `keep` outcomes."""
     if len(outcomes) <= keep:
@@ -42,20 +61,14 @@ def trim(outcomes: list[Outcome], keep: int) -> list[Outcome]:
     return [outcome for outcome in outcomes if outcome.step >= first]
 
 
-def rank_skill(outcomes: Sequence[Outcome], needed: int) -> float | None:
-    """Spearman of prediction and outcome; None while there are fewer than `needed`."""
-    if len(outcomes) < needed:
-        return None
-    return diagnostics.spearman([o.v_hat for o in outcomes], [o.v for o in outcomes])
-
-
 def outcome_metrics(outcomes: Sequence[Outcome], share: float) -> dict[str, float]:
     """The judge on its exploration slots; what is undefined is left out."""
     v_hat, v = [o.v_hat for o in outcomes], [o.v for o in outcomes]
     scored = [o for o in outcomes if o.climatology is not None]
-    values = {
+    values: dict[str, float | None] = {
         "judge/outcomes": float(len(outcomes)),
         "judge/spearman": diagnostics.spearman(v_hat, v),
+        **within_steps(outcomes),
         "judge/pearson": diagnostics.pearson(v_hat, v),
         "judge/lift": diagnostics.lift(v_hat, v, share),
         "judge/auroc_informative": diagnostics.auroc_informative(v_hat, v),
@@ -69,6 +82,18 @@ def outcome_metrics(outcomes: Sequence[Outcome], share: float) -> dict[str, floa
         values[f"judge/reliability_{row.v_hat:.2f}"] = row.mean_v
         values[f"judge/reliability_count_{row.v_hat:.2f}"] = float(row.outcomes)
     return {name: value for name, value in values.items() if value is not None}
+
+
+def within_steps(outcomes: Sequence[Outcome]) -> dict[str, float | None]:
+    """Rank correlation inside the steps: the drift of both sides over time is no skill."""
+    steps: dict[int, list[Outcome]] = {}
+    for outcome in outcomes:
+        steps.setdefault(outcome.step, []).append(outcome)
+    strata = [([o.v_hat for o in some], [o.v for o in some]) for some in steps.values()]
+    found = diagnostics.stratified_spearman(strata)
+    if found is None:
+        return {}
+    return {"judge/rank_within_steps": found.rho, "judge/rank_within_steps_error": found.error}
 
 
 def verdict_metrics(verdicts: Sequence[Verdict]) -> dict[str, float]:
@@ -85,13 +110,36 @@ def verdict_metrics(verdicts: Sequence[Verdict]) -> dict[str, float]:
         metrics["judge/v_hat_mean"] = float(v_hat.mean())
         metrics["judge/v_hat_std"] = float(v_hat.std())
         metrics["judge/v_hat_distinct"] = float(np.unique(v_hat).size)
+        metrics["judge/spread"] = spread_in_log_odds(v_hat)
+    rows = [verdict.distribution for verdict in verdicts if verdict.distribution is not None]
+    if rows:
+        table = np.stack(rows)
+        entropies = -np.sum(table * np.log(np.maximum(table, 1e-300)), axis=1)
+        metrics["judge/entropy"] = float(entropies.mean())
     likeliest = [verdict.likeliest for verdict in verdicts if verdict.likeliest is not None]
     if likeliest:
-        named = np.array(likeliest)
-        on_grid = np.isclose(named[:, None], GRID, rtol=1e-9, atol=0.0).any(axis=1)
-        metrics["judge/at_maximum"] = float(np.mean(named >= GRID[-1]))
+        metrics["judge/at_maximum"] = float(np.mean(np.array(likeliest) >= VARIANCE_MAX))
+    written = [verdict.likeliest for verdict in verdicts if verdict.completion]
+    if named := [value for value in written if value is not None]:
+        on_grid = np.isclose(np.array(named)[:, None], GRID, rtol=1e-9, atol=0.0).any(axis=1)
         metrics["judge/off_grid"] = float(np.mean(~on_grid))
     return metrics
+
+
+def spread_in_log_odds(v_hat: NDArray[np.float64]) -> float:
+    """Standard deviation of logit(4 v_hat), which does not shrink as predictions near 0."""
+    odds = np.clip(v_hat / VARIANCE_MAX, 1e-9, 1 - 1e-9)
+    return float(np.std(np.log(odds) - np.log1p(-odds)))
+
+
+def spread_notice(flat: int) -> list[str]:
+    """A sentence for the person watching, when the predictions have been alike for some steps."""
+    if flat != FLAT_STEPS:
+        return []
+    return [
+        f"the judge has said nearly the same of all candidates for {FLAT_STEPS} steps (spread "
+        f"below {FLAT} in log-odds): what it chooses is as good as random"
+    ]
 
 
 def length_notice(verdicts: Sequence[Verdict]) -> list[str]:
@@ -103,17 +151,3 @@ def length_notice(verdicts: Sequence[Verdict]) -> list[str]:
         f"{count} of {len(verdicts)} judge prompts do not fit the context of the model: fewer "
         "curriculum.examples make them shorter"
     ]
-
-
-def guard_notice(guarded: bool, before: bool | None, skill: float | None, needed: int) -> list[str]:
-    """A sentence for the person watching, when the guard closes or opens."""
-    if guarded == before:
-        return []
-    if not guarded:
-        return [
-            f"the judge ranks better than chance (Spearman {skill:.2f}): it selects from here on"
-        ]
-    if before is None:
-        return [f"the judge is on trial: selecting uniformly until {needed} outcomes show skill"]
-    shown = "undefined" if skill is None else f"{skill:.2f}"
-    return [f"the judge ranks no better than chance (Spearman {shown}): selecting uniformly"]

@@ -4,7 +4,7 @@ import numpy as np
 
 from metis import Group, Pool, Progress, Prompt, drive
 from metis.core import Score, Trajectory
-from metis.curricula.judge_prompt import GRID
+from metis.curricula.judge.scale import GRID
 from metis.curricula.metis import Metis
 
 POOL = [Prompt(f"p{i}", f"text of p{i}.") for i in range(400)]

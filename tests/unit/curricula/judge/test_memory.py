@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metis.core import Group, Prompt, Trajectory
-from metis.curricula.memory import Pair, pairs, pick, quantile, recent, spread
+from metis.curricula.judge.memory import Pair, pairs, pick, quantile, recent, spread
 
 deterministic = settings(derandomize=True, deadline=None)
 LEVELS = sorted({passes * (8 - passes) / 64 for passes in range(9)})

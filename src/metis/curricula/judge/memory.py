@@ -1,0 +1,137 @@
+"""The calibration memory: recent prompt-variance pairs, and the K of them a judge is shown.
+
+METIS, Sec. 4.1. The paper keeps "the K most recent pairs", which a step of 256 new ones leaves
+open; its printed examples are always a low, a middle and a high variance in ascending order
+(0.000, 0.109, 0.250). So are these: K values spread evenly between the lowest and the highest of
+the window, the nearest that occurred, each shown by one prompt drawn from those that had it. The
+same pairs, some steps longer, are what a judge is trained on again.
+"""
+
+import random
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from metis.core import Group, Prompt
+from metis.pool import Pool
+from metis.signal import INFORMATIVE
+
+
+class Pair(NamedTuple):
+    """A prompt's id and its outcome: realised variance and mean reward, and the step of both."""
+
+    step: int
+    prompt: str
+    v: float
+    mean: float
+    explored: bool = False
+    """It was drawn uniformly, not for what was predicted of it."""
+
+
+def pairs(groups: Iterable[Group], step: int, explored: Collection[str] = ()) -> list[Pair]:
+    """What a step adds to the memory: every group whose variance is defined."""
+    return [
+        Pair(step, group.prompt.id, v, group.mean or 0.0, group.prompt.id in explored)
+        for group in groups
+        if (v := group.variance) is not None
+    ]
+
+
+def recent(memory: Iterable[Pair], step: int, window: int) -> list[Pair]:
+    """The pairs realised in the last `window` steps before `step`."""
+    return [pair for pair in memory if pair.step >= step - window]
+
+
+def remembered(memory: Sequence[Pair], step: int, window: int) -> list[Pair]:
+    """The recent pairs, and the newest informative one until a newer comes."""
+    kept = recent(memory, step, window)
+    if any(pair.v > INFORMATIVE for pair in kept):
+        return kept
+    older = [pair for pair in memory if pair.v > INFORMATIVE]
+    return older[-1:] + kept
+
+
+def pick(
+    memory: Iterable[Pair],
+    k: int,
+    avoid: Collection[str],
+    rng: random.Random,
+    value: Callable[[Pair], float] = lambda pair: pair.v,
+) -> list[Pair]:
+    """K pairs of different prompts, spread over the values seen, in ascending order.
+
+    Prompts in `avoid` are shown only when there are fewer than K others.
+    """
+    latest = {pair.prompt: pair for pair in memory}
+    usable = [pair for pair in latest.values() if pair.prompt not in avoid]
+    if len(usable) < k:
+        usable = list(latest.values())
+    by_value: dict[float, list[Pair]] = {}
+    for pair in usable:
+        by_value.setdefault(value(pair), []).append(pair)
+    picked = [rng.choice(by_value[v]) for v in spread(sorted(by_value), k)]
+    rest = [pair for pair in usable if pair not in picked]
+    picked += rng.sample(rest, min(k - len(picked), len(rest)))
+    return sorted(picked, key=lambda pair: (value(pair), pair.prompt))
+
+
+def exemplars(
+    memory: Iterable[Pair],
+    k: int,
+    candidates: Sequence[Prompt],
+    batch: int,
+    pool: Pool,
+    value: Callable[[Pair], float],
+    rng: random.Random,
+) -> list[Pair]:
+    """K pairs of different texts, none of a candidate unless there are fewer than K others.
+
+    Then so many candidates are shown as are not needed to fill the batch; whoever asks leaves them
+    out of the judging: a judge is never shown what it is asked about.
+    """
+    asked = Counter(prompt.text for prompt in candidates)
+    distinct = {pool[pair.prompt].text: pair for pair in memory}
+    avoid = {pair.prompt for text, pair in distinct.items() if text in asked}
+    spare, shown = len(candidates) - batch, []
+    for pair in pick(distinct.values(), k, avoid, rng, value):
+        lost = asked[pool[pair.prompt].text]
+        if lost <= max(spare, 0):
+            shown.append(pair)
+            spare -= lost
+    return shown
+
+
+def replayed(
+    memory: Iterable[Pair], count: int, avoid: Collection[str], rng: random.Random
+) -> list[Pair]:
+    """Outcomes to judge again, drawn without a look at what they were.
+
+    Which prompts are rolled out depends on the prompts alone, so that no outcome needs an
+    importance weight as long as none is drawn for what it was.
+    """
+    latest = {pair.prompt: pair for pair in memory if pair.prompt not in avoid}
+    return rng.sample(list(latest.values()), min(count, len(latest)))
+
+
+def spread(values: Sequence[float], k: int) -> list[float]:
+    """At most k distinct values, each nearest to one of k evenly spaced points of the range."""
+    if not values or k < 1:
+        return []
+    low, high = values[0], values[-1]
+    points = np.linspace(low, high, k) if k > 1 else [(low + high) / 2]
+    chosen: list[float] = []
+    for point in sorted(points, key=lambda p: min(p - low, high - p)):  # the ends first
+        left = [value for value in values if value not in chosen]
+        if left:
+            chosen.append(min(left, key=lambda value: abs(value - point)))
+    return sorted(chosen)
+
+
+def quantile(v: float, among: Sequence[float]) -> float:
+    """Mid-rank of v among recent variances, from 0 to 1."""
+    values = np.asarray(among, dtype=np.float64)
+    if values.size == 0:
+        return 0.5
+    return float((np.sum(values < v) + 0.5 * np.sum(values == v)) / values.size)

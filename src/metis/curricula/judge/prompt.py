@@ -1,0 +1,87 @@
+"""The words of the self-judgment prompt (METIS, appendix B.3), kept in `prompt.txt`.
+
+The scale decides what is asked for: the variance, in the paper's words, or passes in ours. With no
+examples the sentences about them are left out, as in the paper's K = 0 listing. The box of appendix
+A.1 is a variant of the same text.
+"""
+
+from collections.abc import Sequence
+from functools import cache
+from importlib import resources
+from string import Template
+from typing import NamedTuple
+
+from metis.core import Message
+from metis.curricula.judge.scale import VARIANCE, Scale
+
+
+class Example(NamedTuple):
+    """One pair of the calibration memory: a prompt's text, and its outcome on the scale."""
+
+    text: str
+    point: float
+
+
+def single(
+    texts: Sequence[str], examples: Sequence[Example], scale: Scale = VARIANCE
+) -> list[list[Message]]:
+    """Everything in one user message, as the paper prints it; one chat a text."""
+    words = _words(scale.name)
+    blocks = [_instruction(words, "user", bool(examples))]
+    digits = ".3f" if scale is VARIANCE else ".0f"
+    for number, example in enumerate(examples, start=1):
+        label = Template(words["label"]).substitute(value=format(example.point, digits))
+        blocks.append(_problem(f"Example {number}", example.text) + "\n" + label)
+    shared = "\n\n".join([*blocks, ""])
+    system = _system(words, examples)
+    return [[system, _user(shared + problem)] for problem in _problems(texts)]
+
+
+def turns(
+    texts: Sequence[str], examples: Sequence[Example], scale: Scale = VARIANCE
+) -> list[list[Message]]:
+    """Exemplars as earlier turns, answered with the allowed answer nearest to what happened.
+
+    The instruction stands once, in the system message: a turn is a problem and its outcome.
+    """
+    shared = [_system(_words(scale.name), examples)]
+    for example in examples:
+        shared.append(_user(_problem("Candidate", example.text)))
+        shared.append({"role": "assistant", "content": scale.answer(example.point)})
+    return [[*shared, _user(problem)] for problem in _problems(texts)]
+
+
+@cache
+def _words(scale: str) -> dict[str, str]:
+    """The sections of the text for a scale; those of the variance have no name before them."""
+    text = resources.files(__package__).joinpath("prompt.txt").read_text("utf-8")
+    sections = dict(part.split("\n", 1) for part in text.split("## ")[1:])
+    prefix = "" if scale == VARIANCE.name else f"{scale}: "
+    return {
+        name.removeprefix(prefix): body.rstrip("\n")
+        for name, body in sections.items()
+        if name.startswith(prefix)
+    }
+
+
+def _instruction(words: dict[str, str], role: str, with_examples: bool) -> str:
+    parts = [role, *([f"{role}, with examples"] if with_examples else []), f"{role}, output"]
+    return "\n".join(words[part] for part in parts)
+
+
+def _problem(title: str, text: str) -> str:
+    return Template(_words(VARIANCE.name)["problem"]).substitute(title=title, text=text)
+
+
+def _problems(texts: Sequence[str]) -> list[str]:
+    """The candidates; there are many, so that the template is filled in once."""
+    before, after = _problem("Candidate", "\0").split("\0")
+    return [before + text + after for text in texts]
+
+
+def _system(words: dict[str, str], examples: Sequence[Example]) -> Message:
+    return {"role": "system", "content": _instruction(words, "system", bool(examples))}
+
+
+def _user(content: str) -> Message:
+    return {"role": "user", "content": content}

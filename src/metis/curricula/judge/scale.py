@@ -1,0 +1,57 @@
+"""The answers a judge may give: the eleven variances of the paper, or passes out of eight.
+
+The outcome of a group is a point on the scale. As a target it is two-hot: split between the two
+neighbouring answers so that its mean is the point (Farebrother et al., arXiv 2403.03950).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+GRID = (0.00, 0.02, 0.04, 0.06, 0.08, 0.10, 0.12, 0.15, 0.18, 0.20, 0.25)
+"""The values the paper's prompt allows. Others in range still count when a reply names them."""
+
+ATTEMPTS = 8
+"""Attempts that the judge of passes is asked about, whatever the size of a group."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Allowed answers: their texts, their places on the scale, and the variance each predicts."""
+
+    name: str
+    choices: tuple[str, ...]
+    points: tuple[float, ...]
+    values: tuple[float, ...]
+
+    def two_hot(self, point: float) -> NDArray[np.float64]:
+        """The distribution on the two answers next to a point, with the point as its mean."""
+        points = np.array(self.points)
+        point = float(np.clip(point, points[0], points[-1]))
+        target = np.zeros(len(points))
+        above = int(np.searchsorted(points, point))
+        if points[above] == point:
+            target[above] = 1.0
+            return target
+        low, high = points[above - 1], points[above]
+        target[above] = (point - low) / (high - low)
+        target[above - 1] = 1.0 - target[above]
+        return target
+
+    def answer(self, point: float) -> str:
+        """The allowed answer nearest to a point, as an exemplar gives it."""
+        nearest = int(np.argmin(np.abs(np.array(self.points) - point)))
+        return rf"\boxed{{{self.points[nearest]:.2f}}}" if self is VARIANCE else str(nearest)
+
+
+VARIANCE = Scale("variance", tuple(rf"\boxed{{{value:.2f}" for value in GRID), GRID, GRID)
+"""Choices end at their last digit, after which they say nothing of the value."""
+
+PASSES = Scale(
+    "passes",
+    tuple(str(count) for count in range(ATTEMPTS + 1)),
+    tuple(float(count) for count in range(ATTEMPTS + 1)),
+    tuple(count / ATTEMPTS * (1 - count / ATTEMPTS) for count in range(ATTEMPTS + 1)),
+)
+"""One digit is one token: a single position holds the whole distribution. Binary rewards only."""

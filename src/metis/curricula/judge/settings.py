@@ -1,0 +1,113 @@
+"""The knobs of self-judgment (METIS, Sec. 4.1 and appendices A.1, B.3).
+
+Two modes: `reason` samples a reply and parses its last box (Eq. 7); `direct` reads the distribution
+over the allowed answers from their log-probabilities, with nothing to decode and nothing to fail.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from metis.core import Chat, Sampling
+from metis.curricula.judge.prompt import Example, single, turns
+from metis.curricula.judge.scale import PASSES, VARIANCE, Scale
+from metis.errors import require, require_at_least
+from metis.pool import Rewards
+
+WEIGHTS = {"log_score": 1.0, "exact": 0.1, "reinforce": 0.1}
+"""lambda in `direct`, by loss; the cross-entropy relies on the bound of `share`."""
+
+
+@dataclass(frozen=True)
+class Judge:
+    """The knobs of self-judgment; the defaults are the recommended preset for small models.
+
+    mode       `reason`: free text, then a box (paper) · `direct`: log-probabilities of the answers
+    layout     `single`: one user message (paper) · `turns`: exemplars as earlier chat turns
+    scale      what is asked for: the reward `variance` (paper) · `passes`, the right answers out of
+               eight, one digit; `auto` is `variance`. Continuous rewards have the variance only
+    loss       `log_score`: cross-entropy to a two-hot target, direct only · `reinforce` with an EMA
+               baseline (Eq. 9) · `exact`: the expected score of Eq. 8, direct only, which collapses
+               to one answer; `auto` is `log_score` for `direct`, else `reinforce`
+    offsets    of the answers' log-probabilities, outside the network, moved towards the mean
+               outcome: what all prompts have in common costs no gradient; needs `log_score`
+    share      the judge's gradient norm is at most this share of the policy's; 0 is no bound
+    baseline   where the EMA starts: `zero` (Algorithm 1) · `first_batch`, the first mean reward
+    target     what a judgment is scored against: the `variance` · its `rank` in the last steps;
+               `auto` is `rank` for continuous rewards, whose variances crowd near 0
+    aggregate  log-probability of a judgment: `mean` over its tokens · `sum` (the letter of Eq. 9)
+    ratio      `none` (paper) · `clip` the importance ratio to the policy that judged
+    weight     lambda of Eq. 10; by default 0.01 (paper) for `reason`, and for `direct` 1 with
+               `log_score`, else 0.1
+    max_tokens   longest reply in `reason`
+    temperature  of replies in `reason`
+    """
+
+    mode: Literal["reason", "direct"] = "direct"
+    layout: Literal["single", "turns"] = "turns"
+    scale: Literal["variance", "passes", "auto"] = "auto"
+    loss: Literal["log_score", "reinforce", "exact", "auto"] = "auto"
+    offsets: bool = None  # type: ignore[assignment]  # filled in below, by loss
+    share: float = 0.25
+    baseline: Literal["zero", "first_batch"] = "first_batch"
+    target: Literal["variance", "rank", "auto"] = "auto"
+    aggregate: Literal["mean", "sum"] = "mean"
+    ratio: Literal["none", "clip"] = "clip"
+    weight: float = None  # type: ignore[assignment]  # filled in below, by mode and loss
+    max_tokens: int = 512
+    temperature: float = 1.0
+
+    def __post_init__(self) -> None:
+        direct = self.mode == "direct"
+        if self.loss == "auto":
+            object.__setattr__(self, "loss", "log_score" if direct else "reinforce")
+        if self.offsets is None:
+            object.__setattr__(self, "offsets", self.loss == "log_score")
+        if self.weight is None:
+            object.__setattr__(self, "weight", WEIGHTS[self.loss] if direct else 0.01)
+        self._require(
+            direct or self.loss == "reinforce",
+            "loss",
+            f"{self.loss} needs curriculum.judge.mode=direct; with reason use reinforce",
+        )
+        self._require(
+            direct or self.scale != "passes", "scale", "passes need curriculum.judge.mode=direct"
+        )
+        self._require(
+            not self.offsets or self.loss == "log_score",
+            "offsets",
+            "offsets need curriculum.judge.loss=log_score",
+        )
+        self._require(
+            self.scale != "passes" or self.target != "rank",
+            "target",
+            "a rank is of the variance: use curriculum.judge.scale=variance",
+        )
+        for name in ("weight", "share"):
+            value = getattr(self, name)
+            self._require(math.isfinite(value) and value >= 0, name, "use 0 or more")
+        require_at_least(self, {"max_tokens": 1}, "curriculum.judge.")
+        self._require(
+            math.isfinite(self.temperature) and self.temperature > 0,
+            "temperature",
+            "use a number above 0; the judge's loss needs sampled judgments",
+        )
+
+    def _require(self, condition: bool, name: str, remedy: str) -> None:
+        require(condition, f"curriculum.judge.{name}", getattr(self, name), remedy)
+
+    @property
+    def sampling(self) -> Sampling:
+        return Sampling(max_tokens=self.max_tokens, temperature=self.temperature)
+
+    def scale_for(self, rewards: Rewards) -> Scale:
+        """The answers asked for: a count of passes says nothing of continuous rewards."""
+        return PASSES if self.scale == "passes" and rewards == "binary" else VARIANCE
+
+    def chats(
+        self, texts: Sequence[str], examples: Sequence[Example], scale: Scale = VARIANCE
+    ) -> Sequence[Chat]:
+        """ctx(x) = [instruction; memory; x] for every candidate, in the layout asked for."""
+        layout = single if self.layout == "single" else turns
+        return layout(texts, examples, scale)

@@ -1,0 +1,153 @@
+"""A batch as rows of the update: mini-batches, and each row's part in the loss.
+
+Conventions (METIS, Eq. 2 and 9): token-level ratio; mean over the tokens of a sequence, then over
+the sequences; L_judge is the mean over the judgments of the mini-batch. The cut into mini-batches
+comes before rows without an advantage are left out; denominators count those.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from metis.core import Batch, Continuation, Group, Judgment, Trajectory
+from metis.engines.dealing import deal
+from metis.engines.local.bundle import Row, plain
+from metis.engines.local.choices import ChoiceTree
+from metis.engines.local.encoding import encode_scored
+from metis.engines.local.policy import Policy
+from metis.engines.local.settings import Local
+from metis.engines.local.update import loss
+from metis.engines.local.update.stopwatch import UNTIMED, Stopwatch
+from metis.signal import advantages
+
+
+@dataclass
+class Item:
+    """A row to be: its whole token sequence, how to make a row of it, and its part in the loss."""
+
+    tokens: list[int]
+    start: int
+    """The place of the token that its first target follows: where a row may begin at the latest."""
+    row: Callable[[int], Row]
+    units: loss.Units
+    judge: bool
+    share: float = 0.0
+    """Coefficient of each token in the KL term."""
+    reference: loss.Floats | None = None
+
+
+@dataclass
+class MiniBatch:
+    """The rows of one optimizer step, and how many rows there were before any was left out."""
+
+    items: list[Item] = field(default_factory=list)
+    rollouts: int = 0
+    skipped: int = 0
+
+    @property
+    def answers(self) -> list[Item]:
+        return [item for item in self.items if not item.judge]
+
+    @property
+    def judgments(self) -> list[Item]:
+        return [item for item in self.items if item.judge]
+
+
+def minibatches(
+    policy: Policy,
+    batch: Batch,
+    settings: Local,
+    version: int,
+    judging: Stopwatch = UNTIMED,
+) -> list[MiniBatch]:
+    """Cut a batch by prompts; judgments go with their group, others are dealt evenly."""
+    shares = deal(batch, settings.minibatch)
+    judgments = [rows for share in shares for rows in share.judgments]
+    with judging.running(1.0 if judgments else 0.0):
+        judged = iter(_judgment_items(policy, judgments))
+    made = []
+    for share in shares:
+        minibatch = MiniBatch(rollouts=sum(len(group.rewards) for group in share.groups))
+        for group in share.groups:
+            minibatch.items += _rollout_items(group, minibatch, settings, version)
+        for _ in share.judgments:
+            for item in next(judged):
+                item.units.coefficient = item.units.coefficient / len(share.judgments)
+                minibatch.items.append(item)
+        made.append(minibatch)
+    return made
+
+
+def _rollout_items(
+    group: Group, minibatch: MiniBatch, settings: Local, version: int
+) -> Iterator[Item]:
+    if len(group.rewards) < 2:
+        minibatch.skipped += len(group.rewards)
+        return
+    values = advantages(group.rewards)
+    if settings.std_division:
+        values = values / (np.std(group.rewards, ddof=1) + 1e-6)  # as verl does
+    for advantage, trajectory in zip(values, group.trajectories, strict=True):
+        count = int(trajectory.loss_mask[1:].sum())
+        if count == 0 or (abs(advantage) < 1e-12 and not settings.kl):
+            minibatch.skipped += 1
+            continue
+        stale = trajectory.policy < version
+        old = (
+            trajectory.logprobs[1:][trajectory.loss_mask[1:]].astype(np.float64) if stale else None
+        )
+        each = 1.0 / minibatch.rollouts
+        if settings.ratio == "sequence":
+            units = loss.sequence(float(advantage), count, each, old)
+        else:
+            units = loss.tokens(float(advantage), count, each / count, old, clip=True)
+        yield _plain(trajectory, units, False, settings.kl * each / count)
+
+
+def _plain(trajectory: Trajectory, units: loss.Units, judge: bool, share: float = 0.0) -> Item:
+    tokens, mask = trajectory.tokens, trajectory.loss_mask
+    start = int(np.argmax(mask[1:]))
+    return Item(tokens.tolist(), start, lambda skip: plain(tokens, mask, skip), units, judge, share)
+
+
+def _judgment_items(policy: Policy, judgments: Sequence[list[Judgment]]) -> list[list[Item]]:
+    """Of every judgment: a row for each sampled reply; the choices of a scored one share a row."""
+    items: list[list[Item]] = [[] for _ in judgments]
+    scored: dict[int, list[tuple[Judgment, Continuation]]] = {}
+    for i, rows in enumerate(judgments):
+        for judgment in rows:
+            trajectory = judgment.trajectory
+            if isinstance(trajectory, Continuation):
+                scored.setdefault(i, []).append((judgment, trajectory))
+                continue
+            count = int(trajectory.loss_mask[1:].sum())
+            if count and judgment.advantage:
+                units = loss.tokens(judgment.advantage, count, judgment.weight, None, judgment.clip)
+                items[i].append(_plain(trajectory, units, True))
+    for i, item in zip(scored, _scored_items(policy, list(scored.values())), strict=True):
+        items[i].append(item)
+    return items
+
+
+def _scored_items(
+    policy: Policy, scored: Sequence[list[tuple[Judgment, Continuation]]]
+) -> Iterator[Item]:
+    trees: dict[tuple[str, ...], ChoiceTree] = {}
+    contexts = encode_scored(policy, [rows[0][1].chat for rows in scored])
+    for rows, context in zip(scored, contexts, strict=True):
+        texts = tuple(choice.text for _, choice in rows)
+        if texts not in trees:
+            trees[texts] = ChoiceTree.of([policy.encode_reply(text) for text in texts])
+        tree = trees[texts]
+        units = loss.choices(
+            tree.paths,
+            np.array([judgment.advantage for judgment, _ in rows]),
+            np.array([judgment.weight for judgment, _ in rows]),
+            np.array([choice.offset for _, choice in rows]) if rows[0][0].clip else None,
+        )
+        yield Item(context, len(context) - 1, _growing(tree, context), units, True)
+
+
+def _growing(tree: ChoiceTree, context: list[int]) -> Callable[[int], Row]:
+    return lambda skip: tree.row(context[skip:])
