@@ -32,29 +32,6 @@ def spearman(x: Numbers, y: Numbers) -> float | None:
     return pearson(ranks(x).tolist(), ranks(y).tolist())
 
 
-class Stratified(NamedTuple):
-    """A rank correlation within strata, and the standard error it has by chance."""
-
-    rho: float
-    error: float
-
-
-def stratified_spearman(strata: Sequence[tuple[Numbers, Numbers]]) -> Stratified | None:
-    """Rank correlation within each stratum, pooled; undefined where none varies on both sides."""
-    columns = [(_centred_ranks(x), _centred_ranks(y)) for x, y in strata if len(x) > 1]
-    varied = [(a, b) for a, b in columns if np.ptp(a) > 0 and np.ptp(b) > 0]
-    if not varied:
-        return None
-    a, b = (np.concatenate(column) for column in zip(*varied, strict=True))
-    degrees = len(a) - len(varied)
-    return Stratified(float(a @ b / math.sqrt((a @ a) * (b @ b))), 1 / math.sqrt(degrees))
-
-
-def _centred_ranks(values: Numbers) -> NDArray[np.float64]:
-    """Ranks from -1/2 to 1/2, so that strata of any size have the same scale."""
-    return np.asarray((ranks(values) - (len(values) - 1) / 2) / len(values), dtype=np.float64)
-
-
 def ranks(values: Numbers) -> NDArray[np.float64]:
     """Ranks from 0, equal values sharing the mean of theirs."""
     array = np.asarray(values, dtype=np.float64)

@@ -16,7 +16,7 @@ COMMAND += [
     "group=4",
     "engine.prompts=300",
     "checkpoints.every=5",
-    "curriculum.guard=16",
+    "curriculum.trial=4",
 ]
 LOGS = ("metrics", "timings", "judgments", "rollouts")
 
@@ -24,7 +24,7 @@ LOGS = ("metrics", "timings", "judgments", "rollouts")
 def run(folder: Path, curriculum: str) -> subprocess.Popen[bytes]:
     command = [*COMMAND, f"curriculum={curriculum}", "--out", str(folder)]
     if curriculum != "metis":
-        command.remove("curriculum.guard=16")
+        command.remove("curriculum.trial=4")
     return subprocess.Popen(command, stdout=subprocess.DEVNULL)
 
 

@@ -82,7 +82,7 @@ def difference(tiny, temperature, gradient, batch, rewards) -> float:
         for i in range(0, len(rewards), GROUP)
     ]
     [part] = minibatches(policy, Batch(groups), settings, version=0)
-    backward(policy, part, settings)
+    backward(policy, part.items, settings)
     ours = dict(policy.network.named_parameters())
     assert ours.keys() == gradient.keys()
     return max(float((ours[name].grad - wanted).abs().max()) for name, wanted in gradient.items())

@@ -67,7 +67,9 @@ def gradients(policy) -> list[torch.Tensor]:
 
 
 def ours(policy, batch, settings, version=0):
-    losses = [backward(policy, p, settings) for p in minibatches(policy, batch, settings, version)]
+    losses = [
+        backward(policy, p.items, settings) for p in minibatches(policy, batch, settings, version)
+    ]
     return sum(loss.policy + loss.judge for loss in losses), gradients(policy)
 
 
@@ -159,7 +161,7 @@ def test_minibatches_are_cut_by_prompts_with_their_own_denominators(policy, sett
     parts = minibatches(policy, Batch(groups()), two, 0)
     assert [part.rollouts for part in parts] == [6, 6]
     for part, half in zip(parts, (groups()[:2], groups()[2:]), strict=True):
-        backward(policy, part, two)
+        backward(policy, part.items, two)
         found = gradients(policy)
         reference_policy_loss(policy, half).backward()
         same(found, gradients(policy))
@@ -178,11 +180,12 @@ def judged(advantage=0.3, weight=0.02) -> Batch:
     dead = Group(PROMPTS[0], (0.0, 0.0), (trajectory(0, 5, 2), trajectory(1, 5, 3)))
     other = Group(PROMPTS[1], (0.0, 0.0), (trajectory(2, 5, 2), trajectory(3, 5, 3)))
     row = Judgment(PROMPTS[0], trajectory(9, 12, 6), advantage, weight)
-    return Batch([dead, other], [row])
+    right = Judgment(PROMPTS[1], trajectory(8, 12, 6), 0.0, weight)
+    return Batch([dead, other], [row, right])
 
 
 def test_a_sampled_judgment_has_the_gradient_of_reinforce(policy, settings):
-    """lambda (R - b) grad of the mean log-probability, over the two prompts of the mini-batch."""
+    """lambda (R - b) grad of the mean log-probability, over the two judgments; one had R = b."""
     _, found = ours(policy, judged(0.3, 0.02), settings)
     t = trajectory(9, 12, 6)
     loss = -0.02 * 0.3 * logprob(policy, t.tokens)[t.loss_mask[1:]].sum() / 2
@@ -202,7 +205,7 @@ def exact_batch(policy, target: float) -> Batch:
         Judgment(PROMPTS[0], Continuation(CHAT, c, v), float(q * (r - p @ rewards)), 0.1)
         for c, v, q, r in zip(VARIANCE.choices, values, p, rewards, strict=True)
     ]
-    return Batch(judged().groups, rows)
+    return Batch(judged().groups, [*rows, judged().judgments[1]])
 
 
 def test_the_exact_loss_has_the_gradient_of_the_enumerated_expectation(policy, settings):
@@ -239,7 +242,7 @@ def test_answers_and_judgments_share_a_pass_where_passes_are_wide(
     texts = ("What is 1 + 1?", "What is 204 + 31?", "What is 3 + 4, and twice that, and thrice?")
     [part] = minibatches(policy, judged_batch(*texts), settings, 0)
     policy.wide = False
-    backward(policy, part, settings)
+    backward(policy, part.items, settings)
     wanted = gradients(policy)
     policy.wide = True
     [[answers, judgments]] = passes(policy, part.items, settings)
@@ -248,7 +251,7 @@ def test_answers_and_judgments_share_a_pass_where_passes_are_wide(
     assert (len(judgments.bundle.strips) > 1) == (given.spare == 1)
     ticks = iter([10.0, 14.0])
     watch = Stopwatch(lambda: next(ticks))
-    backward(policy, part, settings, watch)
+    backward(policy, part.items, settings, watch)
     same(gradients(policy), wanted)
     sizes = answers.bundle.size, judgments.bundle.size
     assert watch.seconds == pytest.approx(4.0 * sizes[1] / sum(sizes))
@@ -326,7 +329,7 @@ def test_lora_trains_adapters_only_and_checkpointing_changes_nothing(settings, p
     adapted.update(Batch(groups()))
     saving = engine(settings, checkpointing=True)
     [part] = minibatches(saving.model_policy, Batch(groups()), saving.settings, 0)
-    backward(saving.model_policy, part, saving.settings)
+    backward(saving.model_policy, part.items, saving.settings)
     found = gradients(saving.model_policy)
     reference_policy_loss(policy, groups()).backward()
     same(found, gradients(policy))
@@ -339,7 +342,7 @@ def test_recomputed_activations_change_nothing_in_wide_passes(settings, tokens):
         trained = engine(settings, checkpointing=saving, tokens=tokens)
         trained.model_policy.wide = True
         [part] = minibatches(trained.model_policy, judged_batch(), trained.settings, 0)
-        backward(trained.model_policy, part, trained.settings)
+        backward(trained.model_policy, part.items, trained.settings)
         found.append(gradients(trained.model_policy))
     same(*found)
 
@@ -428,8 +431,8 @@ def test_a_resumed_engine_has_its_own_learning_rate(settings, tmp_path):
     one.update(Batch(groups()))
     one.save(tmp_path)
     other.load(tmp_path)
-    assert [group["lr"] for group in other.optimizer.param_groups] == [2.5e-4]
-    assert other.optimizer.state_dict()["state"] and one.settings.learning_rate != 2.5e-4
+    assert [group["lr"] for group in other.stepper.optimizer.param_groups] == [2.5e-4]
+    assert other.stepper.optimizer.state_dict()["state"] and one.settings.learning_rate != 2.5e-4
 
 
 @pytest.mark.parametrize("name", ["weights.safetensors", "optimizer.pt"])
@@ -482,7 +485,7 @@ def told(match=r"engine\.tokens.*engine\.rows.*checkpointing"):
 def test_a_full_gpu_names_the_knobs(settings, monkeypatch, tmp_path):
     full = engine(settings)
     full.save(tmp_path)
-    monkeypatch.setattr(full, "_optimize", out_of_memory)
+    monkeypatch.setattr(full.stepper, "step", out_of_memory)
     with told():
         full.update(Batch(groups()))
     monkeypatch.setattr(f"{LocalEngine.__module__}.load_training", out_of_memory)

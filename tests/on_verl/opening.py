@@ -22,7 +22,7 @@ from metis.core import (
     fit,
     predict,
 )
-from metis.curricula.judge.scale import VARIANCE
+from metis.curricula.judge.scale import PASSES, VARIANCE, Scale
 from metis.curricula.metis import Metis
 from metis.curricula.speed import Speed
 from metis.pool import Pool
@@ -48,7 +48,11 @@ def trajectory(seed: int, policy: int) -> Trajectory:
 
 
 def fixed_batch(prompts: list[Prompt]) -> Batch:
-    """Failures, agreement, an old group, sampled judgments and scored choices."""
+    """Failures, agreement, an old group, sampled judgments, and scored ones, two of them replayed.
+
+    Ratios of scored choices are clipped in the first mini-batch alone, where they are 1: past that
+    the local engine takes those of normalised probabilities, and verl does not.
+    """
     groups = [
         Group(
             prompt,
@@ -58,17 +62,25 @@ def fixed_batch(prompts: list[Prompt]) -> Batch:
         )
         for i, (prompt, rewards) in enumerate(zip(prompts, REWARDS, strict=False))
     ]
-    chat = [{"role": "user", "content": "How much will it vary?"}]
-    values = np.random.default_rng(7).normal(0, 0.2, len(VARIANCE.choices))
     judgments = [
         Judgment(prompts[0], trajectory(100, 0), 0.4, weight=0.05),
         Judgment(prompts[3], trajectory(101, 0), -0.6, weight=0.1, clip=True),
-        *(
-            Judgment(prompts[2], Continuation(chat, text, -3.0), float(value), 0.3, clip=True)
-            for text, value in zip(VARIANCE.choices, values - values.mean(), strict=True)
-        ),
+        *scored(prompts[1], VARIANCE, clip=True),
+        *scored(prompts[2], VARIANCE),
+        *scored(prompts[0], VARIANCE, clip=True, key="step 1"),
+        *scored(Prompt("elsewhere", "?"), PASSES, key="step 2"),
     ]
     return Batch(groups, judgments)
+
+
+def scored(prompt: Prompt, scale: Scale, clip: bool = False, key: str = "") -> list[Judgment]:
+    """A judgment with a row for each answer; their advantages add up to zero."""
+    chat = [{"role": "user", "content": f"How will {prompt.id} do?"}]
+    values = np.random.default_rng(len(prompt.id + key)).normal(0, 0.2, len(scale.choices))
+    return [
+        Judgment(prompt, Continuation(chat, text, -3.0, 0.5), float(value), 0.3, clip, key)
+        for text, value in zip(scale.choices, values - values.mean(), strict=True)
+    ]
 
 
 def marks(states: Sequence[NDArray[np.float32]]) -> dict[str, float]:

@@ -10,7 +10,8 @@ from safetensors.torch import load_file
 
 from integration.conftest import byte_tokenizer, save_tiny
 from metis import Prompt, runlog, state
-from metis.curricula.judge.scale import VARIANCE
+from metis.curricula.judge.scale import PASSES, VARIANCE
+from metis.engines.bound import MEMORY
 from metis.engines.local.engine import LocalEngine
 from metis.engines.local.settings import Local
 from metis.engines.verl.launch import MAIN
@@ -22,6 +23,8 @@ from running import cpu_overrides, finish, start
 pytestmark = pytest.mark.slow
 
 BATCH, GROUP, RATE = 4, 4, 0.5
+REPLAYED = (0, BATCH - 1)
+"""Outcomes judged again in the second and third step: those of the second but its exemplar."""
 
 
 @pytest.fixture(scope="module")
@@ -89,8 +92,7 @@ def metis_run(model, data, tmp_path_factory):
         f"{curriculum}.name='opening:Opening'",
         f"+{curriculum}.multiplier=3",
         f"+{curriculum}.examples=1",
-        f"+{curriculum}.warmup=false",
-        f"+{curriculum}.guard=0",
+        f"+{curriculum}.trial=0",
         "trainer.total_training_steps=3",
         "trainer.save_freq=1",
         "trainer.test_freq=2",
@@ -113,14 +115,15 @@ def test_the_update_is_the_local_engine_s(metis_run, model):
     prompts = [Prompt(f"sums:{i}", f"What is {i} + {i % 7}?") for i in range(4)]
     settings = Local(model=str(model), device="cpu", minibatch=2)
     local = LocalEngine(settings, task=None)
-    local.optimizer = torch.optim.SGD(local.model_policy.trainable, lr=RATE)
+    local.stepper.optimizer = torch.optim.SGD(local.model_policy.trainable, lr=RATE)
+    pad = torch.tensor([byte_tokenizer().eos_token_id])  # verl does not train how it is read
+    embedding = local.model_policy.network.get_input_embeddings().weight
+    embedding.register_hook(lambda gradient: gradient.index_fill(0, pad, 0.0))
     local.update(fixed_batch(prompts))
     before, here = weights(model), local.model_policy.network.state_dict()
     there = weights(metis_run / "whole" / "global_step_1" / "actor" / "huggingface")
     moved = max(float((there[name] - before[name]).abs().max()) for name in before)
     assert moved > 1e-2
-    pad = byte_tokenizer().eos_token_id  # what verl pads with, and so does not train to read
-    here["model.embed_tokens.weight"][pad] = before["model.embed_tokens.weight"][pad]
     for name, weight in there.items():
         assert torch.allclose(weight, here[name], atol=1e-5), name
 
@@ -142,21 +145,26 @@ def test_the_first_step_had_the_rows_it_should(metis_run):
     rows = runlog.read(metis_run / "whole" / "metis", "rollouts")
     assert [tuple(row["rewards"]) for row in rows if row["step"] == 1] == REWARDS
     assert all(row["answer"] for row in rows)
+    first = runlog.read(metis_run / "whole" / "metis", "metrics")[0]
+    assert first["update/judgments"] == 2 + 3 * len(VARIANCE.choices) + len(PASSES.choices)
+    assert "judge/gradient_ratio" not in first, "the batch asks for no bound"
 
 
 def test_every_step_judges_with_current_weights_and_trains_the_judge(metis_run):
     rows = runlog.read(metis_run / "whole" / "metis", "metrics")
     assert [row["step"] for row in rows] == [1, 2, 3]
-    for row in rows[1:]:
-        assert row["judge/asked"] == 3 * BATCH
+    for row, replayed in zip(rows[1:], REPLAYED, strict=True):
+        assert row["judge/asked"] == 3 * BATCH + replayed
         assert row["rollout/generated"] == BATCH * GROUP
-        assert row["update/judgments"] > 0 and row["update/judgments"] % len(VARIANCE.choices) == 0
+        assert row["update/judgments"] == (BATCH + replayed) * len(VARIANCE.choices)
+        assert 0 < row["judge/gradient_ratio"] <= 0.25 + 1e-9
+        assert row["select/trial"] == 0
         assert np.isfinite(row["actor/grad_norm"]) and row["actor/grad_norm"] > 0
     timings = runlog.read(metis_run / "whole" / "metis", "timings")
     assert all(row["judge"] > 0 and row["rollout"] > 0 for row in timings[1:])
 
 
-def test_a_resumed_run_continues_prompts_memory_and_baseline(metis_run):
+def test_a_resumed_run_continues_prompts_memory_offsets_and_bound(metis_run):
     first, again = (metis_run / name / "metis" for name in ("whole", "resumed"))
     logs = [runlog.read(folder, "judgments") for folder in (first, again)]
     steps = [[row for row in log if row["step"] == 3] for log in logs]
@@ -165,7 +173,7 @@ def test_a_resumed_run_continues_prompts_memory_and_baseline(metis_run):
         assert (before["prompt"], before["chosen"]) == (after["prompt"], after["chosen"])
         assert before["score"] == pytest.approx(after["score"], abs=1e-5)
     last = [runlog.read(folder, "metrics")[-1] for folder in (first, again)]
-    assert last[0]["judge/baseline"] == last[1]["judge/baseline"]
+    assert last[0]["judge/v_hat_mean"] == pytest.approx(last[1]["judge/v_hat_mean"], abs=1e-5)
     shared = [[row for row in log if row["step"] < 3] for log in logs]
     assert shared[0] == shared[1]
     ends = [
@@ -173,7 +181,16 @@ def test_a_resumed_run_continues_prompts_memory_and_baseline(metis_run):
         for name in ("whole", "resumed")
     ]
     assert ends[0]["pool"] == ends[1]["pool"]
-    assert ends[0]["totals"]["judge/asked"] == ends[1]["totals"]["judge/asked"] == 6 * BATCH
+    asked = 6 * BATCH + sum(REPLAYED)
+    assert ends[0]["totals"]["judge/asked"] == ends[1]["totals"]["judge/asked"] == asked
+    learnt = [end["curriculum"]["experience"] for end in ends]
+    for name in ("pairs", "labels"):
+        kept, again = ([item for item in part[name] if item[0] == 1] for part in learnt)
+        assert kept and str(kept) == str(again), "what the second step left behind"
+    assert len(learnt[0]["offsets"]) == len(VARIANCE.choices) and any(learnt[0]["offsets"])
+    before = state.load(metis_run / "resumed" / "global_step_2" / "metis.state")["bound"]["mean"]
+    for end in ends:  # two mini-batches a step
+        assert end["bound"]["mean"] > MEMORY**2 * before > 0
 
 
 def test_the_checkpoint_that_tested_best_is_kept_and_can_be_evaluated(metis_run):

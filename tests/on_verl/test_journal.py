@@ -12,6 +12,7 @@ from metis import MetisError, runlog, state
 from metis.account import Account, Budget
 from metis.engines.verl.journal import Journal
 from metis.engines.verl.trainer import FRACTIONS, MetisTrainer, PPOTrainerSync
+from metis.engines.verl.update import Update
 from metis.errors import NON_FINITE_LIMIT
 
 SETTINGS = {"engine": {"name": "verl", "learning_rate": 1e-6}, "seconds": 5, "seed": 0}
@@ -105,12 +106,12 @@ def test_the_settings_of_a_recipe_stay(tmp_path, opened):
 def resumed(tmp_path, opened, monkeypatch):
     """A trainer that verl has brought back to step 3, tested or not."""
 
-    def load(budget, logged=True, test_every=3, **settings):
+    def load(budget, logged=True, test_every=3, more=(), **settings):
         run = tmp_path / "verl"
         folder = run / "global_step_3"
         folder.mkdir(parents=True)
         account = Account(Budget(), 3, elapsed=7.0)
-        saved = {"curriculum": {}, "pool": {}, "metrics": {"metis/loss": 3.0}}
+        saved = {"curriculum": {}, "pool": {}, "metrics": {"metis/loss": 3.0}, **dict(more)}
         state.save(folder / "metis.state", saved | account.state_dict())
         (run / "latest_checkpointed_iteration.txt").write_text("3")
         trainer = MetisTrainer.__new__(MetisTrainer)
@@ -126,6 +127,7 @@ def resumed(tmp_path, opened, monkeypatch):
             }
         )
         trainer.total_training_steps, trainer.saved = 99, 0
+        trainer.update = Update(trainer.config)
         trainer.test_every = test_every
         trainer.account = Account(budget)
         trainer.curriculum = trainer.pool = type(
@@ -179,6 +181,15 @@ def test_a_checkpoint_is_tested_on_demand_and_the_logs_stay(resumed):
     assert trainer.tested
 
 
+def test_the_bound_s_running_mean_is_restored_where_a_checkpoint_has_one(resumed):
+    trainer = resumed(Budget(), more={"bound": {"mean": 0.125}})
+    assert trainer.update.bound.mean == 0.125
+
+
+def test_a_checkpoint_from_before_the_bound_is_loaded(resumed):
+    assert resumed(Budget()).update.bound.mean is None
+
+
 def test_fractions_among_binary_rewards_are_told_once():
     trainer = MetisTrainer.__new__(MetisTrainer)
     trainer.told, trainer.pool = False, SimpleNamespace(rewards="binary")
@@ -189,16 +200,14 @@ def test_fractions_among_binary_rewards_are_told_once():
 
 
 def test_gradients_that_stay_without_number_end_a_run():
-    trainer = MetisTrainer.__new__(MetisTrainer)
-    trainer.non_finite = 0
-    trainer.config = OmegaConf.create({"actor_rollout_ref": {"actor": {"optim": {"lr": 0.5}}}})
+    update = Update(OmegaConf.create({"actor_rollout_ref": {"actor": {"optim": {"lr": 0.5}}}}))
     metrics = {}
     for _ in range(NON_FINITE_LIMIT - 1):
-        trainer._watch(np.array([1.0, np.nan]), metrics)
+        update.watch(np.array([1.0, np.nan]), metrics)
         assert metrics == {"metis/update/non_finite": 1}
-    trainer._watch(np.array([1.0, 2.0]), metrics)
+    update.watch(np.array([1.0, 2.0]), metrics)
     assert metrics == {"metis/update/non_finite": 0}
     for _ in range(NON_FINITE_LIMIT - 1):
-        trainer._watch(np.array([np.inf]), metrics)
+        update.watch(np.array([np.inf]), metrics)
     with pytest.raises(MetisError, match=r"optim\.lr = 0\.5: the gradient was not finite in 3"):
-        trainer._watch(np.array([np.nan]), metrics)
+        update.watch(np.array([np.nan]), metrics)

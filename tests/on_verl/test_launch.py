@@ -443,7 +443,7 @@ def test_a_dry_run_prints_the_command(capsys):
     assert main(["train", "engine=verl", "--dry-run", "--out", "x"]) == 0
     printed, remarks = capsys.readouterr()
     assert "is written to x/data first" in remarks
-    assert "'direct' trains eleven rows" in remarks
+    assert "'direct' trains 11 rows for a judgment on verl, up to 64 judgments beside" in remarks
     assert "smollm2-135m stands for the folder" in remarks
     assert ("flash-attn" in remarks) == ("attn_implementation=sdpa" in printed)
     assert "VERL_USE_EXTERNAL_MODULES=metis.engines.verl.trainer" in printed
@@ -451,6 +451,24 @@ def test_a_dry_run_prints_the_command(capsys):
     words = words[words.index("python") + 1 :]
     assert words[: len(launch.MAIN)] == launch.MAIN
     check(composed(words[len(launch.MAIN) :]))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["curriculum.judge.scale=passes"], "trains 9 rows for a judgment on verl, up to 64"),
+        (["curriculum.replay=100"], "trains 11 rows for a judgment on verl, up to 100 judgments"),
+        (["curriculum.replay=0"], "trains 11 rows for a judgment on verl; 'reason'"),
+        (["curriculum.judge.mode=reason"], None),
+        (["curriculum=uniform"], None),
+    ],
+)
+def test_what_a_scored_judgment_costs_is_said_before_a_run(words, said):
+    remarks = list(launch._remarks(recipe(*words), OUT, dry_run=False))
+    if said is None:
+        assert remarks == []
+    else:
+        assert said in remarks[0] and len(remarks) == 1
 
 
 @pytest.mark.parametrize(

@@ -141,6 +141,21 @@ def test_the_mini_batch_s_own_count_of_rollouts_is_the_denominator(actor):
         assert torch.allclose(mine, 2 * theirs)
 
 
+@pytest.mark.parametrize("mode", ["token-mean", "seq-mean-token-mean"])
+def test_judgments_without_rollouts_have_a_finite_loss(actor, mode):
+    """A mini-batch whose rollouts all failed has no tokens to take a mean over."""
+    rows = Rows(len(JUDGMENTS), offset=0.0)
+    rows.data["response_mask"] = nested([0 * mask for mask in rows.data["response_mask"].unbind()])
+    tensordict_utils.assign_non_tensor(rows.data, batch_num_tokens=0)
+    gradients, _ = rows.gradients(metis_loss, actor(f"loss_agg_mode={mode}"))
+    assert all((gradient == 0).all() for gradient in gradients[:ROLLOUTS])
+    for gradient, (prompt, _), (advantage, weight, *_) in zip(
+        gradients[ROLLOUTS:], rows.sizes[ROLLOUTS:], JUDGMENTS, strict=True
+    ):
+        written = gradient[prompt - 1 : -1]
+        assert torch.allclose(written, torch.tensor(-weight * advantage / PROMPTS * DP))
+
+
 def test_advantages_over_their_deviation_are_the_same_on_both_engines():
     rewards = (0.0, 1.0, 1.0, 0.25)
     trajectory = Trajectory(np.arange(4), np.arange(4) > 1, np.zeros(4, np.float32), 0)

@@ -1,5 +1,6 @@
 """Rows of an update: mini-batches of prompts, whole on every rank, with judgments beside them."""
 
+import math
 from collections import Counter
 
 import numpy as np
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from metis import Batch, Group, MetisError, Prompt
 from metis.core import Continuation, Judgment, Trajectory
+from metis.curricula.judge.scale import PASSES, VARIANCE
 from metis.engines.verl.lengths import check_lengths
 from metis.engines.verl.rollouts import Output, _group
 from metis.engines.verl.rows import judged, lay_out, minibatches
@@ -25,6 +27,11 @@ def trajectory(prompt=3, answer=2, earlier=(), policy=0):
 
 def encode(chat, text):
     return [1, 2, 3], [ord(letter) for letter in text]
+
+
+def spelled(chat, text):
+    """Every chat has tokens of its own."""
+    return [ord(letter) for letter in chat[0]["content"]], [ord(letter) for letter in text]
 
 
 def cut(batch, size=2):
@@ -45,10 +52,52 @@ def test_a_judgment_is_in_the_mini_batch_of_its_prompt():
         {"rollout": 4, "judgment": 2},
         {"rollout": 2, "judgment": 1},
     ]
-    judge = first[2].judge
+    judge = first[4].judge
     assert (judge.advantage, judge.coefficient, judge.rollouts) == (0.5, 0.25 / 2, 4)
     assert second[-1].judge.coefficient == 0.25
     assert judged([first, second]) == 1 / 3 and judged([]) == 0
+
+
+def judged_again(name, key, scale=VARIANCE):
+    """A scored judgment: a row for each of its answers, in a chat of its own."""
+    chat = [{"role": "user", "content": f"{name}{key}"}]
+    return [
+        Judgment(Prompt(name, name), Continuation(chat, text, -2.0), 0.5, 0.3, clip=True, key=key)
+        for text in scale.choices
+    ]
+
+
+@pytest.mark.parametrize("scale", [VARIANCE, PASSES], ids=lambda scale: scale.name)
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
+def test_every_judgment_of_a_batch_reaches_a_row(size, scale):
+    """This step's, replayed ones, and two of one prompt, whatever the mini-batches."""
+    groups = [group(name, [0.0, 1.0]) for name in "abcde"]
+    named = [(name, "") for name in "abcde"]
+    named += [("a", "step 1"), ("a", "step 2"), ("y", "step 1"), ("z", "step 2"), ("elsewhere", "")]
+    judgments = [row for name, key in named for row in judged_again(name, key, scale)]
+    parts = minibatches(Batch(groups, judgments), size, spelled, str)
+    assert len(parts) == math.ceil(5 / size)
+    found = Counter()
+    for part in parts:
+        rows = [row for row in part if row.kind == "judgment"]
+        there = len(rows) / len(scale.choices)
+        assert {row.judge.coefficient for row in rows} == {0.3 / there}
+        found.update(bytes(row.trajectory.tokens.tolist()).decode() for row in rows)
+    assert found == Counter(f"{name}{key}{text}" for name, key in named for text in scale.choices)
+    counts = [sum(row.kind == "judgment" for row in part) for part in parts]
+    spare = [n / len(scale.choices) - len(groups[i * size :][:size]) for i, n in enumerate(counts)]
+    assert max(spare) - min(spare) <= 1, "replayed judgments are dealt evenly"
+
+
+def test_a_mini_batch_may_have_judgments_alone():
+    """Its rollouts failed, or are single; verl divides by their number all the same."""
+    none = Group(Prompt("a", "a"), (), (), failed=4)
+    judgments = [*judged_again("y", "step 1"), *judged_again("z", "step 1")]
+    first, second = cut(Batch([none, group("b", [0.0, 1.0])], judgments), size=1)
+    assert Counter(row.kind for row in first) == {"judgment": len(VARIANCE.choices)}
+    assert {row.judge.rollouts for row in first} == {1.0}
+    assert Counter(row.kind for row in second) == {"rollout": 2, "judgment": len(VARIANCE.choices)}
+    assert not cut(Batch([none, group("b", [1.0])], judgments)), "no rollout, no step of verl's"
 
 
 def test_failed_rollouts_are_no_rows_and_a_single_one_has_no_advantage():

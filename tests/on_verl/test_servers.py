@@ -16,6 +16,7 @@ from metis import MetisError
 from metis.core import Sampling
 from metis.curricula.judge import Judge
 from metis.curricula.judge.prompt import Example
+from metis.curricula.judge.scale import PASSES, VARIANCE
 from metis.engines.verl.engine import encoder
 from metis.engines.verl.servers import Servers
 
@@ -66,6 +67,29 @@ def test_choices_are_scored_by_forcing_what_they_do_not_share():
     forced = {(*asked.prompt[len(context) :], *asked.logit_bias) for asked in mine}
     assert forced == nodes
     assert len({asked.id for asked in mine}) == 1, "one chat, one server, one prefix cache"
+
+
+@pytest.mark.parametrize(
+    ("scale", "requests"),
+    [(VARIANCE, len(r"\boxed{0.") + 3 + 11), (PASSES, 9)],
+    ids=["variance", "passes"],
+)
+def test_the_answers_of_both_scales_are_scored(scale, requests):
+    """Eleven that share a beginning and then one of three digits; nine of one token each."""
+    client = Client()
+    desk = servers(client, context=500)
+    rows = desk.score(CHATS, scale.choices, version=3)
+    tokens = [desk.encode_reply(choice) for choice in scale.choices]
+    for row in rows:
+        assert row == pytest.approx([-sum(choice) / 100 for choice in tokens])
+    assert len(client.asked) == len(CHATS) * requests
+    if scale is PASSES:
+        assert {len(choice) for choice in tokens} == {1}
+        contexts = [desk.encode_chat(chat) for chat in CHATS]
+        assert all(asked.prompt in contexts for asked in client.asked)
+    room = min(map(len, map(desk.encode_chat, CHATS))) + max(map(len, tokens))
+    tight = servers(client, context=room).score(CHATS, scale.choices, version=3)
+    assert tight == [rows[0], [-math.inf] * len(tokens)], "the last token needs room"
 
 
 def test_chats_are_dealt_to_the_servers():

@@ -87,7 +87,7 @@ def test_the_order_of_name_and_knob_does_not_matter():
 
 def test_the_paper_preset_is_algorithm_1_and_a_knob_changes_just_itself():
     plain = resolve({"curriculum": {"preset": "paper"}}).resolved["curriculum"]
-    assert plain["explore"] == 0.0 and plain["warmup"] is False and plain["guard"] == 0
+    assert plain["explore"] == 0.0 and plain["warmup"] is False and plain["trial"] == 0
     assert plain["judge"] == {
         "mode": "reason",
         "layout": "single",
@@ -169,7 +169,7 @@ def test_a_missing_or_broken_recipe_is_named(tmp_path):
 def test_another_preset_holds_whole_whatever_the_recipe_says():
     config = load(None, ["curriculum.examples=5", "curriculum.preset=paper"])
     curriculum = config.resolved["curriculum"]
-    assert (curriculum["explore"], curriculum["guard"], curriculum["examples"]) == (0.0, 0, 5)
+    assert (curriculum["explore"], curriculum["trial"], curriculum["examples"]) == (0.0, 0, 5)
     own = load(None, []).resolved["curriculum"]
     same = load(None, ["curriculum.preset=recommended"]).resolved["curriculum"]
-    assert own["guard"] != same["guard"], "the quickstart has a guard of its own"
+    assert own["replay"] != same["replay"], "the quickstart has a replay of its own"

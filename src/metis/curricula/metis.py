@@ -128,12 +128,13 @@ class Metis(Stateful):
         explored = {candidates[i].id for i in choice.explored}
         new = self.experience.add(groups, explored, progress.step)  # 7: memory
         target = self._target(pool, progress)
-        rows = scored([judged[i] for i in chosen], new, target)
-        rows += scored(rejudged, again, target, again=True)
+        fresh = scored([judged[i] for i in chosen], new, target)
+        rows = [*fresh, *scored(rejudged, again, target, again=True)]
         judgments, metrics = self.experience.learn(  # 7: baseline
             self.judge, rows, progress.step, self.failures, self.ema
         )
-        metrics |= self.experience.diagnose(judged, groups, explored, 1 / self.multiplier)
+        context = (groups, explored, progress.step, 1 / self.multiplier)
+        metrics |= self.experience.diagnose(judged, fresh, *context)
         metrics |= choice_metrics(choice) | {"select/trial": float(bool(self.on_trial))}
         notices += length_notice(judged) + spread_notice(self.experience.flat)
         reasons = decisions(judged, choice, bool(self.on_trial))

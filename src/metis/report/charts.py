@@ -3,71 +3,19 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from metis.report import calibration
 from metis.report.curves import Recorded, Series
-
-
-@dataclass(frozen=True)
-class Line:
-    """One curve in the colour of its run; `window` above 1 adds a running mean."""
-
-    label: str
-    colour: int
-    series: Series
-    error: tuple[float, ...] = ()
-    dashed: bool = False
-    markers: bool = False
-    window: int = 1
-
-
-@dataclass(frozen=True)
-class Axes:
-    """Curves over a common axis; the vertical one covers at least the values in `cover`."""
-
-    y_label: str
-    x_label: str
-    lines: tuple[Line, ...]
-    cover: tuple[float, ...] = ()
-    percent: bool = False
-    reference: float | None = None
-    reference_label: str = ""
-    whole: bool = True
-
-
-@dataclass(frozen=True)
-class Bar:
-    """One run: seconds by phase, and a remark."""
-
-    label: str
-    note: str
-    parts: dict[str, float]
-
-
-@dataclass(frozen=True)
-class Bars:
-    """Stacked bars, one a run."""
-
-    y_label: str
-    x_label: str
-    bars: tuple[Bar, ...]
-
-    @property
-    def phases(self) -> list[str]:
-        return list(dict.fromkeys(phase for bar in self.bars for phase in bar.parts))
-
-
-@dataclass(frozen=True)
-class Figure:
-    """One or two panels with a title, a caption, and a name for files."""
-
-    name: str
-    title: str
-    caption: str
-    panels: tuple[Axes | Bars, ...]
+from metis.report.panels import Axes, Bar, Bars, Figure, Line
 
 
 @dataclass(frozen=True)
 class Metric:
-    """How a metric is drawn; `dashed` names another one to draw beside it."""
+    """A metric and the way it is drawn; `dashed` names another one to draw beside it.
+
+    unless    a metric that replaces this one in runs that have it
+    error     a metric: what this one is off the reference by chance, in one standard error
+    z         a metric: this one in such errors, where the error itself is not recorded
+    """
 
     name: str
     y_label: str
@@ -78,6 +26,9 @@ class Metric:
     percent: bool = False
     reference: float | None = None
     reference_label: str = ""
+    unless: str = ""
+    error: str = ""
+    z: str = ""
 
 
 @dataclass(frozen=True)
@@ -115,8 +66,8 @@ PER_STEP = (
     PerStep(
         "judge_reward",
         "Judge reward",
-        "R_judge, how near the predictions came to the variance that was realised: it rises above "
-        "its own baseline (dashed) while the judge improves.",
+        "R_judge, how near the predictions came to the variance that was realised: it rises while "
+        "the judge improves, above its own baseline (dashed) where it has one.",
         (Metric("judge/reward", "R_judge", "judge/baseline", "baseline"),),
     ),
     PerStep(
@@ -128,18 +79,19 @@ PER_STEP = (
     PerStep(
         "predictions",
         "Predicted variance",
-        "Mean and spread of the predicted variance v̂ over all candidates: a spread that shrinks to "
-        "zero means that the judge has stopped telling prompts apart.",
+        "Mean and spread (standard deviation) of the predicted variance v̂ over all candidates: a "
+        "spread that shrinks to zero means that the judge has stopped telling prompts apart.",
         (
             Metric("judge/v_hat_mean", "mean of v̂", cover=(0.0,)),
-            Metric("judge/v_hat_std", "standard deviation of v̂", cover=(0.0,)),
+            Metric("judge/spread", "spread of v̂, in log-odds", cover=(0.0,)),
+            Metric("judge/v_hat_std", "spread of v̂", cover=(0.0,), unless="judge/spread"),
         ),
     ),
     PerStep(
         "skill",
         "Skill of the judge",
-        "Measured over the latest exploration slots, which are drawn at random: above the dashed "
-        "lines the judge ranks prompts better than chance.",
+        "Measured over the latest steps on slots that are drawn uniformly: above the dashed lines "
+        "the judge does better than chance.",
         (
             Metric(
                 "judge/spearman",
@@ -147,6 +99,15 @@ PER_STEP = (
                 smooth=False,
                 reference=0.0,
                 reference_label="chance",
+                error="judge/spearman_error",
+            ),
+            Metric(
+                "judge/realised_lift",
+                "realised lift: v chosen − v uniform",
+                smooth=False,
+                reference=0.0,
+                reference_label="chance",
+                z="judge/realised_lift_z",
             ),
             Metric(
                 "judge/lift",
@@ -154,24 +115,27 @@ PER_STEP = (
                 smooth=False,
                 reference=1.0,
                 reference_label="chance",
+                unless="judge/realised_lift",
             ),
         ),
     ),
 )
 
-NAMES = ("accuracy", *(spec.name for spec in PER_STEP), "overhead")
+LUCK = " What lies within the grey may be luck."
+
+NAMES = ("accuracy", *(spec.name for spec in PER_STEP), calibration.NAME, "overhead")
 """The names of all figures there can be."""
 
 
 def figures(runs: Sequence[Recorded]) -> list[Figure]:
     """All figures that at least one run has data for."""
     per_step = [_per_step(spec, runs) for spec in PER_STEP]
-    found = [_accuracy(runs), *per_step, _overhead(runs)]
+    found = [_accuracy(runs), *per_step, calibration.figure(runs), _overhead(runs)]
     return [figure for figure in found if figure is not None]
 
 
 def smoothing(runs: Sequence[Recorded]) -> int:
-    """How many steps a running mean spans: a twentieth of the longest run, at most 51, odd."""
+    """Steps that a running mean spans: a twentieth of the longest run, at most 51, odd."""
     longest = max(run.steps for run in runs)
     return 1 if longest < 20 else 2 * min(25, max(2, longest // 40)) + 1
 
@@ -218,19 +182,23 @@ def _tested(run: Recorded, colour: int, rows: Sequence[tuple[float, float, float
 def _per_step(spec: PerStep, runs: Sequence[Recorded]) -> Figure | None:
     panels = [_axes(metric, runs) for metric in spec.metrics]
     drawn = tuple(panel for panel in panels if panel.lines)
-    return Figure(spec.name, spec.title, spec.caption, drawn) if drawn else None
+    luck = LUCK if any(panel.chance.x for panel in drawn) else ""
+    return Figure(spec.name, spec.title, spec.caption + luck, drawn) if drawn else None
 
 
 def _axes(metric: Metric, runs: Sequence[Recorded]) -> Axes:
     window = smoothing(runs) if metric.smooth else 1
     lines = []
     for colour, run in enumerate(runs):
-        series = run.series(metric.name)
+        series = Series() if run.has(metric.unless) else run.series(metric.name)
         beside = run.series(metric.dashed) if metric.dashed else Series()
         if series.x:
             lines.append(Line(run.label, colour, series, window=window))
         if series.x and beside.x:
             lines.append(Line(metric.dashed_label, colour, beside, dashed=True))
+    judged = metric.error or metric.z
+    chance = _chance(metric, runs[0]) if len(runs) == 1 else Series()
+    spans = runs[0].trials if len(runs) == 1 and judged else []
     return Axes(
         metric.y_label,
         "step",
@@ -239,7 +207,21 @@ def _axes(metric: Metric, runs: Sequence[Recorded]) -> Axes:
         metric.percent,
         metric.reference,
         metric.reference_label,
+        chance=chance,
+        chance_label="two standard errors around chance" if chance.x else "",
+        spans=tuple(spans),
+        spans_label="on trial: half of the batch is uniform" if spans else "",
     )
+
+
+def _chance(metric: Metric, run: Recorded) -> Series:
+    """Two standard errors of a metric that the judge's luck explains, where they are known."""
+    if metric.error:
+        errors = run.series(metric.error)
+        return Series(errors.x, tuple(2 * error for error in errors.y))
+    values, known = dict(zip(*run.series(metric.name), strict=True)), run.series(metric.z)
+    rows = [(x, abs(2 * values[x] / z)) for x, z in zip(*known, strict=True) if z and x in values]
+    return Series(tuple(x for x, _ in rows), tuple(distance for _, distance in rows))
 
 
 def _overhead(runs: Sequence[Recorded]) -> Figure | None:

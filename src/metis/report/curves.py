@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from metis import runlog
 from metis.errors import MetisError
 from metis.identity import Change
 
@@ -36,7 +35,7 @@ class Evaluation(NamedTuple):
 
 @dataclass(frozen=True)
 class Recorded:
-    """What a run folder holds of a run, finished or not."""
+    """A run as its folder has it, finished or not."""
 
     folder: Path
     config: dict[str, Any]
@@ -80,9 +79,13 @@ class Recorded:
 
     def series(self, metric: str) -> Series:
         """A metric against steps, without the steps that lack it."""
-        rows = [row for row in self.metrics if _is_number(row.get(metric))]
-        steps = tuple(float(row["step"]) for row in rows)
-        return Series(steps, tuple(float(row[metric]) for row in rows))
+        found = [row for row in self.metrics if is_number(row.get(metric))]
+        steps = tuple(float(row["step"]) for row in found)
+        return Series(steps, tuple(float(row[metric]) for row in found))
+
+    def has(self, metric: str) -> bool:
+        """True where any step records the metric."""
+        return any(is_number(row.get(metric)) for row in self.metrics)
 
     @property
     def evaluations(self) -> list[Evaluation]:
@@ -90,8 +93,8 @@ class Recorded:
         clock.setdefault(0, 0.0)
         found = []
         for row in self.metrics:
-            if _is_number(row.get("eval/accuracy")):
-                stderr = row["eval/stderr"] if _is_number(row.get("eval/stderr")) else None
+            if is_number(row.get("eval/accuracy")):
+                stderr = row["eval/stderr"] if is_number(row.get("eval/stderr")) else None
                 elapsed = clock.get(row["step"])
                 found.append(Evaluation(row["step"], elapsed, row["eval/accuracy"], stderr))
         return found
@@ -126,8 +129,24 @@ class Recorded:
         """Steps whose prompts the judge chose alone: not those in which it was on trial."""
         return (self.series("select/trial").y + self.series("select/guarded").y).count(0.0)
 
+    @property
+    def tried(self) -> int:
+        """Steps in which the judge was on trial, and chose half of the batch."""
+        return self.series("select/trial").y.count(1.0)
+
+    @property
+    def trials(self) -> list[tuple[float, float]]:
+        """The stretches of steps that the judge was on trial in, half a step around each."""
+        spans: list[tuple[float, float]] = []
+        for step, trial in zip(*self.series("select/trial"), strict=True):
+            if trial and spans and spans[-1][1] == step - 0.5:
+                spans[-1] = spans[-1][0], step + 0.5
+            elif trial:
+                spans.append((step - 0.5, step + 0.5))
+        return spans
+
     def judge_shares(self) -> Series:
-        """The same for every step; empty where nothing was judged."""
+        """The judge's share of the time of every step; empty where nothing was judged."""
         if self.judge_share is None:
             return Series()
         rows = [(row["step"], phases(row)) for row in self.timings]
@@ -163,8 +182,8 @@ def read(folder: Path) -> Recorded:
         folder=folder,
         config=_document(folder / "config.json"),
         versions=_document(folder / "versions.json", optional=True),
-        metrics=_rows(folder, "metrics"),
-        timings=_rows(folder, "timings", optional=True),
+        metrics=rows(folder, "metrics"),
+        timings=rows(folder, "timings", optional=True),
     )
 
 
@@ -211,13 +230,14 @@ def _label(run: Recorded) -> str:
     return run.curriculum if seed is None else f"{run.curriculum} · seed {seed}"
 
 
-def _is_number(value: object) -> bool:
+def is_number(value: object) -> bool:
+    """Finite, and no text."""
     return isinstance(value, int | float) and math.isfinite(value)
 
 
 def phases(row: Mapping[str, Any]) -> dict[str, float]:
     """The seconds of each phase in a row of timings."""
-    return {key: row[key] for key in row if key not in NOT_PHASES and _is_number(row[key])}
+    return {key: row[key] for key in row if key not in NOT_PHASES and is_number(row[key])}
 
 
 def _document(path: Path, optional: bool = False) -> dict[str, Any]:
@@ -236,10 +256,14 @@ def _document(path: Path, optional: bool = False) -> dict[str, Any]:
     return content
 
 
-def _rows(folder: Path, log: str, optional: bool = False) -> list[dict[str, Any]]:
+def rows(
+    folder: Path, log: str, optional: bool = False, having: bytes = b""
+) -> list[dict[str, Any]]:
+    """The rows of a log, of a long one only lines that have some text; refuses what is damaged."""
     path = folder / f"{log}.jsonl"
     try:
-        rows = runlog.read(folder, log)
+        with path.open("rb") as file:
+            found = [json.loads(line) for line in file if having in line]
     except FileNotFoundError:
         if optional:
             return []
@@ -247,10 +271,10 @@ def _rows(folder: Path, log: str, optional: bool = False) -> list[dict[str, Any]
     except OSError as error:
         raise MetisError(f"{str(path)!r} cannot be read ({error.strerror}): mend that") from None
     except ValueError:
-        rows = [{}]
-    if not all(isinstance(row, dict) and isinstance(row.get("step"), int) for row in rows):
+        found = [{}]
+    if not all(isinstance(row, dict) and isinstance(row.get("step"), int) for row in found):
         raise MetisError(
             f"{str(path)!r} is damaged: resume the run, which cuts it back to its checkpoint, or "
             "restore it"
         )
-    return rows
+    return found

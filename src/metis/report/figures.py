@@ -3,16 +3,19 @@
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from metis import state
-from metis.report.charts import NAMES, Axes, Bars, Figure, Line
+from metis.report import svg
+from metis.report.charts import NAMES
 from metis.report.curves import running_mean, thinned
-from metis.report.svg import extent
+from metis.report.panels import Axes, Bars, Figure, Line
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes as Plot
+    from matplotlib.figure import Figure as Sheet
 
+SOFT = "#5a6373"
 INSTALL = "pip install 'metis-rft[report]'"
 COLOURS = ("#0072b2", "#d55e00", "#00855f", "#b1508a", "#b07a00", "#2f96d0")
 PHASE_COLOURS = {
@@ -49,10 +52,28 @@ def _png(figure: Figure) -> bytes:
         plot = sheet.add_subplot(1, count, index + 1)
         plot.spines[["top", "right"]].set_visible(False)
         _bars(plot, panel) if isinstance(panel, Bars) else _axes(plot, panel)
+    _legend(sheet, [plot for plot in sheet.axes if plot.get_legend() is None])
     sheet.suptitle(figure.title, fontsize=11, fontweight="bold", x=0.02, ha="left")
     content = io.BytesIO()
     sheet.savefig(content, format="png", metadata={"Software": None})
     return content.getvalue()
+
+
+def _legend(sheet: "Sheet", plots: Sequence["Plot"]) -> None:
+    """One legend below the panels that have none; nothing where there is only one name."""
+    named: dict[str, Any] = {}
+    for plot in plots:
+        handles, labels = plot.get_legend_handles_labels()
+        named |= dict(zip(labels, handles, strict=True))
+    if len(named) > 1:
+        sheet.legend(
+            named.values(),
+            named.keys(),
+            loc="outside lower center",
+            ncols=2 * len(sheet.axes),
+            frameon=False,
+            fontsize=8,
+        )
 
 
 def _axes(plot: "Plot", axes: Axes) -> None:
@@ -60,24 +81,42 @@ def _axes(plot: "Plot", axes: Axes) -> None:
 
     plot.grid(axis="y", color="#e3e6eb", linewidth=0.8)
     plot.set_axisbelow(True)
-    if axes.reference is not None:
-        style = (0, (5, 4))
-        label = axes.reference_label
-        plot.axhline(axes.reference, color="#5a6373", linewidth=1, linestyle=style, label=label)
+    _ground(plot, axes)
     for line in axes.lines:
         _line(plot, line)
-    plot.set_ylim(*extent(axes))
-    plot.set_xlim(left=0)
+    plot.set_ylim(*svg.extent(axes))
+    plot.set_xlim(*svg.bounds(axes.across)) if axes.across else plot.set_xlim(left=0)
+    plot.set_title(axes.note, loc="right", fontsize=8, color=SOFT)
     plot.xaxis.set_major_locator(MaxNLocator(6, integer=axes.whole))
     if axes.percent:
         plot.yaxis.set_major_formatter(PercentFormatter(1.0))
     plot.set_xlabel(axes.x_label)
     plot.set_ylabel(axes.y_label)
     plot.tick_params(labelsize=9)
-    handles, labels = plot.get_legend_handles_labels()
-    unique = dict(zip(labels, handles, strict=True))
-    if len(unique) > 1:
-        plot.legend(unique.values(), unique.keys(), frameon=False, fontsize=8)
+
+
+def _ground(plot: "Plot", axes: Axes) -> None:
+    """Draw all but the curves: marked stretches, the band of chance, dashed lines."""
+    style = (0, (5, 4))
+    for start, end in axes.spans:
+        strip = {"color": "#e0b43c", "lw": 0, "clip_on": False}
+        plot.axvspan(max(0.0, start), end, 1.01, 1.03, label=axes.spans_label, **strip)
+    if axes.chance.x:
+        upper, lower = svg.funnel(axes)
+        plot.fill(
+            (*upper.x, *lower.x[::-1]),
+            (*upper.y, *lower.y[::-1]),
+            color=SOFT,
+            alpha=0.14,
+            lw=0,
+            label=axes.chance_label,
+        )
+    if axes.reference is not None:
+        label = axes.reference_label
+        plot.axhline(axes.reference, color=SOFT, linewidth=1, linestyle=style, label=label)
+    if axes.diagonal:
+        ends = svg.diagonal(axes)
+        plot.plot(ends, ends, color=SOFT, linewidth=1, linestyle=style, label=axes.diagonal)
 
 
 def _line(plot: "Plot", line: Line) -> None:

@@ -7,8 +7,9 @@ from html import escape
 import metis
 from metis.identity import described
 from metis.report import svg, tables
-from metis.report.charts import Bars, Figure, smoothing
+from metis.report.charts import smoothing
 from metis.report.curves import Recorded
+from metis.report.panels import Axes, Bars, Figure
 from metis.report.style import STYLE
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
@@ -139,8 +140,7 @@ def _judging(run: Recorded) -> tuple[str, str]:
     spent = f"of {tables.duration(run.elapsed, run.simulated)}"
     if run.judge_share is None:
         return "none", f"{spent}: nothing was judged"
-    chosen = f"the judge selected in {run.selected:,} of {run.steps:,} steps"
-    return tables.share(run.judge_share), f"{spent}; {chosen}"
+    return tables.share(run.judge_share), f"{spent}; {tables.trusted(run)}"
 
 
 def _figures(runs: Sequence[Recorded], figures: Sequence[Figure]) -> Iterator[str]:
@@ -171,13 +171,23 @@ def _legend(figure: Figure, several: bool) -> str:
         for line in panel.lines:
             style = "dashed" if line.dashed else svg.run_class(line.colour)
             entries[line.label] = f"swatch {style}"
-        if panel.reference is not None:
-            entries[panel.reference_label] = "swatch dashed soft"
+        entries |= _ground(panel)
     shown = entries if several or len(entries) > 1 else {}
     items = (
         f'<li><span class="{style}"></span>{escape(name)}</li>' for name, style in shown.items()
     )
     return f'<ul class="legend">{"".join(items)}</ul>'
+
+
+def _ground(panel: Axes) -> dict[str, str]:
+    """All that is drawn beside the curves, by name."""
+    named = (
+        (panel.reference_label, "swatch dashed soft"),
+        (panel.diagonal, "swatch dashed soft"),
+        (panel.chance_label, "swatch block chance"),
+        (panel.spans_label, "swatch block span"),
+    )
+    return {name: style for name, style in named if name}
 
 
 def _table(runs: Sequence[Recorded]) -> str:

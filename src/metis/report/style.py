@@ -66,6 +66,8 @@ figcaption { font-size: 14px; line-height: 1.45; max-width: 100ch; }
 .swatch.again { border-top-style: dotted; }
 .swatch.block { width: 12px; height: 12px; border: 0; border-radius: 2px;
   background: currentColor; }
+.swatch.chance { background: var(--soft); opacity: 0.25; }
+.swatch.span { background: var(--warn-edge); height: 5px; }
 svg { display: block; width: 100%; height: auto; overflow: visible; }
 svg text { font-size: 12.5px; fill: var(--soft); }
 svg .axis { fill: var(--ink); }
@@ -74,6 +76,8 @@ svg .end { text-anchor: end; } svg .middle { text-anchor: middle; }
 svg path { fill: none; }
 .grid { stroke: var(--faint); } .base { stroke: var(--soft); stroke-opacity: 0.6; }
 .reference { stroke: var(--soft); stroke-dasharray: 5 4; }
+.chance { fill: var(--soft); fill-opacity: 0.14; }
+.span { fill: var(--warn-edge); }
 .line { stroke: currentColor; stroke-width: 2.2; stroke-linejoin: round; stroke-linecap: round; }
 .raw { stroke: currentColor; stroke-width: 0.8; stroke-opacity: 0.32; stroke-linejoin: round; }
 .error { stroke: currentColor; stroke-width: 1.2; stroke-opacity: 0.65; }

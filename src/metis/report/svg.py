@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from metis.report.charts import Axes, Bars, Line
 from metis.report.curves import PHASES, Series, running_mean, thinned
+from metis.report.panels import Axes, Bars, Line
 
 WIDTH, HEIGHT = 460, 272
 LEFT, RIGHT, TOP, BOTTOM = 48, 14, 34, 46
 COLOURS = 6
-"""How many colours the style sheet has for runs; further runs repeat them, dotted."""
+"""Colours that the style sheet has for runs; further runs repeat them, dotted."""
 
 ROW, THICKNESS = 52, 18
 
@@ -70,6 +70,28 @@ def extent(axes: Axes) -> tuple[float, float]:
     return bounds(values)
 
 
+def stretch(axes: Axes) -> tuple[float, float]:
+    """The horizontal range of a chart: from 0, or around the values it is said to cover."""
+    if axes.across:
+        return bounds(axes.across)
+    return 0.0, max(max(line.series.x) for line in axes.lines) or 1.0
+
+
+def funnel(axes: Axes) -> tuple[Series, Series]:
+    """The edges of the band of chance, as far as they are within the chart."""
+    low, high = extent(axes)
+    middle = axes.reference or 0.0
+    upper = tuple(min(high, middle + distance) for distance in axes.chance.y)
+    lower = tuple(max(low, middle - distance) for distance in axes.chance.y)
+    return thinned(Series(axes.chance.x, upper)), thinned(Series(axes.chance.x, lower))
+
+
+def diagonal(axes: Axes) -> tuple[float, float]:
+    """The values, equal on both axes, that the diagonal runs between."""
+    (left, right), (low, high) = stretch(axes), extent(axes)
+    return max(left, low), min(right, high)
+
+
 def written(values: Sequence[float], percent: bool = False) -> list[str]:
     """Tick labels with as many decimals as tell them apart."""
     shown = [value * 100 for value in values] if percent else list(values)
@@ -85,21 +107,42 @@ def draw(panel: Axes | Bars) -> str:
 
 
 def _axes(axes: Axes) -> str:
-    low, high = extent(axes)
-    right = max(max(line.series.x) for line in axes.lines) or 1.0
-    x = Scale(0.0, right, LEFT, WIDTH - RIGHT)
+    (low, high), (left, right) = extent(axes), stretch(axes)
+    x = Scale(left, right, LEFT, WIDTH - RIGHT)
     y = Scale(low, high, HEIGHT - BOTTOM, TOP)
-    marks, places = ticks(low, high), ticks(0.0, right, whole=axes.whole)
-    parts = [_text(0, 14, axes.y_label, "axis"), _x_axis(places, x, HEIGHT - BOTTOM, axes.x_label)]
+    marks, places = ticks(low, high), ticks(left, right, whole=axes.whole)
+    parts = [_text(0, 14, axes.y_label, "axis"), *_ground(axes, x, y)]
+    parts.append(_x_axis(places, x, HEIGHT - BOTTOM, axes.x_label))
+    if axes.note:
+        parts.append(_text(WIDTH - RIGHT, 14, axes.note, "tick end"))
     for value, text in zip(marks, written(marks, axes.percent), strict=True):
         parts.append(f'<path class="grid" d="M{LEFT} {y(value):.1f}H{WIDTH - RIGHT}"/>')
         parts.append(_text(LEFT - 8, y(value) + 4, text, "tick end"))
     if axes.reference is not None:
         place = y(axes.reference)
         parts.append(f'<path class="reference" d="M{LEFT} {place:.1f}H{WIDTH - RIGHT}"/>')
+    if axes.diagonal:
+        start, end = diagonal(axes)
+        ends = f"M{x(start):.1f} {y(start):.1f}L{x(end):.1f} {y(end):.1f}"
+        parts.append(f'<path class="reference" d="{ends}"/>')
     parts += [_raw(line, x, y) for line in axes.lines if line.window > 1]
     parts += [_line(line, x, y) for line in axes.lines]
     return _svg(HEIGHT, f"{axes.y_label} against {axes.x_label}", parts)
+
+
+def _ground(axes: Axes, x: Scale, y: Scale) -> list[str]:
+    """Strips above the marked stretches, and the band of chance."""
+    parts = []
+    for start, end in axes.spans:
+        first, last = x(max(start, x.low)), x(min(end, x.high))
+        place = f'x="{first:.1f}" y="{TOP - 9}" width="{last - first:.1f}" height="5"'
+        parts.append(f'<rect class="span" {place}/>')
+    if axes.chance.x:
+        upper, lower = funnel(axes)
+        back = Series(lower.x[::-1], lower.y[::-1])
+        edges = f"{_path(upper, x, y)}L{_path(back, x, y)[1:]}Z"
+        parts.append(f'<path class="chance" d="{edges}"/>')
+    return parts
 
 
 def _raw(line: Line, x: Scale, y: Scale) -> str:
@@ -114,8 +157,10 @@ def _line(line: Line, x: Scale, y: Scale) -> str:
         ends = f"M{x(place):.1f} {y(value - error):.1f}V{y(value + error):.1f}"
         parts.append(f'<path class="error {_colour(line)}" d="{ends}"/>')
     if (line.markers and len(series.x) <= 60) or len(series.x) == 1:
-        for place, value in zip(series.x, series.y, strict=True):
-            title = escape(f"{line.label}: {value:.4g} at {place:,.4g}")
+        notes = line.notes or ("",) * len(series.x)
+        for place, value, note in zip(series.x, series.y, notes, strict=True):
+            remark = f", {note}" if note else ""
+            title = escape(f"{line.label}: {value:.4g} at {place:,.4g}{remark}")
             circle = f'cx="{x(place):.1f}" cy="{y(value):.1f}" r="3"'
             parts.append(
                 f'<circle class="dot {_colour(line)}" {circle}><title>{title}</title></circle>'

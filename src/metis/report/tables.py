@@ -42,6 +42,12 @@ def duration(seconds: float, simulated: bool = False) -> str:
     return f"{text} (simulated)" if simulated else text
 
 
+def trusted(run: Recorded) -> str:
+    """In how many steps the judge chose the batch, and in how many half of it."""
+    half = f", half of it in {run.tried:,}" if run.tried else ""
+    return f"the judge chose the batch alone in {run.selected:,} of {run.steps:,} steps{half}"
+
+
 def progress(run: Recorded) -> str:
     """Steps done, and of how many where some are left."""
     return f"{run.steps:,}" if run.steps >= run.planned else f"{run.steps:,} of {run.planned:,}"

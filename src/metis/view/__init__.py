@@ -1,4 +1,4 @@
-"""What a person sees of a run: a live panel on a terminal, plain lines anywhere else."""
+"""The sight of a run: a live panel on a terminal, plain lines anywhere else."""
 
 from metis.view.summary import summary
 from metis.view.terminal import TerminalView, heading

@@ -37,7 +37,7 @@ def sparkline(
 
 
 def bar(fraction: float, width: int, style: str) -> Text:
-    """How far a run has come."""
+    """A bar of which this fraction is filled."""
     done, half = divmod(round(min(1.0, max(0.0, fraction)) * width * 2), 2)
     return Text.assemble(("━" * done + "╸" * half, style), ("─" * (width - done - half), "dim"))
 

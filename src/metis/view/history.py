@@ -1,4 +1,4 @@
-"""What has happened in a run, as far as it is shown, and how long the rest may take."""
+"""The steps of a run so far, as they are shown, and an estimate of the time that is left."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -69,19 +69,19 @@ class History:
 
     @property
     def trained(self) -> bool:
-        """Whether the last step had groups to train on."""
+        """True where the last step had groups to train on."""
         return self.latest.get("batch/groups", 0.0) > 0
 
     @property
     def idle(self) -> str:
-        """What a step was spent on that trained on nothing."""
+        """The use of a step that trained on nothing."""
         if (measured := self.latest.get("select/measured")) is not None:
             return f"measuring, {measured:,.0f} prompts so far"
         return "no update in this step"
 
     @property
     def judge(self) -> str | None:
-        """What the judge is trusted with; None where the last step had no judge."""
+        """The judge's part: on trial it chooses half of the batch; None without a judge."""
         if "select/warmup" in self.latest:
             return "warming up"
         if not any(name.startswith("judge/") for name in self.latest):

@@ -22,7 +22,7 @@ COLOURS = dict(zip(PHASES, ("magenta", "yellow", "cyan", "green", "blue"), stric
 """Colours of the terminal's own palette, which suits its background."""
 
 FILL, SHADES = "▆", "█▓▒░▚"
-"""What a part of a bar is filled with: one character in colours, or one for each without them."""
+"""Fillings of the parts of a bar: one character in colours, or one for each without them."""
 
 DOING = {
     "evaluate": "testing on held-out prompts",
@@ -32,12 +32,12 @@ DOING = {
     "update": "updating",
     "save": "saving",
 }
-"""What goes on in a phase, in words."""
+"""Phases in words."""
 
 
 @dataclass(frozen=True)
 class Heading:
-    """What a run is called, and how its budget is counted."""
+    """The name of a run, and the measure of its budget."""
 
     title: str
     folder: str
@@ -89,7 +89,7 @@ class LivePanel:
         )
 
     def _parts(self, room: int, coloured: bool) -> list[list[Text]]:
-        """How far the run is, what it learns, what it costs."""
+        """Rows on progress, on learning and on costs."""
         picture = room - LABEL - REMARK
         picture = picture if picture >= LEAST else 0
         learning = [

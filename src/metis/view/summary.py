@@ -1,4 +1,4 @@
-"""What happened in a finished run, in a few lines."""
+"""A finished run in a few lines."""
 
 from pathlib import Path
 
@@ -6,12 +6,12 @@ from metis import runlog
 from metis.evals.statistics import Estimate, average, mean
 from metis.evals.validation import benchmark
 from metis.report.curves import Recorded, read
-from metis.report.tables import duration
+from metis.report.tables import duration, trusted
 from metis.view.glyphs import plus_minus
 
 
 def summary(folder: Path) -> list[str]:
-    """Whether it learnt, what it learnt from, and where the time went."""
+    """The rise in accuracy, the rollouts it took, and the use of the time."""
     run = read(folder)
     return [_learnt(run), _spent(run), _took(run), f"run folder: {folder}"]
 
@@ -58,6 +58,6 @@ def _took(run: Recorded) -> str:
     time = duration(run.elapsed, run.simulated)
     if run.judge_share is not None:
         share = f"judging took {run.judge_share:.1%} of {time}"
-        return f"{share}; the judge selected in {run.selected:,} of {run.steps:,} steps"
+        return f"{share}; {trusted(run)}"
     parts = [f"{seconds / run.elapsed:.0%} {name}" for name, seconds in run.phases.items()]
     return f"{time} of training: {', '.join(parts)}" if parts else f"{time} of training"

@@ -9,7 +9,7 @@ import pytest
 from metis import Group, MetisError, Pool, Progress, Prompt, drive
 from metis.core import Complete, Completion, Continuation, Rollout, Score, Trajectory
 from metis.curricula.judge import Judge
-from metis.curricula.judge.scale import GRID, VARIANCE
+from metis.curricula.judge.scale import GRID, PASSES, VARIANCE
 from metis.curricula.metis import Metis
 from metis.curricula.presets import METIS_PAPER
 from metis.signal import judge_reward
@@ -85,8 +85,8 @@ def test_one_step_of_the_paper_preset_by_hand():
         assert row.advantage == pytest.approx(reward[key])
         assert row.weight == pytest.approx(0.01 / 5)
         assert row.clip is False
-    assert curriculum.baseline == pytest.approx(0.05 * mean)  # line 7
-    assert {(pair.prompt, pair.v) for pair in curriculum.pairs} == {
+    assert curriculum.experience.baseline == pytest.approx(0.05 * mean)  # line 7
+    assert {(pair.prompt, pair.v) for pair in curriculum.experience.pairs} == {
         ("a", 0.109375),
         ("b", 0.234375),
     }
@@ -108,6 +108,8 @@ def test_the_second_step_shows_what_the_first_one_realised():
     assert shown.index("text of a") < shown.index("0.109") < shown.index("text of b")
     assert "REWARD_VARIANCE: 0.234" in shown
     assert "[Example 3]" not in shown
+    asked = {name(chat) for chat in engine.asked[2].chats}
+    assert asked == {"c", "d"}, "of a pool this small candidates are shown, and not judged then"
 
 
 @pytest.mark.parametrize(("start", "expected"), [("zero", 0.04), ("first_batch", 0.8)])
@@ -116,7 +118,7 @@ def test_the_baseline_from_a_mean_reward_of_080(start, expected):
     replies = dict.fromkeys("abcd", rf"\boxed{{{v_hat:.12f}}}")
     curriculum = paper(judge={"baseline": start})
     drive(curriculum.step(Pool(PROMPTS), Progress(0)), Scripted(replies, dict.fromkeys("abcd", 4)))
-    assert curriculum.baseline == pytest.approx(expected)
+    assert curriculum.experience.baseline == pytest.approx(expected)
 
 
 def test_a_failure_counts_as_zero_in_the_paper_and_scores_worst_when_ranked_last():
@@ -131,7 +133,7 @@ def test_a_failure_counts_as_zero_in_the_paper_and_scores_worst_when_ranked_last
 
 def test_failures_are_pushed_down_even_when_there_is_nothing_else():
     curriculum = paper(failures="last")
-    curriculum.baseline = 0.8
+    curriculum.experience.baseline = 0.8
     engine = Scripted(dict.fromkeys("abcd", "no judgment"), dict.fromkeys("abcd", 0))
     batch = drive(curriculum.step(Pool(PROMPTS), Progress(0)), engine)
     assert [row.advantage for row in batch.judgments] == [-0.1, -0.1]
@@ -171,12 +173,13 @@ def test_equal_predictions_choose_every_candidate_equally_often():
 def test_the_exact_loss_has_the_gradient_of_the_expected_score():
     draw = random.Random(0)
     logprobs = {key: [draw.uniform(-4, 0) for _ in GRID] for key in "abcd"}
-    curriculum = Metis(batch=4, multiplier=1, warmup=False, judge=Judge(weight=0.1))
+    curriculum = Metis(batch=4, multiplier=1, judge=Judge(loss="exact", weight=0.1))
     batch = drive(curriculum.step(Pool(PROMPTS), Progress(0)), Scripted({}, PASSED, logprobs))
     rows = [row for row in batch.judgments if row.prompt.id == "a"]
     assert [row.trajectory.text for row in rows] == list(VARIANCE.choices)
     assert all(isinstance(row.trajectory, Continuation) and row.weight == 0.1 for row in rows)
-    assert (Judge().weight, Judge(mode="reason").weight) == (0.1, 0.01)
+    assert (Judge(loss="exact").weight, Judge(mode="reason").weight) == (0.1, 0.01)
+    assert Judge().weight == 1.0, "the cross-entropy is bounded by judge.share instead"
 
     def expected_reward(logits):
         weights = np.exp(logits) / np.exp(logits).sum()
@@ -194,9 +197,7 @@ def test_direct_ranks_by_the_expected_value():
         return [0.0 if g == value else -9.0 for g in GRID]
 
     logprobs = {"a": peaked(0.02), "b": peaked(0.2), "c": peaked(0.25), "d": peaked(0.0)}
-    curriculum = Metis(
-        batch=2, multiplier=2, warmup=False, explore=0.0, guard=0, judge=Judge(loss="reinforce")
-    )
+    curriculum = Metis(batch=2, multiplier=2, explore=0.0, trial=0, judge=Judge(loss="reinforce"))
     batch = drive(curriculum.step(Pool(PROMPTS), Progress(0)), Scripted({}, PASSED, logprobs))
     assert {group.prompt.id for group in batch.groups} == {"b", "c"}
 
@@ -205,7 +206,7 @@ def test_a_sampled_choice_is_reinforced_against_the_others():
     """grad log q = grad log p_s - sum q_g grad log p_g, so the rows of a prompt sum to zero."""
     logprobs = {key: [-float(i) for i in range(len(GRID))] for key in "abcd"}
     judge = Judge(loss="reinforce", baseline="zero")
-    curriculum = Metis(batch=4, multiplier=1, warmup=False, judge=judge)
+    curriculum = Metis(batch=4, multiplier=1, judge=judge)
     batch = drive(curriculum.step(Pool(PROMPTS), Progress(0)), Scripted({}, PASSED, logprobs))
     q = np.exp(logprobs["a"]) / np.exp(logprobs["a"]).sum()
     advantages = [row.advantage for row in batch.judgments if row.prompt.id == "a"]
@@ -220,7 +221,7 @@ def test_a_sampled_choice_is_reinforced_against_the_others():
 )
 def test_scores_that_are_no_numbers_are_a_failure_not_a_crash(bad, failure):
     logprobs = {**dict.fromkeys("abc", [-1.0] * 11), "d": [bad] * 11}
-    curriculum = Metis(batch=4, multiplier=1, warmup=False)
+    curriculum = Metis(batch=4, multiplier=1)
     batch = drive(curriculum.step(Pool(PROMPTS), Progress(0)), Scripted({}, PASSED, logprobs))
     failed = next(decision for decision in batch.decisions if decision.prompt.id == "d")
     assert (failed.score, failed.failure) == (None, failure)
@@ -234,10 +235,10 @@ def test_continuous_rewards_are_judged_by_rank_unless_told_otherwise():
         ("auto", "continuous", 0.21875),
         ("variance", "continuous", 0.25),
     ):
-        curriculum = Metis(batch=4, multiplier=1, warmup=False, judge=Judge(target=target))
+        curriculum = Metis(batch=4, multiplier=1, judge=Judge(target=target))
         engine = Scripted({}, PASSED, logprobs)
         drive(curriculum.step(Pool(PROMPTS, rewards=rewards), Progress(0)), engine)
-        outcome = next(o for o in curriculum.outcomes if o.v == 0.25)
+        outcome = next(o for o in curriculum.experience.outcomes if o.v == 0.25)
         assert outcome.target == pytest.approx(expected)
 
 
@@ -250,6 +251,96 @@ def test_rank_targets_follow_the_order_of_the_variances():
         assert row.advantage == pytest.approx(judge_reward(0.10, targets[row.prompt.id]))
 
 
+def flat(scale=VARIANCE):
+    return dict.fromkeys("abcdefghijklmnopqrst", [-2.0] * len(scale.choices))
+
+
+LETTERS = [Prompt(key, f"text of {key}") for key in "abcdefghijklmnopqrst"]
+
+
+def test_in_direct_judging_starts_at_the_first_step_without_exemplars():
+    curriculum, engine = (
+        Metis(batch=2, multiplier=2),
+        Scripted({}, dict.fromkeys(flat(), 4), flat()),
+    )
+    assert (curriculum.warmup, Metis(judge=Judge(mode="reason")).warmup) == (False, True)
+    batch = drive(curriculum.step(Pool(LETTERS), Progress(0)), engine)
+    assert [message["role"] for message in engine.asked[0].chats[0]] == ["system", "user"]
+    assert batch.judgments and batch.judge_share == Judge().share > 0
+
+
+def test_outcomes_of_the_last_steps_are_judged_and_trained_on_again():
+    curriculum, pool = Metis(batch=2, multiplier=2, replay=3), Pool(LETTERS)
+    engine = Scripted({}, dict.fromkeys(flat(), 4), flat())
+    first = drive(curriculum.step(pool, Progress(0)), engine)
+    assert {row.key for row in first.judgments} == {""}
+    second = drive(curriculum.step(pool, Progress(1)), engine)
+    again = {row.prompt.id for row in second.judgments if row.key}
+    shown = set(engine.asked[2].chats[0][1]["content"][-10:])
+    fresh = {group.prompt.id for group in second.groups}
+    assert again <= {group.prompt.id for group in first.groups} and not again & (fresh | shown)
+    candidates = {decision.prompt.id for decision in second.decisions}
+    assert not again & candidates
+    assert {row.key for row in second.judgments} <= {"", "step 0"}
+    for step in range(2, 12):
+        batch = drive(curriculum.step(pool, Progress(step)), engine)
+    steps = {int(row.key.split()[1]) for row in batch.judgments if row.key}
+    assert steps and min(steps) >= 11 - 8
+
+
+def test_nothing_that_is_judged_is_shown():
+    curriculum, pool = Metis(batch=4, multiplier=3), Pool(LETTERS)
+    engine = Scripted({}, {key: i % 9 for i, key in enumerate(flat())}, flat())
+    for step in range(12):
+        drive(curriculum.step(pool, Progress(step)), engine)
+        chats = engine.asked[-2].chats
+        shown = {message["content"] for message in chats[0][1:-1] if message["role"] == "user"}
+        assert not shown & {chat[-1]["content"] for chat in chats}
+        assert len(shown) == sum(message["role"] == "user" for message in chats[0][1:-1])
+
+
+def test_exemplars_come_in_random_order_unless_told_otherwise():
+    orders = set()
+    for order in ("shuffled", "ascending"):
+        curriculum, pool = Metis(batch=4, multiplier=2, order=order, replay=0), Pool(LETTERS)
+        engine = Scripted({}, {key: i % 9 for i, key in enumerate(flat())}, flat())
+        for step in range(12):
+            drive(curriculum.step(pool, Progress(step)), engine)
+            turns = [m["content"] for m in engine.asked[-2].chats[0] if m["role"] == "assistant"]
+            orders.add((order, turns == sorted(turns)))
+    assert orders == {("shuffled", True), ("shuffled", False), ("ascending", True)}
+
+
+def test_a_judge_of_passes_is_asked_for_counts_and_shown_counts():
+    judge = Judge(scale="passes")
+    curriculum, pool = Metis(batch=2, multiplier=2, judge=judge, replay=0), Pool(LETTERS)
+    engine = Scripted({}, dict.fromkeys(flat(), 3), flat(PASSES))
+    batch = drive(curriculum.step(pool, Progress(0)), engine)
+    assert engine.asked[0].choices == PASSES.choices
+    uniform = sum(PASSES.values) / 9
+    assert all(d.score == pytest.approx(uniform) for d in batch.decisions)
+    rows = [row.advantage for row in batch.judgments[:9]]
+    assert rows == pytest.approx([y - 1 / 9 for y in PASSES.two_hot(3.0)])
+    drive(curriculum.step(pool, Progress(1)), engine)
+    assert engine.asked[2].chats[0][2]["content"] == "3"
+
+
+def test_continuous_rewards_are_asked_for_the_variance_whatever_the_scale():
+    curriculum = Metis(batch=2, multiplier=2, judge=Judge(scale="passes"))
+    engine = Scripted({}, dict.fromkeys(flat(), 3), flat())
+    drive(curriculum.step(Pool(LETTERS, rewards="continuous"), Progress(0)), engine)
+    assert engine.asked[0].choices == VARIANCE.choices
+
+
+def test_predictions_that_are_all_alike_are_told_of_once():
+    curriculum, pool = Metis(batch=2, multiplier=2, replay=0), Pool(LETTERS)
+    engine = Scripted({}, dict.fromkeys(flat(), 4), flat())
+    batches = [drive(curriculum.step(pool, Progress(step)), engine) for step in range(9)]
+    assert all(batch.metrics["judge/spread"] == pytest.approx(0.0) for batch in batches)
+    told = [i for i, b in enumerate(batches) if any("nearly the same" in n for n in b.notices)]
+    assert told == [4]
+
+
 def test_no_lambda_no_rows():
     batch = drive(
         paper(judge={"weight": 0.0}).step(Pool(PROMPTS), Progress(0)), Scripted(REPLIES, PASSED)
@@ -258,7 +349,7 @@ def test_no_lambda_no_rows():
 
 
 def test_warm_up_is_uniform_and_unjudged_until_something_varies():
-    curriculum, pool = Metis(batch=2, multiplier=2), Pool(PROMPTS)
+    curriculum, pool = Metis(batch=2, multiplier=2, warmup=True), Pool(PROMPTS)
     dead = Scripted({}, dict.fromkeys("abcd", 0))
     for step in range(3):
         batch = drive(curriculum.step(pool, Progress(step)), dead)
@@ -282,7 +373,11 @@ def test_groups_without_a_variance_teach_the_judge_nothing():
     curriculum = paper()
     batch = drive(curriculum.step(Pool(PROMPTS), Progress(0)), Failing(REPLIES))
     assert len(batch.groups) == 2
-    assert (batch.judgments, curriculum.pairs, curriculum.baseline) == ([], [], None)
+    assert (batch.judgments, curriculum.experience.pairs, curriculum.experience.baseline) == (
+        [],
+        [],
+        None,
+    )
 
 
 @pytest.mark.parametrize(
@@ -295,7 +390,9 @@ def test_groups_without_a_variance_teach_the_judge_nothing():
         ({"explore": 1.5}, "curriculum.explore = 1.5"),
         ({"ema": 1.0}, "curriculum.ema = 1.0"),
         ({"memory": 0}, "curriculum.memory = 0"),
-        ({"explore": 0.0}, "curriculum.guard = 128"),
+        ({"explore": 0.0}, "curriculum.trial = 16"),
+        ({"replay": -1}, "curriculum.replay = -1"),
+        ({"replay": 4, "judge": Judge(loss="exact")}, "curriculum.replay = 4"),
     ],
 )
 def test_impossible_knobs_are_refused_by_name(knobs, words):
@@ -310,14 +407,14 @@ def test_state_is_json_and_comes_back_typed():
     other = paper()
     other.load_state_dict(saved)
     assert other == curriculum
-    assert other.pairs[0].v == curriculum.pairs[0].v
+    assert other.experience.pairs[0].v == curriculum.experience.pairs[0].v
 
 
 def test_what_was_too_long_to_be_asked_ranks_last_and_teaches_nothing():
     flat = [float(np.log(1 / len(GRID)))] * len(GRID)
     logprobs = {key: [*flat[:-1], -30.0] for key in "abd"}
     logprobs["c"] = [float("-inf")] * len(GRID)
-    curriculum = Metis(batch=3, multiplier=2, explore=0.0, guard=0, warmup=False)
+    curriculum = Metis(batch=3, multiplier=2, explore=0.0, trial=0, examples=0)
     batch = drive(curriculum.step(Pool(PROMPTS), Progress(0)), Scripted({}, PASSED, logprobs))
     decisions = {decision.prompt.id: decision for decision in batch.decisions}
     assert not decisions["c"].chosen and decisions["c"].failure == "does not fit"

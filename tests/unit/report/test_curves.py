@@ -59,6 +59,15 @@ def test_phases_add_up_to_the_time_that_passed(make):
     assert run.rollouts == 8
 
 
+@pytest.mark.parametrize(("metric", "tried"), [("select/trial", 3), ("select/guarded", 0)])
+def test_steps_on_trial_or_guarded_are_not_the_judges_choice_alone(make, metric, tried):
+    """The guard of earlier runs left the judge no part of the batch."""
+    values = [1.0, 1.0, 0.0, 1.0, 0.0, 0.0]
+    run = read(make(metrics=[{"step": i + 1, metric: value} for i, value in enumerate(values)]))
+    assert (run.selected, run.tried) == (3, tried)
+    assert run.trials == ([(0.5, 2.5), (3.5, 4.5)] if tried else [])
+
+
 def test_a_run_that_has_not_begun_has_nothing_but_settings(make):
     run = read(make())
     assert (run.steps, run.planned, run.evaluations, run.phases) == (0, 2, [], {})

@@ -21,8 +21,13 @@ JUDGE = {
     "judge/v_hat_mean": 0.1,
     "judge/v_hat_std": 0.05,
     "judge/failure_rate": 0.0,
+    "judge/spread": 0.4,
     "judge/spearman": 0.3,
+    "judge/spearman_error": 0.2,
     "judge/lift": 1.5,
+    "judge/realised_lift": 0.04,
+    "judge/realised_lift_z": 1.6,
+    "select/trial": 1.0,
 }
 BATCH = {"batch/advantage": 0.3, "batch/reward": 0.4, "batch/informative": 0.5}
 
@@ -87,11 +92,23 @@ def make(tmp_path):
             metrics.append(row)
             phases = {"rollout": 2.0} | ({"judge": 1.0} if extra is None else {})
             timings.append({"step": step, **phases, "elapsed": step * sum(phases.values())})
-        for log, rows in (("metrics", metrics), ("timings", timings)):
+        logs = {"metrics": metrics, "timings": timings, **(judged(done) if extra is None else {})}
+        for log, rows in logs.items():
             (path / f"{log}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
         return path
 
     return folder
+
+
+def judged(steps):
+    """Logs of a uniform and a chosen group a step."""
+    groups = [(step, reason) for step in range(1, steps + 1) for reason in ("trial", "top")]
+    judgments = [
+        {"step": step, "prompt": reason, "chosen": True, "reason": reason, "score": 0.1}
+        for step, reason in groups
+    ]
+    rollouts = [{"step": step, "prompt": name, "rewards": [0.0, 1.0]} for step, name in groups]
+    return {"judgments": judgments, "rollouts": rollouts}
 
 
 def report(*arguments):
@@ -110,10 +127,11 @@ def test_one_run_gets_its_report_in_its_own_folder(make, capsys):
     page = shown(run)
     assert "script" not in page.tags and "img" not in page.tags
     assert len(page.titles) == len(charts.NAMES)
-    assert page.tags.count("svg") == 12
+    assert page.tags.count("svg") == 14
     words = " ".join(page.words)
     assert "0.250 → 0.280 ±\u00a00.020" in words and "33.3%" in words and "50.0%" in words
     assert "Simulated" not in words and "Unfinished" not in words
+    assert "the judge chose the batch alone in 0 of 3 steps, half of it in 3" in words
     table = (run / "report.md").read_text()
     assert table in capsys.readouterr().out
     assert [line.count("|") for line in table.splitlines()] == [12, 12, 12]

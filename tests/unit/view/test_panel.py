@@ -18,7 +18,7 @@ METRICS = {
     "batch/informative": 0.81,
     "judge/spearman": 0.63,
     "judge/failure_rate": 0.12,
-    "select/guarded": 1.0,
+    "select/trial": 1.0,
     "select/discarded": 64.0,
     "total/rollout_generated": 12800.0,
     "total/rollout_trained": 12000.0,

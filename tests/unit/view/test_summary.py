@@ -41,7 +41,13 @@ def test_three_lines_say_what_happened_and_one_where(folder):
     ]
 
 
-def test_judging_discards_and_a_better_step_before_the_last_are_named(folder):
+@pytest.mark.parametrize(
+    ("metric", "half"),
+    [("select/trial", ", half of it in 1"), ("select/guarded", "")],
+    ids=["trial", "guard"],
+)
+def test_judging_discards_and_a_better_step_before_the_last_are_named(folder, metric, half):
+    """Runs made before there were trials drew the whole batch uniformly instead."""
     (before, first), (best, middle), (after, last) = (
         exam(0, 0, 0),
         exam(1, 1, 1),
@@ -50,15 +56,16 @@ def test_judging_discards_and_a_better_step_before_the_last_are_named(folder):
     counted = {"batch/informative": 1.0, "total/rollout_generated": 64.0, "select/discarded": 8.0}
     metrics = [
         before,
-        {**best, **counted, "select/guarded": 1.0},
-        {**after, **counted, "select/guarded": 0.0},
+        {**best, **counted, metric: 1.0},
+        {**after, **counted, metric: 0.0},
     ]
     timings = [{"step": 2, "judge": 1.0, "rollout": 9.0, "elapsed": 10.0}]
     place = folder(metrics, timings, first + middle + last, engine="simulated")
     assert summary(place)[:3] == [
         "held-out accuracy 0.000 → 0.500 (+0.500 ± 0.500) in 2 steps; best 1.000 at step 1",
         "64 rollouts, 16 discarded; 100% of groups trained on were informative",
-        "judging took 10.0% of 10 s (simulated); the judge selected in 1 of 2 steps",
+        "judging took 10.0% of 10 s (simulated); the judge chose the batch alone in 1 of 2 "
+        f"steps{half}",
     ]
 
 

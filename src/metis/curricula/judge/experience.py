@@ -80,13 +80,19 @@ class Experience(Stateful):
         if judge.offsets:
             self.labels += labelled(fresh, step)
             self.offsets = moved(self.offsets, self.labels)
-        self.outcomes = noted(self.outcomes, fresh, step)
         return judgments, metrics
 
     def diagnose(
-        self, verdicts: Sequence[Verdict], groups: Sequence[Group], explored: set[str], share: float
+        self,
+        verdicts: Sequence[Verdict],
+        scored: Sequence[Scored],
+        groups: Sequence[Group],
+        explored: set[str],
+        step: int,
+        share: float,
     ) -> dict[str, float]:
         """Metrics of the judge after a step in which it chose this share of the candidates."""
+        self.outcomes = noted(self.outcomes, scored, verdicts, step)
         metrics = verdict_metrics(verdicts) | outcome_metrics(self.outcomes, share)
         flat = metrics.get("judge/spread", FLAT) < FLAT
         self.flat = self.flat + 1 if flat else 0

@@ -3,6 +3,7 @@
 Outcomes are kept from uniform slots only, which are a fair sample of the candidates.
 """
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from metis import diagnostics
 from metis.curricula.judge.judgment import Scored, Verdict
+from metis.curricula.judge.memory import quantile
 from metis.curricula.judge.reply import Failure
 from metis.curricula.judge.scale import GRID
 from metis.signal import VARIANCE_MAX
@@ -31,6 +33,8 @@ class Outcome(NamedTuple):
 
     step: int
     v_hat: float
+    rank: float
+    """Quantile of the prediction among those for all candidates of its step."""
     v: float
     target: float
     climatology: float | None
@@ -42,13 +46,16 @@ def climatology(outcomes: Sequence[Outcome], step: int) -> float | None:
     return float(np.mean(recent)) if recent else None
 
 
-def noted(outcomes: list[Outcome], scored: Sequence[Scored], step: int) -> list[Outcome]:
+def noted(
+    outcomes: list[Outcome], scored: Sequence[Scored], verdicts: Sequence[Verdict], step: int
+) -> list[Outcome]:
     """With what a step adds: predictions for uniform slots, and what became of them."""
     reference = climatology(outcomes, step)
+    among = [verdict.v_hat for verdict in verdicts if verdict.v_hat is not None]
     new = [
-        Outcome(step, item.verdict.v_hat, item.v, item.target, reference)
+        Outcome(step, v_hat, quantile(v_hat, among), item.v, item.target, reference)
         for item in scored
-        if item.explored and item.verdict.v_hat is not None
+        if item.explored and (v_hat := item.verdict.v_hat) is not None
     ]
     return trim(outcomes + new, DIAGNOSED)
 
@@ -67,8 +74,7 @@ def outcome_metrics(outcomes: Sequence[Outcome], share: float) -> dict[str, floa
     scored = [o for o in outcomes if o.climatology is not None]
     values: dict[str, float | None] = {
         "judge/outcomes": float(len(outcomes)),
-        "judge/spearman": diagnostics.spearman(v_hat, v),
-        **within_steps(outcomes),
+        **rank_correlation(outcomes),
         "judge/pearson": diagnostics.pearson(v_hat, v),
         "judge/lift": diagnostics.lift(v_hat, v, share),
         "judge/auroc_informative": diagnostics.auroc_informative(v_hat, v),
@@ -84,16 +90,16 @@ def outcome_metrics(outcomes: Sequence[Outcome], share: float) -> dict[str, floa
     return {name: value for name, value in values.items() if value is not None}
 
 
-def within_steps(outcomes: Sequence[Outcome]) -> dict[str, float | None]:
-    """Rank correlation inside the steps: the drift of both sides over time is no skill."""
-    steps: dict[int, list[Outcome]] = {}
-    for outcome in outcomes:
-        steps.setdefault(outcome.step, []).append(outcome)
-    strata = [([o.v_hat for o in some], [o.v for o in some]) for some in steps.values()]
-    found = diagnostics.stratified_spearman(strata)
+def rank_correlation(outcomes: Sequence[Outcome]) -> dict[str, float | None]:
+    """Spearman of outcomes and predictions, and its standard error by chance.
+
+    Predictions are ranked within their step: the drift of all of them over time is no skill.
+    """
+    found = diagnostics.spearman([o.rank for o in outcomes], [o.v for o in outcomes])
     if found is None:
         return {}
-    return {"judge/rank_within_steps": found.rho, "judge/rank_within_steps_error": found.error}
+    error = 1 / math.sqrt(len(outcomes) - 1)
+    return {"judge/spearman": found, "judge/spearman_error": error}
 
 
 def verdict_metrics(verdicts: Sequence[Verdict]) -> dict[str, float]:

@@ -63,9 +63,12 @@ def _remarks(config: Any, out: Path, dry_run: bool) -> Iterator[str]:
     """What a recipe costs here, and what a printed command leaves out."""
     judge = getattr(config.curriculum, "judge", None)
     if isinstance(judge, Judge) and judge.mode == "direct":
+        rows = len(judge.scale_for(config.task.rewards).choices)
+        replay = getattr(config.curriculum, "replay", 0)
+        more = f", up to {replay} judgments beside those of the batch (curriculum.replay)"
         yield (
-            "curriculum.judge.mode = 'direct' trains eleven rows for a judgment on verl, 'reason' "
-            "one: docs/engines.md has the figures"
+            f"curriculum.judge.mode = 'direct' trains {rows} rows for a judgment on verl"
+            f"{more if replay else ''}; 'reason' trains one: docs/engines.md has the figures"
         )
     if not dry_run:
         return

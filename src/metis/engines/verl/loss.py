@@ -18,7 +18,8 @@ class JudgeColumn(NamedTuple):
     """The numbers of a row, in the order in which the column `judge` holds them.
 
     advantage    of the judgment, a constant; 0 for rollouts
-    coefficient  lambda, the mean over tokens, and the mean over the prompts of the mini-batch
+    coefficient  lambda, the mean over tokens, the mean over the judgments of the mini-batch, and
+                 the bound on the judge's gradient
     clip         1: bound the ratio to the policy that judged
     whole        1: the sequence is one unit (a scored choice); 0: each token is (a sampled reply)
     rollouts     how many rollouts the mini-batch has: the denominator of the means over sequences
@@ -43,7 +44,11 @@ def metis_loss(
 ) -> tuple[torch.Tensor, dict[str, Any]]:
     """L = L_policy + L_judge (Eq. 10) of a micro-batch, in the form verl's workers call."""
     column = JudgeColumn.of(data)
-    tensordict_utils.assign_non_tensor(data, global_batch_size=int(column.rollouts[0]))
+    tensordict_utils.assign_non_tensor(
+        data,
+        global_batch_size=int(column.rollouts[0]),
+        batch_num_tokens=max(1, data["batch_num_tokens"]),  # of judgments alone there are none
+    )
     loss, metrics = ppo_loss(config, model_output, data, dp_group)
     log_probs = no_padding_2_padding(model_output["log_probs"], data)
     padded = data.select("judge_mask", "old_log_probs").to_padded_tensor()

@@ -1,8 +1,8 @@
 """A batch as rows of verl's update: mini-batches of prompts, spread over the data-parallel ranks.
 
 verl cuts the rows of each rank into mini-batches in their order. So the order is made here: every
-mini-batch has the same number of rows on every rank, its judgments beside the rollouts of their
-prompts, and rows that count for nothing where it would not come out even.
+mini-batch has the same number of rows on every rank, its judgments beside its rollouts, and rows
+that count for nothing where it would not come out even.
 """
 
 import math
@@ -19,6 +19,7 @@ from verl.utils.seqlen_balancing import calculate_workload, get_seqlen_balanced_
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
 from metis.core import Batch, Chat, Continuation, Group, Judgment, Trajectory
+from metis.engines.dealing import Share, deal
 from metis.engines.verl.loss import JudgeColumn
 
 Encode = Callable[[Chat, str], tuple[list[int], list[int]]]
@@ -94,22 +95,28 @@ def _first_written(trajectory: Trajectory) -> int:
 def minibatches(
     batch: Batch, size: int, encode: Encode, ground_truth: Callable[[str], Any]
 ) -> list[list[Row]]:
-    """Cut a batch by prompts; judgments go with their group. A single rollout has no advantage."""
-    judged: dict[str, list[Judgment]] = {}
-    for judgment in batch.judgments:
-        judged.setdefault(judgment.prompt.id, []).append(judgment)
-    parts = []
-    for start in range(0, len(batch.groups), size):
-        groups = batch.groups[start : start + size]
-        rollouts = float(sum(len(group.rewards) for group in groups))
-        rows: list[Row] = []
-        for group in groups:
-            truth = ground_truth(group.prompt.id)
-            rows += _rollout_rows(group, JudgeColumn(rollouts=rollouts), truth)
-            for judgment in judged.get(group.prompt.id, ()):
-                rows += _judgment_rows(judgment, len(groups), rollouts, encode)
-        parts.append(rows)
+    """Cut a batch by prompts, its judgments dealt with them. A single rollout has no advantage.
+
+    verl's step needs a rollout: a batch that has no row of one is no update.
+    """
+    parts = [_share_rows(share, encode, ground_truth) for share in deal(batch, size)]
+    if not any(row.kind == "rollout" for rows in parts for row in rows):
+        return []
     return [rows for rows in parts if rows]
+
+
+def _share_rows(share: Share, encode: Encode, ground_truth: Callable[[str], Any]) -> list[Row]:
+    """The rows of a mini-batch. Where every rollout failed, the mean over them is of nothing."""
+    rollouts = float(max(1, sum(len(group.rewards) for group in share.groups)))
+    rows: list[Row] = []
+    for group in share.groups:
+        column = JudgeColumn(rollouts=rollouts)
+        rows += _rollout_rows(group, column, ground_truth(group.prompt.id))
+    for judgments in share.judgments:
+        for judgment in judgments:
+            coefficient = judgment.weight / len(share.judgments)
+            rows += _judgment_rows(judgment, coefficient, rollouts, encode)
+    return rows
 
 
 def _rollout_rows(group: Group, column: JudgeColumn, ground_truth: Any) -> list[Row]:
@@ -124,7 +131,9 @@ def _rollout_rows(group: Group, column: JudgeColumn, ground_truth: Any) -> list[
     ]
 
 
-def _judgment_rows(judgment: Judgment, prompts: int, rollouts: float, encode: Encode) -> list[Row]:
+def _judgment_rows(
+    judgment: Judgment, coefficient: float, rollouts: float, encode: Encode
+) -> list[Row]:
     trajectory = judgment.trajectory
     whole = isinstance(trajectory, Continuation)
     if isinstance(trajectory, Continuation):
@@ -132,9 +141,7 @@ def _judgment_rows(judgment: Judgment, prompts: int, rollouts: float, encode: En
         trajectory = sequence(context, reply, trajectory.logprob)
     if not trajectory.loss_mask.any() or not judgment.advantage:
         return []
-    column = JudgeColumn(
-        judgment.advantage, judgment.weight / prompts, judgment.clip, whole, rollouts
-    )
+    column = JudgeColumn(judgment.advantage, coefficient, judgment.clip, whole, rollouts)
     return [Row(trajectory, judge=column, kind="judgment")]
 
 

@@ -6,7 +6,6 @@ the update of the actor, and the weights' way to the rollout servers. What a ste
 from the plan, which runs while the servers are awake with the actor's current weights.
 """
 
-import math
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -42,11 +41,11 @@ from metis.engines.verl.loss import metis_loss
 from metis.engines.verl.prompts import PromptData
 from metis.engines.verl.pulse import Pulse
 from metis.engines.verl.rollouts import PARTITION, Rollouts
-from metis.engines.verl.rows import Row, judged, keep_own, lay_out, minibatches, put, ranks
+from metis.engines.verl.rows import keep_own, ranks
 from metis.engines.verl.servers import Servers
 from metis.engines.verl.states import States
+from metis.engines.verl.update import Update
 from metis.engines.verl.values import ValueWorker
-from metis.errors import NON_FINITE_LIMIT, MetisError
 from metis.meter import Meter
 from metis.pool import Pool
 from metis.predictors import Predictor
@@ -74,11 +73,10 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
         self.batch: Batch | None = None
         self.metrics: dict[str, Any] = {}
         """Of the last step: what is logged when it has been tested, if it has to be."""
-        self.saved = self.non_finite = 0
+        self.saved = 0
         self.learned: tuple[Path, Sequence[Predictor]] = (Path(), ())
         """Models that a checkpoint has beside the policy, and where."""
-        self.judged = 0.0
-        """The judge's share of the tokens of an update."""
+        self.update = Update(config)
         self.tested = self.told = False
         longest = config.data.max_response_length
         self.cutoffs = CutOffs(f"data.max_response_length = {longest}")
@@ -154,20 +152,21 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
         trained = self._train(self.batch, metrics, timing_raw)
         self.account.elapsed += time.perf_counter() - started
         self.account.step = self.global_steps
-        self.journal.time(self.global_steps, timing_raw, self.account.elapsed, self.judged)
+        self.journal.time(self.global_steps, timing_raw, self.account.elapsed, self.update.judged)
         self.journal.explain(self.global_steps, self.batch, self.engine.servers.written)
         self.metrics = dict(metrics)
         self._schedule()
         return trained
 
     def _train(self, batch: Batch, metrics: dict[str, Any], timing_raw: Any) -> KVBatchMeta:
-        """verl's own step, on the batch; one without groups is no update."""
-        parts = self._minibatches(batch)
-        self.updates, self.judged = len(parts), judged(parts)
+        """verl's own step, on the batch; one without rollouts is no update."""
+        encode = encoder(self.engine.servers)
+        parts = self.update.cut(batch, encode, self.data.ground_truth, metrics)
         if not parts:
             self.on_sample_end()
             return self._placeholder()
-        self.replay_buffer.planned = self._write(parts, metrics)
+        spread, filler = ranks(self.actor_rollout_wg, "actor"), self.tokenizer.eos_token_id
+        self.replay_buffer.planned = self.update.write(parts, spread, filler, metrics)
         planned = dict(metrics)
         trained: KVBatchMeta = super().step(metrics, timing_raw)
         metrics.update(planned)
@@ -229,30 +228,6 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
         self.told = True
         return [FRACTIONS]
 
-    def _minibatches(self, batch: Batch) -> list[list[Row]]:
-        if batch.judgments:
-            checks.require_temperature(self.config.actor_rollout_ref.rollout)
-        size = self.config.actor_rollout_ref.actor.ppo_mini_batch_size
-        return minibatches(batch, size, encoder(self.engine.servers), self.data.ground_truth)
-
-    def _write(self, parts: list[list[Row]], metrics: dict[str, Any]) -> KVBatchMeta:
-        """Put the rows of an update into the queue, in the order in which they will be cut."""
-        actor, rollout = self.config.actor_rollout_ref.actor, self.config.actor_rollout_ref.rollout
-        multiple = 1
-        if not actor.use_dynamic_bsz:
-            sizes = [actor.ppo_micro_batch_size_per_gpu, rollout.log_prob_micro_batch_size_per_gpu]
-            if self.use_reference_policy:
-                sizes.append(self.config.actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu)
-            multiple = math.lcm(*sizes)
-        spread = ranks(self.actor_rollout_wg, "actor")
-        rows = lay_out(parts, spread, multiple, self.tokenizer.eos_token_id)
-        kinds = Counter(row.kind for row in rows)
-        metrics["metis/update/rollouts"] = kinds["rollout"]
-        metrics["metis/update/judgments"] = kinds["judgment"]
-        metrics["metis/update/padding"] = kinds["padding"]
-        lengths.check_lengths(rows, lengths.in_a_pass(self.config))
-        return put(rows, PARTITION)
-
     def _balance_batch(self, batch: KVBatchMeta, *_: Any, **__: Any) -> KVBatchMeta:
         """The rows are laid out already."""
         return batch
@@ -263,41 +238,18 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
         return batch
 
     def _update_actor(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
-        """verl's update, cut into the mini-batches of the plan; their denominators are in rows."""
-        actor = self.config.actor_rollout_ref.actor
-        batch.extra_info.update(
-            calculate_entropy=actor.calculate_entropy or actor.entropy_coeff != 0.0,
-            distillation_use_topk=False,
-            distillation_only=False,
-            global_batch_size=len(batch),
-            num_mini_batch=self.updates,
-            epochs=actor.ppo_epochs,
-            seed=actor.data_loader_seed,
-            dataloader_kwargs={"shuffle": False},
-            temperature=self.config.actor_rollout_ref.rollout.temperature,
-        )
+        """verl's update, cut into the mini-batches of the plan."""
+        batch.extra_info.update(self.update.instructions(len(batch)))
         output = rename_dict(self.actor_rollout_wg.update_actor(batch)["metrics"], "actor/")
         output["perf/mfu/actor"] = output.pop("actor/mfu")
-        self._watch(np.ravel(output["actor/grad_norm"]), metrics)
+        self.update.watch(np.ravel(output["actor/grad_norm"]), metrics)
         metrics.update(reduce_metrics(output))
         return batch
-
-    def _watch(self, norms: Any, metrics: dict[str, Any]) -> None:
-        """verl skips an update whose gradient is not finite; when that persists the run stops."""
-        skipped = int(np.sum(~np.isfinite(norms)))
-        metrics["metis/update/non_finite"] = skipped
-        self.non_finite = self.non_finite + 1 if skipped else 0
-        if self.non_finite >= NON_FINITE_LIMIT:
-            raise MetisError(
-                f"actor_rollout_ref.actor.optim.lr = {self.config.actor_rollout_ref.actor.optim.lr}"
-                f": the gradient was not finite in {NON_FINITE_LIMIT} steps in a row; start a new "
-                "run with a lower one"
-            )
 
     def _compute_metrics(
         self, batch: KVBatchMeta, metrics: Any, timing_raw: Any, global_steps: int, epoch: int
     ) -> None:
-        if self.updates:
+        if self.update.count:
             super()._compute_metrics(batch, metrics, timing_raw, global_steps, epoch)
         else:
             metrics.update({"training/global_step": global_steps, "training/epoch": epoch})
@@ -305,7 +257,7 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
         self.journal.note(global_steps, metrics)
 
     def _log_rollout_data(self, *arguments: Any) -> None:
-        if self.updates:
+        if self.update.count:
             super()._log_rollout_data(*arguments)
 
     # Tests
@@ -356,6 +308,7 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
                 "pool": self.pool.state_dict(),
                 "metrics": logged(self.metrics),
                 "learners": list(self.engine.learners),
+                "bound": self.update.bound.state_dict(),
                 **self.account.state_dict(),
             },
         )
@@ -384,6 +337,7 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
         self.account.load_state_dict(saved)
         self.metrics = saved["metrics"]
         self.learned = (folder, saved.get("learners", ()))
+        self.update.bound.load_state_dict(saved.get("bound", {"mean": None}))
         if folder == self.folder.absolute():
             self.saved = self.global_steps
         if self.account.fraction >= 1:

@@ -5,8 +5,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from metis import Pool
 from metis.core import Group, Prompt, Trajectory
-from metis.curricula.judge.memory import Pair, pairs, pick, quantile, recent, spread
+from metis.curricula.judge.memory import (
+    Pair,
+    exemplars,
+    pairs,
+    pick,
+    quantile,
+    recent,
+    remembered,
+    replayed,
+    spread,
+)
 
 deterministic = settings(derandomize=True, deadline=None)
 LEVELS = sorted({passes * (8 - passes) / 64 for passes in range(9)})
@@ -16,13 +27,14 @@ memories = st.lists(
         st.integers(0, 3),
         st.integers(0, 9).map(lambda number: f"data:{number}"),
         st.sampled_from(LEVELS),
+        st.just(0.5),
     ),
     max_size=25,
 )
 
 
 def remember(*variances):
-    return [Pair(0, f"data:{i}", v) for i, v in enumerate(variances)]
+    return [Pair(0, f"data:{i}", v, 0.5) for i, v in enumerate(variances)]
 
 
 def variances_of(picked):
@@ -76,8 +88,8 @@ def test_every_prompt_of_a_variance_can_be_shown():
 
 
 def test_the_latest_pair_of_a_prompt_counts():
-    memory = [Pair(1, "data:0", 0.25), Pair(2, "data:0", 0.0)]
-    assert pick(memory, 3, (), random.Random(0)) == [Pair(2, "data:0", 0.0)]
+    memory = [Pair(1, "data:0", 0.25, 0.5), Pair(2, "data:0", 0.0, 1.0)]
+    assert pick(memory, 3, (), random.Random(0)) == memory[1:]
 
 
 def test_candidates_are_not_shown_while_there_are_enough_others():
@@ -117,11 +129,12 @@ def test_a_step_remembers_the_groups_whose_variance_is_defined():
         return Group(Prompt(name, ""), rewards, (empty,) * len(rewards))
 
     groups = [group("a", 0.0, 1.0), group("b", 1.0), group("c"), group("d", 1.0, 1.0)]
-    assert pairs(groups, 7) == [Pair(7, "a", 0.25), Pair(7, "d", 0.0)]
+    assert pairs(groups, 7) == [Pair(7, "a", 0.25, 0.5), Pair(7, "d", 0.0, 1.0)]
+    assert [pair.explored for pair in pairs(groups, 7, {"d"})] == [False, True]
 
 
 def test_recent_keeps_the_last_steps_before_this_one():
-    memory = [Pair(step, "data:0", 0.1) for step in range(10)]
+    memory = [Pair(step, "data:0", 0.1, 0.5) for step in range(10)]
     assert [pair.step for pair in recent(memory, 10, 4)] == [6, 7, 8, 9]
     assert recent(memory, 10, 99) == memory
 
@@ -138,3 +151,64 @@ def test_recent_keeps_the_last_steps_before_this_one():
 )
 def test_quantile_is_the_middle_rank(v, among, expected):
     assert quantile(v, among) == expected
+
+
+def test_the_newest_informative_pair_stays_until_a_newer_one_comes():
+    dead = [Pair(step, f"data:{step}", 0.0, 0.0) for step in range(4, 10)]
+    old = [Pair(1, "data:1", 0.1, 0.5), Pair(2, "data:2", 0.2, 0.5)]
+    assert remembered(old + dead, 10, 4) == [old[1], *dead[2:]]
+    assert remembered(dead, 10, 4) == dead[2:]
+    newer = Pair(9, "data:9", 0.1, 0.5)
+    assert remembered([*old, *dead, newer], 10, 4) == [*dead[2:], newer]
+
+
+def test_passes_are_spread_over_the_mean_reward():
+    memory = [Pair(0, f"data:{k}", k * (8 - k) / 64, k / 8) for k in range(9)]
+    shown = pick(memory, 3, (), random.Random(0), lambda pair: 8 * pair.mean)
+    assert [pair.mean for pair in shown] == [0.0, 0.5, 1.0]
+
+
+POOL = Pool([Prompt(f"data:{i}", f"text {i % 20}") for i in range(24)])
+"""The last four have the texts of the first four."""
+
+
+def shown(memory, candidates, batch, k=3):
+    asked = [POOL.prompts[i] for i in candidates]
+    return exemplars(memory, k, asked, batch, POOL, lambda pair: pair.v, random.Random(0))
+
+
+def test_an_exemplar_is_never_a_candidate_nor_has_its_text():
+    memory = remember(0.0, 0.05, 0.1, 0.15, 0.2, 0.25)
+    assert [pair.v for pair in shown(memory, range(6, 20), 4)] == [0.0, 0.1, 0.25]
+    texts = {pair.prompt for pair in shown(memory, [20, 21], 2)}  # the texts of data:0 and data:1
+    assert not texts & {"data:0", "data:1"} and len(texts) == 3
+
+
+def test_two_exemplars_never_have_the_same_text():
+    memory = [Pair(0, name, v, 0.5) for name, v in (("data:0", 0.0), ("data:20", 0.25))]
+    assert [pair.prompt for pair in shown(memory, range(5, 9), 2)] == ["data:20"]
+
+
+def test_candidates_are_shown_only_as_far_as_the_batch_can_spare_them():
+    memory = remember(0.0, 0.1, 0.25)
+    assert len(shown(memory, range(3), 3)) == 0
+    assert len(shown(memory, range(4), 3)) == 1
+    assert len(shown(memory, range(8), 3)) == 3
+    both = {pair.prompt for pair in shown(memory, [0, 20, 21, 5], 3)}
+    assert both == {"data:1", "data:2"}, "to show data:0 would lose two candidates"
+
+
+def test_replay_takes_the_latest_outcome_of_each_prompt_but_those_of_the_step():
+    memory = [Pair(0, "data:0", 0.25, 0.5), *remember(0.0, 0.1, 0.2)[1:], Pair(1, "data:0", 0.0, 1)]
+    again = replayed(memory, 9, {"data:1"}, random.Random(0))
+    assert sorted(again) == [Pair(0, "data:2", 0.2, 0.5), Pair(1, "data:0", 0.0, 1)]
+    assert replayed(memory, 0, (), random.Random(0)) == []
+
+
+def test_replay_is_not_drawn_by_the_outcome():
+    memory = remember(*[0.0] * 8, 0.25, 0.25)
+    counts = dict.fromkeys((pair.prompt for pair in memory), 0)
+    for seed in range(2000):
+        for pair in replayed(memory, 5, (), random.Random(seed)):
+            counts[pair.prompt] += 1
+    assert all(abs(count - 1000) < 5 * 500**0.5 for count in counts.values())

@@ -1,0 +1,100 @@
+"""verl's update of the actor, cut as the plan was."""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from transfer_queue import KVBatchMeta
+from verl.trainer.ppo.utils import need_reference_policy
+
+from metis.core import Batch
+from metis.engines.bound import GradientBound
+from metis.engines.verl import checks, lengths
+from metis.engines.verl.bound import bound_judgments
+from metis.engines.verl.rollouts import PARTITION
+from metis.engines.verl.rows import Encode, Row, judged, lay_out, minibatches, put
+from metis.errors import NON_FINITE_LIMIT, MetisError
+
+
+class Update:
+    """Makes the rows of an update, and remembers what matters from step to step."""
+
+    def __init__(self, config: Any) -> None:
+        self.config = config
+        self.bound = GradientBound()
+        self.non_finite = 0
+        self.count = 0
+        """Mini-batches of the last step."""
+        self.judged = 0.0
+        """The judge's share of its tokens."""
+
+    def cut(
+        self,
+        batch: Batch,
+        encode: Encode,
+        ground_truth: Callable[[str], Any],
+        metrics: dict[str, Any],
+    ) -> list[list[Row]]:
+        """The mini-batches of a batch, the judge's gradient bounded in each."""
+        if batch.judgments:
+            checks.require_temperature(self.config.actor_rollout_ref.rollout)
+        size = self.config.actor_rollout_ref.actor.ppo_mini_batch_size
+        parts = minibatches(batch, size, encode, ground_truth)
+        self.count, self.judged = len(parts), judged(parts)
+        found = bound_judgments(parts, batch.judge_share, self.bound)
+        metrics.update({f"metis/{name}": value for name, value in found.items()})
+        return parts
+
+    def write(
+        self, parts: Sequence[Sequence[Row]], ranks: int, filler: int, metrics: dict[str, Any]
+    ) -> KVBatchMeta:
+        """Put the rows into the queue, in the order in which they will be cut."""
+        rows = lay_out(parts, ranks, self._multiple(), filler)
+        kinds = Counter(row.kind for row in rows)
+        metrics["metis/update/rollouts"] = kinds["rollout"]
+        metrics["metis/update/judgments"] = kinds["judgment"]
+        metrics["metis/update/padding"] = kinds["padding"]
+        lengths.check_lengths(rows, lengths.in_a_pass(self.config))
+        return put(rows, PARTITION)
+
+    def _multiple(self) -> int:
+        """Rows of a rank come in multiples of this, where micro-batches are cut by rows."""
+        settings = self.config.actor_rollout_ref
+        if settings.actor.use_dynamic_bsz:
+            return 1
+        sizes = [
+            settings.actor.ppo_micro_batch_size_per_gpu,
+            settings.rollout.log_prob_micro_batch_size_per_gpu,
+        ]
+        if need_reference_policy(self.config):
+            sizes.append(settings.ref.log_prob_micro_batch_size_per_gpu)
+        return math.lcm(*sizes)
+
+    def instructions(self, rows: int) -> dict[str, Any]:
+        """What verl's workers are told; the denominators of the mini-batches are in the rows."""
+        actor = self.config.actor_rollout_ref.actor
+        return {
+            "calculate_entropy": actor.calculate_entropy or actor.entropy_coeff != 0.0,
+            "distillation_use_topk": False,
+            "distillation_only": False,
+            "global_batch_size": rows,
+            "num_mini_batch": self.count,
+            "epochs": actor.ppo_epochs,
+            "seed": actor.data_loader_seed,
+            "dataloader_kwargs": {"shuffle": False},
+            "temperature": self.config.actor_rollout_ref.rollout.temperature,
+        }
+
+    def watch(self, norms: Any, metrics: dict[str, Any]) -> None:
+        """verl skips an update whose gradient is not finite; when that persists the run stops."""
+        skipped = int(np.sum(~np.isfinite(norms)))
+        metrics["metis/update/non_finite"] = skipped
+        self.non_finite = self.non_finite + 1 if skipped else 0
+        if self.non_finite >= NON_FINITE_LIMIT:
+            raise MetisError(
+                f"actor_rollout_ref.actor.optim.lr = {self.config.actor_rollout_ref.actor.optim.lr}"
+                f": the gradient was not finite in {NON_FINITE_LIMIT} steps in a row; start a new "
+                "run with a lower one"
+            )

@@ -1,0 +1,101 @@
+"""The figure of predictions against outcomes: realised variance in bins of the predicted one."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from metis.report.curves import Recorded, Series
+from metis.report.outcomes import Outcome, binned, halves, read
+from metis.report.panels import Axes, Figure, Line
+
+NAME = "calibration"
+UNIFORM, CHOSEN, EXACT = "uniform slots", "chosen by the judge", "as predicted"
+HALVES = ("first half", "second half")
+CAPTION = (
+    "Realised variance v of the groups rolled out, in bins of the variance v̂ predicted for them: "
+    "a judge that ranks prompts right makes the curve rise. Uniform slots are a fair sample of all "
+    "candidates; the others were chosen for their prediction."
+)
+
+
+def figure(runs: Sequence[Recorded]) -> Figure | None:
+    """A panel for each half of the steps; None where no run has the logs for it."""
+    outcomes = [read(run) for run in runs]
+    parts = [halves(some) for some in outcomes]
+    drawn = [_lines(runs, [part[half] for part in parts]) for half in range(len(HALVES))]
+    places, tops = _ends([line for lines in drawn for line in lines])
+    diagonal = "" if any(map(_ranked, runs, outcomes)) else EXACT
+    panels = []
+    for half, lines in enumerate(drawn):
+        if not lines:
+            continue
+        title, note = _described(parts[0][half]) if len(runs) == 1 else (HALVES[half], "")
+        axes = Axes(
+            f"realised v, {title}",
+            "predicted v̂",
+            tuple(sorted(lines, key=lambda line: line.dashed)),
+            cover=(0.0, *tops, *places),
+            whole=False,
+            across=places,
+            note=note,
+            diagonal=diagonal,
+        )
+        panels.append(axes)
+    bars = " Bars are one standard error." if len(runs) == 1 else ""
+    title = "Predictions against outcomes"
+    return Figure(NAME, title, CAPTION + bars, tuple(panels)) if panels else None
+
+
+def _lines(runs: Sequence[Recorded], parts: Sequence[Sequence[Outcome]]) -> list[Line]:
+    """A curve for either kind of slot: two colours for one run, solid and dashed for several."""
+    lines = []
+    for colour, (run, part) in enumerate(zip(runs, parts, strict=True)):
+        uniform = [outcome for outcome in part if outcome.uniform]
+        chosen = [outcome for outcome in part if not outcome.uniform]
+        if len(runs) == 1:
+            lines += [_line(UNIFORM, 0, uniform), _line(CHOSEN, 1, chosen)]
+        else:
+            dashed = replace(_line(CHOSEN, colour, chosen), dashed=True, error=())
+            lines += [replace(_line(run.label, colour, uniform), error=()), dashed]
+    return [line for line in lines if line.series.x]
+
+
+def _line(label: str, colour: int, outcomes: Sequence[Outcome]) -> Line:
+    bins = binned(outcomes)
+    return Line(
+        label,
+        colour,
+        Series(tuple(each.v_hat for each in bins), tuple(each.v for each in bins)),
+        tuple(each.error for each in bins),
+        markers=True,
+        notes=tuple(_counted(each.groups) for each in bins),
+    )
+
+
+def _counted(groups: int) -> str:
+    return "1 group" if groups == 1 else f"{groups:,} groups"
+
+
+def _ends(lines: Sequence[Line]) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """The places of all curves, and their values with what the bars add: both panels show them."""
+    places = [x for line in lines for x in line.series.x]
+    values = [y for line in lines for y in line.series.y]
+    errors = [error for line in lines for error in line.error or (0.0,) * len(line.series.y)]
+    tops = [value + error for value, error in zip(values, errors, strict=True)]
+    return tuple(places), tuple(tops)
+
+
+def _described(outcomes: Sequence[Outcome]) -> tuple[str, str]:
+    """The steps of some outcomes, and how many there are of either kind."""
+    steps = sorted({outcome.step for outcome in outcomes})
+    title = f"step {steps[0]:,}" if len(steps) == 1 else f"steps {steps[0]:,}–{steps[-1]:,}"
+    uniform = sum(outcome.uniform for outcome in outcomes)
+    return title, f"{uniform:,} uniform, {len(outcomes) - uniform:,} chosen"
+
+
+def _ranked(run: Recorded, outcomes: Sequence[Outcome]) -> bool:
+    """Predictions of a rank, as for continuous rewards, are not meant to equal the variance."""
+    curriculum = run.config.get("curriculum")
+    judge = curriculum.get("judge") if isinstance(curriculum, dict) else None
+    target = judge.get("target", "auto") if isinstance(judge, dict) else "auto"
+    continuous = not all(outcome.binary for outcome in outcomes)
+    return target == "rank" or (target == "auto" and continuous)

@@ -1,0 +1,83 @@
+"""Predictions beside what happened: the judge's v̂ of the groups that were rolled out, and their v.
+
+Joined from the logs of a run; folders without those logs, as evidence often is, have none.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from metis.diagnostics import ranks
+from metis.report.curves import Recorded, is_number, rows
+from metis.signal import variance
+
+UNIFORM = ("explore", "trial", "guard")
+"""Reasons of a uniform draw; the last is that of runs made before there were trials."""
+
+MOST, LEAST, APART = 8, 5, 20
+"""Bins there are at most, outcomes a bin has on average at least, and into how many levels the
+range of predictions is cut: those on one level are not worth telling apart."""
+
+
+class Outcome(NamedTuple):
+    """The prediction for a group, and the population variance of its rewards."""
+
+    step: int
+    v_hat: float
+    v: float
+    uniform: bool
+    binary: bool
+
+
+class Bin(NamedTuple):
+    """Mean prediction and mean outcome of some groups, with the standard error of the latter."""
+
+    v_hat: float
+    v: float
+    error: float
+    groups: int
+
+
+def read(run: Recorded) -> list[Outcome]:
+    """All groups of a run that the judge had a prediction for."""
+    if not run.series("judge/v_hat_mean").x:  # scores of other curricula are no variances
+        return []
+    chosen = rows(run.folder, "judgments", optional=True, having=b'"chosen": true')
+    judged = {
+        (row["step"], row.get("prompt")): row for row in chosen if is_number(row.get("score"))
+    }
+    outcomes = []
+    for row in rows(run.folder, "rollouts", optional=True) if judged else []:
+        judgment = judged.get((row["step"], row.get("prompt")))
+        rewards = row.get("rewards", [])
+        if judgment is None or len(rewards) < 2:
+            continue
+        uniform, binary = judgment.get("reason") in UNIFORM, set(rewards) <= {0, 1}
+        outcome = Outcome(row["step"], judgment["score"], variance(rewards), uniform, binary)
+        outcomes.append(outcome)
+    return outcomes
+
+
+def halves(outcomes: Sequence[Outcome]) -> tuple[list[Outcome], list[Outcome]]:
+    """The outcomes of the first and of the second half of the steps."""
+    steps = [outcome.step for outcome in outcomes] or [0]
+    middle = (min(steps) + max(steps)) / 2
+    return [o for o in outcomes if o.step <= middle], [o for o in outcomes if o.step > middle]
+
+
+def binned(outcomes: Sequence[Outcome]) -> list[Bin]:
+    """Bins of about equal size by prediction; predictions on one level stay together."""
+    if not outcomes:
+        return []
+    v_hat, v = np.array([o.v_hat for o in outcomes]), np.array([o.v for o in outcomes])
+    count = min(MOST, max(1, len(v) // LEAST))
+    levels = np.round((v_hat - v_hat.min()) / (np.ptp(v_hat) or 1.0) * APART)
+    places = np.floor((ranks(levels.tolist()) + 0.5) / len(v) * count)
+    bins = []
+    for place in np.unique(places):
+        inside = places == place
+        groups = int(inside.sum())
+        error = float(v[inside].std(ddof=1) / np.sqrt(groups)) if groups > 1 else 0.0
+        bins.append(Bin(float(v_hat[inside].mean()), float(v[inside].mean()), error, groups))
+    return bins

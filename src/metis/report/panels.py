@@ -1,0 +1,82 @@
+"""Charts as data: curves over an axis, stacked bars, and the figures that hold them."""
+
+from dataclasses import dataclass, field
+
+from metis.report.curves import Series
+
+
+@dataclass(frozen=True)
+class Line:
+    """One curve in the colour of its run; `window` above 1 adds a running mean.
+
+    `notes` are said of the single places, `error` is a bar at each.
+    """
+
+    label: str
+    colour: int
+    series: Series
+    error: tuple[float, ...] = ()
+    dashed: bool = False
+    markers: bool = False
+    window: int = 1
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Axes:
+    """Curves over a common axis; the vertical one covers at least the values in `cover`.
+
+    across    values that the horizontal axis covers; without any it begins at 0
+    note      a remark on the whole
+    chance    distances from the reference that say nothing yet, a band around it
+    spans     stretches of the horizontal axis that are marked
+    diagonal  the name of the line on which both axes are equal; without one it is not drawn
+    """
+
+    y_label: str
+    x_label: str
+    lines: tuple[Line, ...]
+    cover: tuple[float, ...] = ()
+    percent: bool = False
+    reference: float | None = None
+    reference_label: str = ""
+    whole: bool = True
+    across: tuple[float, ...] = ()
+    note: str = ""
+    chance: Series = field(default_factory=Series)
+    chance_label: str = ""
+    spans: tuple[tuple[float, float], ...] = ()
+    spans_label: str = ""
+    diagonal: str = ""
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One run: seconds by phase, and a remark."""
+
+    label: str
+    note: str
+    parts: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Bars:
+    """Stacked bars, one a run."""
+
+    y_label: str
+    x_label: str
+    bars: tuple[Bar, ...]
+
+    @property
+    def phases(self) -> list[str]:
+        return list(dict.fromkeys(phase for bar in self.bars for phase in bar.parts))
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One or two panels with a title, a caption, and a name for files."""
+
+    name: str
+    title: str
+    caption: str
+    panels: tuple[Axes | Bars, ...]

@@ -1,0 +1,59 @@
+"""The judge's losses: their rows have the gradients they are named after."""
+
+import numpy as np
+import pytest
+
+from metis import Prompt
+from metis.curricula.judge import Judge
+from metis.curricula.judge.judgment import Scored, _weigh
+from metis.curricula.judge.losses import learn
+from metis.curricula.judge.scale import PASSES, VARIANCE
+
+CHAT = [{"role": "user", "content": "?"}]
+draw = np.random.default_rng(0)
+
+
+def verdict(scale, offsets=(), name="a"):
+    logprobs = draw.normal(-3, 2, len(scale.choices)).tolist()
+    [made] = _weigh(scale, tuple(offsets), [Prompt(name, "?")], [CHAT], [logprobs], None)
+    return made
+
+
+@pytest.mark.parametrize("scale", [VARIANCE, PASSES], ids=lambda scale: scale.name)
+@pytest.mark.parametrize("offset", [False, True])
+def test_log_score_has_the_gradient_of_the_cross_entropy(scale, offset):
+    offsets = draw.normal(0, 1, len(scale.choices)).tolist() if offset else ()
+    point = 0.37 * scale.points[-1]
+    said = verdict(scale, offsets)
+    rows, metrics = learn(Judge(), [Scored(said, 0.1, 0.1, point, True)], None, "last")
+    target, shift = scale.two_hot(point), np.array(offsets or [0.0] * len(scale.choices))
+
+    def cross_entropy(logprobs):
+        logits = logprobs + shift
+        return -target @ (logits - np.log(np.exp(logits).sum()))
+
+    logprobs, step = np.array(said.logprobs), 1e-6
+    for i, row in enumerate(rows):
+        change = np.eye(len(logprobs))[i] * step
+        slope = (cross_entropy(logprobs + change) - cross_entropy(logprobs - change)) / (2 * step)
+        assert row.weight * row.advantage == pytest.approx(-slope, abs=1e-7)
+        assert row.trajectory.offset == shift[i] and row.clip
+    assert sum(row.advantage for row in rows) == pytest.approx(0.0, abs=1e-12)
+    entropy = -sum(y * np.log(y) for y in target if y > 0)
+    assert metrics["loss/judge"] == pytest.approx(cross_entropy(logprobs) - entropy)
+
+
+def test_the_loss_that_is_read_is_zero_for_a_perfect_judge():
+    said = verdict(VARIANCE)
+    object.__setattr__(said, "distribution", VARIANCE.two_hot(0.11))
+    _, metrics = learn(Judge(), [Scored(said, 0.11, 0.11, 0.11, True)], None, "last")
+    assert metrics["loss/judge"] == pytest.approx(0.0, abs=1e-12)
+
+
+def test_replayed_judgments_have_a_key_and_earn_no_reward():
+    fresh, again = (Scored(verdict(VARIANCE), 0.0, 0.0, 0.0, True, key) for key in ("", "step 3"))
+    rows, metrics = learn(Judge(), [fresh, again], None, "last")
+    assert [row.key for row in rows] == [""] * 11 + ["step 3"] * 11
+    _, alone = learn(Judge(), [fresh], None, "last")
+    assert metrics["judge/reward"] == alone["judge/reward"]
+    assert "judge/baseline" not in metrics
