@@ -1,4 +1,4 @@
-"""How soon a curriculum reaches uniform selection's best accuracy, over seeds.
+"""Steps and tokens in which a curriculum reaches uniform selection's best accuracy, over seeds.
 
     python benchmarks/time_to_accuracy.py evidence/hopeless-90 metis metis-share-1
 

@@ -172,13 +172,13 @@ def _train(chosen: argparse.Namespace) -> int:
         return 0
     console = Console(soft_wrap=True, markup=False, highlight=False)
     check(out, settings.resolved, settings.may_change)
+    step = max((step for step, _ in checkpoints(out)), default=0)
     if finished(out, settings.training.budget):
-        console.print(complete(out))
+        console.print(complete(out, step, settings.training.steps))
         _show_summary(console, out)
         return 0
     run = Run.build(settings)
     gc.freeze()  # what is loaded stays: the garbage of a step is looked for among its own objects
-    step = max((step for step, _ in checkpoints(out)), default=0)
     with (
         RunFolder.open(out, settings.resolved, settings.may_change, step) as folder,
         TerminalView(console, heading(settings, out), settings.training.evaluate) as view,

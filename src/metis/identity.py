@@ -39,9 +39,11 @@ def make(path: Path, config: Mapping[str, Any]) -> None:
     disk.sync(path.absolute().parent)
 
 
-def complete(path: Path) -> str:
-    """What is said of a run whose budget is spent."""
+def complete(path: Path, step: int = 0, steps: int = 0) -> str:
+    """A sentence about a run whose budget is spent, or that is past a smaller one."""
     more = f"metis train {path}/config.json steps=NUMBER --out {path}"
+    if 0 < steps < step:
+        return f"this run is at step {step}, past steps = {steps}; with more it goes on: {more}"
     return f"this run is complete; with a larger budget it goes on: {more}"
 
 

@@ -147,8 +147,17 @@ class RunFolder(Folder):
 
 def read(path: Path, log: str) -> list[dict[str, Any]]:
     """The rows of a log of a run folder."""
+    rows: list[dict[str, Any]] = []
     with (path / f"{log}.jsonl").open("rb") as file:
-        return [json.loads(line) for line in file]
+        for number, line in enumerate(file, start=1):
+            try:
+                rows.append(json.loads(line))
+            except ValueError:
+                raise MetisError(
+                    f"{path / log!s}.jsonl, line {number}, is damaged: restore the file, or "
+                    "start a new run folder"
+                ) from None
+    return rows
 
 
 def check(path: Path, config: Mapping[str, Any], may_change: Collection[str]) -> None:

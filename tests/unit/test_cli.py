@@ -192,6 +192,16 @@ def test_a_log_shorter_than_its_checkpoint_is_refused(capsys, monkeypatch, tmp_p
     refused(capsys, "metrics.jsonl", "shorter than its checkpoint")
 
 
+@pytest.mark.parametrize("log", ["metrics", "timings"])
+def test_a_log_of_other_bytes_is_named_on_resume(capsys, monkeypatch, tmp_path, log):
+    interrupt(monkeypatch, after=3)
+    path = tmp_path / f"run/{log}.jsonl"
+    path.write_bytes(b"\xff\xfe" + path.read_bytes()[2:])
+    capsys.readouterr()
+    assert metis("--out", "run") == 2
+    refused(capsys, f"{log}.jsonl, line 1, is damaged", "restore the file")
+
+
 def test_a_full_disk_is_one_line_and_the_run_goes_on_when_there_is_room(capsys, tmp_path):
     assert metis("--out", "straight") == 0
     capsys.readouterr()

@@ -88,10 +88,14 @@ def test_the_order_of_name_and_knob_does_not_matter():
 def test_the_paper_preset_is_algorithm_1_and_a_knob_changes_just_itself():
     plain = resolve({"curriculum": {"preset": "paper"}}).resolved["curriculum"]
     assert plain["explore"] == 0.0 and plain["warmup"] is False and plain["trial"] == 0
+    assert (plain["replay"], plain["anchor"], plain["order"]) == (0, False, "ascending")
     assert plain["judge"] == {
         "mode": "reason",
         "layout": "single",
+        "scale": "variance",
         "loss": "reinforce",
+        "offsets": False,
+        "share": 0.0,
         "baseline": "zero",
         "target": "variance",
         "aggregate": "mean",
@@ -130,7 +134,7 @@ def test_the_paper_preset_is_algorithm_1_and_a_knob_changes_just_itself():
         (["task.levels=7"], ["task.levels = 7", "such as 'task.levels=[7]'"]),
         (["engine=simulated", "task=gym"], ["task = ", "simulated engine brings its own"]),
         (["task.level=2"], ["'task.level'", "did you mean 'task.levels'?"]),
-        (["task.levels=[7]"], ["task.levels = [7]"]),
+        (["task.levels=[16]"], ["task.levels = [16]"]),
         (["task.prompts=99999999"], ["task.prompts + task.heldout", "only"]),
         (["curriculum.preset=papre"], ["curriculum.preset = 'papre'", "recommended, paper"]),
         (["curriculum=oracle", "curriculum.preset=paper"], ["curriculum.preset = 'paper'"]),

@@ -63,7 +63,8 @@ def test_every_change_is_kept(run):
 def test_a_smaller_budget_ends_a_run_that_is_past_it(run, capsys):
     assert train() == 0
     assert train("steps=2") == 0
-    assert "this run is complete" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "this run is at step 4, past steps = 2" in said and "complete" not in said.split(";")[0]
     assert document(run)["steps"] == 4 and "changes" not in document(run)
 
 

@@ -33,9 +33,9 @@ from typing import Literal
 
 from metis.core import Batch, Chat, Decision, Plan, Progress, Prompt, rollout
 from metis.curricula.judge import Judge
-from metis.curricula.judge.experience import Experience
+from metis.curricula.judge.experience import KEPT_STEPS, Experience
 from metis.curricula.judge.judgment import Verdict, ask, decisions, scored
-from metis.curricula.judge.memory import Pair, exemplars, replayed
+from metis.curricula.judge.memory import Pair, exemplars, recent, replayed
 from metis.curricula.judge.prompt import Example
 from metis.curricula.judge.skill import length_notice, spread_notice
 from metis.curricula.judge.target import Target
@@ -151,9 +151,9 @@ class Metis(Stateful):
 
     def _try(self, lift: Lift | None) -> list[str]:
         """Begin or end the judge's trial, and say so. A single slot cannot be compared."""
-        before = self.on_trial
-        self.on_trial = self.trial > 0 and self.batch > 1 and on_trial(before is not False, lift)
-        return trial_notice(before, self.on_trial, lift) if self.trial else []
+        before, tried = self.on_trial, self.trial > 0 and self.batch > 1
+        self.on_trial = tried and on_trial(before is not False, lift)
+        return trial_notice(before, self.on_trial, lift) if tried else []
 
     def _target(self, pool: Pool, progress: Progress) -> Target:
         return self.experience.target(self.judge, pool.rewards, progress.step, self.memory)
@@ -173,8 +173,9 @@ class Metis(Stateful):
         examples = [Example(pool[pair.prompt].text, target.point(pair)) for pair in shown]
         texts = {example.text for example in examples}
         candidates = [prompt for prompt in drawn if prompt.text not in texts]
-        avoid = {prompt.id for prompt in candidates} | {pair.prompt for pair in shown}
-        earlier = self.experience.pairs
+        texts |= {prompt.text for prompt in candidates}
+        earlier = recent(self.experience.pairs, progress.step, KEPT_STEPS)
+        avoid = {pair.prompt for pair in earlier if pool[pair.prompt].text in texts}
         again = replayed(earlier, self.replay, avoid, progress.rng("replay"))
         asked = [prompt.text for prompt in candidates] + [pool[pair.prompt].text for pair in again]
         return candidates, again, self.judge.chats(asked, examples, target.scale)
@@ -182,6 +183,7 @@ class Metis(Stateful):
     def _choose(self, verdicts: Sequence[Verdict], progress: Progress) -> Choice:
         default = 0.0 if self.failures == "zero" else None
         scores = [default if verdict.v_hat is None else verdict.v_hat for verdict in verdicts]
-        slots = explore_slots(self.batch, 0.5 if self.on_trial else self.explore)
+        share = max(0.5, self.explore) if self.on_trial else self.explore
+        slots = explore_slots(self.batch, share)
         ties = progress.rng("ties") if self.ties == "random" else None
         return choose(scores, self.batch, slots, progress.rng("explore"), ties)

@@ -17,7 +17,7 @@ def deal(batch: Batch, size: int) -> list[Share]:
     """Cut a batch by prompts, `size` to a mini-batch (0: all).
 
     This step's judgment of a prompt goes with its group; all others, such as replayed ones, are
-    dealt evenly. None is left out.
+    dealt evenly. None is left out but where there are no groups, and so no update.
     """
     size = size or len(batch.groups)
     cuts = range(0, len(batch.groups), size) if batch.groups else ()

@@ -274,7 +274,7 @@ def rows(
         found = [{}]
     if not all(isinstance(row, dict) and isinstance(row.get("step"), int) for row in found):
         raise MetisError(
-            f"{str(path)!r} is damaged: resume the run, which cuts it back to its checkpoint, or "
-            "restore it"
+            f"{str(path)!r} is damaged: restore it; if only its end is torn, since the run was "
+            "killed, resuming the run cuts that off"
         )
     return found

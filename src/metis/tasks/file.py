@@ -23,7 +23,7 @@ class File:
     """The knobs of a task from a file.
 
     path         the file: .jsonl, .jsonl.gz or .parquet
-    question     the field that holds the problem; `a.b` is the field b in the field a
+    problem      the field that holds the problem; `a.b` is the field b in the field a
     answer       the field that holds the reference answer
     category     the field that holds a category; empty is none
     heldout      problems to test on, drawn by the seed; none of them is trained on
@@ -32,7 +32,7 @@ class File:
     """
 
     path: str = ""
-    question: str = "problem"
+    problem: str = "problem"
     answer: str = "answer"
     category: str = ""
     heldout: int = 200
@@ -66,9 +66,11 @@ class FileTask:
             found[prompt.text], self.answers[prompt.id] = prompt, answer
         prompts = list(found.values())
         if len(prompts) <= settings.heldout:
+            fifth = len(prompts) // 5
+            remedy = f"; try task.heldout={fifth}" if fifth else ""
             raise MetisError(
                 f"task.heldout = {settings.heldout}: {settings.path} has only {len(prompts)} "
-                "different problems with an answer"
+                f"different problems with an answer{remedy}"
             )
         random.Random(seed).shuffle(prompts)
         self._heldout, self._training = prompts[: settings.heldout], prompts[settings.heldout :]
@@ -76,15 +78,15 @@ class FileTask:
     def _read(self, number: int, row: dict[str, Any]) -> tuple[Prompt, str]:
         """A problem and its answer; empty where the row has none."""
         settings = self.settings
-        for key in (settings.question, settings.answer):
+        for key in (settings.problem, settings.answer):
             if table.field(row, key, missing=row) is row:
                 raise MetisError(
                     f"{settings.path}, row {number}: no field {key!r}, only {', '.join(row)}; set "
-                    "task.question and task.answer"
+                    "task.problem and task.answer"
                 )
         text, answer, category = (
             written(table.field(row, key))
-            for key in (settings.question, settings.answer, settings.category)
+            for key in (settings.problem, settings.answer, settings.category)
         )
         name = written(row.get("id")) or str(number)
         return Prompt(f"{Path(settings.path).name.split('.')[0]}:{name}", text, category), answer

@@ -279,7 +279,7 @@ def test_the_file_task_reads_a_prepared_set(published, prepared):
     expected = rows(prepared, "math500")
     settings = File(
         path=str(prepared / "math500.parquet"),
-        question="extra_info.problem",
+        problem="extra_info.problem",
         answer="reward_model.ground_truth",
         category="extra_info.category",
         heldout=1,

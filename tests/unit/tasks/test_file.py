@@ -53,8 +53,9 @@ def test_what_cannot_be_read_is_one_line(tmp_path):
 
     path = written(tmp_path)
     assert "only 6 different problems" in refusal(path=path, heldout=6)
+    assert "try task.heldout=1" in refusal(path=path, heldout=6)
     assert "row 1: no field 'text', only id, problem, answer, kind" in refusal(
-        path=path, question="text"
+        path=path, problem="text"
     )
     assert "task.path = " in refusal(path="none.jsonl") and "no such file" in refusal(
         path="n.jsonl"

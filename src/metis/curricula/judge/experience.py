@@ -1,4 +1,4 @@
-"""What a judge has been through: outcomes to show, to train on again, and to be measured by."""
+"""The experience of a judge: outcomes to show, to train on again, and to be measured by."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -46,7 +46,7 @@ class Experience(Stateful):
     def forget(self, step: int, memory: int, trial: int) -> None:
         """Drop what is too old to be of use in a step."""
         self.pairs = remembered(self.pairs, step, max(memory, KEPT_STEPS))
-        self.labels = [label for label in self.labels if label[0] >= step - KEPT_STEPS]
+        self.labels = [label for label in self.labels if label[0] > step - KEPT_STEPS]
         self.comparisons = [each for each in self.comparisons if each.step >= step - trial]
 
     def memory(self, step: int, window: int, anchor: bool) -> list[Pair]:
@@ -54,7 +54,7 @@ class Experience(Stateful):
         return (remembered if anchor else recent)(self.pairs, step, window)
 
     def target(self, judge: Judge, rewards: Rewards, step: int, window: int) -> Target:
-        """What judgments are scored against, as far as it is known."""
+        """The target of judgments, from the outcomes so far."""
         return Target.of(judge, rewards, recent(self.pairs, step, window))
 
     @property

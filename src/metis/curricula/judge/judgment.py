@@ -140,7 +140,7 @@ def scored(
 
 
 def decisions(verdicts: Sequence[Verdict], choice: Choice, on_trial: bool) -> list[Decision]:
-    """What was thought of each candidate, and why it was, or was not, rolled out."""
+    """The prediction for each candidate, and why it was, or was not, rolled out."""
     reasons = dict.fromkeys(choice.explored, "trial" if on_trial else "explore")
     reasons |= dict.fromkeys(choice.top, "top")
     return [

@@ -31,7 +31,7 @@ class Pair(NamedTuple):
 
 
 def pairs(groups: Iterable[Group], step: int, explored: Collection[str] = ()) -> list[Pair]:
-    """What a step adds to the memory: every group whose variance is defined."""
+    """The pairs that a step adds to the memory: every group whose variance is defined."""
     return [
         Pair(step, group.prompt.id, v, group.mean or 0.0, group.prompt.id in explored)
         for group in groups
@@ -56,18 +56,11 @@ def remembered(memory: Sequence[Pair], step: int, window: int) -> list[Pair]:
 def pick(
     memory: Iterable[Pair],
     k: int,
-    avoid: Collection[str],
     rng: random.Random,
     value: Callable[[Pair], float] = lambda pair: pair.v,
 ) -> list[Pair]:
-    """K pairs of different prompts, spread over the values seen, in ascending order.
-
-    Prompts in `avoid` are shown only when there are fewer than K others.
-    """
-    latest = {pair.prompt: pair for pair in memory}
-    usable = [pair for pair in latest.values() if pair.prompt not in avoid]
-    if len(usable) < k:
-        usable = list(latest.values())
+    """K pairs of different prompts, spread over the values seen, in ascending order."""
+    usable = list({pair.prompt: pair for pair in memory}.values())
     by_value: dict[float, list[Pair]] = {}
     for pair in usable:
         by_value.setdefault(value(pair), []).append(pair)
@@ -93,14 +86,15 @@ def exemplars(
     """
     asked = Counter(prompt.text for prompt in candidates)
     distinct = {pool[pair.prompt].text: pair for pair in memory}
-    avoid = {pair.prompt for text, pair in distinct.items() if text in asked}
-    spare, shown = len(candidates) - batch, []
-    for pair in pick(distinct.values(), k, avoid, rng, value):
+    usable = [pair for text, pair in distinct.items() if text not in asked]
+    missing, spare = k - len(usable), len(candidates) - batch
+    others = [pair for text, pair in distinct.items() if text in asked]
+    for pair in rng.sample(others, len(others)) if missing > 0 else ():
         lost = asked[pool[pair.prompt].text]
-        if lost <= max(spare, 0):
-            shown.append(pair)
-            spare -= lost
-    return shown
+        if missing and lost <= spare:
+            usable.append(pair)
+            missing, spare = missing - 1, spare - lost
+    return pick(usable, k, rng, value)
 
 
 def replayed(

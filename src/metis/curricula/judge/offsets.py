@@ -23,7 +23,7 @@ Labelled = tuple[int, NDArray[np.float64], NDArray[np.float64]]
 
 
 def labelled(scored: Sequence[Scored], step: int) -> list[Labelled]:
-    """What the judgments of a step say of the offsets."""
+    """The judgments of a step as rows to fit the offsets to."""
     rows = [item for item in scored if item.verdict.distribution is not None]
     if not rows:
         return []
@@ -40,5 +40,5 @@ def moved(offsets: Sequence[float], steps: Sequence[Labelled]) -> list[float]:
     epsilon = 1.0 / len(logprobs)
     predicted = softmax(logprobs + b).mean(axis=0)
     b = b + RATE * (np.log(targets.mean(axis=0) + epsilon) - np.log(predicted + epsilon))
-    moved: list[float] = np.clip(b - b.mean(), -LARGEST, LARGEST).tolist()
-    return moved
+    bounded: list[float] = np.clip(b - b.mean(), -LARGEST, LARGEST).tolist()
+    return bounded

@@ -1,4 +1,4 @@
-"""What a judgment is scored against: the outcome of a group, as a variance and as a point."""
+"""The target of a judgment: the outcome of a group, as a variance and as a point of the scale."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -53,7 +53,7 @@ def realised_lift(comparisons: Sequence[Comparison]) -> Lift | None:
 
 
 def on_trial(before: bool, lift: Lift | None) -> bool:
-    """Whether the judge is, or stays, on trial."""
+    """True while the judge is, or again becomes, one on trial."""
     if lift is None:
         return before
     return lift.z <= OPENS if before else lift.z < CLOSES

@@ -73,7 +73,7 @@ class Update:
         return math.lcm(*sizes)
 
     def instructions(self, rows: int) -> dict[str, Any]:
-        """What verl's workers are told; the denominators of the mini-batches are in the rows."""
+        """Settings of an update for verl's workers; the rows carry the denominators."""
         actor = self.config.actor_rollout_ref.actor
         return {
             "calculate_entropy": actor.calculate_entropy or actor.entropy_coeff != 0.0,

@@ -140,6 +140,12 @@ def test_a_single_slot_is_not_tried():
     curriculum, pool = metis(batch=1), Pool(POOL)
     batches = run(curriculum, pool, World(+1), 0, 3)
     assert [batch.metrics["select/trial"] for batch in batches] == [0.0] * 3
+    assert not any(batch.notices for batch in batches)
+
+
+def test_more_exploration_than_half_is_kept_on_trial():
+    [batch] = run(metis(explore=0.75), Pool(POOL), World(+1), 0, 1)
+    assert sum(decision.reason == "trial" for decision in batch.decisions) == 15
 
 
 def test_the_window_is_bounded_in_steps():

@@ -19,7 +19,7 @@ Integers = NDArray[np.int64]
 
 @dataclass
 class Units:
-    """How the log-probabilities of one row's targets enter the loss.
+    """The part of one row's log-probabilities in the loss.
 
     Member k says that unit `unit[k]` contains target `target[k]`, `scale[k]` times. `old` is the
     log-probability of each target under the policy that wrote it; None means the present one, a

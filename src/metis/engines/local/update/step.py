@@ -68,7 +68,8 @@ class Stepper:
         if minibatch.answers:
             losses = backward(self.policy, minibatch.answers, self.settings)
             norm = self._clip()
-            self.bound.note(min(norm, self.settings.gradient_clip or norm))
+            if math.isfinite(norm):
+                self.bound.note(min(norm, self.settings.gradient_clip or norm))
         with judging.running(1.0):
             kept = [weight.grad for weight in self.policy.trainable]
             for weight in self.policy.trainable:
