@@ -178,6 +178,25 @@ def test_a_step_without_a_policy_gradient_is_bounded_too_and_its_size_is_told(se
     assert metrics["update/judge_only"] == pytest.approx(moved, rel=1e-3)
 
 
+@pytest.mark.parametrize("changes", [{"gradient_clip": 0.0}, {"lora": 2}, {"minibatch": 2}])
+def test_the_bound_holds_whatever_is_trained_and_clipped(settings, changes):
+    if "lora" in changes:
+        pytest.importorskip("peft")
+    trained = engine(settings, **changes)
+    metrics = trained.update(log_score_batch(trained.model_policy, VARIANCE, True))
+    assert metrics["update/non_finite"] == 0.0
+    assert 0 < metrics["judge/gradient_ratio"] <= 0.5 + 1e-6
+
+
+def test_an_infinite_policy_gradient_is_skipped_and_not_remembered(settings, monkeypatch):
+    trained = engine(settings)
+    before = [p.detach().clone() for p in trained.model_policy.trainable]
+    monkeypatch.setattr(trained.stepper, "_clip", lambda: float("inf"))
+    metrics = trained.update(log_score_batch(trained.model_policy, VARIANCE, True))
+    assert metrics["update/non_finite"] == 1.0 and trained.stepper.bound.mean is None
+    same(before, trained.model_policy.trainable, 0.0)
+
+
 def test_without_judgments_nothing_changes(settings):
     groups = [group(prompt, i) for i, prompt in enumerate(PROMPTS[:4])]
     one, other = engine(settings), engine(settings)
