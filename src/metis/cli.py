@@ -233,7 +233,7 @@ def _assignments(settings: Mapping[str, object]) -> list[str]:
 
 def _curricula(chosen: argparse.Namespace) -> int:
     from metis.curricula import CURRICULA
-    from metis.curricula.knobs import defaults, flat
+    from metis.curricula.knobs import defaults, flat, sections
     from metis.curricula.named import find
     from metis.curricula.presets import PRESETS
 
@@ -244,6 +244,7 @@ def _curricula(chosen: argparse.Namespace) -> int:
             raise MetisError(f"curriculum {chosen.name!r}: {remedy}")
         kind = find(chosen.name)
         about = [inspect.getdoc(inspect.getmodule(kind)), inspect.getdoc(kind)]
+        about += [f"{key}: {inspect.getdoc(section)}" for key, section in sections(kind).items()]
         print(*filter(None, about), sep="\n\n")
         known = defaults(kind)
         print("", "Defaults", *_assignments(known), sep="\n")

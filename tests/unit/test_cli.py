@@ -320,6 +320,8 @@ def test_a_curriculum_explains_its_knobs(capsys):
     assert main(["curricula", "metis"]) == 0
     printed = capsys.readouterr().out
     assert "arXiv 2605.11235" in printed and "explore" in printed and "paper" in printed
+    for knob in fields(Judge):
+        assert f"\n{knob.name} " in printed, f"curriculum.judge.{knob.name} is not explained"
     assert main(["curricula", "nothing"]) == 2
     refused(capsys, "'nothing'", "metis, uniform, oracle")
 

@@ -13,6 +13,12 @@ def defaults(kind: type[Curriculum]) -> dict[str, Any]:
     return {key: value for key, value in _flat("curriculum.", kind()) if key not in shared}
 
 
+def sections(kind: type[Curriculum]) -> dict[str, type[Any]]:
+    """The classes of a curriculum's own sections, by their place on the command line."""
+    values = ((field.name, getattr(kind(), field.name)) for field in fields(kind) if field.init)  # type: ignore[arg-type]
+    return {f"curriculum.{name}": type(value) for name, value in values if is_dataclass(value)}
+
+
 def flat(settings: Mapping[str, Any], prefix: str = "curriculum.") -> dict[str, Any]:
     """A preset in the same form."""
     made: dict[str, Any] = {}
