@@ -6,12 +6,14 @@ import resource
 import shutil
 import subprocess
 import sys
+from dataclasses import fields
 
 import pytest
 
 from metis import Group
 from metis.cli import main
 from metis.curricula import CURRICULA
+from metis.curricula.judge import Judge
 from metis.engines.simulated import SimulatedEngine
 from metis.runlog import LOGS, read
 from metis.train import Run
