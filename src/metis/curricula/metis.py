@@ -62,7 +62,7 @@ class Metis(Stateful):
     ties          equal predictions: `random`, or the `pool`'s own shuffled order
     warmup        uniform steps until there is an informative pair to show; by default in `reason`
     replay        outcomes of the last 8 steps that are judged and trained on again; by default as
-                  many as the batch, and 64 at least, where the loss is `log_score`
+                  many as the batch, and 64 at least; none where the loss is not `log_score`
     trial         steps whose realised lift decides whether the judge chooses alone; 0 is no trial
     """
 
@@ -89,8 +89,10 @@ class Metis(Stateful):
     def __post_init__(self) -> None:
         if self.warmup is None:
             self.warmup = self.judge.mode == "reason"
-        if self.replay is None:
-            self.replay = max(64, self.batch) if self.judge.loss == "log_score" else 0
+        if self.judge.loss != "log_score":
+            self.replay = 0
+        elif self.replay is None:
+            self.replay = max(64, self.batch)
         require_at_least(self, {"batch": 1, "group": 2})
         least = {"multiplier": 1, "examples": 0, "memory": 1, "replay": 0, "trial": 0}
         require_at_least(self, least, "curriculum.")
@@ -102,12 +104,6 @@ class Metis(Stateful):
             self.trial,
             "a trial compares with uniform slots: set curriculum.explore above 0, or "
             "curriculum.trial=0",
-        )
-        require(
-            not self.replay or self.judge.loss == "log_score",
-            "curriculum.replay",
-            self.replay,
-            "only curriculum.judge.loss=log_score may be trained on earlier outcomes: use 0",
         )
 
     def step(self, pool: Pool, progress: Progress) -> Plan[Batch]:

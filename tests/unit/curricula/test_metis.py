@@ -269,6 +269,13 @@ def test_in_direct_judging_starts_at_the_first_step_without_exemplars():
     assert batch.judgments and batch.judge_share == Judge().share > 0
 
 
+def test_only_cross_entropy_is_trained_on_earlier_outcomes():
+    assert Metis(replay=4, judge=Judge(loss="exact")).replay == 0
+    assert Metis(replay=4, judge=Judge(mode="reason")).replay == 0
+    assert (Metis(batch=256).replay, Metis(batch=8).replay, Metis(replay=4).replay) == (256, 64, 4)
+    assert Judge(mode="reason", scale="passes").scale == "variance"
+
+
 def test_outcomes_of_the_last_steps_are_judged_and_trained_on_again():
     curriculum, pool = Metis(batch=2, multiplier=2, replay=3, examples=0), Pool(LETTERS)
     engine = Scripted({}, dict.fromkeys(flat(), 4), flat())
@@ -391,7 +398,6 @@ def test_groups_without_a_variance_teach_the_judge_nothing():
         ({"memory": 0}, "curriculum.memory = 0"),
         ({"explore": 0.0}, "curriculum.trial = 16"),
         ({"replay": -1}, "curriculum.replay = -1"),
-        ({"replay": 4, "judge": Judge(loss="exact")}, "curriculum.replay = 4"),
     ],
 )
 def test_impossible_knobs_are_refused_by_name(knobs, words):

@@ -140,7 +140,7 @@ def lose_metrics(folder: Path) -> None:
     [
         (break_config, "config.json' is damaged"),
         (break_versions, "versions.json' is damaged"),
-        (break_metrics, "metrics.jsonl' is damaged: resume the run"),
+        (break_metrics, "metrics.jsonl' is damaged: restore it; if only its end"),
         (break_timings, "timings.jsonl' is damaged"),
         (lose_config, "has no config.json"),
         (lose_metrics, "has no metrics.jsonl"),

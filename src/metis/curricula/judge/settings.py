@@ -26,7 +26,8 @@ class Judge:
     mode       `reason`: free text, then a box (paper) · `direct`: log-probabilities of the answers
     layout     `single`: one user message (paper) · `turns`: exemplars as earlier chat turns
     scale      what is asked for: the reward `variance` (paper) · `passes`, the right answers out of
-               eight, one digit; `auto` is `variance`. Continuous rewards have the variance only
+               eight, one digit, of a `direct` judge of binary rewards; others have the variance,
+               and so has `auto`
     loss       `log_score`: cross-entropy to a two-hot target, direct only · `reinforce` with an EMA
                baseline (Eq. 9) · `exact`: the expected score of Eq. 8, direct only, which collapses
                to one answer; `auto` is `log_score` for `direct`, else `reinforce`
@@ -62,6 +63,8 @@ class Judge:
         direct = self.mode == "direct"
         if self.loss == "auto":
             object.__setattr__(self, "loss", "log_score" if direct else "reinforce")
+        if not direct:
+            object.__setattr__(self, "scale", "variance")
         if self.offsets is None:
             object.__setattr__(self, "offsets", self.loss == "log_score")
         if self.weight is None:
@@ -70,9 +73,6 @@ class Judge:
             direct or self.loss == "reinforce",
             "loss",
             f"{self.loss} needs curriculum.judge.mode=direct; with reason use reinforce",
-        )
-        self._require(
-            direct or self.scale != "passes", "scale", "passes need curriculum.judge.mode=direct"
         )
         self._require(
             not self.offsets or self.loss == "log_score",

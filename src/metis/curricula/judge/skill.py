@@ -71,13 +71,14 @@ def trim(outcomes: list[Outcome], keep: int) -> list[Outcome]:
 def outcome_metrics(outcomes: Sequence[Outcome], share: float) -> dict[str, float]:
     """The judge on its exploration slots; what is undefined is left out."""
     v_hat, v = [o.v_hat for o in outcomes], [o.v for o in outcomes]
+    ranked = [o.rank for o in outcomes]
     scored = [o for o in outcomes if o.climatology is not None]
     values: dict[str, float | None] = {
         "judge/outcomes": float(len(outcomes)),
         **rank_correlation(outcomes),
         "judge/pearson": diagnostics.pearson(v_hat, v),
-        "judge/lift": diagnostics.lift(v_hat, v, share),
-        "judge/auroc_informative": diagnostics.auroc_informative(v_hat, v),
+        "judge/lift": diagnostics.lift(ranked, v, share),
+        "judge/auroc_informative": diagnostics.auroc_informative(ranked, v),
         "judge/skill": diagnostics.skill(
             [o.v_hat for o in scored],
             [o.target for o in scored],

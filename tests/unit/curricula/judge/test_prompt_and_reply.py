@@ -219,7 +219,6 @@ def test_choices_are_the_grid_in_boxes_yet_to_be_closed():
         ({"share": -0.5}, "judge.share"),
         ({"mode": "reason", "loss": "log_score"}, "judge.loss"),
         ({"loss": "exact", "offsets": True}, "judge.offsets"),
-        ({"mode": "reason", "scale": "passes"}, "judge.scale"),
         ({"scale": "passes", "target": "rank"}, "judge.target"),
         ({"weight": float("nan")}, "judge.weight"),
         ({"max_tokens": 0}, "judge.max_tokens"),
