@@ -24,11 +24,13 @@ def last_box(text: str) -> str | None:
 def _last_closed(text: str) -> str | None:
     """The same wherever the box ends, and however many are never closed."""
     data = text.encode("utf-8", "surrogatepass")
-    before = data.split(OPENING.encode())[:-1]
-    if not before:
-        return None
-    opens = np.cumsum([len(part) + len(OPENING) for part in before]) - 1
     array = np.frombuffer(data, dtype=np.uint8)
+    opens = np.flatnonzero(array == ord("{"))
+    opens = opens[opens >= len(OPENING) - 1]
+    for place, letter in enumerate(reversed(OPENING.encode())):
+        opens = opens[array[opens - place] == letter]
+    if opens.size == 0:
+        return None
     braces = (array == ord("{")).astype(np.int32) - (array == ord("}"))
     depth = np.cumsum(braces, dtype=np.int32)
     lowest_after = np.minimum.accumulate(depth[::-1])[::-1]
