@@ -1,9 +1,14 @@
 """METIS: a language model judges which prompts it will learn most from, and learns to judge."""
 
-from metis.core import Batch, Group, Progress, Prompt
-from metis.driver import adrive, drive
-from metis.errors import MetisError
-from metis.pool import Pool
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from metis.core import Batch, Group, Progress, Prompt
+    from metis.driver import adrive, drive
+    from metis.errors import MetisError
+    from metis.library import TrainedRun, curriculum, train
+    from metis.pool import Pool
 
 __version__ = "0.1.0"
 
@@ -14,7 +19,31 @@ __all__ = [
     "Pool",
     "Progress",
     "Prompt",
+    "TrainedRun",
     "__version__",
     "adrive",
+    "curriculum",
     "drive",
+    "train",
 ]
+
+_HOMES = {
+    "metis.core": ("Batch", "Group", "Progress", "Prompt"),
+    "metis.driver": ("adrive", "drive"),
+    "metis.errors": ("MetisError",),
+    "metis.library": ("TrainedRun", "curriculum", "train"),
+    "metis.pool": ("Pool",),
+}
+"""Modules of the public names; each is imported when a name of it is first used."""
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _HOMES.items():
+        if name in names:
+            value = globals()[name] = getattr(importlib.import_module(module), name)
+            return value
+    raise AttributeError(f"module 'metis' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -2,7 +2,6 @@
 
 import argparse
 import difflib
-import gc
 import hashlib
 import inspect
 import io
@@ -153,8 +152,8 @@ def _train(chosen: argparse.Namespace) -> int:
     from metis import config
     from metis.engines import ENGINES
     from metis.identity import complete
-    from metis.runlog import RunFolder, check, checkpoints
-    from metis.train import Run, finished, train
+    from metis.loop import conduct, finished
+    from metis.runlog import check
     from metis.view import TerminalView, heading
 
     recipes = [word for word in chosen.settings if "=" not in word]
@@ -172,23 +171,23 @@ def _train(chosen: argparse.Namespace) -> int:
         return 0
     console = Console(soft_wrap=True, markup=False, highlight=False)
     check(out, settings.resolved, settings.may_change)
-    step = max((step for step, _ in checkpoints(out)), default=0)
     if finished(out, settings.training.budget):
-        console.print(complete(out, step, settings.training.steps))
+        console.print(complete(out, _last_step(out), settings.training.steps))
         _show_summary(console, out)
         return 0
-    run = Run.build(settings)
-    gc.freeze()  # what is loaded stays: the garbage of a step is looked for among its own objects
-    with (
-        RunFolder.open(out, settings.resolved, settings.may_change, step) as folder,
-        TerminalView(console, heading(settings, out), settings.training.evaluate) as view,
-    ):
-        whole = train(run, folder, view)
-    if not whole:
-        console.print(f"stopped after step {run.account.step}; the same command goes on from there")
+    view = TerminalView(console, heading(settings, out), settings.training.evaluate)
+    if not conduct(settings, out, view):
+        step = _last_step(out)
+        console.print(f"stopped after step {step}; the same command goes on from there")
         return 130
     _show_summary(console, out)
     return 0
+
+
+def _last_step(out: Path) -> int:
+    from metis.runlog import checkpoints
+
+    return max((step for step, _ in checkpoints(out)), default=0)
 
 
 def _show_summary(console: "Console", out: Path) -> None:

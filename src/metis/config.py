@@ -111,7 +111,11 @@ class Config:
 
 def load(recipe: Path | None, overrides: Sequence[str]) -> Config:
     """Read a recipe (TOML, or a run's config.json), apply key=value overrides, check it all."""
-    settings = [_split(override) for override in overrides]
+    return assemble(recipe, [_split(override) for override in overrides])
+
+
+def assemble(recipe: Path | None, settings: Sequence[tuple[str, Any]]) -> Config:
+    """The same with the overrides as dotted keys and values."""
     raw = _read_recipe(recipe) if recipe else _default_recipe(settings)
     before = _preset_of(raw)
     for key, value in sorted(settings, key=lambda setting: _rank(setting[0])):

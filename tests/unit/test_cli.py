@@ -15,8 +15,8 @@ from metis.cli import main
 from metis.curricula import CURRICULA
 from metis.curricula.judge import Judge
 from metis.engines.simulated import SimulatedEngine
+from metis.loop import Run
 from metis.runlog import LOGS, read
-from metis.train import Run
 
 SHORT = [
     "steps=4",

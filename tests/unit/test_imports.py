@@ -45,11 +45,11 @@ def test_the_core_imports_numpy_and_the_standard_library_only(name):
         assert not module.startswith(("metis.engines", "metis.config")), f"{name} imports {module}"
 
 
-def test_importing_the_package_loads_no_framework_and_takes_under_300_ms():
+def test_importing_the_package_loads_nothing_else_and_takes_under_100_ms():
     program = (
         "import sys, time; start = time.process_time(); import metis; "
         "print(time.process_time() - start); "
-        "print(*(m for m in ('torch', 'transformers', 'pydantic', 'rich') if m in sys.modules))"
+        "print(*(m for m in ('numpy', 'torch', 'pydantic', 'rich') if m in sys.modules))"
     )
 
     def timed() -> float:
@@ -58,7 +58,15 @@ def test_importing_the_package_loads_no_framework_and_takes_under_300_ms():
         assert loaded == ""
         return float(seconds)
 
-    assert min(timed() for _ in range(3)) < 0.3
+    assert min(timed() for _ in range(3)) < 0.1
+
+
+def test_a_loop_of_one_s_own_needs_no_framework():
+    program = (
+        "import sys; from metis import Batch, Pool, Progress, drive; import metis.curricula; "
+        "print(*(m for m in ('torch', 'pydantic', 'rich') if m in sys.modules))"
+    )
+    assert subprocess.check_output([sys.executable, "-c", program], text=True) == "\n"
 
 
 def test_no_engine_names_a_curriculum():

@@ -9,8 +9,8 @@ from typing import Any
 from metis.core import Batch, Trajectory
 from metis.errors import MetisError
 from metis.identity import SCHEMA, described
+from metis.run.records import judgment_rows, rollout_rows
 from metis.runlog import LOGS, RunFolder, read
-from metis.train import judgment_rows, rollout_rows
 
 PHASES = {
     "judge": "judge",

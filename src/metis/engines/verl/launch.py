@@ -18,6 +18,7 @@ from typing import Any
 
 from metis import assets, state
 from metis.account import Account
+from metis.curricula.demands import check_pool
 from metis.curricula.judge import Judge
 from metis.engines.verl.datafiles import write_data
 from metis.engines.verl.overrides import attention, overrides, variables
@@ -26,7 +27,6 @@ from metis.identity import complete, described
 from metis.pool import Pool
 from metis.runlog import RunFolder
 from metis.tasks.base import SingleTurn
-from metis.train import check_pool
 
 MAIN = [
     *("-m", "verl.trainer.main_ppo"),

@@ -28,6 +28,7 @@ from metis import disk, state
 from metis.account import Account, Budget
 from metis.config import curriculum_of
 from metis.core import Batch, Progress
+from metis.curricula.demands import check_pool
 from metis.curricula.judge import Judge
 from metis.cutoffs import CutOffs
 from metis.driver import drive
@@ -49,7 +50,7 @@ from metis.engines.verl.values import ValueWorker
 from metis.meter import Meter
 from metis.pool import Pool
 from metis.predictors import Predictor
-from metis.train import batch_metrics, check_pool
+from metis.run.records import batch_metrics
 
 log_probabilities.install()  # verl imports this module in each of its processes
 

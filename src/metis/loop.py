@@ -1,21 +1,21 @@
 """The training loop of every engine that runs in this process: plan, update, log, checkpoint."""
 
+import gc
 import math
 import signal as signals
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import Any, Protocol, runtime_checkable
-
-import numpy as np
+from typing import Any, Protocol
 
 from metis import sinks
 from metis.account import Account, Budget
 from metis.config import Config
-from metis.core import Batch, Curriculum, Progress, Trajectory
+from metis.core import Curriculum, Progress, Trajectory
+from metis.curricula.demands import check_pool
 from metis.cutoffs import CutOffs
 from metis.driver import drive
 from metis.engines import ENGINES
@@ -24,8 +24,8 @@ from metis.evals.validation import benchmark
 from metis.identity import described
 from metis.meter import Meter, TimedEngine
 from metis.pool import Pool
-from metis.runlog import RunFolder, incomplete, latest, read
-from metis.signal import advantages
+from metis.run.records import batch_metrics, judgment_rows, rollout_rows
+from metis.runlog import RunFolder, check, checkpoints, incomplete, latest, read
 from metis.sinks import Sink
 
 
@@ -51,18 +51,10 @@ class Trainable(TimedEngine, Protocol):
     def load(self, folder: Path) -> None: ...
 
 
-SHOWN = 8
-"""Groups of a step of which an answer is written down."""
-
 Numbers = Mapping[str, float]
 Log = Sequence[Numbers]
-
-
-@runtime_checkable
-class Demanding(Protocol):
-    """A curriculum that not every pool will do for: it says so before anything runs."""
-
-    def check(self, pool: Pool) -> None: ...
+OnStep = Callable[[int, Numbers], object]
+"""Called after every step with its number and its metrics; step 0 is the test before training."""
 
 
 class View(Protocol):
@@ -122,17 +114,6 @@ class Run:
             raise incomplete(folder, error) from None
 
 
-def check_pool(pool: Pool, curriculum: Curriculum, batch: int) -> None:
-    """Refuse a pool that a curriculum cannot work with."""
-    if batch > len(pool):
-        raise MetisError(
-            f"batch = {batch}: the pool has only {len(pool)} prompts; use a smaller batch or a "
-            "larger pool"
-        )
-    if isinstance(curriculum, Demanding):
-        curriculum.check(pool)
-
-
 def finished(path: Path, budget: Budget) -> bool:
     """Whether the latest checkpoint of a run folder is at the end of a budget."""
     found = latest(path)
@@ -142,7 +123,25 @@ def finished(path: Path, budget: Budget) -> bool:
     return Account.of(budget, saved["step"], saved).fraction >= 1
 
 
-def train(run: Run, folder: RunFolder, view: View) -> bool:
+def conduct(
+    config: Config,
+    out: Path,
+    view: AbstractContextManager[View],
+    on_step: OnStep | None = None,
+) -> bool:
+    """Build a run and train it in its folder; False when interrupted. Nothing is left to do where
+    its budget is spent."""
+    check(out, config.resolved, config.may_change)
+    if finished(out, config.training.budget):
+        return True
+    step = max((step for step, _ in checkpoints(out)), default=0)
+    run = Run.build(config)
+    gc.freeze()  # what is loaded stays: the garbage of a step is looked for among its own objects
+    with RunFolder.open(out, config.resolved, config.may_change, step) as folder, view as shown:
+        return train(run, folder, shown, on_step)
+
+
+def train(run: Run, folder: RunFolder, view: View, on_step: OnStep | None = None) -> bool:
     """Train to the end, from the latest checkpoint if there is one; False when interrupted."""
     settings, account = run.config.training, run.account
     with sinks.opened(settings.sinks, folder.path, run.config.resolved) as outlets:
@@ -158,6 +157,8 @@ def train(run: Run, folder: RunFolder, view: View) -> bool:
             folder.append("metrics", [{"step": 0, **metrics}])
             _show(outlets, 0, metrics, view)
             view.step(0, 0.0, metrics, {})
+            if on_step:
+                on_step(0, metrics)
         else:
             run.restore(*saved)
             folder.cut(saved[0]["logs"])
@@ -179,6 +180,8 @@ def train(run: Run, folder: RunFolder, view: View) -> bool:
                     folder.checkpoint(account.step, run.state_dict(), run.engine.save, keep)
                 if account.improved:
                     folder.keep_best(account.step)
+                if on_step:
+                    on_step(account.step, metrics)
     return account.fraction >= 1
 
 
@@ -241,48 +244,6 @@ def evaluate(run: Run, folder: RunFolder) -> dict[str, float]:
         rewards.setdefault(name, []).append(score)
     metrics = run.account.test(rewards)
     return {**metrics, "eval/failed": float(failed)} if failed else metrics
-
-
-def batch_metrics(batch: Batch) -> dict[str, float]:
-    """What the batch taught: rewards, variance, and the size of its advantages."""
-    groups = [group for group in batch.groups if group.variance is not None]
-    metrics = {"batch/groups": float(len(batch.groups))}
-    if groups:
-        metrics |= {
-            "batch/reward": float(np.mean([g.mean for g in groups if g.mean is not None])),
-            "batch/variance": float(np.mean([g.variance or 0.0 for g in groups])),
-            "batch/advantage": float(np.mean([abs(advantages(g.rewards)).mean() for g in groups])),
-            "batch/informative": float(np.mean([g.informative for g in groups])),
-        }
-    return metrics
-
-
-def judgment_rows(step: int, batch: Batch) -> Iterator[dict[str, Any]]:
-    """One row a candidate: what was thought of it, and whether it was rolled out."""
-    for decision in batch.decisions:
-        row: dict[str, Any] = {"step": step, "prompt": decision.prompt.id}
-        row |= {"chosen": decision.chosen, "reason": decision.reason}
-        for name in ("score", "failure", "propensity", "reply"):
-            if (value := getattr(decision, name)) is not None:
-                row[name] = value
-        yield row
-
-
-def rollout_rows(
-    step: int, batch: Batch, written: Callable[[Trajectory], str]
-) -> Iterator[dict[str, Any]]:
-    """One row a group that is trained on; the first few with what earned their first reward."""
-    for place, group in enumerate(batch.groups):
-        row = {
-            "step": step,
-            "prompt": group.prompt.id,
-            "rewards": list(group.rewards),
-            "tokens": [int(trajectory.loss_mask.sum()) for trajectory in group.trajectories],
-            "failed": group.failed,
-        }
-        if place < SHOWN and group.trajectories and (text := written(group.trajectories[0])):
-            row["answer"] = text
-        yield row
 
 
 @contextmanager

@@ -1,0 +1,141 @@
+"""Training as a library call: what `metis train` does, from Python."""
+
+import logging
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from metis import config, runlog
+from metis.core import Curriculum
+from metis.engines import ENGINES
+from metis.errors import MetisError
+from metis.loop import Log, Numbers, OnStep, View, conduct
+
+
+@dataclass(frozen=True)
+class TrainedRun:
+    """A run after `train`: its folder, and what stands in it."""
+
+    path: Path
+    config: dict[str, Any]
+    finished: bool
+    """False where Ctrl-C ended it; the same call goes on."""
+
+    @property
+    def metrics(self) -> list[dict[str, Any]]:
+        """One row a step, as in `metrics.jsonl`; docs/metrics.md explains each number."""
+        return runlog.read(self.path, "metrics")
+
+    @property
+    def accuracy(self) -> float:
+        """The last test on held-out prompts."""
+        return float([row["eval/accuracy"] for row in self.metrics if "eval/accuracy" in row][-1])
+
+    def report(self) -> Path:
+        """Write `report.html`, figures and a table into the run folder; the path of the page."""
+        from metis import report
+
+        report.write([self.path], None)
+        return self.path / "report.html"
+
+
+def train(
+    recipe: str | Path | None = None,
+    *,
+    model: str | Path | None = None,
+    out: str | Path,
+    on_step: OnStep | None = None,
+    show: bool = True,
+    **settings: Any,
+) -> TrainedRun:
+    """Train a policy under a curriculum; the same call again resumes, or returns a finished run.
+
+        metis.train(model="Qwen/Qwen2.5-0.5B-Instruct", task={"name": "file", "path": "sums.jsonl"},
+                    curriculum="metis", steps=100, out="runs/sums")
+
+    recipe    a TOML file, or the config.json of a run; none is the quickstart, or the defaults
+              where another engine or task is named
+    model     a folder, a run, or a name on the hub: `engine.model`
+    out       the run folder
+    on_step   is called with the number and the metrics of every step
+    show      draw the run on the terminal as the command does
+    settings  all else that can stand in a recipe: `steps=200`, and sections by their name or as a
+              mapping, such as `curriculum={"name": "metis", "preset": "paper"}`
+
+    Bad settings are a `MetisError` before anything is loaded.
+    """
+    if model is not None:
+        settings["engine"] = {**_mapping(settings.get("engine", {})), "model": str(model)}
+    found = config.assemble(Path(recipe) if recipe else None, list(_flat(settings)))
+    for notice in found.notices:
+        print(f"metis: {notice}", file=sys.stderr)
+    path = Path(out)
+    if launch := ENGINES[found.engine_name].launch:
+        if on_step:
+            raise MetisError("on_step: verl trains in processes of its own; read the run's metrics")
+        if code := launch(found, path, False):
+            raise MetisError(f"engine = {found.engine_name!r} ended with exit code {code}")
+        return TrainedRun(path, found.resolved, True)
+    finished = conduct(found, path, _view(found, path, show), on_step)
+    return TrainedRun(path, found.resolved, finished)
+
+
+def curriculum(
+    name: str = "metis", *, batch: int = 32, group: int = 8, preset: str = "", **knobs: Any
+) -> Curriculum:
+    """A curriculum by its name, for a loop of one's own.
+
+    metis.curriculum("metis", preset="paper", batch=64, group=8, judge={"mode": "direct"})
+    """
+    section = {"name": name, **({"preset": preset} if preset else {}), **knobs}
+    return config.curriculum_of(section, batch, group)
+
+
+def _mapping(section: Any) -> dict[str, Any]:
+    return {"name": section} if isinstance(section, str) else dict(section)
+
+
+def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Dotted keys and values; the name of a section stands for the section."""
+    for key, value in settings.items():
+        if isinstance(value, Mapping) and value:
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield (prefix + key).removesuffix(".name"), _plain(value)
+
+
+def _plain(value: Any) -> Any:
+    return str(value) if isinstance(value, Path) else value
+
+
+def _view(found: config.Config, path: Path, show: bool) -> AbstractContextManager[View]:
+    if not show:
+        return nullcontext(Unseen())
+    from rich.console import Console
+
+    from metis.view import TerminalView, heading
+
+    console = Console(soft_wrap=True, markup=False, highlight=False)
+    return TerminalView(console, heading(found, path), found.training.evaluate)
+
+
+class Unseen:
+    """A view for a run that nobody watches: notices go to the logger `metis`."""
+
+    def resume(self, step: int, fraction: float, metrics: Log, timings: Log) -> None:
+        pass
+
+    def phase(self, name: str) -> None:
+        pass
+
+    def step(self, step: int, fraction: float, metrics: Numbers, seconds: Numbers) -> None:
+        pass
+
+    def notice(self, step: int, text: str) -> None:
+        logging.getLogger("metis").info("step %d: %s", step, text)
+
+    def stopping(self) -> None:
+        pass

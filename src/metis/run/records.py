@@ -1,0 +1,54 @@
+"""The rows of a step in the logs of a run folder, and the metrics of its batch."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from metis.core import Batch, Trajectory
+from metis.signal import advantages
+
+SHOWN = 8
+"""Groups of a step of which an answer is written down."""
+
+
+def batch_metrics(batch: Batch) -> dict[str, float]:
+    """What the batch taught: rewards, variance, and the size of its advantages."""
+    groups = [group for group in batch.groups if group.variance is not None]
+    metrics = {"batch/groups": float(len(batch.groups))}
+    if groups:
+        metrics |= {
+            "batch/reward": float(np.mean([g.mean for g in groups if g.mean is not None])),
+            "batch/variance": float(np.mean([g.variance or 0.0 for g in groups])),
+            "batch/advantage": float(np.mean([abs(advantages(g.rewards)).mean() for g in groups])),
+            "batch/informative": float(np.mean([g.informative for g in groups])),
+        }
+    return metrics
+
+
+def judgment_rows(step: int, batch: Batch) -> Iterator[dict[str, Any]]:
+    """One row a candidate: what was thought of it, and whether it was rolled out."""
+    for decision in batch.decisions:
+        row: dict[str, Any] = {"step": step, "prompt": decision.prompt.id}
+        row |= {"chosen": decision.chosen, "reason": decision.reason}
+        for name in ("score", "failure", "propensity", "reply"):
+            if (value := getattr(decision, name)) is not None:
+                row[name] = value
+        yield row
+
+
+def rollout_rows(
+    step: int, batch: Batch, written: Callable[[Trajectory], str]
+) -> Iterator[dict[str, Any]]:
+    """One row a group that is trained on; the first few with what earned their first reward."""
+    for place, group in enumerate(batch.groups):
+        row = {
+            "step": step,
+            "prompt": group.prompt.id,
+            "rewards": list(group.rewards),
+            "tokens": [int(trajectory.loss_mask.sum()) for trajectory in group.trajectories],
+            "failed": group.failed,
+        }
+        if place < SHOWN and group.trajectories and (text := written(group.trajectories[0])):
+            row["answer"] = text
+        yield row
