@@ -53,6 +53,7 @@ class Training:
     """What every run has, whatever its engine and curriculum.
 
     seed         fixes the pool's order, the curriculum's draws and the engine's sampling
+    data_seed    fixes which prompts are trained on and which are held out; none is the seed
     steps        steps to take, 0 is no limit; one that only measures makes no update
     tokens       stop after so many generated tokens; 0 is no limit
     seconds      stop after so many seconds of training, evaluation not counted; 0 is no limit
@@ -65,6 +66,7 @@ class Training:
     """
 
     seed: int = 0
+    data_seed: int | None = None
     steps: int = 200
     tokens: int = 0
     seconds: float = 0.0
@@ -81,9 +83,16 @@ class Training:
     def __post_init__(self) -> None:
         least = {"seed": 0, "steps": 0, "tokens": 0, "seconds": 0}
         require_at_least(self, {**least, "batch": 1, "group": 2, "evaluate": 0})
+        negative = self.data_seed is not None and self.data_seed < 0
+        require(not negative, "data_seed", self.data_seed, "use at least 0")
         limited = self.steps or self.tokens or self.seconds
         require(bool(limited), "steps", self.steps, "without a limit, set tokens or seconds")
         sinks.check(self.sinks)
+
+    @property
+    def data(self) -> int:
+        """The seed of the prompts."""
+        return self.seed if self.data_seed is None else self.data_seed
 
     @property
     def budget(self) -> Budget:
@@ -179,7 +188,7 @@ def resolve(raw: Mapping[str, Any]) -> Config:
     shared = {"batch": training.batch, "group": training.group}
     complete = _merge(_merge(_preset(name, preset), knobs), shared)
     curriculum = _check(kind, complete, "curriculum.")
-    player = TASKS[task_name].build(task, training.seed) if plays_tasks else None
+    player = TASKS[task_name].build(task, training.data) if plays_tasks else None
     task = getattr(player, "settings", task)  # as it read them, which a file may complete
     resolved = {
         "schema": SCHEMA,
