@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import metis
+from metis.compare import command as comparison
 from metis.errors import MetisError
 from metis.evals import command as evaluation
 
@@ -127,6 +128,7 @@ def _parser() -> argparse.ArgumentParser:
     report.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run folder")
     report.add_argument("--out", type=Path, metavar="DIR", help="default: RUN; of several, report/")
     report.set_defaults(run=_report)
+    comparison.add(commands)
     evaluation.add(commands)
     prepare = commands.add_parser("prepare", help="data to train on and to test with")
     math = prepare.add_subparsers(title="tasks", metavar="TASK", required=True).add_parser(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from metis.core import Batch, Chat, Completion, Engine, Evidence, Group, Prompt, Sampling
 from metis.predictors import Predictor
 
-ROLLOUTS = ("generated", "failed", "cut_off", "tokens", "trained")
+ROLLOUTS = ("generated", "failed", "cut_off", "tokens", "wasted", "trained")
 """What is counted of rollouts in every step, those without any too."""
 
 
@@ -82,9 +82,11 @@ class Meter:
         self.counts["rollout/generated"] += n * len(prompts)
         self.counts["rollout/failed"] += sum(group.failed for group in groups)
         self.counts["rollout/cut_off"] += sum(group.cut_off for group in groups)
-        trajectories = [t for group in groups for t in group.trajectories]
-        self.counts["rollout/tokens"] += sum(int(t.loss_mask.sum()) for t in trajectories)
-        self.counts["rollout/tokens"] += sum(group.failed_tokens for group in groups)
+        for group in groups:
+            written = sum(int(t.loss_mask.sum()) for t in group.trajectories)
+            self.counts["rollout/tokens"] += written + group.failed_tokens
+            self.counts["rollout/wasted"] += 0 if group.informative else written
+            self.counts["rollout/wasted"] += group.failed_tokens
         return groups
 
     def embed(self, prompts: Sequence[Prompt]) -> Sequence[NDArray[np.float32]]:

@@ -73,7 +73,7 @@ def engine():
             "rollout",
             ([ONE, TWO], 3),
             {"rollout": 4.0},
-            {"generated": 6, "failed": 3, "cut_off": 2, "tokens": 22},
+            {"generated": 6, "failed": 3, "cut_off": 2, "tokens": 22, "wasted": 12},
         ),
         ("embed", ([ONE],), {"select": 8.0}, {"forwards": 1}),
         ("predict", ([ONE, TWO], ValueModel(), ()), {"select": 16.0}, {"forwards": 2}),
@@ -116,6 +116,7 @@ def test_the_accounts_add_up_over_a_plan(engine):
             "rollout/failed": 6,
             "rollout/cut_off": 4,
             "rollout/tokens": 44,
+            "rollout/wasted": 24,
             "judge/processed": 40,
             "rollout/processed": 80,
         }

@@ -1,0 +1,1 @@
+"""Several curricula on one recipe, over seeds: trained, and compared."""

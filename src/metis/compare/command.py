@@ -1,0 +1,141 @@
+"""`metis compare`: its options, and how they become a comparison."""
+
+import argparse
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from metis import state
+from metis.compare.arms import BASELINE, Arm, parse_arms, parse_seeds
+from metis.compare.plan import Plan, saved
+from metis.errors import MetisError, require
+
+HELP = """\
+Trains the same recipe under several curricula and seeds, and compares them: accuracy with its
+standard error, the cost to reach the baseline's best in steps, rollouts, tokens and seconds, and
+which differences are beyond noise. Every run starts from the same weights and is tested on the same
+prompts.
+
+  metis compare engine=simulated steps=100 evaluate=10 --curricula uniform,dapo,metis --out cmp
+  metis compare RECIPE --curricula uniform,metis --seeds 0-4 --jobs 9 --out cmp
+  metis compare RECIPE --curricula uniform,metis --arm bold:curriculum.explore=0.3 --out cmp
+  metis compare --out cmp                  the table again, or the rest of what was stopped
+
+The same command goes on where it was stopped; other arms and seeds are added to those that are
+there. A run is DIR/ARM-SEED, its output DIR/ARM-SEED.log; the table is DIR/comparison.md.
+"""
+
+
+def add(commands: Any) -> None:
+    """Add the command to the parser's."""
+    parser = commands.add_parser(
+        "compare",
+        help="several curricula and seeds on one recipe, and which is faster",
+        description=HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    option = parser.add_argument
+    option("settings", nargs="*", metavar="RECIPE | key=value")
+    option("--curricula", default="", metavar="A,B,C", help="an arm for each")
+    option("--arm", action="append", default=[], metavar="NAME:key=value,...", help="another arm")
+    option("--seeds", default="0,1,2", metavar="S,S,S", help="of every arm: 0,1,2 (default), 0-4")
+    option("--baseline", metavar="NAME", help=f"the arm to compare with ({BASELINE}, or the first)")
+    option("--jobs", type=int, metavar="N", help="runs at a time (one, or one on each GPU)")
+    option("--out", type=Path, required=True, metavar="DIR", help="folder of the comparison")
+    parser.set_defaults(run=run)
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Train what is left of a comparison, and write its table."""
+    require(chosen.jobs is None or chosen.jobs >= 1, "--jobs", chosen.jobs, "use at least 1")
+    plan, whole = _plan(chosen), True
+    failures: Mapping[str, str] = {}
+    if plan is not None:
+        failures, whole = _train(plan, chosen)
+        plan = saved(chosen.out)
+    names, seeds = _arms(chosen.out, plan)
+    text = _table(chosen, plan, names, seeds, failures)
+    with state.atomic(chosen.out / "comparison.md") as file:
+        file.write(text.encode())
+    print(f"\n{text}\ncomparison: {chosen.out / 'comparison.md'}")
+    return 130 if not whole else 1 if failures else 0
+
+
+def _plan(chosen: argparse.Namespace) -> Plan | None:
+    """What is to be trained: the arms of the command line with those that are there already."""
+    recipes = [word for word in chosen.settings if "=" not in word]
+    if len(recipes) > 1:
+        raise MetisError(f"more than one recipe: {', '.join(recipes)}; settings are key=value")
+    arms = parse_arms(chosen.curricula, chosen.arm)
+    earlier = saved(chosen.out)
+    if not arms:
+        if chosen.settings:
+            raise MetisError("no arms to compare: name some with --curricula or --arm")
+        return earlier
+    settings = tuple(word for word in chosen.settings if "=" in word)
+    plan = Plan("".join(recipes), settings, tuple(arms), tuple(parse_seeds(chosen.seeds)))
+    return plan.joined(earlier) if earlier else plan
+
+
+def _train(plan: Plan, chosen: argparse.Namespace) -> tuple[Mapping[str, str], bool]:
+    """Why runs failed, and False where the comparison was interrupted."""
+    from rich.console import Console
+
+    from metis.compare.schedule import Schedule, devices, pending
+    from metis.compare.view import ComparisonView
+
+    runs, gpus = pending(plan, chosen.out), devices()
+    jobs = chosen.jobs or max(1, len(gpus))
+    console = Console(soft_wrap=True, markup=False, highlight=False)
+    if jobs > max(1, len(gpus)) and len(runs) > 1:
+        plan = replace(plan, crowded=tuple({*plan.crowded, *(run.name for run in runs)}))
+        console.print("runs share a device: their seconds will not be compared")
+    plan.save(chosen.out)
+    with ComparisonView(console, len(runs)) as view:
+        schedule = Schedule(chosen.out, jobs, gpus, view)
+        schedule.train(runs)
+    if schedule.stopped:
+        console.print("stopped; the same command goes on from there")
+    return schedule.failures, not schedule.stopped
+
+
+def _arms(out: Path, plan: Plan | None) -> tuple[list[str], list[int]]:
+    """Arms and seeds of the plan; without one, of the folders named ARM-SEED."""
+    if plan is not None:
+        return [arm.name for arm in plan.arms], list(plan.seeds)
+    runs = [re.fullmatch(r"(.+)-(\d+)", path.parent.name) for path in out.glob("*/config.json")]
+    found = sorted((match[1], int(match[2])) for match in runs if match)
+    if not found:
+        raise MetisError(
+            f"--out {str(out)!r} has no runs: name arms with --curricula or --arm to train some"
+        )
+    return list(dict.fromkeys(name for name, _ in found)), sorted({seed for _, seed in found})
+
+
+def _table(
+    chosen: argparse.Namespace,
+    plan: Plan | None,
+    names: list[str],
+    seeds: list[int],
+    failures: Mapping[str, str],
+) -> str:
+    from metis.compare.measures import find, measure
+    from metis.compare.table import Comparison, markdown
+
+    found = find(chosen.out, names, seeds, failures)
+    baseline = chosen.baseline or (BASELINE if BASELINE in names else names[0])
+    if baseline not in names:
+        raise MetisError(f"--baseline {baseline!r}: there are {', '.join(names)}")
+    if baseline not in found:
+        raise MetisError(f"the baseline {baseline!r} has no run yet: see {chosen.out}")
+    missing = []
+    for name in names:
+        for run_name in (Arm(name, ()).run(seed) for seed in seeds):
+            if run_name in failures:
+                missing.append(f"{run_name} failed: {failures[run_name]}")
+    measured = {name: measure(name, folders) for name, folders in found.items()}
+    arms = [arm for name, arm in measured.items() if name != baseline]
+    timed = plan is not None and not plan.crowded
+    return markdown(Comparison(measured[baseline], arms, timed, missing))

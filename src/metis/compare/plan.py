@@ -1,0 +1,110 @@
+"""The plan of a comparison: what its folder says of the arms and seeds it is made of."""
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from metis import config, state
+from metis.account import Budget
+from metis.compare.arms import Arm
+from metis.errors import MetisError, require_folder
+
+SCHEMA = 1
+FILE = "compare.json"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Arms and seeds of a comparison, with what all of its runs share.
+
+    `crowded` are runs that were made while others used the same device: their seconds mean nothing.
+    """
+
+    recipe: str
+    settings: tuple[str, ...]
+    arms: tuple[Arm, ...]
+    seeds: tuple[int, ...]
+    crowded: tuple[str, ...] = ()
+
+    def runs(self) -> list[tuple[Arm, int]]:
+        """Seed by seed, so that a comparison that is stopped has whole seeds."""
+        return [(arm, seed) for seed in self.seeds for arm in self.arms]
+
+    def overrides(self, arm: Arm, seed: int) -> list[str]:
+        """The settings of a run: the prompts are the same in all of them, unless told otherwise."""
+        return ["data_seed=0", *self.settings, *arm.settings, f"seed={seed}"]
+
+    def command(self, arm: Arm, seed: int, out: Path) -> list[str]:
+        """The command line of a run, after `metis`."""
+        recipe = [self.recipe] if self.recipe else []
+        return ["train", *recipe, *self.overrides(arm, seed), "--out", str(out / arm.run(seed))]
+
+    def budgets(self) -> dict[str, Budget]:
+        """Where the runs of each arm end; bad settings of any are refused."""
+        recipe = Path(self.recipe) if self.recipe else None
+        budgets = {}
+        for arm in self.arms:
+            try:
+                found = config.load(recipe, self.overrides(arm, self.seeds[0]))
+            except MetisError as error:
+                raise MetisError(f"arm {arm.name!r}: {error}") from None
+            budgets[arm.name] = found.training.budget
+        return budgets
+
+    def joined(self, earlier: "Plan") -> "Plan":
+        """An earlier plan and what this one adds to it."""
+        for name in ("recipe", "settings"):
+            before, now = getattr(earlier, name), getattr(self, name)
+            if before != now:
+                raise MetisError(
+                    f"{name} = {_words(now)}: this comparison was begun with {_words(before)}; "
+                    "name another --out, or give each setting to an --arm"
+                )
+        arms = {arm.name: arm for arm in earlier.arms}
+        for arm in self.arms:
+            if arms.setdefault(arm.name, arm) != arm:
+                raise MetisError(
+                    f"arm {arm.name!r} has {_words(arms[arm.name].settings)} here: give the new "
+                    "one another name"
+                )
+        seeds = tuple(sorted({*earlier.seeds, *self.seeds}))
+        return replace(earlier, arms=tuple(arms.values()), seeds=seeds)
+
+    def save(self, out: Path) -> None:
+        document = {
+            "schema": SCHEMA,
+            "recipe": self.recipe,
+            "settings": list(self.settings),
+            "arms": {arm.name: list(arm.settings) for arm in self.arms},
+            "seeds": list(self.seeds),
+            "crowded": sorted(self.crowded),
+        }
+        out.mkdir(parents=True, exist_ok=True)
+        with state.atomic(out / FILE) as file:
+            file.write(f"{json.dumps(document, indent=2)}\n".encode())
+
+
+def saved(out: Path) -> Plan | None:
+    """The plan of a folder; None where it has none."""
+    require_folder(out)
+    try:
+        document: dict[str, Any] = json.loads((out / FILE).read_bytes())
+        return Plan(
+            document["recipe"],
+            tuple(document["settings"]),
+            tuple(Arm(name, tuple(words)) for name, words in document["arms"].items()),
+            tuple(document["seeds"]),
+            tuple(document["crowded"]),
+        )
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise MetisError(
+            f"{str(out / FILE)!r} is damaged: restore it, or name another --out"
+        ) from None
+
+
+def _words(value: str | tuple[str, ...]) -> str:
+    words = value if isinstance(value, str) else " ".join(value)
+    return repr(words) if words else "none"

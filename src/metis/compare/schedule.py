@@ -1,0 +1,148 @@
+"""Trains the runs of a plan, several at a time; one that fails takes no other with it."""
+
+import contextlib
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import FrameType
+from typing import NamedTuple, Protocol
+
+from metis.compare.plan import Plan
+from metis.loop import finished
+
+
+class Watcher(Protocol):
+    """Hears of every run that begins or ends."""
+
+    def began(self, run: str, folder: Path, steps: int) -> None: ...
+
+    def ended(self, run: str, failure: str | None) -> None: ...
+
+
+def devices() -> list[str]:
+    """The GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them."""
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if named is not None:
+        return [name for name in named.split(",") if name]
+    try:
+        listed = subprocess.run(
+            ["nvidia-smi", "--query-gpu=index", "--format=csv,noheader"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return []
+    return listed.stdout.split()
+
+
+class Pending(NamedTuple):
+    """A run that is not finished: its name, its command line, and the steps it will have."""
+
+    name: str
+    command: list[str]
+    steps: int
+
+
+def pending(plan: Plan, out: Path) -> list[Pending]:
+    """The runs of a plan that are left to train."""
+    budgets = plan.budgets()
+    return [
+        Pending(arm.run(seed), plan.command(arm, seed, out), budgets[arm.name].steps)
+        for arm, seed in plan.runs()
+        if not finished(out / arm.run(seed), budgets[arm.name])
+    ]
+
+
+class Schedule:
+    """Runs as processes, `jobs` at a time, each on the next GPU where there are several."""
+
+    def __init__(self, out: Path, jobs: int, gpus: Sequence[str], watch: Watcher) -> None:
+        self.out, self.jobs, self.watch = out, jobs, watch
+        self.slots: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        for place in range(jobs):
+            self.slots.put(gpus[place % len(gpus)] if len(gpus) > 1 else None)
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.failures: dict[str, str] = {}
+        self.stopped = False
+        self.lock = threading.Lock()
+
+    def train(self, runs: Sequence[Pending]) -> None:
+        """Train runs; `failures` then says of each that failed why."""
+        with _signals(self._interrupt), ThreadPoolExecutor(self.jobs) as pool:
+            for future in [pool.submit(self._run, *run) for run in runs]:
+                future.result()
+
+    def _run(self, run: str, command: list[str], steps: int) -> None:
+        slot = self.slots.get()
+        try:
+            with (self.out / f"{run}.log").open("wb") as log:
+                process = self._start(run, command, log.fileno(), slot)
+                if process is None:
+                    return
+                self.watch.began(run, self.out / run, steps)
+                code = process.wait()
+            with self.lock:
+                del self.processes[run]
+            if process.stdin:
+                process.stdin.close()
+            failure = _last_line(self.out / f"{run}.log") if code not in (0, 130) else None
+            if failure is not None:
+                self.failures[run] = failure
+            self.watch.ended(run, failure)
+        finally:
+            self.slots.put(slot)
+
+    def _start(
+        self, run: str, command: list[str], log: int, gpu: str | None
+    ) -> "subprocess.Popen[bytes] | None":
+        environment = {**os.environ, **({"CUDA_VISIBLE_DEVICES": gpu} if gpu else {})}
+        with self.lock:
+            if self.stopped:
+                return None
+            self.processes[run] = subprocess.Popen(
+                [sys.executable, "-m", "metis.compare.worker", *command],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=environment,
+                start_new_session=True,  # a Ctrl-C reaches it once, by way of this process
+            )
+            return self.processes[run]
+
+    def _interrupt(self) -> None:
+        """Start nothing more; what runs ends after its step, the second time at once."""
+        self.stopped = True
+        for process in list(self.processes.values()):
+            with contextlib.suppress(ProcessLookupError):
+                process.send_signal(signal.SIGINT)
+
+
+@contextlib.contextmanager
+def _signals(heard: Callable[[], None]) -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def note(number: int, frame: FrameType | None) -> None:
+        heard()
+
+    before: Mapping[int, object] = {
+        number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]
+
+
+def _last_line(log: Path) -> str:
+    lines = log.read_text("utf-8", "replace").strip().splitlines()
+    return lines[-1].removeprefix("metis: ") if lines else "it ended without a word"

@@ -1,0 +1,236 @@
+"""`comparison.md`: what each arm reached, what it cost, and which differences are beyond noise."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from metis.compare.inference import (
+    LEVEL,
+    Ratio,
+    cost_to_best,
+    cost_to_own_best,
+    least_p,
+    log_speed,
+    p_value,
+    seeds_to_settle,
+)
+from metis.compare.measures import (
+    AXES,
+    Measured,
+    average,
+    seconds_a_step,
+    tokens_a_second,
+    waste,
+)
+from metis.evals.statistics import Estimate, mean
+from metis.markdown import markdown_table
+from metis.report.curves import Recorded
+
+MISSING = "–"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Arms beside their baseline; `timed` says that seconds can be compared."""
+
+    baseline: Measured
+    arms: Sequence[Measured]
+    timed: bool
+    missing: Sequence[str] = ()
+    """Runs that are planned and not finished, each with the reason where there is one."""
+
+    @property
+    def everyone(self) -> list[Measured]:
+        return [self.baseline, *self.arms]
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        return AXES if self.timed else AXES[:-1]
+
+
+def markdown(comparison: Comparison) -> str:
+    """The whole comparison; the same runs give the same text."""
+    sections = [
+        "# Comparison\n",
+        _summary(comparison),
+        "## Accuracy\n",
+        _accuracies(comparison),
+        f"## Cost to reach {comparison.baseline.name}'s best, as a share of its own\n",
+        _costs(comparison),
+        "## Accuracy at equal cost\n",
+        _equal_costs(comparison),
+        "## Where the effort went\n",
+        _facts(comparison),
+        *_notes(comparison),
+    ]
+    return "\n".join(sections)
+
+
+def _summary(comparison: Comparison) -> str:
+    lines = [f"- {line}" for arm in comparison.arms for line in [_verdict(comparison, arm)]]
+    return "\n".join(lines or ["One arm, nothing to compare with."]) + "\n"
+
+
+def _verdict(comparison: Comparison, arm: Measured) -> str:
+    """One sentence about an arm: faster, slower, or not to be told apart."""
+    baseline = comparison.baseline
+    ones = arm.at_tests_of(baseline).runs("steps")
+    others = baseline.at_tests_of(arm).runs("steps")
+    p, ratio = p_value(ones, others, _rng()), math.exp(log_speed(ones, others))
+    about = f"**{arm.name}** needs {ratio:.2f} of {baseline.name}'s steps to the "
+    about += "highest accuracy that both reach"
+    word = "faster" if ratio < 1 else "slower"
+    if p <= LEVEL:
+        return f"{about}: {word} beyond noise (p = {p:.3f})."
+    needed = seeds_to_settle(ones, others, _rng())
+    settle = f"{needed} seeds of each" if needed else "more than 100 seeds of each, if anything,"
+    if p <= least_p(ones, others) + 1e-9 and len(arm.seeds) > 1:
+        clear = f"{word}, as clearly as so few seeds can show (p = {p:.2f})"
+        return f"{about}: {clear}; {settle} would settle it."
+    return f"{about}: within noise (p = {p:.2f}); {settle} would settle it."
+
+
+def _accuracies(comparison: Comparison) -> str:
+    rows = [
+        ["arm", "seeds", "before", "best", "at step", "last", "mean over the run", "difference"]
+    ]
+    for arm in comparison.everyone:
+        step, best = arm.best
+        rows.append(
+            [
+                arm.name,
+                ", ".join(map(str, arm.seeds)),
+                _estimate(mean(arm.accuracy[:, 0].tolist())),
+                _estimate(best),
+                f"{step:,}",
+                _estimate(arm.final),
+                *_whole_run(arm, comparison.baseline),
+            ]
+        )
+    return markdown_table(rows)
+
+
+def _whole_run(arm: Measured, baseline: Measured) -> tuple[str, str]:
+    """Mean accuracy over the tests that both arms have, and its difference, paired by seed."""
+    pair = arm.at_tests_of(baseline), baseline.at_tests_of(arm)
+    mine, theirs = (
+        dict(zip(each.seeds, each.accuracy.mean(axis=1).tolist(), strict=True)) for each in pair
+    )
+    whole = _estimate(mean(list(mine.values())))
+    both = [mine[seed] - theirs[seed] for seed in mine if seed in theirs]
+    if arm is baseline or not both:
+        return whole, MISSING
+    return whole, _estimate(mean(both), signed=True)
+
+
+def _costs(comparison: Comparison) -> str:
+    header = ["arm", *comparison.axes]
+    header += ["seconds to its own best (ΔT)"] if comparison.timed else []
+    rows = [header]
+    for arm in comparison.arms:
+        row = [arm.name]
+        for axis in comparison.axes:
+            row.append(_ratio(cost_to_best(arm.runs(axis), comparison.baseline.runs(axis), _rng())))
+        if comparison.timed:
+            ones, others = arm.runs("seconds"), comparison.baseline.runs("seconds")
+            row.append(_change(cost_to_own_best(ones, others, _rng())))
+        rows.append(row)
+    return markdown_table(rows)
+
+
+def _equal_costs(comparison: Comparison) -> str:
+    limits = {
+        axis: min(float(arm.spent[axis][:, -1].min()) for arm in comparison.everyone)
+        for axis in comparison.axes
+    }
+    rows = [["arm", *(f"{axis} = {limits[axis]:,.0f}" for axis in limits)]]
+    for arm in comparison.everyone:
+        rows.append([arm.name, *(_estimate(arm.at(axis, limits[axis])) for axis in limits)])
+    return markdown_table(rows)
+
+
+FACTS: dict[str, tuple[Callable[[Recorded], float | None], str]] = {
+    "informative groups": (lambda record: record.informative, ".1%"),
+    "mean advantage": (average("batch/advantage"), ".3f"),
+    "waste": (waste, ".1%"),
+    "judgments failed": (average("judge/failure_rate"), ".1%"),
+    "judge's rank correlation": (average("judge/spearman"), ".2f"),
+}
+"""Facts of a run that need no clock."""
+
+
+def _facts(comparison: Comparison) -> str:
+    header = ["arm", *FACTS]
+    header += ["time of a step", "tokens a second", "time judging"] if comparison.timed else []
+    rows = [header]
+    for arm in comparison.everyone:
+        row = [arm.name]
+        for of, form in FACTS.values():
+            fact = arm.fact(of)
+            row.append(MISSING if fact is None else format(fact.mean, form))
+        if comparison.timed:
+            row += [
+                _against(comparison, arm, seconds_a_step),
+                _against(comparison, arm, tokens_a_second),
+                _share(arm.fact(lambda record: record.judge_share)),
+            ]
+        rows.append(row)
+    return markdown_table(rows)
+
+
+def _against(comparison: Comparison, arm: Measured, of: Callable[[Recorded], float | None]) -> str:
+    """A number as a ratio to the baseline's."""
+    mine, theirs = arm.fact(of), comparison.baseline.fact(of)
+    return MISSING if mine is None or theirs is None else f"{mine.mean / theirs.mean:.2f}"
+
+
+def _share(estimate: Estimate | None) -> str:
+    return MISSING if estimate is None else f"{estimate.mean:.1%}"
+
+
+def _notes(comparison: Comparison) -> Iterator[str]:
+    yield (
+        "Accuracies are means over seeds with their standard errors; curves are averaged over "
+        "seeds and over three neighbouring tests, and interpolated. Intervals are 95% bootstrap "
+        "intervals over seeds, too narrow where there are few. p is that of a permutation test "
+        "over seeds. Processed tokens are all that pass through a network; waste is the share of "
+        "generated tokens in groups without variance. Times are ratios to the baseline's.\n"
+    )
+    if not comparison.timed:
+        yield "Runs shared a device: seconds are not compared.\n"
+    if comparison.missing:
+        yield "## Missing\n"
+        yield "\n".join(f"- {line}" for line in comparison.missing) + "\n"
+
+
+def _estimate(estimate: Estimate, signed: bool = False) -> str:
+    value = f"{estimate.mean:+.4f}" if signed else f"{estimate.mean:.4f}"
+    return value if estimate.error is None else f"{value} ± {estimate.error:.4f}"
+
+
+def _ratio(ratio: Ratio) -> str:
+    if not math.isfinite(ratio.value):
+        return f"not reached{_between(ratio)}"
+    return f"{ratio.value:.3f}{_between(ratio)}"
+
+
+def _between(ratio: Ratio) -> str:
+    if math.isnan(ratio.low) or not math.isfinite(ratio.low):
+        return ""
+    high = f"{ratio.high:.3f}" if math.isfinite(ratio.high) else "∞"
+    return f" [{ratio.low:.3f}, {high}]"
+
+
+def _change(ratio: Ratio) -> str:
+    """A ratio of times as the paper writes it: the change in per cent."""
+    text = f"{ratio.value - 1:+.1%}"
+    if not math.isfinite(ratio.low):
+        return text
+    return f"{text} [{ratio.low - 1:+.1%}, {ratio.high - 1:+.1%}]"
+
+
+def _rng() -> np.random.Generator:
+    """The same for every number, so that a table says the same twice."""
+    return np.random.default_rng(0)

@@ -1,0 +1,123 @@
+"""`metis compare` from the command line: trained, stopped, continued, extended, tabulated."""
+
+import shutil
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+
+import pytest
+
+from metis import runlog
+from metis.cli import main
+
+SETTINGS = [
+    "engine=simulated",
+    "steps=12",
+    "evaluate=3",
+    "checkpoints.every=2",
+    "batch=8",
+    "group=4",
+    "engine.prompts=300",
+]
+ARMS = ["--curricula", "uniform,metis", "--seeds", "0,1"]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A comparison that was never stopped."""
+    out = tmp_path_factory.mktemp("compare") / "whole"
+    assert main(["compare", *SETTINGS, *ARMS, "--jobs", "2", "--out", str(out)]) == 0
+    return out
+
+
+def table(out):
+    return (out / "comparison.md").read_text()
+
+
+def test_a_comparison_has_a_run_for_every_arm_and_seed(whole):
+    assert {path.name for path in whole.iterdir() if path.is_dir()} == {
+        f"{arm}-{seed}" for arm in ("uniform", "metis") for seed in (0, 1)
+    }
+    starts = {runlog.read(run, "metrics")[0]["eval/accuracy"] for run in whole.glob("*-?")}
+    assert len(starts) == 1, "every run is tested on the same prompts"
+    text = table(whole)
+    assert "**metis** needs" in text and "seconds are not compared" in text
+    assert str(whole) not in text
+
+
+def test_the_table_is_the_same_twice_and_can_be_had_again(whole, capsys):
+    before = table(whole)
+    (whole / "comparison.md").unlink()
+    assert main(["compare", "--out", str(whole)]) == 0
+    assert table(whole) == before and before in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("lines", [0, 4, 11])
+def test_killed_at_any_moment_it_goes_on_and_says_the_same(whole, tmp_path, lines):
+    """Killed when the second run has so many steps in its log."""
+    out = tmp_path / "killed"
+    shutil.copytree(whole, out)
+    for run in ("metis-0", "metis-1"):
+        shutil.rmtree(out / run)
+    command = ["compare", *SETTINGS, *ARMS, "--out", str(out)]
+    process = subprocess.Popen([sys.executable, "-m", "metis.cli", *command])
+    log = out / "metis-0" / "metrics.jsonl"
+    while not (log.exists() and log.read_bytes().count(b"\n") > lines):
+        with suppress(subprocess.TimeoutExpired):
+            assert process.wait(0.02) == 0
+            break
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert main(command) == 0
+    assert table(out) == table(whole)
+
+
+def test_arms_and_seeds_are_added_to_those_that_are_there(whole, tmp_path):
+    out = tmp_path / "more"
+    shutil.copytree(whole, out)
+    bold = ["--arm", "bold:curriculum=metis,curriculum.explore=0.5", "--seeds", "0"]
+    assert main(["compare", *SETTINGS, *bold, "--out", str(out)]) == 0
+    assert {"bold-0", "bold-1", "uniform-0"} <= {path.name for path in out.iterdir()}
+    assert "**bold** needs" in table(out)
+
+
+def test_a_failed_arm_is_reported_and_the_others_are_kept(tmp_path, capsys):
+    out = tmp_path / "failed"
+    out.mkdir()
+    (out / "metis-0").mkdir()
+    (out / "metis-0" / "config.json").write_text("{}")
+    command = ["compare", *SETTINGS, "--curricula", "uniform,metis", "--seeds", "0"]
+    assert main([*command, "--out", str(out)]) == 1
+    said = capsys.readouterr().out
+    assert "metis-0: failed:" in said and "uniform-0: step 12" in said
+    assert "- metis-0 failed:" in table(out)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([*SETTINGS], "no arms to compare"),
+        ([*SETTINGS, "--curricula", "uniform,metiz"], "arm 'metiz': curriculum = 'metiz'"),
+        ([*SETTINGS, "stepz=1", "--curricula", "uniform"], "unknown key 'stepz'"),
+        (["a.toml", "b.toml", "--curricula", "uniform"], "more than one recipe"),
+        (["--jobs", "0", "--curricula", "uniform"], "use at least 1"),
+        ([], "has no runs"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused_before_anything_is_made(
+    words, message, tmp_path, capsys
+):
+    out = tmp_path / "new"
+    assert main(["compare", *words, "--out", str(out)]) == 2
+    assert message in capsys.readouterr().err and not out.exists()
+
+
+def test_other_settings_need_another_folder(whole, capsys):
+    assert main(["compare", "steps=9", *ARMS, "--out", str(whole)]) == 2
+    assert "was begun with" in capsys.readouterr().err
+    again = ["compare", *SETTINGS, "--arm", "metis:curriculum=dapo", "--out", str(whole)]
+    assert main(again) == 2
+    assert "another name" in capsys.readouterr().err
+    assert main(["compare", "--baseline", "nobody", "--out", str(whole)]) == 2
+    assert "there are uniform, metis" in capsys.readouterr().err
