@@ -33,8 +33,8 @@ class Trainable(TimedEngine, Protocol):
     """What the loop needs of an engine beside answers: a version, a test, and a memory.
 
     `evaluate` gives the reward of each held-out prompt, None where it failed. `written` is what the
-    policy wrote in a rollout. `notices` are sentences for the person who watches; the loop takes
-    out what it has shown.
+    policy wrote in a rollout. `reseed` fixes what is sampled from there on. `notices` are sentences
+    for the person who watches; the loop takes out what it has shown.
     """
 
     policy: int
@@ -45,6 +45,8 @@ class Trainable(TimedEngine, Protocol):
     def evaluate(self) -> Sequence[tuple[str, float | None]]: ...
 
     def written(self, trajectory: Trajectory) -> str: ...
+
+    def reseed(self, seed: int) -> None: ...
 
     def save(self, folder: Path) -> None: ...
 

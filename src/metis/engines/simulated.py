@@ -332,6 +332,10 @@ class SimulatedEngine:
         self.processed += tokens
         self.seconds += seconds_each * tokens
 
+    def reseed(self, seed: int) -> None:
+        """Fix what is drawn from here on."""
+        self.rng = np.random.default_rng([seed, 1])
+
     def written(self, trajectory: Trajectory) -> str:
         return ""
 

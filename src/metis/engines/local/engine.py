@@ -270,6 +270,10 @@ class LocalEngine:
         groups, _ = self._play(self.task.heldout(), 1, Sampling(self.settings.max_tokens, 0.0))
         return [(group.prompt.id, group.mean) for group in groups]
 
+    def reseed(self, seed: int) -> None:
+        """Fix what is sampled from here on."""
+        self.generator.manual_seed(seed)
+
     def written(self, trajectory: Trajectory) -> str:
         return self.model_policy.decode(trajectory.tokens[trajectory.loss_mask].tolist())
 

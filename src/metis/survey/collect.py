@@ -1,0 +1,64 @@
+"""Rollouts of a random sample of a pool, written down as they come and resumed where they ended."""
+
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+from metis.core import Group, Prompt
+from metis.loop import Trainable
+from metis.pool import Pool
+from metis.runlog import Folder, read
+from metis.survey.facts import Outcome
+
+
+class SurveyFolder(Folder):
+    """The folder of a survey: one row a prompt."""
+
+    LOGS: ClassVar = ("outcomes",)
+
+    def resume(self, count: int, batch: int) -> list[Outcome]:
+        """The outcomes of whole batches; what else was written of the next is cut off."""
+        lines = (self.path / "outcomes.jsonl").read_bytes().splitlines(keepends=True)
+        whole = [line for line in lines if line.endswith(b"\n")]
+        if len(whole) < count:
+            whole = whole[: len(whole) // batch * batch]
+        self.cut({"outcomes": sum(map(len, whole))})
+        return [Outcome.of(row) for row in read(self.path, "outcomes")]
+
+
+def sampled(pool: Pool, count: int, seed: int) -> list[Prompt]:
+    """Prompts of the pool, drawn without replacement; all where there are no more."""
+    return random.Random(seed).sample(list(pool.prompts), min(count, len(pool)))
+
+
+def collect(
+    engine: Trainable,
+    prompts: Sequence[Prompt],
+    group: int,
+    batch: int,
+    folder: SurveyFolder,
+    advance: Callable[[int], None],
+) -> list[Outcome]:
+    """The outcomes of all prompts, `batch` at a time; those in the folder are not played again."""
+    known = folder.resume(len(prompts), batch)
+    advance(len(known))
+    for start in range(len(known), len(prompts), batch):
+        engine.reseed(start)
+        groups = engine.rollout(prompts[start : start + batch], group)
+        played = list(_rows(groups))
+        folder.append("outcomes", played)
+        known += [Outcome.of(row) for row in played]
+        advance(len(known))
+    return known
+
+
+def _rows(groups: Sequence[Group]) -> Iterator[Mapping[str, Any]]:
+    for group in groups:
+        yield {
+            "prompt": group.prompt.id,
+            "category": group.prompt.category,
+            "rewards": list(group.rewards),
+            "tokens": [int(trajectory.loss_mask.sum()) for trajectory in group.trajectories],
+            "failed": group.failed,
+            "cut_off": group.cut_off,
+        }

@@ -1,0 +1,98 @@
+"""`metis survey`: its options, and how they become a survey."""
+
+import argparse
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from metis import state
+from metis.errors import MetisError, require
+
+HELP = """\
+Before training: rolls out a random sample of the pool and says how much of it is dead, solved or
+informative, what any selection could gain, what a step costs, and what to do. The policy as it is
+answers; nothing is kept of it.
+
+  metis survey recipes/math/qwen2.5-1.5b-h200.toml
+  metis survey task=file task.path=problems.jsonl engine.model=Qwen/Qwen2.5-0.5B-Instruct
+  metis survey RECIPE --prompts 1000 --out surveys/mine
+
+A survey that was stopped goes on where it was when the same command is given again. Outcomes are
+in DIR/outcomes.jsonl, the page in DIR/survey.md.
+"""
+
+
+def add(commands: Any) -> None:
+    """Add the command to the parser's."""
+    parser = commands.add_parser(
+        "survey",
+        help="before training: is there anything to gain in this pool?",
+        description=HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    option = parser.add_argument
+    option("settings", nargs="*", metavar="RECIPE | key=value")
+    option("--prompts", type=int, default=256, metavar="N", help="prompts to roll out (256)")
+    option("--no-step", action="store_true", help="do not measure a step of training")
+    option("--out", type=Path, metavar="DIR", help="default: under surveys/")
+    parser.set_defaults(run=run)
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Survey, or show what an earlier call with the same settings found."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from metis import config, loop
+    from metis.survey.collect import SurveyFolder, collect, sampled
+    from metis.survey.facts import Facts
+    from metis.survey.page import page
+    from metis.survey.timing import step_seconds
+
+    require(chosen.prompts >= 2, "--prompts", chosen.prompts, "use at least 2")
+    recipes = [word for word in chosen.settings if "=" not in word]
+    if len(recipes) > 1:
+        raise MetisError(f"more than one recipe: {', '.join(recipes)}; settings are key=value")
+    overrides = [word for word in chosen.settings if "=" in word]
+    settings = config.load(Path(recipes[0]) if recipes else None, overrides)
+    training = settings.training
+    described = {**settings.resolved, "prompts": chosen.prompts}
+    out = chosen.out or _default_folder(described)
+    build = loop.Run.build(settings)
+    engine, pool = build.engine, build.pool
+    prompts = sampled(pool, chosen.prompts, training.seed)
+    console = Console(soft_wrap=True, markup=False, highlight=False)
+    with (
+        SurveyFolder.open(out, described) as folder,
+        Progress(console=console, disable=not console.is_terminal) as bars,
+    ):
+        console.print(f"{len(prompts):,} prompts × {training.group} rollouts → {out}")
+        task = bars.add_task("prompts", total=len(prompts))
+        outcomes = collect(
+            engine,
+            prompts,
+            training.group,
+            training.batch,
+            folder,
+            lambda done: bars.update(task, completed=done),
+        )
+        seconds: dict[str, float] = {}
+        if not chosen.no_step:
+            bars.update(task, description="a step")
+            judge = config.curriculum_of("metis", training.batch, training.group)
+            if settings.curriculum_name == "metis":
+                judge = settings.curriculum
+            engine.reseed(len(prompts))
+            seconds = step_seconds(engine, pool, judge, out)
+        text = page(Facts(outcomes), len(pool), training.group, seconds)
+        with state.atomic(out / "survey.md") as file:
+            file.write(text.encode())
+    print(f"\n{text}\nsurvey: {out / 'survey.md'}")
+    return 0
+
+
+def _default_folder(described: dict[str, object]) -> Path:
+    """A name fixed by the settings, so that the same command finds its survey again."""
+    digest = hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()[:8]
+    return Path("surveys") / digest

@@ -1,0 +1,35 @@
+"""Seconds of a step of METIS by phase, measured once: judging, rollouts, rewards, update."""
+
+import json
+from pathlib import Path
+
+from metis import state
+from metis.core import Curriculum, Progress
+from metis.driver import drive
+from metis.meter import Meter, TimedEngine
+from metis.pool import Pool
+
+STEPS = 2
+"""Of which the first warms up."""
+
+FILE = "step_seconds.json"
+
+
+def step_seconds(
+    engine: TimedEngine, pool: Pool, curriculum: Curriculum, folder: Path
+) -> dict[str, float]:
+    """The phases of the second of two steps, which train the policy; measured before, as then."""
+    path = folder / FILE
+    if path.exists():
+        known: dict[str, float] = json.loads(path.read_text("utf-8"))
+        return known
+    seconds: dict[str, float] = {}
+    for step in range(STEPS):
+        meter = Meter(engine)
+        planned = drive(curriculum.step(pool, Progress(step, policy=step)), meter)
+        if planned.groups:
+            meter.update(planned)
+        seconds = meter.seconds
+    with state.atomic(path) as file:
+        file.write(json.dumps(seconds).encode())
+    return seconds

@@ -1,0 +1,74 @@
+"""Shares, ceilings and advice from outcomes made by hand."""
+
+import pytest
+
+from metis.survey.advice import advice
+from metis.survey.facts import Facts, Outcome, Share
+from metis.survey.page import page
+
+DEAD, SOLVED = (0.0,) * 4, (1.0,) * 4
+
+
+def outcome(rewards, category="", cut_off=0, failed=0, tokens=10):
+    return Outcome("p", category, rewards, (tokens,) * len(rewards), failed, cut_off)
+
+
+def mixed(*counts):
+    """So many dead, informative and solved prompts."""
+    kinds = (DEAD, (0.0, 1.0, 0.0, 1.0), SOLVED)
+    pairs = zip(kinds, counts, strict=True)
+    return Facts([outcome(rewards) for rewards, count in pairs for _ in range(count)])
+
+
+def test_prompts_are_dead_informative_solved_or_failed():
+    kinds = [outcome(r).kind for r in (DEAD, (0.0, 1.0), SOLVED, (1.0,), (0.3, 0.3), (0.3, 0.4))]
+    assert kinds == ["dead", "informative", "solved", "failed", "dead", "informative"]
+
+
+def test_a_wilson_interval_says_something_about_none_of_many():
+    assert Share.of(0, 256) == pytest.approx((0.0, 0.0, 0.0148), abs=1e-3)
+    assert Share.of(50, 100) == pytest.approx((0.5, 0.404, 0.596), abs=1e-3)
+    assert Share.of(0, 0) == (0.0, 0.0, 1.0)
+
+
+def test_the_ceiling_is_the_best_over_the_mean():
+    assert mixed(3, 1, 0).ceiling(4) == pytest.approx(4.0)
+    assert mixed(2, 2, 0).ceiling(4) == pytest.approx(2.0)
+    assert mixed(4, 0, 0).ceiling(4) is None
+
+
+def test_the_histogram_keeps_the_ends_for_all_and_none():
+    facts = Facts([outcome(r) for r in (DEAD, SOLVED, (0.5, 0.5), (0.01, 0.0), (0.99, 1.0))])
+    assert facts.histogram(4) == [1, 1, 1, 1, 1]
+
+
+def test_waste_is_the_share_of_tokens_in_groups_without_variance():
+    facts = Facts([outcome(DEAD, tokens=30), outcome((0.0, 1.0, 1.0, 1.0), tokens=10)])
+    assert facts.waste == pytest.approx(0.75)
+    assert facts.length(0.5) == 20 and facts.rollouts == 8
+    assert Facts([]).waste is None
+
+
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [
+        (mixed(100, 0, 0), "no selection finds a gradient"),
+        (mixed(1, 0, 99), "Take harder prompts"),
+        (mixed(97, 3, 0), "Use METIS"),
+        (mixed(80, 20, 0), "Compare it with uniform"),
+        (mixed(20, 60, 20), "uniform selection is enough"),
+        (Facts([outcome(DEAD, cut_off=4)] * 9), "raise engine.max_tokens"),
+        (Facts([outcome((), failed=4)] * 9), "mend the task"),
+    ],
+)
+def test_the_advice_follows_from_the_pool(facts, words):
+    said = advice(facts, 4)
+    assert words in said and len(said.split(". ")) <= 2
+    assert f"**{said}**" in page(facts, 1000, 4, {})
+
+
+def test_categories_have_a_table_where_there_are_several():
+    facts = Facts([outcome(DEAD, "hard"), outcome(SOLVED, "easy")])
+    text = page(facts, 2, 4, {"judge": 1.0, "rollout": 3.0})
+    assert "| easy " in text and "Judging adds 33% to a step" in text
+    assert "## By category" not in page(mixed(1, 1, 1), 3, 4, {})
