@@ -92,7 +92,7 @@ class Run:
         build = ENGINES[config.engine_name].build
         if build is None:
             raise MetisError(f"engine = {config.engine_name!r}: use `metis train`, which starts it")
-        engine, pool = build(config.engine, config.task, config.training.seed)
+        engine, pool = build(config.engine, config.task, config.training.seed, config.training.data)
         check_pool(pool, config.curriculum, config.training.batch)
         return cls(config, engine, pool, config.curriculum, Account(config.training.budget))
 

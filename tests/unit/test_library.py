@@ -125,3 +125,18 @@ def test_the_run_folder_is_the_command_s(tmp_path):
     for name in ("config.json", "metrics.jsonl"):
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
     assert json.loads((tmp_path / "a/config.json").read_text())["steps"] == 2
+
+
+def test_runs_of_several_seeds_may_share_their_prompts(tmp_path):
+    def tested(seed, **settings):
+        run = metis.train(
+            out=tmp_path / f"{seed}-{settings}", seed=seed, steps=2, **SMALL, **settings
+        )
+        return [row["eval/accuracy"] for row in run.metrics if "eval/accuracy" in row]
+
+    first, second = tested(0, data_seed=3), tested(1, data_seed=3)
+    assert first[0] == second[0] and first[-1] != second[-1]
+    assert tested(0)[0] != first[0]
+    assert tested(3, data_seed=3) == tested(3)
+    with pytest.raises(MetisError, match="data_seed = -1"):
+        tested(0, data_seed=-1)

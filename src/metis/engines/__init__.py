@@ -12,19 +12,20 @@ from metis.pool import Pool
 
 
 class EngineEntry(NamedTuple):
-    """The settings of an engine, and how it is built: settings, task, seed -> engine, pool.
+    """The settings of an engine, and how it is built: settings, task, seed, data seed -> engine,
+    pool.
 
     One that trains in processes of its own is launched instead: config, run folder, whether to
     print only -> exit code.
     """
 
     settings: type[Any]
-    build: Callable[[Any, Any, int], tuple[Any, Pool]] | None
+    build: Callable[[Any, Any, int, int], tuple[Any, Pool]] | None
     plays_tasks: bool
     launch: Callable[[Any, Path, bool], int] | None = None
 
 
-def _build_local(settings: Local, task: Any, seed: int) -> tuple[Any, Pool]:
+def _build_local(settings: Local, task: Any, seed: int, data_seed: int) -> tuple[Any, Pool]:
     try:
         from metis.engines.local.engine import build
     except ImportError as error:

@@ -107,10 +107,10 @@ class Simulation:
 class SimulatedEngine:
     """Answers every request from an item-response learner and a virtual clock."""
 
-    def __init__(self, simulation: Simulation, seed: int = 0) -> None:
+    def __init__(self, simulation: Simulation, seed: int = 0, data_seed: int | None = None) -> None:
         self.simulation = simulation
         self.rng = np.random.default_rng([seed, 1])
-        world = np.random.default_rng([seed, 0])
+        world = np.random.default_rng([seed if data_seed is None else data_seed, 0])
         total = simulation.prompts + simulation.heldout
         self.difficulty = world.normal(simulation.hardness, simulation.spread, total)
         self.skill = world.integers(simulation.skills, size=total)
@@ -370,7 +370,9 @@ class SimulatedEngine:
         return np.array([int(prompt.id.split(":")[1]) for prompt in prompts], dtype=np.int64)
 
 
-def build(simulation: Simulation, task: None = None, seed: int = 0) -> tuple[SimulatedEngine, Pool]:
+def build(
+    simulation: Simulation, task: None = None, seed: int = 0, data_seed: int | None = None
+) -> tuple[SimulatedEngine, Pool]:
     """The engine and the pool of its items; it brings its own task."""
-    engine = SimulatedEngine(simulation, seed)
+    engine = SimulatedEngine(simulation, seed, data_seed)
     return engine, Pool(engine.pool, rewards=simulation.rewards, seed=seed)
