@@ -65,10 +65,11 @@ def estimate(config: Config) -> Iterator[str]:
     training = config.training
     rollouts, longest = training.batch * training.group, _longest(config)
     line = f"a step:     {training.batch:,} prompts x {training.group:,} = {rollouts:,} rollouts"
-    yield line + _tokens(rollouts, longest)
+    yield f"{line} to train on{_tokens(rollouts, longest)}"
     yield from _beside(config)
     steps = training.steps
-    line = f"{steps:,} steps, {steps * rollouts:,} rollouts{_tokens(steps * rollouts, longest)}"
+    total = steps * rollouts
+    line = f"{steps:,} steps, {total:,} rollouts to train on{_tokens(total, longest)}"
     ends = [f"{n:,} {what}" for what in ("tokens", "seconds") if (n := getattr(training, what))]
     until = f"until {' or '.join(ends)} are spent" if ends else ""
     yield f"the run:    {'; at most '.join(filter(None, [until, line if steps else '']))}"
@@ -98,8 +99,8 @@ def _beside(config: Config) -> Iterator[str]:
         again = f" and up to {replay:,} earlier outcomes" if replay else ""
         written = _tokens(candidates, judge.max_tokens if judge.mode == "reason" else 0)
         yield f"  beside:   {candidates:,} candidates{again} judged{written or ', none generated'}"
-    elif config.curriculum_name in CURRICULA:
-        yield f"  beside:   {card(CURRICULA[config.curriculum_name]).costs}"
+    elif kind := CURRICULA.get(config.curriculum_name):
+        yield f"  beside:   {card(kind).costs}"
 
 
 def _validations(steps: int, every: int) -> str:
