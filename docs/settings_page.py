@@ -18,9 +18,11 @@ HEAD = """\
 # Settings
 
 Every key can stand in a recipe (TOML) or on the command line as key=value; `metis train --dry-run`
-prints all that a run has. Those that are marked *resume* may be others when a run is resumed.
-`metis curricula NAME` has the knobs of a curriculum, `curriculum.*`. This page is made from the
-docstrings by `make docs`; change them, not it.
+prints all that a run has, as a recipe, and where each comes from: the command line, the recipe, the
+quickstart, the preset, the data or the default. It needs neither model nor data; with `--json` it
+prints what `config.json` of the run would hold. Those that are marked *resume* may be others when a
+run is resumed. `metis curricula NAME` has the knobs of a curriculum, `curriculum.*`. This page is
+made from the docstrings by `make docs`; change them, not it.
 """
 KNOB = re.compile(r"^(\w+(?:, \w+)*) +(.*)$")
 

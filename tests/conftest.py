@@ -1,6 +1,40 @@
-"""For all tests: no time limit on the examples of a property, which a busy machine would miss."""
+"""For all tests: no time limit on the examples of a property, which a busy machine would miss; and
+whatever a run writes down is explained in docs/metrics.md."""
 
+import json
+
+import pytest
 from hypothesis import settings
+
+from metis.run.metrics import reason, unexplained
+from metis.runlog import LOGS, Folder
 
 settings.register_profile("metis", deadline=None)
 settings.load_profile("metis")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def every_run_is_explained():
+    """No run of the tests writes a metric, a field or a reason that the table does not have.
+
+    A curriculum of one's own may have metrics and reasons of its own.
+    """
+    append = Folder.append
+
+    def checked(folder, log, rows):
+        rows = list(rows)
+        if log in LOGS:
+            names = {name for row in rows for name in row}
+            unknown = unexplained(log, names)
+            unknown += [said for row in rows if not reason(said := row.get("reason", "top"))]
+            assert not unknown or _own(folder.path), f"{log}.jsonl: {unknown} in no table"
+        append(folder, log, rows)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Folder, "append", checked)
+        yield
+
+
+def _own(run):
+    curriculum = json.loads((run / "config.json").read_text("utf-8")).get("curriculum", {})
+    return ":" in str(curriculum.get("name", ""))

@@ -10,6 +10,7 @@ from metis import Progress, drive
 from metis.config import resolve
 from metis.curricula import CURRICULA
 from metis.curricula.presets import PRESETS
+from metis.run.metrics import metric, reason
 
 BATCH, ROLLOUTS = 6, 4
 PREPARED = {
@@ -91,6 +92,17 @@ def check(batch, pool, size=BATCH):
         assert decision.propensity is None or 0.0 <= decision.propensity <= 1.0 + 1e-9
 
 
+def check_explained(name, batch):
+    """docs/metrics.md has what a curriculum writes, as its own; a guest may have others."""
+    if name not in CURRICULA:
+        return
+    for key in batch.metrics:
+        found = metric(key)
+        assert found and re.search(rf"\b{name}\b", found.by), f"{key} is in no table as {name}'s"
+    for decision in batch.decisions:
+        assert reason(decision.reason), f"{decision.reason!r} is in no table"
+
+
 def summarise(batches):
     """All that two runs have to agree on."""
     return [
@@ -101,6 +113,7 @@ def summarise(batches):
             json.dumps(dict(batch.metrics)),
             batch.decisions,
             batch.notices,
+            batch.exemplars,
         )
         for batch in batches
     ]

@@ -22,6 +22,8 @@ from metis.survey import command as survey
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from metis.config import Config
+
 TRAIN_HELP = """\
 Trains a policy under a curriculum. Settings come from RECIPE (a TOML file; none: the
 quickstart's, or the defaults where another engine or task is named), then from key=value arguments:
@@ -33,8 +35,9 @@ quickstart's, or the defaults where another engine or task is named), then from 
 
 Running the same command again resumes the run where it was checkpointed; with --out it may have a
 longer budget, or other settings of speed and memory. `--dry-run` prints every setting with its
-value, or with engine=verl the command that is run; `metis curricula NAME` says what the knobs of a
-curriculum mean. RECIPE may also be the config.json of a run.
+value and where that comes from, as a recipe, and what a step costs; with engine=verl also the
+command that is run. `metis curricula NAME` says what the knobs of a curriculum mean. RECIPE may
+also be the config.json of a run.
 """
 
 PREPARE_MATH_HELP = """\
@@ -123,7 +126,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     train.add_argument("settings", nargs="*", metavar="RECIPE | key=value")
     train.add_argument("--out", type=Path, metavar="RUN", help="run folder (default: under runs/)")
-    train.add_argument("--dry-run", action="store_true", help="print the settings and stop")
+    train.add_argument(
+        "--dry-run", action="store_true", help="print the settings and their origins, and stop"
+    )
+    train.add_argument("--json", action="store_true", help="with --dry-run: the settings as JSON")
     train.set_defaults(run=_train)
     report = commands.add_parser("report", help="a page, figures and a table of one or more runs")
     report.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run folder")
@@ -164,15 +170,16 @@ def _train(chosen: argparse.Namespace) -> int:
     overrides = [word for word in chosen.settings if "=" in word]
     if len(recipes) > 1:
         raise MetisError(f"more than one recipe: {', '.join(recipes)}; settings are key=value")
-    settings = config.load(Path(recipes[0]) if recipes else None, overrides)
+    if chosen.json and not chosen.dry_run:
+        raise MetisError("--json goes with --dry-run; a run keeps its settings in config.json")
+    settings = config.load(Path(recipes[0]) if recipes else None, overrides, chosen.dry_run)
     out = chosen.out or _default_folder(settings.resolved)
     for notice in settings.notices:
         print(f"metis: {notice}", file=sys.stderr)
-    if launch := ENGINES[settings.engine_name].launch:
-        return launch(settings, out, chosen.dry_run)
     if chosen.dry_run:
-        print(json.dumps(settings.resolved, indent=2))
-        return 0
+        return _dry_run(settings, out, chosen.json)
+    if launch := ENGINES[settings.engine_name].launch:
+        return launch(settings, out, False)
     console = Console(soft_wrap=True, markup=False, highlight=False)
     check(out, settings.resolved, settings.may_change)
     if finished(out, settings.training.budget):
@@ -186,6 +193,24 @@ def _train(chosen: argparse.Namespace) -> int:
         return 130
     _show_summary(console, out)
     return 0
+
+
+def _dry_run(settings: "Config", out: Path, as_json: bool) -> int:
+    """Print the settings; beside the command of another trainer, which is to be copied, to stderr.
+
+    That command needs the data.
+    """
+    from rich.console import Console
+
+    from metis.engines import ENGINES
+    from metis.view.dry_run import show
+
+    if as_json:
+        print(json.dumps(settings.resolved, indent=2))
+        return 0
+    launch = ENGINES[settings.engine_name].launch
+    show(settings, Console(stderr=bool(launch), soft_wrap=True, markup=False, highlight=False))
+    return launch(settings, out, True) if launch and settings.task is not None else 0
 
 
 def _last_step(out: Path) -> int:

@@ -23,8 +23,9 @@ from metis.curricula import CURRICULA
 from metis.curricula.named import find
 from metis.curricula.presets import PRESETS
 from metis.engines import ENGINES
-from metis.errors import MetisError, require, require_at_least
+from metis.errors import MetisError, require, require_at_least, tolerating_missing_data
 from metis.evals.validation import Validated
+from metis.provenance import origins
 from metis.tasks import TASKS
 
 SCHEMA = 1
@@ -116,20 +117,26 @@ class Config:
     """Keys, or sections, that do not: a run may be resumed with other values."""
     notices: tuple[str, ...] = ()
     """What a person should know before it runs."""
+    origins: Mapping[str, str] = field(default_factory=dict)
+    """Where each setting comes from, by dotted key."""
 
 
-def load(recipe: Path | None, overrides: Sequence[str]) -> Config:
+def load(recipe: Path | None, overrides: Sequence[str], dry: bool = False) -> Config:
     """Read a recipe (TOML, or a run's config.json), apply key=value overrides, check it all."""
-    return assemble(recipe, [_split(override) for override in overrides])
+    return assemble(recipe, [_split(override) for override in overrides], dry)
 
 
-def assemble(recipe: Path | None, settings: Sequence[tuple[str, Any]]) -> Config:
+def assemble(recipe: Path | None, settings: Sequence[tuple[str, Any]], dry: bool = False) -> Config:
     """The same with the overrides as dotted keys and values."""
     raw = _read_recipe(recipe) if recipe else _default_recipe(settings)
     before = _preset_of(raw)
     for key, value in sorted(settings, key=lambda setting: _rank(setting[0])):
         _apply(raw, key, value)
-    config = resolve(raw)
+    config = resolve(raw, dry)
+    known = origins(
+        config.resolved, raw, settings, f"recipe {recipe.name}" if recipe else "quickstart"
+    )
+    config = dataclasses.replace(config, origins=known)
     if before and _preset_of(raw) is None:
         used = config.resolved["curriculum"].get("preset")
         instead = f"its preset {used!r} holds" if used else "its defaults hold"
@@ -159,8 +166,8 @@ def _default_recipe(settings: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     return quickstart
 
 
-def resolve(raw: Mapping[str, Any]) -> Config:
-    """Check settings and fill in what they leave out."""
+def resolve(raw: Mapping[str, Any], dry: bool = False) -> Config:
+    """Check settings and fill in what they leave out; a dry run may do without its data."""
     sections = dict(raw)
     engine_name, engine_raw = _section(sections.pop("engine", "local"), "engine", ENGINES)
     plays_tasks = ENGINES[engine_name].plays_tasks
@@ -188,7 +195,9 @@ def resolve(raw: Mapping[str, Any]) -> Config:
     shared = {"batch": training.batch, "group": training.group}
     complete = _merge(_merge(_preset(name, preset), knobs), shared)
     curriculum = _check(kind, complete, "curriculum.")
-    player = TASKS[task_name].build(task, training.data) if plays_tasks else None
+    player, notices = None, list[str]()
+    with tolerating_missing_data(dry, notices):
+        player = TASKS[task_name].build(task, training.data) if plays_tasks else None
     task = getattr(player, "settings", task)  # as it read them, which a file may complete
     resolved = {
         "schema": SCHEMA,
@@ -201,15 +210,16 @@ def resolve(raw: Mapping[str, Any]) -> Config:
             **{key: value for key, value in _knobs(curriculum).items() if key not in shared},
         },
     }
-    notices: Sequence[str] = ()
     if training.benchmarks:
-        if player is None:
+        if not plays_tasks:
             raise MetisError(
                 f"benchmarks = {list(training.benchmarks)}: the {engine_name} engine brings its "
                 "own test; leave it out"
             )
-        player = Validated(player, training.benchmarks)
-        notices = player.notices
+        if player is not None:
+            with tolerating_missing_data(dry, notices):
+                player = Validated(player, training.benchmarks)
+                notices += player.notices
     resolved = json.loads(json.dumps(resolved))
     own = getattr(ENGINES[engine_name].settings, "MAY_CHANGE", ())
     may_change = (*Training.MAY_CHANGE, *(f"engine.{key}" for key in own))

@@ -1,6 +1,7 @@
 """Errors a user can mend: one line that says what is wrong, where, and what to do."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 NON_FINITE_LIMIT = 3
@@ -9,6 +10,21 @@ NON_FINITE_LIMIT = 3
 
 class MetisError(Exception):
     """Shown by the command line as one line, without a traceback, with exit code 2."""
+
+
+class MissingData(MetisError):
+    """A setting names data that is not there, or not there yet."""
+
+
+@contextmanager
+def tolerating_missing_data(tolerated: bool, notices: list[str]) -> Iterator[None]:
+    """Where it is tolerated, data that is not there ends the block with a notice."""
+    try:
+        yield
+    except MissingData as error:
+        if not tolerated:
+            raise
+        notices.append(f"without its data, for now: {error}")
 
 
 def first_line(error: Exception) -> str:

@@ -24,7 +24,7 @@ from metis.evals.validation import benchmark
 from metis.identity import described
 from metis.meter import Meter, TimedEngine
 from metis.pool import Pool
-from metis.run.records import batch_metrics, judgment_rows, rollout_rows
+from metis.run.records import batch_metrics, exemplar_rows, judgment_rows, rollout_rows
 from metis.runlog import RunFolder, check, checkpoints, incomplete, latest, read
 from metis.sinks import Sink
 
@@ -223,6 +223,7 @@ def _step(run: Run, folder: RunFolder, view: View) -> tuple[Numbers, Numbers]:
     timings = {**meter.seconds, "elapsed": account.elapsed}
     folder.append("timings", [{"step": account.step, **timings}])
     folder.append("judgments", judgment_rows(account.step, batch))
+    folder.append("exemplars", exemplar_rows(account.step, batch))
     folder.append("rollouts", rollout_rows(account.step, batch, run.engine.written))
     return metrics, meter.seconds
 

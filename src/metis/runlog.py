@@ -1,11 +1,11 @@
 """The run folder: what a run was, what it did, and from where it goes on.
 
 `config.json` and `versions.json` say what ran; `metrics.jsonl` is deterministic, `timings.jsonl`
-has the clock; `judgments.jsonl` and `rollouts.jsonl` say why prompts were chosen and what came of
-it; `evals.jsonl` has the reward of every held-out prompt; `checkpoints/step-N` resumes. It holds
-the length of every log, so that a run that was killed goes on as if it had not been: the logs are
-cut back to the checkpoint and written again. `checkpoints/best` is the one that
-tested best, if any did better than the model at the start.
+has the clock; `judgments.jsonl`, `exemplars.jsonl` and `rollouts.jsonl` say why prompts were
+chosen, what the judge was shown and what came of it; `evals.jsonl` has the reward of every held-out
+prompt; `checkpoints/step-N` resumes. It holds the length of every log, so that a run that was
+killed goes on as if it had not been: the logs are cut back to the checkpoint and written again.
+`checkpoints/best` is the one that tested best, if any did better than the model at the start.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from metis import disk, identity, state
 from metis.errors import MetisError, require_folder
 from metis.identity import SCHEMA
 
-LOGS = ("metrics", "timings", "judgments", "rollouts", "evals")
+LOGS = ("metrics", "timings", "judgments", "exemplars", "rollouts", "evals")
 
 
 class Folder:

@@ -169,6 +169,7 @@ class Decision:
 
     `score` is None where there is no usable prediction, and `failure` then names why.
     `propensity` is the probability with which the candidate was to be chosen, given the scores.
+    `distribution` holds the probabilities of the answers that a judge may give.
     """
 
     prompt: Prompt
@@ -178,6 +179,18 @@ class Decision:
     failure: str | None = None
     propensity: float | None = None
     reply: str | None = None
+    distribution: Mapping[str, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Exemplar:
+    """An outcome that a judge was shown, and as what: one line of `exemplars.jsonl`."""
+
+    prompt: Prompt
+    value: float
+    variance: float
+    step: int
+    """That the outcome is of, counted as in the logs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +205,8 @@ class Batch:
     """Sentences for the person who watches the run."""
     judge_share: float = 0.0
     """The gradient norm of the judgments is at most this share of the policy's; 0 is no bound."""
+    exemplars: Sequence[Exemplar] = ()
+    """What every judge prompt of the step was shown, in that order."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ pytest.importorskip("torch")
 
 import torch
 
-from laws import GUESTS, MEASURED, check, given, make, run, summarise
+from laws import GUESTS, MEASURED, check, check_explained, given, make, run, summarise
 from metis import Pool, Prompt
 from metis import state as states
 from metis.curricula import CURRICULA
@@ -89,6 +89,7 @@ def test_it_trains_a_model_and_resumes_to_the_same_batches(name, variant, reward
     assert engine.policy > 0
     for batch in batches:
         check(batch, pool, BATCH)
+        check_explained(name, batch)
 
     engine, pool = world(variant, rewards, seed=1)
     curriculum = make(name, variant, BATCH)

@@ -19,7 +19,7 @@ from metis.tasks.arithmetic import ArithmeticTask
 SHORT = ["engine.device=cpu", "engine.max_tokens=6", "steps=5", "batch=3", "group=3", "evaluate=2"]
 SHORT += ["checkpoints.every=1", "task.prompts=30", "task.heldout=6", "task.levels=[1]"]
 SHORT += ["engine.learning_rate=1e-3", "curriculum.multiplier=2", "curriculum.trial=3"]
-DETERMINISTIC = ("metrics", "judgments", "rollouts", "evals")
+DETERMINISTIC = ("metrics", "judgments", "exemplars", "rollouts", "evals")
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """Curricula for the tests: METIS after a first batch that is always the same, and one that asks
 for everything in one step."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -36,6 +37,8 @@ FAR = 9.0
 """What values are taught: nothing that a fresh head says by chance."""
 STALE = 2
 """The group that an earlier policy wrote."""
+OWN = re.compile(r"select/(state_\d|head_\d|value_error|value_moved)|judge/replies")
+"""Metrics of these curricula alone."""
 
 
 def trajectory(seed: int, policy: int) -> Trajectory:

@@ -17,7 +17,8 @@ from metis.engines.local.settings import Local
 from metis.engines.verl.launch import MAIN
 from metis.engines.verl.overrides import MODULE
 from metis.evals.subject import find
-from opening import REWARDS, fixed_batch, marks
+from metis.run.metrics import unexplained
+from opening import OWN, REWARDS, fixed_batch, marks
 from running import cpu_overrides, finish, start
 
 pytestmark = pytest.mark.slow
@@ -108,6 +109,16 @@ def metis_run(model, data, tmp_path_factory):
 
 def weights(folder):
     return load_file(folder / "model.safetensors")
+
+
+def test_what_is_written_down_is_explained(metis_run):
+    logs = {log: runlog.read(metis_run / "whole" / "metis", log) for log in runlog.LOGS}
+    for log, rows in logs.items():
+        names = {name for row in rows for name in row}
+        assert names, f"{log}.jsonl is empty"
+        assert [name for name in unexplained(log, names) if not OWN.fullmatch(name)] == []
+    steps = [row["step"] for row in logs["exemplars"]]
+    assert steps == [3], "one a step, once there is an outcome to show"
 
 
 def test_the_update_is_the_local_engine_s(metis_run, model):
@@ -273,6 +284,8 @@ def test_a_recipe_on_verl_rolls_out_several_times_a_step(model, tmp_path):
     learned = {"learner-0.pt", "learner-1.pt"}
     assert learned <= {path.name for path in (out / "verl" / "global_step_3").iterdir()}
     assert rows[2]["batch/groups"] == 0 and "actor/grad_norm" not in rows[2]
+    for row in rows:
+        assert [name for name in unexplained("metrics", row) if not OWN.fullmatch(name)] == []
     assert sum(row["rollout/failed"] for row in rows[1:]) > 0, "every fifth reward fails"
     assert (out / "verl" / "global_step_3" / "metis.state").exists()
     assert (out / "verl" / "global_step_3" / "critic").exists()

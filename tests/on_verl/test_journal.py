@@ -1,11 +1,14 @@
 """What a run on verl leaves behind, and what it goes on from."""
 
 import json
+import re
 from contextlib import ExitStack
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import verl
 from omegaconf import OmegaConf
 
 from metis import MetisError, runlog, state
@@ -14,6 +17,7 @@ from metis.engines.verl.journal import Journal
 from metis.engines.verl.trainer import FRACTIONS, MetisTrainer, PPOTrainerSync
 from metis.engines.verl.update import Update
 from metis.errors import NON_FINITE_LIMIT
+from metis.run.metrics import sections
 
 SETTINGS = {"engine": {"name": "verl", "learning_rate": 1e-6}, "seconds": 5, "seed": 0}
 
@@ -37,9 +41,23 @@ def filled(folder, steps=3):
         journal.resume(0)
         for step in range(1, steps + 1):
             journal.test(step, {"data:1": 0.5})
-            journal.note(step, {"metis/loss": float(step)})
+            journal.note(step, {"metis/batch/reward": float(step)})
             journal.time(step, {"gen": 1.0}, float(step))
     return folder
+
+
+def test_the_metrics_explained_as_verl_s_own_are_its():
+    sources = [
+        path.read_text("utf-8")
+        for part in ("trainer/ppo", "utils", "workers")
+        for path in (Path(verl.__file__).parent / part).rglob("*.py")
+    ]
+    entries = [entry.name for section in sections() for entry in section.metrics]
+    theirs = {name for name in entries if name.startswith("actor/")} - {"actor/judge_loss"}
+    assert len(theirs) > 10
+    for name in theirs:
+        leaf = name.removeprefix("actor/")
+        assert any(re.search(rf"""["'/]{leaf}["']""", text) for text in sources), name
 
 
 def test_what_came_after_a_checkpoint_is_forgotten(tmp_path, opened):
@@ -111,7 +129,7 @@ def resumed(tmp_path, opened, monkeypatch):
         folder = run / "global_step_3"
         folder.mkdir(parents=True)
         account = Account(Budget(), 3, elapsed=7.0)
-        saved = {"curriculum": {}, "pool": {}, "metrics": {"metis/loss": 3.0}, **dict(more)}
+        saved = {"curriculum": {}, "pool": {}, "metrics": {"metis/batch/reward": 3.0}, **dict(more)}
         state.save(folder / "metis.state", saved | account.state_dict())
         (run / "latest_checkpointed_iteration.txt").write_text("3")
         trainer = MetisTrainer.__new__(MetisTrainer)
@@ -160,7 +178,7 @@ def test_a_budget_that_is_not_spent_goes_on(resumed, tmp_path, monkeypatch):
     monkeypatch.setattr(PPOTrainerSync, "_validate", lambda self: {"metis/eval/accuracy": 0.5})
     trainer._validate()
     assert runlog.read(tmp_path / "logs", "metrics")[-1] == {
-        **{"schema": 1, "step": 3, "loss": 3.0, "eval/accuracy": 0.5}
+        **{"schema": 1, "step": 3, "batch/reward": 3.0, "eval/accuracy": 0.5}
     }, "what the step logged was in its checkpoint"
 
 
@@ -172,7 +190,11 @@ def test_a_test_that_was_cut_short_is_made_again_where_no_test_comes_first(resum
 def test_a_step_that_was_not_to_be_tested_is_only_written_down(resumed, tmp_path):
     trainer = resumed(Budget(seconds=7.5), logged=False, test_every=2)
     assert not trainer.config.trainer.val_before_train
-    assert runlog.read(tmp_path / "logs", "metrics")[-1] == {"schema": 1, "step": 3, "loss": 3.0}
+    assert runlog.read(tmp_path / "logs", "metrics")[-1] == {
+        "schema": 1,
+        "step": 3,
+        "batch/reward": 3.0,
+    }
 
 
 def test_a_checkpoint_is_tested_on_demand_and_the_logs_stay(resumed):

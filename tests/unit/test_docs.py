@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("name", ["curricula", "settings"])
+@pytest.mark.parametrize("name", ["curricula", "metrics", "settings"])
 def test_a_page_is_what_make_docs_writes(name):
     generator = runpy.run_path(str(ROOT / f"docs/{name}_page.py"))
     assert (ROOT / f"docs/{name}.md").read_text("utf-8") == generator["page"](), "run `make docs`"

@@ -31,12 +31,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from metis.core import Batch, Chat, Decision, Plan, Progress, Prompt, rollout
+from metis.core import Batch, Chat, Decision, Exemplar, Plan, Progress, Prompt, rollout
 from metis.curricula.judge import Judge
 from metis.curricula.judge.experience import KEPT_STEPS, Experience
 from metis.curricula.judge.judgment import Verdict, ask, decisions, scored
 from metis.curricula.judge.memory import Pair, exemplars, recent, replayed
 from metis.curricula.judge.prompt import Example
+from metis.curricula.judge.scale import Scale
 from metis.curricula.judge.skill import length_notice, spread_notice
 from metis.curricula.judge.target import Target
 from metis.curricula.judge.trial import Lift, on_trial, trial_notice
@@ -113,7 +114,8 @@ class Metis(Stateful):
         notices = self._try(self.experience.lift)
         target = self._target(pool, progress)
         drawn = pool.sample(self.multiplier * self.batch)  # 3
-        candidates, again, chats = self._ask_about(drawn, pool, progress)
+        shown = self._exemplars(drawn, target, pool, progress)
+        candidates, again, chats = self._ask_about(drawn, shown, target.scale, pool, progress)
         prompts = [*candidates, *(pool[pair.prompt] for pair in again)]
         arguments = (target.scale, self.experience.offsets, prompts, chats, progress.rng("judge"))
         verdicts = yield from ask(self.judge, *arguments)
@@ -135,7 +137,7 @@ class Metis(Stateful):
         notices += length_notice(judged) + spread_notice(self.experience.flat)
         reasons = decisions(judged, choice, bool(self.on_trial))
         share = self.judge.share
-        return Batch(groups, judgments, metrics, reasons, notices, share)  # 6 is the engine's
+        return Batch(groups, judgments, metrics, reasons, notices, share, shown)  # 6: the engine's
 
     def _warm_up(self, pool: Pool, progress: Progress) -> Plan[Batch]:
         prompts = pool.sample(self.batch)
@@ -154,19 +156,27 @@ class Metis(Stateful):
     def _target(self, pool: Pool, progress: Progress) -> Target:
         return self.experience.target(self.judge, pool.rewards, progress.step, self.memory)
 
-    def _ask_about(
-        self, drawn: Sequence[Prompt], pool: Pool, progress: Progress
-    ) -> tuple[list[Prompt], list[Pair], Sequence[Chat]]:
-        """Candidates, outcomes to judge again, and a chat for each of both.
-
-        One draw of exemplars a step, so that all judge prompts share their prefix.
-        """
-        target, rng = self._target(pool, progress), progress.rng("exemplars")
+    def _exemplars(
+        self, drawn: Sequence[Prompt], target: Target, pool: Pool, progress: Progress
+    ) -> list[Exemplar]:
+        """One draw a step, so that all judge prompts share their prefix."""
+        rng = progress.rng("exemplars")
         known = self.experience.memory(progress.step, self.memory, self.anchor)
-        shown = exemplars(known, self.examples, drawn, self.batch, pool, target.point, rng)
+        picked = exemplars(known, self.examples, drawn, self.batch, pool, target.point, rng)
         if self.order == "shuffled":
-            rng.shuffle(shown)
-        examples = [Example(pool[pair.prompt].text, target.point(pair)) for pair in shown]
+            rng.shuffle(picked)
+        return [Exemplar(pool[p.prompt], target.point(p), p.v, p.step + 1) for p in picked]
+
+    def _ask_about(
+        self,
+        drawn: Sequence[Prompt],
+        shown: Sequence[Exemplar],
+        scale: Scale,
+        pool: Pool,
+        progress: Progress,
+    ) -> tuple[list[Prompt], list[Pair], Sequence[Chat]]:
+        """Candidates, outcomes to judge again, and a chat for each of both."""
+        examples = [Example(each.prompt.text, each.value) for each in shown]
         texts = {example.text for example in examples}
         candidates = [prompt for prompt in drawn if prompt.text not in texts]
         texts |= {prompt.text for prompt in candidates}
@@ -174,7 +184,7 @@ class Metis(Stateful):
         avoid = {pair.prompt for pair in earlier if pool[pair.prompt].text in texts}
         again = replayed(earlier, self.replay, avoid, progress.rng("replay"))
         asked = [prompt.text for prompt in candidates] + [pool[pair.prompt].text for pair in again]
-        return candidates, again, self.judge.chats(asked, examples, target.scale)
+        return candidates, again, self.judge.chats(asked, examples, scale)
 
     def _choose(self, verdicts: Sequence[Verdict], progress: Progress) -> Choice:
         default = 0.0 if self.failures == "zero" else None

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from metis.errors import MetisError
+from metis.errors import MetisError, MissingData
 from metis.prepare import table
 from metis.prepare.math_sets import SETS
 from metis.tasks.file import read_rows
@@ -126,7 +126,7 @@ def _find(name: str, benchmark: Benchmark, folder: Path) -> Path:
             path = folder / f"{stem}{suffix}"
             if path.is_file():
                 return path
-    raise MetisError(
+    raise MissingData(
         f"benchmark {name}: no {benchmark.stems[0]}.parquet or .jsonl in {str(folder)!r}: run "
         f"`metis prepare math {name}`, or name its folder with --data or METIS_DATA"
     )

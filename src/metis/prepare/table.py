@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from metis.errors import MetisError
+from metis.errors import MetisError, MissingData
 from metis.prepare import parquet
 
 SUFFIXES = (".parquet", ".jsonl", ".jsonl.gz")
@@ -52,7 +52,7 @@ def _is_parquet(path: Path) -> bool:
     if path.is_dir():
         raise MetisError(f"{str(path)!r}: a folder; name a file in it")
     if not path.is_file():
-        raise MetisError(f"{str(path)!r}: no such file")
+        raise MissingData(f"{str(path)!r}: no such file")
     if not path.name.endswith(SUFFIXES):
         raise MetisError(f"{str(path)!r}: not a table known here; use {', '.join(SUFFIXES)}")
     return path.suffix == ".parquet"

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from metis.report import calibration
 from metis.report.curves import Recorded, Series
 from metis.report.panels import Axes, Bar, Bars, Figure, Line
+from metis.run import metrics as explained
 
 
 @dataclass(frozen=True)
@@ -211,7 +212,13 @@ def _axes(metric: Metric, runs: Sequence[Recorded]) -> Axes:
         chance_label="two standard errors around chance" if chance.x else "",
         spans=tuple(spans),
         spans_label="on trial: half of the batch is uniform" if spans else "",
+        meaning=_meaning(metric.name),
     )
+
+
+def _meaning(name: str) -> str:
+    entry = explained.metric(name)
+    return f"{name} ({entry.unit}): {entry.meaning.replace('`', '')}" if entry else ""
 
 
 def _chance(metric: Metric, run: Recorded) -> Series:

@@ -31,6 +31,7 @@ class Axes:
     chance    distances from the reference that say nothing yet, a band around it
     spans     stretches of the horizontal axis that are marked
     diagonal  the name of the line on which both axes are equal; without one it is not drawn
+    meaning   what is drawn, shown where a pointer rests on its name
     """
 
     y_label: str
@@ -48,6 +49,7 @@ class Axes:
     spans: tuple[tuple[float, float], ...] = ()
     spans_label: str = ""
     diagonal: str = ""
+    meaning: str = ""
 
 
 @dataclass(frozen=True)

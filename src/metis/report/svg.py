@@ -111,7 +111,7 @@ def _axes(axes: Axes) -> str:
     x = Scale(left, right, LEFT, WIDTH - RIGHT)
     y = Scale(low, high, HEIGHT - BOTTOM, TOP)
     marks, places = ticks(low, high), ticks(left, right, whole=axes.whole)
-    parts = [_text(0, 14, axes.y_label, "axis"), *_ground(axes, x, y)]
+    parts = [_text(0, 14, axes.y_label, "axis", axes.meaning), *_ground(axes, x, y)]
     parts.append(_x_axis(places, x, HEIGHT - BOTTOM, axes.x_label))
     if axes.note:
         parts.append(_text(WIDTH - RIGHT, 14, axes.note, "tick end"))
@@ -226,8 +226,9 @@ def _x_axis(places: Sequence[float], x: Scale, bottom: float, label: str) -> str
     return "".join(parts)
 
 
-def _text(x: float, y: float, text: str, style: str) -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" class="{style}">{escape(text)}</text>'
+def _text(x: float, y: float, text: str, style: str, hint: str = "") -> str:
+    title = f"<title>{escape(hint)}</title>" if hint else ""
+    return f'<text x="{x:.1f}" y="{y:.1f}" class="{style}">{escape(text)}{title}</text>'
 
 
 def _svg(height: float, label: str, parts: Sequence[str]) -> str:

@@ -11,6 +11,9 @@ from metis.signal import advantages
 SHOWN = 8
 """Groups of a step of which an answer is written down."""
 
+LEAST = 0.01
+"""Probability from which an answer of the judge is written down, to two digits."""
+
 
 def batch_metrics(batch: Batch) -> dict[str, float]:
     """What the batch taught: rewards, variance, and the size of its advantages."""
@@ -27,14 +30,37 @@ def batch_metrics(batch: Batch) -> dict[str, float]:
 
 
 def judgment_rows(step: int, batch: Batch) -> Iterator[dict[str, Any]]:
-    """One row a candidate: what was thought of it, and whether it was rolled out."""
+    """One row a candidate: what was thought of it, whether it was rolled out, what came of it."""
+    variances = {group.prompt.id: group.variance for group in batch.groups}
     for decision in batch.decisions:
-        row: dict[str, Any] = {"step": step, "prompt": decision.prompt.id}
-        row |= {"chosen": decision.chosen, "reason": decision.reason}
-        for name in ("score", "failure", "propensity", "reply"):
-            if (value := getattr(decision, name)) is not None:
-                row[name] = value
-        yield row
+        likely = {
+            answer: round(p, 2) for answer, p in (decision.distribution or {}).items() if p >= LEAST
+        }
+        row = {
+            "step": step,
+            "prompt": decision.prompt.id,
+            "chosen": decision.chosen,
+            "reason": decision.reason,
+            "score": decision.score,
+            "failure": decision.failure,
+            "distribution": likely or None,
+            "variance": variances.get(decision.prompt.id) if decision.chosen else None,
+            "propensity": decision.propensity,
+            "reply": decision.reply,
+        }
+        yield {name: value for name, value in row.items() if value is not None}
+
+
+def exemplar_rows(step: int, batch: Batch) -> Iterator[dict[str, Any]]:
+    """One row an exemplar: what all judge prompts of the step were shown."""
+    for exemplar in batch.exemplars:
+        yield {
+            "step": step,
+            "prompt": exemplar.prompt.id,
+            "value": exemplar.value,
+            "variance": exemplar.variance,
+            "outcome_step": exemplar.step,
+        }
 
 
 def rollout_rows(
@@ -45,6 +71,7 @@ def rollout_rows(
         row = {
             "step": step,
             "prompt": group.prompt.id,
+            "category": group.prompt.category,
             "rewards": list(group.rewards),
             "tokens": [int(trajectory.loss_mask.sum()) for trajectory in group.trajectories],
             "failed": group.failed,

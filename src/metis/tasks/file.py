@@ -112,7 +112,7 @@ def read_rows(path: str, key: str) -> Iterator[dict[str, Any]]:
             empty = False
             yield row
     except MetisError as error:
-        raise MetisError(f"{key} = {error}") from None
+        raise type(error)(f"{key} = {error}") from None
     if empty:
         raise MetisError(f"{key} = {path!r} is empty: name another file")
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from metis.core import Chat, Prompt
-from metis.errors import MetisError, require, require_at_least
+from metis.errors import MetisError, MissingData, require, require_at_least
 from metis.prepare import wording
 from metis.prepare.problems import difficulty, written
 from metis.tasks.answers import score
@@ -135,7 +135,7 @@ def read_problems(
 ) -> list[Problem]:
     """The problems of a file that have an answer, each text once; `remedy` is for other fields."""
     if not Path(path).exists():
-        raise MetisError(f"{key} = {path!r}: no such file; `metis prepare math` makes some")
+        raise MissingData(f"{key} = {path!r}: no such file; `metis prepare math` makes some")
     found: dict[str, Problem] = {}
     names: set[str] = set()
     for number, row in enumerate(read_rows(path, key), start=1):

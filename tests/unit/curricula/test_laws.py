@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from laws import BATCH, check, given, make, run, summarise, variants
+from laws import BATCH, check, check_explained, given, make, run, summarise, variants
 from metis import Group, Pool
 from metis import state as states
 from metis.config import resolve
@@ -59,6 +59,7 @@ def test_batches_hold_distinct_prompts_of_the_pool_with_clean_metrics(name, vari
     assert any(batch.groups for batch in batches)
     for batch in batches:
         check(batch, pool)
+        check_explained(name, batch)
 
 
 @every_curriculum
@@ -112,6 +113,7 @@ def test_constant_rewards_are_survived(name, variant, reward, rewards):
     engine = Constant(Simulation(prompts=60, heldout=1))
     for batch in run(make(name, variant), engine, pool, 8):
         check(batch, pool)
+        check_explained(name, batch)
 
 
 @every_curriculum
@@ -121,6 +123,7 @@ def test_failed_rollouts_are_survived(name, variant, failures, rewards):
     engine, pool = world(variant, rewards=rewards, failures=failures)
     for batch in run(make(name, variant), engine, pool, 8):
         check(batch, pool)
+        check_explained(name, batch)
 
 
 @every_curriculum

@@ -132,6 +132,7 @@ def test_one_run_gets_its_report_in_its_own_folder(make, capsys):
     assert "0.250 → 0.280 ±\u00a00.020" in words and "33.3%" in words and "50.0%" in words
     assert "Simulated" not in words and "Unfinished" not in words
     assert "the judge chose the batch alone in 0 of 3 steps, half of it in 3" in words
+    assert "batch/reward (reward): Mean reward" in words, "what a pointer on the axis shows"
     table = (run / "report.md").read_text()
     assert table in capsys.readouterr().out
     assert [line.count("|") for line in table.splitlines()] == [12, 12, 12]

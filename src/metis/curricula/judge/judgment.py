@@ -43,6 +43,13 @@ class Verdict:
     sampled: int | None = None
     """Position in the scale of the answer drawn for REINFORCE in `direct` mode."""
 
+    @property
+    def named(self) -> dict[str, float] | None:
+        """The distribution by answer."""
+        if self.distribution is None:
+            return None
+        return dict(zip(self.scale.labels, self.distribution.tolist(), strict=True))
+
 
 class Scored(NamedTuple):
     """A verdict beside what happened: v, the target of Eq. 8, and the outcome on the scale."""
@@ -152,6 +159,7 @@ def decisions(verdicts: Sequence[Verdict], choice: Choice, on_trial: bool) -> li
             failure=verdict.failure,
             propensity=choice.propensities[i],
             reply=verdict.completion.text if verdict.completion else None,
+            distribution=verdict.named,
         )
         for i, verdict in enumerate(verdicts)
     ]

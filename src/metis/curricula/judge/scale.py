@@ -5,6 +5,7 @@ neighbouring answers so that its mean is the point (Farebrother et al., arXiv 24
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +39,11 @@ class Scale:
         target[above] = (point - low) / (high - low)
         target[above - 1] = 1.0 - target[above]
         return target
+
+    @cached_property
+    def labels(self) -> list[str]:
+        """The answers as a log names them: 0.25, or 3."""
+        return [f"{point:.2f}" if self is VARIANCE else f"{point:.0f}" for point in self.points]
 
     def answer(self, point: float) -> str:
         """The allowed answer nearest to a point, as an exemplar gives it."""

@@ -9,7 +9,7 @@ from typing import Any
 from metis.core import Batch, Trajectory
 from metis.errors import MetisError
 from metis.identity import SCHEMA, described
-from metis.run.records import judgment_rows, rollout_rows
+from metis.run.records import exemplar_rows, judgment_rows, rollout_rows
 from metis.runlog import LOGS, RunFolder, read
 
 PHASES = {
@@ -106,6 +106,7 @@ class Journal:
     def explain(self, step: int, batch: Batch, written: Callable[[Trajectory], str]) -> None:
         """Why the prompts of a step were chosen, and what came of them."""
         self.folder.append("judgments", judgment_rows(step, batch))
+        self.folder.append("exemplars", exemplar_rows(step, batch))
         self.folder.append("rollouts", rollout_rows(step, batch, written))
 
     def test(self, step: int, rewards: Mapping[str, float]) -> None:

@@ -1,0 +1,110 @@
+"""A dry run: every setting with its value and origin, as TOML, and what a step will cost."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from metis.config import Config
+from metis.curricula import CURRICULA
+from metis.curricula.cards import card
+from metis.curricula.judge import Judge
+from metis.provenance import COMMAND_LINE, DEFAULT
+from metis.tasks.base import SingleTurn
+
+WIDEST = 44
+"""Columns of a setting, after which its origin is no longer aligned."""
+
+STYLES = {DEFAULT: "dim", COMMAND_LINE: "bold cyan"}
+"""Colours of origins; the others have one of their own."""
+
+
+def show(config: Config, console: Console) -> None:
+    """Print the settings, which make a recipe, and the estimate as its comments."""
+    settings = {key: value for key, value in config.resolved.items() if key != "schema"}
+    rows = list(_rows(settings, config.origins))
+    width = max(len(row) for row, _ in rows if len(row) <= WIDEST)
+    for row, origin in rows:
+        if origin is None:
+            console.print(Text(row, "bold"))
+        else:
+            comment = Text(f"# {origin}", STYLES.get(origin, "green"))
+            console.print(Text.assemble(f"{row:<{width}}  ", comment))
+    console.print()
+    for line in estimate(config):
+        console.print(Text(f"# {line}"))
+
+
+def _rows(
+    section: Mapping[str, Any], origins: Mapping[str, str], path: str = ""
+) -> Iterator[tuple[str, str | None]]:
+    """Lines of TOML with their origins; headings have none. Own keys come before sections."""
+    inner = {key: value for key, value in section.items() if isinstance(value, dict) and value}
+    for key, value in section.items():
+        if key not in inner:
+            line = f"{key} = {_toml(value)}" if value is not None else f"# {key} is not set"
+            yield line, origins[path + key]
+    for key, value in inner.items():
+        yield "", None
+        yield f"[{path}{key}]", None
+        yield from _rows(value, origins, f"{path}{key}.")
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{json.dumps(k)} = {_toml(v)}' for k, v in value.items())}}}"
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def estimate(config: Config) -> Iterator[str]:
+    """Rollouts, tokens and judgments, as far as the settings tell."""
+    training = config.training
+    rollouts, longest = training.batch * training.group, _longest(config)
+    line = f"a step:     {training.batch:,} prompts x {training.group:,} = {rollouts:,} rollouts"
+    yield f"{line} to train on{_tokens(rollouts, longest)}"
+    yield from _beside(config)
+    steps = training.steps
+    total = steps * rollouts
+    line = f"{steps:,} steps, {total:,} rollouts to train on{_tokens(total, longest)}"
+    ends = [f"{n:,} {what}" for what in ("tokens", "seconds") if (n := getattr(training, what))]
+    until = f"until {' or '.join(ends)} are spent" if ends else ""
+    yield f"the run:    {'; at most '.join(filter(None, [until, line if steps else '']))}"
+    if config.task is not None:
+        answers, times = len(config.task.heldout()), _validations(steps, training.evaluate)
+        yield f"validation: {answers:,} answers{_tokens(answers, longest)}, {times}"
+
+
+def _longest(config: Config) -> int:
+    """Tokens of an answer, at most; 0 where the settings do not bound the whole of it."""
+    task = config.task
+    prompts = task.training() if task is not None else ()
+    turns = any(not isinstance(task.episode(prompt), SingleTurn) for prompt in prompts[:1])
+    return 0 if turns else getattr(config.engine, "max_tokens", 0)
+
+
+def _tokens(answers: int, longest: int) -> str:
+    return f", at most {answers * longest:,} generated tokens" if longest else ""
+
+
+def _beside(config: Config) -> Iterator[str]:
+    """What a step of the curriculum takes beside these rollouts."""
+    curriculum: Any = config.curriculum
+    judge = getattr(curriculum, "judge", None)
+    if isinstance(judge, Judge):
+        candidates, replay = curriculum.multiplier * curriculum.batch, curriculum.replay
+        again = f" and up to {replay:,} earlier outcomes" if replay else ""
+        written = _tokens(candidates, judge.max_tokens if judge.mode == "reason" else 0)
+        yield f"  beside:   {candidates:,} candidates{again} judged{written or ', none generated'}"
+    elif kind := CURRICULA.get(config.curriculum_name):
+        yield f"  beside:   {card(kind).costs}"
+
+
+def _validations(steps: int, every: int) -> str:
+    if not steps:
+        return f"before, every {every} steps, and after" if every else "before and after"
+    between = len({*range(every, steps, every)}) if every else 0
+    return f"{between + 2} times"

@@ -1,0 +1,117 @@
+"""What a dry run prints: a recipe with origins, and what a step costs."""
+
+import io
+import tomllib
+
+import pytest
+from rich.console import Console
+
+from metis import MetisError
+from metis.cli import main
+from metis.config import load
+from metis.curricula import CURRICULA
+from metis.view.dry_run import estimate, show
+
+SMALL = ["engine=simulated", "batch=4", "group=4"]
+
+
+def printed(config, **console):
+    out = io.StringIO()
+    show(config, Console(file=out, soft_wrap=True, markup=False, highlight=False, **console))
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["curriculum.preset=paper", "task.instruction='a \"b\" \\\\ ü\tc'"],
+        [*SMALL, "curriculum=staged", 'curriculum.stages=["skill-0", ["skill-1", "skill-2"]]'],
+        ["engine=verl", "engine.overrides=[\"a.b='c'\"]"],
+        *([*SMALL, f"curriculum={name}"] for name in CURRICULA),
+    ],
+)
+def test_what_is_printed_is_a_recipe_of_the_same_run(words, tmp_path):
+    config = load(None, words)
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(printed(config), "utf-8")
+    again = load(recipe, [])
+    assert again.resolved == config.resolved
+    given = {key for key, origin in again.origins.items() if origin == "recipe recipe.toml"}
+    assert given >= config.origins.keys() - {"schema", "data_seed"}
+
+
+def test_dictionaries_and_settings_that_are_not_set_are_toml_too():
+    text = printed(load(None, [*SMALL, "seed=1"]))
+    assert "# data_seed is not set" in text and "data_seed" not in tomllib.loads(text)
+    pytest.importorskip("reasoning_gym")
+    gym = ["task=gym", "task.prompts=9", "task.heldout=1", "batch=2"]
+    assert tomllib.loads(printed(load(None, gym)))["task"]["config"] == {}
+
+
+def test_origins_stand_in_a_column_and_have_colours_on_a_terminal():
+    config = load(None, [*SMALL, "curriculum=uniform"])
+    lines = printed(config).splitlines()
+    settings = [line for line in lines if " = " in line and not line.startswith("#")]
+    assert len({line.index("  # ") for line in settings if len(line) < 60}) == 1
+    assert "batch = 4" in lines[5] and lines[5].endswith("# command line")
+    assert "\x1b[" not in printed(config)
+    assert "\x1b[" in printed(config, force_terminal=True, color_system="standard")
+
+
+def costs(*words):
+    return "\n".join(estimate(load(None, words)))
+
+
+def test_what_a_step_costs():
+    quick = costs()
+    assert "8 prompts x 8 = 64 rollouts to train on, at most 640 generated tokens" in quick
+    assert "24 candidates and up to 8 earlier outcomes judged, none generated" in quick
+    assert "8 steps, 512 rollouts to train on, at most 5,120 generated tokens" in quick
+    assert "200 answers, at most 2,000 generated tokens, 2 times" in quick
+    reason = costs("curriculum.preset=paper", "curriculum.judge.max_tokens=10")
+    assert "64 candidates judged, at most 640 generated tokens" in reason
+    assert "m times the rollouts" in costs("curriculum=oracle")
+    assert "validation" not in costs(*SMALL) and "generated" not in costs(*SMALL, "curriculum=dapo")
+
+
+def test_a_budget_without_steps_and_validation_on_the_way():
+    timed = costs("steps=0", "seconds=60", "evaluate=5")
+    assert "until 60.0 seconds are spent" in timed and "0 steps" not in timed
+    assert "before, every 5 steps, and after" in timed
+    both = costs("steps=12", "tokens=1000", "evaluate=5")
+    assert "until 1,000 tokens are spent; at most 12 steps, 768 rollouts to" in both
+    assert both.endswith("4 times")
+    assert costs("steps=10", "evaluate=5").endswith("3 times")
+
+
+@pytest.mark.parametrize(
+    ("words", "missing"),
+    [
+        (["task=math", "task.path=data/none.parquet"], "data/none.parquet"),
+        (["task=file", "task.path=none.jsonl"], "none.jsonl"),
+        (["benchmarks=['aime24']"], "aime24"),
+        (["benchmarks=['none.jsonl']"], "none.jsonl"),
+        (["task=math", "task.path=none.parquet", "engine=verl"], "none.parquet"),
+    ],
+)
+def test_a_dry_run_needs_no_data(words, missing, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("METIS_DATA", raising=False)
+    with pytest.raises(MetisError, match=missing):
+        load(None, words)
+    assert main(["train", *words, "--dry-run", "--json"]) == 0
+    capsys.readouterr()
+    assert main(["train", *words, "--dry-run"]) == 0
+    said = capsys.readouterr()
+    notice, *settings = said.err.splitlines()
+    assert notice.startswith("metis: without its data, for now: ") and missing in notice
+    assert bool(settings) == ("engine=verl" in words) != bool(said.out)
+    assert "# command line" in said.out + said.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_data_that_is_there_and_wrong_is_refused(tmp_path, capsys):
+    (tmp_path / "bad.jsonl").write_text("{}\n")
+    assert main(["train", "task=file", f"task.path={tmp_path}/bad.jsonl", "--dry-run"]) == 2
+    assert "no field 'problem'" in capsys.readouterr().err
