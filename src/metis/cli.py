@@ -31,7 +31,8 @@ quickstart's, or the defaults where another engine or task is named), then from 
   metis train curriculum=metis steps=200
   metis train curriculum=uniform batch=64 seed=1 --out runs/baseline
   metis train curriculum.preset=paper curriculum.explore=0.05
-  metis train curriculum=my_module:MyCurriculum
+  metis train task=file task.path=problems.jsonl task.reward=my_reward.py:score
+  metis train task=my_task.py:MyTask curriculum=my_module:MyCurriculum
 
 Running the same command again resumes the run where it was checkpointed; with --out it may have a
 longer budget, or other settings of speed and memory. `--dry-run` prints every setting with its

@@ -20,13 +20,15 @@ from metis import identity, sinks
 from metis.account import Budget
 from metis.core import Curriculum
 from metis.curricula import CURRICULA
-from metis.curricula.named import find
+from metis.curricula import named as named_curricula
 from metis.curricula.presets import PRESETS
 from metis.engines import ENGINES
 from metis.errors import MetisError, require, require_at_least, tolerating_missing_data
 from metis.evals.validation import Validated
+from metis.named import FORMS, is_named
 from metis.provenance import origins
 from metis.tasks import TASKS
+from metis.tasks import named as named_tasks
 
 SCHEMA = 1
 
@@ -175,30 +177,34 @@ def resolve(raw: Mapping[str, Any], dry: bool = False) -> Config:
         raise MetisError(f"task = {sections['task']!r}: the {engine_name} engine brings its own")
     task_name, task_raw = _section(sections.pop("task", "arithmetic"), "task", TASKS)
     name, knobs = _section(sections.pop("curriculum", "metis"), "curriculum", CURRICULA)
-    kind = find(name)
+    kind, played = named_curricula.find(name), named_tasks.find(task_name)
     known = [
         *_keys(Training, ""),
         *_keys(ENGINES[engine_name].settings, "engine."),
         *(key for key in _keys(kind, "curriculum.") if key not in _SHARED),
-        *(_keys(TASKS[task_name].settings, "task.") if plays_tasks else ()),
+        *(_keys(played.settings, "task.") if plays_tasks else ()),
         *("engine.name", "task.name", "curriculum.name", "curriculum.preset"),
     ]
     given = {**sections, "engine": engine_raw or None, "curriculum": knobs or None}
     given["task"] = task_raw or None
     for key in _given({key: value for key, value in given.items() if value is not None}):
         if key not in known:
-            raise MetisError(f"unknown key {key!r}: {_remedy(key, name, known)}")
+            named = {"curriculum": name, "task": task_name}
+            raise MetisError(f"unknown key {key!r}: {_remedy(key, named, known)}")
     preset = knobs.pop("preset", next(iter(PRESETS.get(name, {"": {}}))))
     training = _check(Training, sections, "")
     engine = _check(ENGINES[engine_name].settings, engine_raw, "engine.")
-    task: Any = _check(TASKS[task_name].settings, task_raw, "task.") if plays_tasks else None
+    if "task.seed" in known:
+        task_raw.setdefault("seed", training.data)
+    task: Any = _check(played.settings, task_raw, "task.") if plays_tasks else None
     shared = {"batch": training.batch, "group": training.group}
     complete = _merge(_merge(_preset(name, preset), knobs), shared)
     curriculum = _check(kind, complete, "curriculum.")
     player, notices = None, list[str]()
     with tolerating_missing_data(dry, notices):
-        player = TASKS[task_name].build(task, training.data) if plays_tasks else None
-    task = getattr(player, "settings", task)  # as it read them, which a file may complete
+        player = played.build(task, training.data) if plays_tasks else None
+    if task_name in TASKS:
+        task = getattr(player, "settings", task)  # as it read them, which a file may complete
     resolved = {
         "schema": SCHEMA,
         **dataclasses.asdict(training),
@@ -305,9 +311,9 @@ def _section(raw: Any, key: str, known: Mapping[str, Any]) -> tuple[str, dict[st
         raise MetisError(f"{key} = {raw!r}: give a name, one of {', '.join(known)}")
     table = dict(table)
     name = table.pop("name", next(iter(known)))
-    own = key == "curriculum" and ":" in str(name)
+    own = key != "engine" and is_named(str(name))
     if not isinstance(name, str) or (name not in known and not own):
-        hint = " (your own is package.module:Class)" if key == "curriculum" else ""
+        hint = f" (your own is {FORMS})" if key != "engine" else ""
         raise MetisError(f"{key} = {name!r}: {_suggestion(str(name), list(known))}{hint}")
     return name, table
 
@@ -367,16 +373,16 @@ def _given(raw: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
             yield prefix + key
 
 
-def _remedy(key: str, curriculum: str, known: Sequence[str]) -> str:
-    """What to write instead: another curriculum's knob is called that, the rest is guessed."""
-    owners = [
-        name
-        for name, kind in CURRICULA.items()
-        if key.startswith("curriculum.") and key in _keys(kind, "curriculum.")
-    ]
+def _remedy(key: str, named: Mapping[str, str], known: Sequence[str]) -> str:
+    """What to write instead: a knob of another curriculum or task is called that, the rest is
+    guessed."""
+    section = key.partition(".")[0]
+    tasks = {name: task.settings for name, task in TASKS.items()}
+    kinds: Mapping[str, type[Any]] = {"curriculum": CURRICULA, "task": tasks}.get(section, {})
+    owners = [name for name, kind in kinds.items() if key in _keys(kind, f"{section}.")]
     if owners and key not in _SHARED:
         have = "has" if len(owners) == 1 else "have"
-        return f"{curriculum} has no such knob, {', '.join(owners)} {have}"
+        return f"{named[section]} has no such knob, {', '.join(owners)} {have}"
     sections = sorted({part.split(".")[0] for part in known if "." in part})
     if key in sections:
         return f"{key!r} is a section, with {', '.join(k for k in known if k.startswith(key))}"

@@ -1,9 +1,20 @@
 """Errors a user can mend: one line that says what is wrong, where, and what to do."""
 
+import sysconfig
+import textwrap
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from traceback import walk_tb
 
+LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
+MACHINERY = tuple(
+    str(Path(__file__).parent / name)
+    for name in ("engines", "named.py", "tasks/named.py", "tasks/rewards.py", "tasks/base.py")
+)
+"""What calls a user's code; no error of that code arises there."""
+LONGEST = 300
+"""Characters of an error's message that are shown."""
 NON_FINITE_LIMIT = 3
 """Updates in a row that may come to nothing before a run is stopped."""
 
@@ -27,6 +38,19 @@ def tolerating_missing_data(tolerated: bool, notices: list[str]) -> Iterator[Non
         notices.append(f"without its data, for now: {error}")
 
 
+class BadReward(Exception):
+    """A reward function returned what is no reward; `fault` is the kind of that."""
+
+    def __init__(self, message: str, fault: str = "") -> None:
+        super().__init__(message)
+        self.fault = fault
+
+    @classmethod
+    def of(cls, scorer: str, value: object, fault: str) -> "BadReward":
+        shown = textwrap.shorten(repr(value), 100, placeholder=" ...")
+        return cls(f"{scorer} returned {shown}, {fault}", fault)
+
+
 def first_line(error: Exception) -> str:
     """What another library says of its error, as part of a line; its name where it says nothing.
 
@@ -36,6 +60,28 @@ def first_line(error: Exception) -> str:
     if not lines:
         return type(error).__name__
     return " ".join(lines) if lines[0].endswith(":") else lines[0]
+
+
+def located(error: Exception) -> str:
+    """Type and message of an error, with the file, line and function where it arose."""
+    message = textwrap.shorten(str(error), LONGEST, placeholder=" ...")
+    text = f"{type(error).__name__}: {message}" if message else type(error).__name__
+    found = place(error)
+    return f"{text} ({found[0]}, line {found[1]}, in {found[2]})" if found else text
+
+
+def place(error: Exception) -> tuple[str, int, str] | None:
+    """The innermost line of a user's code, or of a library where no line of theirs is known.
+
+    None where the message has it, or there is none.
+    """
+    if isinstance(error, SyntaxError | BadReward):
+        return None
+    frames = [(frame.f_code, line) for frame, line in walk_tb(error.__traceback__)]
+    lines = [(code.co_filename, line, code.co_name) for code, line in frames]
+    theirs = [line for line in lines if not line[0].startswith((*MACHINERY, "<"))]
+    own = [line for line in theirs if not line[0].startswith(LIBRARIES)]
+    return (own or theirs)[-1] if theirs else None
 
 
 def require(holds: bool, key: str, value: object, remedy: str) -> None:

@@ -12,6 +12,7 @@ from metis import config, runlog
 from metis.core import Curriculum
 from metis.engines import ENGINES
 from metis.errors import MetisError
+from metis.given import written
 from metis.loop import Log, Numbers, OnStep, View, conduct
 
 
@@ -63,13 +64,14 @@ def train(
     on_step   is called with the number and the metrics of every step
     show      draw the run on the terminal as the command does
     settings  all else that can stand in a recipe: `steps=200`, and sections by their name or as a
-              mapping, such as `curriculum={"name": "metis", "preset": "paper"}`
+              mapping, such as `curriculum={"name": "metis", "preset": "paper"}`; a task or a
+              curriculum of your own as a class or an instance, a `reward` as a function
 
     Bad settings are a `MetisError` before anything is loaded.
     """
     if model is not None:
         settings["engine"] = {**_mapping(settings.get("engine", {})), "model": str(model)}
-    found = config.assemble(Path(recipe) if recipe else None, list(_flat(settings)))
+    found = config.assemble(Path(recipe) if recipe else None, list(_flat(written(settings))))
     for notice in found.notices:
         print(f"metis: {notice}", file=sys.stderr)
     path = Path(out)

@@ -78,12 +78,17 @@ ROUNDING = 1e-6
 """By how much a reward may miss [0, 1], by the error of its arithmetic: it is put at the end."""
 
 
+Report = Mapping[str, float | str]
+"""What a reward says beside its score, by name."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Group:
     """The valid rollouts of one prompt; `failed` counts those that gave no reward.
 
     `failed_tokens` are what the policy wrote in those, as far as the engine knows; `cut_off` counts
-    valid ones that came to the limit of their length.
+    valid ones that came to the limit of their length. `reports` has one for each valid rollout, or
+    none at all.
     """
 
     prompt: Prompt
@@ -92,6 +97,7 @@ class Group:
     failed: int = 0
     failed_tokens: int = 0
     cut_off: int = 0
+    reports: tuple[Report, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rewards", tuple(map(_rounded, self.rewards)))
@@ -106,6 +112,13 @@ class Group:
                 f"prompt {self.prompt.id!r} has {len(self.rewards)} rewards "
                 f"but {len(self.trajectories)} trajectories"
             )
+        if not any(self.reports):
+            object.__setattr__(self, "reports", ())
+        elif len(self.reports) != len(self.rewards):
+            raise ValueError(
+                f"prompt {self.prompt.id!r} has {len(self.rewards)} rewards "
+                f"but {len(self.reports)} reports"
+            )
 
     def __add__(self, other: "Group") -> "Group":
         """The rollouts of both: one group of the same prompt, drawn in two goes."""
@@ -118,7 +131,12 @@ class Group:
             self.failed + other.failed,
             self.failed_tokens + other.failed_tokens,
             self.cut_off + other.cut_off,
+            self._all_reports + other._all_reports,
         )
+
+    @property
+    def _all_reports(self) -> tuple[Report, ...]:
+        return self.reports or ({},) * len(self.rewards)
 
     @property
     def mean(self) -> float | None:

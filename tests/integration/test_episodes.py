@@ -18,14 +18,13 @@ pytest.importorskip("torch")
 import torch
 
 from metis.core import Batch, Prompt, Sampling
-from metis.engines.local.complaints import describe
 from metis.engines.local.engine import LocalEngine
 from metis.engines.local.episodes import play
 from metis.engines.local.policy import Policy
 from metis.engines.local.rewards import RewardRunner
 from metis.engines.local.sampling import Reply, sample, stream
 from metis.engines.local.settings import Local
-from metis.errors import MetisError
+from metis.errors import MetisError, located
 from metis.tasks.base import SingleTurn
 
 PATIENCE = 30
@@ -524,7 +523,7 @@ async def hang(answer):
 
 rewards = RewardRunner(0.05)
 assert isinstance(rewards.result(rewards.submit(SingleTurn([], {reward}))), BaseException)
-assert rewards.result(rewards.submit(SingleTurn([], lambda answer: 1))) == 1.0
+assert rewards.result(rewards.submit(SingleTurn([], lambda answer: 1))).score == 1.0
 """
     subprocess.run([sys.executable, "-c", program], timeout=PATIENCE, check=True)
 
@@ -618,7 +617,7 @@ def test_turns_do_not_wait_for_rewards(policy, playing, runner):
 
 
 def line_of(function):
-    return f"({__file__}, line {function.__code__.co_firstlineno + 1})"
+    return f"({__file__}, line {function.__code__.co_firstlineno + 1}, in {function.__name__})"
 
 
 class Huge:
@@ -635,7 +634,7 @@ def test_a_reward_that_is_no_number_fails_its_rollout_alone(engine, reward):
     one, two = local.rollout([ONE, TWO], 2)
     assert (one.failed, one.rewards) == (2, ())
     assert (two.failed, two.rewards) == (0, (0.5, 0.5))
-    assert f"the reward is {reward!r}, not a number" in local.notices[0]
+    assert f"the reward returned {reward!r}, not a" in local.notices[0]
 
 
 def test_an_error_is_told_once_with_the_line_where_it_arose(engine):
@@ -661,15 +660,15 @@ def test_errors_of_other_kinds_are_told_too(engine):
     local.rollout([ONE, TWO, THREE], 2)
     first, second = local.notices
     assert "ValueError: 0 is odd (" in first
-    assert "TypeError: the reward is None, not a number; more" in second
+    assert "the reward returned None, not a number or a mapping with 'score'; more" in second
     answers.append(0)
     local.rollout([ONE, TWO, THREE], 2)
     assert len(local.notices) == 2
 
 
 def test_an_error_without_words_or_with_too_many():
-    assert describe(ZeroDivisionError()) == "ZeroDivisionError"
-    assert len(describe(ValueError("many " * 1000))) < 350
+    assert located(ZeroDivisionError()) == "ZeroDivisionError"
+    assert len(located(ValueError("many " * 1000))) < 350
 
 
 def test_a_step_of_which_every_rollout_fails_ends_the_run_and_says_why(engine):

@@ -1,5 +1,7 @@
 """verl itself, from its command line: Ray, TransferQueue, FSDP on gloo, a rollout server."""
 
+import json
+import os
 import shutil
 from types import SimpleNamespace
 
@@ -19,7 +21,7 @@ from metis.engines.verl.overrides import MODULE
 from metis.evals.subject import find
 from metis.run.metrics import unexplained
 from opening import OWN, REWARDS, fixed_batch, marks
-from running import cpu_overrides, finish, start
+from running import HERE, cpu_overrides, finish, start
 
 pytestmark = pytest.mark.slow
 
@@ -226,15 +228,18 @@ def test_the_checkpoint_that_tested_best_is_kept_and_can_be_evaluated(metis_run)
 
 
 def test_a_recipe_on_verl_rolls_out_several_times_a_step(model, tmp_path):
-    """`metis train`, one worker, static micro-batches, a curriculum that screens and judges."""
+    """`metis train`, one worker, static micro-batches, a curriculum that screens and judges; the
+    reward is a user's own."""
     recipe = tmp_path / "recipe.toml"
+    own = os.path.relpath(HERE / "even_reward.py", tmp_path / "first")
+    problems = [{"problem": f"What is {i} + {i % 7}?", "index": i} for i in range(43)]
+    (tmp_path / "sums.jsonl").write_text("".join(json.dumps(row) + "\n" for row in problems))
     extra = [
-        *cpu_overrides(1),
+        *(word for word in cpu_overrides(1) if not word.startswith("reward.custom")),
         "actor_rollout_ref.actor.use_dynamic_bsz=False",
         "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=2",
         "actor_rollout_ref.rollout.log_prob_use_dynamic_bsz=False",
         "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=4",
-        "~reward.custom_reward_function.reward_kwargs.run",
         "critic.enable=True",
         f"critic.model.path={model}",
         "critic.model.use_remove_padding=False",
@@ -254,7 +259,14 @@ def test_a_recipe_on_verl_rolls_out_several_times_a_step(model, tmp_path):
         evaluate = 3
         checkpoints = {{ every = 2 }}
         curriculum = {{ name = "opening:Asking", multiplier = 2, rounds = 12 }}
-        task = {{ name = "arithmetic", prompts = 40, heldout = 3 }}
+        [task]
+        name = "file"
+        path = "../sums.jsonl"
+        answer = ""
+        heldout = 3
+        instruction = ""
+        reward = "{own}:compute_score"
+        rewards = "binary"
         [engine]
         name = "local"
         model = "{model}"
@@ -287,5 +299,9 @@ def test_a_recipe_on_verl_rolls_out_several_times_a_step(model, tmp_path):
     for row in rows:
         assert [name for name in unexplained("metrics", row) if not OWN.fullmatch(name)] == []
     assert sum(row["rollout/failed"] for row in rows[1:]) > 0, "every fifth reward fails"
+    assert 0 < rows[1]["reward/acc"] < 1
+    (first, *_) = runlog.read(out, "rollouts")
+    assert len(first["reported"]) == len(first["rewards"])
+    assert first["reported"][0].keys() == {"acc", "prompt"}
     assert (out / "verl" / "global_step_3" / "metis.state").exists()
     assert (out / "verl" / "global_step_3" / "critic").exists()

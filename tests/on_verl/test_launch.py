@@ -33,6 +33,7 @@ from metis.engines.verl.overrides import ENDLESS, overrides
 from metis.engines.verl.prompts import PromptData
 from metis.engines.verl.reward import compute_score, score_math
 from metis.engines.verl.trainer import MetisTrainer
+from metis.errors import BadReward
 from metis.pool import Pool
 from metis.runlog import RunFolder
 
@@ -342,6 +343,48 @@ def test_files_of_a_task_are_found_from_where_they_were_named(tmp_path, monkeypa
     monkeypatch.chdir("/")
     score = compute_score("metis", "no idea", "", row["extra_info"], **words.reward_kwargs)
     assert asyncio.run(score)["score"] == 0.0
+
+
+OWN = """
+import threading
+
+async def score(completions, answer, how, log_metric, **columns):
+    if how[0] == "hangs":
+        threading.Event().wait(5.0)
+    log_metric("length", len(completions[0][0]["content"]))
+    return {"raises": lambda: [1 / 0], "none": lambda: None}.get(how[0], lambda: [0.5])()
+"""
+
+
+def test_a_reward_of_one_s_own_is_found_from_where_it_was_named_and_may_fail(tmp_path, monkeypatch):
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    Path("mine.py").write_text(OWN)
+    kinds = ("works", "raises", "none", "hangs", "tested")
+    problems = [{"id": how, "problem": how, "answer": "1", "how": how} for how in kinds]
+    Path("rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in problems))
+    config = recipe(
+        *("task=file", "task.path=rows.jsonl", "task.heldout=1", "task.reward=mine.py:score"),
+        "engine.reward_timeout=0.5",
+    )
+    assert composed(overrides(config, OUT, "m")).trainer.v1.metis.rewards == "continuous"
+    with RunFolder.open(tmp_path / "run", config.resolved):
+        pass
+    words = composed(overrides(config, tmp_path / "run", "m")).reward.custom_reward_function
+    monkeypatch.chdir("/")
+
+    def scored(how):
+        about = {"id": f"rows:{how}"}
+        return asyncio.run(compute_score("metis", "good", "", about, **words.reward_kwargs))
+
+    said = {"score": 0.5, "acc": 0.5, "prompt": "rows:works", "reward/length": 4.0}
+    assert scored("works") == said
+    with pytest.raises(ZeroDivisionError):
+        scored("raises")
+    with pytest.raises(BadReward, match=r"mine.py:score returned None, not a list of one number"):
+        scored("none")
+    with pytest.raises(TimeoutError, match=r"mine.py:score took longer than engine.reward_timeout"):
+        scored("hangs")
 
 
 def test_math_is_scored_by_the_data_alone():

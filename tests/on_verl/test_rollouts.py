@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import ray
 import torch
-from tensordict import TensorDict
+from tensordict import NonTensorStack, TensorDict
 
 from metis import MetisError, Prompt
 from metis.engines.verl import rollouts
@@ -38,7 +38,9 @@ class Queue:
         self.tags[key] = {"status": "success", **version}
         scores = torch.tensor([0.0, reward])
         pair = torch.tensor([7, 8])
-        self.rows[key] = (pair, pair + 2, torch.ones(2), torch.tensor([-1.0, -2.0]), scores)
+        said = {"score": reward, "acc": 1.0, "prompt": "data:1", "reward/length": 2, "pred": "x"}
+        extra = {"reward_extra_info": said | {"all": [1]}}
+        self.rows[key] = (pair, pair + 2, torch.ones(2), torch.tensor([-1.0, -2.0]), scores, extra)
 
     def kv_list(self, partition):
         assert partition == PARTITION
@@ -48,9 +50,10 @@ class Queue:
         return {PARTITION: dict(self.tags, other_0_0={"status": "success"})}
 
     def kv_batch_get(self, keys, partition_id, select_fields):
-        columns = zip(*(self.rows[key] for key in keys), strict=True)
-        named = zip(select_fields, map(torch.stack, columns), strict=True)
-        return TensorDict(dict(named), batch_size=len(keys))
+        *columns, extra = zip(*(self.rows[key] for key in keys), strict=True)
+        *names, last = select_fields
+        named = zip(names, map(torch.stack, columns), strict=True)
+        return TensorDict({**dict(named), last: NonTensorStack(*extra)}, batch_size=len(keys))
 
     def kv_clear(self, keys, partition_id):
         self.cleared += keys
@@ -78,6 +81,11 @@ def test_groups_are_what_the_agent_loops_wrote(play):
     assert one.loss_mask.tolist() == [False, False, True, True]
     assert np.array_equal(one.logprobs, np.array([0, 0, -1, -2], np.float32))
     assert sorted(queue.cleared) == sorted(queue.tags), "nothing of it is left, nothing else went"
+
+
+def test_what_a_reward_function_said_beside_its_score_is_reported(play):
+    first, _ = play(Queue([(1.0, None, 0.0), (0.5, 0.5, 0.5)]))
+    assert first.reports == ({"length": 2.0, "pred": "x"},) * 2
 
 
 def test_a_prompt_whose_rollouts_all_fail_is_an_empty_group(play):

@@ -8,6 +8,7 @@ import pytest
 
 from metis import core
 from metis.core import (
+    Batch,
     Complete,
     Embed,
     Fit,
@@ -24,6 +25,7 @@ from metis.core import (
 from metis.driver import adrive, drive
 from metis.errors import MetisError
 from metis.predictors import AttentionModel, ValueModel
+from metis.run.records import batch_metrics
 
 ONE, TWO = Prompt("data:1", "one"), Prompt("data:2", "two")
 CHAT = [{"role": "user", "content": "hello"}]
@@ -201,6 +203,17 @@ def test_a_reward_outside_zero_to_one_is_refused_with_its_prompt(reward):
 def test_a_group_needs_a_trajectory_for_each_reward():
     with pytest.raises(ValueError, match="'data:1' has 2 rewards but 0 trajectories"):
         Group(ONE, (0.0, 1.0), ())
+
+
+def test_a_group_needs_a_report_for_each_reward_or_none():
+    prompt, nothing = Prompt("a", "a"), object()
+    assert Group(prompt, (0.5,), (nothing,), reports=({},)).reports == ()
+    with pytest.raises(ValueError, match="2 rewards but 1 reports"):
+        Group(prompt, (0.5, 1.0), (nothing,) * 2, reports=({"words": 3.0},))
+    said = Group(prompt, (0.5,), (nothing,), reports=({"words": 3.0},))
+    whole = Group(prompt, (1.0,), (nothing,)) + said
+    assert whole.reports == ({}, {"words": 3.0})
+    assert batch_metrics(Batch([whole]))["reward/words"] == 3.0
 
 
 def test_groups_of_one_prompt_add_up():

@@ -53,6 +53,17 @@ def test_text_is_shown_as_it_is():
     )
 
 
+@pytest.mark.parametrize("name", ["own_task", "own_reward"])
+def test_an_example_is_what_its_page_shows(name):
+    example = (ROOT / f"examples/{name}.py").read_text()
+    assert len(example.splitlines()) < 60
+    page = (ROOT / "docs/tasks.md").read_text("utf-8")
+    shown = [part.split("```")[0] for part in page.split("```python\n")[1:]]
+    assert any(part in example for part in shown)
+    command = example.split('"""')[1].strip().splitlines()[-1]
+    assert command.startswith("metis train ") and command in page
+
+
 def test_the_example_is_short_runs_and_beats_no_curriculum():
     example = ROOT / "examples/own_curriculum.py"
     assert len(example.read_text().splitlines()) < 40

@@ -27,6 +27,7 @@ class Learning:
     std_division   divide advantages by the group's standard deviation, as the first GRPO did
     tokens         tokens in one forward pass of the update, on a GPU
     lora           rank of LoRA adapters; 0 trains all weights
+    reward_timeout seconds a reward may take before its rollout counts as failed
     """
 
     model: str = "smollm2-135m"
@@ -44,11 +45,12 @@ class Learning:
     std_division: bool = False
     tokens: int = 16384
     lora: int = 0
+    reward_timeout: float = 60.0
 
     def __post_init__(self) -> None:
         least = {"max_tokens": 1, "tokens": 1, "minibatch": 0, "lora": 0}
         require_at_least(self, least, "engine.")
-        self._require_above_zero("temperature", "learning_rate")
+        self._require_above_zero("temperature", "learning_rate", "reward_timeout")
         for key, value in self._of(
             ("weight_decay", "gradient_clip", "clip_low", "clip_high", "kl")
         ):

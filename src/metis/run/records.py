@@ -26,7 +26,17 @@ def batch_metrics(batch: Batch) -> dict[str, float]:
             "batch/advantage": float(np.mean([abs(advantages(g.rewards)).mean() for g in groups])),
             "batch/informative": float(np.mean([g.informative for g in groups])),
         }
-    return metrics
+    return metrics | _reported(batch)
+
+
+def _reported(batch: Batch) -> dict[str, float]:
+    """The mean of each number that rewards report, over the rollouts that have it."""
+    found: dict[str, list[float]] = {}
+    for report in (report for group in batch.groups for report in group.reports):
+        for name, value in report.items():
+            if not isinstance(value, str):
+                found.setdefault(f"reward/{name}", []).append(value)
+    return {name: float(np.mean(values)) for name, values in sorted(found.items())}
 
 
 def judgment_rows(step: int, batch: Batch) -> Iterator[dict[str, Any]]:
@@ -76,6 +86,8 @@ def rollout_rows(
             "tokens": [int(trajectory.loss_mask.sum()) for trajectory in group.trajectories],
             "failed": group.failed,
         }
+        if group.reports:
+            row["reported"] = [dict(report) for report in group.reports]
         if place < SHOWN and group.trajectories and (text := written(group.trajectories[0])):
             row["answer"] = text
         yield row

@@ -1,12 +1,15 @@
 """What a task hands to an engine: prompts, and an episode for every rollout of one."""
 
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol, SupportsFloat
 
 from metis.core import Chat, Message, Prompt
 from metis.pool import Rewards
+
+Reward = SupportsFloat | Mapping[str, Any]
+"""A number in [0, 1], or a mapping with it as `score` and what else should be logged."""
 
 
 class Episode(Protocol):
@@ -21,7 +24,7 @@ class Episode(Protocol):
         """What the environment says to the policy's turn; None when the episode is over."""
         ...
 
-    def reward(self) -> float | Awaitable[float]:
+    def reward(self) -> Reward | Awaitable[Reward]:
         """The reward of the whole episode; called once, after it is over."""
         ...
 
@@ -41,16 +44,17 @@ class Task(Protocol):
 
 @dataclass
 class SingleTurn:
-    """The usual case: one question, one answer, one score."""
+    """The usual case: one question, one answer, one score. `scorer` names what scores."""
 
     chat: Chat
-    score: Callable[[str], float | Awaitable[float]]
+    score: Callable[[str], Reward | Awaitable[Reward]]
+    scorer: str = "the reward"
     answer: str = field(init=False, default="")
 
     def reply(self, text: str) -> None:
         self.answer = text
 
-    def reward(self) -> float | Awaitable[float]:
+    def reward(self) -> Reward | Awaitable[Reward]:
         return self.score(self.answer)
 
 

@@ -1,21 +1,24 @@
 """Bring your own problems: a table with a question and an answer in every row.
 
 An answer is right when it equals the reference: as the text of the last box, as the last number, or
-as the whole reply. Blanks, dollar signs and a final full stop do not matter.
+as the whole reply. Blanks, dollar signs and a final full stop do not matter. A reward function of
+one's own may score it instead.
 """
 
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from metis.boxes import last_box
 from metis.core import Message, Prompt
 from metis.errors import MetisError, require, require_at_least
+from metis.pool import Rewards
 from metis.prepare import table
 from metis.prepare.problems import written
 from metis.tasks.base import SingleTurn, last_number
+from metis.tasks.rewards import Asked, OwnReward
 
 
 @dataclass(frozen=True)
@@ -24,10 +27,12 @@ class File:
 
     path         the file: .jsonl, .jsonl.gz or .parquet
     problem      the field that holds the problem; `a.b` is the field b in the field a
-    answer       the field that holds the reference answer
+    answer       the field that holds the reference answer; empty is none, for your own reward
     category     the field that holds a category; empty is none
     heldout      problems to test on, drawn by the seed; none of them is trained on
     match        compare the last `box`, the last `number`, or the whole reply (`text`)
+    reward       your own function instead: package.module:name or path/to/file.py:name
+    rewards      `binary` are 0 or 1, `continuous` in between; `auto` is continuous with `reward`
     instruction  what follows the question
     """
 
@@ -37,6 +42,8 @@ class File:
     category: str = ""
     heldout: int = 200
     match: Literal["box", "number", "text"] = "box"
+    reward: str = ""
+    rewards: Literal["auto", "binary", "continuous"] = "auto"
     instruction: str = "Please reason step by step, and put your final answer within \\boxed{}."
 
     def __post_init__(self) -> None:
@@ -49,47 +56,64 @@ class File:
 class FileTask:
     """The problems of a file, each text once, split into those to train and those to test on."""
 
-    rewards: Literal["binary"] = "binary"
-
     def __init__(self, settings: File, seed: int) -> None:
-        self.settings = settings
-        self.answers: dict[str, str] = {}
+        self.reward = OwnReward(settings.reward) if settings.reward else None
+        automatic: Rewards = "continuous" if self.reward else "binary"
+        self.rewards: Rewards = automatic if settings.rewards == "auto" else settings.rewards
+        self.settings = replace(settings, rewards=self.rewards)
+        self.asked: dict[str, Asked] = {}
         found: dict[str, Prompt] = {}
         for number, row in enumerate(read_rows(settings.path, "task.path"), start=1):
-            prompt, answer = self._read(number, row)
-            if not prompt.text or not answer or prompt.text in found:
+            prompt, asked = self._read(number, row)
+            answered = asked.reference or not self._answered
+            if not prompt.text or not answered or prompt.text in found:
                 continue
-            if prompt.id in self.answers:
+            if prompt.id in self.asked:
                 raise MetisError(
                     f"{settings.path}, row {number}: a second {prompt.id!r}; ids must differ"
                 )
-            found[prompt.text], self.answers[prompt.id] = prompt, answer
+            if self.reward and not found:
+                self.reward.check(asked)
+            found[prompt.text], self.asked[prompt.id] = prompt, asked
         prompts = list(found.values())
         if len(prompts) <= settings.heldout:
             fifth = len(prompts) // 5
             remedy = f"; try task.heldout={fifth}" if fifth else ""
             raise MetisError(
                 f"task.heldout = {settings.heldout}: {settings.path} has only {len(prompts)} "
-                f"different problems with an answer{remedy}"
+                f"different problems{' with an answer' if self._answered else ''}{remedy}"
             )
         random.Random(seed).shuffle(prompts)
         self._heldout, self._training = prompts[: settings.heldout], prompts[settings.heldout :]
 
-    def _read(self, number: int, row: dict[str, Any]) -> tuple[Prompt, str]:
-        """A problem and its answer; empty where the row has none."""
+    @property
+    def _answered(self) -> bool:
+        """Whether every problem needs a reference answer."""
+        if self.reward is None:
+            return True
+        return bool(self.settings.answer) and self.reward.needs_reference
+
+    def _read(self, number: int, row: dict[str, Any]) -> tuple[Prompt, Asked]:
+        """A problem, and what it is scored with; empty where the row has none."""
         settings = self.settings
-        for key in (settings.problem, settings.answer):
+        for key in (settings.problem, *([settings.answer] if self._answered else [])):
             if table.field(row, key, missing=row) is row:
+                none = " (empty for none)" if self.reward else ""
                 raise MetisError(
                     f"{settings.path}, row {number}: no field {key!r}, only {', '.join(row)}; set "
-                    "task.problem and task.answer"
+                    f"task.problem and task.answer{none}"
                 )
-        text, answer, category = (
-            written(table.field(row, key))
-            for key in (settings.problem, settings.answer, settings.category)
+        text, category = (
+            written(table.field(row, key)) for key in (settings.problem, settings.category)
         )
-        name = written(row.get("id")) or str(number)
-        return Prompt(f"{Path(settings.path).name.split('.')[0]}:{name}", text, category), answer
+        truth = table.field(row, settings.answer, missing="")
+        source = Path(settings.path).name.split(".")[0]
+        prompt = Prompt(f"{source}:{written(row.get('id')) or number}", text, category)
+        chat: list[Message] = [
+            {"role": "user", "content": f"{text}\n{settings.instruction}".strip()}
+        ]
+        kept = row if self.reward else {}
+        return prompt, Asked(chat, kept, truth, written(truth), source)
 
     def training(self) -> Sequence[Prompt]:
         return self._training
@@ -98,10 +122,11 @@ class FileTask:
         return self._heldout
 
     def episode(self, prompt: Prompt) -> SingleTurn:
-        text = f"{prompt.text}\n{self.settings.instruction}".strip()
-        chat: list[Message] = [{"role": "user", "content": text}]
-        reference, same = self.answers[prompt.id], MATCHES[self.settings.match]
-        return SingleTurn(chat, lambda reply: float(same(reply, reference)))
+        asked, own = self.asked[prompt.id], self.reward
+        if own is not None:
+            return SingleTurn(asked.chat, lambda reply: own(reply, asked), own.name)
+        same = MATCHES[self.settings.match]
+        return SingleTurn(asked.chat, lambda reply: float(same(reply, asked.reference)))
 
 
 def read_rows(path: str, key: str) -> Iterator[dict[str, Any]]:

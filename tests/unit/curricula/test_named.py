@@ -56,6 +56,7 @@ def test_a_name_is_a_registered_class_and_a_place_is_imported(own):
     assert find("uniform") is Uniform
     assert find("metis.curricula.uniform:Uniform") is Uniform
     assert find("own_place:Mine").__name__ == "Mine"
+    assert find("own_place.py:Mine") is find(f"{own}/own_place.py:Mine")
 
 
 def test_its_knobs_are_settings_and_it_trains_and_resumes(own, capsys):
@@ -77,16 +78,17 @@ def test_its_knobs_are_settings_and_it_trains_and_resumes(own, capsys):
     [
         ("nowhere_at_all:Mine", ["there is no module 'nowhere_at_all'", "PYTHONPATH"]),
         ("own_place.deeper:Mine", ["own_place.deeper"]),
-        ("own_place:Yours", ["the module 'own_place' has no class 'Yours'"]),
-        ("own_place:nothing", ["no class 'nothing'"]),
-        ("own_place:Mine:More", ["no class 'Mine:More'"]),
+        ("own_place:Yours", ["'own_place' has no 'Yours'"]),
+        ("own_place:nothing", ["it is 3, not a class"]),
+        ("own_place:Mine:More", ["no 'Mine:More'"]),
         ("own_place:Plain", ["Plain is not a dataclass", "Stateful"]),
         ("own_place:Sizeless", ["Sizeless has no knob 'group'"]),
         ("own_place:Stateless", ["Stateless has no method 'state_dict'"]),
-        ("broken_place:Mine", ["raised ValueError: math domain error", "python -c 'import broken"]),
+        ("broken_place:Mine", ["raised ValueError: math domain error", "broken_place.py, line 3"]),
         ("needy_place:Mine", ["raised ModuleNotFoundError", "a_library_that_is_not_there"]),
-        (":Mine", ["importing ''"]),
-        ("own_place.Mine", ["known are metis", "package.module:Class"]),
+        (":Mine", ["write package.module:Name"]),
+        ("own_place.Mine", ["known are metis", "package.module:Name"]),
+        ("nowhere/at_all.py:Mine", ["there is no file 'nowhere/at_all.py'"]),
     ],
 )
 def test_what_cannot_be_used_is_refused_in_one_line(own, name, words):

@@ -13,6 +13,7 @@ from metis.engines.local.policy import Policy
 from metis.engines.local.rewards import RewardRunner
 from metis.engines.local.sampling import Reply
 from metis.tasks.base import Episode, Task
+from metis.tasks.outcome import Outcome
 
 Sampler = Callable[[Sequence[list[int]], int, Sampling], Iterable[tuple[int, Reply]]]
 """Token lists, copies of each, how to sample -> replies as they end, each with its place, where
@@ -32,7 +33,7 @@ class Play:
     said: str = ""
     stopped: bool = False
     turn: "Future[Sequence[Message] | None]" = field(init=False)
-    reward: "Future[float] | None" = None
+    reward: "Future[Outcome] | None" = None
     error: Exception | None = None
 
     def __post_init__(self) -> None:
@@ -176,17 +177,25 @@ def _of(policy: Policy) -> str:
 
 
 def _group(prompt: Prompt, games: Sequence[Play], rewards: RewardRunner, version: int) -> Group:
-    values, trajectories, lost, cut_off = [], [], 0, 0
+    earned: list[Outcome] = []
+    trajectories, lost, cut_off = [], 0, 0
     for game in games:
-        value: float | Exception | None = game.error
+        found: Outcome | Exception | None = game.error
         if game.reward and not game.error:
-            value = rewards.result(game.reward)
-        if isinstance(value, float):
-            values.append(value)
+            found = rewards.result(game.reward)
+        if isinstance(found, Outcome):
+            earned.append(found)
             trajectories.append(game.trajectory(version))
             cut_off += not game.stopped
         else:
-            game.error = value
+            game.error = found
             lost += sum(game.mask)
-    failed = len(games) - len(values)
-    return Group(prompt, tuple(values), tuple(trajectories), failed, lost, cut_off)
+    return Group(
+        prompt,
+        tuple(each.score for each in earned),
+        tuple(trajectories),
+        len(games) - len(earned),
+        lost,
+        cut_off,
+        tuple(each.report for each in earned),
+    )

@@ -1,17 +1,21 @@
 """Turns and rewards beside generation: concurrent, with a time limit, none able to harm the run.
 
 A reward may be a plain function or a coroutine. One that raises, takes too long or is no number
-marks its rollout failed, as does an environment's turn that raises or takes too long.
+marks its rollout failed, as does an environment's turn that raises or takes too long. One outside
+[0, 1] ends the run.
 """
 
-import math
+import inspect
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from functools import partial
+from typing import TypeVar
 
 from metis.engines.local.workers import Workers
-from metis.tasks.base import Episode
+from metis.tasks import outcome
+from metis.tasks.base import Episode, Reward
+from metis.tasks.outcome import Outcome
 
 T = TypeVar("T")
 
@@ -24,18 +28,16 @@ class RewardRunner:
     """
 
     def __init__(self, timeout: float, workers: int = 64) -> None:
-        late = f"took longer than engine.reward_timeout = {timeout} seconds"
-        self.turns = Workers(timeout, workers, f"an environment's turn {late}")
-        self.rewards = Workers(timeout, workers, f"the reward {late}")
+        self.turns, self.rewards = (Workers(timeout, workers) for _ in range(2))
         self.waited = 0.0
 
     def turn(self, call: Callable[[], T]) -> "Future[T]":
         """Start an environment's turn."""
-        return self.turns.submit(call)
+        return self.turns.submit(call, "an environment's turn")
 
-    def submit(self, episode: Episode) -> "Future[float]":
+    def submit(self, episode: Episode) -> "Future[Outcome]":
         """Start the reward of a finished episode."""
-        return self.rewards.submit(episode.reward)
+        return self.rewards.submit(partial(_reward, episode), outcome.scorer(episode))
 
     def wait(self, future: "Future[T]") -> T | Exception:
         """What came of a turn or a reward, or what went wrong with it."""
@@ -44,19 +46,22 @@ class RewardRunner:
         self.waited += time.perf_counter() - start
         return error if isinstance(error, Exception) else future.result()
 
-    def result(self, future: "Future[float]") -> float | Exception:
+    def result(self, future: "Future[Outcome]") -> Outcome | Exception:
         """The reward, or what went wrong with it."""
-        value = self.wait(future)
-        return value if isinstance(value, Exception) else _number(value)
+        found = self.wait(future)
+        if isinstance(found, Outcome):
+            found.require_range()
+        return found
 
     def close(self) -> None:
         self.turns.close()
         self.rewards.close()
 
 
-def _number(value: Any) -> float | TypeError:
-    try:
-        number = float(value)
-    except (TypeError, ValueError, OverflowError):
-        number = math.nan
-    return number if math.isfinite(number) else TypeError(f"the reward is {value!r}, not a number")
+def _reward(episode: Episode) -> Outcome | Awaitable[Outcome]:
+    value, scorer = episode.reward(), outcome.scorer(episode)
+    return _later(value, scorer) if inspect.isawaitable(value) else outcome.read(value, scorer)
+
+
+async def _later(value: Awaitable[Reward], scorer: str) -> Outcome:
+    return outcome.read(await value, scorer)

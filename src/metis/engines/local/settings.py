@@ -17,7 +17,6 @@ class Local(Learning):
     checkpointing  recompute activations in the backward pass to save memory
     compile        compile the layers with torch.compile: slow first steps, quicker ones after; for
                    long runs on a GPU
-    reward_timeout seconds a reward may take before its rollout counts as failed
     reward_workers rewards computed at a time, each in a thread
     vllm_memory    share of the GPU that vLLM may use
     vllm_sleep     let vLLM give its memory back during updates; a small model needs no sleep
@@ -29,7 +28,6 @@ class Local(Learning):
     rows: int = 256
     checkpointing: bool = False
     compile: bool = False
-    reward_timeout: float = 60.0
     reward_workers: int = 64
     vllm_memory: float = 0.4
     vllm_sleep: bool = True
@@ -53,5 +51,4 @@ class Local(Learning):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_at_least(self, {"rows": 1, "reward_workers": 1}, "engine.")
-        self._require_above_zero("reward_timeout")
         self._require_share("vllm_memory")

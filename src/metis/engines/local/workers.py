@@ -21,6 +21,7 @@ T = TypeVar("T")
 @dataclass(eq=False, slots=True)
 class _Job:
     call: Callable[[], Any]
+    name: str
     answer: "Future[Any]" = field(default_factory=Future)
     started: float = 0.0
 
@@ -28,8 +29,8 @@ class _Job:
 class Workers:
     """At most `places` threads, made when they are needed; `timeout` in seconds a call."""
 
-    def __init__(self, timeout: float, places: int, late: str) -> None:
-        self.timeout, self.places, self.late = timeout, places, late
+    def __init__(self, timeout: float, places: int) -> None:
+        self.timeout, self.places = timeout, places
         self.jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self.workers: list[_Worker] = []
         self.unfinished = 0
@@ -38,9 +39,9 @@ class Workers:
         self.watcher = threading.Thread(target=self._watch, daemon=True, name="rewards")
         self.watcher.start()
 
-    def submit(self, call: "Callable[[], T | Awaitable[T]]") -> "Future[T]":
+    def submit(self, call: "Callable[[], T | Awaitable[T]]", name: str) -> "Future[T]":
         """Start a call as soon as there is a place for it; any thread may ask."""
-        job = _Job(call)
+        job = _Job(call, name)
         self.jobs.put(job)
         self.count(1)
         return cast("Future[T]", job.answer)
@@ -72,8 +73,12 @@ class Workers:
                 left = job.started + self.timeout - now
                 if left > 0:
                     pause = min(pause, left)
-                elif _settle(job, TimeoutError(self.late)):
+                elif _settle(job, self.late(job)):
                     self.count(-1, gone=worker)
+
+    def late(self, job: _Job) -> TimeoutError:
+        limit = f"engine.reward_timeout = {self.timeout} seconds"
+        return TimeoutError(f"{job.name} took longer than {limit}")
 
 
 class _Worker:
@@ -98,19 +103,19 @@ class _Worker:
     def _outcome(self, job: _Job) -> Any:
         try:
             value = job.call()
-            return asyncio.run(self._awaited(value)) if inspect.isawaitable(value) else value
+            return asyncio.run(self._awaited(value, job)) if inspect.isawaitable(value) else value
         except Exception as error:
             return error
         except BaseException as error:
             return RuntimeError(f"it tried to end the process: {error!r}")
 
-    async def _awaited(self, value: Awaitable[Any]) -> Any:
+    async def _awaited(self, value: Awaitable[Any], job: _Job) -> Any:
         try:
             async with asyncio.timeout(self.workers.timeout) as limit:
                 return await value
         except TimeoutError:
             if limit.expired():
-                return TimeoutError(self.workers.late)
+                return self.workers.late(job)
             raise
 
 

@@ -7,6 +7,9 @@ from typing import Any
 PROMPT = "prompt"
 """What a reward function may say beside the score: the prompt it is of."""
 
+REPORTED = "reward/"
+"""What the name of anything else begins with that a task's reward reports."""
+
 Key = tuple[str, str]
 """A data source, and verl's name for one of its prompts."""
 

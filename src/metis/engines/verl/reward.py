@@ -3,14 +3,15 @@
 import asyncio
 import contextlib
 import functools
-import inspect
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from metis.config import resolve
 from metis.core import Prompt
-from metis.engines.verl.heldout import PROMPT
+from metis.engines.local.rewards import RewardRunner
+from metis.engines.verl.heldout import PROMPT, REPORTED
 from metis.identity import settings
 from metis.tasks.base import Task
 from metis.tasks.math import reward
@@ -41,20 +42,26 @@ async def compute_score(
 
     `run` is the folder that names the task, `place` where its files were named from.
     """
-    task, prompts = _task(run, place)
+    task, prompts, rewards = _task(run, place)
     episode = task.episode(prompts[extra_info["id"]])
     episode.reply(solution_str)
-    value = await asyncio.to_thread(episode.reward)
-    return _scored(float(await value if inspect.isawaitable(value) else value), extra_info)
+    found = await asyncio.wrap_future(rewards.submit(episode))
+    return _scored(found.score, extra_info, found.report)
 
 
-def _scored(score: float, extra_info: dict[str, Any]) -> dict[str, Any]:
-    return {"score": score, "acc": score, PROMPT: extra_info.get("id")}
+def _scored(
+    score: float, extra_info: dict[str, Any], report: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """What a reward reports has a prefix, so that no name is taken for one of verl's."""
+    more = {f"{REPORTED}{name}": value for name, value in (report or {}).items()}
+    return {"score": score, "acc": score, PROMPT: extra_info.get("id"), **more}
 
 
 @functools.cache
-def _task(run: str, place: str) -> tuple[Task, dict[str, Prompt]]:
+def _task(run: str, place: str) -> tuple[Task, dict[str, Prompt], RewardRunner]:
     raw = json.loads((Path(run) / "config.json").read_text("utf-8"))
     with contextlib.chdir(place):
-        task = resolve(settings(raw)).task
-        return task, {prompt.id: prompt for prompt in [*task.training(), *task.heldout()]}
+        config = resolve(settings(raw))
+        prompts = [*config.task.training(), *config.task.heldout()]
+        runner = RewardRunner(config.engine.reward_timeout)
+        return config.task, {prompt.id: prompt for prompt in prompts}, runner

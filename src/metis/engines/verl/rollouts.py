@@ -14,13 +14,20 @@ import numpy as np
 import transfer_queue
 
 from metis.core import Group, Prompt, Trajectory
+from metis.engines.verl.heldout import PROMPT, REPORTED
 from metis.engines.verl.prompts import PromptData
 from metis.engines.verl.pulse import LOOP, Pulse, asking
 from metis.errors import MetisError
+from metis.tasks.outcome import reported
+from metis.values import Report
 
 PARTITION = "train"
 ENDED = ("finished", "failure")
 COLUMNS = ["prompts", "responses", "response_mask", "rollout_log_probs", "rm_scores"]
+EXTRA = "extra_fields"
+"""The column of what is no tensor, which has what a reward reports."""
+KNOWN = ("score", "acc", PROMPT)
+"""What is not a report."""
 POLL = 0.1
 """Seconds between looks at the queue."""
 
@@ -31,6 +38,7 @@ class Output(NamedTuple):
     trajectory: Trajectory
     reward: float
     cut_off: bool
+    report: Report
 
 
 Outputs = Mapping[int, Sequence[Output]]
@@ -86,9 +94,10 @@ class Rollouts:
         if not keys:
             return found
         keys = sorted(keys, key=lambda key: (key.split("_")[0], *map(int, key.split("_")[1:])))
-        data = transfer_queue.kv_batch_get(keys=keys, partition_id=PARTITION, select_fields=COLUMNS)
+        wanted = [*COLUMNS, EXTRA]
+        data = transfer_queue.kv_batch_get(keys=keys, partition_id=PARTITION, select_fields=wanted)
         columns = [list(data[name].unbind(0)) for name in COLUMNS]
-        for key, *row in zip(keys, *columns, strict=True):
+        for key, extra, *row in zip(keys, data.get(EXTRA).tolist(), *columns, strict=True):
             written_by = tags[key].get("max_global_steps")
             if written_by != version or tags[key].get("min_global_steps") != version:
                 raise RuntimeError(f"a rollout was written by step {written_by}, not {version}")
@@ -98,8 +107,14 @@ class Rollouts:
             trajectory = _trajectory(prompt, response, mask, logprobs, version)
             outputs = found.setdefault(uid, {}).setdefault(int(session), [])
             cut_off = len(response) >= self.limit
-            outputs.append(Output(trajectory, float(scores.sum()), cut_off))
+            outputs.append(Output(trajectory, float(scores.sum()), cut_off, _report(extra)))
         return found
+
+
+def _report(extra: Mapping[str, Any]) -> Report:
+    """What a reward function said beside its score."""
+    said = extra.get("reward_extra_info") or {}
+    return reported({name.removeprefix(REPORTED): said[name] for name in said if name not in KNOWN})
 
 
 def _trajectory(prompt: Any, response: Any, mask: Any, logprobs: Any, version: int) -> Trajectory:
@@ -111,16 +126,21 @@ def _trajectory(prompt: Any, response: Any, mask: Any, logprobs: Any, version: i
 
 def _group(prompt: Prompt, found: Outputs, n: int) -> Group:
     """The rollouts of a prompt; one whose reward is not finite has failed."""
-    rewards, trajectories, cut_off = [], [], 0
+    rewards, trajectories, reports, cut_off = [], [], [], 0
     for _, outputs in sorted(found.items()):
-        *earlier, (last, reward, cut) = outputs
+        *earlier, (last, reward, cut, report) = outputs
         if not math.isfinite(reward):
             continue
         before = tuple(output.trajectory for output in earlier)
         rewards.append(reward)
+        reports.append(report)
         trajectories.append(
             Trajectory(last.tokens, last.loss_mask, last.logprobs, last.policy, before)
         )
         cut_off += cut
     failed = n - len(rewards)
-    return Group(prompt, tuple(rewards), tuple(trajectories), failed, cut_off=cut_off)
+    return Group(
+        *(prompt, tuple(rewards), tuple(trajectories), failed),
+        cut_off=cut_off,
+        reports=tuple(reports),
+    )

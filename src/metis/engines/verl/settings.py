@@ -33,7 +33,7 @@ class Verl(Learning):
     checkpointing: bool = True
     overrides: tuple[str, ...] = ()
 
-    MAY_CHANGE: ClassVar = ("vllm_memory", "tokens", "checkpointing")
+    MAY_CHANGE: ClassVar = ("vllm_memory", "tokens", "checkpointing", "reward_timeout")
     """What a resumed run may change; a learning rate verl would take from its checkpoint."""
 
     def __post_init__(self) -> None:
