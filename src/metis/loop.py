@@ -171,7 +171,7 @@ def train(run: Run, folder: RunFolder, view: View, on_step: OnStep | None = None
         with _interruptible(view.stopping) as interrupted:
             while account.fraction < 1 and not interrupted():
                 metrics, seconds = _step(run, folder, view)
-                _show(outlets, account.step, metrics, view)
+                _show(outlets, account.step, {**metrics, **_named(seconds, account)}, view)
                 view.step(account.step, account.fraction, metrics, seconds)
                 last = account.fraction >= 1 or interrupted()
                 if account.improved or last or account.step % settings.checkpoints.every == 0:
@@ -183,6 +183,12 @@ def train(run: Run, folder: RunFolder, view: View, on_step: OnStep | None = None
                 if on_step:
                     on_step(account.step, metrics)
     return account.fraction >= 1
+
+
+def _named(seconds: Numbers, account: Account) -> Numbers:
+    """The seconds of a step by phase, and of the run so far, under the names that sinks show."""
+    timings = {**seconds, "elapsed": account.elapsed}
+    return {f"seconds/{phase}": value for phase, value in timings.items()}
 
 
 def _show(outlets: list[Sink], step: int, metrics: Numbers, view: View) -> None:
