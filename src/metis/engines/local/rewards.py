@@ -6,8 +6,10 @@ marks its rollout failed, as does an environment's turn that raises or takes too
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
+from itertools import count
 from typing import Any, TypeVar
 
 from metis.engines.local.workers import Workers
@@ -20,7 +22,8 @@ class RewardRunner:
     """Runs at most `workers` turns and as many rewards at a time in the background.
 
     Turns have threads of their own, so that the next one to generate never waits for rewards.
-    `waited` are the seconds that `wait` and `result` took so far.
+    `waited` are the seconds that `wait` and `result` took so far. `ended` hears of every episode
+    that is over, in the thread of its last turn.
     """
 
     def __init__(self, timeout: float, workers: int = 64) -> None:
@@ -28,6 +31,7 @@ class RewardRunner:
         self.turns = Workers(timeout, workers, f"an environment's turn {late}")
         self.rewards = Workers(timeout, workers, f"the reward {late}")
         self.waited = 0.0
+        self.ended: Callable[[], object] = lambda: None
 
     def turn(self, call: Callable[[], T]) -> "Future[T]":
         """Start an environment's turn."""
@@ -35,7 +39,18 @@ class RewardRunner:
 
     def submit(self, episode: Episode) -> "Future[float]":
         """Start the reward of a finished episode."""
+        self.ended()
         return self.rewards.submit(episode.reward)
+
+    @contextmanager
+    def counting(self, heard: Callable[[int], object]) -> Iterator[None]:
+        """Tell how many episodes are over, with every one that ends."""
+        numbers, before = count(1), self.ended
+        self.ended = lambda: heard(next(numbers))
+        try:
+            yield
+        finally:
+            self.ended = before
 
     def wait(self, future: "Future[T]") -> T | Exception:
         """What came of a turn or a reward, or what went wrong with it."""
