@@ -4,7 +4,7 @@ BIN := .venv/bin
 # What the tests were run with; the package itself takes any recent torch.
 TORCH ?= 2.13.0
 
-.PHONY: quickstart test test-verl check docs clean
+.PHONY: quickstart test test-verl test-trl check docs clean
 
 quickstart: .venv/quickstart
 	$(BIN)/metis train --out runs/quickstart
@@ -15,6 +15,9 @@ test: .venv/ready
 
 test-verl: .venv-verl/ready
 	.venv-verl/bin/pytest tests/on_verl
+
+test-trl: .venv-trl/ready
+	.venv-trl/bin/pytest tests/on_trl
 
 check: .venv/ready
 	$(BIN)/ruff format --check .
@@ -49,5 +52,13 @@ docs: .venv/ready
 	.venv-verl/bin/pip install --quiet --no-deps 'verl==0.9.1' --editable .
 	@touch $@
 
+# TRL needs what verl cannot have, and the rest does not need TRL.
+.venv-trl/ready: tests/on_trl/requirements.txt
+	$(PYTHON) -m venv .venv-trl
+	.venv-trl/bin/pip install --quiet 'torch==$(TORCH)'
+	.venv-trl/bin/pip install --quiet --requirement $<
+	.venv-trl/bin/pip install --quiet --no-deps --editable .
+	@touch $@
+
 clean:
-	rm -rf .venv .venv-verl .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-verl .venv-trl .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -25,6 +25,7 @@ from metis.curricula.presets import PRESETS
 from metis.engines import ENGINES
 from metis.errors import MetisError, require, require_at_least, tolerating_missing_data
 from metis.evals.validation import Validated
+from metis.lists import listed
 from metis.named import FORMS, is_named
 from metis.provenance import origins
 from metis.tasks import TASKS
@@ -65,7 +66,7 @@ class Training:
     evaluate     steps between evaluations; 0 evaluates before and after only
     benchmarks   what to test on instead of the task's held-out prompts: names, suites or files as
                  `metis eval` takes them; each has the same weight in the accuracy
-    sinks        where metrics go beside the run folder: some of ["tensorboard", "wandb", "trackio"]
+    sinks        where metrics go beside the run folder: some of tensorboard, wandb, trackio
     """
 
     seed: int = 0
@@ -337,7 +338,8 @@ def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 def _check(kind: type[Any], raw: Mapping[str, Any], prefix: str) -> Any:
     try:
-        return TypeAdapter(kind).validate_json(json.dumps(raw, default=str), strict=True)
+        text = json.dumps(listed(kind, raw), default=str)
+        return TypeAdapter(kind).validate_json(text, strict=True)
     except ValidationError as error:
         first = error.errors()[0]
         key = prefix + ".".join(str(part) for part in first["loc"])

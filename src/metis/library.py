@@ -81,7 +81,8 @@ def train(
         if code := launch(found, path, False):
             raise MetisError(f"engine = {found.engine_name!r} ended with exit code {code}")
         return TrainedRun(path, found.resolved, True)
-    finished = conduct(found, path, _view(found, path, show), on_step)
+    say = print if show else logging.getLogger("metis").info
+    finished = conduct(found, path, _view(found, path, show), on_step, say)
     return TrainedRun(path, found.resolved, finished)
 
 
@@ -131,6 +132,9 @@ class Unseen:
         pass
 
     def phase(self, name: str) -> None:
+        pass
+
+    def count(self, done: int, total: int) -> None:
         pass
 
     def step(self, step: int, fraction: float, metrics: Numbers, seconds: Numbers) -> None:

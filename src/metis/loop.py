@@ -27,14 +27,16 @@ from metis.pool import Pool
 from metis.run.records import batch_metrics, exemplar_rows, judgment_rows, rollout_rows
 from metis.runlog import RunFolder, check, checkpoints, incomplete, latest, read
 from metis.sinks import Sink
+from metis.waiting import Count, Say, uncounted
 
 
 class Trainable(TimedEngine, Protocol):
     """What the loop needs of an engine beside answers: a version, a test, and a memory.
 
-    `evaluate` gives the reward of each held-out prompt, None where it failed. `written` is what the
-    policy wrote in a rollout. `reseed` fixes what is sampled from there on. `notices` are sentences
-    for the person who watches; the loop takes out what it has shown.
+    `evaluate` gives the reward of each held-out prompt, None where it failed, and counts those that
+    are answered. `written` is what the policy wrote in a rollout. `reseed` fixes what is sampled
+    from there on. `notices` are sentences for the person who watches; the loop takes out what it
+    has shown.
     """
 
     policy: int
@@ -42,7 +44,7 @@ class Trainable(TimedEngine, Protocol):
     @property
     def notices(self) -> list[str]: ...
 
-    def evaluate(self) -> Sequence[tuple[str, float | None]]: ...
+    def evaluate(self, count: Count = uncounted) -> Sequence[tuple[str, float | None]]: ...
 
     def written(self, trajectory: Trajectory) -> str: ...
 
@@ -65,6 +67,8 @@ class View(Protocol):
     def resume(self, step: int, fraction: float, metrics: Log, timings: Log) -> None: ...
 
     def phase(self, name: str) -> None: ...
+
+    def count(self, done: int, total: int) -> None: ...
 
     def step(self, step: int, fraction: float, metrics: Numbers, seconds: Numbers) -> None: ...
 
@@ -89,12 +93,13 @@ class Run:
         self.cutoffs = CutOffs(f"engine.max_tokens = {limit}")
 
     @classmethod
-    def build(cls, config: Config) -> "Run":
-        """Engine, pool and curriculum, checked against each other."""
+    def build(cls, config: Config, say: Say = print) -> "Run":
+        """Engine, pool and curriculum, checked against each other; `say` tells what takes long."""
         build = ENGINES[config.engine_name].build
         if build is None:
             raise MetisError(f"engine = {config.engine_name!r}: use `metis train`, which starts it")
-        engine, pool = build(config.engine, config.task, config.training.seed, config.training.data)
+        training = config.training
+        engine, pool = build(config.engine, config.task, training.seed, training.data, say)
         check_pool(pool, config.curriculum, config.training.batch)
         return cls(config, engine, pool, config.curriculum, Account(config.training.budget))
 
@@ -130,14 +135,15 @@ def conduct(
     out: Path,
     view: AbstractContextManager[View],
     on_step: OnStep | None = None,
+    say: Say = print,
 ) -> bool:
     """Build a run and train it in its folder; False when interrupted. Nothing is left to do where
-    its budget is spent."""
+    its budget is spent. `say` is for what is to be said before there is a view."""
     check(out, config.resolved, config.may_change)
     if finished(out, config.training.budget):
         return True
     step = max((step for step, _ in checkpoints(out)), default=0)
-    run = Run.build(config)
+    run = Run.build(config, say)
     gc.freeze()  # what is loaded stays: the garbage of a step is looked for among its own objects
     with RunFolder.open(out, config.resolved, config.may_change, step) as folder, view as shown:
         return train(run, folder, shown, on_step)
@@ -153,8 +159,7 @@ def train(run: Run, folder: RunFolder, view: View, on_step: OnStep | None = None
             if begun.exists() and begun.stat().st_size:
                 view.notice(0, "no checkpoint was made yet: starting over")
             folder.cut({})
-            view.phase("evaluate")
-            metrics: Numbers = evaluate(run, folder)
+            metrics: Numbers = evaluate(run, folder, view)
             _tell(run, view)
             folder.append("metrics", [{"step": 0, **metrics}])
             _show(outlets, 0, metrics, view)
@@ -173,7 +178,7 @@ def train(run: Run, folder: RunFolder, view: View, on_step: OnStep | None = None
         with _interruptible(view.stopping) as interrupted:
             while account.fraction < 1 and not interrupted():
                 metrics, seconds = _step(run, folder, view)
-                _show(outlets, account.step, metrics, view)
+                _show(outlets, account.step, {**metrics, **_named(seconds, account)}, view)
                 view.step(account.step, account.fraction, metrics, seconds)
                 last = account.fraction >= 1 or interrupted()
                 if account.improved or last or account.step % settings.checkpoints.every == 0:
@@ -185,6 +190,12 @@ def train(run: Run, folder: RunFolder, view: View, on_step: OnStep | None = None
                 if on_step:
                     on_step(account.step, metrics)
     return account.fraction >= 1
+
+
+def _named(seconds: Numbers, account: Account) -> Numbers:
+    """The seconds of a step by phase, and of the run so far, under the names that sinks show."""
+    timings = {**seconds, "elapsed": account.elapsed}
+    return {f"seconds/{phase}": value for phase, value in timings.items()}
 
 
 def _show(outlets: list[Sink], step: int, metrics: Numbers, view: View) -> None:
@@ -213,8 +224,7 @@ def _step(run: Run, folder: RunFolder, view: View) -> tuple[Numbers, Numbers]:
     metrics = {**account.count(meter.counts), **batch_metrics(batch), **updated, **batch.metrics}
     every = settings.evaluate
     if account.fraction >= 1 or (every and account.step % every == 0):
-        view.phase("evaluate")
-        metrics |= evaluate(run, folder)
+        metrics |= evaluate(run, folder, view)
     _tell(run, view)
     for name, value in metrics.items():
         if not math.isfinite(value):
@@ -234,9 +244,10 @@ def _tell(run: Run, view: View) -> None:
         view.notice(run.account.step, run.engine.notices.pop(0))
 
 
-def evaluate(run: Run, folder: RunFolder) -> dict[str, float]:
+def evaluate(run: Run, folder: RunFolder, view: View) -> dict[str, float]:
     """Play the held-out prompts; the reward of each goes into a log. One that fails earns 0."""
-    answers, step = run.engine.evaluate(), run.account.step
+    view.phase("evaluate")
+    answers, step = run.engine.evaluate(view.count), run.account.step
     scores = [(prompt, score or 0.0) for prompt, score in answers]
     failed = sum(score is None for _, score in answers)
     rows = ({"step": step, "prompt": prompt, "reward": score} for prompt, score in scores)

@@ -1,16 +1,18 @@
 """Where metrics go beside `metrics.jsonl`: TensorBoard, wandb or trackio, if asked for.
 
 A sink is a copy for looking at: nothing is read back from it. A resumed run goes on in the same
-place, and may hand over again the steps after its checkpoint.
+place, and may hand over again the steps after its checkpoint. Variables that a service reads, such
+as WANDB_PROJECT, hold; what they leave open comes from the run folder.
 """
 
 import importlib
+import os
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from metis.errors import MetisError, require
 
@@ -19,7 +21,7 @@ PROJECT = "metis"
 
 
 class Sink(Protocol):
-    """Takes the metrics of every step."""
+    """Takes the metrics of every step, and its seconds by phase."""
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None: ...
 
@@ -27,7 +29,7 @@ class Sink(Protocol):
 
 
 class TensorBoard:
-    """Event files in the run folder: `tensorboard --logdir runs` shows all runs below it."""
+    """Event files in TENSORBOARD_DIR, or in the run folder: `tensorboard --logdir runs`."""
 
     package = "tensorboard"
 
@@ -35,8 +37,12 @@ class TensorBoard:
         events = importlib.import_module("tensorboard.summary.writer.event_file_writer")
         self.proto: Any = importlib.import_module("tensorboard.compat.proto.event_pb2")
         self.summary: Any = importlib.import_module("tensorboard.compat.proto.summary_pb2").Summary
-        self.writer: Any = events.EventFileWriter(str(folder / "tensorboard"))
+        self.writer: Any = events.EventFileWriter(_set("TENSORBOARD_DIR") or self.place(folder))
         self.begun = False
+
+    @staticmethod
+    def place(folder: Path) -> str:
+        return str(folder / "tensorboard")
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         if not self.begun:  # tells TensorBoard to forget these steps of a run that was killed
@@ -54,21 +60,35 @@ class TensorBoard:
 
 
 class Wandb:
-    """A run of Weights & Biases; its own settings, such as WANDB_MODE, hold."""
+    """A run of Weights & Biases."""
 
     package = "wandb"
+    arguments: ClassVar = {
+        "WANDB_PROJECT": "project",
+        "WANDB_NAME": "name",
+        "WANDB_RUN_ID": "id",
+        "WANDB_RESUME": "resume",
+        "WANDB_DIR": "dir",
+    }
+    """What wandb.init takes in the place of a variable. The others are wandb's own affair."""
 
     def __init__(self, folder: Path, config: Mapping[str, Any]) -> None:
         wandb: Any = importlib.import_module("wandb")
-        self.run: Any = wandb.init(
-            project=PROJECT,
-            name=folder.name,
-            id=_identity(folder),
-            resume="allow",
-            dir=str(folder),
-            config=dict(config),
-            allow_val_change=True,
-        )
+        places = {self.arguments[name]: value for name, value in self.places(folder).items()}
+        self.run: Any = wandb.init(**places, config=dict(config), allow_val_change=True)
+
+    @classmethod
+    def places(cls, folder: Path) -> dict[str, str]:
+        """The variables that are not set, with the values of a run folder."""
+        values = {
+            "WANDB_PROJECT": PROJECT,
+            "WANDB_NAME": folder.name,
+            "WANDB_RESUME": "allow",
+            "WANDB_DIR": str(folder),
+        }
+        if not _set("WANDB_RUN_ID"):
+            values["WANDB_RUN_ID"] = _identity(folder)
+        return {name: value for name, value in values.items() if not _set(name)}
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         self.run.log(dict(metrics), step=step)
@@ -78,14 +98,15 @@ class Wandb:
 
 
 class Trackio:
-    """A run of trackio, on this machine unless trackio is told otherwise."""
+    """A run of trackio, on this machine unless TRACKIO_SPACE_ID or TRACKIO_SERVER_URL is set."""
 
     package = "trackio"
 
     def __init__(self, folder: Path, config: Mapping[str, Any]) -> None:
         self.trackio: Any = importlib.import_module("trackio")
         name = f"{folder.name}-{_identity(folder)}"
-        self.trackio.init(project=PROJECT, name=name, config=dict(config), resume="allow")
+        project = _set("TRACKIO_PROJECT") or PROJECT
+        self.trackio.init(project=project, name=name, config=dict(config), resume="allow")
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         self.trackio.log(dict(metrics), step=step)
@@ -139,6 +160,28 @@ def _open(name: str, folder: Path, config: Mapping[str, Any]) -> Sink:
         raise MetisError(
             f"sinks = {name!r} could not be started ({reason}): set it up, or leave it out"
         ) from None
+
+
+def variables(names: Sequence[str], folder: Path) -> dict[str, str]:
+    """Variables that lead a program which opens sinks of its own to those of a run folder."""
+    found: dict[str, str] = {}
+    if "tensorboard" in names and not _set("TENSORBOARD_DIR"):
+        found["TENSORBOARD_DIR"] = TensorBoard.place(folder)
+    if "wandb" in names:
+        found |= Wandb.places(folder)
+    return found
+
+
+def titles(names: Sequence[str], folder: Path) -> tuple[str, str]:
+    """Project and run, for a program that has one name of each for all of its sinks."""
+    project = "WANDB_PROJECT" if "wandb" in names else "TRACKIO_PROJECT"
+    run = _set("WANDB_NAME") if "wandb" in names else ""
+    return _set(project) or PROJECT, run or folder.name
+
+
+def _set(variable: str) -> str:
+    """The value of a variable; empty where it has none."""
+    return os.environ.get(variable, "")
 
 
 def _identity(folder: Path) -> str:

@@ -547,6 +547,19 @@ def test_a_held_out_prompt_whose_reward_fails_is_told_from_one_that_earns_nothin
     assert engine(Questions(lambda prompt, answer: 0.0)).evaluate() == [("three", 0.0)]
 
 
+@pytest.mark.parametrize("questions", [(), ("And now?",)])
+def test_a_test_counts_the_prompts_that_are_answered(engine, monkeypatch, questions):
+    """Once each, whatever the turns; rollouts are not counted."""
+    prompts, counted = [ONE, TWO, THREE], []
+    task = Interviews(*questions)
+    monkeypatch.setattr(task, "heldout", lambda: prompts)
+    played = engine(task)
+    played.evaluate(lambda done, total: counted.append((done, total)))
+    assert sorted(counted) == [(1, 3), (2, 3), (3, 3)]
+    played.rollout(prompts, 2)
+    assert len(counted) == 3
+
+
 def test_what_failed_rollouts_wrote_is_counted(policy, playing):
     class Mixed(Interviews):
         def episode(self, prompt):

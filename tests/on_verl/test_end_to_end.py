@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from integration.conftest import byte_tokenizer, save_tiny
 from metis import Prompt, runlog, state
@@ -257,6 +258,7 @@ def test_a_recipe_on_verl_rolls_out_several_times_a_step(model, tmp_path):
         batch = 2
         group = 4
         evaluate = 3
+        sinks = "tensorboard"
         checkpoints = {{ every = 2 }}
         curriculum = {{ name = "opening:Asking", multiplier = 2, rounds = 12 }}
         [task]
@@ -305,3 +307,6 @@ def test_a_recipe_on_verl_rolls_out_several_times_a_step(model, tmp_path):
     assert first["reported"][0].keys() == {"acc", "prompt"}
     assert (out / "verl" / "global_step_3" / "metis.state").exists()
     assert (out / "verl" / "global_step_3" / "critic").exists()
+    shown = EventAccumulator(str(out / "tensorboard")).Reload()
+    assert [event.step for event in shown.Scalars("metis/total/rollout_generated")] == [1, 2, 3]
+    assert {"timing_s/gen", "metis/eval/accuracy"} <= set(shown.Tags()["scalars"])

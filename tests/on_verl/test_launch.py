@@ -7,7 +7,9 @@ import shlex
 import signal
 import subprocess
 import sys
+from operator import attrgetter
 from pathlib import Path
+from types import ModuleType
 from unittest.mock import Mock
 
 import datasets
@@ -66,6 +68,24 @@ def test_a_recipe_reaches_verl():
     assert rollout.logprobs_mode == "raw_logprobs" and rollout.calculate_log_probs
     section = OmegaConf.to_container(verl.trainer.v1.metis.curriculum)
     assert curriculum_of(section, 16, 4) == config.curriculum
+
+
+def test_sinks_are_verl_s_loggers_under_the_names_that_are_set(monkeypatch):
+    for name in ("WANDB_PROJECT", "WANDB_NAME"):
+        monkeypatch.delenv(name, raising=False)
+
+    def trainer(config):
+        return composed(overrides(config, OUT, "m")).trainer
+
+    named = attrgetter("project_name", "experiment_name")
+    plain = trainer(recipe("sinks=tensorboard"))
+    assert list(plain.logger) == ["console", "tensorboard"]
+    assert named(plain) == ("metis", OUT.name)
+    monkeypatch.setitem(sys.modules, "wandb", ModuleType("wandb"))
+    monkeypatch.setenv("WANDB_PROJECT", "mine")
+    monkeypatch.setenv("WANDB_NAME", "first try")
+    assert named(trainer(recipe("sinks=wandb"))) == ("mine", "first try")
+    assert named(trainer(recipe("sinks=tensorboard"))) == ("metis", OUT.name)
 
 
 @pytest.mark.parametrize("name", ["uniform", "speed", "dapo", "adcl", "metis", "sec"])

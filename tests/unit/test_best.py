@@ -38,7 +38,7 @@ def saves(monkeypatch):
 
 def accuracies(monkeypatch, *values):
     """Make the engine test like this at steps 0, 1, 2 ..."""
-    monkeypatch.setattr(SimulatedEngine, "evaluate", lambda self: [("p", values[self.policy])])
+    monkeypatch.setattr(SimulatedEngine, "evaluate", lambda self, _: [("p", values[self.policy])])
 
 
 def kept(run):

@@ -130,7 +130,7 @@ def test_the_paper_preset_is_algorithm_1_and_a_knob_changes_just_itself():
         (["curriculum=metiss"], ["curriculum = 'metiss'", "did you mean 'metis'?"]),
         (["engine=cloud"], ["engine = 'cloud'", "simulated"]),
         (["lr=1e-6"], ["unknown key 'lr'", "metis train --dry-run"]),
-        (["sinks=wandb"], ["sinks = 'wandb'", """such as 'sinks=["wandb"]'"""]),
+        (["sinks=3"], ["sinks = 3", "such as 'sinks=[3]'"]),
         (["task.levels=7"], ["task.levels = 7", "such as 'task.levels=[7]'"]),
         (["engine=simulated", "task=gym"], ["task = ", "simulated engine brings its own"]),
         (["task.level=2"], ["'task.level'", "did you mean 'task.levels'?"]),

@@ -38,7 +38,7 @@ def test_evaluation_does_not_count(run, monkeypatch):
     run.rename(run.with_name("quick"))
     evaluate = SimulatedEngine.evaluate
 
-    def slow(self):
+    def slow(self, count):
         self.seconds += 1000.0
         return evaluate(self)
 
@@ -54,7 +54,7 @@ def test_evaluation_does_not_count(run, monkeypatch):
 
 def test_the_best_test_and_its_time_are_known(run, monkeypatch, capsys):
     values = (0.1, 0.2, 0.5, 0.3, 0.5)
-    monkeypatch.setattr(SimulatedEngine, "evaluate", lambda self: [("p", values[self.policy])])
+    monkeypatch.setattr(SimulatedEngine, "evaluate", lambda self, _: [("p", values[self.policy])])
     assert train("steps=4", "evaluate=1") == 0
     metrics, timings = read(run, "metrics"), read(run, "timings")
     assert [row["eval/best"] for row in metrics] == [0.1, 0.2, 0.5, 0.5, 0.5]

@@ -26,6 +26,7 @@ assert config.load(None, []).engine_name == "local"
         ("quickstart", [".[local,report]"]),
         ("test", [".[local,report]", ".[local,report,math,gym,dev]"]),
         ("check", [".[local,report]", ".[local,report,math,gym,dev]"]),
+        ("test-trl", ["tests/on_trl/requirements.txt", "."]),
     ],
 )
 @pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")

@@ -13,6 +13,7 @@ from metis.prepare.math_sets import SETS
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 FILES = sorted(RECIPES.rglob("*.toml"))
+PREPARED = Path("data/paper")
 PAPER = {path.stem: path for path in FILES if 'preset = "paper"' in path.read_text()}
 
 
@@ -73,6 +74,9 @@ def test_the_paper_s_recipes_have_the_paper_s_values(load, name, model, hours):
     assert names == ["aime24", "aime25", "math500", "minerva"]
     assert found.resolved["task"]["verify"] is False
     text = PAPER[name].read_text()
+    raw = tomllib.loads(text)
+    assert {Path(path).parent for path in (raw["task"]["path"], *raw["benchmarks"])} == {PREPARED}
+    assert f"#   metis prepare math preset=paper --out {PREPARED}\n" in text
     for knob in ("temperature", "top_p", "weight_decay", "gradient_clip"):
         assert re.search(rf"^{knob} = \S+ +# not in the paper$", text, re.MULTILINE), knob
 

@@ -30,6 +30,8 @@ def train(*names):
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    for name in (*sinks.Wandb.arguments, "TRACKIO_PROJECT", "TENSORBOARD_DIR"):
+        monkeypatch.delenv(name, raising=False)
     return tmp_path
 
 
@@ -74,8 +76,12 @@ def trackio(monkeypatch):
 
 
 def logged(folder):
-    rows = read(folder, "metrics")
-    return [{key: value for key, value in row.items() if key != "schema"} for row in rows]
+    """The rows of metrics.jsonl, with those of timings.jsonl under the names that sinks have."""
+    rows = {row["step"]: row for row in read(folder, "metrics")}
+    for row in read(folder, "timings"):
+        seconds = {key: value for key, value in row.items() if key not in ("schema", "step")}
+        rows[row["step"]] |= {f"seconds/{phase}": value for phase, value in seconds.items()}
+    return [{key: row[key] for key in row if key != "schema"} for row in rows.values()]
 
 
 def crash_in_step_4(monkeypatch, *names):
@@ -97,6 +103,7 @@ def test_every_sink_gets_the_rows_of_the_log(tmp_path, wandb, trackio):
     assert train("wandb", "trackio") == 0
     assert wandb.rows == trackio.rows == logged(tmp_path / "run")
     assert wandb.finished == trackio.finished == 1
+    assert {"seconds/rollout", "seconds/elapsed", "total/rollout_tokens"} <= wandb.rows[-1].keys()
     config = json.loads((tmp_path / "run/config.json").read_text())
     assert wandb.started[0]["config"] == trackio.started[0]["config"] == config
 
@@ -118,6 +125,51 @@ def test_a_resumed_run_goes_on_in_the_same_place(request, monkeypatch, tmp_path,
     assert [row["step"] for row in service.rows] == [0, 1, 2, 3, 3, 4]
     rows = {row["step"]: row for row in service.rows}
     assert list(rows.values()) == logged(tmp_path / "run")
+
+
+def test_a_run_is_named_after_its_folder_and_lies_there(tmp_path, wandb, trackio):
+    assert train("wandb", "trackio") == 0
+    [init] = wandb.started
+    assert (init["project"], init["name"], init["dir"]) == ("metis", "run", str(tmp_path / "run"))
+    assert trackio.started[0]["project"] == "metis"
+    assert trackio.started[0]["name"] == f"run-{init['id']}"
+
+
+def test_what_a_service_reads_from_its_variables_is_left_to_it(
+    tmp_path, wandb, trackio, monkeypatch
+):
+    for name in sinks.Wandb.arguments:
+        monkeypatch.setenv(name, "mine")
+    monkeypatch.setenv("TRACKIO_PROJECT", "theirs")
+    assert train("wandb", "trackio") == 0
+    assert wandb.started[0].keys() == {"config", "allow_val_change"}
+    assert trackio.started[0]["project"] == "theirs"
+
+
+def test_an_empty_variable_is_none(tmp_path, wandb, monkeypatch):
+    monkeypatch.setenv("WANDB_PROJECT", "")
+    assert train("wandb") == 0
+    assert wandb.started[0]["project"] == "metis"
+
+
+def test_names_need_no_brackets(tmp_path, wandb, trackio):
+    assert main(["train", *SHORT, "sinks=wandb,trackio", "--out", "run"]) == 0
+    assert len(wandb.started) == len(trackio.started) == 1
+
+
+def test_a_program_that_opens_sinks_itself_is_led_to_the_run_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("WANDB_NAME", "mine")
+    found = sinks.variables(["console", "wandb", "tensorboard"], tmp_path)
+    assert found == {
+        "WANDB_PROJECT": "metis",
+        "WANDB_DIR": str(tmp_path),
+        "WANDB_RESUME": "allow",
+        "WANDB_RUN_ID": (tmp_path / "sinks.id").read_text().strip(),
+        "TENSORBOARD_DIR": str(tmp_path / "tensorboard"),
+    }
+    assert sinks.variables(["console", "trackio"], tmp_path) == {}
+    assert sinks.titles(["wandb"], tmp_path) == ("metis", "mine")
+    assert sinks.titles(["tensorboard"], tmp_path) == ("metis", tmp_path.name)
 
 
 def test_two_folders_of_one_name_are_two_runs(tmp_path, wandb):
@@ -171,7 +223,6 @@ def test_no_sinks_leave_no_trace(tmp_path):
 
 
 def test_tensorboard_shows_each_step_once_also_after_a_resume(monkeypatch, tmp_path):
-    pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     crash_in_step_4(monkeypatch, "tensorboard")
@@ -183,6 +234,13 @@ def test_tensorboard_shows_each_step_once_also_after_a_resume(monkeypatch, tmp_p
         expected = [(row["step"], row[name]) for row in rows if name in row]
         scalars = [(event.step, event.value) for event in shown.Scalars(name)]
         assert scalars == [(step, pytest.approx(value)) for step, value in expected]
+
+
+def test_tensorboard_s_folder_can_be_another(monkeypatch, tmp_path):
+    monkeypatch.setenv("TENSORBOARD_DIR", str(tmp_path / "events"))
+    assert train("tensorboard") == 0
+    assert not (tmp_path / "run/tensorboard").exists()
+    assert len(list((tmp_path / "events").glob("events.*"))) == 1
 
 
 def test_a_sink_that_fails_is_left_out_and_takes_nothing_with_it(trackio, wandb, capsys):

@@ -9,30 +9,35 @@ from metis.engines.local.settings import Local
 from metis.engines.verl.settings import Verl
 from metis.errors import MetisError
 from metis.pool import Pool
+from metis.waiting import Say
 
 
 class EngineEntry(NamedTuple):
-    """The settings of an engine, and how it is built: settings, task, seed, data seed -> engine,
-    pool.
+    """The settings of an engine, and how it is built: settings, task, seed, data seed, say ->
+    engine, pool.
+
+    `say` takes lines for a person who waits for it.
 
     One that trains in processes of its own is launched instead: config, run folder, whether to
     print only -> exit code.
     """
 
     settings: type[Any]
-    build: Callable[[Any, Any, int, int], tuple[Any, Pool]] | None
+    build: Callable[[Any, Any, int, int, Say], tuple[Any, Pool]] | None
     plays_tasks: bool
     launch: Callable[[Any, Path, bool], int] | None = None
 
 
-def _build_local(settings: Local, task: Any, seed: int, data_seed: int) -> tuple[Any, Pool]:
+def _build_local(
+    settings: Local, task: Any, seed: int, data_seed: int, say: Say
+) -> tuple[Any, Pool]:
     try:
         from metis.engines.local.engine import build
     except ImportError as error:
         raise MetisError(
             f"engine = 'local': {error}: pip install 'metis-rft[local]', or use engine=simulated"
         ) from None
-    return build(settings, task, seed)
+    return build(settings, task, seed, say)
 
 
 def _launch_verl(config: Any, out: Path, dry_run: bool) -> int:

@@ -44,6 +44,7 @@ from metis.errors import require, require_at_least
 from metis.pool import Pool, Rewards
 from metis.predictors import Predictor, ValueModel
 from metis.signal import softmax, variance
+from metis.waiting import Count, Say, uncounted
 
 BINS = 12
 """Levels of difficulty that the judge can tell apart."""
@@ -339,7 +340,7 @@ class SimulatedEngine:
     def written(self, trajectory: Trajectory) -> str:
         return ""
 
-    def evaluate(self) -> list[tuple[str, float]]:
+    def evaluate(self, count: Count = uncounted) -> list[tuple[str, float]]:
         """The chance of success on each held-out item: what sampling would find, without noise."""
         items = np.arange(self.simulation.prompts, len(self.difficulty))
         chances = self._success(items).tolist()
@@ -375,8 +376,12 @@ class SimulatedEngine:
 
 
 def build(
-    simulation: Simulation, task: None = None, seed: int = 0, data_seed: int | None = None
+    simulation: Simulation,
+    task: None = None,
+    seed: int = 0,
+    data_seed: int | None = None,
+    say: Say = print,
 ) -> tuple[SimulatedEngine, Pool]:
-    """The engine and the pool of its items; it brings its own task."""
+    """The engine and the pool of its items; it brings its own task, and is there at once."""
     engine = SimulatedEngine(simulation, seed, data_seed)
     return engine, Pool(engine.pool, rewards=simulation.rewards, seed=seed)

@@ -12,6 +12,7 @@ from metis.engines.local.encoding import encode_chats
 from metis.engines.local.policy import Policy
 from metis.engines.local.sampling import Reply, sample
 from metis.engines.local.settings import Local
+from metis.engines.local.starting import loading, starting_vllm
 from metis.engines.local.vllm import VllmSampler, require_vllm
 from metis.errors import MetisError
 from metis.evals.plan import Limits, copies
@@ -26,11 +27,14 @@ class Answerer:
     ) -> None:
         self.sampling, self.limits = sampling, limits
         require_vllm(settings)
-        self.policy = Policy(assets.model(settings.model), settings)
+        folder = assets.model(settings.model)
+        print(loading(settings.model, folder))
+        self.policy = Policy(folder, settings)
         if checkpoint is not None:
             load_weights(checkpoint, self.policy)
         self.foreign = None
         if settings.generation == "vllm":
+            print(starting_vllm(settings))
             self.foreign = VllmSampler(self.policy, settings)
 
     def encode(self, chats: Sequence[Chat]) -> list[list[int]]:

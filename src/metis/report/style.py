@@ -47,7 +47,8 @@ p { margin: 0; }
 .card .big { font-size: 25px; font-weight: 600; line-height: 1.35; letter-spacing: -0.01em; }
 .card .note { font-size: 13px; color: var(--soft); }
 .card dl { display: grid; grid-template-columns: 1fr auto; gap: 4px 12px; margin: 8px 0 0; }
-.card dt { font-size: 14px; } .card dd { margin: 0; font-weight: 600; text-align: right; }
+.card dt { font-size: 14px; padding-left: 25px; text-indent: -25px; }
+.card dd { margin: 0; font-weight: 600; text-align: right; }
 .grid-of-figures {
   display: grid; grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 0 40px;
   margin-top: 24px;
@@ -96,11 +97,20 @@ th, td { padding: 8px 14px 8px 0; border-bottom: 1px solid var(--faint); text-al
 th { color: var(--soft); font-weight: 500; vertical-align: bottom; white-space: normal; }
 th:last-child, td:last-child { padding-right: 0; }
 th:first-child, td:first-child, th:nth-child(2), td:nth-child(2) { text-align: left; }
+td:first-child { white-space: normal; min-width: 11em; }
 details { margin-top: 12px; border: 1px solid var(--faint); border-radius: 8px; }
 summary { padding: 10px 16px; cursor: pointer; }
 pre { margin: 0; padding: 4px 16px 16px; font: 13px/1.5 ui-monospace, Menlo, Consolas,
   "DejaVu Sans Mono", monospace; white-space: pre-wrap; }
 footer { margin-top: 56px; font-size: 13px; color: var(--soft); }
+@media screen and (min-width: 1000px) {
+  .cards { grid-template-columns: 1.3fr 1fr 1fr; }
+}
+@media screen and (max-width: 1000px) {
+  table { font-size: 13px; }
+  th, td { padding-right: 9px; white-space: normal; }
+  td:first-child { min-width: 8em; }
+}
 @media screen and (max-width: 760px) {
   body { padding: 28px 18px 48px; }
   h1 { font-size: 25px; }

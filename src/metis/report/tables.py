@@ -42,6 +42,11 @@ def duration(seconds: float, simulated: bool = False) -> str:
     return f"{text} (simulated)" if simulated else text
 
 
+def _whole(text: str) -> str:
+    """A number that stays on a line with its unit."""
+    return text.replace(" ", "\u00a0")
+
+
 def trusted(run: Recorded) -> str:
     """In how many steps the judge chose the batch, and in how many half of it."""
     half = f", half of it in {run.tried:,}" if run.tried else ""
@@ -54,7 +59,7 @@ def progress(run: Recorded) -> str:
 
 
 def rows(runs: Sequence[Recorded]) -> list[tuple[str, ...]]:
-    """One row a run, as `HEADER` names them."""
+    """One row a run, as `HEADER` names them; the engine says whose seconds they are."""
     table: list[tuple[str, ...]] = []
     for run in runs:
         tests, best = run.evaluations, run.best
@@ -67,10 +72,10 @@ def rows(runs: Sequence[Recorded]) -> list[tuple[str, ...]]:
                 accuracy(tests[0]) if tests and tests[0].step == 0 else MISSING,
                 accuracy(tests[-1]) if tests and tests[-1].step > 0 else MISSING,
                 accuracy(best) if best else MISSING,
-                MISSING if reached is None else duration(reached, run.simulated),
+                MISSING if reached is None else _whole(duration(reached)),
                 share(run.informative),
                 MISSING if run.rollouts is None else f"{run.rollouts:,.0f}",
-                duration(run.elapsed, run.simulated) if run.timings else MISSING,
+                _whole(duration(run.elapsed)) if run.timings else MISSING,
                 share(run.judge_share),
             )
         )

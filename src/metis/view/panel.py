@@ -54,6 +54,8 @@ class LivePanel:
     history: History
     pace: Pace
     doing: str = ""
+    counted: tuple[int, int] | None = None
+    """Held-out prompts that are answered, of how many, in a test."""
     stopping: bool = False
     drawn: tuple[int, int] = field(init=False, default=(0, 0))
     """Columns and lines of the last drawing."""
@@ -182,7 +184,7 @@ class LivePanel:
             for i, name in enumerate(phases)
         }
         total = sum(phases.values())
-        now = DOING.get(self.doing, self.doing)
+        now = tested(*self.counted) if self.counted else DOING.get(self.doing, self.doing)
         pace, remark = "", now
         if phases:
             simulated = ", simulated" if self.heading.simulated else ""
@@ -211,6 +213,11 @@ class LivePanel:
         }
         shown = (f"{compact(n)} {what}" for what, n in counts.items() if n is not None)
         return _row("rollouts", Text(), "", ", ".join(shown))
+
+
+def tested(done: int, total: int) -> str:
+    """How far a test has come."""
+    return f"tested {done:,} of {total:,} prompts"
 
 
 def _row(label: str, picture: Text, value: str, remark: str) -> Text:

@@ -23,10 +23,13 @@ from metis.curricula.presets import PRESETS
 from metis.report.curves import phases
 from metis.view.glyphs import plus_minus
 from metis.view.history import History, Pace
-from metis.view.panel import Heading, LivePanel
+from metis.view.panel import Heading, LivePanel, tested
 
 REFRESH = 2.0
 """Drawings a second."""
+
+WAIT = 30.0
+"""Seconds between lines that say how far a test has come."""
 
 SHOWN = {
     "reward": "batch/reward",
@@ -67,6 +70,8 @@ class TerminalView:
         self.history = History()
         self.pace = Pace(time.monotonic)
         self.panel = LivePanel(heading, self.history, self.pace)
+        self.counting = threading.Lock()
+        self.said = self.pace.began
         self.live: SteadyLive | None = None
         if console.is_interactive and not console.options.ascii_only:
             self.live = SteadyLive(self.panel, console)
@@ -105,7 +110,16 @@ class TerminalView:
         self.notice(step, "resuming from here")
 
     def phase(self, name: str) -> None:
-        self.panel.doing = name
+        self.panel.doing, self.panel.counted = name, None
+        self.said = self.pace.clock()
+
+    def count(self, done: int, total: int) -> None:
+        """Show how far a test has come; threads of the engine call it."""
+        with self.counting:
+            self.panel.counted = (done, total)
+            if not self.live and self.pace.clock() - self.said >= WAIT:
+                self.said = self.pace.clock()
+                self._print(Text(tested(done, total)))
 
     def step(
         self,

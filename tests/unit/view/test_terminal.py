@@ -64,6 +64,37 @@ def test_a_file_gets_whole_lines_and_no_control_codes(tmp_path):
     ]
 
 
+def test_a_long_test_says_how_far_it_has_come_now_and_then(tmp_path):
+    shown, now = console(False), [0.0]
+    with TerminalView(shown, title(tmp_path), 1) as view:
+        view.pace.clock = lambda: now[0]
+        for began in (0.0, 1000.0):
+            now[0] = began
+            view.phase("evaluate")
+            for done in range(1, 101):
+                now[0] = began + 0.7 * done
+                view.count(done, 1100)
+    lines = [line for line in shown.file.getvalue().splitlines() if line.startswith("tested")]
+    assert lines == ["tested 43 of 1,100 prompts", "tested 86 of 1,100 prompts"] * 2
+
+
+def test_a_terminal_counts_the_prompts_of_a_test(tmp_path):
+    shown = console(True)
+    with TerminalView(shown, title(tmp_path), 1) as view:
+        for step in (0, 1):
+            view.phase("evaluate")
+            view.live.refresh()
+            view.count(120, 500)
+            start = len(shown.file.getvalue())
+            view.live.refresh()
+            assert "tested 120 of 500 prompts" in shown.file.getvalue()[start:]
+            view.step(step, 0.1, TEST | STEP, {"rollout": 123.0})
+        view.phase("rollout")
+        start = len(shown.file.getvalue())
+        view.live.refresh()
+        assert "tested" not in shown.file.getvalue()[start:]
+
+
 def test_the_last_step_is_always_shown(tmp_path):
     shown = console(False)
     with TerminalView(shown, title(tmp_path), 100) as view:

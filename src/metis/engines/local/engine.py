@@ -40,6 +40,7 @@ from metis.engines.local.predictors import Body, Learner, Question, Reader
 from metis.engines.local.rewards import RewardRunner
 from metis.engines.local.sampling import Reply, in_order, stream
 from metis.engines.local.settings import Local
+from metis.engines.local.starting import compiling, loading, starting_vllm
 from metis.engines.local.update.gradients import remember_old, remember_reference
 from metis.engines.local.update.rows import minibatches
 from metis.engines.local.update.step import Stepper, mean_metrics
@@ -49,6 +50,7 @@ from metis.errors import MetisError
 from metis.pool import Pool
 from metis.predictors import Predictor
 from metis.tasks.base import Task
+from metis.waiting import Count, Say, uncounted
 
 LIGHTER = 4
 """Times as many tokens as in the update that are judged at once: nothing is kept for gradients."""
@@ -57,10 +59,12 @@ LIGHTER = 4
 class LocalEngine:
     """Answers every request with one model, and trains it."""
 
-    def __init__(self, settings: Local, task: Task, seed: int = 0) -> None:
-        self.settings, self.task, self.seed = settings, task, seed
+    def __init__(self, settings: Local, task: Task, seed: int = 0, say: Say = print) -> None:
+        self.settings, self.task, self.seed, self.say = settings, task, seed, say
         require_vllm(settings)
         torch.manual_seed(seed)
+        if settings.compile:
+            say(compiling())
         with explained(settings):
             self.model_policy = self._initial_policy()
             self.reference = self._reference() if settings.kl else None
@@ -233,7 +237,9 @@ class LocalEngine:
         }
 
     def _initial_policy(self) -> Policy:
-        return Policy(assets.model(self.settings.model), self.settings)
+        folder = assets.model(self.settings.model, self.say)
+        self.say(loading(self.settings.model, folder))
+        return Policy(folder, self.settings)
 
     def _reference(self) -> Policy:
         """The initial policy, for the KL term."""
@@ -265,9 +271,11 @@ class LocalEngine:
             torch.cuda.synchronize()
         return time.perf_counter()
 
-    def evaluate(self) -> list[tuple[str, float | None]]:
+    def evaluate(self, count: Count = uncounted) -> list[tuple[str, float | None]]:
         """Greedy answers to the held-out prompts: id and reward of each, None where it failed."""
-        groups, _ = self._play(self.task.heldout(), 1, Sampling(self.settings.max_tokens, 0.0))
+        prompts = self.task.heldout()
+        with self.rewards.counting(lambda done: count(done, len(prompts))):
+            groups, _ = self._play(prompts, 1, Sampling(self.settings.max_tokens, 0.0))
         return [(group.prompt.id, group.mean) for group in groups]
 
     def reseed(self, seed: int) -> None:
@@ -301,6 +309,7 @@ class LocalEngine:
     def _foreign_sampler(self) -> Any:
         if self.settings.generation == "transformers":
             return None
+        self.say(starting_vllm(self.settings))
         return VllmSampler(self.model_policy, self.settings)
 
 
@@ -308,6 +317,6 @@ def _gpus(device: torch.device) -> int:
     return torch.cuda.device_count() if device.type == "cuda" else 0
 
 
-def build(settings: Local, task: Task, seed: int) -> tuple[LocalEngine, Pool]:
+def build(settings: Local, task: Task, seed: int, say: Say = print) -> tuple[LocalEngine, Pool]:
     """The engine, and the pool of its task."""
-    return LocalEngine(settings, task, seed), Pool(task.training(), task.rewards, seed)
+    return LocalEngine(settings, task, seed, say), Pool(task.training(), task.rewards, seed)

@@ -7,9 +7,11 @@ marks its rollout failed, as does an environment's turn that raises or takes too
 
 import inspect
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from functools import partial
+from itertools import count
 from typing import TypeVar
 
 from metis.engines.local.workers import Workers
@@ -24,12 +26,14 @@ class RewardRunner:
     """Runs at most `workers` turns and as many rewards at a time in the background.
 
     Turns have threads of their own, so that the next one to generate never waits for rewards.
-    `waited` are the seconds that `wait` and `result` took so far.
+    `waited` are the seconds that `wait` and `result` took so far. `ended` hears of every episode
+    that is over, in the thread of its last turn.
     """
 
     def __init__(self, timeout: float, workers: int = 64) -> None:
         self.turns, self.rewards = (Workers(timeout, workers) for _ in range(2))
         self.waited = 0.0
+        self.ended: Callable[[], object] = lambda: None
 
     def turn(self, call: Callable[[], T]) -> "Future[T]":
         """Start an environment's turn."""
@@ -37,7 +41,18 @@ class RewardRunner:
 
     def submit(self, episode: Episode) -> "Future[Outcome]":
         """Start the reward of a finished episode."""
+        self.ended()
         return self.rewards.submit(partial(_reward, episode), outcome.scorer(episode))
+
+    @contextmanager
+    def counting(self, heard: Callable[[int], object]) -> Iterator[None]:
+        """Tell how many episodes are over, with every one that ends."""
+        numbers, before = count(1), self.ended
+        self.ended = lambda: heard(next(numbers))
+        try:
+            yield
+        finally:
+            self.ended = before
 
     def wait(self, future: "Future[T]") -> T | Exception:
         """What came of a turn or a reward, or what went wrong with it."""

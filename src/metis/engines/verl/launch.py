@@ -145,9 +145,6 @@ def _complete(config: Any, out: Path) -> bool:
 
 
 def _check(config: Any, dry_run: bool) -> None:
-    known = {"tensorboard", "wandb", "trackio"}
-    for sink in config.training.sinks:
-        require(sink in known, "sinks", sink, f"verl logs to {', '.join(sorted(known))}")
     if not isinstance(config.task.episode(config.task.training()[0]), SingleTurn):
         raise MetisError(
             "this task takes turns, which the verl engine does not play: use engine=local"

@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from metis import sinks
 from metis.errors import require
 
 MODULE = "metis.engines.verl.trainer"
@@ -127,6 +128,7 @@ def _reward(out: Path) -> dict[str, Any]:
 def _trainer(config: Any, out: Path) -> dict[str, Any]:
     training, engine = config.training, config.engine
     section = config.resolved["curriculum"]
+    project, run = sinks.titles(training.sinks, out)
     return {
         "n_gpus_per_node": engine.gpus,
         "nnodes": engine.nodes,
@@ -138,8 +140,8 @@ def _trainer(config: Any, out: Path) -> dict[str, Any]:
         "max_actor_ckpt_to_keep": max(2, training.checkpoints.keep),
         "max_critic_ckpt_to_keep": max(2, training.checkpoints.keep),
         "default_local_dir": str(out / "verl"),
-        "project_name": "metis",
-        "experiment_name": out.name,
+        "project_name": project,
+        "experiment_name": run,
         "logger": ["console", *training.sinks],
         "v1.metis.seed": training.seed,
         "v1.metis.tokens": training.tokens,

@@ -6,6 +6,7 @@ the update of the actor, and the weights' way to the rollout servers. What a ste
 from the plan, which runs while the servers are awake with the actor's current weights.
 """
 
+import os
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -24,7 +25,7 @@ from verl.utils.config import omega_conf_to_dataclass
 from verl.utils.metric import reduce_metrics
 from verl.utils.py_functional import rename_dict
 
-from metis import disk, state
+from metis import disk, sinks, state
 from metis.account import Account, Budget
 from metis.config import curriculum_of
 from metis.core import Batch, Progress
@@ -110,6 +111,9 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
             resuming.described(self.config, self.settings),
             resuming.step_of(resuming.checkpoint(self.config.trainer)),
         )
+        logger = self.config.trainer.logger  # which verl opens in this process, when all is built
+        names = [logger] if isinstance(logger, str) else logger
+        os.environ |= sinks.variables(names, self.journal.folder.path)
 
     def on_init_end(self) -> None:
         super().on_init_end()

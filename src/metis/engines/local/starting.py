@@ -1,0 +1,38 @@
+"""Waits before the first step, announced with the time that they usually take."""
+
+from pathlib import Path
+
+from metis.engines.local.settings import Local
+
+BASE, EACH = 2.0, 2.0
+"""Estimate: seconds to load a model, and more for each GB of its weights, from a fast disk."""
+
+
+def loading(model: str, folder: Path) -> str:
+    """The line before a model is loaded."""
+    size = sum(path.stat().st_size for path in folder.glob("*.safetensors")) / 1e9
+    usual = _about(BASE + EACH * size)
+    return f"loading {model} ({size:.1f} GB): usually {usual}, more from a slow disk"
+
+
+def starting_vllm(settings: Local) -> str:
+    """The line before vLLM starts."""
+    if settings.vllm_eager:
+        return "starting vLLM: usually under a minute"
+    return "starting vLLM: usually one to two minutes; engine.vllm_eager=true starts sooner"
+
+
+def compiling() -> str:
+    """The line before layers are compiled, which they are in the first steps."""
+    return (
+        "engine.compile=true: each kind of pass is compiled when it first comes up, usually in "
+        "6 to 50 s, so that the first steps are slow"
+    )
+
+
+def _about(seconds: float) -> str:
+    if seconds < 10:
+        return "a few seconds"
+    if seconds < 90:
+        return f"about {round(seconds, -1):.0f} s"
+    return f"about {seconds / 60:.0f} minutes"

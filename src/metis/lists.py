@@ -1,0 +1,19 @@
+"""Lists of names as people type them: `sinks=wandb`, `sinks=wandb,tensorboard`."""
+
+from collections.abc import Mapping
+from typing import Any, get_type_hints
+
+
+def listed(kind: type[Any], raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of a dataclass; where it has a list of names and there is a text, its parts."""
+    hints = get_type_hints(kind)
+    return {
+        key: names(value) if isinstance(value, str) and hints.get(key) == tuple[str, ...] else value
+        for key, value in raw.items()
+    }
+
+
+def names(text: str) -> list[str]:
+    """The parts between commas; a text with brackets is one, since commas may stand in them."""
+    parts = [text] if any(bracket in text for bracket in "[{(") else text.split(",")
+    return [part.strip() for part in parts if part.strip()]
