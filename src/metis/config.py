@@ -217,6 +217,26 @@ def curriculum_of(section: Any, batch: int, group: int) -> Curriculum:
     return resolve(raw).curriculum
 
 
+def revised(document: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+    """Settings of a run with others of its task, as key=value."""
+    raw: dict[str, Any] = json.loads(json.dumps(document))
+    for key, value in sorted(map(_split, overrides), key=lambda setting: _rank(setting[0])):
+        require(key.split(".")[0] == "task", key, value, "only the task's can be set here")
+        _apply(raw, key, value)
+    return raw
+
+
+def task_settings(section: Any) -> Any:
+    """The settings of a task, no file read; None of one that is not in TASKS."""
+    name, given = _section(section, "task", TASKS)
+    if name not in TASKS:
+        return None
+    known = list(_keys(kind := TASKS[name].settings, "task."))
+    if unknown := [key for key in _given(given, "task.") if key not in known]:
+        raise MetisError(f"unknown key {unknown[0]!r}: {_remedy(unknown[0], '', known)}")
+    return _check(kind, given, "task.")
+
+
 _NAMED = ("engine", "task", "curriculum")
 """Sections that may be written as just a name."""
 

@@ -41,10 +41,11 @@ class Task(Protocol):
 
 @dataclass
 class SingleTurn:
-    """The usual case: one question, one answer, one score."""
+    """The usual case: one question, one answer, one score; the reference is for who reads along."""
 
     chat: Chat
     score: Callable[[str], float | Awaitable[float]]
+    reference: str = ""
     answer: str = field(init=False, default="")
 
     def reply(self, text: str) -> None:

@@ -6,7 +6,7 @@ as the whole reply. Blanks, dollar signs and a final full stop do not matter.
 
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -51,11 +51,12 @@ class FileTask:
 
     rewards: Literal["binary"] = "binary"
 
-    def __init__(self, settings: File, seed: int) -> None:
+    def __init__(self, settings: File, seed: int | None, key: str = "task.path") -> None:
+        """Without a seed nothing is trained on; `key` is who names the file."""
         self.settings = settings
         self.answers: dict[str, str] = {}
         found: dict[str, Prompt] = {}
-        for number, row in enumerate(read_rows(settings.path, "task.path"), start=1):
+        for number, row in enumerate(read_rows(settings.path, key), start=1):
             prompt, answer = self._read(number, row)
             if not prompt.text or not answer or prompt.text in found:
                 continue
@@ -65,6 +66,9 @@ class FileTask:
                 )
             found[prompt.text], self.answers[prompt.id] = prompt, answer
         prompts = list(found.values())
+        self._heldout, self._training = prompts, []
+        if seed is None:
+            return
         if len(prompts) <= settings.heldout:
             fifth = len(prompts) // 5
             remedy = f"; try task.heldout={fifth}" if fifth else ""
@@ -91,6 +95,12 @@ class FileTask:
         name = written(row.get("id")) or str(number)
         return Prompt(f"{Path(settings.path).name.split('.')[0]}:{name}", text, category), answer
 
+    @property
+    def scorer(self) -> str:
+        return (
+            f"{COMPARED[self.settings.match]} equals the answer (task.match={self.settings.match})"
+        )
+
     def training(self) -> Sequence[Prompt]:
         return self._training
 
@@ -101,7 +111,7 @@ class FileTask:
         text = f"{prompt.text}\n{self.settings.instruction}".strip()
         chat: list[Message] = [{"role": "user", "content": text}]
         reference, same = self.answers[prompt.id], MATCHES[self.settings.match]
-        return SingleTurn(chat, lambda reply: float(same(reply, reference)))
+        return SingleTurn(chat, lambda reply: float(same(reply, reference)), reference)
 
 
 def read_rows(path: str, key: str) -> Iterator[dict[str, Any]]:
@@ -137,7 +147,14 @@ MATCHES: dict[str, Callable[[str, str], bool]] = {
     "text": lambda reply, reference: _plain(reply) == _plain(reference),
 }
 
+COMPARED = {"box": "the last box", "number": "the last number", "text": "the whole reply"}
+
 
 def build(settings: File, seed: int) -> FileTask:
     """The task for a run's seed."""
     return FileTask(settings, seed)
+
+
+def read(settings: File, path: str, key: str) -> FileTask:
+    """All problems of another file, to test on, asked and scored by the settings."""
+    return FileTask(replace(settings, path=path), None, key)
