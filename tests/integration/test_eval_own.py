@@ -1,6 +1,7 @@
 """A run's own test: whatever its task, `metis eval` finds what the last test of training found."""
 
 import json
+import shutil
 import zlib
 from dataclasses import dataclass
 
@@ -202,6 +203,20 @@ def test_a_model_is_tested_on_a_task_that_is_named(tiny, tmp_path, capsys):
     capsys.readouterr()
     assert evaluate(*words, of=str(tiny), last=(), out="none") == 2
     assert "has no held-out prompts of its own: name benchmarks" in capsys.readouterr().err
+
+
+def test_a_run_on_verl_is_asked_by_its_task_too(tiny, tmp_path):
+    train(tiny, *MINE, "task.heldout=4")
+    config = json.loads((tmp_path / "run/config.json").read_text())
+    config["engine"] = {"name": "verl", "model": "tiny", "generation": "vllm", "max_tokens": 4}
+    (tmp_path / "run/config.json").write_text(json.dumps(config))
+    shutil.copytree(tiny, tmp_path / "run/verl/global_step_1/actor/huggingface")
+    (tmp_path / "run/verl/latest_checkpointed_iteration.txt").write_text("1")
+    assert evaluate("--generation", "transformers") == 0
+    results, answers = found(tmp_path / "out")
+    first = [(row["prompt"], row["reward"]) for row in rows(tmp_path / "run/evals.jsonl")][:4]
+    assert answers == first, "its weights are those that training began with"
+    assert results["benchmarks"]["heldout"]["instruction"] == "Be brief."
 
 
 def test_data_that_was_moved_or_changed_is_told(tiny, tmp_path, capsys):

@@ -18,7 +18,6 @@ from metis.engines.local.sampling import Reply, stream
 from metis.engines.local.settings import Local
 from metis.engines.local.vllm import VllmSampler, require_vllm
 from metis.errors import MetisError
-from metis.evals.plan import Limits
 from metis.evals.suite import Answer
 from metis.tasks.base import Task
 
@@ -26,10 +25,8 @@ from metis.tasks.base import Task
 class Answerer:
     """A model, and how it is sampled from; with a checkpoint, the model as it was then."""
 
-    def __init__(
-        self, settings: Local, checkpoint: Path | None, sampling: Sampling, limits: Limits
-    ) -> None:
-        self.sampling, self.limits = sampling, limits
+    def __init__(self, settings: Local, checkpoint: Path | None, sampling: Sampling) -> None:
+        self.sampling = sampling
         require_vllm(settings)
         self.policy = Policy(assets.model(settings.model), settings)
         if checkpoint is not None:
@@ -73,8 +70,8 @@ class Answerer:
             yield from stream(self.policy, prompts, copies, sampling, generator, rows)
         except torch.cuda.OutOfMemoryError:
             raise MetisError(
-                f"the GPU's memory is full: lower --tokens ({self.limits.tokens}) or --rows "
-                f"({self.limits.rows})"
+                f"the GPU's memory is full with {rows} answers at once: use fewer (--rows), or a "
+                "smaller --tokens"
             ) from None
 
 

@@ -164,7 +164,7 @@ def _place(who: Subject) -> str:
 def _model(evaluation: Evaluation, who: Subject) -> Any:
     from metis.evals.answers import Answerer
 
-    return Answerer(who.engine, who.checkpoint, evaluation.sampling, evaluation.limits)
+    return Answerer(who.engine, who.checkpoint, evaluation.sampling)
 
 
 def _default_folder(who: Subject, settings: dict[str, Any]) -> Path:

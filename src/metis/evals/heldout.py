@@ -15,15 +15,15 @@ FILES = ("path", "heldout_path")
 
 
 def own_sets(settings: Mapping[str, Any], run: Path | None) -> list[PromptSet]:
-    """The test of a run with these settings, in the order of training; of a task, its held-out
-    prompts."""
+    """The test of a run with these settings; without a run, the held-out prompts of their task."""
     _require_files(settings["task"], run)
     kept = {key: settings[key] for key in ("task", "seed", "benchmarks") if key in settings}
     task = config.resolve({**kept, "engine": "local", "curriculum": "uniform"}).task
     if isinstance(task, Validated):
         sets = task.sets()
     else:
-        sets = [PromptSet(OWN, "held-out", task, tuple(task.heldout()), scorer(task), own=True)]
+        prompts, own = tuple(task.heldout()), run is not None
+        sets = [PromptSet(OWN, "held-out", task, prompts, scorer(task), own=own)]
     if run is not None:
         _require_tested(sets, run)
     return sets
