@@ -5,18 +5,17 @@ nearest known one, a wrong type with the key and the value; nothing is made befo
 """
 
 import dataclasses
-import difflib
 import json
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
-from typing import Any, ClassVar, get_type_hints
+from typing import Any, ClassVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from metis import identity, sinks
+from metis import identity, keys, sinks
 from metis.account import Budget
 from metis.core import Curriculum
 from metis.curricula import CURRICULA
@@ -32,9 +31,6 @@ from metis.tasks import TASKS
 from metis.tasks import named as named_tasks
 
 SCHEMA = 1
-
-MANY = 30
-"""More names than are listed in a message."""
 
 
 @dataclass(frozen=True)
@@ -180,18 +176,14 @@ def resolve(raw: Mapping[str, Any], dry: bool = False) -> Config:
     name, knobs = _section(sections.pop("curriculum", "metis"), "curriculum", CURRICULA)
     kind, played = named_curricula.find(name), named_tasks.find(task_name)
     known = [
-        *_keys(Training, ""),
-        *_keys(ENGINES[engine_name].settings, "engine."),
-        *(key for key in _keys(kind, "curriculum.") if key not in _SHARED),
-        *(_keys(played.settings, "task.") if plays_tasks else ()),
+        *keys.dotted(Training, ""),
+        *keys.dotted(ENGINES[engine_name].settings, "engine."),
+        *(key for key in keys.dotted(kind, "curriculum.") if key not in keys.SHARED),
+        *(keys.dotted(played.settings, "task.") if plays_tasks else ()),
         *("engine.name", "task.name", "curriculum.name", "curriculum.preset"),
     ]
-    given = {**sections, "engine": engine_raw or None, "curriculum": knobs or None}
-    given["task"] = task_raw or None
-    for key in _given({key: value for key, value in given.items() if value is not None}):
-        if key not in known:
-            named = {"curriculum": name, "task": task_name}
-            raise MetisError(f"unknown key {key!r}: {_remedy(key, named, known)}")
+    given = {**sections, "engine": engine_raw, "curriculum": knobs, "task": task_raw}
+    keys.require_known(given, known, {"curriculum": name, "task": task_name})
     preset = knobs.pop("preset", next(iter(PRESETS.get(name, {"": {}}))))
     training = _check(Training, sections, "")
     engine = _check(ENGINES[engine_name].settings, engine_raw, "engine.")
@@ -243,10 +235,27 @@ def curriculum_of(section: Any, batch: int, group: int) -> Curriculum:
     return resolve(raw).curriculum
 
 
+def revised(document: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+    """Settings of a run with others of its task, as key=value."""
+    raw: dict[str, Any] = json.loads(json.dumps(document))
+    for key, value in sorted(map(_split, overrides), key=lambda setting: _rank(setting[0])):
+        require(key.split(".")[0] == "task", key, value, "only the task's can be set here")
+        _apply(raw, key, value)
+    return raw
+
+
+def task_settings(section: Any) -> Any:
+    """The settings of a task, no file read; None of one that is not in TASKS."""
+    name, given = _section(section, "task", TASKS)
+    if name not in TASKS:
+        return None
+    kind = TASKS[name].settings
+    keys.require_known({"task": given}, list(keys.dotted(kind, "task.")), {"task": name})
+    return _check(kind, given, "task.")
+
+
 _NAMED = ("engine", "task", "curriculum")
 """Sections that may be written as just a name."""
-
-_SHARED = ("curriculum.batch", "curriculum.group")
 
 
 def _read_recipe(path: Path) -> dict[str, Any]:
@@ -283,7 +292,7 @@ def _apply(raw: dict[str, Any], key: str, value: Any) -> None:
         old = old if isinstance(old, dict) else {"name": old}
         same = old.get("name", value) == value
         if not same and last == "engine" and value in ENGINES:
-            shared = set(_keys(ENGINES[value].settings, ""))
+            shared = set(keys.dotted(ENGINES[value].settings, ""))
             old, same = {name: old[name] for name in old if name in shared}, True
         if not same and last == "curriculum" and str(old.get("preset")) in PRESETS.get(value, {}):
             old, same = {"preset": old["preset"]}, True
@@ -315,7 +324,7 @@ def _section(raw: Any, key: str, known: Mapping[str, Any]) -> tuple[str, dict[st
     own = key != "engine" and is_named(str(name))
     if not isinstance(name, str) or (name not in known and not own):
         hint = f" (your own is {FORMS})" if key != "engine" else ""
-        raise MetisError(f"{key} = {name!r}: {_suggestion(str(name), list(known))}{hint}")
+        raise MetisError(f"{key} = {name!r}: {keys.suggestion(str(name), list(known))}{hint}")
     return name, table
 
 
@@ -343,7 +352,7 @@ def _check(kind: type[Any], raw: Mapping[str, Any], prefix: str) -> Any:
     except ValidationError as error:
         first = error.errors()[0]
         key = prefix + ".".join(str(part) for part in first["loc"])
-        key = key.removeprefix("curriculum.") if key in _SHARED else key
+        key = key.removeprefix("curriculum.") if key in keys.SHARED else key
         message = first["msg"].replace("Input should be", "must be")
         if first["type"] in ("list_type", "tuple_type"):
             message = f"must be a list, such as '{key}=[{json.dumps(first['input'])}]'"
@@ -353,51 +362,3 @@ def _check(kind: type[Any], raw: Mapping[str, Any], prefix: str) -> Any:
 def _knobs(curriculum: Any) -> dict[str, Any]:
     values = dataclasses.asdict(curriculum)
     return {f.name: values[f.name] for f in dataclasses.fields(curriculum) if f.init}
-
-
-def _keys(kind: type[Any], prefix: str) -> Iterator[str]:
-    """Dotted names of all settings of a dataclass, those of its sections included."""
-    hints = get_type_hints(kind)
-    for item in dataclasses.fields(kind):
-        if not item.init:
-            continue
-        if dataclasses.is_dataclass(hints[item.name]):
-            yield from _keys(hints[item.name], f"{prefix}{item.name}.")
-        else:
-            yield prefix + item.name
-
-
-def _given(raw: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    for key, value in raw.items():
-        if isinstance(value, dict) and value:
-            yield from _given(value, f"{prefix}{key}.")
-        else:
-            yield prefix + key
-
-
-def _remedy(key: str, named: Mapping[str, str], known: Sequence[str]) -> str:
-    """What to write instead: a knob of another curriculum or task is called that, the rest is
-    guessed."""
-    section = key.partition(".")[0]
-    tasks = {name: task.settings for name, task in TASKS.items()}
-    kinds: Mapping[str, type[Any]] = {"curriculum": CURRICULA, "task": tasks}.get(section, {})
-    owners = [name for name, kind in kinds.items() if key in _keys(kind, f"{section}.")]
-    if owners and key not in _SHARED:
-        have = "has" if len(owners) == 1 else "have"
-        return f"{named[section]} has no such knob, {', '.join(owners)} {have}"
-    sections = sorted({part.split(".")[0] for part in known if "." in part})
-    if key in sections:
-        return f"{key!r} is a section, with {', '.join(k for k in known if k.startswith(key))}"
-    same_leaf = [k for k in known if k.rpartition(".")[2] == key.rpartition(".")[2]]
-    near = same_leaf or difflib.get_close_matches(key, [*sections, *known], n=1, cutoff=0.75)
-    return f"did you mean {near[0]!r}?" if near else _suggestion(key, known)
-
-
-def _suggestion(word: str, known: Sequence[str]) -> str:
-    """The nearest known word, if any is near."""
-    nearest = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
-    if nearest:
-        return f"did you mean {nearest[0]!r}?"
-    if len(known) > MANY:
-        return "`metis train --dry-run` shows what is known, docs/settings.md says what it means"
-    return f"known are {', '.join(known)}"

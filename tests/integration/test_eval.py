@@ -41,7 +41,7 @@ def test_two_evaluations_with_one_seed_agree_exactly(tiny, problems, tmp_path, c
     rows = [json.loads(line) for line in (tmp_path / "a/answers.jsonl").read_text().splitlines()]
     assert len({row["problem"] for row in rows}) == 20
     assert all(len(row["answers"]) == found["samples"] for row in rows)
-    texts = {answer["text"] for row in rows for answer in row["answers"]}
+    texts = {answer["turns"][0] for row in rows for answer in row["answers"]}
     assert len(texts) > 1
 
 
@@ -112,7 +112,8 @@ def test_a_prompt_that_fills_the_context_is_wrong_and_harms_no_other(tiny, tmp_p
     assert main(["eval", str(tiny), "--suite", "two.jsonl", *SHORT, "--out", "a"]) == 0
     found = [json.loads(line) for line in (tmp_path / "a/answers.jsonl").read_text().splitlines()]
     [long] = [row["answers"][0] for row in found if row["problem"].endswith(":1")]
-    assert (long["tokens"], long["finish"], long["scores"]["faithful"]) == (0, "length", 0.0)
+    assert (long["tokens"], long["finish"], long["scores"]["faithful"]) == (0, "failed", 0.0)
+    assert "leaves none for an answer" in long["error"]
 
 
 def train(tiny, problems, *settings):

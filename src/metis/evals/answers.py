@@ -1,31 +1,32 @@
-"""Answers of a model: the local engine's generation, one seed a batch."""
+"""Answers of a model: episodes played with the local engine's generation, one seed a batch."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import torch
 
 from metis import assets
-from metis.core import Chat, Sampling
+from metis.core import Chat, Prompt, Sampling
 from metis.engines.local.checkpoint import load_weights
 from metis.engines.local.encoding import encode_chats
+from metis.engines.local.episodes import Play, play_all
 from metis.engines.local.policy import Policy
-from metis.engines.local.sampling import Reply, sample
+from metis.engines.local.rewards import RewardRunner
+from metis.engines.local.sampling import Reply, stream
 from metis.engines.local.settings import Local
 from metis.engines.local.starting import loading, starting_vllm
 from metis.engines.local.vllm import VllmSampler, require_vllm
-from metis.errors import MetisError
-from metis.evals.plan import Limits, copies
+from metis.errors import MetisError, located
 from metis.evals.suite import Answer
+from metis.tasks.base import Task
 
 
 class Answerer:
     """A model, and how it is sampled from; with a checkpoint, the model as it was then."""
 
-    def __init__(
-        self, settings: Local, checkpoint: Path | None, sampling: Sampling, limits: Limits
-    ) -> None:
-        self.sampling, self.limits = sampling, limits
+    def __init__(self, settings: Local, checkpoint: Path | None, sampling: Sampling) -> None:
+        self.sampling = sampling
         require_vllm(settings)
         folder = assets.model(settings.model)
         print(loading(settings.model, folder))
@@ -36,37 +37,50 @@ class Answerer:
         if settings.generation == "vllm":
             print(starting_vllm(settings))
             self.foreign = VllmSampler(self.policy, settings)
+        self.rewards = RewardRunner(settings.reward_timeout, settings.reward_workers)
 
-    def encode(self, chats: Sequence[Chat]) -> list[list[int]]:
-        """Chats as the tokens that `answer` takes."""
-        return encode_chats(self.policy, chats)
+    def lengths(self, chats: Sequence[Chat]) -> list[int]:
+        """Tokens of every chat."""
+        return [len(tokens) for tokens in encode_chats(self.policy, chats)]
 
-    def answer(self, prompts: Sequence[list[int]], samples: int, seed: int) -> list[list[Answer]]:
-        """`samples` answers to every prompt; to one that fills the context, empty ones."""
+    def answer(
+        self, task: Task, prompts: Sequence[Prompt], parts: Sequence[int], seed: int
+    ) -> list[list[Answer]]:
+        """Episodes of every prompt, as many as the parts have together; a part at a time."""
         generator = torch.Generator(self.policy.device).manual_seed(seed)
         answers: list[list[Answer]] = [[] for _ in prompts]
-        fits = [i for i, prompt in enumerate(prompts) if len(prompt) < self.policy.context]
-        room = max(map(len, prompts)) + self.sampling.max_tokens
-        for part in copies(room, samples, self.limits):
-            replies = self._sample([prompts[i] for i in fits], part, generator) if fits else []
-            for place, i in enumerate(fits):
-                said = replies[place * part : (place + 1) * part]
-                answers[i] += [self._read(reply) for reply in said]
-        return [said or [Answer("", 0, "length")] * samples for said in answers]
+        for part in parts:
+            rows = len(prompts) * part
+            sampler = partial(self._stream, generator, rows)
+            settings = (self.sampling, sampler, self.rewards, rows)
+            plays = play_all(self.policy, task, prompts, part, *settings)
+            for said, games in zip(answers, plays, strict=True):
+                said += map(_read, games)
+        return answers
 
-    def _sample(
-        self, prompts: list[list[int]], part: int, generator: torch.Generator
-    ) -> list[Reply]:
+    def _stream(
+        self,
+        generator: torch.Generator,
+        rows: int,
+        prompts: Sequence[list[int]],
+        copies: int,
+        sampling: Sampling,
+    ) -> Iterator[tuple[int, Reply]]:
         if self.foreign is not None:
-            return self.foreign.sample(prompts, part, self.sampling, generator)
-        rows = len(prompts) * part
+            yield from enumerate(self.foreign.sample(prompts, copies, sampling, generator))
+            return
         try:
-            return sample(self.policy, prompts, part, self.sampling, generator, rows)
+            yield from stream(self.policy, prompts, copies, sampling, generator, rows)
         except torch.cuda.OutOfMemoryError:
             raise MetisError(
-                f"the GPU's memory is full: lower --tokens ({self.limits.tokens}) or --rows "
-                f"({self.limits.rows})"
+                f"the GPU's memory is full with {rows} answers at once: use fewer (--rows), or a "
+                "smaller --tokens"
             ) from None
 
-    def _read(self, reply: Reply) -> Answer:
-        return Answer(self.policy.decode(reply.tokens), len(reply.tokens), reply.finish)
+
+def _read(game: Play) -> Answer:
+    turns, tokens = tuple(game.turns), sum(game.mask)
+    if game.earned is None:
+        assert game.error is not None
+        return Answer(turns, tokens, "failed", 0.0, located(game.error))
+    return Answer(turns, tokens, "stop" if game.stopped else "length", game.earned.score)

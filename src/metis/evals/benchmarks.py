@@ -1,23 +1,25 @@
 """The benchmarks: what each is called, where its file lies, and how large it must be.
 
-A benchmark is a name of `BENCHMARKS`, a suite of them, or the path of a file that the math task can
-read (a prepared parquet file, or JSON lines with a problem and an answer in every row). A file that
-is called like a benchmark, or was prepared as one, is that benchmark and must be whole.
+A benchmark is a name of `BENCHMARKS`, a suite of them, or the path of a file with a problem and an
+answer in every row, parquet or JSON lines. A file that is called like a benchmark, or was prepared
+as one, is that benchmark and must be whole.
 """
 
-import hashlib
-import json
 import os
-import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from metis.errors import MetisError, MissingData
+from metis.evals.sets import PromptSet, scorer
 from metis.prepare import table
 from metis.prepare.math_sets import SETS
-from metis.tasks.file import read_rows
-from metis.tasks.math import Math, Problem, read_problems
+from metis.tasks import file
+from metis.tasks.answers.verifier import Verifier
+from metis.tasks.base import Task
+from metis.tasks.file import File, read_rows
+from metis.tasks.math import Math, MathProblems, read_problems
 
 
 @dataclass(frozen=True)
@@ -44,29 +46,49 @@ BENCHMARKS = {
 SUITES = {"math": ("aime24", "aime25", "math500", "minerva")}
 """What the paper's tables have side by side, in their order."""
 
+READERS = ("file", "math")
+"""Tasks that read files, and so say how one is asked."""
+
+OWN = "heldout"
+"""Stands for the test of a training run, whatever that was."""
+
+
+PAPER = Math(path="-", verify=False)
+"""How the paper asks and scores, whatever the file."""
+
 
 @dataclass(frozen=True)
-class ProblemSet:
-    """The problems of a benchmark as they are asked."""
+class Manner:
+    """How files are asked and scored: benchmarks as mathematics, others by the task of a run.
 
-    name: str
-    title: str
-    problems: tuple[Problem, ...]
-    measured: bool = False
+    math      settings of mathematics
+    file      settings of a run's task=file; without them a file is mathematics too
+    verifier  the second opinion on mathematics, if any
+    """
 
-    @property
-    def digest(self) -> str:
-        """The same for the same questions and references."""
-        asked = [[p.prompt.id, list(p.chat), p.answer] for p in self.problems]
-        return hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:16]
+    math: Math = PAPER
+    file: File | None = None
+    verifier: Verifier | None = None
 
-    def sample(self, count: int, seed: int) -> "ProblemSet":
-        """`count` of the problems, drawn by the seed, in their order; 0 or too many is all."""
-        if not 0 < count < len(self.problems):
-            return self
-        places = sorted(random.Random(seed).sample(range(len(self.problems)), count))
-        kept = tuple(self.problems[i] for i in places)
-        return ProblemSet(self.name, self.title, kept, self.measured)
+    @classmethod
+    def of(
+        cls, settings: Any, verifier: Verifier | None = None, verify: bool | None = None
+    ) -> "Manner":
+        """That of a run's task, by its settings; `verify` is in place of theirs."""
+        told = settings if isinstance(settings, Math) else PAPER
+        asks = told.verify if verify is None else verify
+        opinion = (verifier or Verifier(told.verify_limit)) if asks else None
+        return cls(told, settings if isinstance(settings, File) else None, opinion)
+
+    def read(self, path: Path, key: str, known: bool) -> Task:
+        """The problems of a file, all of them to test on; `known` is one of a benchmark."""
+        if self.file is not None and not known:
+            return file.read(self.file, str(path), key)
+        settings, remedy = self.math, "set task.problem and task.answer"
+        if known:
+            settings = Math(path=str(path), instruction=self.math.instruction)
+            remedy = "a benchmark has the fields problem and answer"
+        return MathProblems((), read_problems(settings, str(path), key, remedy), self.verifier)
 
 
 def data_folder() -> Path:
@@ -75,40 +97,47 @@ def data_folder() -> Path:
 
 
 def load(
-    names: Sequence[str], folder: Path | None = None, instruction: str = ""
-) -> list[ProblemSet]:
+    names: Sequence[str], folder: Path | None = None, manner: Manner | None = None
+) -> list[PromptSet]:
     """The benchmarks of these names, suites and paths, each once, in the order of their naming."""
     wanted = dict.fromkeys(part for name in names for part in SUITES.get(name, (name,)))
-    found = [_load(name, folder or data_folder(), instruction) for name in wanted]
-    repeated = {s.name for s in found if sum(s.name == other.name for other in found) > 1}
+    asked = manner or Manner()
+    found = [_load(name, folder or data_folder(), asked) for name in wanted]
+    require_distinct(found)
+    return found
+
+
+def require_distinct(sets: Sequence[PromptSet]) -> None:
+    """Refuse sets of one name."""
+    names = [each.name for each in sets]
+    repeated = [name for name in names if names.count(name) > 1]
     if repeated:
         raise MetisError(
             f"--suite: two benchmarks are called {min(repeated)!r}; leave one out, or rename it"
         )
-    return found
 
 
-def _load(name: str, folder: Path, instruction: str) -> ProblemSet:
+def _load(name: str, folder: Path, manner: Manner) -> PromptSet:
     path = _find(name, BENCHMARKS[name], folder) if name in BENCHMARKS else Path(name).expanduser()
     if not path.name.endswith(table.SUFFIXES):
         raise MetisError(
-            f"--suite {name!r}: there are {', '.join([*SUITES, *BENCHMARKS])}; or name a file "
+            f"--suite {name!r}: there are {', '.join([OWN, *SUITES, *BENCHMARKS])}; or name a file "
             f"({', '.join(table.SUFFIXES)})"
         )
     label = _recognise(path)
-    key, remedy = f"benchmark {label}", "a benchmark has the fields problem and answer"
-    settings = Math(path=str(path), instruction=instruction)
-    problems = tuple(read_problems(settings, str(path), key, remedy))
     known = BENCHMARKS.get(label)
-    if not problems or (known and len(problems) != SETS[label].size):
+    key = f"benchmark {label}"
+    task = manner.read(path, key, known is not None)
+    prompts = tuple(task.heldout())
+    if not prompts or (known and len(prompts) != SETS[label].size):
         wanted = f"{SETS[label].size}" if known else "at least 1"
         part = "; a part of it needs a name of its own, or use --limit" if known else ""
         raise MetisError(
-            f"{key} = {str(path)!r}: {len(problems)} different problems, not {wanted}: "
+            f"{key} = {str(path)!r}: {len(prompts)} different problems, not {wanted}: "
             f"prepare or copy the file again{part}"
         )
     title, measured = (known.title, known.measured) if known else (label, False)
-    return ProblemSet(label, title, problems, measured)
+    return PromptSet(label, title, task, prompts, scorer(task), measured)
 
 
 def _recognise(path: Path) -> str:

@@ -10,18 +10,22 @@ from typing import Any
 from metis.core import Sampling
 from metis.errors import MetisError, require, require_folder
 from metis.evals import benchmarks, subject
+from metis.evals.benchmarks import OWN, READERS, Manner
 from metis.evals.plan import Limits
+from metis.evals.sets import PromptSet
 from metis.evals.subject import Subject
 from metis.evals.suite import AnswerFolder, Evaluation, answer_all, finished
 
 HELP = """\
-Evaluates a model, or the best checkpoint of a training run, with the instruction and the scorer of
-training. Benchmarks are read from files that `metis prepare math` wrote; a file of your own, with a
-problem and an answer in every row, is one too.
+Evaluates the best checkpoint of a training run, or a model. Without --suite a run is tested on its
+own held-out prompts, by its own task, as in training. Benchmarks are read from files that `metis
+prepare math` wrote; a file with a problem and an answer in every row is one too, asked and scored
+as the run's task says, or for a model as mathematics. key=value sets the task otherwise.
 
+  metis eval runs/mine --checkpoint last
+  metis eval runs/mine --suite heldout more.jsonl aime24 --samples 32
   metis eval Qwen/Qwen3-4B-Base --suite math
-  metis eval runs/mine --suite aime24 aime25 --samples 32 --temperature 1
-  metis eval smollm2-135m --suite math500 --limit 20
+  metis eval smollm2-135m task=file task.match=number --suite problems.jsonl --limit 20
 
 An evaluation that was stopped goes on where it was when the same command is given again.
 """
@@ -36,9 +40,11 @@ def add(commands: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("subject", metavar="MODEL_OR_RUN")
-    names = ", ".join([*benchmarks.SUITES, *benchmarks.BENCHMARKS])
+    parser.add_argument("settings", nargs="*", metavar="key=value", help="of the task")
+    names = ", ".join([OWN, *benchmarks.SUITES, *benchmarks.BENCHMARKS])
+    suites = f"{names}, or a file (default: {OWN}, a run's own)"
     option = parser.add_argument
-    option("--suite", nargs="+", required=True, metavar="NAME", help=f"{names}, or a file")
+    option("--suite", nargs="+", default=[], metavar="NAME", help=suites)
     option("--samples", type=int, default=1, metavar="K", help="answers to each problem (1)")
     option("--temperature", type=float, metavar="T", help="default: 0, greedy; of several, 1")
     option("--top-p", type=float, default=1.0, metavar="P", help="nucleus (1)")
@@ -78,7 +84,7 @@ def run(chosen: argparse.Namespace) -> int:
         if finished(evaluation, folder):
             console.print("this evaluation is complete; for another, change a setting or --out")
         else:
-            with EvaluationView(console, evaluation.count) as view:
+            with EvaluationView(console, evaluation) as view:
                 answer_all(evaluation, model or _model(evaluation, who), folder, view)
         found = results.results(evaluation, [row for _, row in folder.rows()], who.about)
         results.write(out, found)
@@ -104,21 +110,44 @@ def _evaluation(chosen: argparse.Namespace, who: Subject) -> Evaluation:
     place = _place(who)
     rows, tokens = subject.BATCHES[place]
     heat = chosen.temperature
-    verify = who.verify if chosen.verify is None else chosen.verify
     sampling = Sampling(
         max_tokens=chosen.max_tokens or who.max_tokens or subject.LONGEST[place],
         temperature=heat if heat is not None else float(chosen.samples > 1),
         top_p=chosen.top_p,
     )
-    found = benchmarks.load(chosen.suite, chosen.data, who.instruction)
     return Evaluation(
-        sets=[each.sample(chosen.limit or 0, chosen.seed) for each in found],
+        sets=[each.sample(chosen.limit or 0, chosen.seed) for each in _sets(chosen, who)],
         sampling=sampling,
         samples=chosen.samples,
         limits=Limits(chosen.rows or rows, tokens if chosen.tokens is None else chosen.tokens),
+        rows=chosen.rows or who.engine.rows,
         seed=chosen.seed,
-        verify=who.verify_limit if verify else 0.0,
     )
+
+
+def _sets(chosen: argparse.Namespace, who: Subject) -> list[PromptSet]:
+    """The run's own test, benchmarks and files, each asked and scored in its way."""
+    from metis import config
+    from metis.evals.heldout import own_sets
+
+    words = [*chosen.settings, *(word for word in chosen.suite if "=" in word)]
+    names = [word for word in chosen.suite if "=" not in word] or [OWN]
+    if OWN in names and (not who.settings.get("task") or not (who.run or words)):
+        raise MetisError(
+            f"{chosen.subject!r} has no held-out prompts of its own: name benchmarks or files with "
+            "--suite, or a task, such as task=arithmetic"
+        )
+    settings = config.revised({"task": dict(subject.PAPER), **who.settings}, words)
+    if chosen.verify is not None and settings["task"].get("name") == "math":
+        settings["task"]["verify"] = chosen.verify
+    sets = own_sets(settings, who.run) if OWN in names else []
+    others = [name for name in names if name != OWN]
+    if others:
+        known = {"path": "-"} if settings["task"]["name"] in READERS else {}
+        asked = config.task_settings(known | settings["task"])
+        sets += benchmarks.load(others, chosen.data, Manner.of(asked, verify=chosen.verify))
+    benchmarks.require_distinct(sets)
+    return sets
 
 
 def _place(who: Subject) -> str:
@@ -135,7 +164,7 @@ def _place(who: Subject) -> str:
 def _model(evaluation: Evaluation, who: Subject) -> Any:
     from metis.evals.answers import Answerer
 
-    return Answerer(who.engine, who.checkpoint, evaluation.sampling, evaluation.limits)
+    return Answerer(who.engine, who.checkpoint, evaluation.sampling)
 
 
 def _default_folder(who: Subject, settings: dict[str, Any]) -> Path:

@@ -38,6 +38,12 @@ def batches(lengths: Sequence[int], longest: int, samples: int, limits: Limits) 
     return planned
 
 
+def in_order(count: int, samples: int, rows: int) -> list[list[int]]:
+    """Problems by place as they stand, so many together as rollouts of training are."""
+    size = max(1, rows // samples)
+    return [list(range(start, min(start + size, count))) for start in range(0, count, size)]
+
+
 def copies(length: int, samples: int, limits: Limits) -> list[int]:
     """The samples of a batch in parts that fit: one part unless a problem alone is too much."""
     part = samples

@@ -13,7 +13,7 @@ from metis.evals.statistics import Estimate, average, mean
 from metis.evals.suite import Evaluation
 from metis.markdown import markdown_table
 
-SCHEMA = 1
+SCHEMA = 2
 MISSING = "–"
 
 
@@ -59,6 +59,7 @@ def _benchmark(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "scores": scores,
         "cut_off": float(np.mean([answer["finish"] == "length" for answer in answers])),
         "tokens": float(np.mean([answer["tokens"] for answer in answers])),
+        "failed": sum(answer["finish"] == "failed" for answer in answers),
     }
 
 
@@ -84,22 +85,32 @@ def markdown(found: Mapping[str, Any]) -> str:
         if several:
             table[-1].append(_percent(found["average"][NUMERIC]))
     drawn = "greedy" if found["temperature"] == 0 else f"temperature {found['temperature']:g}"
-    scorer = "with math-verify" if found["verify"] else "exact after normalisation"
     note = (
         f"{found['metric']} in percent ± one standard error over problems; {drawn}, answers of up "
-        f"to {found['max_tokens']:,} tokens, {scorer}, seed {found['seed']}.\n"
+        f"to {found['max_tokens']:,} tokens, seed {found['seed']}.\n"
     )
-    return "\n".join([markdown_table(table), note, markdown_table(_details(found))])
+    asked = "".join(f"- {b['title']}: {_asked(b)}; scorer: {b['scorer']}\n" for b in benchmarks)
+    return "\n".join([markdown_table(table), note, markdown_table(_details(found)), asked])
+
+
+def _asked(benchmark: Mapping[str, Any]) -> str:
+    instruction = benchmark["instruction"]
+    if instruction is None:
+        return "asked in its task's words"
+    return f"instruction: “{instruction}”" if instruction else "no instruction"
 
 
 def _details(found: Mapping[str, Any]) -> list[list[str]]:
     samples = found["samples"]
     extra = [f"pass@{samples}"] if samples > 1 else []
-    table = [["benchmark", "problems", "cut off", "tokens an answer", *extra]]
+    failures = any(benchmark["failed"] for benchmark in found["benchmarks"].values())
+    head = ["benchmark", "problems", "cut off", "tokens an answer", *extra]
+    table = [[*head, "failed"] if failures else head]
     for benchmark in found["benchmarks"].values():
         row = [benchmark["title"], f"{benchmark['problems']:,}", f"{benchmark['cut_off']:.1%}"]
         row.append(f"{benchmark['tokens']:,.0f}")
         row += [f"{100 * benchmark['scores'][FAITHFUL][name]:.1f}" for name in extra]
+        row += [f"{benchmark['failed']:,}"] if failures else []
         table.append(row)
     return table
 

@@ -1,10 +1,10 @@
-"""How an answer is scored: as in training, and for measured quantities also with a tolerance.
+"""The scores of an answer: the reward of training, and near numbers beside it.
 
-`score` is the scorer of the math task: the last box against the reference, exactly or with a
-second opinion on what its writing leaves open.
+The references of some benchmarks are measured quantities, which an exact scorer does not recognise
+in another writing.
 """
 
-from metis.tasks.answers import Opinion, final_answer, score
+from metis.tasks.answers import final_answer
 from metis.tasks.answers.tolerance import close
 
 FAITHFUL = "faithful"
@@ -13,11 +13,10 @@ NUMERIC = "numeric"
 """The score beside it: numbers within 1 % of the reference are right."""
 
 
-def scores(reply: str, reference: str, opinion: Opinion | None, measured: bool) -> dict[str, float]:
-    """All scores of a reply, by name."""
-    found = {FAITHFUL: score(reply, reference, opinion)}
-    if measured:
-        answer = final_answer(reply)
-        near = answer is not None and close(answer, reference)
-        found[NUMERIC] = max(found[FAITHFUL], float(near))
-    return found
+def scores(reward: float, reply: str, reference: str, measured: bool) -> dict[str, float]:
+    """All scores of a reply with this reward, by name."""
+    if not measured:
+        return {FAITHFUL: reward}
+    answer = final_answer(reply)
+    near = answer is not None and close(answer, reference)
+    return {FAITHFUL: reward, NUMERIC: max(reward, float(near))}

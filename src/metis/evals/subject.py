@@ -10,30 +10,36 @@ from metis import assets, runlog, state
 from metis.engines.local.settings import Local
 from metis.errors import MetisError
 from metis.evals.weights import identity
-from metis.tasks.math import Math
+from metis.identity import settings as settings_of
 
 BATCHES = {"cpu": (32, 0), "gpu": (128, 1 << 17), "vllm": (512, 0)}
 """Rows and tokens generated at once; vLLM sees to its memory itself."""
 LONGEST = {"cpu": 128, "gpu": 8192, "vllm": 8192}
 """Tokens of an answer where nothing says otherwise: the paper's, and on a CPU enough to try."""
 
+PAPER = {"name": "math", "verify": False}
+"""The task of the paper's tables."""
+
 
 @dataclass(frozen=True)
 class Subject:
-    """A model with the weights that a checkpoint holds, and what its run was told about answers.
+    """A model with the weights that a checkpoint holds, and the settings of its run.
 
-    about tells it from every other subject. The rest are the run's; a model has none, and is asked
-    and scored as in the paper.
+    about tells it from every other subject. A model has no run, and is asked and scored as in the
+    paper.
     """
 
     name: str
     engine: Local
     about: dict[str, Any]
     checkpoint: Path | None = None
-    instruction: str = ""
-    verify: bool = False
-    verify_limit: float = Math.verify_limit
-    max_tokens: int | None = None
+    run: Path | None = None
+    settings: dict[str, Any] = field(default_factory=lambda: {"task": dict(PAPER)})
+
+    @property
+    def max_tokens(self) -> int | None:
+        """Longest answer in the run."""
+        return None if self.run is None else self.engine.max_tokens
 
     def on(self, device: str | None, generation: str | None) -> "Subject":
         """The same elsewhere."""
@@ -55,8 +61,6 @@ def find(named: str, checkpoint: str) -> Subject:
     knobs = {knob.name for knob in fields(Local)}
     settings = {key: value for key, value in config["engine"].items() if key in knobs}
     engine = Local(**(settings | trained.engine))
-    task = config.get("task", {})
-    spoken = task if task.get("name") == "math" else {}
     name = f"{folder.resolve().name} ({checkpoint}, step {step})"
     model = assets.model(engine.model)
     about: dict[str, Any] = {
@@ -66,16 +70,8 @@ def find(named: str, checkpoint: str) -> Subject:
         "step": step,
         "weights": identity(model, weights),
     }
-    return Subject(
-        name,
-        dataclasses.replace(engine, model=str(model)),
-        about,
-        weights,
-        str(spoken.get("instruction", "")),
-        bool(spoken.get("verify", False)),
-        float(spoken.get("verify_limit", Math.verify_limit)),
-        engine.max_tokens,
-    )
+    engine = dataclasses.replace(engine, model=str(model))
+    return Subject(name, engine, about, weights, folder, settings_of(config))
 
 
 def _called(model: str) -> str:

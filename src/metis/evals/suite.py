@@ -4,22 +4,19 @@ Every answered problem is a row of `answers.jsonl`. What a stopped evaluation le
 last whole batch; the rest is answered as if nothing had happened (`plan`).
 """
 
-import contextlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from metis.core import Chat, Sampling
+from metis.core import Chat, Prompt, Sampling
 from metis.errors import MetisError
-from metis.evals.benchmarks import ProblemSet
-from metis.evals.plan import Limits, batch_seed, batches
+from metis.evals.plan import Limits, batch_seed, batches, copies, in_order
 from metis.evals.scoring import scores
+from metis.evals.sets import PromptSet, reference
 from metis.runlog import Folder
-from metis.tasks.answers import Opinion
-from metis.tasks.answers.verifier import Verifier
-from metis.tasks.math import Problem
+from metis.tasks.base import Task
 
 
 class AnswerFolder(Folder):
@@ -44,72 +41,85 @@ class AnswerFolder(Folder):
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What is asked, and how answers are drawn and scored."""
+    """What is asked, and how answers are drawn; `rows` are those of a run's own test."""
 
-    sets: Sequence[ProblemSet]
+    sets: Sequence[PromptSet]
     sampling: Sampling
     samples: int
     limits: Limits
+    rows: int
     seed: int
-    verify: float
-    """Seconds that a second opinion may take; 0 asks for none."""
 
     @property
     def count(self) -> int:
-        return sum(len(each.problems) for each in self.sets)
+        return sum(len(each.prompts) for each in self.sets)
 
     @property
     def described(self) -> dict[str, Any]:
         """All of it as JSON."""
+        kinds = {each.own for each in self.sets}
         return {
-            "benchmarks": {
-                each.name: {"problems": len(each.problems), "digest": each.digest}
-                for each in self.sets
-            },
+            "benchmarks": {each.name: each.described for each in self.sets},
             "samples": self.samples,
             "temperature": self.sampling.temperature,
             "top_p": self.sampling.top_p,
             "max_tokens": self.sampling.max_tokens,
-            "verify": bool(self.verify),
-            **({"verify_limit": self.verify} if self.verify else {}),
             "seed": self.seed,
-            **asdict(self.limits),
+            **(asdict(self.limits) if False in kinds else {}),
+            **({"heldout_rows": self.rows} if True in kinds else {}),
         }
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What the model said. finish: it came to an end (`stop`), or was cut off (`length`)."""
+    """The policy's turns of an episode, and what they earned.
 
-    text: str
+    finish: the last turn came to an end (`stop`) or was cut off (`length`), or the episode `failed`
+    and earned nothing, which `error` explains.
+    """
+
+    turns: tuple[str, ...]
     tokens: int
     finish: str
+    reward: float
+    error: str = ""
 
 
 class Answering(Protocol):
     """A model that answers."""
 
-    def encode(self, chats: Sequence[Chat]) -> list[list[int]]: ...
+    def lengths(self, chats: Sequence[Chat]) -> Sequence[int]: ...
 
     def answer(
-        self, prompts: Sequence[list[int]], samples: int, seed: int
+        self, task: Task, prompts: Sequence[Prompt], parts: Sequence[int], seed: int
     ) -> Sequence[Sequence[Answer]]: ...
 
 
 class Watcher(Protocol):
     """Shows how far an evaluation is."""
 
-    def advance(self, benchmark: ProblemSet, rows: Sequence[Mapping[str, Any]]) -> None: ...
+    def advance(self, rows: Sequence[Mapping[str, Any]]) -> None: ...
+
+
+Entry = tuple[PromptSet, int]
+"""A prompt by its place in its set."""
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Problems that are answered together."""
+    """Prompts of one task that are answered together, their samples in parts."""
 
-    benchmark: ProblemSet
-    problems: tuple[Problem, ...]
-    prompts: tuple[list[int], ...]
+    entries: Sequence[Entry]
+    parts: Sequence[int]
     seed: int
+
+    @property
+    def names(self) -> list[tuple[str, str]]:
+        return [(each.name, each.prompts[place].id) for each, place in self.entries]
+
+    @property
+    def prompts(self) -> list[Prompt]:
+        return [each.prompts[place] for each, place in self.entries]
 
 
 def finished(evaluation: Evaluation, folder: AnswerFolder) -> bool:
@@ -123,30 +133,36 @@ def answer_all(
     """Answer what is not answered yet; each batch is on disk before the next begins."""
     planned = list(_plan(evaluation, model))
     done = _keep_whole_batches(planned, folder, watcher)
-    limit = evaluation.verify
-    with Verifier(limit) if limit else contextlib.nullcontext() as opinion:
-        for batch in planned[done:]:
-            answers = model.answer(batch.prompts, evaluation.samples, batch.seed)
-            rows = [
-                _row(batch.benchmark, problem, said, opinion)
-                for problem, said in zip(batch.problems, answers, strict=True)
-            ]
-            folder.append("answers", rows)
-            watcher.advance(batch.benchmark, rows)
+    for number, batch in enumerate(planned[done:], start=done):
+        task = batch.entries[0][0].task
+        answers = model.answer(task, batch.prompts, batch.parts, batch.seed)
+        if number == 0:
+            _require_reward([answer for said in answers for answer in said])
+        rows = [_row(*entry, said) for entry, said in zip(batch.entries, answers, strict=True)]
+        folder.append("answers", rows)
+        watcher.advance(rows)
 
 
 def _plan(evaluation: Evaluation, model: Answering) -> Iterator[Batch]:
-    samples, longest = evaluation.samples, evaluation.sampling.max_tokens
-    for benchmark in evaluation.sets:
-        prompts = model.encode([problem.chat for problem in benchmark.problems])
-        lengths = [len(prompt) for prompt in prompts]
-        for number, places in enumerate(batches(lengths, longest, samples, evaluation.limits)):
-            yield Batch(
-                benchmark,
-                tuple(benchmark.problems[i] for i in places),
-                tuple(prompts[i] for i in places),
-                batch_seed(evaluation.seed, benchmark.name, number),
-            )
+    """A run's own test in the batches of training, even where these hold several sets; others by
+    length."""
+    samples, seed = evaluation.samples, evaluation.seed
+    own = [
+        (each, place) for each in evaluation.sets if each.own for place in range(len(each.prompts))
+    ]
+    for number, places in enumerate(in_order(len(own), samples, evaluation.rows)):
+        parts = copies(0, samples, Limits(evaluation.rows, 0))
+        yield Batch([own[i] for i in places], parts, batch_seed(seed, "heldout", number))
+    longest, limits = evaluation.sampling.max_tokens, evaluation.limits
+    for each in evaluation.sets:
+        if each.own:
+            continue
+        lengths = model.lengths([episode.chat for episode in each.openings])
+        for number, places in enumerate(batches(lengths, longest, samples, limits)):
+            room = max(lengths[place] for place in places) + longest
+            parts = copies(room, samples, limits)
+            entries = [(each, place) for place in places]
+            yield Batch(entries, parts, batch_seed(seed, each.name, number))
 
 
 def _keep_whole_batches(planned: Sequence[Batch], folder: AnswerFolder, watcher: Watcher) -> int:
@@ -154,35 +170,44 @@ def _keep_whole_batches(planned: Sequence[Batch], folder: AnswerFolder, watcher:
     rows = folder.rows()
     start, length = 0, 0
     for done, batch in enumerate(planned):
-        part = rows[start : start + len(batch.problems)]
-        expected = [(batch.benchmark.name, p.prompt.id) for p in batch.problems][: len(part)]
+        part = rows[start : start + len(batch.entries)]
+        expected = batch.names[: len(part)]
         if [(row.get("benchmark"), row.get("problem")) for _, row in part] != expected:
             raise _damaged(folder.path)
-        if len(part) < len(batch.problems):
+        if len(part) < len(batch.entries):
             folder.cut({"answers": length})
             return done
         start, length = start + len(part), part[-1][0]
-        watcher.advance(batch.benchmark, [row for _, row in part])
+        watcher.advance([row for _, row in part])
     return len(planned)
 
 
-def _row(
-    benchmark: ProblemSet, problem: Problem, answers: Sequence[Answer], opinion: Opinion | None
-) -> dict[str, Any]:
+def _row(each: PromptSet, place: int, answers: Sequence[Answer]) -> dict[str, Any]:
+    right = reference(each.openings[place])
     return {
-        "benchmark": benchmark.name,
-        "problem": problem.prompt.id,
-        "reference": problem.answer,
+        "benchmark": each.name,
+        "problem": each.prompts[place].id,
+        "reference": right,
         "answers": [
             {
-                "scores": scores(said.text, problem.answer, opinion, benchmark.measured),
+                "scores": scores(said.reward, "".join(said.turns[-1:]), right, each.measured),
                 "tokens": said.tokens,
                 "finish": said.finish,
-                "text": said.text,
+                "turns": said.turns,
+                **({"error": said.error} if said.error else {}),
             }
             for said in answers
         ],
     }
+
+
+def _require_reward(answers: Sequence[Answer]) -> None:
+    """Refuse to go on with a task that fails all answers from the start."""
+    if all(answer.finish == "failed" for answer in answers):
+        raise MetisError(
+            f"all {len(answers)} answers of the first batch failed: {answers[0].error}; mend the "
+            "task, and give the command again"
+        )
 
 
 def _damaged(folder: Path) -> MetisError:

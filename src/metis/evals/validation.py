@@ -1,14 +1,15 @@
 """Benchmarks as the test of a training run, in place of prompts held out from its task."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from metis.core import Prompt
 from metis.evals import benchmarks
+from metis.evals.benchmarks import Manner
+from metis.evals.sets import PromptSet
 from metis.pool import Rewards
 from metis.prepare import wording
-from metis.tasks.answers import score
-from metis.tasks.base import Episode, SingleTurn, Task
-from metis.tasks.math import MathTask, Problem
+from metis.tasks.base import Episode, Task
 
 
 class Validated:
@@ -20,14 +21,13 @@ class Validated:
 
     def __init__(self, task: Task, names: Sequence[str]) -> None:
         self.task = task
-        math = task if isinstance(task, MathTask) else None
-        self.verifier = math.verifier if math else None
-        sets = benchmarks.load(names, instruction=math.settings.instruction if math else "")
+        settings, verifier = getattr(task, "settings", None), getattr(task, "verifier", None)
+        sets = benchmarks.load(names, manner=Manner.of(settings, verifier))
         training = task.training()
         trained = {prompt.id for prompt in training}
-        self._problems = _named(sets, "")
-        if trained & self._problems.keys():  # a file that is trained on has the same name
-            self._problems = _named(sets, "test/")
+        self._named = _named(sets, "")
+        if trained & self._named.keys():  # a file that is trained on has the same name
+            self._named = _named(sets, "test/")
         self.notices = list(_notices(sets, training))
 
     @property
@@ -38,14 +38,23 @@ class Validated:
         return self.task.training()
 
     def heldout(self) -> Sequence[Prompt]:
-        return [problem.prompt for problem in self._problems.values()]
+        return [replace(prompt, id=name) for name, (_, prompt) in self._named.items()]
 
     def episode(self, prompt: Prompt) -> Episode:
-        problem = self._problems.get(prompt.id)
-        if problem is None:
+        if prompt.id not in self._named:
             return self.task.episode(prompt)
-        reference = problem.answer
-        return SingleTurn(problem.chat, lambda reply: score(reply, reference, self.verifier))
+        asked, own = self._named[prompt.id]
+        return asked.task.episode(own)
+
+    def sets(self) -> list[PromptSet]:
+        """The benchmarks, each with its prompts as they are called here."""
+        parts: dict[str, tuple[PromptSet, list[Prompt]]] = {}
+        for name, (asked, prompt) in self._named.items():
+            parts.setdefault(asked.name, (asked, []))[1].append(replace(prompt, id=name))
+        return [
+            replace(asked, task=self, prompts=tuple(prompts), own=True)
+            for asked, prompts in parts.values()
+        ]
 
 
 def benchmark(prompt: str) -> str:
@@ -53,22 +62,22 @@ def benchmark(prompt: str) -> str:
     return prompt.partition(":")[0]
 
 
-def _named(sets: Sequence[benchmarks.ProblemSet], mark: str) -> dict[str, Problem]:
+def _named(sets: Sequence[PromptSet], mark: str) -> dict[str, tuple[PromptSet, Prompt]]:
+    """The prompts of all sets, each with its set, by the names that they have in a run."""
     named = {}
     for each in sets:
-        for problem in each.problems:
-            own = problem.prompt.id.removeprefix(f"{each.name}:")
-            found = problem.called(f"{each.name}:{mark}{own}")
-            named[found.prompt.id] = found
+        for prompt in each.prompts:
+            own = prompt.id.removeprefix(f"{each.name}:")
+            named[f"{each.name}:{mark}{own}"] = (each, prompt)
     return named
 
 
-def _notices(sets: Sequence[benchmarks.ProblemSet], training: Sequence[Prompt]) -> Iterator[str]:
+def _notices(sets: Sequence[PromptSet], training: Sequence[Prompt]) -> Iterator[str]:
     trained = {wording.key(prompt.text) for prompt in training}
     for each in sets:
-        both = sum(wording.key(problem.prompt.text) in trained for problem in each.problems)
+        both = sum(wording.key(prompt.text) in trained for prompt in each.prompts)
         if both:
             yield (
-                f"benchmark {each.name}: {both:,} of its {len(each.problems):,} problems are also "
+                f"benchmark {each.name}: {both:,} of its {len(each.prompts):,} problems are also "
                 "trained on, so that its accuracy is too good"
             )

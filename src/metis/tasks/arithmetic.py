@@ -56,6 +56,7 @@ class ArithmeticTask:
     """Problems with their answers; the same seed makes the same ones."""
 
     rewards: Literal["binary"] = "binary"
+    scorer = "the last number equals the sum"
 
     def __init__(self, settings: Arithmetic, seed: int) -> None:
         self.settings = settings
@@ -96,7 +97,7 @@ class ArithmeticTask:
         answer = self.answers[prompt.id]
         text = f"{prompt.text} {self.settings.instruction}".strip()
         chat: list[Message] = [{"role": "user", "content": text}]
-        return SingleTurn(chat, lambda reply: float(last_number(reply) == answer))
+        return SingleTurn(chat, lambda reply: float(last_number(reply) == answer), str(answer))
 
 
 def _sums(level: int, rng: random.Random, most: int) -> list[tuple[int, int]]:

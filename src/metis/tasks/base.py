@@ -44,10 +44,14 @@ class Task(Protocol):
 
 @dataclass
 class SingleTurn:
-    """The usual case: one question, one answer, one score. `scorer` names what scores."""
+    """The usual case: one question, one answer, one score.
+
+    `reference` is for who reads along, `scorer` names what scores.
+    """
 
     chat: Chat
     score: Callable[[str], Reward | Awaitable[Reward]]
+    reference: str = ""
     scorer: str = "the reward"
     answer: str = field(init=False, default="")
 

@@ -56,14 +56,15 @@ class File:
 class FileTask:
     """The problems of a file, each text once, split into those to train and those to test on."""
 
-    def __init__(self, settings: File, seed: int) -> None:
+    def __init__(self, settings: File, seed: int | None, key: str = "task.path") -> None:
+        """Without a seed nothing is trained on; `key` is who names the file."""
         self.reward = OwnReward(settings.reward) if settings.reward else None
         automatic: Rewards = "continuous" if self.reward else "binary"
         self.rewards: Rewards = automatic if settings.rewards == "auto" else settings.rewards
         self.settings = replace(settings, rewards=self.rewards)
         self.asked: dict[str, Asked] = {}
         found: dict[str, Prompt] = {}
-        for number, row in enumerate(read_rows(settings.path, "task.path"), start=1):
+        for number, row in enumerate(read_rows(settings.path, key), start=1):
             prompt, asked = self._read(number, row)
             answered = asked.reference or not self._answered
             if not prompt.text or not answered or prompt.text in found:
@@ -76,6 +77,9 @@ class FileTask:
                 self.reward.check(asked)
             found[prompt.text], self.asked[prompt.id] = prompt, asked
         prompts = list(found.values())
+        self._heldout, self._training = prompts, []
+        if seed is None:
+            return
         if len(prompts) <= settings.heldout:
             fifth = len(prompts) // 5
             remedy = f"; try task.heldout={fifth}" if fifth else ""
@@ -115,6 +119,14 @@ class FileTask:
         kept = row if self.reward else {}
         return prompt, Asked(chat, kept, truth, written(truth), source)
 
+    @property
+    def scorer(self) -> str:
+        if self.reward is not None:
+            return self.reward.name
+        return (
+            f"{COMPARED[self.settings.match]} equals the answer (task.match={self.settings.match})"
+        )
+
     def training(self) -> Sequence[Prompt]:
         return self._training
 
@@ -124,9 +136,13 @@ class FileTask:
     def episode(self, prompt: Prompt) -> SingleTurn:
         asked, own = self.asked[prompt.id], self.reward
         if own is not None:
-            return SingleTurn(asked.chat, lambda reply: own(reply, asked), own.name)
+            return SingleTurn(
+                asked.chat, lambda reply: own(reply, asked), asked.reference, scorer=own.name
+            )
         same = MATCHES[self.settings.match]
-        return SingleTurn(asked.chat, lambda reply: float(same(reply, asked.reference)))
+        return SingleTurn(
+            asked.chat, lambda reply: float(same(reply, asked.reference)), asked.reference
+        )
 
 
 def read_rows(path: str, key: str) -> Iterator[dict[str, Any]]:
@@ -162,7 +178,14 @@ MATCHES: dict[str, Callable[[str, str], bool]] = {
     "text": lambda reply, reference: _plain(reply) == _plain(reference),
 }
 
+COMPARED = {"box": "the last box", "number": "the last number", "text": "the whole reply"}
+
 
 def build(settings: File, seed: int) -> FileTask:
     """The task for a run's seed."""
     return FileTask(settings, seed)
+
+
+def read(settings: File, path: str, key: str) -> FileTask:
+    """All problems of another file, to test on, asked and scored by the settings."""
+    return FileTask(replace(settings, path=path), None, key)

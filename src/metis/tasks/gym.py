@@ -44,6 +44,7 @@ class GymTask:
     def __init__(self, settings: Gym, seed: int) -> None:
         self.settings = settings
         self.rewards = settings.rewards
+        self.scorer = f"{settings.dataset} of reasoning-gym, {settings.rewards}"
         self.source = _create(settings, seed)
         self.items: dict[str, Any] = {}
         texts: set[str] = set()

@@ -84,14 +84,43 @@ class Problem:
         return replace(self, prompt=replace(self.prompt, id=name))
 
 
-class MathTask:
+class MathProblems:
+    """Problems to train and to test on, the answers scored by the last box."""
+
+    rewards: Literal["binary"] = "binary"
+
+    def __init__(
+        self, training: Sequence[Problem], heldout: Sequence[Problem], verifier: Verifier | None
+    ) -> None:
+        self.verifier = verifier
+        self._training, self._heldout = training, heldout
+        self._problems = {problem.prompt.id: problem for problem in (*training, *heldout)}
+
+    @property
+    def scorer(self) -> str:
+        if self.verifier is None:
+            return "mathematics: the last box, exact after normalisation"
+        return f"mathematics: the last box, by math-verify within {self.verifier.seconds:g} s"
+
+    def training(self) -> Sequence[Prompt]:
+        return [problem.prompt for problem in self._training]
+
+    def heldout(self) -> Sequence[Prompt]:
+        return [problem.prompt for problem in self._heldout]
+
+    def episode(self, prompt: Prompt) -> SingleTurn:
+        problem = self._problems[prompt.id]
+        return SingleTurn(
+            problem.chat, lambda text: score(text, problem.answer, self.verifier), problem.answer
+        )
+
+
+class MathTask(MathProblems):
     """Problems to train and to test on, none of them both.
 
     The instruction of `settings` is the one in use, also where the file was prepared with it; empty
     is the usual one, or prompts that do not end alike.
     """
-
-    rewards: Literal["binary"] = "binary"
 
     def __init__(self, settings: Math, seed: int) -> None:
         rng = random.Random(seed)
@@ -115,19 +144,8 @@ class MathTask:
         if any(problem.prompt.id in names for problem in heldout):  # two files of one name
             heldout = [problem.called(f"test/{problem.prompt.id}") for problem in heldout]
         self.settings = settings
-        self.verifier = Verifier(settings.verify_limit) if settings.verify else None
-        self._training, self._heldout = training, heldout
-        self._problems = {problem.prompt.id: problem for problem in training + heldout}
-
-    def training(self) -> Sequence[Prompt]:
-        return [problem.prompt for problem in self._training]
-
-    def heldout(self) -> Sequence[Prompt]:
-        return [problem.prompt for problem in self._heldout]
-
-    def episode(self, prompt: Prompt) -> SingleTurn:
-        problem = self._problems[prompt.id]
-        return SingleTurn(problem.chat, lambda text: score(text, problem.answer, self.verifier))
+        verifier = Verifier(settings.verify_limit) if settings.verify else None
+        super().__init__(training, heldout, verifier)
 
 
 def read_problems(

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metis.evals.plan import Limits, batch_seed, batches, copies
+from metis.evals.plan import Limits, batch_seed, batches, copies, in_order
 
 LIMITS = st.builds(Limits, st.integers(1, 40), st.integers(0, 5000))
 
@@ -27,6 +27,13 @@ def test_a_batch_is_filled_before_the_next_begins():
     assert batches([10, 30, 20, 40], 100, 1, Limits(rows=9, tokens=260)) == [[0, 2], [1], [3]]
     assert copies(100, 8, Limits(rows=3, tokens=0)) == [2, 2, 2, 2]
     assert copies(100, 5, Limits(rows=4, tokens=0)) == [3, 2]
+
+
+@given(st.integers(0, 90), st.integers(1, 9), st.integers(1, 40))
+def test_the_batches_of_training_hold_every_problem_in_its_order(count, samples, rows):
+    planned = in_order(count, samples, rows)
+    assert [place for batch in planned for place in batch] == list(range(count))
+    assert all(len(batch) == max(1, rows // samples) for batch in planned[:-1])
 
 
 def test_seeds_are_fixed_and_apart():

@@ -6,29 +6,30 @@ import pytest
 
 from metis.core import Prompt, Sampling
 from metis.evals import results
-from metis.evals.benchmarks import ProblemSet
 from metis.evals.plan import Limits
 from metis.evals.scoring import scores
+from metis.evals.sets import PromptSet
 from metis.evals.statistics import Estimate, average, mean
 from metis.evals.suite import Evaluation
-from metis.tasks.math import Problem, wrap
+from metis.tasks.math import INSTRUCTION, MathProblems, Problem, wrap
 
 
 def problem_set(name, count, measured=False):
-    problems = tuple(Problem(Prompt(f"{i}", "?"), wrap("?"), "1") for i in range(count))
-    return ProblemSet(name, name.upper(), problems, measured)
+    problems = [Problem(Prompt(f"{i}", "?"), wrap("?"), "1") for i in range(count)]
+    task = MathProblems((), problems, None)
+    return PromptSet(name, name.upper(), task, tuple(task.heldout()), "the box", measured)
 
 
 def evaluation(*sets, samples=1):
     sampling = Sampling(64, float(samples > 1))
-    return Evaluation(sets, sampling, samples, Limits(8, 0), seed=0, verify=0.0)
+    return Evaluation(sets, sampling, samples, Limits(8, 0), rows=8, seed=0)
 
 
 def row(benchmark, problem, *values, numeric=None, finish="stop"):
     answers = []
     for value in values:
         found = {"faithful": value} | ({} if numeric is None else {"numeric": numeric})
-        answers.append({"scores": found, "tokens": 10, "finish": finish, "text": ""})
+        answers.append({"scores": found, "tokens": 10, "finish": finish, "turns": [""]})
     return {"benchmark": benchmark, "problem": str(problem), "answers": answers}
 
 
@@ -49,6 +50,7 @@ def test_every_benchmark_has_the_same_weight():
     assert found["metric"] == "pass@1"
     assert found["benchmarks"]["a"]["scores"] == {"faithful": {"accuracy": 0.25, "stderr": 0.25}}
     assert found["benchmarks"]["b"]["cut_off"] == 1.0
+    assert found["benchmarks"]["a"]["scorer"] == "the box"
     assert found["average"]["faithful"]["accuracy"] == 0.625
     assert "numeric" not in found["average"]
 
@@ -75,6 +77,18 @@ def test_the_table_is_the_paper_s_with_a_row_for_near_numbers():
     assert cells[2] == ["x", "100.0 ± –", "0.0 ± –", "50.0 ± –"]
     assert cells[3] == ["… numbers within 1 %", "–", "100.0 ± –", "100.0 ± –"]
     assert "greedy" in lines[5] and "64 tokens" in lines[5]
+    assert lines[-2:] == [
+        f"- {name}: instruction: “{INSTRUCTION}”; scorer: the box" for name in "AM"
+    ]
+
+
+def test_answers_that_failed_are_counted_where_there_are_any():
+    asked = evaluation(problem_set("a", 2))
+    for finish, count in (("failed", 2), ("stop", 0)):
+        rows = [row("a", i, 0.0, finish=finish) for i in range(2)]
+        found = results.results(asked, rows, {"name": "model"})
+        assert found["benchmarks"]["a"]["failed"] == count
+        assert ("| failed |" in results.markdown(found)) is (count > 0)
 
 
 @pytest.mark.parametrize(
@@ -90,6 +104,6 @@ def test_the_table_is_the_paper_s_with_a_row_for_near_numbers():
     ],
 )
 def test_measured_quantities_are_also_scored_with_a_tolerance(reply, faithful, numeric):
-    found = scores(reply, "4.5e33", None, measured=True)
+    found = scores(faithful, reply, "4.5e33", measured=True)
     assert found == {"faithful": faithful, "numeric": numeric}
-    assert scores(reply, "4.5e33", None, measured=False) == {"faithful": faithful}
+    assert scores(faithful, reply, "4.5e33", measured=False) == {"faithful": faithful}

@@ -55,9 +55,13 @@ def test_a_snapshot_of_the_hub_is_known_by_its_revision(tmp_path):
 
 def test_a_run_says_how_it_was_asked_and_scored(tmp_path):
     told = {"instruction": "Box it.", "verify": True, "verify_limit": 0.5}
-    found = run(tmp_path / "run", model(tmp_path / "base"), b"one", **told)
-    assert told == {key: getattr(found, key) for key in told}
-    assert found.max_tokens == 16
+    base = model(tmp_path / "base")
+    found = run(tmp_path / "run", base, b"one", **told)
+    assert found.settings["task"] == {"name": "math", **told}
+    assert (found.max_tokens, found.run) == (16, tmp_path / "run")
+    bare = find(str(base), "best")
+    assert bare.settings["task"] == {"name": "math", "verify": False}
+    assert (bare.max_tokens, bare.run) == (None, None)
 
 
 @pytest.mark.parametrize(

@@ -155,7 +155,8 @@ def bounded():
 @pytest.mark.parametrize("answer", LONG)
 def test_no_answer_takes_long_to_read(answer, bounded):
     assert not settle(answer, "3x") and not exact(answer, "3x")
-    assert scores(f"\\boxed{{{answer}}}", "0.7", None, True) == {"faithful": 0.0, "numeric": 0.0}
+    reply = f"\\boxed{{{answer}}}"
+    assert scores(score(reply, "0.7"), reply, "0.7", True) == {"faithful": 0.0, "numeric": 0.0}
     assert not close(answer, "0.7")
 
 

@@ -30,14 +30,29 @@ class Play:
     tokens: list[int]
     mask: list[bool] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
-    said: str = ""
+    turns: list[str] = field(default_factory=list)
     stopped: bool = False
     turn: "Future[Sequence[Message] | None]" = field(init=False)
     reward: "Future[Outcome] | None" = None
+    earned: Outcome | None = None
     error: Exception | None = None
 
     def __post_init__(self) -> None:
         self.mask, self.logprobs = [False] * len(self.tokens), [0.0] * len(self.tokens)
+
+    @property
+    def said(self) -> str:
+        """What the policy said last."""
+        return self.turns[-1]
+
+    def settle(self, rewards: RewardRunner) -> None:
+        """Wait for the reward; what went wrong with it is the error of the episode."""
+        if self.reward and not self.error:
+            found = rewards.result(self.reward)
+            if isinstance(found, Outcome):
+                self.earned = found
+            else:
+                self.error = found
 
     def add(self, tokens: Sequence[int], logprobs: Sequence[float], written: bool) -> None:
         self.tokens = [*self.tokens, *tokens]  # the sampler may still read the old ones
@@ -69,17 +84,32 @@ def play(
     One that does not fit the context, or whose turn or reward fails, is counted as failed and
     trains nothing.
     """
+    plays = play_all(policy, task, prompts, n, sampling, sampler, rewards, rows)
+    groups = [_group(prompt, games, version) for prompt, games in zip(prompts, plays, strict=True)]
+    return groups, [game.error for games in plays for game in games if game.error is not None]
+
+
+def play_all(
+    policy: Policy,
+    task: Task,
+    prompts: Sequence[Prompt],
+    n: int,
+    sampling: Sampling,
+    sampler: Sampler,
+    rewards: RewardRunner,
+    rows: int,
+) -> list[list[Play]]:
+    """n episodes of every prompt, each played to its end, and to its reward or its error."""
     plays: list[list[Play]] = []
     size = max(1, rows // n)
     for start in range(0, len(prompts), size):
         chunk = [_open(policy, task, prompt, n) for prompt in prompts[start : start + size]]
         _play_chunk(policy, chunk, sampling, sampler, rewards)
         plays += chunk
-    groups = [
-        _group(prompt, games, rewards, version)
-        for prompt, games in zip(prompts, plays, strict=True)
-    ]
-    return groups, [game.error for games in plays for game in games if game.error is not None]
+    for games in plays:
+        for game in games:
+            game.settle(rewards)
+    return plays
 
 
 def _open(policy: Policy, task: Task, prompt: Prompt, n: int) -> list[Play]:
@@ -134,7 +164,8 @@ def _speak(
     for place, reply in replies:
         game = games[place]
         game.add(reply.tokens, reply.logprobs, written=True)
-        game.said, game.stopped = policy.decode(reply.tokens), reply.finish == "stop"
+        game.turns.append(policy.decode(reply.tokens))
+        game.stopped = reply.finish == "stop"
         game.turn = rewards.turn(partial(_turn, game, rewards))
 
 
@@ -176,19 +207,15 @@ def _of(policy: Policy) -> str:
     return f" of {policy.context} that the model reads, which leaves none for an answer"
 
 
-def _group(prompt: Prompt, games: Sequence[Play], rewards: RewardRunner, version: int) -> Group:
+def _group(prompt: Prompt, games: Sequence[Play], version: int) -> Group:
     earned: list[Outcome] = []
     trajectories, lost, cut_off = [], 0, 0
     for game in games:
-        found: Outcome | Exception | None = game.error
-        if game.reward and not game.error:
-            found = rewards.result(game.reward)
-        if isinstance(found, Outcome):
-            earned.append(found)
+        if game.earned is not None:
+            earned.append(game.earned)
             trajectories.append(game.trajectory(version))
             cut_off += not game.stopped
         else:
-            game.error = found
             lost += sum(game.mask)
     return Group(
         prompt,

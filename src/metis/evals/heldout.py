@@ -1,0 +1,54 @@
+"""The run's own test: what training held out, or its benchmarks, through the run's own task."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from metis import config, runlog
+from metis.errors import MetisError
+from metis.evals.benchmarks import OWN
+from metis.evals.sets import PromptSet, scorer
+from metis.evals.validation import Validated
+
+FILES = ("path", "heldout_path")
+"""Settings of tasks that name files."""
+
+
+def own_sets(settings: Mapping[str, Any], run: Path | None) -> list[PromptSet]:
+    """The test of a run with these settings; without a run, the held-out prompts of their task."""
+    _require_files(settings["task"], run)
+    kept = {key: settings[key] for key in ("task", "seed", "benchmarks") if key in settings}
+    task = config.resolve({**kept, "engine": "local", "curriculum": "uniform"}).task
+    if isinstance(task, Validated):
+        sets = task.sets()
+    else:
+        prompts, own = tuple(task.heldout()), run is not None
+        sets = [PromptSet(OWN, "held-out", task, prompts, scorer(task), own=own)]
+    if run is not None:
+        _require_tested(sets, run)
+    return sets
+
+
+def _require_files(task: Mapping[str, Any], run: Path | None) -> None:
+    whose = "" if run is None else f"run {str(run)!r}: "
+    for key in FILES:
+        name = task.get(key)
+        if name and not Path(name).exists():
+            raise MetisError(
+                f"{whose}task.{key} = {name!r}: no such file; paths are from where training was "
+                f"started: go there, or say where it is now with task.{key}=FILE"
+            )
+
+
+def _require_tested(sets: list[PromptSet], run: Path) -> None:
+    """Refuse a test of other prompts than training had: it may have trained on them."""
+    if not (run / "evals.jsonl").exists():
+        return
+    tested = {row["prompt"] for row in runlog.read(run, "evals")}
+    gone = tested - {prompt.id for each in sets for prompt in each.prompts}
+    if gone:
+        raise MetisError(
+            f"run {str(run)!r}: {len(gone):,} of the {len(tested):,} prompts that training tested "
+            "on are not held out now, so that others were trained on: its data or its settings "
+            "have changed since; restore them"
+        )

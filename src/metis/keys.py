@@ -1,0 +1,71 @@
+"""Dotted keys of settings: all there are, those that are given, and the nearest to a wrong one."""
+
+import dataclasses
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, get_type_hints
+
+from metis.curricula import CURRICULA
+from metis.errors import MetisError
+from metis.tasks import TASKS
+
+MANY = 30
+"""More names than are listed in a message."""
+
+SHARED = ("curriculum.batch", "curriculum.group")
+"""Knobs of every curriculum that are settings of the run."""
+
+
+def dotted(kind: type[Any], prefix: str) -> Iterator[str]:
+    """Dotted names of all settings of a dataclass, those of its sections included."""
+    hints = get_type_hints(kind)
+    for item in dataclasses.fields(kind):
+        if not item.init:
+            continue
+        if dataclasses.is_dataclass(hints[item.name]):
+            yield from dotted(hints[item.name], f"{prefix}{item.name}.")
+        else:
+            yield prefix + item.name
+
+
+def require_known(given: Mapping[str, Any], known: Sequence[str], named: Mapping[str, str]) -> None:
+    """Refuse a key that is not known; `named` are the curriculum and the task in use."""
+    for key in _given({name: value for name, value in given.items() if value != {}}):
+        if key not in known:
+            raise MetisError(f"unknown key {key!r}: {_remedy(key, named, known)}")
+
+
+def _given(raw: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    for key, value in raw.items():
+        if isinstance(value, dict) and value:
+            yield from _given(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key
+
+
+def _remedy(key: str, named: Mapping[str, str], known: Sequence[str]) -> str:
+    """What to write instead: a knob of another curriculum or task is called that, the rest is
+    guessed."""
+    section = key.partition(".")[0]
+    tasks = {name: task.settings for name, task in TASKS.items()}
+    kinds: Mapping[str, type[Any]] = {"curriculum": CURRICULA, "task": tasks}.get(section, {})
+    owners = [name for name, kind in kinds.items() if key in dotted(kind, f"{section}.")]
+    if owners and key not in SHARED:
+        have = "has" if len(owners) == 1 else "have"
+        return f"{named[section]} has no such knob, {', '.join(owners)} {have}"
+    sections = sorted({part.split(".")[0] for part in known if "." in part})
+    if key in sections:
+        return f"{key!r} is a section, with {', '.join(k for k in known if k.startswith(key))}"
+    same_leaf = [k for k in known if k.rpartition(".")[2] == key.rpartition(".")[2]]
+    near = same_leaf or difflib.get_close_matches(key, [*sections, *known], n=1, cutoff=0.75)
+    return f"did you mean {near[0]!r}?" if near else suggestion(key, known)
+
+
+def suggestion(word: str, known: Sequence[str]) -> str:
+    """The nearest known word, if any is near."""
+    nearest = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    if nearest:
+        return f"did you mean {nearest[0]!r}?"
+    if len(known) > MANY:
+        return "`metis train --dry-run` shows what is known, docs/settings.md says what it means"
+    return f"known are {', '.join(known)}"
