@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NoReturn
 import metis
 from metis.errors import MetisError
 from metis.evals import command as evaluation
+from metis.export import command as exporting
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -128,6 +129,7 @@ def _parser() -> argparse.ArgumentParser:
     report.add_argument("--out", type=Path, metavar="DIR", help="default: RUN; of several, report/")
     report.set_defaults(run=_report)
     evaluation.add(commands)
+    exporting.add(commands)
     prepare = commands.add_parser("prepare", help="data to train on and to test with")
     math = prepare.add_subparsers(title="tasks", metavar="TASK", required=True).add_parser(
         "math",

@@ -62,6 +62,7 @@ class LocalEngine:
         require_vllm(settings)
         torch.manual_seed(seed)
         with explained(settings):
+            self.folder = assets.model(settings.model)
             self.model_policy = self._initial_policy()
             self.reference = self._reference() if settings.kl else None
             self.foreign = self._foreign_sampler()
@@ -233,7 +234,7 @@ class LocalEngine:
         }
 
     def _initial_policy(self) -> Policy:
-        return Policy(assets.model(self.settings.model), self.settings)
+        return Policy(self.folder, self.settings)
 
     def _reference(self) -> Policy:
         """The initial policy, for the KL term."""
