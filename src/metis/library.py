@@ -14,6 +14,7 @@ from metis.engines import ENGINES
 from metis.errors import MetisError
 from metis.given import written
 from metis.loop import Log, Numbers, OnStep, View, conduct
+from metis.run import models
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,23 @@ class TrainedRun:
     def accuracy(self) -> float:
         """The last test on held-out prompts."""
         return float([row["eval/accuracy"] for row in self.metrics if "eval/accuracy" in row][-1])
+
+    @property
+    def model(self) -> Path:
+        """The folder of its best checkpoint, or else of the last: `from_pretrained` loads it."""
+        found = models.named(self.path)
+        if found is None:
+            raise MetisError(f"{str(self.path)!r} is no run folder any more: train it again")
+        return found.model
+
+    def export(
+        self, target: str | Path, checkpoint: str = "", dtype: str = "", adapter: bool = False
+    ) -> Path:
+        """Write a checkpoint as a model for others, as `metis export` does; its folder."""
+        from metis.export.write import export
+
+        export(self.path, Path(target), checkpoint, dtype, adapter, say=lambda text: None)
+        return Path(target)
 
     def report(self) -> Path:
         """Write `report.html`, figures and a table into the run folder; the path of the page."""

@@ -119,15 +119,9 @@ class RunFolder(Folder):
                 os.fsync(file.fileno())
                 lengths[log] = file.tell()
             disk.sync(self.path)
-            draft = self.path / "checkpoints" / f".step-{step:06d}.draft"
-            draft.mkdir()
-            try:
+            with disk.appearing(self.path / "checkpoints" / f"step-{step:06d}") as draft:
                 write(draft)
                 state.save(draft / "run.state", {**saved, "step": step, "logs": lengths})
-                disk.publish(draft, f"step-{step:06d}")
-            except BaseException:
-                shutil.rmtree(draft, ignore_errors=True)
-                raise
             for _, folder in self.checkpoints()[:-keep]:
                 shutil.rmtree(folder)
 

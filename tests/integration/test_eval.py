@@ -151,10 +151,10 @@ def test_the_weights_of_the_checkpoint_are_the_ones_that_answer(tiny, problems, 
     command = ["eval", "run", "--suite", problems, *SHORT, "--checkpoint", "last", "--out"]
     assert main([*command, "before"]) == 0
     [(_, folder)] = checkpoints(tmp_path / "run")
-    weights = load_file(folder / "weights.safetensors")
+    weights = load_file(folder / "model.safetensors")
     torch.manual_seed(1)
     changed = {name: value + torch.randn_like(value) for name, value in weights.items()}
-    save_file(changed, folder / "weights.safetensors")
+    save_file(changed, folder / "model.safetensors", metadata={"format": "pt"})
     assert main([*command, "after"]) == 0
     answers = [(tmp_path / name / "answers.jsonl").read_bytes() for name in ("before", "after")]
     assert answers[0] != answers[1]

@@ -85,7 +85,7 @@ def test_vllm_that_is_not_there_is_told_before_the_model_is_fetched(tmp_path, mo
 def test_a_damaged_checkpoint_is_one_line(tiny, tmp_path, capsys):
     command = ["train", *SHORT, f"engine.model={tiny}", "--out", str(tmp_path / "run")]
     assert main([*command, "steps=1"]) == 0
-    weights = tmp_path / "run/checkpoints/step-000001/weights.safetensors"
+    weights = tmp_path / "run/checkpoints/step-000001/model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-9])
     capsys.readouterr()
     assert main([*command, "steps=2"]) == 2

@@ -73,9 +73,7 @@ def test_the_context_is_that_of_the_text(tiny, settings, monkeypatch):
 
     policy = Policy(tiny, settings)
     assert policy.context == 2048
-    loaded = policy.network, {"missing_keys": set()}
+    loaded = policy.network, []
     monkeypatch.setattr(LlamaConfig, "get_text_config", text)
-    monkeypatch.setattr(
-        "metis.engines.local.policy.AutoModelForCausalLM.from_pretrained", lambda *_, **__: loaded
-    )
+    monkeypatch.setattr("metis.engines.local.policy.read_network", lambda folder: loaded)
     assert Policy(tiny, settings).context == 77

@@ -413,8 +413,11 @@ def test_compiled_layers_learn_the_same_and_serve_every_layer_and_length(setting
     assert counters["stats"]["unique_graphs"] == 1, "with a cache nothing is compiled"
 
 
-def test_save_and_load_bring_everything_back(settings, tmp_path):
-    one, other = engine(settings), engine(settings)
+@pytest.mark.parametrize("lora", [0, 2])
+def test_save_and_load_bring_everything_back(settings, tmp_path, lora):
+    if lora:
+        pytest.importorskip("peft")
+    one, other = engine(settings, lora=lora), engine(settings, lora=lora)
     one.update(Batch(groups()))
     one.save(tmp_path)
     other.load(tmp_path)
@@ -435,7 +438,7 @@ def test_a_resumed_engine_has_its_own_learning_rate(settings, tmp_path):
     assert other.stepper.optimizer.state_dict()["state"] and one.settings.learning_rate != 2.5e-4
 
 
-@pytest.mark.parametrize("name", ["weights.safetensors", "optimizer.pt"])
+@pytest.mark.parametrize("name", ["model.safetensors", "optimizer.pt"])
 @pytest.mark.parametrize("size", [0, 5, -100])
 def test_a_truncated_file_of_a_checkpoint_is_named(settings, tmp_path, name, size):
     one = engine(settings)

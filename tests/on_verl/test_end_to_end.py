@@ -20,9 +20,10 @@ from metis.engines.local.settings import Local
 from metis.engines.verl.launch import MAIN
 from metis.engines.verl.overrides import MODULE
 from metis.evals.subject import find
+from metis.export.write import export
 from metis.run.metrics import unexplained
 from opening import OWN, REWARDS, fixed_batch, marks
-from running import HERE, cpu_overrides, finish, start
+from running import ENVIRONMENT, HERE, cpu_overrides, finish, start
 
 pytestmark = pytest.mark.slow
 
@@ -226,6 +227,20 @@ def test_the_checkpoint_that_tested_best_is_kept_and_can_be_evaluated(metis_run)
     assert found.about["step"] == best and found.max_tokens == 8
     assert found.engine.model == str(kept / "actor" / "huggingface")
     assert weights(kept / "actor" / "huggingface")
+
+
+def test_shards_of_two_workers_are_exported_as_one_model(metis_run, tmp_path, monkeypatch):
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    shutil.copytree(metis_run / "whole", tmp_path / "whole")
+    model = tmp_path / "whole/best/actor/huggingface/model.safetensors"
+    expected = load_file(model)
+    model.unlink()
+    export(tmp_path / "whole/metis", tmp_path / "model", say=lambda text: None)
+    exported = weights(tmp_path / "model")
+    assert exported.keys() == expected.keys()
+    for name, weight in exported.items():
+        assert torch.equal(weight, expected[name].bfloat16()), name
 
 
 def test_a_recipe_on_verl_rolls_out_several_times_a_step(model, tmp_path):

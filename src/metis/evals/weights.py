@@ -16,9 +16,9 @@ SUFFIXES = (".safetensors", ".bin", ".json", ".model", ".txt", ".jinja")
 
 
 def identity(model: Path, checkpoint: Path | None = None) -> str:
-    """Of a model, and of the weights that a checkpoint puts into it; on the hub, its revision."""
+    """Of a model, and of a checkpoint's adapters around it; on the hub, its revision."""
     if checkpoint is not None:
-        return _short([identity(model), digest([checkpoint / "weights.safetensors"])])
+        return _short([identity(model), digest([checkpoint / "adapter_model.safetensors"])])
     if model.parent.name == "snapshots" and re.fullmatch("[0-9a-f]{40}", model.name):
         return model.name
     return digest(path for path in model.iterdir() if path.suffix in SUFFIXES)

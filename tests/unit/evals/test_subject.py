@@ -16,13 +16,14 @@ def model(folder, weights=b"weights"):
     return folder
 
 
-def run(folder, base, weights, **task):
+def run(folder, base, weights, kind="model", **task):
     best = folder / "checkpoints/best"
     best.mkdir(parents=True)
     engine = {"name": "local", "model": str(base), "max_tokens": 16}
     config = {"engine": engine, "curriculum": {"name": "uniform"}, "task": {"name": "math", **task}}
     (folder / "config.json").write_text(json.dumps(config))
-    (best / "weights.safetensors").write_bytes(weights)
+    (best / ("config.json" if kind == "model" else "adapter_config.json")).write_text("{}")
+    (best / f"{kind}.safetensors").write_bytes(weights)
     state.save(best / "run.state", {"step": 10})
     return find(str(folder), "best")
 
@@ -34,9 +35,22 @@ def test_runs_of_one_name_are_told_apart_by_their_weights(tmp_path):
     again = run(tmp_path / "c/seed-0", base, b"one").about
     assert first == again != second
     assert first | {"weights": ""} == second | {"weights": ""}
-    other = run(tmp_path / "d/seed-0", model(tmp_path / "x/base", b"other"), b"one").about
-    assert other["weights"] != first["weights"], "adapters on another model"
-    assert str(tmp_path) not in json.dumps([first, other])
+    assert str(tmp_path) not in json.dumps(first)
+
+
+def test_adapters_are_told_apart_by_the_model_they_are_on(tmp_path):
+    bases = [model(tmp_path / "base"), model(tmp_path / "x/base", b"other")]
+    one, other = (
+        run(tmp_path / f"{i}/seed-0", base, b"one", "adapter_model") for i, base in enumerate(bases)
+    )
+    assert one.about["weights"] != other.about["weights"]
+    assert (one.checkpoint.name, one.engine.model) == ("best", str(bases[0]))
+
+
+def test_a_checkpoint_of_a_run_is_asked_like_the_run(tmp_path):
+    found = run(tmp_path / "run", model(tmp_path / "base"), b"one", instruction="Box it.")
+    assert find(str(tmp_path / "run/checkpoints/best"), "last") == found
+    assert found.engine.model == str(tmp_path / "run/checkpoints/best")
 
 
 def test_a_model_folder_is_known_by_what_it_holds(tmp_path):

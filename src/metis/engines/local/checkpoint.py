@@ -8,10 +8,9 @@ from pickle import UnpicklingError
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 
-from metis.engines.local.policy import Policy
+from metis.engines.local.model_folder import ADAPTER, load_model, save_model
+from metis.engines.local.policy import LOADING_ERRORS, Policy
 from metis.engines.local.predictors import Learner
 from metis.errors import first_line
 
@@ -19,13 +18,8 @@ from metis.errors import first_line
 def save_training(
     folder: Path, policy: Policy, optimizer: torch.optim.Optimizer, generator: torch.Generator
 ) -> None:
-    """All that training changes: only trainable weights, in their own precision."""
-    weights = {
-        name: parameter.detach().cpu().contiguous()
-        for name, parameter in policy.network.named_parameters()
-        if parameter.requires_grad
-    }
-    save_file(weights, folder / "weights.safetensors")
+    """The model as a Hugging Face folder, and beside it what else training changes."""
+    save_model(folder, policy)
     torch.save(
         {"optimizer": optimizer.state_dict(), "generator": generator.get_state()},
         folder / "optimizer.pt",
@@ -53,13 +47,9 @@ def load_training(
 
 def load_weights(folder: Path, policy: Policy) -> None:
     """Bring back the weights alone."""
-    path = folder / "weights.safetensors"
-    with _reading(path):
-        weights = load_file(path)
-    with torch.no_grad():
-        for name, parameter in policy.network.named_parameters():
-            if parameter.requires_grad:
-                parameter.copy_(weights[name])
+    whole = folder / (ADAPTER if policy.adapted else "model.safetensors")
+    with _reading(whole if whole.exists() else folder):
+        load_model(folder, policy)
 
 
 def save_learner(folder: Path, number: int, learner: Learner) -> None:
@@ -82,5 +72,5 @@ def _reading(path: Path) -> Iterator[None]:
         yield
     except FileNotFoundError:
         raise
-    except (OSError, SafetensorError, RuntimeError, EOFError, UnpicklingError) as error:
+    except (*LOADING_ERRORS, EOFError, UnpicklingError) as error:
         raise OSError(f"{str(path)!r} cannot be read: {first_line(error)}") from None

@@ -66,6 +66,7 @@ class LocalEngine:
         if settings.compile:
             say(compiling())
         with explained(settings):
+            self.folder = assets.model(settings.model, say)
             self.model_policy = self._initial_policy()
             self.reference = self._reference() if settings.kl else None
             self.foreign = self._foreign_sampler()
@@ -237,9 +238,8 @@ class LocalEngine:
         }
 
     def _initial_policy(self) -> Policy:
-        folder = assets.model(self.settings.model, self.say)
-        self.say(loading(self.settings.model, folder))
-        return Policy(folder, self.settings)
+        self.say(loading(self.settings.model, self.folder))
+        return Policy(self.folder, self.settings)
 
     def _reference(self) -> Policy:
         """The initial policy, for the KL term."""

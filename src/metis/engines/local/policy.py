@@ -13,13 +13,15 @@ from typing import Any
 import torch
 from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
+from metis import assets
 from metis.core import Chat, Message
 from metis.engines.local import block_attention
 from metis.engines.local.bundle import ONE_STRIP, Layout
 from metis.engines.local.encoding import MARK, separators
+from metis.engines.local.model_folder import generation_config, read_network
 from metis.engines.local.recording import Recorder
 from metis.engines.local.settings import Local
 from metis.errors import MetisError, first_line
@@ -65,15 +67,12 @@ class Policy:
             )
         try:
             self.tokenizer: Any = AutoTokenizer.from_pretrained(folder)
-            found: Any = AutoModelForCausalLM.from_pretrained(
-                folder, dtype=torch.float32, attn_implementation="sdpa", output_loading_info=True
-            )
+            network, missing = read_network(folder)
         except LOADING_ERRORS as error:
             raise MetisError(
                 f"engine.model = {str(folder)!r} cannot be loaded: {first_line(error)}"
             ) from None
-        network, loaded = found
-        if missing := sorted(loaded["missing_keys"]):
+        if missing:
             raise MetisError(
                 f"engine.model = {str(folder)!r} has no weights for {len(missing)} of its parts, "
                 f"{missing[0]!r} among them: name a folder that transformers has saved"
@@ -81,13 +80,18 @@ class Policy:
         if not self.tokenizer.chat_template:
             self.tokenizer.chat_template = PLAIN_TEMPLATE
         _without_dropout(network)
-        self.network = _with_lora(network, settings.lora).to(self.device).eval()
+        self.network = (
+            _with_lora(network, settings.lora, assets.origin(settings.model, folder))
+            .to(self.device)
+            .eval()
+        )
         if settings.checkpointing:
             self.network.gradient_checkpointing_enable({"use_reentrant": False})
         self.scale = self._logit_scale()
         text = network.config.get_text_config()
         self.context = int(getattr(text, "max_position_embeddings", 1 << 30))
         self.stops = self._stop_tokens()
+        network.generation_config = generation_config(network, self.tokenizer, self.stops)
         self.plain = block_attention.supports(network)
         self.windowed = block_attention.windowed(network)
         self.separators = separators(self.tokenizer)
@@ -102,10 +106,14 @@ class Policy:
             _compile(self.backbone)
 
     @property
+    def adapted(self) -> bool:
+        """Whether adapters (LoRA) are trained, and nothing else."""
+        return hasattr(self.network, "peft_config")
+
+    @property
     def base(self) -> Any:
         """The transformers model, whatever adapters are around it."""
-        network = self.network
-        return network.get_base_model() if hasattr(network, "peft_config") else network
+        return self.network.get_base_model() if self.adapted else self.network
 
     @property
     def backbone(self) -> Any:
@@ -263,7 +271,8 @@ def _without_dropout(network: Any) -> None:
                 setattr(module, name, 0.0)
 
 
-def _with_lora(network: Any, rank: int) -> Any:
+def _with_lora(network: Any, rank: int, origin: str) -> Any:
+    """Adapters around a network, which will say that they belong to `origin`."""
     if rank == 0:
         return network
     try:
@@ -272,5 +281,9 @@ def _with_lora(network: Any, rank: int) -> Any:
         raise MetisError(
             f"engine.lora = {rank}: needs peft: pip install 'metis-rft[local]'"
         ) from None
-    config = LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear")
-    return get_peft_model(network, config)
+    config = LoraConfig(
+        r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type="CAUSAL_LM"
+    )
+    adapted: Any = get_peft_model(network, config)
+    adapted.peft_config["default"].base_model_name_or_path = origin
+    return adapted

@@ -9,11 +9,13 @@ import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from metis.core import Sampling
+from metis.engines.local.model_folder import save_settings
 from metis.engines.local.policy import Policy, pick_device
 from metis.engines.local.sampling import Reply
 from metis.engines.local.settings import Local
@@ -145,15 +147,14 @@ def _reply(output: Any) -> Reply:
 
 def _weights(policy: Policy) -> Iterator[tuple[str, torch.Tensor]]:
     """The weights under the names of the plain model, LoRA merged in."""
-    adapted = hasattr(policy.network, "peft_config")
-    if adapted:
+    if policy.adapted:
         policy.network.merge_adapter()
     try:
         for name, value in policy.base.state_dict().items():
             if "lora_" not in name:
                 yield name.replace(".base_layer", ""), value.detach().to(torch.bfloat16)
     finally:
-        if adapted:
+        if policy.adapted:
             policy.network.unmerge_adapter()
 
 
@@ -162,9 +163,7 @@ def _write_model(policy: Policy, folder: str) -> None:
     from safetensors.torch import save_file
 
     policy.base.config.save_pretrained(folder)
-    if policy.base.generation_config is not None:
-        policy.base.generation_config.save_pretrained(folder)
-    policy.tokenizer.save_pretrained(folder)
+    save_settings(Path(folder), policy)
     tied = policy.base.config.get_text_config().tie_word_embeddings
     weights = {
         name: value.contiguous().cpu()

@@ -1,0 +1,166 @@
+"""The model card: what was trained on what, how far and with what result, from the run folder."""
+
+from pathlib import Path
+from typing import Any
+
+from metis import assets
+from metis.identity import described
+from metis.markdown import markdown_table
+from metis.report.curves import Evaluation, Recorded, is_number, read
+from metis.report.tables import MISSING, accuracy
+from metis.run.models import Checkpoint
+from metis.run.models import settings as settings_of
+
+Row = dict[str, Any]
+
+
+def card(found: Checkpoint, settings: str, adapter: bool) -> str:
+    """README.md with the front matter of the hub; `settings` is the file with the run's."""
+    run = read(found.run)
+    parts = [
+        f"---\n{_front_matter(found, run, adapter)}\n---",
+        f"# {found.run.resolve().name}",
+        _sentence(found, run, adapter),
+        markdown_table([("what", "value"), *_facts(found, run)]).rstrip(),
+        *_tests(found, run),
+        _use(adapter),
+        _again(found, run, settings),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _front_matter(found: Checkpoint, run: Recorded, adapter: bool) -> str:
+    from huggingface_hub import ModelCardData
+
+    data = ModelCardData(
+        base_model=published(_model(found)),
+        library_name="peft" if adapter else "transformers",
+        pipeline_tag="text-generation",
+        tags=["metis", "grpo", "reinforcement-learning", "curriculum-learning"],
+    )
+    return str(data.to_yaml()).strip()
+
+
+def _model(found: Checkpoint) -> str:
+    return str(found.config["engine"].get("model", ""))
+
+
+def published(model: str) -> str | None:
+    """The hub's id of a model; None for a folder, whose name says nothing to anybody else.
+
+    A run has that of the model it began with. A name counts as an id where the hub's cache has it:
+    a folder that is gone may look like one.
+    """
+    from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
+
+    if (earlier := settings_of(Path(model).expanduser())) is not None:
+        return published(str(earlier["engine"].get("model", "")))
+    if model in assets.WHEELS:
+        return assets.WHEELS[model].published
+    try:
+        cached = try_to_load_from_cache(model, "config.json")
+    except HFValidationError:
+        return None
+    return model if isinstance(cached, str) else None
+
+
+def _sentence(found: Checkpoint, run: Recorded, adapter: bool) -> str:
+    what = "A LoRA adapter for" if adapter else "A fine-tuned version of"
+    return (
+        f"{what} `{_model(found)}`, trained with GRPO under the curriculum `{run.curriculum}` by "
+        "[METIS](https://arxiv.org/abs/2605.11235)."
+    )
+
+
+def _facts(found: Checkpoint, run: Recorded) -> list[tuple[str, str]]:
+    config = found.config
+    curriculum, preset = config["curriculum"], config["curriculum"].get("preset")
+    named = f"{curriculum['name']}, preset {preset}" if preset else str(curriculum["name"])
+    task = config.get("task", {})
+    data = f" ({task['path']})" if task.get("path") else ""
+    total: Row = next((row for row in reversed(run.metrics) if row["step"] <= found.step), {})
+    packages = run.versions.get("packages", {})
+    shown = {"metis": run.versions.get("metis"), "python": run.versions.get("python")}
+    shown |= {name: packages[name] for name in packages if name not in ("numpy", "pydantic")}
+    versions = ", ".join(f"{name} {version}" for name, version in shown.items() if version)
+    lora = config["engine"].get("lora")
+    return [
+        ("base model", _model(found)),
+        ("curriculum", named),
+        ("task", f"{task.get('name', MISSING)}{data}"),
+        ("checkpoint", f"{found.name}, step {found.step:,} of {run.steps:,}"),
+        ("prompts a step, rollouts a prompt", f"{config.get('batch')}, {config.get('group')}"),
+        ("rollouts", _count(total, "total/rollout_generated")),
+        ("generated tokens", _count(total, "total/rollout_tokens")),
+        ("learning rate", str(config["engine"].get("learning_rate", MISSING))),
+        ("LoRA rank", str(lora) if lora else "none: all weights were trained"),
+        ("versions", versions or MISSING),
+    ]
+
+
+def _count(row: Row, metric: str) -> str:
+    return f"{row[metric]:,.0f}" if is_number(row.get(metric)) else MISSING
+
+
+def _tests(found: Checkpoint, run: Recorded) -> list[str]:
+    """Accuracy before training and at this step, where they were tested."""
+    tests = {test.step: test for test in run.evaluations}
+    before, here = tests.get(0), tests.get(found.step)
+    rows = [("model", "accuracy, ± standard error")]
+    rows += [("before training", accuracy(before))] if before else []
+    rows += [("this checkpoint", accuracy(here))] if here and found.step else []
+    if len(rows) == 1:
+        return []
+    on = ", ".join(found.config.get("benchmarks") or ()) or "held-out prompts of the task"
+    text = f"Greedy answers to {on}, {_length(found)}:\n\n{markdown_table(rows).rstrip()}"
+    if here and here.step == _best(run):
+        text += (
+            "\n\nThis test chose the checkpoint among those of the run, so that its accuracy is "
+            "rather too high; a test on other prompts is not."
+        )
+    return ["## Accuracy", text]
+
+
+def _length(found: Checkpoint) -> str:
+    return f"of at most {found.config['engine'].get('max_tokens', MISSING)} tokens"
+
+
+def _best(run: Recorded) -> int | None:
+    best: Evaluation | None = run.best
+    return best.step if best and best.step else None
+
+
+def _use(adapter: bool) -> str:
+    kind = "AutoPeftModelForCausalLM" if adapter else "AutoModelForCausalLM"
+    imports = (
+        f"from peft import {kind}\nfrom transformers import AutoTokenizer"
+        if adapter
+        else f"from transformers import {kind}, AutoTokenizer"
+    )
+    return f"""## Use
+
+```python
+{imports}
+
+folder = "."  # this folder, or its name on the hub
+tokenizer = AutoTokenizer.from_pretrained(folder)
+model = {kind}.from_pretrained(folder)
+chat = [{{"role": "user", "content": "..."}}]
+prompt = tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_tensors="pt")
+answer = model.generate(**prompt, max_new_tokens=256)
+print(tokenizer.decode(answer[0, prompt["input_ids"].shape[1] :], skip_special_tokens=True))
+```"""
+
+
+def _again(found: Checkpoint, run: Recorded, settings: str) -> str:
+    text = f"""## Train it again
+
+`{settings}` holds every setting of the run:
+
+```
+metis train {settings} --out runs/again
+```"""
+    if run.changes:
+        text += f"\n\nSettings that were changed on the way: {described(run.changes)}."
+    return text
