@@ -284,7 +284,7 @@ def test_it_works_beside_generation_and_as_a_plain_function(open_verifier):
             episode = SingleTurn([], lambda answer: float(verifier.same(answer, "2x")))
             episode.reply(text)
             episodes.append(runner.submit(episode))
-        assert [runner.result(future) for future in episodes] == [1.0, 0.0, 1.0, 0.0]
+        assert [runner.result(future).score for future in episodes] == [1.0, 0.0, 1.0, 0.0]
     finally:
         runner.close()
     assert reward("so \\boxed{\\frac{1}{2}}", "0.5", verify=False) == 1.0
