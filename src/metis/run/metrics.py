@@ -15,6 +15,7 @@ PLACEHOLDERS = {
     "benchmark": ".+",
     "kind": "no_box|not_a_number|out_of_range|cut_off|does_not_fit",
     "label": ".*",
+    "name": ".+",
     "number": r"\d+",
     "type": "easy|hard|partial",
     "value": r"0\.\d\d",

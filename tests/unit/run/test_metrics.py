@@ -73,6 +73,8 @@ def test_an_entry_says_what_it_is():
         ("select/arm_12_chance", "select/arm_<arm>_chance"),
         ("select/arm_x_chance", None),
         ("select/keep_easy", "select/keep_<type>"),
+        ("reward/length", "reward/<name>"),
+        ("reward/", None),
         ("batch/rewards", None),
     ],
 )
