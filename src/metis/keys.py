@@ -31,7 +31,8 @@ def dotted(kind: type[Any], prefix: str) -> Iterator[str]:
 def require_known(given: Mapping[str, Any], known: Sequence[str], named: Mapping[str, str]) -> None:
     """Refuse a key that is not known; `named` are the curriculum and the task in use."""
     for key in _given({name: value for name, value in given.items() if value != {}}):
-        if key not in known:
+        inside = any(key.startswith(f"{section}.") for section in known)  # of a mapping
+        if key not in known and not inside:
             raise MetisError(f"unknown key {key!r}: {_remedy(key, named, known)}")
 
 

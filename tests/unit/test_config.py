@@ -177,3 +177,8 @@ def test_another_preset_holds_whole_whatever_the_recipe_says():
     own = load(None, []).resolved["curriculum"]
     same = load(None, ["curriculum.preset=recommended"]).resolved["curriculum"]
     assert own["replay"] != same["replay"], "the quickstart has a replay of its own"
+
+
+def test_keys_of_a_mapping_are_its_own():
+    found = load(None, ["task=gym", "task.config={min_terms=2}", "task.config.max_terms=3"])
+    assert found.resolved["task"]["config"] == {"min_terms": 2, "max_terms": 3}
