@@ -42,6 +42,17 @@ command that is run. `metis curricula NAME` says what the knobs of a curriculum 
 also be the config.json of a run.
 """
 
+INSPECT_HELP = """\
+Shows what the logs of a run say of a step: every prompt that was rolled out with the reason, the
+prediction and the outcome; of one prompt also the distribution of the prediction, the exemplars
+that the judge was shown, and an answer.
+
+  metis inspect runs/a                         every step in a line
+  metis inspect runs/a --step 12               the prompts of a step
+  metis inspect runs/a --step 12 --all         with the candidates that were not chosen
+  metis inspect runs/a --step 12 --prompt ID   one prompt
+"""
+
 PREPARE_MATH_HELP = """\
 Prepares problems to train on and benchmarks to test with: parquet files that verl and the tasks of
 `metis train` read, every row with its reference answer and a stable id. A set comes from the
@@ -137,6 +148,17 @@ def _parser() -> argparse.ArgumentParser:
     report.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run folder")
     report.add_argument("--out", type=Path, metavar="DIR", help="default: RUN; of several, report/")
     report.set_defaults(run=_report)
+    inspect_run = commands.add_parser(
+        "inspect",
+        help="why prompts were chosen in a step, and what came of it",
+        description=INSPECT_HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    inspect_run.add_argument("folder", type=Path, metavar="RUN", help="run folder")
+    inspect_run.add_argument("--step", type=int, metavar="T", help="the step to look at")
+    inspect_run.add_argument("--prompt", metavar="ID", help="one prompt of it")
+    inspect_run.add_argument("--all", action="store_true", help="also candidates not chosen")
+    inspect_run.set_defaults(run=_inspect)
     comparison.add(commands)
     evaluation.add(commands)
     exporting.add(commands)
@@ -245,6 +267,17 @@ def _report(chosen: argparse.Namespace) -> int:
 
     for line in report.write(chosen.runs, chosen.out):
         print(line)
+    return 0
+
+
+def _inspect(chosen: argparse.Namespace) -> int:
+    from rich.console import Console
+
+    from metis.view.inspection import inspect
+
+    console = Console(soft_wrap=True, markup=False, highlight=False)
+    for shown in inspect(chosen.folder, chosen.step, chosen.prompt, chosen.all):
+        console.print(shown)
     return 0
 
 
