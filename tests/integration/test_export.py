@@ -125,7 +125,7 @@ def test_plain_transformers_elsewhere_answers_as_the_run_did(model, tiny, tmp_pa
         stdout=subprocess.PIPE,
         text=True,
         check=True,
-        env={**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": ""},
+        env={**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "PYTHONPATH": ""},
     )
     assert json.loads(answer.stdout) == said
 
