@@ -107,7 +107,7 @@ EMBEDDED = pytest.param(
         pytest.mark.slow,
         pytest.mark.skipif(
             not (assets.home() / "models/smollm2-135m").is_dir(),
-            reason="make quickstart fetches it",
+            reason="make test fetches it",
         ),
     ],
 )
@@ -125,7 +125,7 @@ def test_plain_transformers_elsewhere_answers_as_the_run_did(model, tiny, tmp_pa
         stdout=subprocess.PIPE,
         text=True,
         check=True,
-        env={**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": ""},
+        env={**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "PYTHONPATH": ""},
     )
     assert json.loads(answer.stdout) == said
 

@@ -23,7 +23,7 @@ from metis.evals.subject import find
 from metis.export.write import export
 from metis.run.metrics import unexplained
 from opening import OWN, REWARDS, fixed_batch, marks
-from running import ENVIRONMENT, HERE, cpu_overrides, finish, start
+from running import HERE, cpu_overrides, finish, start
 
 pytestmark = pytest.mark.slow
 
@@ -229,9 +229,7 @@ def test_the_checkpoint_that_tested_best_is_kept_and_can_be_evaluated(metis_run)
     assert weights(kept / "actor" / "huggingface")
 
 
-def test_shards_of_two_workers_are_exported_as_one_model(metis_run, tmp_path, monkeypatch):
-    for name, value in ENVIRONMENT.items():
-        monkeypatch.setenv(name, value)
+def test_shards_of_two_workers_are_exported_as_one_model(metis_run, tmp_path):
     shutil.copytree(metis_run / "whole", tmp_path / "whole")
     model = tmp_path / "whole/best/actor/huggingface/model.safetensors"
     expected = load_file(model)

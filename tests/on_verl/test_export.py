@@ -11,7 +11,6 @@ from integration.conftest import save_tiny
 from metis.engines.local.policy import Policy
 from metis.engines.local.settings import Local
 from metis.export.write import export
-from running import ENVIRONMENT
 
 TOKENS = torch.arange(3, 40)[None]
 
@@ -22,9 +21,7 @@ def model(tmp_path_factory):
 
 
 @pytest.mark.parametrize("lora", [0, 2])
-def test_shards_are_merged_and_adapters_too(model, tmp_path, monkeypatch, lora):
-    for name, value in ENVIRONMENT.items():
-        monkeypatch.setenv(name, value)
+def test_shards_are_merged_and_adapters_too(model, tmp_path, lora):
     settings = Local(model=str(model), device="cpu", lora=lora)
     policy = Policy(model, settings)
     torch.manual_seed(1)
@@ -52,4 +49,5 @@ def test_shards_are_merged_and_adapters_too(model, tmp_path, monkeypatch, lora):
         here, there = (each(input_ids=TOKENS).logits for each in (network, policy.network))
     assert torch.allclose(here, there, atol=0.05 * float(there.abs().max())), "to bfloat16"
     assert (tmp_path / "model/tokenizer.json").exists()
+    assert "verl's own command line" in (tmp_path / "model/README.md").read_text()
     assert not [path.name for path in (tmp_path / "model").iterdir() if path.is_dir()]

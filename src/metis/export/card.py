@@ -154,6 +154,11 @@ print(tokenizer.decode(answer[0, prompt["input_ids"].shape[1] :], skip_special_t
 
 
 def _again(found: Checkpoint, run: Recorded, settings: str) -> str:
+    if "task" not in found.config:
+        return (
+            f"## Settings\n\nThe run was started with verl's own command line; `{settings}` holds "
+            "what it wrote down of its settings."
+        )
     text = f"""## Train it again
 
 `{settings}` holds every setting of the run:
