@@ -1,0 +1,65 @@
+"""`metis inspect` on a run of the simulated engine."""
+
+import pytest
+
+import metis
+from metis import runlog
+from metis.cli import main
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    out = tmp_path_factory.mktemp("inspect") / "run"
+    settings = {"engine": {"name": "simulated", "failures": 0.2}, "curriculum": "metis"}
+    metis.train(out=out, steps=6, batch=4, group=4, evaluate=3, show=False, **settings)
+    return out
+
+
+def shown(capsys, *words):
+    assert main(["inspect", *map(str, words)]) == 0
+    return capsys.readouterr().out
+
+
+def test_every_step_is_a_line(run, capsys):
+    lines = shown(capsys, run).splitlines()
+    assert lines[0].split()[:2] == ["step", "groups"] and len(lines) == 8
+    assert [line.split()[0] for line in lines[1:]] == [str(step) for step in range(7)]
+
+
+def test_a_step_shows_its_groups_and_with_all_its_candidates(run, capsys):
+    groups = [row for row in runlog.read(run, "rollouts") if row["step"] == 5]
+    candidates = [row for row in runlog.read(run, "judgments") if row["step"] == 5]
+    text = shown(capsys, run, "--step", 5)
+    assert all(row["prompt"] in text for row in groups)
+    left = len(candidates) - len(groups)
+    assert f"{left} candidates were not chosen" in text
+    whole = shown(capsys, run, "--step", 5, "--all")
+    assert all(row["prompt"] in whole for row in candidates)
+    marks = sum(whole.count(mark) for mark in "●○×")
+    assert marks == sum(len(row["rewards"]) + row["failed"] for row in groups)
+
+
+def test_a_prompt_shows_its_prediction_its_outcome_and_the_exemplars(run, capsys):
+    (group, *_) = [row for row in runlog.read(run, "rollouts") if row["step"] == 6]
+    text = shown(capsys, run, "--step", 6, "--prompt", group["prompt"])
+    assert "propensity" in text and "predicted" in text and "exemplar shown" in text
+    assert ", ".join(map(str, group["tokens"])) in text
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--step", "7"], "steps 1 to 6"),
+        (["--step", "0"], "steps 1 to 6"),
+        (["--prompt", "x"], "needs the step"),
+        (["--step", "2", "--prompt", "x"], "no such prompt"),
+    ],
+)
+def test_what_is_not_there_is_one_line(run, capsys, words, message):
+    assert main(["inspect", str(run), *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_folder_that_is_no_run_is_refused(tmp_path, capsys):
+    assert main(["inspect", str(tmp_path)]) == 2
+    assert "no config.json" in capsys.readouterr().err
