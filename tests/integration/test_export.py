@@ -186,7 +186,7 @@ def test_the_card_has_the_run_s_facts_and_its_settings_train_again(runs, tmp_pat
     assert run.config["engine"]["model"] in shown.text and "| 8 " in shown.text
     assert "last, step 2 of 2" in shown.text and f"metis {metis.__version__}" in shown.text
     capsys.readouterr()
-    assert main(["train", str(folder / "metis_run.json"), "--dry-run"]) == 0
+    assert main(["train", str(folder / "metis_run.json"), "--dry-run", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == run.config
 
 
@@ -216,10 +216,11 @@ def test_what_cannot_be_written_whole_is_not_there(runs, tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_run_is_where_the_next_begins(runs, settings, tmp_path, capsys):
+def test_a_run_is_where_the_next_begins(runs, settings, tmp_path, caplog):
+    caplog.set_level("INFO", logger="metis")
     run, _ = train(runs[0].path, tmp_path / "next")
     assert run.config["engine"]["model"] == str(runs[0].path)
-    assert f"engine.model = {str(runs[0].path)!r}: its " in capsys.readouterr().out
+    assert f"engine.model = {str(runs[0].path)!r}: its " in caplog.text
     assert Policy(runs[0].model, settings).stops
     config = {"engine": {"model": "smollm2-135m"}, "curriculum": {}}
     (tmp_path / "config.json").write_text(json.dumps(config))
