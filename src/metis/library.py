@@ -11,7 +11,7 @@ from typing import Any
 from metis import config, runlog
 from metis.core import Curriculum
 from metis.engines import ENGINES
-from metis.errors import MetisError
+from metis.errors import MetisError, require
 from metis.given import written
 from metis.loop import Log, Numbers, OnStep, View, conduct
 from metis.run import models
@@ -116,16 +116,25 @@ def curriculum(
 
 
 def _mapping(section: Any) -> dict[str, Any]:
-    return {"name": section} if isinstance(section, str) else dict(section)
+    if isinstance(section, str):
+        return {"name": section}
+    require(isinstance(section, Mapping), "engine", section, "give a name or a mapping")
+    return dict(section)
 
 
-def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Dotted keys and values; the name of a section stands for the section."""
+def _flat(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Dotted keys of sections, and values; the name of a section stands for the section."""
     for key, value in settings.items():
-        if isinstance(value, Mapping) and value:
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield (prefix + key).removesuffix(".name"), _plain(value)
+        if not isinstance(value, Mapping):
+            yield key, _plain(value)
+            continue
+        for name, part in value.items():
+            if key == "curriculum" and isinstance(part, Mapping):
+                yield from (
+                    (f"{key}.{name}.{knob}", knob_value) for knob, knob_value in part.items()
+                )
+            else:
+                yield (key if name == "name" else f"{key}.{name}"), _plain(part)
 
 
 def _plain(value: Any) -> Any:
@@ -159,7 +168,7 @@ class Unseen:
         pass
 
     def notice(self, step: int, text: str) -> None:
-        logging.getLogger("metis").info("step %d: %s", step, text)
+        logging.getLogger("metis").warning("step %d: %s", step, text)
 
     def stopping(self) -> None:
         pass

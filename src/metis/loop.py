@@ -50,6 +50,8 @@ class Trainable(TimedEngine, Protocol):
 
     def reseed(self, seed: int) -> None: ...
 
+    def close(self) -> None: ...
+
     def save(self, folder: Path) -> None: ...
 
     def load(self, folder: Path) -> None: ...
@@ -145,8 +147,12 @@ def conduct(
     step = max((step for step, _ in checkpoints(out)), default=0)
     run = Run.build(config, say)
     gc.freeze()  # what is loaded stays: the garbage of a step is looked for among its own objects
-    with RunFolder.open(out, config.resolved, config.may_change, step) as folder, view as shown:
-        return train(run, folder, shown, on_step)
+    try:
+        with RunFolder.open(out, config.resolved, config.may_change, step) as folder, view as shown:
+            return train(run, folder, shown, on_step)
+    finally:
+        gc.unfreeze()
+        run.engine.close()
 
 
 def train(run: Run, folder: RunFolder, view: View, on_step: OnStep | None = None) -> bool:

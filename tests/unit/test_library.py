@@ -1,13 +1,17 @@
 """`metis.train` and `metis.curriculum`: the commands as calls."""
 
+import gc
 import importlib
 import json
 import pkgutil
+import weakref
+from dataclasses import dataclass, field
 
 import pytest
 
 import metis
-from metis import MetisError
+from metis import MetisError, Prompt, library, loop
+from metis.tasks.base import SingleTurn
 
 SMALL = {
     "engine": "simulated",
@@ -73,6 +77,48 @@ def test_sections_may_be_mappings_and_a_recipe_may_be_changed(tmp_path):
     )
     assert run.config["curriculum"]["multiplier"] == 2
     assert run.config["batch"] == 4
+
+
+@dataclass
+class Weighted:
+    """A task with a mapping among its knobs."""
+
+    weights: dict[str, float] = field(default_factory=dict)
+    rewards = "binary"
+
+    def training(self):
+        return [Prompt("a:1", "one"), Prompt("a:2", "two")]
+
+    def heldout(self):
+        return [Prompt("a:3", "three")]
+
+    def episode(self, prompt):
+        return SingleTurn([{"role": "user", "content": prompt.text}], len)
+
+
+def test_mappings_among_knobs_are_kept_whole(monkeypatch, tmp_path):
+    seen = []
+    monkeypatch.setattr(library, "conduct", lambda found, *rest: seen.append(found) or True)
+    weights = {"c.d": 2.0, "name": 1.0}
+    metis.train(task=Weighted(weights), batch=1, out=tmp_path / "run", show=False)
+    assert seen[0].resolved["task"]["weights"] == weights
+    with pytest.raises(MetisError, match="give a name or a mapping"):
+        metis.train(model="x", engine=5, out=tmp_path / "run")
+
+
+def test_a_run_leaves_nothing_behind_in_memory(tmp_path, monkeypatch):
+    made = []
+    build = loop.Run.build.__func__
+
+    def remember(cls, config, say=print):
+        run = build(cls, config, say)
+        made.append(weakref.ref(run.engine))
+        return run
+
+    monkeypatch.setattr(loop.Run, "build", classmethod(remember))
+    metis.train(out=tmp_path / "run", steps=1, **SMALL)
+    gc.collect()
+    assert made[0]() is None and gc.get_freeze_count() == 0
 
 
 def test_bad_settings_are_an_error_before_anything_is_made(tmp_path):

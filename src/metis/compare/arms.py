@@ -63,4 +63,9 @@ def _seeds(text: str) -> Iterator[int]:
         first, dash, last = part.strip().partition("-")
         if not first.isdecimal() or (dash and not last.isdecimal()):
             raise MetisError(f"--seeds {text!r}: write numbers, such as 0,1,2 or 0-4")
-        yield from range(int(first), int(last or first) + 1)
+        seeds = range(int(first), int(last or first) + 1)
+        if not seeds:
+            raise MetisError(
+                f"--seeds {text!r}: {part.strip()!r} is empty; write the smaller first"
+            )
+        yield from seeds

@@ -2,15 +2,18 @@
 
 import argparse
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from metis import state
-from metis.compare.arms import BASELINE, Arm, parse_arms, parse_seeds
+from metis.compare.arms import BASELINE, parse_arms, parse_seeds
 from metis.compare.plan import Plan, saved
 from metis.errors import MetisError, require
+
+SEEDS = "0,1,2"
 
 HELP = """\
 Trains the same recipe under several curricula and seeds, and compares them: accuracy with its
@@ -40,7 +43,7 @@ def add(commands: Any) -> None:
     option("settings", nargs="*", metavar="RECIPE | key=value")
     option("--curricula", default="", metavar="A,B,C", help="an arm for each")
     option("--arm", action="append", default=[], metavar="NAME:key=value,...", help="another arm")
-    option("--seeds", default="0,1,2", metavar="S,S,S", help="of every arm: 0,1,2 (default), 0-4")
+    option("--seeds", metavar="S,S,S", help="of every arm: 0,1,2 (default), 0-4")
     option("--baseline", metavar="NAME", help=f"the arm to compare with ({BASELINE}, or the first)")
     option("--jobs", type=int, metavar="N", help="runs at a time (one, or one on each GPU)")
     option("--out", type=Path, required=True, metavar="DIR", help="folder of the comparison")
@@ -51,16 +54,25 @@ def run(chosen: argparse.Namespace) -> int:
     """Train what is left of a comparison, and write its table."""
     require(chosen.jobs is None or chosen.jobs >= 1, "--jobs", chosen.jobs, "use at least 1")
     plan, whole = _plan(chosen), True
-    failures: Mapping[str, str] = {}
-    if plan is not None:
-        failures, whole = _train(plan, chosen)
-        plan = saved(chosen.out)
     names, seeds = _arms(chosen.out, plan)
-    text = _table(chosen, plan, names, seeds, failures)
+    baseline = chosen.baseline or (BASELINE if BASELINE in names else names[0])
+    if baseline not in names:
+        raise MetisError(f"--baseline {baseline!r}: there are {', '.join(names)}")
+    missing: dict[str, str] = {}
+    if plan is not None:
+        missing, whole = _train(plan, chosen)
+        plan = saved(chosen.out)
+    try:
+        text = _table(chosen.out, plan, baseline, names, seeds, missing)
+    except MetisError as error:
+        if whole:
+            raise
+        print(f"metis: no table yet: {error}", file=sys.stderr)
+        return 130
     with state.atomic(chosen.out / "comparison.md") as file:
         file.write(text.encode())
     print(f"\n{text}\ncomparison: {chosen.out / 'comparison.md'}")
-    return 130 if not whole else 1 if failures else 0
+    return 130 if not whole else 1 if missing else 0
 
 
 def _plan(chosen: argparse.Namespace) -> Plan | None:
@@ -69,24 +81,30 @@ def _plan(chosen: argparse.Namespace) -> Plan | None:
     if len(recipes) > 1:
         raise MetisError(f"more than one recipe: {', '.join(recipes)}; settings are key=value")
     arms = parse_arms(chosen.curricula, chosen.arm)
-    earlier = saved(chosen.out)
+    earlier, seeds = saved(chosen.out), tuple(parse_seeds(chosen.seeds or SEEDS))
     if not arms:
-        if chosen.settings:
+        if chosen.settings or (chosen.seeds and earlier is None):
             raise MetisError("no arms to compare: name some with --curricula or --arm")
-        return earlier
+        if earlier is None or not chosen.seeds:
+            return earlier
+        return replace(earlier, seeds=tuple(sorted({*earlier.seeds, *seeds})))
     settings = tuple(word for word in chosen.settings if "=" in word)
-    plan = Plan("".join(recipes), settings, tuple(arms), tuple(parse_seeds(chosen.seeds)))
+    plan = Plan("".join(recipes), settings, tuple(arms), seeds).on_the_same_prompts()
     return plan.joined(earlier) if earlier else plan
 
 
-def _train(plan: Plan, chosen: argparse.Namespace) -> tuple[Mapping[str, str], bool]:
-    """Why runs failed, and False where the comparison was interrupted."""
+def _train(plan: Plan, chosen: argparse.Namespace) -> tuple[dict[str, str], bool]:
+    """Runs that are not finished, with the reason, and False where they were interrupted."""
     from rich.console import Console
 
     from metis.compare.schedule import Schedule, devices, pending
     from metis.compare.view import ComparisonView
+    from metis.engines import ENGINES
 
-    runs, gpus = pending(plan, chosen.out), devices()
+    configs = plan.configs()
+    runs, gpus = pending(plan, configs, chosen.out), devices()
+    if any(ENGINES[found.engine_name].launch for found in configs.values()):
+        gpus = []  # an engine that sees to its devices itself has them all
     jobs = chosen.jobs or max(1, len(gpus))
     console = Console(soft_wrap=True, markup=False, highlight=False)
     if jobs > max(1, len(gpus)) and len(runs) > 1:
@@ -98,7 +116,9 @@ def _train(plan: Plan, chosen: argparse.Namespace) -> tuple[Mapping[str, str], b
         schedule.train(runs)
     if schedule.stopped:
         console.print("stopped; the same command goes on from there")
-    return schedule.failures, not schedule.stopped
+    left = {run.name: "not finished" for run in pending(plan, configs, chosen.out)}
+    failed = {name: f"failed: {why}" for name, why in schedule.failures.items()}
+    return left | failed, not schedule.stopped
 
 
 def _arms(out: Path, plan: Plan | None) -> tuple[list[str], list[int]]:
@@ -115,27 +135,23 @@ def _arms(out: Path, plan: Plan | None) -> tuple[list[str], list[int]]:
 
 
 def _table(
-    chosen: argparse.Namespace,
+    out: Path,
     plan: Plan | None,
+    baseline: str,
     names: list[str],
     seeds: list[int],
-    failures: Mapping[str, str],
+    missing: Mapping[str, str],
 ) -> str:
     from metis.compare.measures import find, measure
     from metis.compare.table import Comparison, markdown
 
-    found = find(chosen.out, names, seeds, failures)
-    baseline = chosen.baseline or (BASELINE if BASELINE in names else names[0])
-    if baseline not in names:
-        raise MetisError(f"--baseline {baseline!r}: there are {', '.join(names)}")
+    found = find(out, names, seeds, missing)
     if baseline not in found:
-        raise MetisError(f"the baseline {baseline!r} has no run yet: see {chosen.out}")
-    missing = []
-    for name in names:
-        for run_name in (Arm(name, ()).run(seed) for seed in seeds):
-            if run_name in failures:
-                missing.append(f"{run_name} failed: {failures[run_name]}")
+        raise MetisError(f"the baseline {baseline!r} has no finished run")
     measured = {name: measure(name, folders) for name, folders in found.items()}
     arms = [arm for name, arm in measured.items() if name != baseline]
-    timed = plan is not None and not plan.crowded
-    return markdown(Comparison(measured[baseline], arms, timed, missing))
+    untimed = "" if plan else "It is not known whether runs had a device of their own"
+    if plan and plan.crowded:
+        untimed = "Runs shared a device"
+    lines = [f"{name} {why}" for name, why in missing.items()]
+    return markdown(Comparison(measured[baseline], arms, untimed, lines))

@@ -40,7 +40,7 @@ class Runs(NamedTuple):
 
 class Ratio(NamedTuple):
     """A cost as a share of the baseline's with its 95% bootstrap interval; infinite where the
-    accuracy is never reached."""
+    accuracy is never reached, NaN where the baseline did not improve."""
 
     value: float
     low: float
@@ -76,7 +76,7 @@ def cost_to_best(arm: Runs, baseline: Runs, rng: np.random.Generator) -> Ratio:
         curve, cost = arm.averaged(weights)
         reference, spent = baseline.averaged(other)
         best = reference.max(axis=1)
-        return crossing(curve, cost, best) / crossing(reference, spent, best)
+        return _over(crossing(curve, cost, best), crossing(reference, spent, best))
 
     return _interval(ratios, arm, baseline, rng)
 
@@ -90,9 +90,14 @@ def cost_to_own_best(arm: Runs, baseline: Runs, rng: np.random.Generator) -> Rat
         for runs, share in ((arm, weights), (baseline, other)):
             curve, cost = runs.averaged(share)
             spent.append(crossing(curve, cost, curve.max(axis=1)))
-        return spent[0] / spent[1]
+        return _over(spent[0], spent[1])
 
     return _interval(ratios, arm, baseline, rng)
+
+
+def _over(cost: Floats, baseline: Floats) -> Floats:
+    """Costs as shares; NaN of a baseline that is best before it has cost anything."""
+    return np.divide(cost, baseline, out=np.full_like(cost, np.nan), where=baseline > 0)
 
 
 def _interval(
@@ -100,10 +105,10 @@ def _interval(
 ) -> Ratio:
     equal = [np.full((1, len(runs.seeds)), 1 / len(runs.seeds)) for runs in (arm, baseline)]
     value = float(ratios(*equal)[0])
-    if min(len(arm.seeds), len(baseline.seeds)) < 2:
+    if min(len(arm.seeds), len(baseline.seeds)) < 2 or math.isnan(value):
         return Ratio(value, math.nan, math.nan)
     drawn = ratios(*_resampled(arm, baseline, rng))
-    low, high = np.quantile(drawn, [0.025, 0.975], method="closest_observation")
+    low, high = np.nanquantile(drawn, [0.025, 0.975], method="closest_observation")
     return Ratio(value, float(low), float(high))
 
 
@@ -131,7 +136,7 @@ def _log_speeds(arm: tuple[Floats, Floats], baseline: tuple[Floats, Floats]) -> 
 
 def p_value(arm: Runs, baseline: Runs, rng: np.random.Generator) -> float:
     """Two-sided permutation test of `log_speed`: the share of relabellings of all runs in which the
-    arms differ by at least as much. Exact up to ten runs, drawn at random beyond."""
+    arms differ by at least as much. Exact up to 13 runs, drawn at random beyond."""
     count, whole = len(arm.seeds), len(arm.seeds) + len(baseline.seeds)
     pooled = Runs(
         np.concatenate([arm.accuracy, baseline.accuracy]),

@@ -130,16 +130,16 @@ def tokens_a_second(record: Recorded) -> float | None:
 
 
 def find(
-    out: Path, names: Sequence[str], seeds: Sequence[int], failed: Collection[str]
+    out: Path, names: Sequence[str], seeds: Sequence[int], missing: Collection[str]
 ) -> dict[str, dict[int, Path]]:
-    """The run folders there are, by arm and seed, without those that failed."""
+    """The run folders there are, by arm and seed, without those that are not finished."""
     found: dict[str, dict[int, Path]] = {}
     for name in names:
         folders = {seed: out / f"{name}-{seed}" for seed in seeds}
         there = {
             seed: path
             for seed, path in folders.items()
-            if (path / "config.json").exists() and path.name not in failed
+            if (path / "config.json").exists() and path.name not in missing
         }
         if there:
             found[name] = there

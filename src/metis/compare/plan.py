@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from metis import config, state
-from metis.account import Budget
 from metis.compare.arms import Arm
 from metis.errors import MetisError, require_folder
 
@@ -32,25 +31,31 @@ class Plan:
         return [(arm, seed) for seed in self.seeds for arm in self.arms]
 
     def overrides(self, arm: Arm, seed: int) -> list[str]:
-        """The settings of a run: the prompts are the same in all of them, unless told otherwise."""
-        return ["data_seed=0", *self.settings, *arm.settings, f"seed={seed}"]
+        """The settings of a run."""
+        return [*self.settings, *arm.settings, f"seed={seed}"]
 
     def command(self, arm: Arm, seed: int, out: Path) -> list[str]:
         """The command line of a run, after `metis`."""
         recipe = [self.recipe] if self.recipe else []
         return ["train", *recipe, *self.overrides(arm, seed), "--out", str(out / arm.run(seed))]
 
-    def budgets(self) -> dict[str, Budget]:
-        """Where the runs of each arm end; bad settings of any are refused."""
+    def configs(self) -> dict[str, config.Config]:
+        """The settings of each arm, complete, for its first seed; bad ones are refused."""
         recipe = Path(self.recipe) if self.recipe else None
-        budgets = {}
+        found = {}
         for arm in self.arms:
             try:
-                found = config.load(recipe, self.overrides(arm, self.seeds[0]))
+                found[arm.name] = config.load(recipe, self.overrides(arm, self.seeds[0]))
             except MetisError as error:
                 raise MetisError(f"arm {arm.name!r}: {error}") from None
-            budgets[arm.name] = found.training.budget
-        return budgets
+        return found
+
+    def on_the_same_prompts(self) -> "Plan":
+        """The same with one draw of prompts for all runs, unless the settings have their own."""
+        arms = self.configs().values()
+        if any(found.training.data_seed is not None for found in arms):
+            return self
+        return replace(self, settings=(*self.settings, "data_seed=0"))
 
     def joined(self, earlier: "Plan") -> "Plan":
         """An earlier plan and what this one adds to it."""

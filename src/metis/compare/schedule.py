@@ -14,7 +14,10 @@ from types import FrameType
 from typing import NamedTuple, Protocol
 
 from metis.compare.plan import Plan
+from metis.config import Config
+from metis.engines import ENGINES
 from metis.loop import finished
+from metis.runlog import read
 
 
 class Watcher(Protocol):
@@ -50,14 +53,22 @@ class Pending(NamedTuple):
     steps: int
 
 
-def pending(plan: Plan, out: Path) -> list[Pending]:
+def pending(plan: Plan, configs: Mapping[str, Config], out: Path) -> list[Pending]:
     """The runs of a plan that are left to train."""
-    budgets = plan.budgets()
+    budgets = {name: found.training.budget for name, found in configs.items()}
     return [
         Pending(arm.run(seed), plan.command(arm, seed, out), budgets[arm.name].steps)
         for arm, seed in plan.runs()
-        if not finished(out / arm.run(seed), budgets[arm.name])
+        if not done(configs[arm.name], out / arm.run(seed))
     ]
+
+
+def done(settings: Config, folder: Path) -> bool:
+    """True where a run has come to the end of its budget."""
+    if ENGINES[settings.engine_name].launch is None:
+        return finished(folder, settings.training.budget)
+    rows = read(folder, "metrics") if (folder / "metrics.jsonl").exists() else []
+    return bool(rows) and rows[-1]["step"] >= settings.training.steps > 0
 
 
 class Schedule:
@@ -82,7 +93,7 @@ class Schedule:
     def _run(self, run: str, command: list[str], steps: int) -> None:
         slot = self.slots.get()
         try:
-            with (self.out / f"{run}.log").open("wb") as log:
+            with (self.out / f"{run}.log").open("ab") as log:
                 process = self._start(run, command, log.fileno(), slot)
                 if process is None:
                     return
@@ -106,7 +117,7 @@ class Schedule:
         with self.lock:
             if self.stopped:
                 return None
-            self.processes[run] = subprocess.Popen(
+            process = subprocess.Popen(
                 [sys.executable, "-m", "metis.compare.worker", *command],
                 stdin=subprocess.PIPE,
                 stdout=log,
@@ -114,7 +125,10 @@ class Schedule:
                 env=environment,
                 start_new_session=True,  # a Ctrl-C reaches it once, by way of this process
             )
-            return self.processes[run]
+            self.processes[run] = process
+        if self.stopped:  # a Ctrl-C that came meanwhile did not reach it
+            process.send_signal(signal.SIGINT)
+        return process
 
     def _interrupt(self) -> None:
         """Start nothing more; what runs ends after its step, the second time at once."""

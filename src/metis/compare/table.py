@@ -33,13 +33,17 @@ MISSING = "–"
 
 @dataclass(frozen=True)
 class Comparison:
-    """Arms beside their baseline; `timed` says that seconds can be compared."""
+    """Arms beside their baseline; `untimed` is why seconds cannot be compared, if they cannot."""
 
     baseline: Measured
     arms: Sequence[Measured]
-    timed: bool
+    untimed: str = ""
     missing: Sequence[str] = ()
     """Runs that are planned and not finished, each with the reason where there is one."""
+
+    @property
+    def timed(self) -> bool:
+        return not self.untimed
 
     @property
     def everyone(self) -> list[Measured]:
@@ -199,7 +203,7 @@ def _notes(comparison: Comparison) -> Iterator[str]:
         "generated tokens in groups without variance. Times are ratios to the baseline's.\n"
     )
     if not comparison.timed:
-        yield "Runs shared a device: seconds are not compared.\n"
+        yield f"{comparison.untimed}: seconds are not compared.\n"
     if comparison.missing:
         yield "## Missing\n"
         yield "\n".join(f"- {line}" for line in comparison.missing) + "\n"
@@ -211,6 +215,8 @@ def _estimate(estimate: Estimate, signed: bool = False) -> str:
 
 
 def _ratio(ratio: Ratio) -> str:
+    if math.isnan(ratio.value):
+        return MISSING
     if not math.isfinite(ratio.value):
         return f"not reached{_between(ratio)}"
     return f"{ratio.value:.3f}{_between(ratio)}"
@@ -225,6 +231,8 @@ def _between(ratio: Ratio) -> str:
 
 def _change(ratio: Ratio) -> str:
     """A ratio of times as the paper writes it: the change in per cent."""
+    if math.isnan(ratio.value):
+        return MISSING
     text = f"{ratio.value - 1:+.1%}"
     if not math.isfinite(ratio.low):
         return text

@@ -16,7 +16,7 @@ from metis.cli import main
 
 def _end_with_parent() -> None:
     os.read(sys.stdin.fileno(), 1)  # not through a buffer, whose lock would outlast this thread
-    os.kill(os.getpid(), signal.SIGKILL)
+    os.killpg(os.getpgid(0), signal.SIGKILL)  # this session is the run's own, with all it started
 
 
 if __name__ == "__main__":

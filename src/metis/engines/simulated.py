@@ -337,6 +337,9 @@ class SimulatedEngine:
         """Fix what is drawn from here on."""
         self.rng = np.random.default_rng([seed, 1])
 
+    def close(self) -> None:
+        """Nothing is held."""
+
     def written(self, trajectory: Trajectory) -> str:
         return ""
 

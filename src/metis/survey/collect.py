@@ -1,6 +1,7 @@
 """Rollouts of a random sample of a pool, written down as they come and resumed where they ended."""
 
 import random
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -36,6 +37,7 @@ def collect(
     prompts: Sequence[Prompt],
     group: int,
     batch: int,
+    seed: int,
     folder: SurveyFolder,
     advance: Callable[[int], None],
 ) -> list[Outcome]:
@@ -43,7 +45,7 @@ def collect(
     known = folder.resume(len(prompts), batch)
     advance(len(known))
     for start in range(len(known), len(prompts), batch):
-        engine.reseed(start)
+        engine.reseed(zlib.crc32(f"{seed}/{start}".encode()))
         groups = engine.rollout(prompts[start : start + batch], group)
         played = list(_rows(groups))
         folder.append("outcomes", played)

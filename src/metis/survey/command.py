@@ -45,6 +45,7 @@ def run(chosen: argparse.Namespace) -> int:
     from rich.progress import Progress
 
     from metis import config, loop
+    from metis.engines import ENGINES
     from metis.survey.collect import SurveyFolder, collect, sampled
     from metis.survey.facts import Facts
     from metis.survey.page import page
@@ -57,6 +58,10 @@ def run(chosen: argparse.Namespace) -> int:
     overrides = [word for word in chosen.settings if "=" in word]
     settings = config.load(Path(recipes[0]) if recipes else None, overrides)
     training = settings.training
+    if ENGINES[settings.engine_name].build is None:
+        raise MetisError(
+            f"engine = {settings.engine_name!r}: a survey runs on one machine: use engine=local"
+        )
     described = {**settings.resolved, "prompts": chosen.prompts}
     out = chosen.out or _default_folder(described)
     build = loop.Run.build(settings)
@@ -74,6 +79,7 @@ def run(chosen: argparse.Namespace) -> int:
             prompts,
             training.group,
             training.batch,
+            training.seed,
             folder,
             lambda done: bars.update(task, completed=done),
         )

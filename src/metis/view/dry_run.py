@@ -1,6 +1,7 @@
 """A dry run: every setting with its value and origin, as TOML, and what a step will cost."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -44,12 +45,16 @@ def _rows(
     inner = {key: value for key, value in section.items() if isinstance(value, dict) and value}
     for key, value in section.items():
         if key not in inner:
-            line = f"{key} = {_toml(value)}" if value is not None else f"# {key} is not set"
+            line = f"{_key(key)} = {_toml(value)}" if value is not None else f"# {key} is not set"
             yield line, origins[path + key]
     for key, value in inner.items():
         yield "", None
-        yield f"[{path}{key}]", None
+        yield f"[{path}{_key(key)}]", None
         yield from _rows(value, origins, f"{path}{key}.")
+
+
+def _key(key: str) -> str:
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else json.dumps(key)
 
 
 def _toml(value: Any) -> str:

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from metis.errors import MetisError
 from metis.report.curves import Recorded, read, rows
+from metis.signal import variance
 
 WIDTH = 24
 """Characters of the longest bar."""
@@ -82,7 +83,7 @@ def _prompts(
             group.get("category", ""),
             judgment.get("failure") or judgment.get("reason", ""),
             "" if score is None else f"{score:.3f}",
-            _variance(judgment),
+            _variance(judgment, group),
             _marks(group.get("rewards", ()), group.get("failed", 0)),
             f"{sum(tokens) / len(tokens):.0f}" if tokens else "",
         )
@@ -127,8 +128,11 @@ def _score(judgment: Row) -> float | None:
     return None if score is None else float(score)
 
 
-def _variance(judgment: Row) -> str:
-    return f"{judgment['variance']:.3f}" if "variance" in judgment else ""
+def _variance(judgment: Row, group: Row) -> str:
+    """v of a group, also of one that was drawn in an earlier step."""
+    rewards = group.get("rewards", ())
+    v = judgment.get("variance", variance(rewards) if len(rewards) > 1 else None)
+    return "" if v is None else f"{v:.3f}"
 
 
 def _marks(rewards: Sequence[float], failed: int) -> Text:

@@ -33,6 +33,8 @@ def test_what_is_no_arm_is_refused(curricula, arms, words):
 def test_seeds_are_numbers_and_ranges_of_them():
     assert parse_seeds("0,1,2") == parse_seeds("0-2") == [0, 1, 2]
     assert parse_seeds("3, 1-2,3") == [3, 1, 2]
+    with pytest.raises(MetisError, match="the smaller first"):
+        parse_seeds("3-1")
     for text in ("", "a", "1-", "-1", "1,,2"):
         with pytest.raises(MetisError, match="write numbers"):
             parse_seeds(text)

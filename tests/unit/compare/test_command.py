@@ -1,5 +1,6 @@
 """`metis compare` from the command line: trained, stopped, continued, extended, tabulated."""
 
+import json
 import shutil
 import signal
 import subprocess
@@ -103,6 +104,8 @@ def test_a_failed_arm_is_reported_and_the_others_are_kept(tmp_path, capsys):
         (["a.toml", "b.toml", "--curricula", "uniform"], "more than one recipe"),
         (["--jobs", "0", "--curricula", "uniform"], "use at least 1"),
         ([], "has no runs"),
+        (["--seeds", "1"], "no arms to compare"),
+        ([*SETTINGS, "--curricula", "uniform", "--baseline", "x"], "--baseline 'x': there are"),
     ],
 )
 def test_what_cannot_be_compared_is_refused_before_anything_is_made(
@@ -111,6 +114,45 @@ def test_what_cannot_be_compared_is_refused_before_anything_is_made(
     out = tmp_path / "new"
     assert main(["compare", *words, "--out", str(out)]) == 2
     assert message in capsys.readouterr().err and not out.exists()
+
+
+def test_runs_share_their_prompts_unless_the_recipe_says_which(tmp_path, capsys):
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text('engine = "simulated"\nsteps = 4\nevaluate = 2\nbatch = 4\ndata_seed = 7\n')
+    words = ["compare", str(recipe), "--curricula", "uniform", "--seeds", "1"]
+    assert main([*words, "--out", str(tmp_path / "cmp")]) == 0
+    config = json.loads((tmp_path / "cmp/uniform-1/config.json").read_text())
+    assert config["data_seed"] == 7
+
+
+def test_what_is_not_finished_is_missing_in_the_table(whole, tmp_path, monkeypatch, capsys):
+    from metis.compare.schedule import Schedule
+
+    out = tmp_path / "stopped"
+    shutil.copytree(whole, out)
+    shutil.rmtree(out / "metis-1/checkpoints")  # as if it had been stopped before its end
+
+    def stop(schedule, runs):
+        schedule.stopped = True
+
+    monkeypatch.setattr(Schedule, "train", stop)
+    assert main(["compare", "--out", str(out)]) == 130
+    text = table(out)
+    assert "- metis-1 not finished" in text and "| metis   | 0 " in text
+    for run in ("uniform-0", "uniform-1"):
+        shutil.rmtree(out / run)
+    assert main(["compare", "--out", str(out)]) == 130
+    assert "no table yet: the baseline 'uniform' has no finished run" in capsys.readouterr().err
+
+
+def test_seeds_alone_are_added_to_the_plan(whole, tmp_path, monkeypatch):
+    from metis.compare.schedule import Schedule
+
+    out, asked = tmp_path / "more", []
+    shutil.copytree(whole, out)
+    monkeypatch.setattr(Schedule, "train", lambda schedule, runs: asked.extend(runs))
+    assert main(["compare", "--seeds", "7", "--out", str(out)]) == 1
+    assert [run.name for run in asked] == ["uniform-7", "metis-7"]
 
 
 def test_other_settings_need_another_folder(whole, capsys):

@@ -52,6 +52,12 @@ def test_twice_the_slope_takes_half_the_cost():
     assert cost_to_own_best(fast, slow, rng()).value == pytest.approx(26 / 39)
 
 
+def test_a_baseline_that_does_not_improve_gives_no_ratio():
+    falling = Runs(made([0.1, 0.1]).accuracy[:, ::-1], made([0.1, 0.1]).cost, (0, 1))
+    assert np.isnan(cost_to_best(made([0.2, 0.2]), falling, rng()).value)
+    assert np.isnan(cost_to_own_best(made([0.2, 0.2]), falling, rng()).value)
+
+
 def test_one_run_has_no_interval():
     assert np.isnan(cost_to_best(made([0.2]), made([0.1]), rng()).low)
     assert seeds_to_settle(made([0.2]), made([0.1]), rng()) is None

@@ -282,6 +282,10 @@ class LocalEngine:
         """Fix what is sampled from here on."""
         self.generator.manual_seed(seed)
 
+    def close(self) -> None:
+        """Let go of the threads of rewards; what is on a device goes with the engine."""
+        self.rewards.close()
+
     def written(self, trajectory: Trajectory) -> str:
         return self.model_policy.decode(trajectory.tokens[trajectory.loss_mask].tolist())
 
