@@ -30,7 +30,8 @@ def dotted(kind: type[Any], prefix: str) -> Iterator[str]:
 
 def require_known(given: Mapping[str, Any], known: Sequence[str], named: Mapping[str, str]) -> None:
     """Refuse a key that is not known; `named` are the curriculum and the task in use."""
-    for key in _given({name: value for name, value in given.items() if value != {}}):
+    sections = ("engine", "task", "curriculum")
+    for key in _given({k: value for k, value in given.items() if k not in sections or value}):
         inside = any(key.startswith(f"{section}.") for section in known)  # of a mapping
         if key not in known and not inside:
             raise MetisError(f"unknown key {key!r}: {_remedy(key, named, known)}")
