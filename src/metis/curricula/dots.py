@@ -20,7 +20,8 @@ Deviations
 3. Calibration regresses measured on predicted values over two halves of the references, each
    predicted from the other half. Using all would leak a prompt's own value; leaving one out would
    bias against it. The slope is at least 0: without skill, or with fewer than three references, all
-   predictions are equal and the draw is uniform. Predictions are clipped to [0, 1].
+   predictions are equal and the draw is uniform; with few the slope is little more than chance.
+   Predictions are clipped to [0, 1].
 4. The draw is by Gumbel keys, the same law; exp(-|d - 1/2| / 0.001) itself underflows.
 5. The ratio is that to the policy which wrote the rollout, clipped around 1, not around its value
    before the update.
