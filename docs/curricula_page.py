@@ -12,16 +12,26 @@ PAGE = Path(__file__).with_name("curricula.md")
 HEAD = """\
 # Curricula
 
-`metis train curriculum=NAME` trains under one, `metis curricula NAME` explains its knobs, and
+`metis train curriculum=NAME` trains with one, `metis curricula NAME` explains its knobs, and
 [adding-a-curriculum.md](adding-a-curriculum.md) shows how to write another. This page is made from
 the docstrings by `make docs`; change them, not it.
 
-B prompts a step (`batch`), n rollouts of each (`group`), m·B candidates (`multiplier`), v the
-variance of a prompt's rewards. *Costs* come on top of the B·n rollouts of a step that trains.
+| symbol | meaning |
+|---|---|
+| B, n | prompts a step (`batch`), rollouts of each (`group`) |
+| m | candidates for each place in the batch (`multiplier`): m·B candidates a step |
+| v | variance of the rewards of a prompt's group |
+| informative, dead | v > delta: some rollouts pass, some fail; v <= delta: all agree |
 
 A preset sets several knobs at once (`curriculum.preset=NAME`; `metis curricula NAME` lists them):
-`published` is as a method's authors have it, `paper` as the paper of METIS ran it, itself or as a
-baseline.
+
+| preset | settings |
+|---|---|
+| `published` | those of the method's authors |
+| `paper` | those of the METIS paper, for METIS itself or as a baseline |
+| `recommended` | the default of METIS |
+
+*Costs* are in addition to the B·n rollouts of a training step.
 """
 ARXIV = re.compile(r"arXiv[ :]\d{4}\.\d{4,5}")
 COLUMNS = ("name", "acts", "needs", "costs", "continuous rewards", "reference")

@@ -10,10 +10,11 @@ PAGE = Path(__file__).with_name("metrics.md")
 HEAD = """\
 # Metrics and the run folder
 
-Every number that a run writes down: name, unit, meaning, and who writes it (a curriculum, an
-engine, or every run). A step has only the metrics that are defined in it. This page is made from
-`src/metis/run/metrics.toml` by `make docs`; change that, not it. A
-[curriculum of your own](adding-a-curriculum.md) may add metrics of its own.
+Every number that a run logs: name, unit, meaning, and who writes it (a curriculum, an engine, or
+every run). A step has only the metrics that are defined in it. A
+[curriculum of your own](adding-a-curriculum.md) may add others.
+
+This page is made from `src/metis/run/metrics.toml` by `make docs`; change that, not it.
 
 To look at a run:
 
@@ -32,8 +33,8 @@ judged[judged.chosen].groupby("reason")[["score", "variance"]].mean()
 FOLDER = """\
 ## The run folder
 
-Every row of a log is a JSON object on a line of its own, with the version of its form as `schema`.
-A run that is resumed cuts its logs back to the checkpoint, so that no step is in them twice.
+Logs are JSON lines; `schema` is the version of the format. A resumed run truncates its logs to the
+checkpoint, so that no step is in them twice.
 """
 
 

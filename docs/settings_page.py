@@ -17,12 +17,19 @@ PAGE = Path(__file__).with_name("settings.md")
 HEAD = """\
 # Settings
 
-Every key can stand in a recipe (TOML) or on the command line as key=value; `metis train --dry-run`
-prints all that a run has, as a recipe, and where each comes from: the command line, the recipe, the
-quickstart, the preset, the data or the default. It needs neither model nor data; with `--json` it
-prints what `config.json` of the run would hold. Those that are marked *resume* may be others when a
-run is resumed. `metis curricula NAME` has the knobs of a curriculum, `curriculum.*`. This page is
-made from the docstrings by `make docs`; change them, not it.
+Every key can stand in a recipe (TOML), or on the command line as key=value:
+
+```
+metis train recipes/arithmetic/hopeless-90.toml engine.lora=16 curriculum.explore=0.2 --dry-run
+```
+
+- `--dry-run` prints every setting of the run as a recipe, and where its value comes from: command
+  line, recipe, quickstart, preset, data or default. It needs neither model nor data. With `--json`
+  it prints the run's `config.json`.
+- Keys marked *resume* may change when a run is resumed.
+- `metis curricula NAME` explains `curriculum.*`, the knobs of a curriculum.
+
+This page is made from the docstrings by `make docs`; change them, not it.
 """
 KNOB = re.compile(r"^(\w+(?:, \w+)*) +(.*)$")
 
@@ -49,7 +56,7 @@ def section(title: str, kind: type, prefix: str, may_change: Sequence[str] = ())
     own = [knob for knob in fields(kind) if knob.name not in inherited]
     about, described = read(kind)
     lines = [f"## {title}\n"] if title else []
-    lines += [f"{about}\n", "| key | default | | |", "|---|---|---|---|"]
+    lines += [f"{about}\n", "| key | default | meaning | may change |", "|---|---|---|---|"]
     for knob in own:
         default = _default(knob)
         if is_dataclass(default):
@@ -61,7 +68,9 @@ def section(title: str, kind: type, prefix: str, may_change: Sequence[str] = ())
         raise ValueError(f"{kind.__name__} has no {', '.join(described)}")
     shared = [name for name in may_change if name in inherited]
     if shared:
-        lines.append(f"\nAlso when resumed: {', '.join(f'`{prefix}{name}`' for name in shared)}.")
+        lines.append(
+            f"\nMay also change on *resume*: {', '.join(f'`{prefix}{name}`' for name in shared)}."
+        )
     return "\n".join(lines) + "\n"
 
 

@@ -35,10 +35,10 @@ SCHEMA = 1
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """What a run can be resumed from.
+    """Checkpoints to resume from.
 
     every  steps between checkpoints
-    keep   how many of the latest to keep
+    keep   number of latest checkpoints to keep
     """
 
     every: int = 10
@@ -50,19 +50,19 @@ class Checkpoints:
 
 @dataclass(frozen=True)
 class Training:
-    """What every run has, whatever its engine and curriculum.
+    """Settings of every run, whatever its engine and curriculum.
 
     seed         fixes the pool's order, the curriculum's draws and the engine's sampling
-    data_seed    fixes which prompts are trained on and which are held out; none is the seed
-    steps        steps to take, 0 is no limit; one that only measures makes no update
+    data_seed    fixes which prompts are trained on and which are held out; null takes `seed`
+    steps        steps to take, 0 is no limit; steps that only measure difficulty count too
     tokens       stop after so many generated tokens; 0 is no limit
-    seconds      stop after so many seconds of training, evaluation not counted; 0 is no limit
+    seconds      stop after so many seconds of training, validation not counted; 0 is no limit
     batch        B: prompts trained on in a step
     group        n: rollouts of each prompt
-    evaluate     steps between evaluations; 0 evaluates before and after only
-    benchmarks   what to test on instead of the task's held-out prompts: names, suites or files as
-                 `metis eval` takes them; each has the same weight in the accuracy
-    sinks        where metrics go beside the run folder: some of tensorboard, wandb, trackio
+    evaluate     steps between validations; 0 validates before and after training only
+    benchmarks   validation sets instead of the task's held-out prompts: names, suites or files as
+                 in `metis eval --suite`; each has the same weight in the accuracy
+    sinks        trackers that get a copy of the metrics: tensorboard, wandb, trackio
     """
 
     seed: int = 0

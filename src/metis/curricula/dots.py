@@ -17,11 +17,11 @@ Deviations
    model. So m candidates a slot are read rather than the whole pool, and they are predicted and
    drawn in every step rather than for mu steps at once. References are the next prompts of the
    epoch, like candidates, rather than a draw of their own: what was just measured is not drawn.
-3. The regression of measured on predicted is made on halves of the references, each predicted from
-   the other: from all, a prompt is predicted from itself; from all but itself, the lower the higher
-   it is, for such is the mean of the others. The slope is at least 0: without skill all prompts are
-   predicted equal, and the draw is uniform. So it is below three references; with few the slope is
-   little more than chance. Regressed predictions are kept in [0, 1].
+3. Calibration regresses measured on predicted values over two halves of the references, each
+   predicted from the other half. Using all would leak a prompt's own value; leaving one out would
+   bias against it. The slope is at least 0: without skill, or with fewer than three references, all
+   predictions are equal and the draw is uniform; with few the slope is little more than chance.
+   Predictions are clipped to [0, 1].
 4. The draw is by Gumbel keys, the same law; exp(-|d - 1/2| / 0.001) itself underflows.
 5. The ratio is that to the policy which wrote the rollout, clipped around 1, not around its value
    before the update.

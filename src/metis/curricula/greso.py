@@ -43,7 +43,7 @@ TARGETS = {"easy": 1 / 3, "hard": 2 / 3, "partial": 1 / 3}
 
 @dataclass
 class Greso(Stateful):
-    """Skips prompts the likelier, the longer their groups have been dead.
+    """Skips a prompt more often, the more of its last groups in a row were dead.
 
     batch, group  B prompts a step, n rollouts each
     multiplier    m: m*B prompts are rolled out in the first round, and at most in any (1.5)

@@ -18,8 +18,8 @@ Deviations from the paper (none with preset "paper"; each is a knob):
    cross-entropy, unlike REINFORCE, may be trained off-policy.
 3. explore: a tenth of the batch is drawn uniformly, first. Feedback on the top only never corrects
    an under-prediction, and measures the judge on a flattering sample.
-4. trial: the judge chooses half of the batch, the other half is uniform, until, and whenever, what
-   it chooses does not vary more than the uniform half.
+4. trial: the judge chooses half of the batch and the other half is uniform, until what it chooses
+   varies more than the uniform half, and again when it no longer does.
 5. warmup: in `reason` uniform, without judging, until a pair with v > 0 exists to show.
 6. memory, anchor, order: exemplars come from the last 4 steps rather than the last one, in random
    order; the newest informative pair stays until there is a newer one.

@@ -18,8 +18,8 @@ Deviations
 2. Continuous rewards have no pass rate: V and the choice are then as METIS extends them.
 3. An untrained head says 0 of every prompt, so that the first batch is a uniform draw.
 4. backbone = "policy", loss = "bce" and explore are additions, and off by default: a head on the
-   policy's state needs no second model; a logit cannot leave [0, 1]; V is else only ever taught
-   about prompts that it chose.
+   policy's state needs no second model; a logit cannot leave [0, 1]; without `explore` V learns
+   only about prompts that it chose.
 """
 
 from collections.abc import Sequence

@@ -14,7 +14,7 @@ Deviations
 2. No prompt is twice in a batch: a category that is used up leaves the draw of that step, and each
    category is walked in epochs of its own. The released code reshuffles all when one runs short.
 3. objective: |A| is divided by the standard deviation whether or not the trainer does so, because
-   tau is set for that scale; `raw` takes METIS's undivided advantages, for which tau = 0.2 is akin.
+   tau is set for that scale; `raw` takes METIS's undivided advantages, for which tau = 0.2 fits.
 """
 
 from collections.abc import Sequence

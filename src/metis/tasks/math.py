@@ -44,13 +44,15 @@ class Math:
     heldout_path  problems to test on, another such file; empty draws them from `path`
     heldout       how many to test on, drawn by the seed; of heldout_path, 0 is all
     problem       in a plain file, the field that holds the problem
-    answer        there, the field that holds the reference answer
-    category      there, the field of the category, if any
-    difficulty    there, the field of the difficulty, a number or a text that ends in one, if any
+    answer        in a plain file, the field that holds the reference answer
+    category      in a plain file, the field of the category, if any
+    difficulty    in a plain file, the field of the difficulty, if any: a number, or a text that
+                  ends in one
     instruction   what follows the problem; empty is the prompt of a prepared file, or the usual
                   instruction where the file has none
-    verify        ask math-verify about answers whose writing settles nothing; the paper does not
-    verify_limit  seconds that this may take; an answer that takes longer is wrong
+    verify        compare answers by value, with math-verify as the last stage; false is the paper's
+                  exact comparison of strings
+    verify_limit  seconds that math-verify may take; an answer that takes longer is wrong
     """
 
     path: str = ""

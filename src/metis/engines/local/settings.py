@@ -9,7 +9,7 @@ from metis.errors import require_at_least
 
 @dataclass(frozen=True)
 class Local(Learning):
-    """A model on one machine. A gradient_clip of 0 is none; tokens of a pass are padded ones.
+    """A model on one machine. `gradient_clip=0` is no clipping; `tokens` counts padding.
 
     device         cpu, cuda, mps, or auto
     generation     transformers, or vllm (one GPU; weights are synced after each update)

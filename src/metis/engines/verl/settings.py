@@ -15,10 +15,10 @@ class Verl(Learning):
     gpus           GPUs of each
     generation     verl's rollout backend: vllm, or one that is registered with verl
     vllm_memory    share of a GPU that the rollout servers may use
-    tensor         GPUs that one rollout server spans
+    tensor         tensor parallelism: GPUs of one rollout server
     max_prompt     longest prompt; longer ones are left out of the pool
-    context        longest sequence on a rollout server, judge's prompts included, and at most
-                   `tokens`; 0 has room for a rollout, and for five prompts
+    context        longest sequence on a rollout server (its max_model_len), judge prompts
+                   included, at most `tokens`; 0 is room for a rollout, and for five prompts
     checkpointing  recompute activations in the backward pass to save memory
     overrides      more of verl's own settings, as key=value
     """
