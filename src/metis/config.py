@@ -183,7 +183,8 @@ def resolve(raw: Mapping[str, Any], dry: bool = False) -> Config:
         *("engine.name", "task.name", "curriculum.name", "curriculum.preset"),
     ]
     given = {**sections, "engine": engine_raw, "curriculum": knobs, "task": task_raw}
-    keys.require_known(given, known, {"curriculum": name, "task": task_name})
+    mappings = keys.of_mappings(played.settings, "task.")
+    keys.require_known(given, known, {"curriculum": name, "task": task_name}, mappings)
     preset = knobs.pop("preset", next(iter(PRESETS.get(name, {"": {}}))))
     training = _check(Training, sections, "")
     engine = _check(ENGINES[engine_name].settings, engine_raw, "engine.")
@@ -250,7 +251,8 @@ def task_settings(section: Any) -> Any:
     if name not in TASKS:
         return None
     kind = TASKS[name].settings
-    keys.require_known({"task": given}, list(keys.dotted(kind, "task.")), {"task": name})
+    known, mappings = list(keys.dotted(kind, "task.")), keys.of_mappings(kind, "task.")
+    keys.require_known({"task": given}, known, {"task": name}, mappings)
     return _check(kind, given, "task.")
 
 

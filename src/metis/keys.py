@@ -3,7 +3,7 @@
 import dataclasses
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, get_type_hints
+from typing import Any, get_origin, get_type_hints
 
 from metis.curricula import CURRICULA
 from metis.errors import MetisError
@@ -28,11 +28,22 @@ def dotted(kind: type[Any], prefix: str) -> Iterator[str]:
             yield prefix + item.name
 
 
-def require_known(given: Mapping[str, Any], known: Sequence[str], named: Mapping[str, str]) -> None:
+def of_mappings(kind: type[Any], prefix: str) -> list[str]:
+    """Dotted names of the settings of a dataclass that are mappings, with keys of their own."""
+    hints = get_type_hints(kind)
+    return [prefix + name for name in hints if get_origin(hints[name]) in (dict, Mapping)]
+
+
+def require_known(
+    given: Mapping[str, Any],
+    known: Sequence[str],
+    named: Mapping[str, str],
+    mappings: Sequence[str] = (),
+) -> None:
     """Refuse a key that is not known; `named` are the curriculum and the task in use."""
     sections = ("engine", "task", "curriculum")
     for key in _given({k: value for k, value in given.items() if k not in sections or value}):
-        inside = any(key.startswith(f"{section}.") for section in known)  # of a mapping
+        inside = any(key.startswith(f"{name}.") for name in mappings)
         if key not in known and not inside:
             raise MetisError(f"unknown key {key!r}: {_remedy(key, named, known)}")
 
