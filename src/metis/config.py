@@ -29,6 +29,7 @@ from metis.named import FORMS, is_named
 from metis.provenance import origins
 from metis.tasks import TASKS
 from metis.tasks import named as named_tasks
+from metis.tasks.base import Task
 
 SCHEMA = 1
 
@@ -235,6 +236,13 @@ def curriculum_of(section: Any, batch: int, group: int) -> Curriculum:
     return resolve(raw).curriculum
 
 
+def task_of(settings: Mapping[str, Any]) -> Task:
+    """The task of a run, by its settings, whatever else they say."""
+    kept = {key: settings[key] for key in _OF_TASK if key in settings}
+    task: Task = resolve({**kept, "engine": "local", "curriculum": "uniform"}).task
+    return task
+
+
 def revised(document: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
     """Settings of a run with others of its task, as key=value."""
     raw: dict[str, Any] = json.loads(json.dumps(document))
@@ -254,6 +262,8 @@ def task_settings(section: Any) -> Any:
     return _check(kind, given, "task.")
 
 
+_OF_TASK = ("task", "seed", "data_seed", "benchmarks")
+"""Settings that a run's prompts and rewards depend on."""
 _NAMED = ("engine", "task", "curriculum")
 """Sections that may be written as just a name."""
 

@@ -17,8 +17,7 @@ FILES = ("path", "heldout_path")
 def own_sets(settings: Mapping[str, Any], run: Path | None) -> list[PromptSet]:
     """The test of a run with these settings; without a run, the held-out prompts of their task."""
     _require_files(settings["task"], run)
-    kept = {key: settings[key] for key in ("task", "seed", "benchmarks") if key in settings}
-    task = config.resolve({**kept, "engine": "local", "curriculum": "uniform"}).task
+    task = config.task_of(settings)
     if isinstance(task, Validated):
         sets = task.sets()
     else:
