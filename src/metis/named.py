@@ -1,5 +1,6 @@
 """A user's own class or function by its name: `package.module:Name` or `path/to/file.py:Name`."""
 
+import hashlib
 import importlib
 import importlib.util
 import os
@@ -42,6 +43,14 @@ def name_of(key: str, given: Any) -> str:
             "module"
         )
     return f"{module}:{name}"
+
+
+def digest(name: str) -> str:
+    """A digest of the file that a loaded name is from; empty where it is from none."""
+    place = name.partition(":")[0]
+    file = place if place.endswith(".py") else getattr(sys.modules.get(place), "__file__", None)
+    content = Path(file).expanduser().read_bytes() if file else None
+    return "" if content is None else hashlib.sha256(content).hexdigest()[:16]
 
 
 def _module(key: str, name: str, place: str) -> ModuleType:

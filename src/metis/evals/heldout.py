@@ -7,7 +7,7 @@ from typing import Any
 from metis import config, runlog
 from metis.errors import MetisError
 from metis.evals.benchmarks import OWN
-from metis.evals.sets import PromptSet, scorer
+from metis.evals.sets import PromptSet, scorer, source
 from metis.evals.validation import Validated
 
 FILES = ("path", "heldout_path")
@@ -21,8 +21,8 @@ def own_sets(settings: Mapping[str, Any], run: Path | None) -> list[PromptSet]:
     if isinstance(task, Validated):
         sets = task.sets()
     else:
-        prompts, own = tuple(task.heldout()), run is not None
-        sets = [PromptSet(OWN, "held-out", task, prompts, scorer(task), own=own)]
+        prompts, own, code = tuple(task.heldout()), run is not None, source(task)
+        sets = [PromptSet(OWN, "held-out", task, prompts, scorer(task), own=own, source=code)]
     if run is not None:
         _require_tested(sets, run)
     return sets

@@ -33,3 +33,45 @@ def test_other_prompts_than_training_tested_on_are_refused(tmp_path):
 def test_a_task_needs_none_of_a_run_s_trackers_and_curricula():
     more = {"sinks": ["none such"], "curriculum": {"name": "none such"}, "engine": {"name": "?"}}
     assert task_of({**SETTINGS, **more}).heldout() == resolve(SETTINGS).task.heldout()
+
+
+TASK = """
+from metis import Prompt
+from metis.tasks.base import SingleTurn
+
+class Mine:
+    rewards = "binary"
+
+    def training(self):
+        return [Prompt("a", "A")]
+
+    def heldout(self):
+        return [Prompt("b", "B")]
+
+    def episode(self, prompt):
+        return SingleTurn([{"role": "user", "content": prompt.text}], len)
+"""
+REWARD = "def score(reply, reference): return 1.0\n"
+
+
+@pytest.mark.parametrize(
+    ("task", "code"),
+    [
+        ({"name": "mine.py:Mine"}, TASK),
+        ({"name": "file", "path": "p.jsonl", "heldout": 1, "reward": "mine.py:score"}, REWARD),
+    ],
+)
+def test_an_edited_task_or_reward_is_another_evaluation(tmp_path, monkeypatch, task, code):
+    monkeypatch.chdir(tmp_path)
+    rows = ({"problem": text, "answer": "1"} for text in "ab")
+    (tmp_path / "p.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    found = []
+    for edited in (code, code, f"{code}# edited\n"):
+        (tmp_path / "mine.py").write_text(edited)
+        found.append(own_sets({"task": task}, None)[0].described)
+    assert found[0] == found[1] != found[2]
+    assert found[0] | {"source": ""} == found[2] | {"source": ""}
+
+
+def test_a_task_of_ours_has_no_source():
+    assert "source" not in own_sets(SETTINGS, None)[0].described
