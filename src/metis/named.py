@@ -16,7 +16,7 @@ FORMS = "package.module:Name or path/to/file.py:Name"
 
 
 def is_named(name: str) -> bool:
-    """Whether a name is one that can be imported, not one of a registry."""
+    """True for a name that is imported, not looked up."""
     return ":" in name
 
 
@@ -58,7 +58,7 @@ def _module(key: str, name: str, place: str) -> ModuleType:
     _look_in(Path.cwd())
     try:
         return importlib.import_module(place)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         absent = error.name if isinstance(error, ModuleNotFoundError) else None
         if absent and f"{place}.".startswith(f"{absent}."):
             raise MetisError(
@@ -94,7 +94,7 @@ def _from_file(key: str, name: str, place: str) -> ModuleType:
     module = sys.modules[str(path)] = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         del sys.modules[str(path)]
         raise _broken(key, name, place, error) from error
     return module
@@ -105,5 +105,5 @@ def _look_in(folder: Path) -> None:
         sys.path.append(str(folder))
 
 
-def _broken(key: str, name: str, place: str, error: Exception) -> MetisError:
+def _broken(key: str, name: str, place: str, error: BaseException) -> MetisError:
     return MetisError(f"{key} = {name!r}: importing {place!r} raised {located(error)}")

@@ -34,6 +34,8 @@ class Echo:
 
 
 class Plain:
+    chat: "Chat"
+
     def __init__(self):
         echo = Echo(("x", "y"))
         self.rewards, self.training, self.heldout = "binary", echo.training, echo.heldout
@@ -83,13 +85,22 @@ class Strange(Echo):
     where: sys = None
 
 
+@dataclass
+class Unread(Echo):
+    chat: "Chat" = None
+
+
 class Half:
     def training(self): ...
     def heldout(self): ...
 
 
 number = 3
-'''.replace("from metis import Prompt", "import sys\nfrom metis import Prompt")
+'''.replace(
+    "from metis import Prompt",
+    "import sys\nfrom typing import TYPE_CHECKING\nfrom metis import Prompt\n"
+    "if TYPE_CHECKING:\n    from metis.core import Chat",
+)
 
 
 @pytest.fixture
@@ -141,6 +152,7 @@ def test_knobs_are_checked(own, words, message):
         ("echo.py:Odd", ["episode raised AttributeError", "in episode"]),
         ("echo.py:Mute", ["object, its episode, has no 'chat'"]),
         ("echo.py:Strange", ["a field of Strange has a type", "field(init=False)"]),
+        ("echo.py:Unread", ["field of Unread", "name 'Chat' is not defined", "TYPE_CHECKING"]),
         ("nowhere:Echo", ["there is no module 'nowhere'"]),
         ("ekho", ["known are arithmetic", "path/to/file.py:Name"]),
     ],
