@@ -13,7 +13,7 @@ SETTINGS = {"task": {"name": "arithmetic", "prompts": 20, "heldout": 5}, "seed":
 
 def record_test(run, task):
     run.mkdir()
-    rows = ({"step": 0, "prompt": prompt.id} for prompt in task.heldout())
+    rows = ({"step": 0, "prompt": prompt.id, "reward": 0.0} for prompt in task.heldout())
     (run / "evals.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
 
 
