@@ -7,7 +7,7 @@ nearest known one, a wrong type with the key and the value; nothing is made befo
 import dataclasses
 import json
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
@@ -29,6 +29,7 @@ from metis.named import FORMS, is_named
 from metis.provenance import origins
 from metis.tasks import TASKS
 from metis.tasks import named as named_tasks
+from metis.tasks.base import Task
 
 SCHEMA = 1
 
@@ -188,9 +189,9 @@ def resolve(raw: Mapping[str, Any], dry: bool = False) -> Config:
     preset = knobs.pop("preset", next(iter(PRESETS.get(name, {"": {}}))))
     training = _check(Training, sections, "")
     engine = _check(ENGINES[engine_name].settings, engine_raw, "engine.")
-    if "task.seed" in known:
-        task_raw.setdefault("seed", training.data)
-    task: Any = _check(played.settings, task_raw, "task.") if plays_tasks else None
+    follows = "task.seed" in known and "seed" not in task_raw
+    derived = {"seed": training.data} if follows else {}
+    task: Any = _check(played.settings, task_raw | derived, "task.") if plays_tasks else None
     shared = {"batch": training.batch, "group": training.group}
     complete = _merge(_merge(_preset(name, preset), knobs), shared)
     curriculum = _check(kind, complete, "curriculum.")
@@ -203,11 +204,11 @@ def resolve(raw: Mapping[str, Any], dry: bool = False) -> Config:
         "schema": SCHEMA,
         **dataclasses.asdict(training),
         "engine": {"name": engine_name, **dataclasses.asdict(engine)},
-        **({"task": {"name": task_name, **dataclasses.asdict(task)}} if plays_tasks else {}),
+        **({"task": {"name": task_name, **_knobs(task, derived)}} if plays_tasks else {}),
         "curriculum": {
             "name": name,
             **({"preset": preset} if preset else {}),
-            **{key: value for key, value in _knobs(curriculum).items() if key not in shared},
+            **_knobs(curriculum, shared),
         },
     }
     if training.benchmarks:
@@ -236,6 +237,13 @@ def curriculum_of(section: Any, batch: int, group: int) -> Curriculum:
     return resolve(raw).curriculum
 
 
+def task_of(settings: Mapping[str, Any]) -> Task:
+    """The task of a run, by its settings, whatever else they say."""
+    kept = {key: settings[key] for key in _OF_TASK if key in settings}
+    task: Task = resolve({**kept, "engine": "local", "curriculum": "uniform"}).task
+    return task
+
+
 def revised(document: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
     """Settings of a run with others of its task, as key=value."""
     raw: dict[str, Any] = json.loads(json.dumps(document))
@@ -256,6 +264,8 @@ def task_settings(section: Any) -> Any:
     return _check(kind, given, "task.")
 
 
+_OF_TASK = ("task", "seed", "data_seed", "benchmarks")
+"""Settings that a run's prompts and rewards depend on."""
 _NAMED = ("engine", "task", "curriculum")
 """Sections that may be written as just a name."""
 
@@ -361,6 +371,8 @@ def _check(kind: type[Any], raw: Mapping[str, Any], prefix: str) -> Any:
         raise MetisError(f"{key} = {first['input']!r}: {message}") from None
 
 
-def _knobs(curriculum: Any) -> dict[str, Any]:
-    values = dataclasses.asdict(curriculum)
-    return {f.name: values[f.name] for f in dataclasses.fields(curriculum) if f.init}
+def _knobs(of: Any, derived: Collection[str]) -> dict[str, Any]:
+    """The knobs of a section but those that follow from settings elsewhere."""
+    values = dataclasses.asdict(of)
+    knobs = (knob.name for knob in dataclasses.fields(of) if knob.init)
+    return {name: values[name] for name in knobs if name not in derived}

@@ -62,7 +62,7 @@ def first_line(error: Exception) -> str:
     return " ".join(lines) if lines[0].endswith(":") else lines[0]
 
 
-def located(error: Exception) -> str:
+def located(error: BaseException) -> str:
     """Type and message of an error, with the file, line and function where it arose."""
     message = textwrap.shorten(str(error), LONGEST, placeholder=" ...")
     text = f"{type(error).__name__}: {message}" if message else type(error).__name__
@@ -70,7 +70,7 @@ def located(error: Exception) -> str:
     return f"{text} ({found[0]}, line {found[1]}, in {found[2]})" if found else text
 
 
-def place(error: Exception) -> tuple[str, int, str] | None:
+def place(error: BaseException) -> tuple[str, int, str] | None:
     """The innermost line of a user's code, or of a library where no line of theirs is known.
 
     None where the message has it, or there is none.

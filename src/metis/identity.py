@@ -39,7 +39,7 @@ def make(path: Path, config: Mapping[str, Any]) -> None:
     disk.sync(path.absolute().parent)
 
 
-def complete(path: Path, step: int = 0, steps: int = 0) -> str:
+def complete(path: Path, step: int, steps: int) -> str:
     """A sentence about a run whose budget is spent, or that is past a smaller one."""
     more = f"metis train {path}/config.json steps=NUMBER --out {path}"
     if 0 < steps < step:

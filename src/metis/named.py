@@ -1,5 +1,6 @@
 """A user's own class or function by its name: `package.module:Name` or `path/to/file.py:Name`."""
 
+import hashlib
 import importlib
 import importlib.util
 import os
@@ -15,7 +16,7 @@ FORMS = "package.module:Name or path/to/file.py:Name"
 
 
 def is_named(name: str) -> bool:
-    """Whether a name is one that can be imported, not one of a registry."""
+    """True for a name that is imported, not looked up."""
     return ":" in name
 
 
@@ -44,12 +45,20 @@ def name_of(key: str, given: Any) -> str:
     return f"{module}:{name}"
 
 
+def digest(name: str) -> str:
+    """A digest of the file that a loaded name is from; empty where it is from none."""
+    place = name.partition(":")[0]
+    file = place if place.endswith(".py") else getattr(sys.modules.get(place), "__file__", None)
+    content = Path(file).expanduser().read_bytes() if file else None
+    return "" if content is None else hashlib.sha256(content).hexdigest()[:16]
+
+
 def _module(key: str, name: str, place: str) -> ModuleType:
     """Import from what is installed, else from the folder that the command runs in."""
     _look_in(Path.cwd())
     try:
         return importlib.import_module(place)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         absent = error.name if isinstance(error, ModuleNotFoundError) else None
         if absent and f"{place}.".startswith(f"{absent}."):
             raise MetisError(
@@ -85,7 +94,7 @@ def _from_file(key: str, name: str, place: str) -> ModuleType:
     module = sys.modules[str(path)] = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         del sys.modules[str(path)]
         raise _broken(key, name, place, error) from error
     return module
@@ -96,5 +105,5 @@ def _look_in(folder: Path) -> None:
         sys.path.append(str(folder))
 
 
-def _broken(key: str, name: str, place: str, error: Exception) -> MetisError:
+def _broken(key: str, name: str, place: str, error: BaseException) -> MetisError:
     return MetisError(f"{key} = {name!r}: importing {place!r} raised {located(error)}")

@@ -139,19 +139,51 @@ class RunFolder(Folder):
         return latest(self.path)
 
 
-def read(path: Path, log: str) -> list[dict[str, Any]]:
-    """The rows of a log of a run folder."""
-    rows: list[dict[str, Any]] = []
-    with (path / f"{log}.jsonl").open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            try:
-                rows.append(json.loads(line))
-            except ValueError:
-                raise MetisError(
-                    f"{path / log!s}.jsonl, line {number}, is damaged: restore the file, or "
-                    "start a new run folder"
-                ) from None
-    return rows
+_STEP_ROW = {"step": int}
+_PROMPT_ROW = {"step": int, "prompt": str}
+_FIELDS: dict[str, dict[str, Any]] = {
+    "metrics": _STEP_ROW,
+    "timings": _STEP_ROW,
+    "judgments": _PROMPT_ROW,
+    "exemplars": _PROMPT_ROW,
+    "rollouts": _PROMPT_ROW,
+    "evals": {**_PROMPT_ROW, "reward": int | float},
+}
+"""Fields without which a line is no row of its log."""
+
+
+def read(path: Path, log: str, optional: bool = False, having: bytes = b"") -> list[dict[str, Any]]:
+    """The rows of a log of a run folder; of a long one only lines that contain `having`.
+
+    What is damaged is refused, with its line. No log is no row where it is optional.
+    """
+    file = path / f"{log}.jsonl"
+    try:
+        with file.open("rb") as lines:
+            return [
+                _row(file, number, line, _FIELDS.get(log, {}))
+                for number, line in enumerate(lines, start=1)
+                if having in line
+            ]
+    except FileNotFoundError:
+        if optional:
+            return []
+        raise MetisError(f"run {str(path)!r} has no {file.name}: name a run folder") from None
+    except OSError as error:
+        raise MetisError(f"{str(file)!r} cannot be read ({error.strerror}): mend that") from None
+
+
+def _row(file: Path, number: int, line: bytes, fields: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+    except ValueError:
+        row = None
+    if isinstance(row, dict) and all(isinstance(row.get(key), fields[key]) for key in fields):
+        return row
+    raise MetisError(
+        f"{file}, line {number}, is damaged: restore the file, or start a new run folder; a last "
+        "line that is torn, since the run was killed, is cut off when the run is resumed"
+    )
 
 
 def check(path: Path, config: Mapping[str, Any], may_change: Collection[str]) -> None:

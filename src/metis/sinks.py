@@ -14,6 +14,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
+from metis import state
 from metis.errors import MetisError, require
 
 PROJECT = "metis"
@@ -188,5 +189,6 @@ def _identity(folder: Path) -> str:
     """A name for the run that no other folder has, the same after a resume."""
     path = folder / "sinks.id"
     if not path.exists():
-        path.write_text(f"{uuid.uuid4().hex[:12]}\n", "utf-8")
+        with state.atomic(path) as file:
+            file.write(f"{uuid.uuid4().hex[:12]}\n".encode())
     return path.read_text("utf-8").strip()

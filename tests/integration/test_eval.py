@@ -131,9 +131,11 @@ def test_a_run_is_evaluated_as_it_was_when_it_was_saved(tiny, problems, tmp_path
     assert train(tiny, problems, f"engine.lora={lora}") == 0
     command = ["eval", "run", "--suite", problems, "--device", "cpu", "--limit", "4"]
     capsys.readouterr()
-    assert main(command) == 2
+    assert main([*command, "--checkpoint", "best"]) == 2
     assert "has no best checkpoint" in capsys.readouterr().err
     step, folder = checkpoints(tmp_path / "run")[-1]
+    assert main([*command, "--out", "none"]) == 0
+    assert f"run (last, step {step}) on " in capsys.readouterr().out
     (tmp_path / "run/checkpoints/best").symlink_to(folder)
     for name in ("best", "last"):
         assert main([*command, "--checkpoint", name, "--out", name]) == 0
@@ -141,6 +143,7 @@ def test_a_run_is_evaluated_as_it_was_when_it_was_saved(tiny, problems, tmp_path
         assert (config["checkpoint"], config["step"], config["max_tokens"]) == (name, step, 4)
     answers = (tmp_path / "best/answers.jsonl").read_bytes()
     assert answers == (tmp_path / "last/answers.jsonl").read_bytes()
+    assert answers == (tmp_path / "none/answers.jsonl").read_bytes()
 
 
 def test_the_weights_of_the_checkpoint_are_the_ones_that_answer(tiny, problems, tmp_path):

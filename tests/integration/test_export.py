@@ -170,7 +170,23 @@ def test_an_adapter_can_be_exported_alone(runs, settings, tmp_path):
     network = AutoPeftModelForCausalLM.from_pretrained(folder)
     expected = logits(policy_of(runs[2], settings, 2).network)
     assert torch.allclose(logits(network), expected, atol=1e-6)
-    assert "library_name: peft" in (folder / "README.md").read_text()
+    card = (folder / "README.md").read_text()
+    assert "library_name: peft" in card
+    assert f"by its folder, `{runs[2].config['engine']['model']}`" in card
+
+
+def test_what_cannot_be_read_is_not_called_a_full_disk(runs, tmp_path, monkeypatch):
+    opened = Path.open
+
+    def closed(path, *words, **more):
+        if path.name == "model.safetensors" and path.is_relative_to(runs[0].path):
+            raise PermissionError(13, "Permission denied", str(path))
+        return opened(path, *words, **more)
+
+    monkeypatch.setattr(Path, "open", closed)
+    with pytest.raises(MetisError, match=r"model.safetensors' cannot be read \(Permission denied"):
+        runs[0].export(tmp_path / "model", "last")
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_card_has_the_run_s_facts_and_its_settings_train_again(runs, tmp_path, capsys):

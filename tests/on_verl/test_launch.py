@@ -464,7 +464,11 @@ def test_a_context_that_verl_was_not_told_is_the_model_s_and_fits_a_pass(tmp_pat
     assert verl_context(verl, str(model)) == 200
 
 
-def test_a_run_that_is_complete_is_not_started_again(tmp_path, capsys, monkeypatch):
+@pytest.mark.parametrize(
+    ("steps", "said"),
+    [(5, "this run is complete"), (3, "this run is at step 5, past steps = 3; with more")],
+)
+def test_a_run_that_is_complete_is_not_started_again(tmp_path, capsys, monkeypatch, steps, said):
     monkeypatch.setattr(assets, "model", Path)
     out = tmp_path / "run"
     words = ["engine=verl", "engine.generation=transformers", "engine.model=/models/x"]
@@ -476,8 +480,10 @@ def test_a_run_that_is_complete_is_not_started_again(tmp_path, capsys, monkeypat
     state.save(checkpoint / "metis.state", Account(Budget(steps=5), 5).state_dict())
     (out / "verl" / "latest_checkpointed_iteration.txt").write_text("5")
     monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: pytest.fail("verl was started"))
-    assert main(["train", *words, "--out", str(out)]) == 0
-    assert "this run is complete" in capsys.readouterr().out
+    before = (out / "config.json").read_bytes()
+    assert main(["train", *words, f"steps={steps}", "--out", str(out)]) == 0
+    assert said in capsys.readouterr().out
+    assert (out / "config.json").read_bytes() == before
 
 
 def test_the_command_in_the_documentation_composes():

@@ -55,6 +55,8 @@ def test_names_lead_back(place):
         ("torn.py:score", ["importing 'torn.py' raised SyntaxError", "torn.py, line 2"]),
         ("broken.py:score", ["raised ZeroDivisionError: division by zero", "broken.py, line 2"]),
         ("needy.py:score", ["raised ModuleNotFoundError", "a_library_that_is_not_there"]),
+        ("leaving.py:score", ["raised SystemExit: 3", "leaving.py, line 2"]),
+        ("leaving:score", ["raised SystemExit: 3", "leaving.py, line 2"]),
         ("empty.py:score", ["'empty.py' has no 'score'"]),
         ("empty.py:", ["write package.module:Name or path/to/file.py:Name"]),
     ],
@@ -63,6 +65,7 @@ def test_what_cannot_be_imported_is_one_line(place, name, words):
     (place / "torn.py").write_text("x = 1\ndef score(:\n")
     (place / "broken.py").write_text("x = 1\n1 / 0\n")
     (place / "needy.py").write_text("import a_library_that_is_not_there\n")
+    (place / "leaving.py").write_text("import sys\nsys.exit(3)\n")
     (place / "empty.py").write_text("")
     with pytest.raises(MetisError) as caught:
         load("task.reward", name)

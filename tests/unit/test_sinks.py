@@ -1,6 +1,7 @@
 """Sinks: they are handed every step once, survive a resume, and are refused in one line."""
 
 import json
+import os
 import sys
 import types
 
@@ -170,6 +171,18 @@ def test_a_program_that_opens_sinks_itself_is_led_to_the_run_folder(tmp_path, mo
     assert sinks.variables(["console", "trackio"], tmp_path) == {}
     assert sinks.titles(["wandb"], tmp_path) == ("metis", "mine")
     assert sinks.titles(["tensorboard"], tmp_path) == ("metis", tmp_path.name)
+
+
+def test_a_name_is_on_disk_whole_or_not_at_all(tmp_path, monkeypatch):
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match="No space left"):
+            sinks.variables(["wandb"], tmp_path)
+    assert not list(tmp_path.iterdir())
+    assert sinks.variables(["wandb"], tmp_path) == sinks.variables(["wandb"], tmp_path)
 
 
 def test_two_folders_of_one_name_are_two_runs(tmp_path, wandb):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from metis.errors import MetisError, MissingData
-from metis.evals.sets import PromptSet, scorer
+from metis.evals.sets import PromptSet, scorer, source
 from metis.prepare import table
 from metis.prepare.math_sets import SETS
 from metis.tasks import file
@@ -137,7 +137,7 @@ def _load(name: str, folder: Path, manner: Manner) -> PromptSet:
             f"prepare or copy the file again{part}"
         )
     title, measured = (known.title, known.measured) if known else (label, False)
-    return PromptSet(label, title, task, prompts, scorer(task), measured)
+    return PromptSet(label, title, task, prompts, scorer(task), measured, source=source(task))
 
 
 def _recognise(path: Path) -> str:

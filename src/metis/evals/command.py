@@ -17,10 +17,11 @@ from metis.evals.subject import Subject
 from metis.evals.suite import AnswerFolder, Evaluation, answer_all, finished
 
 HELP = """\
-Evaluates the best checkpoint of a training run, or a model. Without --suite a run is tested on its
-own held-out prompts, by its own task, as in training. Benchmarks are read from files that `metis
-prepare math` wrote; a file with a problem and an answer in every row is one too, asked and scored
-as the run's task says, or for a model as mathematics. key=value sets the task otherwise.
+Evaluates a model, or a checkpoint of a training run: the best, or else the last. Without --suite a
+run is tested on its own held-out prompts, by its own task, as in training. Benchmarks are read
+from files that `metis prepare math` wrote; a file with a problem and an answer in every row is one
+too, asked and scored as the run's task says, or for a model as mathematics. key=value sets the task
+otherwise.
 
   metis eval runs/mine --checkpoint last
   metis eval runs/mine --suite heldout more.jsonl aime24 --samples 32
@@ -51,7 +52,8 @@ def add(commands: Any) -> None:
     option("--max-tokens", type=int, metavar="N", help="default: the run's; 8192, on a CPU 128")
     option("--limit", type=int, metavar="N", help="only N problems of each benchmark")
     option("--seed", type=int, default=0, metavar="S", help="of samples and of --limit (0)")
-    option("--checkpoint", choices=("best", "last"), default="best", help="of a run (best)")
+    kept = "of a run: best, last or a step (default: best, or else last)"
+    option("--checkpoint", default="", metavar="NAME", help=kept)
     verify = "ask math-verify too (default: as the run did; of a model, no)"
     option("--verify", action=argparse.BooleanOptionalAction, default=None, help=verify)
     option("--data", type=Path, metavar="DIR", help="of benchmarks (METIS_DATA, or data/math)")

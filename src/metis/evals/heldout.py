@@ -7,7 +7,7 @@ from typing import Any
 from metis import config, runlog
 from metis.errors import MetisError
 from metis.evals.benchmarks import OWN
-from metis.evals.sets import PromptSet, scorer
+from metis.evals.sets import PromptSet, scorer, source
 from metis.evals.validation import Validated
 
 FILES = ("path", "heldout_path")
@@ -17,13 +17,12 @@ FILES = ("path", "heldout_path")
 def own_sets(settings: Mapping[str, Any], run: Path | None) -> list[PromptSet]:
     """The test of a run with these settings; without a run, the held-out prompts of their task."""
     _require_files(settings["task"], run)
-    kept = {key: settings[key] for key in ("task", "seed", "benchmarks") if key in settings}
-    task = config.resolve({**kept, "engine": "local", "curriculum": "uniform"}).task
+    task = config.task_of(settings)
     if isinstance(task, Validated):
         sets = task.sets()
     else:
-        prompts, own = tuple(task.heldout()), run is not None
-        sets = [PromptSet(OWN, "held-out", task, prompts, scorer(task), own=own)]
+        prompts, own, code = tuple(task.heldout()), run is not None, source(task)
+        sets = [PromptSet(OWN, "held-out", task, prompts, scorer(task), own=own, source=code)]
     if run is not None:
         _require_tested(sets, run)
     return sets

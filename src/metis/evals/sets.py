@@ -9,7 +9,9 @@ from functools import cached_property
 from typing import Any
 
 from metis.core import Prompt
+from metis.named import digest
 from metis.tasks.base import Episode, Task
+from metis.tasks.file import FileTask
 
 
 @dataclass(frozen=True)
@@ -20,6 +22,7 @@ class PromptSet:
     scorer    how answers are scored, in words
     measured  its references are measured quantities, so that near numbers are scored beside it
     own       the test of a training run, answered in its order and batches
+    source    a digest of the file that a task or reward of one's own is in
     """
 
     name: str
@@ -29,6 +32,7 @@ class PromptSet:
     scorer: str
     measured: bool = False
     own: bool = False
+    source: str = ""
 
     @cached_property
     def openings(self) -> Sequence[Episode]:
@@ -37,7 +41,7 @@ class PromptSet:
 
     @property
     def instruction(self) -> str | None:
-        """What follows the text of every prompt; None where they are not asked alike."""
+        """The text after every prompt; None where they are not asked alike."""
         said = set()
         for prompt, episode in zip(self.prompts, self.openings, strict=True):
             asked = episode.chat[-1]["content"]
@@ -62,6 +66,7 @@ class PromptSet:
             "digest": self.digest,
             "instruction": self.instruction,
             "scorer": self.scorer,
+            **({"source": self.source} if self.source else {}),
         }
 
     def sample(self, count: int, seed: int) -> "PromptSet":
@@ -78,6 +83,19 @@ def reference(episode: Episode) -> str:
 
 
 def scorer(task: Task) -> str:
-    """How a task scores: in its own words, or the name of its class."""
+    """The scorer of a task: in its own words, or the name of its class."""
+    return str(getattr(task, "scorer", _named(task)))
+
+
+def source(task: Task) -> str:
+    """A digest of the file that scores, where it is a user's own."""
+    reward = task.reward if isinstance(task, FileTask) else None
+    if reward is not None:
+        return digest(reward.name)
+    name = _named(task)
+    return "" if name.startswith("metis.") else digest(name)
+
+
+def _named(task: Task) -> str:
     kind = type(task)
-    return str(getattr(task, "scorer", f"{kind.__module__}:{kind.__qualname__}"))
+    return f"{kind.__module__}:{kind.__qualname__}"

@@ -47,7 +47,7 @@ class Subject:
         return dataclasses.replace(self, engine=dataclasses.replace(self.engine, **changes))
 
 
-def find(named: str, checkpoint: str) -> Subject:
+def find(named: str, checkpoint: str = "") -> Subject:
     """The model, or the checkpoint of a run, that a name on the command line means."""
     trained = models.named(Path(named).expanduser(), checkpoint)
     if trained is None:
@@ -62,7 +62,8 @@ def find(named: str, checkpoint: str) -> Subject:
     if weights is None:
         settings |= {"model": str(trained.ready()), "lora": 0}
     engine = Local(**settings)
-    name = f"{trained.run.resolve().name} ({trained.name}, step {step})"
+    called = f"{trained.name}, step {step}" if trained.kept else f"step {step}"
+    name = f"{trained.run.resolve().name} ({called})"
     model = assets.model(engine.model)
     about: dict[str, Any] = {
         "name": name,

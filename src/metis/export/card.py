@@ -1,5 +1,6 @@
 """The model card: what was trained on what, how far and with what result, from the run folder."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ def card(found: Checkpoint, settings: str, adapter: bool) -> str:
         markdown_table([("what", "value"), *_facts(found, run)]).rstrip(),
         *_tests(found, run),
         _use(adapter),
+        *(_base(found) if adapter else ()),
         _again(found, run, settings),
     ]
     return "\n\n".join(parts) + "\n"
@@ -151,6 +153,18 @@ prompt = tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_
 answer = model.generate(**prompt, max_new_tokens=256)
 print(tokenizer.decode(answer[0, prompt["input_ids"].shape[1] :], skip_special_tokens=True))
 ```"""
+
+
+def _base(found: Checkpoint) -> list[str]:
+    """A warning where the adapter names its base model by a folder, which others do not have."""
+    about = json.loads((found.path / "adapter_config.json").read_bytes())
+    base = Path(about["base_model_name_or_path"])
+    if not base.is_absolute():
+        return []
+    return [
+        f"`adapter_config.json` names the base model by its folder, `{base}`, since these weights "
+        "are not on the hub. Elsewhere, set `base_model_name_or_path` there to where they are."
+    ]
 
 
 def _again(found: Checkpoint, run: Recorded, settings: str) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from metis import assets, disk, identity
 from metis.errors import MetisError, first_line
@@ -92,7 +92,8 @@ def _parts(found: Checkpoint, work: Path, say: Callable[[str], None]) -> Parts:
                 f"{str(found.path)!r} is incomplete, or of an earlier version: export another "
                 "checkpoint (--checkpoint)"
             )
-        about = json.loads((found.path / "adapter_config.json").read_text("utf-8"))
+        with _reading(found.path / "adapter_config.json") as file:
+            about = json.load(file)
         return Parts(assets.model(about["base_model_name_or_path"], say), found.path, found.path)
     merged = _merged_by_verl(found.path / "actor", work, say)
     adapter = merged / "lora_adapter"
@@ -159,7 +160,18 @@ def _copy(source: Path, draft: Path, left_out: Iterable[str] = ()) -> None:
     for path in source.iterdir():
         ours = path.name in _OURS or path.name.startswith("learner-")
         if path.is_file() and not ours and path.name not in left_out:
-            shutil.copyfile(path, draft / path.name)
+            with _reading(path) as whole, (draft / path.name).open("wb") as copy:
+                shutil.copyfileobj(whole, copy, 1 << 20)
+
+
+def _reading(path: Path) -> IO[bytes]:
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise MetisError(
+            f"{str(path)!r} cannot be read ({error.strerror}): mend that, or export another "
+            "checkpoint (--checkpoint)"
+        ) from None
 
 
 def _describe(found: Checkpoint, draft: Path, adapter: bool) -> None:

@@ -8,8 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from metis import runlog
 from metis.errors import MetisError
 from metis.identity import Change
+
+rows = runlog.read
 
 PHASES = ("judge", "select", "rollout", "reward", "update")
 """Phases of a step in the order they run; others that a run has follow."""
@@ -182,8 +185,8 @@ def read(folder: Path) -> Recorded:
         folder=folder,
         config=_document(folder / "config.json"),
         versions=_document(folder / "versions.json", optional=True),
-        metrics=rows(folder, "metrics"),
-        timings=rows(folder, "timings", optional=True),
+        metrics=runlog.read(folder, "metrics"),
+        timings=runlog.read(folder, "timings", optional=True),
     )
 
 
@@ -254,27 +257,3 @@ def _document(path: Path, optional: bool = False) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise MetisError(f"{str(path)!r} is damaged: restore it, or leave this run out")
     return content
-
-
-def rows(
-    folder: Path, log: str, optional: bool = False, having: bytes = b""
-) -> list[dict[str, Any]]:
-    """The rows of a log, of a long one only lines that have some text; refuses what is damaged."""
-    path = folder / f"{log}.jsonl"
-    try:
-        with path.open("rb") as file:
-            found = [json.loads(line) for line in file if having in line]
-    except FileNotFoundError:
-        if optional:
-            return []
-        raise MetisError(f"run {str(folder)!r} has no {path.name}: name a run folder") from None
-    except OSError as error:
-        raise MetisError(f"{str(path)!r} cannot be read ({error.strerror}): mend that") from None
-    except ValueError:
-        found = [{}]
-    if not all(isinstance(row, dict) and isinstance(row.get("step"), int) for row in found):
-        raise MetisError(
-            f"{str(path)!r} is damaged: restore it; if only its end is torn, since the run was "
-            "killed, resuming the run cuts that off"
-        )
-    return found

@@ -42,7 +42,13 @@ def find(name: str) -> TaskEntry:
 def _settings(name: str, kind: type[Any]) -> type[Any]:
     """The knobs of a class as settings that can be checked before it is made."""
     known = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
-    hints = get_type_hints(kind)
+    try:
+        hints = get_type_hints(kind) if known else {}
+    except NameError as error:
+        raise MetisError(
+            f"task = {name!r}: the type of a field of {kind.__name__} cannot be read ({error}); "
+            "import it where it is there at run time, not under TYPE_CHECKING"
+        ) from None
     knobs = [
         (
             knob.name,

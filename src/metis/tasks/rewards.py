@@ -77,7 +77,13 @@ class OwnReward:
         self.name, self.function = name, load(KEY, name)
         if not callable(self.function):
             raise MetisError(f"{KEY} = {name!r}: it is {self.function!r}, not a function")
-        found = inspect.signature(self.function).parameters
+        try:
+            found = inspect.signature(self.function).parameters
+        except ValueError:
+            raise MetisError(
+                f"{KEY} = {name!r}: its parameters are not known, as of some functions in C; "
+                f"write {WRITE}"
+            ) from None
         self.parameters = {key: item for key, item in found.items() if item.kind not in _COLLECTING}
         self.collects = any(item.kind is Parameter.VAR_KEYWORD for item in found.values())
         mark = next((mark for mark in SIGNATURES if mark in self.parameters), None)
@@ -123,7 +129,7 @@ class OwnReward:
 
     @property
     def _reads_text(self) -> bool:
-        """Whether the function says that completions are text: `completions: list[str]`."""
+        """True where completions are annotated as text: `completions: list[str]`."""
         return str(self.parameters["completions"].annotation).endswith("[str]")
 
     async def _later(self, found: Awaitable[Any], logged: Mapping[str, Any]) -> Reward:

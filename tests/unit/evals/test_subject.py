@@ -51,6 +51,8 @@ def test_a_checkpoint_of_a_run_is_asked_like_the_run(tmp_path):
     found = run(tmp_path / "run", model(tmp_path / "base"), b"one", instruction="Box it.")
     assert find(str(tmp_path / "run/checkpoints/best"), "last") == found
     assert found.engine.model == str(tmp_path / "run/checkpoints/best")
+    assert (found.name, find(str(tmp_path / "run")).name) == ("run (best, step 10)",) * 2
+    assert find(str(tmp_path / "run"), "10").name == "run (step 10)"
 
 
 def test_a_model_folder_is_known_by_what_it_holds(tmp_path):

@@ -140,8 +140,8 @@ def lose_metrics(folder: Path) -> None:
     [
         (break_config, "config.json' is damaged"),
         (break_versions, "versions.json' is damaged"),
-        (break_metrics, "metrics.jsonl' is damaged: restore it; if only its end"),
-        (break_timings, "timings.jsonl' is damaged"),
+        (break_metrics, "metrics.jsonl, line 2, is damaged: restore the file, .* is cut off when"),
+        (break_timings, "timings.jsonl, line 1, is damaged"),
         (lose_config, "has no config.json"),
         (lose_metrics, "has no metrics.jsonl"),
     ],

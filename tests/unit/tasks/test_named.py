@@ -1,5 +1,6 @@
 """A task of one's own by its place: its knobs, and what is refused in one line."""
 
+import json
 import sys
 
 import pytest
@@ -34,6 +35,8 @@ class Echo:
 
 
 class Plain:
+    chat: "Chat"
+
     def __init__(self):
         echo = Echo(("x", "y"))
         self.rewards, self.training, self.heldout = "binary", echo.training, echo.heldout
@@ -83,13 +86,22 @@ class Strange(Echo):
     where: sys = None
 
 
+@dataclass
+class Unread(Echo):
+    chat: "Chat" = None
+
+
 class Half:
     def training(self): ...
     def heldout(self): ...
 
 
 number = 3
-'''.replace("from metis import Prompt", "import sys\nfrom metis import Prompt")
+'''.replace(
+    "from metis import Prompt",
+    "import sys\nfrom typing import TYPE_CHECKING\nfrom metis import Prompt\n"
+    "if TYPE_CHECKING:\n    from metis.core import Chat",
+)
 
 
 @pytest.fixture
@@ -101,11 +113,18 @@ def own(tmp_path, monkeypatch):
 
 def test_its_fields_are_knobs_and_it_has_the_run_s_seed(own):
     config = load(None, ["task=echo.py:Echo", 'task.words=["p","q"]', "seed=5"])
-    assert config.resolved["task"] == {"name": "echo.py:Echo", "words": ["p", "q"], "seed": 5}
+    assert config.resolved["task"] == {"name": "echo.py:Echo", "words": ["p", "q"]}
     assert (config.task.words, config.task.seed, config.task.settings) == (("p", "q"), 5, {})
     assert load(None, ["task=echo.py:Echo", "task.seed=7", "seed=5"]).task.seed == 7
     again = resolve({key: value for key, value in config.resolved.items() if key != "schema"})
     assert again.resolved == config.resolved
+
+
+@pytest.mark.parametrize(("given", "seed"), [([], 2), (["data_seed=3"], 3), (["task.seed=7"], 7)])
+def test_the_seed_of_a_run_s_recipe_is_followed_unless_it_was_given(own, tmp_path, given, seed):
+    config = load(None, ["task=echo.py:Echo", "seed=1", *given])
+    (tmp_path / "config.json").write_text(json.dumps(config.resolved))
+    assert load(tmp_path / "config.json", ["seed=2"]).task.seed == seed
 
 
 def test_a_class_without_fields_has_no_knobs(own):
@@ -141,6 +160,7 @@ def test_knobs_are_checked(own, words, message):
         ("echo.py:Odd", ["episode raised AttributeError", "in episode"]),
         ("echo.py:Mute", ["object, its episode, has no 'chat'"]),
         ("echo.py:Strange", ["a field of Strange has a type", "field(init=False)"]),
+        ("echo.py:Unread", ["field of Unread", "name 'Chat' is not defined", "TYPE_CHECKING"]),
         ("nowhere:Echo", ["there is no module 'nowhere'"]),
         ("ekho", ["known are arithmetic", "path/to/file.py:Name"]),
     ],

@@ -135,6 +135,7 @@ def test_an_answer_is_needed_by_a_reward_that_reads_it(task, kind, answer, fine)
     [
         ("def score(a, b): ...", ["(a, b)", "score(reply, reference, row)", "verl", "TRL"]),
         ("def score(**all): ...", ["(all)", "write score(reply"]),
+        ("score = min", ["its parameters are not known", "write score(reply"]),
         ("score = 3", ["it is 3, not a function"]),
         ("def score(reply, judge): ...", ["'judge'", "reply, reference, row"]),
         ("def score(completions, solution, **_): ...", ["'solution'", "question, answer, tests"]),

@@ -25,7 +25,7 @@ from metis.engines.verl.overrides import attention, overrides, variables
 from metis.errors import MetisError, require
 from metis.identity import complete, described
 from metis.pool import Pool
-from metis.runlog import RunFolder
+from metis.runlog import RunFolder, check
 from metis.tasks.base import SingleTurn
 
 MAIN = [
@@ -47,13 +47,15 @@ def launch(config: Any, out: Path, dry_run: bool) -> int:
     if dry_run:
         print(_command(arguments, environment))
         return 0
+    reached = _reached(out)
     may_change = config.may_change if _begun(out) else tuple(config.resolved)
-    with RunFolder.open(out, config.resolved, may_change, _reached(out)) as folder:
+    check(out, config.resolved, may_change)
+    if _complete(config, out):
+        print(complete(out, reached, config.training.steps))
+        return 0
+    with RunFolder.open(out, config.resolved, may_change, reached) as folder:
         if folder.changes:
             print(f"from here on {described(folder.changes)}", flush=True)
-        if _complete(config, out):
-            print(complete(out))
-            return 0
         write_data(config, out / "data")
     print(_command(arguments, environment), flush=True)
     return _run([sys.executable, *arguments], {**os.environ, **environment})
@@ -118,7 +120,7 @@ def _told_to_end(end: Callable[[], None]) -> Iterator[None]:
 
 
 def _begun(out: Path) -> bool:
-    """Whether a run has come to its first step, after which its settings stay."""
+    """True of a run that has come to its first step, after which its settings stay."""
     timings = out / "timings.jsonl"
     return _reached(out) > 0 or (timings.exists() and timings.stat().st_size > 0)
 
@@ -136,7 +138,7 @@ def _reached(out: Path) -> int:
 
 
 def _complete(config: Any, out: Path) -> bool:
-    """Whether verl's latest checkpoint is at the end of the budget."""
+    """True where verl's latest checkpoint is at the end of the budget."""
     step = _reached(out)
     saved = out / "verl" / f"global_step_{step}" / "metis.state"
     if not saved.exists():

@@ -8,11 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from metis.config import resolve
+from metis.config import task_of
 from metis.core import Prompt
 from metis.engines.local.rewards import RewardRunner
 from metis.engines.verl.heldout import PROMPT, REPORTED
-from metis.identity import settings
 from metis.tasks.base import Task
 from metis.tasks.math import reward
 
@@ -59,9 +58,8 @@ def _scored(
 
 @functools.cache
 def _task(run: str, place: str) -> tuple[Task, dict[str, Prompt], RewardRunner]:
-    raw = json.loads((Path(run) / "config.json").read_text("utf-8"))
+    settings = json.loads((Path(run) / "config.json").read_text("utf-8"))
     with contextlib.chdir(place):
-        config = resolve(settings(raw))
-        prompts = [*config.task.training(), *config.task.heldout()]
-        runner = RewardRunner(config.engine.reward_timeout)
-        return config.task, {prompt.id: prompt for prompt in prompts}, runner
+        task = task_of(settings)
+        prompts = {prompt.id: prompt for prompt in (*task.training(), *task.heldout())}
+        return task, prompts, RewardRunner(settings["engine"]["reward_timeout"])
