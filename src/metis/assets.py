@@ -70,7 +70,7 @@ def model(name: str, say: Callable[[str], None] = print) -> Path:
 
 
 def origin(name: str, folder: Path) -> str:
-    """What other programs find a model by: its id on the hub, or its folder."""
+    """The name that other programs find a model by: its id on the hub, or its folder."""
     given = Path(name).expanduser()
     fetched = name not in WHEELS and given.suffix != ".gguf" and not given.exists()
     return name if fetched else str(folder.absolute())
@@ -158,7 +158,7 @@ def convert_gguf(source: Path, target: Path, say: Callable[[str], None]) -> None
 
 
 def _same(head: Any, embedding: Any) -> bool:
-    """Whether head and embedding are one matrix that was quantised twice."""
+    """True where head and embedding are one matrix that was quantised twice."""
     import torch
 
     similarity = torch.nn.functional.cosine_similarity(head[:512], embedding[:512], dim=1)

@@ -79,7 +79,7 @@ class Training:
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
 
     MAY_CHANGE: ClassVar = ("steps", "tokens", "seconds", "evaluate", "sinks", "checkpoints")
-    """What a resumed run may change: its end, and what is looked at and kept on the way."""
+    """Settings that a resumed run may change: its end, and what is tested and kept on the way."""
 
     def __post_init__(self) -> None:
         least = {"seed": 0, "steps": 0, "tokens": 0, "seconds": 0}
@@ -116,7 +116,7 @@ class Config:
     may_change: tuple[str, ...]
     """Keys, or sections, that do not: a run may be resumed with other values."""
     notices: tuple[str, ...] = ()
-    """What a person should know before it runs."""
+    """Remarks to read before it runs."""
     origins: Mapping[str, str] = field(default_factory=dict)
     """Where each setting comes from, by dotted key."""
 
@@ -146,7 +146,7 @@ def assemble(recipe: Path | None, settings: Sequence[tuple[str, Any]], dry: bool
 
 
 def _rank(key: str) -> int:
-    """What settles other settings is applied before them: a section's name, then a preset."""
+    """The order of settings: those that settle others first, a section's name, then a preset."""
     return 0 if key in _NAMED else 1 if key == "curriculum.preset" else 2
 
 
@@ -211,16 +211,8 @@ def resolve(raw: Mapping[str, Any], dry: bool = False) -> Config:
             **_knobs(curriculum, shared),
         },
     }
-    if training.benchmarks:
-        if not plays_tasks:
-            raise MetisError(
-                f"benchmarks = {list(training.benchmarks)}: the {engine_name} engine brings its "
-                "own test; leave it out"
-            )
-        if player is not None:
-            with tolerating_missing_data(dry, notices):
-                player = Validated(player, training.benchmarks)
-                notices += player.notices
+    with tolerating_missing_data(dry, notices):
+        player = _tested(player, engine_name, training.benchmarks, notices)
     resolved = json.loads(json.dumps(resolved))
     own = getattr(ENGINES[engine_name].settings, "MAY_CHANGE", ())
     may_change = (*Training.MAY_CHANGE, *(f"engine.{key}" for key in own))
@@ -229,6 +221,19 @@ def resolve(raw: Mapping[str, Any], dry: bool = False) -> Config:
         may_change,
         tuple(notices),
     )
+
+
+def _tested(task: Any, engine: str, benchmarks: Sequence[str], notices: list[str]) -> Any:
+    """The task, tested on benchmarks if any are named; None where a dry run could not build it."""
+    if not benchmarks:
+        return task
+    remedy = f"the {engine} engine brings its own test; leave it out"
+    require(ENGINES[engine].plays_tasks, "benchmarks", list(benchmarks), remedy)
+    if task is None:
+        return None
+    tested = Validated(task, benchmarks)
+    notices += tested.notices
+    return tested
 
 
 def curriculum_of(section: Any, batch: int, group: int) -> Curriculum:

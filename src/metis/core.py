@@ -126,7 +126,7 @@ Evidence = Sequence[tuple[Prompt, float]]
 
 @dataclass(frozen=True, slots=True)
 class Predict:
-    """What a learned model says of each prompt, given the evidence -> list[float]."""
+    """The predictions of a learned model for each prompt, given the evidence -> list[float]."""
 
     prompts: Sequence[Prompt]
     model: Predictor
@@ -252,7 +252,7 @@ class Curriculum(Protocol):
 
 
 class Engine(Protocol):
-    """What a trainer provides: answers to every request, and the update."""
+    """A trainer: answers to every request, and the update."""
 
     def complete(self, chats: Sequence[Chat], sampling: Sampling) -> list[Completion]: ...
 

@@ -12,7 +12,7 @@ MACHINERY = tuple(
     str(Path(__file__).parent / name)
     for name in ("engines", "named.py", "tasks/named.py", "tasks/rewards.py", "tasks/base.py")
 )
-"""What calls a user's code; no error of that code arises there."""
+"""Files that call a user's code; no error of that code arises there."""
 LONGEST = 300
 """Characters of an error's message that are shown."""
 NON_FINITE_LIMIT = 3
@@ -52,7 +52,7 @@ class BadReward(Exception):
 
 
 def first_line(error: Exception) -> str:
-    """What another library says of its error, as part of a line; its name where it says nothing.
+    """The message of another library's error, as part of a line; its name where it has none.
 
     All of it where the first line only announces the rest.
     """

@@ -1,4 +1,4 @@
-"""What a run folder is of: its settings, those that were changed on the way, and its versions.
+"""The identity of a run folder: its settings, those changed on the way, and its versions.
 
 `config.json` holds the settings that are in force and, where a resumed run had others than before,
 the list of these changes: one file, so that nobody finds the one without the other.
@@ -23,7 +23,7 @@ Change = dict[str, Any]
 
 
 def settings(document: Mapping[str, Any]) -> dict[str, Any]:
-    """What a `config.json` says of the settings alone."""
+    """The settings alone of a `config.json`."""
     return {key: value for key, value in document.items() if key not in ("schema", "changes")}
 
 
@@ -50,7 +50,7 @@ def complete(path: Path, step: int, steps: int) -> str:
 def changes(
     path: Path, config: Mapping[str, Any], may_change: Collection[str], step: int
 ) -> list[Change]:
-    """What a run goes on with that was otherwise; all but the keys that may change is refused.
+    """Settings that a run goes on with and that were others; keys that may not change are refused.
 
     The name of a section stands for all of its keys.
     """

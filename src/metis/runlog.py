@@ -221,7 +221,7 @@ _STEP = re.compile(r"step-(\d+)")
 
 
 def _empty(path: Path) -> bool:
-    """Whether nothing is there but what a run that was stopped at once leaves behind."""
+    """True where nothing is there but the remains of a run that was stopped at once."""
     ours = re.compile(r"versions\.json|checkpoints|\.lock|\..*\.draft")
     return not path.exists() or all(ours.fullmatch(item.name) for item in path.iterdir())
 

@@ -71,7 +71,7 @@ class Wandb:
         "WANDB_RESUME": "resume",
         "WANDB_DIR": "dir",
     }
-    """What wandb.init takes in the place of a variable. The others are wandb's own affair."""
+    """Arguments of wandb.init in the place of variables. The others are wandb's own affair."""
 
     def __init__(self, folder: Path, config: Mapping[str, Any]) -> None:
         wandb: Any = importlib.import_module("wandb")

@@ -79,7 +79,7 @@ ROUNDING = 1e-6
 
 
 Report = Mapping[str, float | str]
-"""What a reward says beside its score, by name."""
+"""The report of a reward beside its score, by name."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -150,11 +150,11 @@ class Group:
 
     @property
     def informative(self) -> bool:
-        """Whether the rollouts disagree, so that the group has a gradient."""
+        """True where the rollouts disagree, so that the group has a gradient."""
         return self.teaches(signal.INFORMATIVE)
 
     def teaches(self, delta: float) -> bool:
-        """Whether the rollouts disagree by more than delta: v > delta."""
+        """True where the rollouts disagree by more than delta: v > delta."""
         return self.variance is not None and self.variance > delta
 
 
@@ -213,7 +213,7 @@ class Exemplar:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What a plan returns. No groups means no update, though its cost still counts."""
+    """The result of a plan. No groups means no update, though its cost still counts."""
 
     groups: Sequence[Group]
     judgments: Sequence[Judgment] = ()
@@ -224,12 +224,12 @@ class Batch:
     judge_share: float = 0.0
     """The gradient norm of the judgments is at most this share of the policy's; 0 is no bound."""
     exemplars: Sequence[Exemplar] = ()
-    """What every judge prompt of the step was shown, in that order."""
+    """The exemplars of every judge prompt of the step, in their order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How a `Complete` request samples."""
+    """The sampling of a `Complete` request."""
 
     max_tokens: int
     temperature: float = 1.0

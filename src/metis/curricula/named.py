@@ -24,7 +24,7 @@ def find(name: str) -> type[Curriculum]:
 
 
 def _flaw(kind: Any) -> str | None:
-    """What keeps a class from being a curriculum, if anything."""
+    """The flaw that keeps a class from being a curriculum, if any."""
     if not isinstance(kind, type):
         return f"it is {kind!r}, not a class"
     if not is_dataclass(kind):

@@ -44,7 +44,7 @@ BENCHMARKS = {
 }
 
 SUITES = {"math": ("aime24", "aime25", "math500", "minerva")}
-"""What the paper's tables have side by side, in their order."""
+"""Benchmarks side by side in the paper's tables, in their order."""
 
 READERS = ("file", "math")
 """Tasks that read files, and so say how one is asked."""
@@ -54,12 +54,12 @@ OWN = "heldout"
 
 
 PAPER = Math(path="-", verify=False)
-"""How the paper asks and scores, whatever the file."""
+"""The paper's asking and scoring, whatever the file."""
 
 
 @dataclass(frozen=True)
 class Manner:
-    """How files are asked and scored: benchmarks as mathematics, others by the task of a run.
+    """The asking and scoring of files: benchmarks as mathematics, others by the task of a run.
 
     math      settings of mathematics
     file      settings of a run's task=file; without them a file is mathematics too

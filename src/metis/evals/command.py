@@ -139,7 +139,7 @@ def _sets(chosen: argparse.Namespace, who: Subject) -> list[PromptSet]:
             f"{chosen.subject!r} has no held-out prompts of its own: name benchmarks or files with "
             "--suite, or a task, such as task=arithmetic"
         )
-    settings = config.revised({"task": dict(subject.PAPER), **who.settings}, words)
+    settings = config.revised({"task": dict(subject.PAPER_TASK), **who.settings}, words)
     if chosen.verify is not None and settings["task"].get("name") == "math":
         settings["task"]["verify"] = chosen.verify
     sets = own_sets(settings, who.run) if OWN in names else []

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Limits:
-    """What is generated at once.
+    """The size of a batch.
 
     rows    answers
     tokens  tokens of their prompts and of answers of full length; 0 is no limit
@@ -21,7 +21,7 @@ class Limits:
     tokens: int
 
     def fit(self, length: int, rows: int) -> bool:
-        """Whether so many rows of a length may be generated together; a single one always may."""
+        """True where so many rows of a length fit a batch; a single one always does."""
         return rows <= 1 or (rows <= self.rows and rows * length <= (self.tokens or rows * length))
 
 

@@ -1,4 +1,4 @@
-"""What came of an evaluation: JSON for programs, and a table like the paper's for people."""
+"""Results of an evaluation: JSON for programs, and a table like the paper's for people."""
 
 import json
 from collections.abc import Mapping, Sequence

@@ -7,6 +7,7 @@ from typing import Any
 
 from metis import assets
 from metis.engines.local.settings import Local
+from metis.evals.benchmarks import PAPER
 from metis.evals.weights import identity
 from metis.identity import settings as settings_of
 from metis.run import models
@@ -16,7 +17,7 @@ BATCHES = {"cpu": (32, 0), "gpu": (128, 1 << 17), "vllm": (512, 0)}
 LONGEST = {"cpu": 128, "gpu": 8192, "vllm": 8192}
 """Tokens of an answer where nothing says otherwise: the paper's, and on a CPU enough to try."""
 
-PAPER = {"name": "math", "verify": False}
+PAPER_TASK = {"name": "math", "verify": PAPER.verify}
 """The task of the paper's tables."""
 
 
@@ -33,7 +34,7 @@ class Subject:
     about: dict[str, Any]
     checkpoint: Path | None = None
     run: Path | None = None
-    settings: dict[str, Any] = field(default_factory=lambda: {"task": dict(PAPER)})
+    settings: dict[str, Any] = field(default_factory=lambda: {"task": dict(PAPER_TASK)})
 
     @property
     def max_tokens(self) -> int | None:

@@ -41,7 +41,7 @@ class AnswerFolder(Folder):
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What is asked, and how answers are drawn; `rows` are those of a run's own test."""
+    """Prompts, and the drawing of answers; `rows` are those of a run's own test."""
 
     sets: Sequence[PromptSet]
     sampling: Sampling
@@ -123,7 +123,7 @@ class Batch:
 
 
 def finished(evaluation: Evaluation, folder: AnswerFolder) -> bool:
-    """Whether every problem has its row."""
+    """True where every problem has its row."""
     return len(folder.rows()) == evaluation.count
 
 

@@ -1,4 +1,4 @@
-"""What a person sees of an evaluation: a bar on a terminal, a line for every tenth elsewhere."""
+"""The progress of an evaluation: a bar on a terminal, a line for every tenth elsewhere."""
 
 from collections.abc import Mapping, Sequence
 from types import TracebackType

@@ -101,7 +101,7 @@ def _parts(found: Checkpoint, work: Path, say: Callable[[str], None]) -> Parts:
 
 
 def _merged_by_verl(actor: Path, target: Path, say: Callable[[str], None]) -> Path:
-    """What FSDP spread over ranks, put together (in bfloat16) by verl's own program."""
+    """The shards of FSDP's ranks, put together (in bfloat16) by verl's own program."""
     if find_spec("verl") is None:
         raise MetisError(
             f"{str(actor)!r} is for verl's merger, and verl is not installed here: run `metis "

@@ -1,1 +1,1 @@
-"""What a run leaves behind."""
+"""The traces of a run: records, models, and the meaning of every number."""

@@ -1,4 +1,4 @@
-"""What a run writes down, explained: every metric, every field of its logs, every word shown.
+"""The meaning of a run's records: every metric, every field of its logs, every word shown.
 
 The table is `metrics.toml`; `docs/metrics.md` is made from it.
 """
@@ -76,7 +76,7 @@ def logs() -> Iterator[Log]:
 
 
 def files() -> Mapping[str, str]:
-    """What else is in a run folder."""
+    """The other files of a run folder."""
     return _explained("files")
 
 

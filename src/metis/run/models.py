@@ -41,7 +41,7 @@ class Checkpoint:
 
     @property
     def loadable(self) -> bool:
-        """Whether transformers loads the folder as it is, without another model."""
+        """True where transformers loads the folder without another model."""
         whole = (self.model / "config.json").is_file() and any(self.model.glob("*.safetensors"))
         return whole and not self.adapter
 
@@ -74,7 +74,7 @@ def settings(folder: Path) -> dict[str, Any] | None:
 
 
 def named(path: Path, name: str = "") -> Checkpoint | None:
-    """What the path of a run, or of one of its checkpoints, means; None where it is neither's.
+    """The checkpoint that the path of a run, or of a checkpoint, means; None of any other.
 
     The name of a run's checkpoint is best, last or a step; none is the best, or else the last.
     """

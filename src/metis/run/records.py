@@ -16,7 +16,7 @@ LEAST = 0.01
 
 
 def batch_metrics(batch: Batch) -> dict[str, float]:
-    """What the batch taught: rewards, variance, and the size of its advantages."""
+    """Metrics of the batch: rewards, variance, and the size of its advantages."""
     groups = [group for group in batch.groups if group.variance is not None]
     metrics = {"batch/groups": float(len(batch.groups))}
     if groups:

@@ -1,4 +1,4 @@
-"""What a task hands to an engine: prompts, and an episode for every rollout of one."""
+"""Tasks as engines see them: prompts, and an episode for every rollout of one."""
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -17,11 +17,11 @@ class Episode(Protocol):
 
     @property
     def chat(self) -> Chat:
-        """What the policy answers first."""
+        """The chat that the policy answers first."""
         ...
 
     def reply(self, text: str) -> Sequence[Message] | None:
-        """What the environment says to the policy's turn; None when the episode is over."""
+        """The environment's answer to the policy's turn; None when the episode is over."""
         ...
 
     def reward(self) -> Reward | Awaitable[Reward]:

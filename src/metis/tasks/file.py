@@ -92,7 +92,7 @@ class FileTask:
 
     @property
     def _answered(self) -> bool:
-        """Whether every problem needs a reference answer."""
+        """True where every problem needs a reference answer."""
         if self.reward is None:
             return True
         return bool(self.settings.answer) and self.reward.needs_reference

@@ -23,7 +23,7 @@ from metis.tasks.base import SingleTurn
 from metis.tasks.file import File, read_rows
 
 INSTRUCTION = File.instruction
-"""What the paper says of its wording: think step by step, and box the final answer."""
+"""The paper's description of its wording: think step by step, and box the final answer."""
 
 
 def wrap(problem: str, instruction: str = INSTRUCTION) -> Chat:
@@ -205,7 +205,7 @@ def _read(settings: Math, row: dict[str, Any], prefix: str, number: int) -> Prob
 
 
 def _instruction(problems: Sequence[Problem]) -> str:
-    """What follows all problems of a prepared file; empty where that is the usual or differs."""
+    """The instruction of a prepared file's problems; empty where it is the usual or differs."""
     said = set()
     for problem in problems:
         content = problem.chat[0]["content"] if len(problem.chat) == 1 else ""

@@ -1,4 +1,4 @@
-"""What a reward came to: a score in [0, 1], and what else it reports, to be logged beside it."""
+"""Rewards as outcomes: a score in [0, 1], and what else is to be logged."""
 
 import math
 import textwrap
@@ -33,7 +33,7 @@ class Outcome:
 
 
 def scorer(episode: Episode) -> str:
-    """What rewards an episode, by a name that its author knows."""
+    """The name of an episode's scorer, as its author knows it."""
     named: str = getattr(episode, "scorer", f"{type(episode).__qualname__}.reward")
     return named
 

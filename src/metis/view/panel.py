@@ -216,7 +216,7 @@ class LivePanel:
 
 
 def tested(done: int, total: int) -> str:
-    """How far a test has come."""
+    """The progress of a test."""
     return f"tested {done:,} of {total:,} prompts"
 
 

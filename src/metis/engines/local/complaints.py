@@ -8,7 +8,7 @@ from metis.errors import MetisError, located, place
 
 
 class TooLong(Exception):
-    """What does not fit the model's context cannot be played, or not to its end."""
+    """Complain of episodes that do not fit the model's context, or not to their end."""
 
 
 class Complaints:

@@ -202,7 +202,7 @@ class LocalEngine:
         return Question.of(prompts, evidence, self._encode)
 
     def _encode(self, prompts: Sequence[Prompt]) -> list[list[int]]:
-        """What the policy reads before it answers; the end of it where it exceeds the context."""
+        """The prompt that the policy reads; the end of it where it exceeds the context."""
         chats = [self.task.episode(prompt).chat for prompt in prompts]
         policy = self.model_policy
         return [tokens[-policy.context :] for tokens in encode_chats(policy, chats)]
@@ -263,7 +263,7 @@ class LocalEngine:
 
     @property
     def notices(self) -> list[str]:
-        """What a person should know of the task's code."""
+        """Remarks on the task's code."""
         return self.complaints.untold
 
     def clock(self) -> float:

@@ -42,7 +42,7 @@ class Play:
 
     @property
     def said(self) -> str:
-        """What the policy said last."""
+        """The policy's last turn."""
         return self.turns[-1]
 
     def settle(self, rewards: RewardRunner) -> None:

@@ -28,7 +28,7 @@ def read_network(folder: Path) -> tuple[Any, list[str]]:
 
 
 def generation_config(network: Any, tokenizer: Any, stops: set[int]) -> Any:
-    """How the policy generates: until any of its end tokens, with no penalty and no filter.
+    """The generation of the policy: until any of its end tokens, with no penalty and no filter.
 
     The model's own may have a repetition penalty, or fewer ends: elsewhere it would answer
     otherwise than it was trained and tested.

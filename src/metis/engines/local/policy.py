@@ -42,7 +42,7 @@ BRIEF = 4_000_000_000_000
 """Estimate: tokens times weights up to which a pass mostly waits for its kernels' launch."""
 
 LOADING_ERRORS = OSError, ValueError, KeyError, RuntimeError, SafetensorError, StrictDataclassError
-"""What a model folder that is incomplete or damaged raises."""
+"""Errors of loading a model folder that is incomplete or damaged."""
 
 
 class Policy:
@@ -54,9 +54,9 @@ class Policy:
         quiet.disable_progress_bar()
         self.device = pick_device(settings.device)
         self.wide = self.device.type != "cpu"
-        """Whether few passes over many tokens are better than many over few."""
+        """True where few passes over many tokens are better than many over few."""
         self.dtype = torch.bfloat16 if self.device.type == "cuda" else torch.float32
-        """What passes compute in."""
+        """The precision of passes."""
         if self.device.type == "cuda":  # cuDNN plans anew for every shape, and most steps have one
             torch.backends.cuda.enable_cudnn_sdp(False)
         self.compiled = settings.compile
@@ -107,7 +107,7 @@ class Policy:
 
     @property
     def adapted(self) -> bool:
-        """Whether adapters (LoRA) are trained, and nothing else."""
+        """True where only adapters (LoRA) are trained."""
         return hasattr(self.network, "peft_config")
 
     @property
@@ -164,7 +164,7 @@ class Policy:
 
     @torch.no_grad()
     def _logit_scale(self) -> float:
-        """What the model multiplies the logits of its head with; nothing else is understood."""
+        """The factor of the head's logits; nothing else that a model does to them is understood."""
         tokens = torch.arange(8, device=self.device)[None]
         plain = self.base.get_output_embeddings()(self.states(input_ids=tokens)).flatten()
         final = self.base(input_ids=tokens, use_cache=False).logits.flatten()

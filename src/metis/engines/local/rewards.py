@@ -55,7 +55,7 @@ class RewardRunner:
             self.ended = before
 
     def wait(self, future: "Future[T]") -> T | Exception:
-        """What came of a turn or a reward, or what went wrong with it."""
+        """The result of a turn or a reward, or its error."""
         start = time.perf_counter()
         error = future.exception()
         self.waited += time.perf_counter() - start

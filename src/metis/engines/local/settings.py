@@ -46,7 +46,7 @@ class Local(Learning):
         *("vllm_memory", "vllm_sleep", "vllm_eager"),
         "learning_rate",
     )
-    """What a resumed run may change: speed, memory, and the remedy for a loss that went wrong."""
+    """Knobs that a resumed run may change: speed, memory, and the remedy for a diverging loss."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

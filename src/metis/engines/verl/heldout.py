@@ -1,14 +1,14 @@
-"""What verl's validation found, by prompt."""
+"""The results of verl's validation, by prompt."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 PROMPT = "prompt"
-"""What a reward function may say beside the score: the prompt it is of."""
+"""The key by which a reward function may name the prompt beside the score."""
 
 REPORTED = "reward/"
-"""What the name of anything else begins with that a task's reward reports."""
+"""The prefix of anything else that a task's reward reports."""
 
 Key = tuple[str, str]
 """A data source, and verl's name for one of its prompts."""

@@ -26,7 +26,7 @@ MAY_CHANGE = ("tokens", "seconds", "best")
 
 
 def logged(metrics: Mapping[str, Any]) -> dict[str, float]:
-    """What a run folder has of verl's metrics."""
+    """The metrics of verl that a run folder has."""
     return {
         name: float(value)
         for name, value in metrics.items()

@@ -62,7 +62,7 @@ def launch(config: Any, out: Path, dry_run: bool) -> int:
 
 
 def _remarks(config: Any, out: Path, dry_run: bool) -> Iterator[str]:
-    """What a recipe costs here, and what a printed command leaves out."""
+    """Remarks: the cost of a recipe here, and the omissions of a printed command."""
     judge = getattr(config.curriculum, "judge", None)
     if isinstance(judge, Judge) and judge.mode == "direct":
         rows = len(judge.scale_for(config.task.rewards).choices)

@@ -17,7 +17,7 @@ ENDLESS = 1_000_000
 
 
 def overrides(config: Any, out: Path, model: str) -> list[str]:
-    """What a recipe sets of verl's configuration."""
+    """The settings of verl's configuration that follow from a recipe."""
     return [
         *_written("data", _data(config, out)),
         *_written("algorithm", {"norm_adv_by_std_in_grpo": config.engine.std_division}),
@@ -174,7 +174,7 @@ def _ray(engine: Any) -> dict[str, Any]:
 
 
 def variables(engine: Any) -> dict[str, str]:
-    """What the processes find in their environment, unless it is set already.
+    """The environment of the processes, less what is set already.
 
     cuDNN's attention would plan anew for every length of a packed pass, and vLLM would compile
     kernels that nothing uses for rollouts that are drawn from all tokens.
@@ -195,7 +195,7 @@ def _written(prefix: str, values: dict[str, Any]) -> Iterator[str]:
 
 
 _PLAIN = re.compile(r"(?!(null|true|false|nan|inf)$)[A-Za-z/][\w./-]*", re.IGNORECASE)
-"""What Hydra takes for a string without quotes."""
+"""Texts that Hydra takes for a string without quotes."""
 
 
 def _word(value: Any) -> str:

@@ -51,7 +51,7 @@ async def compute_score(
 def _scored(
     score: float, extra_info: dict[str, Any], report: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """What a reward reports has a prefix, so that no name is taken for one of verl's."""
+    """A reward as verl reads it; reported names get a prefix, so that none is taken for verl's."""
     more = {f"{REPORTED}{name}": value for name, value in (report or {}).items()}
     return {"score": score, "acc": score, PROMPT: extra_info.get("id"), **more}
 

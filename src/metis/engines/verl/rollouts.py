@@ -27,13 +27,13 @@ COLUMNS = ["prompts", "responses", "response_mask", "rollout_log_probs", "rm_sco
 EXTRA = "extra_fields"
 """The column of what is no tensor, which has what a reward reports."""
 KNOWN = ("score", "acc", PROMPT)
-"""What is not a report."""
+"""Fields that are no report."""
 POLL = 0.1
 """Seconds between looks at the queue."""
 
 
 class Output(NamedTuple):
-    """What an agent loop wrote; the last of a rollout has its reward."""
+    """The output of an agent loop; the last of a rollout has its reward."""
 
     trajectory: Trajectory
     reward: float
@@ -112,7 +112,7 @@ class Rollouts:
 
 
 def _report(extra: Mapping[str, Any]) -> Report:
-    """What a reward function said beside its score."""
+    """The report of a reward function beside its score."""
     said = extra.get("reward_extra_info") or {}
     return reported({name.removeprefix(REPORTED): said[name] for name in said if name not in KNOWN})
 

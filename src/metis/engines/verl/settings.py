@@ -34,7 +34,7 @@ class Verl(Learning):
     overrides: tuple[str, ...] = ()
 
     MAY_CHANGE: ClassVar = ("vllm_memory", "tokens", "checkpointing", "reward_timeout")
-    """What a resumed run may change; a learning rate verl would take from its checkpoint."""
+    """Knobs that a resumed run may change; a learning rate verl would take from its checkpoint."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -178,7 +178,7 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
         return trained
 
     def _schedule(self) -> None:
-        """Whether this step is saved and tested; verl looks it up when the step is done.
+        """True of a step that is saved and tested; verl looks it up when the step is done.
 
         The step that ends the budget is the last one, and like verl's last one saved and tested.
         With `best`, a step that is tested is saved, so that it can be kept.
@@ -200,7 +200,7 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
         self.account.elapsed += time.perf_counter() - started
 
     def _placeholder(self) -> KVBatchMeta:
-        """What a step without an update leaves in the queue, for verl to clear."""
+        """The remains of a step without an update in the queue, for verl to clear."""
         key, tag = f"nothing{self.global_steps}", {"is_padding": True}
         return transfer_queue.kv_batch_put(keys=[key], partition_id=PARTITION, tags=[tag])
 
