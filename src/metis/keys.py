@@ -57,8 +57,7 @@ def _given(raw: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
 
 
 def _remedy(key: str, named: Mapping[str, str], known: Sequence[str]) -> str:
-    """What to write instead: a knob of another curriculum or task is called that, the rest is
-    guessed."""
+    """A remedy: the owner of a knob of another curriculum or task, else the nearest known key."""
     section = key.partition(".")[0]
     tasks = {name: task.settings for name, task in TASKS.items()}
     kinds: Mapping[str, type[Any]] = {"curriculum": CURRICULA, "task": tasks}.get(section, {})

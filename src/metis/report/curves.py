@@ -12,8 +12,6 @@ from metis import runlog
 from metis.errors import MetisError
 from metis.identity import Change
 
-rows = runlog.read
-
 PHASES = ("judge", "select", "rollout", "reward", "update")
 """Phases of a step in the order they run; others that a run has follow."""
 

@@ -106,7 +106,7 @@ class LocalEngine:
         return Completion(self.model_policy.decode(reply.tokens), trajectory, reply.finish)
 
     def score(self, chats: Sequence[Chat], choices: Sequence[str]) -> list[list[float]]:
-        """What all chats begin with is computed once, what the choices share once a chat."""
+        """Log-probabilities; prefixes that chats and choices share are computed once."""
         policy = self.model_policy
         if policy.windowed:
             raise MetisError(
