@@ -16,13 +16,13 @@ class GuessingGame:
         self.chat = [{"role": "user", "content": "Guess a number from 1 to 100."}]
 
     def reply(self, text):  # the environment's turn, runs beside others'; None ends the episode
-        self.tries += 1
-        if str(self.secret) in text or self.tries == 5:
+        self.tries, self.won = self.tries + 1, str(self.secret) in text
+        if self.won or self.tries == 5:
             return None
         return [{"role": "user", "content": "No. Again."}]
 
     def reward(self):  # may be async; runs beside generation
-        return 1.0 / self.tries
+        return self.won / self.tries
 
 
 @dataclass

@@ -25,8 +25,8 @@ def advice(facts: Facts, group: int) -> str:
     ceiling = f"selection could raise the signal of a batch {facts.ceiling(8):.1f} times at best"
     if share.value >= COMMON:
         return (
-            f"{found}: uniform selection is enough, since {ceiling}. A curriculum may save some "
-            "rollouts as prompts are solved; `metis compare` shows whether it does."
+            f"{found}: uniform selection is enough to learn from this pool. A curriculum can still "
+            "be faster, the more so as prompts are solved: `metis compare` shows whether it is."
         )
     if share.value > RARE:
         return (
