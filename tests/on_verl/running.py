@@ -57,6 +57,9 @@ def start(arguments: Sequence[str], folder: Path, modules: str = "") -> subproce
         return subprocess.Popen(command, env=environment, cwd=folder, stdout=log, stderr=log)
 
 
-def finish(process: subprocess.Popen[bytes], folder: Path, seconds: float = 600.0) -> None:
-    code = process.wait(timeout=seconds)
+def finish(process: subprocess.Popen[bytes], folder: Path, seconds: float = 1200.0) -> None:
+    try:
+        code = process.wait(timeout=seconds)
+    finally:
+        process.kill()
     assert code == 0, (folder / "log").read_text(errors="replace")[-6000:]
