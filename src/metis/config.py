@@ -118,7 +118,7 @@ class Config:
     notices: tuple[str, ...] = ()
     """Remarks to read before it runs."""
     origins: Mapping[str, str] = field(default_factory=dict)
-    """Where each setting comes from, by dotted key."""
+    """The origin of each setting, by dotted key."""
 
 
 def load(recipe: Path | None, overrides: Sequence[str], dry: bool = False) -> Config:

@@ -29,7 +29,7 @@ class MissingData(MetisError):
 
 @contextmanager
 def tolerating_missing_data(tolerated: bool, notices: list[str]) -> Iterator[None]:
-    """Where it is tolerated, data that is not there ends the block with a notice."""
+    """End the block with a notice on missing data, where that is tolerated."""
     try:
         yield
     except MissingData as error:

@@ -1,4 +1,4 @@
-"""Where each setting of a run comes from: the command line, a recipe, a preset, a default."""
+"""Provenance of the settings of a run: command line, recipe, preset, data or default."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields

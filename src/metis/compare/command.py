@@ -76,7 +76,7 @@ def run(chosen: argparse.Namespace) -> int:
 
 
 def _plan(chosen: argparse.Namespace) -> Plan | None:
-    """What is to be trained: the arms of the command line with those that are there already."""
+    """The runs to train: arms of the command line joined with those of the folder."""
     recipes = [word for word in chosen.settings if "=" not in word]
     if len(recipes) > 1:
         raise MetisError(f"more than one recipe: {', '.join(recipes)}; settings are key=value")

@@ -26,7 +26,7 @@ _OURS = {"run.state", "engine.state", "optimizer.pt"}
 
 @dataclass(frozen=True)
 class Parts:
-    """Where a model is: its weights, adapters to merge into them, and its tokenizer."""
+    """Paths of a model: its weights, adapters to merge into them, and its tokenizer."""
 
     weights: Path
     adapter: Path | None
