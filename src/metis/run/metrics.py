@@ -81,7 +81,7 @@ def files() -> Mapping[str, str]:
 
 
 def reasons() -> Mapping[str, str]:
-    """Why a candidate was, or was not, rolled out."""
+    """Meaning of a reason for which a candidate was, or was not, rolled out."""
     return _explained("reasons")
 
 

@@ -1,4 +1,4 @@
-"""What to do with a pool, in two sentences, by the share of its prompts that are informative.
+"""Advice on a pool, in two sentences, by the share of its prompts that are informative.
 
 The bounds are those of measured runs: with 1% informative METIS reaches uniform selection's best
 in a third of its rollouts (evidence/hopeless-90); with 6%, soon a quarter, it is ahead at first

@@ -74,7 +74,7 @@ KINDS = ("dead", "informative", "solved", "failed")
 
 @dataclass(frozen=True)
 class Facts:
-    """What a sample says of its pool."""
+    """Facts of a pool, estimated from a sample."""
 
     outcomes: Sequence[Outcome]
 
@@ -98,7 +98,7 @@ class Facts:
         return [v for outcome in self.outcomes if (v := outcome.variance) is not None]
 
     def ceiling(self, multiplier: int) -> float | None:
-        """What any selection could gain: the mean variance of the best 1/m of the sample over the
+        """Ceiling of any selection: the mean variance of the best 1/m of the sample over the
         mean of all; None where nothing varies."""
         found = sorted(self.variances, reverse=True)
         if not found or not sum(found):

@@ -96,7 +96,7 @@ def _tokens(answers: int, longest: int) -> str:
 
 
 def _beside(config: Config) -> Iterator[str]:
-    """What a step of the curriculum takes beside these rollouts."""
+    """Cost of the curriculum in a step beside these rollouts."""
     curriculum: Any = config.curriculum
     judge = getattr(curriculum, "judge", None)
     if isinstance(judge, Judge):

@@ -22,7 +22,7 @@ Row = Mapping[str, Any]
 def inspect(
     folder: Path, step: int | None = None, prompt: str | None = None, everyone: bool = False
 ) -> Iterator[RenderableType]:
-    """What there is to see of a run, of a step, or of a prompt in a step."""
+    """Tables of a run, of a step, or of a prompt in a step."""
     run = read(folder)
     if step is None:
         if prompt is not None:
