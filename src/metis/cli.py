@@ -191,13 +191,10 @@ def _train(chosen: argparse.Namespace) -> int:
     from metis.runlog import check
     from metis.view import TerminalView, heading
 
-    recipes = [word for word in chosen.settings if "=" not in word]
-    overrides = [word for word in chosen.settings if "=" in word]
-    if len(recipes) > 1:
-        raise MetisError(f"more than one recipe: {', '.join(recipes)}; settings are key=value")
+    recipe, overrides = config.parse(chosen.settings)
     if chosen.json and not chosen.dry_run:
         raise MetisError("--json goes with --dry-run; a run keeps its settings in config.json")
-    settings = config.load(Path(recipes[0]) if recipes else None, overrides, chosen.dry_run)
+    settings = config.load(recipe, overrides, chosen.dry_run)
     out = chosen.out or _default_folder(settings.resolved)
     for notice in settings.notices:
         print(f"metis: {notice}", file=sys.stderr)

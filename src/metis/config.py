@@ -121,6 +121,14 @@ class Config:
     """The origin of each setting, by dotted key."""
 
 
+def parse(words: Sequence[str]) -> tuple[Path | None, list[str]]:
+    """The recipe among the words of a command line, if any, and the key=value overrides."""
+    recipes = [word for word in words if "=" not in word]
+    if len(recipes) > 1:
+        raise MetisError(f"more than one recipe: {', '.join(recipes)}; settings are key=value")
+    return (Path(recipes[0]) if recipes else None), [word for word in words if "=" in word]
+
+
 def load(recipe: Path | None, overrides: Sequence[str], dry: bool = False) -> Config:
     """Read a recipe (TOML, or a run's config.json), apply key=value overrides, check it all."""
     return assemble(recipe, [_split(override) for override in overrides], dry)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from metis import state
+from metis import config, state
 from metis.compare.arms import BASELINE, parse_arms, parse_seeds
 from metis.compare.plan import Plan, saved
 from metis.errors import MetisError, require
@@ -77,9 +77,7 @@ def run(chosen: argparse.Namespace) -> int:
 
 def _plan(chosen: argparse.Namespace) -> Plan | None:
     """The runs to train: arms of the command line joined with those of the folder."""
-    recipes = [word for word in chosen.settings if "=" not in word]
-    if len(recipes) > 1:
-        raise MetisError(f"more than one recipe: {', '.join(recipes)}; settings are key=value")
+    recipe, settings = config.parse(chosen.settings)
     arms = parse_arms(chosen.curricula, chosen.arm)
     earlier, seeds = saved(chosen.out), tuple(parse_seeds(chosen.seeds or SEEDS))
     if not arms:
@@ -88,8 +86,7 @@ def _plan(chosen: argparse.Namespace) -> Plan | None:
         if earlier is None or not chosen.seeds:
             return earlier
         return replace(earlier, seeds=tuple(sorted({*earlier.seeds, *seeds})))
-    settings = tuple(word for word in chosen.settings if "=" in word)
-    plan = Plan("".join(recipes), settings, tuple(arms), seeds).on_the_same_prompts()
+    plan = Plan(str(recipe or ""), tuple(settings), tuple(arms), seeds).on_the_same_prompts()
     return plan.joined(earlier) if earlier else plan
 
 

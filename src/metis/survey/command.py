@@ -52,11 +52,7 @@ def run(chosen: argparse.Namespace) -> int:
     from metis.survey.timing import step_seconds
 
     require(chosen.prompts >= 2, "--prompts", chosen.prompts, "use at least 2")
-    recipes = [word for word in chosen.settings if "=" not in word]
-    if len(recipes) > 1:
-        raise MetisError(f"more than one recipe: {', '.join(recipes)}; settings are key=value")
-    overrides = [word for word in chosen.settings if "=" in word]
-    settings = config.load(Path(recipes[0]) if recipes else None, overrides)
+    settings = config.load(*config.parse(chosen.settings))
     training = settings.training
     if ENGINES[settings.engine_name].build is None:
         raise MetisError(
