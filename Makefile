@@ -28,6 +28,7 @@ docs: .venv/ready
 	$(BIN)/python docs/curricula_page.py
 	$(BIN)/python docs/metrics_page.py
 	$(BIN)/python docs/settings_page.py
+	$(BIN)/python evidence/publish.py
 
 .venv/quickstart: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \

@@ -81,6 +81,15 @@ def cost_to_best(arm: Runs, baseline: Runs, rng: np.random.Generator) -> Ratio:
     return _interval(ratios, arm, baseline, rng)
 
 
+def cost_to_common_best(arm: Runs, baseline: Runs, rng: np.random.Generator) -> Ratio:
+    """Cost at which an arm reaches the highest accuracy that both reach, over the baseline's."""
+
+    def ratios(weights: Floats, other: Floats) -> Floats:
+        return np.exp(_log_speeds(arm.averaged(weights), baseline.averaged(other)))
+
+    return _interval(ratios, arm, baseline, rng)
+
+
 def cost_to_own_best(arm: Runs, baseline: Runs, rng: np.random.Generator) -> Ratio:
     """Cost at which an arm is best, over that at which the baseline is: the paper's ΔT is this in
     seconds, less one."""

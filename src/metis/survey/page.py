@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from metis.markdown import markdown_table
-from metis.survey.advice import advice
+from metis.survey.advice import MEASURED, advice
 from metis.survey.facts import KINDS, Facts, Share
 
 WIDTH = 30
@@ -35,6 +35,7 @@ def page(facts: Facts, pool: int, group: int, seconds: Mapping[str, float]) -> s
         _histogram(facts, group),
         "## What selection could gain\n",
         _ceilings(facts),
+        *_place(facts),
         "## Answers\n",
         _answers(facts),
         *_seconds(seconds),
@@ -84,6 +85,20 @@ def _ceilings(facts: Facts) -> str:
         gain = facts.ceiling(multiplier)
         rows.append([str(multiplier), "nothing varies" if gain is None else f"{gain:.2f}"])
     return markdown_table(rows)
+
+
+def _place(facts: Facts) -> Iterator[str]:
+    """Measured pools by their share of informative prompts, this one among them."""
+    share = facts.informative.value
+    if not share:
+        return
+    rows = [(one, f"{one:.1%}", f"{ratio:.2f}") for one, ratio in MEASURED]
+    rows.append((share, f"**{share:.1%}**", "**this pool**"))
+    ordered = sorted(rows, key=lambda row: -row[0])
+    header = ["informative at first", "METIS's rollouts to equal accuracy over uniform selection's"]
+    yield "## Among measured pools\n"
+    yield markdown_table([header, *([a, b] for _, a, b in ordered)])
+    yield "Sums, SmolLM2-135M, two seeds (docs/when-it-pays.md): a hint, not a promise.\n"
 
 
 def _answers(facts: Facts) -> str:

@@ -22,17 +22,19 @@ DIGITS = {level: ((level + 2) // 2, (level + 1) // 2) for level in range(1, 16)}
 class Arithmetic:
     """The knobs of the arithmetic task.
 
-    prompts      problems to train on
-    heldout      problems to test on; none of them is trained on
-    levels       which levels of difficulty, from 1 to 15
-    shares       relative share of each level in the pool; empty is equal shares
-    instruction  what follows the question
+    prompts         problems to train on
+    heldout         problems to validate on; none of them is trained on
+    levels          levels of difficulty, from 1 to 15
+    shares          relative share of each level in the pool; empty is equal shares
+    heldout_shares  the same for the held-out problems; empty is `shares`
+    instruction     text that follows the question
     """
 
     prompts: int = 600
     heldout: int = 200
     levels: tuple[int, ...] = (1, 2, 3)
     shares: tuple[float, ...] = ()
+    heldout_shares: tuple[float, ...] = ()
     instruction: str = ""
 
     def __post_init__(self) -> None:
@@ -44,11 +46,18 @@ class Arithmetic:
             list(self.levels),
             f"use different levels from 1 to {max(DIGITS)}",
         )
+        counts, heldout = (0, len(self.levels)), self.heldout_shares
         require(
-            len(self.shares) in (0, len(self.levels)) and all(0 < s < 1e9 for s in self.shares),
+            len(self.shares) in counts and all(0 < s < 1e9 for s in self.shares),
             "task.shares",
             list(self.shares),
             f"use a number above 0 for each of the {len(self.levels)} levels, or none",
+        )
+        require(
+            len(heldout) in counts and all(0 <= s < 1e9 for s in heldout) and any(heldout or (1,)),
+            "task.heldout_shares",
+            list(heldout),
+            f"use a number for each of the {len(self.levels)} levels, not all 0, or none",
         )
 
 
@@ -61,22 +70,36 @@ class ArithmeticTask:
     def __init__(self, settings: Arithmetic, seed: int) -> None:
         self.settings = settings
         self.answers: dict[str, int] = {}
-        problems = self._problems(settings.prompts + settings.heldout, random.Random(seed))
-        self._heldout, self._training = problems[: settings.heldout], problems[settings.heldout :]
+        rng = random.Random(seed)
+        count = settings.prompts + settings.heldout
+        left = {level: _sums(level, rng, count) for level in settings.levels}
+        if settings.heldout_shares:
+            self._heldout = self._problems(settings.heldout, settings.heldout_shares, left, rng)
+            self._training = self._problems(settings.prompts, settings.shares, left, rng)
+        else:
+            problems = self._problems(count, settings.shares, left, rng)
+            self._heldout = problems[: settings.heldout]
+            self._training = problems[settings.heldout :]
 
-    def _problems(self, count: int, rng: random.Random) -> list[Prompt]:
+    def _problems(
+        self,
+        count: int,
+        shares_of_levels: Sequence[float],
+        left: dict[int, list[tuple[int, int]]],
+        rng: random.Random,
+    ) -> list[Prompt]:
         """Distinct problems, levels in turn by their shares as long as they have any left."""
-        levels = self.settings.levels
-        shares = dict(zip(levels, self.settings.shares or (1.0,) * len(levels), strict=True))
-        left = {level: _sums(level, rng, count) for level in levels}
-        taken = dict.fromkeys(levels, 0)
+        shares = dict(zip(left, shares_of_levels or (1.0,) * len(left), strict=True))
+        taken = dict.fromkeys(left, 0)
         problems: list[Prompt] = []
         while len(problems) < count:
-            behind = [level for level in levels if left[level]]
+            behind = [level for level in left if left[level] and shares[level]]
             if not behind:
+                levels = [level for level in left if shares[level]]
                 raise MetisError(
-                    f"task.prompts + task.heldout = {count}: the levels "
-                    f"{list(levels)} have only {len(problems)} different problems"
+                    f"task.prompts + task.heldout = "
+                    f"{self.settings.prompts + self.settings.heldout}: the levels {levels} have "
+                    f"only {len(self.answers)} different problems"
                 )
             level = min(behind, key=lambda level: taken[level] / shares[level])
             taken[level] += 1

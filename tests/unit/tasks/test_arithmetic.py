@@ -82,6 +82,8 @@ def test_too_many_problems_are_refused():
         ({"levels": (1, 1)}, "task.levels = [1, 1]"),
         ({"levels": (1, 2), "shares": (1.0,)}, "task.shares = [1.0]"),
         ({"levels": (1, 2), "shares": (1.0, 0.0)}, "task.shares = [1.0, 0.0]"),
+        ({"levels": (1, 2), "heldout_shares": (1.0,)}, "task.heldout_shares = [1.0]"),
+        ({"levels": (1, 2), "heldout_shares": (0.0, 0.0)}, "task.heldout_shares = [0.0, 0.0]"),
     ],
 )
 def test_bad_knobs_are_refused_by_name(knobs, words):
@@ -165,3 +167,26 @@ def test_shares_make_a_pool_as_hard_as_wanted():
     task = build(settings, 0)
     counts = Counter(prompt.category for prompt in (*task.training(), *task.heldout()))
     assert counts == {"level-2": 50, "level-4": 50, "level-15": 900}
+
+
+def test_held_out_problems_may_have_shares_of_their_own():
+    settings = Arithmetic(
+        prompts=900, heldout=100, levels=(2, 4, 15), shares=(1, 1, 18), heldout_shares=(1, 1, 0)
+    )
+    task = build(settings, 0)
+    assert Counter(p.category for p in task.heldout()) == {"level-2": 50, "level-4": 50}
+    counts = Counter(prompt.category for prompt in task.training())
+    assert counts == {"level-2": 45, "level-4": 45, "level-15": 810}
+    assert not {p.id for p in task.heldout()} & {p.id for p in task.training()}
+
+
+def test_without_shares_of_their_own_they_are_drawn_with_the_pool():
+    one = build(Arithmetic(levels=(2, 4), shares=(1, 2)), 3)
+    assert Counter(p.category for p in one.heldout()).keys() == {"level-2", "level-4"}
+
+
+def test_levels_that_run_out_are_named():
+    settings = Arithmetic(prompts=100, heldout=50, levels=(1, 2), heldout_shares=(1, 0))
+    assert len(build(settings, 0).training()) == 100
+    with pytest.raises(MetisError, match=r"the levels \[1\] have only 100 different problems"):
+        build(Arithmetic(prompts=1, heldout=101, levels=(1, 2), heldout_shares=(1, 0)), 0)

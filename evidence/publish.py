@@ -1,0 +1,145 @@
+"""Writes every table and figure of README and docs that comes from the runs in this folder.
+
+    python evidence/publish.py            write what is stale, and name it
+    python evidence/publish.py --check    name it, and exit with 1 if there is any
+
+A table stands between `<!-- evidence: NAME -->` and `<!-- end of evidence -->` in a Markdown file.
+"""
+
+import argparse
+import re
+import sys
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import when_it_pays
+
+from metis.compare.inference import Ratio, cost_to_best
+from metis.compare.measures import Measured, find, measure
+from metis.evals.statistics import Estimate, mean
+from metis.markdown import markdown_table
+
+EVIDENCE = Path(__file__).resolve().parent
+ROOT = EVIDENCE.parent
+BLOCK = re.compile(r"(<!-- evidence: ([\w-]+) -->\n).*?(<!-- end of evidence -->)", re.DOTALL)
+
+HOPELESS = {
+    "metis": "the recommended preset",
+    "metis-offsets-9": "the same, offsets over 9 steps, exemplars replayed too; 50 steps",
+    "metis-replay-128": "all outcomes of the last 8 steps are replayed",
+    "metis-explored-first": "explored outcomes are replayed before others",
+    "metis-explored-first-again": "the same setting, run again",
+    "metis-share-0.5": "explored first, `judge.share=0.5`",
+    "metis-share-0.5-m-16": "the same, with twice the candidates",
+    "metis-share-1": "explored first, `judge.share=1`",
+    "metis-passes-share-1": "the same with `judge.scale=passes`",
+}
+SPENT = ("steps", "generated tokens", "processed tokens")
+
+
+@cache
+def pools() -> list[when_it_pays.Pool]:
+    """The pools of `when-it-pays`."""
+    return when_it_pays.measured_pools(EVIDENCE)
+
+
+def arm(folder: str, name: str, seeds: range) -> Measured:
+    """The runs of an arm with these seeds."""
+    out = EVIDENCE / folder
+    return measure(name, find(out, [name], list(seeds), ())[name])
+
+
+def costs(one: Measured, baseline: Measured) -> list[str]:
+    """Costs to reach the baseline's best, as shares of its own."""
+    pairs = ((one.runs(axis), baseline.runs(axis)) for axis in SPENT)
+    return [_ratio(cost_to_best(*pair, np.random.default_rng(0))) for pair in pairs]
+
+
+def hopeless_seeds() -> str:
+    """The recommended preset against uniform selection, by the seeds that are averaged."""
+    rows = [["seeds", "steps, rollouts", "generated tokens", "processed tokens"]]
+    for seeds in (range(6), range(3), range(3, 6)):
+        pair = [arm("hopeless-90", name, seeds) for name in ("metis", "uniform")]
+        rows.append([f"{seeds[0]} to {seeds[-1]}", *costs(*pair)])
+    return markdown_table(rows)
+
+
+def hopeless_arms() -> str:
+    """Every setting that was tried, on the seeds that all of them have."""
+    baseline = arm("hopeless-90", "uniform", range(3))
+    rows = [["arm", "setting", "steps, rollouts", "generated tokens", "processed tokens"]]
+    for name, setting in HOPELESS.items():
+        rows.append([f"`{name}`", setting, *costs(arm("hopeless-90", name, range(3)), baseline)])
+    return markdown_table(rows)
+
+
+def levels() -> str:
+    """Mean accuracy over the curve, where a quarter of the pool is soon informative."""
+    baseline = arm("levels-2-to-10", "uniform", range(3))
+    rows = [["arm", "mean accuracy over 160 steps", "difference, paired by seed", "last"]]
+    for name in ("uniform", "metis", "metis-explored-first"):
+        one = arm("levels-2-to-10", name, range(3))
+        means = one.accuracy.mean(axis=1)
+        change = mean((means - baseline.accuracy.mean(axis=1)).tolist())
+        rows.append(
+            [
+                f"`{name}`",
+                _estimate(mean(means.tolist())),
+                "" if name == "uniform" else _estimate(change, "+"),
+                _estimate(one.final),
+            ]
+        )
+    return markdown_table(rows)
+
+
+def _ratio(ratio: Ratio) -> str:
+    high = f"{ratio.high:.2f}" if np.isfinite(ratio.high) else "∞"
+    return f"{ratio.value:.2f} [{ratio.low:.2f}, {high}]"
+
+
+def _estimate(estimate: Estimate, sign: str = "") -> str:
+    return f"{estimate.mean:{sign}.3f} ± {estimate.error or 0:.3f}"
+
+
+BLOCKS: dict[str, Callable[[], str]] = {
+    "hopeless-seeds": hopeless_seeds,
+    "hopeless-arms": hopeless_arms,
+    "levels": levels,
+    "when-it-pays": lambda: when_it_pays.table(pools()),
+    "when-it-pays-in-short": lambda: when_it_pays.short_table(pools()),
+}
+
+
+def rendered() -> dict[Path, str]:
+    """Every published file with what it should say."""
+    found = {ROOT / "docs/figures/when-it-pays.svg": when_it_pays.figure(pools())}
+    pages = [ROOT / "README.md", *ROOT.glob("docs/*.md"), *EVIDENCE.glob("*.md")]
+    for page in pages:
+        text = page.read_text("utf-8")
+        if BLOCK.search(text):
+            found[page] = fill(text)
+    return found
+
+
+def fill(text: str) -> str:
+    """A page with each of its tables as the runs have it."""
+    return BLOCK.sub(lambda match: match[1] + BLOCKS[match[2]]() + match[3], text)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="write nothing")
+    check = parser.parse_args().check
+    texts = rendered()
+    stale = [path for path, text in texts.items() if not path.exists() or path.read_text() != text]
+    for path in stale:
+        print(f"{'stale' if check else 'written'}: {path.relative_to(ROOT)}")
+        if not check:
+            path.write_text(texts[path], "utf-8")
+    return int(check and bool(stale))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

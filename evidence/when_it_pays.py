@@ -1,0 +1,139 @@
+"""Five pools, from none to 97% hopeless: the cost of each curriculum against uniform selection."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from metis.compare.inference import Ratio, cost_to_common_best
+from metis.compare.measures import Measured, find, measure
+from metis.markdown import markdown_table
+from metis.report.curves import Series
+from metis.report.panels import Axes, Line
+from metis.report.style import STYLE
+from metis.report.svg import HEIGHT, TOP, WIDTH, draw
+
+AXES = ("steps", "generated tokens", "processed tokens")
+MARGIN = 14
+FIRST = 10
+"""Steps whose groups say how much of a pool is informative at first."""
+
+
+@dataclass(frozen=True)
+class Pool:
+    """A pool, and the cost of each arm to the highest accuracy that it and uniform reach."""
+
+    hopeless: int
+    informative: float
+    best: Mapping[str, float]
+    """The best accuracy of each arm."""
+    costs: Mapping[str, Mapping[str, Ratio]]
+
+
+def measured_pools(evidence: Path) -> list[Pool]:
+    """The pools of `when-it-pays`, by their share of hopeless prompts."""
+    folders = {
+        int(folder.name.removeprefix("hopeless-")): folder
+        for folder in evidence.glob("when-it-pays/hopeless-*")
+    }
+    return [_pool(share, folders[share]) for share in sorted(folders)]
+
+
+def _pool(hopeless: int, folder: Path) -> Pool:
+    runs = [re.fullmatch(r"(.+)-(\d+)", path.parent.name) for path in folder.glob("*/config.json")]
+    names = sorted({match[1] for match in runs if match})
+    seeds = sorted({int(match[2]) for match in runs if match})
+    arms = {name: measure(name, found) for name, found in find(folder, names, seeds, ()).items()}
+    baseline = arms.pop("uniform")
+    early = [record.series("batch/informative").y[:FIRST] for record in baseline.records]
+    return Pool(
+        hopeless,
+        float(np.mean(early)),
+        {arm.name: arm.best[1].mean for arm in (baseline, *arms.values())},
+        {name: _costs(arm, baseline) for name, arm in arms.items()},
+    )
+
+
+def _costs(arm: Measured, baseline: Measured) -> dict[str, Ratio]:
+    shared = arm.at_tests_of(baseline), baseline.at_tests_of(arm)
+    return {
+        axis: cost_to_common_best(
+            shared[0].runs(axis), shared[1].runs(axis), np.random.default_rng(0)
+        )
+        for axis in AXES
+    }
+
+
+def table(pools: list[Pool]) -> str:
+    """Every pool and arm with its costs and their intervals."""
+    rows = [["hopeless", "informative at first", "arm", "best accuracy", *AXES]]
+    for pool in pools:
+        shares = [f"{pool.hopeless}%", f"{pool.informative:.1%}"]
+        rows.append([*shares, "uniform", f"{pool.best['uniform']:.3f}", *["1"] * len(AXES)])
+        for name, costs in pool.costs.items():
+            best = f"{pool.best[name]:.3f}"
+            rows.append(["", "", name, best, *(_written(costs[axis]) for axis in AXES)])
+    return markdown_table(rows)
+
+
+def short_table(pools: list[Pool]) -> str:
+    """METIS on every pool."""
+    rows = [["hopeless prompts", "rollouts", "generated tokens", "processed tokens"]]
+    for pool in pools:
+        costs = pool.costs["metis"]
+        rows.append([f"{pool.hopeless}%", *(f"{costs[axis].value:.2f}" for axis in AXES)])
+    return markdown_table(rows)
+
+
+def _written(ratio: Ratio) -> str:
+    return f"{ratio.value:.2f} [{ratio.low:.2f}, {ratio.high:.2f}]"
+
+
+NAMES = {"metis": "METIS", "probe": "probe", "mopps": "MoPPS", "oracle": "oracle", "dapo": "DAPO"}
+
+
+def figure(pools: list[Pool]) -> str:
+    """Rollouts to equal accuracy against the share of hopeless prompts, as an SVG file."""
+    lines = tuple(
+        Line(
+            name,
+            colour,
+            Series(
+                tuple(float(pool.hopeless) for pool in pools),
+                tuple(pool.costs[arm]["steps"].value for pool in pools),
+            ),
+            markers=True,
+        )
+        for colour, (arm, name) in enumerate(NAMES.items())
+        if all(arm in pool.costs for pool in pools)
+    )
+    axes = Axes(
+        "rollouts to equal accuracy, as a share of uniform selection's",
+        "% of the pool that is far too hard for the model",
+        lines,
+        cover=(0.0,),
+        reference=1.0,
+        across=(0.0, 100.0),
+    )
+    key = [(f"● {line.label}", f"key c{line.colour}") for line in lines]
+    key.append(("┄ uniform selection", "key"))
+    labels = "".join(
+        f'<text x="{WIDTH - 156}" y="{TOP + 14 + 17 * place}" class="{style}">{text}</text>'
+        for place, (text, style) in enumerate(key)
+    )
+    return _standalone(draw(axes), labels)
+
+
+def _standalone(chart: str, labels: str) -> str:
+    """A chart of the report as a file of its own, with its style sheet and a margin."""
+    box = f"-{MARGIN} -{MARGIN} {WIDTH + 2 * MARGIN} {HEIGHT + 2 * MARGIN}"
+    style = (
+        f"{STYLE}svg {{ background: var(--ground); font-family: system-ui, 'Segoe UI', Roboto, "
+        "'DejaVu Sans', sans-serif; }\nsvg .key { fill: currentColor; color: var(--soft); }\n"
+    ) + "".join(f"svg .key.c{colour} {{ color: var(--c{colour}); }}\n" for colour in range(6))
+    head, rest = chart.removesuffix("</svg>").split(">", 1)
+    head = re.sub('viewBox="[^"]*"', f'viewBox="{box}" width="640"', head)
+    head = head.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"')
+    return f"{head}><style>{style}</style>{rest}{labels}</svg>\n"

@@ -1,0 +1,41 @@
+"""What README and docs publish is what the runs in `evidence/` say."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from metis.survey.advice import MEASURED
+
+EVIDENCE = Path(__file__).parents[2] / "evidence"
+
+
+@pytest.fixture
+def publish(monkeypatch):
+    monkeypatch.syspath_prepend(str(EVIDENCE))
+    import publish
+
+    return publish
+
+
+def test_no_published_table_or_figure_is_stale():
+    checked = subprocess.run(
+        [sys.executable, EVIDENCE / "publish.py", "--check"], capture_output=True, text=True
+    )
+    assert not checked.returncode, f"python evidence/publish.py\n{checked.stdout}{checked.stderr}"
+
+
+def test_surveys_know_the_measured_pools(publish):
+    assert list(MEASURED) == [
+        (round(pool.informative, 3), round(pool.costs["metis"]["steps"].value, 2))
+        for pool in publish.pools()
+    ]
+
+
+def test_a_table_is_written_between_its_marks(publish):
+    text = "before\n<!-- evidence: levels -->\nold\n<!-- end of evidence -->\nafter\n"
+    fresh = publish.fill(text)
+    assert "| `metis` " in fresh and "old" not in fresh
+    assert fresh.startswith("before\n") and fresh.endswith("\nafter\n")
+    assert publish.fill(fresh) == fresh
