@@ -2,9 +2,10 @@
 
 import argparse
 import re
+import shutil
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,7 @@ def add(commands: Any) -> None:
     option("--seeds", metavar="S,S,S", help="of every arm: 0,1,2 (default), 0-4")
     option("--baseline", metavar="NAME", help=f"the arm to compare with ({BASELINE}, or the first)")
     option("--jobs", type=int, metavar="N", help="runs at a time (one, or one on each GPU)")
+    option("--discard", action="store_true", help="delete a run's checkpoints when it is finished")
     option("--out", type=Path, required=True, metavar="DIR", help="folder of the comparison")
     parser.set_defaults(run=run)
 
@@ -103,19 +105,36 @@ def _train(plan: Plan, chosen: argparse.Namespace) -> tuple[dict[str, str], bool
     if any(ENGINES[found.engine_name].launch for found in configs.values()):
         gpus = []  # an engine that sees to its devices itself has them all
     jobs = chosen.jobs or max(1, len(gpus))
+    plan = replace(plan, finished=tuple({*plan.finished} - {run.name for run in runs}))
     console = Console(soft_wrap=True, markup=False, highlight=False)
     if jobs > max(1, len(gpus)) and len(runs) > 1:
         plan = replace(plan, crowded=tuple({*plan.crowded, *(run.name for run in runs)}))
         console.print("runs share a device: their seconds will not be compared")
     plan.save(chosen.out)
+    kept = Kept(plan, chosen.out, chosen.discard)
     with ComparisonView(console, len(runs)) as view:
-        schedule = Schedule(chosen.out, jobs, gpus, view)
+        schedule = Schedule(chosen.out, jobs, gpus, view, kept.finish)
         schedule.train(runs)
     if schedule.stopped:
         console.print("stopped; the same command goes on from there")
-    left = {run.name: "not finished" for run in pending(plan, configs, chosen.out)}
+    left = {run.name: "not finished" for run in pending(kept.plan, configs, chosen.out)}
     failed = {name: f"failed: {why}" for name, why in schedule.failures.items()}
     return left | failed, not schedule.stopped
+
+
+@dataclass
+class Kept:
+    """A plan on disk that notes which runs are finished, and drops their checkpoints if told to."""
+
+    plan: Plan
+    out: Path
+    discard: bool
+
+    def finish(self, run: str) -> None:
+        self.plan = replace(self.plan, finished=tuple({*self.plan.finished, run}))
+        self.plan.save(self.out)
+        if self.discard:
+            shutil.rmtree(self.out / run / "checkpoints", ignore_errors=True)
 
 
 def _arms(out: Path, plan: Plan | None) -> tuple[list[str], list[int]]:

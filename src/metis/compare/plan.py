@@ -17,7 +17,8 @@ FILE = "compare.json"
 class Plan:
     """Arms and seeds of a comparison, with what all of its runs share.
 
-    `crowded` are runs that were made while others used the same device: their seconds mean nothing.
+    crowded   runs made while others used the same device: their seconds mean nothing
+    finished  runs that spent their budget, whose checkpoints may be gone
     """
 
     recipe: str
@@ -25,6 +26,7 @@ class Plan:
     arms: tuple[Arm, ...]
     seeds: tuple[int, ...]
     crowded: tuple[str, ...] = ()
+    finished: tuple[str, ...] = ()
 
     def runs(self) -> list[tuple[Arm, int]]:
         """Seed by seed, so that a comparison that is stopped has whole seeds."""
@@ -84,6 +86,7 @@ class Plan:
             "arms": {arm.name: list(arm.settings) for arm in self.arms},
             "seeds": list(self.seeds),
             "crowded": sorted(self.crowded),
+            "finished": sorted(self.finished),
         }
         out.mkdir(parents=True, exist_ok=True)
         with state.atomic(out / FILE) as file:
@@ -101,6 +104,7 @@ def saved(out: Path) -> Plan | None:
             tuple(Arm(name, tuple(words)) for name, words in document["arms"].items()),
             tuple(document["seeds"]),
             tuple(document["crowded"]),
+            tuple(document.get("finished", [])),
         )
     except FileNotFoundError:
         return None

@@ -59,12 +59,14 @@ def pending(plan: Plan, configs: Mapping[str, Config], out: Path) -> list[Pendin
     return [
         Pending(arm.run(seed), plan.command(arm, seed, out), budgets[arm.name].steps)
         for arm, seed in plan.runs()
-        if not done(configs[arm.name], out / arm.run(seed))
+        if not done(plan, configs[arm.name], out / arm.run(seed))
     ]
 
 
-def done(settings: Config, folder: Path) -> bool:
+def done(plan: Plan, settings: Config, folder: Path) -> bool:
     """True where a run has come to the end of its budget."""
+    if folder.name in plan.finished and (folder / "metrics.jsonl").exists():
+        return True
     if ENGINES[settings.engine_name].launch is None:
         return finished(folder, settings.training.budget)
     rows = read(folder, "metrics") if (folder / "metrics.jsonl").exists() else []
@@ -74,8 +76,16 @@ def done(settings: Config, folder: Path) -> bool:
 class Schedule:
     """Runs as processes, `jobs` at a time, each on the next GPU where there are several."""
 
-    def __init__(self, out: Path, jobs: int, gpus: Sequence[str], watch: Watcher) -> None:
-        self.out, self.jobs, self.watch = out, jobs, watch
+    def __init__(
+        self,
+        out: Path,
+        jobs: int,
+        gpus: Sequence[str],
+        watch: Watcher,
+        finish: Callable[[str], None],
+    ) -> None:
+        """`finish` is called with the name of a run that has spent its budget, one at a time."""
+        self.out, self.jobs, self.watch, self.finish = out, jobs, watch, finish
         self.slots: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         for place in range(jobs):
             self.slots.put(gpus[place % len(gpus)] if len(gpus) > 1 else None)
@@ -106,6 +116,9 @@ class Schedule:
             failure = _last_line(self.out / f"{run}.log") if code not in (0, 130) else None
             if failure is not None:
                 self.failures[run] = failure
+            if code == 0:
+                with self.lock:
+                    self.finish(run)
             self.watch.ended(run, failure)
         finally:
             self.slots.put(slot)

@@ -74,6 +74,17 @@ def test_killed_at_any_moment_it_goes_on_and_says_the_same(whole, tmp_path, line
     assert table(out) == table(whole)
 
 
+def test_finished_runs_need_no_checkpoints(whole, tmp_path):
+    out = tmp_path / "discarded"
+    command = ["compare", *SETTINGS, *ARMS, "--discard", "--out", str(out)]
+    assert main(command) == 0
+    assert not list(out.glob("*/checkpoints"))
+    logs = {path: path.read_bytes() for path in out.glob("*/metrics.jsonl")}
+    assert len(logs) == 4 and main(command) == 0
+    assert {path: path.read_bytes() for path in logs} == logs
+    assert table(out).splitlines()[:9] == table(whole).splitlines()[:9]
+
+
 def test_arms_and_seeds_are_added_to_those_that_are_there(whole, tmp_path):
     out = tmp_path / "more"
     shutil.copytree(whole, out)
@@ -131,6 +142,9 @@ def test_what_is_not_finished_is_missing_in_the_table(whole, tmp_path, monkeypat
     out = tmp_path / "stopped"
     shutil.copytree(whole, out)
     shutil.rmtree(out / "metis-1/checkpoints")  # as if it had been stopped before its end
+    plan = json.loads((out / "compare.json").read_text())
+    plan["finished"].remove("metis-1")
+    (out / "compare.json").write_text(json.dumps(plan))
 
     def stop(schedule, runs):
         schedule.stopped = True
