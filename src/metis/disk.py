@@ -74,7 +74,7 @@ def keep_copy(source: Path, name: str) -> None:
 
 
 NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL)
-"""Errors of file systems that have no locks: Lustre and NFS may be mounted without, FUSE differs."""
+"""Errors of file systems that have no locks: Lustre and NFS may be mounted without them."""
 
 
 def lock(path: Path, wait: bool = False) -> IO[bytes]:

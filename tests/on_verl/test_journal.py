@@ -122,9 +122,9 @@ def test_the_settings_of_a_recipe_stay(tmp_path, opened):
 
 @pytest.fixture
 def resumed(tmp_path, opened, monkeypatch):
-    """A trainer that verl has brought back to step 3, tested or not."""
+    """A trainer that verl has brought back to step 3; steps as `logged` are in the logs."""
 
-    def load(budget, logged=True, test_every=3, more=(), **settings):
+    def load(budget, logged=3, test_every=3, more=(), **settings):
         run = tmp_path / "verl"
         folder = run / "global_step_3"
         folder.mkdir(parents=True)
@@ -151,7 +151,7 @@ def resumed(tmp_path, opened, monkeypatch):
         trainer.curriculum = trainer.pool = type(
             "Nothing", (), {"load_state_dict": lambda *_: None}
         )()
-        filled(tmp_path / "logs", steps=3 if logged else 2)
+        filled(tmp_path / "logs", steps=logged)
         trainer.journal = opened(tmp_path / "logs", step=3)
         monkeypatch.setattr(
             PPOTrainerSync, "_load_checkpoint", lambda self: setattr(self, "global_steps", 3)
@@ -169,7 +169,7 @@ def test_a_budget_that_is_spent_allows_no_further_step(resumed):
 
 
 def test_a_budget_that_is_not_spent_goes_on(resumed, tmp_path, monkeypatch):
-    trainer = resumed(Budget(seconds=7.5), logged=False)
+    trainer = resumed(Budget(seconds=7.5), logged=2)
     assert trainer.total_training_steps == 99
     assert trainer.config.trainer.val_before_train, "the test was cut short"
     assert trainer.saved == 3
@@ -183,12 +183,12 @@ def test_a_budget_that_is_not_spent_goes_on(resumed, tmp_path, monkeypatch):
 
 
 def test_a_test_that_was_cut_short_is_made_again_where_no_test_comes_first(resumed):
-    trainer = resumed(Budget(seconds=7.5), logged=False, val_before_train=False)
+    trainer = resumed(Budget(seconds=7.5), logged=2, val_before_train=False)
     assert trainer.config.trainer.val_before_train
 
 
 def test_a_step_that_was_not_to_be_tested_is_only_written_down(resumed, tmp_path):
-    trainer = resumed(Budget(seconds=7.5), logged=False, test_every=2)
+    trainer = resumed(Budget(seconds=7.5), logged=2, test_every=2)
     assert not trainer.config.trainer.val_before_train
     assert runlog.read(tmp_path / "logs", "metrics")[-1] == {
         "schema": 1,
@@ -197,10 +197,11 @@ def test_a_step_that_was_not_to_be_tested_is_only_written_down(resumed, tmp_path
     }
 
 
-def test_a_checkpoint_is_tested_on_demand_and_the_logs_stay(resumed):
-    trainer = resumed(Budget(seconds=9.0), val_only=True)
+def test_a_checkpoint_is_tested_on_demand_and_the_logs_stay(resumed, tmp_path):
+    trainer = resumed(Budget(seconds=9.0), logged=5, val_only=True)
     assert trainer.config.trainer.val_before_train
     assert trainer.tested
+    assert [row["step"] for row in runlog.read(tmp_path / "logs", "metrics")] == [1, 2, 3, 4, 5]
 
 
 def test_the_bound_s_running_mean_is_restored_where_a_checkpoint_has_one(resumed):

@@ -590,21 +590,20 @@ def test_what_a_scored_judgment_costs_is_said_before_a_run(words, said):
 
 
 @pytest.mark.parametrize(
-    ("spent", "step", "best", "tested", "saved", "last"),
+    ("spent", "step", "tested", "saved", "last"),
     [
-        (0.1, 1, True, False, False, False),
-        (0.1, 3, True, False, True, False),
-        (0.1, 2, True, True, True, False),
-        (0.1, 2, False, True, False, False),
-        (2.0, 1, True, True, True, True),
+        (0.1, 1, False, False, False),
+        (0.1, 3, False, True, False),
+        (0.1, 2, True, False, False),
+        (2.0, 1, True, True, True),
     ],
 )
 def test_the_step_that_ends_the_budget_is_saved_tested_and_the_last(
-    spent, step, best, tested, saved, last
+    spent, step, tested, saved, last
 ):
     trainer = MetisTrainer.__new__(MetisTrainer)
     trainer.config = OmegaConf.create({"trainer": {"test_freq": 2, "save_freq": 3}})
-    trainer.settings, trainer.global_steps, trainer.total_training_steps = {"best": best}, step, 99
+    trainer.global_steps, trainer.total_training_steps = step, 99
     trainer.test_every, trainer.save_every = 2, 3
     trainer.account = Account(Budget(seconds=1.0), step, spent)
     trainer._schedule()

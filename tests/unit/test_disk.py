@@ -93,7 +93,9 @@ def test_the_names_of_the_logs_are_on_disk_with_the_first_checkpoint(tmp_path, s
 
 
 @pytest.mark.parametrize("number", disk.NO_LOCKS)
-def test_a_file_system_without_locks_is_told_of_once_and_used(tmp_path, monkeypatch, capsys, number):
+def test_a_file_system_without_locks_is_told_of_once_and_used(
+    tmp_path, monkeypatch, capsys, number
+):
     def refuse(*_):
         raise OSError(number, os.strerror(number))
 
