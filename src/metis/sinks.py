@@ -130,15 +130,15 @@ SINKS: dict[str, type[TensorBoard] | type[Wandb] | type[Trackio]] = {
 }
 
 
-def check(names: Sequence[str]) -> None:
+def check(names: Sequence[str], key: str = "sinks") -> None:
     """Refuse a sink that is unknown, or whose package is not installed."""
     for name in names:
-        require(name in SINKS, "sinks", name, f"use some of {', '.join(SINKS)}")
+        require(name in SINKS, key, name, f"use some of {', '.join(SINKS)}")
         package = SINKS[name].package
         try:
             importlib.import_module(package)
         except ImportError:
-            raise MetisError(f"sinks = {name!r}: needs {package}: pip install {package}") from None
+            raise MetisError(f"{key} = {name!r}: needs {package}: pip install {package}") from None
 
 
 @contextmanager

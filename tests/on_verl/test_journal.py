@@ -114,10 +114,11 @@ def test_a_run_that_starts_over_has_new_settings(tmp_path, opened, capsys):
 
 
 def test_the_settings_of_a_recipe_stay(tmp_path, opened):
+    assert not opened(tmp_path / "native").of_recipe
     recipe = {"task": {"name": "arithmetic"}, "schema": 1}
-    runlog.RunFolder.open(tmp_path, recipe).close()
-    opened(tmp_path)
-    assert json.loads((tmp_path / "config.json").read_text()) == recipe
+    runlog.RunFolder.open(tmp_path / "made", recipe).close()
+    assert opened(tmp_path / "made").of_recipe
+    assert json.loads((tmp_path / "made" / "config.json").read_text()) == recipe
 
 
 @pytest.fixture

@@ -6,7 +6,9 @@ from typing import Any
 
 from omegaconf import OmegaConf
 from verl.trainer.ppo.utils import need_critic, need_reference_policy
+from verl.utils.tracking import Tracking
 
+from metis import sinks
 from metis.core import Curriculum, Fit, Predict, Progress
 from metis.curricula.judge import Judge
 from metis.errors import MetisError, require
@@ -96,6 +98,7 @@ def check(config: Any) -> None:
         value = OmegaConf.select(config, key)
         if value not in allowed:
             raise MetisError(f"{key} = {value!r}: must be {allowed[0]!r}, since {reason}")
+    _check_loggers(config.trainer.logger)
     _check_micro_batches(config)
     _check_loss(config.actor_rollout_ref.actor)
     rollout = config.actor_rollout_ref.rollout
@@ -105,6 +108,15 @@ def check(config: Any) -> None:
             f"{rollout.temperature} use processed_logprobs, or the log-probabilities are of a "
             "policy that no rollout was drawn from"
         )
+
+
+def _check_loggers(logger: Any) -> None:
+    """verl opens its loggers when everything else is there."""
+    key, known = "trainer.logger", Tracking.supported_backend
+    for name in [logger] if isinstance(logger, str) else logger:
+        require(name in known, key, name, f"use some of {', '.join(known)}")
+        if name in sinks.SINKS:
+            sinks.check([name], key)
 
 
 def _check_micro_batches(config: Any) -> None:

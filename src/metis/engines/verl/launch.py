@@ -20,6 +20,7 @@ from metis import assets, state
 from metis.account import Account
 from metis.curricula.demands import check_pool
 from metis.curricula.judge import Judge
+from metis.engines.verl.costs import judge_cost
 from metis.engines.verl.datafiles import write_data
 from metis.engines.verl.overrides import attention, overrides, variables
 from metis.errors import MetisError, require
@@ -40,10 +41,10 @@ PATIENCE = 20.0
 def launch(config: Any, out: Path, dry_run: bool) -> int:
     """Print the command, and unless it is a dry run, run it."""
     _check(config, dry_run)
+    for remark in (*_look_ahead(config, out, dry_run), *_remarks(config, out, dry_run)):
+        print(f"metis: {remark}", file=sys.stderr)
     arguments = [*MAIN, *overrides(config, out.absolute(), _model(config, dry_run))]
     environment = variables(config.engine)
-    for remark in _remarks(config, out, dry_run):
-        print(f"metis: {remark}", file=sys.stderr)
     if dry_run:
         print(_command(arguments, environment))
         return 0
@@ -61,17 +62,24 @@ def launch(config: Any, out: Path, dry_run: bool) -> int:
     return _run([sys.executable, *arguments], {**os.environ, **environment})
 
 
+def _look_ahead(config: Any, out: Path, dry_run: bool) -> Iterator[str]:
+    """Refuse what verl would refuse at its start; remarks about what cannot be known here."""
+    if dry_run and (unknown := assets.look_for(config.engine.model)):
+        yield unknown
+    words = overrides(config, out.absolute(), config.engine.model)
+    if find_spec("verl") is None:
+        yield "verl is not installed here, so nobody has checked its settings"
+        return
+    from metis.engines.verl import preflight
+
+    pool = Pool(config.task.training(), config.task.rewards, config.training.seed)
+    preflight.check(words, config.curriculum, pool)
+
+
 def _remarks(config: Any, out: Path, dry_run: bool) -> Iterator[str]:
     """Remarks: the cost of a recipe here, and the omissions of a printed command."""
-    judge = getattr(config.curriculum, "judge", None)
-    if isinstance(judge, Judge) and judge.mode == "direct":
-        rows = len(judge.scale_for(config.task.rewards).choices)
-        replay = getattr(config.curriculum, "replay", 0)
-        more = f", up to {replay} judgments beside those of the batch (curriculum.replay)"
-        yield (
-            f"curriculum.judge.mode = 'direct' trains {rows} rows for a judgment on verl"
-            f"{more if replay else ''}; 'reason' trains one: docs/engines.md has the figures"
-        )
+    if cost := judge_cost(config.curriculum, config.task.rewards):
+        yield cost
     if not dry_run:
         return
     yield f"without --dry-run the data that the command reads is written to {out / 'data'} first"

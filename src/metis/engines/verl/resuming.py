@@ -15,21 +15,27 @@ STATE = "metis.state"
 """The curriculum's file in a checkpoint of verl."""
 
 
-def settle(trainer: Any) -> None:
-    """Name the folder to go on from as verl needs it, by its step: `best` gets that name back."""
+def check(trainer: Any) -> None:
+    """Refuse a checkpoint to go on from that is none."""
     key, mode, given = "trainer.resume_from_path", trainer.resume_mode, trainer.resume_from_path
     modes = ("auto", "disable", "resume_path")
     require(mode in modes, "trainer.resume_mode", mode, f"use one of {', '.join(modes)}")
     if mode != "resume_path":
         return
-    named = isinstance(given, str) and Path(given).is_dir()
-    require(named, key, given, "no such folder: name a checkpoint, or use resume_mode=auto")
-    folder = Path(given).absolute()
-    if folder.name == BEST:
-        folder = _by_its_step(folder)
-        trainer.resume_from_path = str(folder)
+    there = isinstance(given, str) and Path(given).is_dir()
+    require(there, key, given, "no such folder: name a checkpoint, or use resume_mode=auto")
+    name = Path(given).absolute().name
     mends = f"use a folder {STEP}NUMBER that verl wrote, or {BEST!r} beside such folders"
-    require(NUMBERED.fullmatch(folder.name) is not None, key, given, mends)
+    require(name == BEST or NUMBERED.fullmatch(name) is not None, key, given, mends)
+    load(Path(given))
+
+
+def settle(trainer: Any) -> None:
+    """Name the folder to go on from as verl needs it, by its step: `best` gets that name back."""
+    check(trainer)
+    if trainer.resume_mode == "resume_path":
+        folder = Path(trainer.resume_from_path).absolute()
+        trainer.resume_from_path = str(_by_its_step(folder) if folder.name == BEST else folder)
 
 
 def _by_its_step(best: Path) -> Path:

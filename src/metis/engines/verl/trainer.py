@@ -36,6 +36,7 @@ from metis.driver import drive
 from metis.engines.verl import checks, lengths, log_probabilities, resuming, retention
 from metis.engines.verl.buffer import PlannedBuffer
 from metis.engines.verl.client import AddressedClient
+from metis.engines.verl.costs import judge_cost
 from metis.engines.verl.engine import VerlEngine, encoder
 from metis.engines.verl.heldout import Heldout
 from metis.engines.verl.journal import Journal, logged
@@ -112,6 +113,9 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
             resuming.described(self.config, self.settings),
             resuming.step_of(resuming.checkpoint(self.config.trainer)),
         )
+        cost = judge_cost(self.curriculum, self.settings["rewards"])
+        if cost and not self.journal.of_recipe:  # `metis train` has said it
+            print(f"metis: {cost}", flush=True)
         logger = self.config.trainer.logger  # which verl opens in this process, when all is built
         names = [logger] if isinstance(logger, str) else logger
         os.environ |= sinks.variables(names, self.journal.folder.path)
