@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import sys
 
 import pytest
 
@@ -72,6 +73,14 @@ def test_where_verl_is_not_installed_a_dry_run_says_that_nobody_looked(dry, monk
     code, printed, errors = dry(given=["trainer.savefreq=5"])
     assert code == 0 and "trainer.savefreq=5" in printed
     assert "verl is not installed here, so nobody has checked its settings" in errors
+
+
+def test_a_verl_that_does_not_load_is_one_line(dry, monkeypatch):
+    monkeypatch.delattr("metis.engines.verl.preflight", raising=False)
+    monkeypatch.setitem(sys.modules, "metis.engines.verl.preflight", None)
+    code, _, errors = dry()
+    assert code == 2 and "verl does not load (" in errors.splitlines()[-1]
+    assert "it cannot share one with trl" in errors
 
 
 def test_a_run_refuses_the_same_before_a_folder_is_made(tmp_path, capsys, monkeypatch):

@@ -42,7 +42,7 @@ def test_checkpoints_of_earlier_starts_and_the_remains_of_others_go(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("keep", "left"), [(1, [30]), (2, [30]), (3, [20, 30]), (None, [10, 20, 30])]
+    ("keep", "left"), [(1, [30]), (2, [30]), (3, [20, 30]), (None, [10, 20, 30]), (0, [10, 20, 30])]
 )
 def test_as_many_stay_as_are_to_be_kept_beside_the_one_that_comes(tmp_path, keep, left):
     for step in (10, 20, 30):

@@ -113,7 +113,7 @@ def check(config: Any) -> None:
 def _check_loggers(logger: Any) -> None:
     """verl opens its loggers when everything else is there."""
     key, known = "trainer.logger", Tracking.supported_backend
-    for name in [logger] if isinstance(logger, str) else logger:
+    for name in [logger] if isinstance(logger, str) else logger or ():
         require(name in known, key, name, f"use some of {', '.join(known)}")
         if name in sinks.SINKS:
             sinks.check([name], key)

@@ -23,7 +23,7 @@ from metis.curricula.judge import Judge
 from metis.engines.verl.costs import judge_cost
 from metis.engines.verl.datafiles import write_data
 from metis.engines.verl.overrides import attention, overrides, variables
-from metis.errors import MetisError, require
+from metis.errors import MetisError, first_line, require
 from metis.identity import complete, described
 from metis.pool import Pool
 from metis.runlog import RunFolder, check
@@ -34,14 +34,21 @@ MAIN = [
     *("--config-path", "pkg://metis.engines.verl.config", "--config-name", "metis_trainer"),
 ]
 
+INSTALL = (
+    "pip install 'metis-rft[verl]' in an environment of its own (it cannot share one with trl)"
+)
+"""The remedy for a verl that is missing or does not load."""
+
 PATIENCE = 20.0
 """Seconds that verl has to end its workers after Ctrl-C."""
 
 
 def launch(config: Any, out: Path, dry_run: bool) -> int:
     """Print the command, and unless it is a dry run, run it."""
-    _check(config, dry_run)
-    for remark in (*_look_ahead(config, out, dry_run), *_remarks(config, out, dry_run)):
+    pool = Pool(config.task.training(), config.task.rewards, config.training.seed)
+    _check(config, pool, dry_run)
+    remarks = (*_look_ahead(config, pool, out, dry_run), *_remarks(config, out, dry_run))
+    for remark in remarks:
         print(f"metis: {remark}", file=sys.stderr)
     arguments = [*MAIN, *overrides(config, out.absolute(), _model(config, dry_run))]
     environment = variables(config.engine)
@@ -62,7 +69,7 @@ def launch(config: Any, out: Path, dry_run: bool) -> int:
     return _run([sys.executable, *arguments], {**os.environ, **environment})
 
 
-def _look_ahead(config: Any, out: Path, dry_run: bool) -> Iterator[str]:
+def _look_ahead(config: Any, pool: Pool, out: Path, dry_run: bool) -> Iterator[str]:
     """Refuse what verl would refuse at its start; remarks about what cannot be known here."""
     if dry_run and (unknown := assets.look_for(config.engine.model)):
         yield unknown
@@ -70,9 +77,12 @@ def _look_ahead(config: Any, out: Path, dry_run: bool) -> Iterator[str]:
     if find_spec("verl") is None:
         yield "verl is not installed here, so nobody has checked its settings"
         return
-    from metis.engines.verl import preflight
-
-    pool = Pool(config.task.training(), config.task.rewards, config.training.seed)
+    try:
+        from metis.engines.verl import preflight
+    except ImportError as error:
+        raise MetisError(
+            f"engine = 'verl': verl does not load ({first_line(error)}): {INSTALL}"
+        ) from None
     preflight.check(words, config.curriculum, pool)
 
 
@@ -154,7 +164,7 @@ def _complete(config: Any, out: Path) -> bool:
     return Account.of(config.training.budget, step, state.load(saved)).fraction >= 1
 
 
-def _check(config: Any, dry_run: bool) -> None:
+def _check(config: Any, pool: Pool, dry_run: bool) -> None:
     if not isinstance(config.task.episode(config.task.training()[0]), SingleTurn):
         raise MetisError(
             "this task takes turns, which the verl engine does not play: use engine=local"
@@ -167,15 +177,11 @@ def _check(config: Any, dry_run: bool) -> None:
         "judgments are trained at the temperature of the rollouts, so a curriculum that judges "
         "needs 1",
     )
-    pool = Pool(config.task.training(), config.task.rewards, config.training.seed)
     check_pool(pool, config.curriculum, config.training.batch)
     needed = ["verl", "vllm"] if config.engine.generation == "vllm" else ["verl"]
     for name in needed:
         if not dry_run and find_spec(name) is None:
-            raise MetisError(
-                f"engine = 'verl': {name} is not installed: pip install 'metis-rft[verl]' in an "
-                "environment of its own (it cannot share one with trl)"
-            )
+            raise MetisError(f"engine = 'verl': {name} is not installed: {INSTALL}")
 
 
 def _model(config: Any, dry_run: bool) -> str:

@@ -21,11 +21,11 @@ def make_room(folder: Path, keep: int | None) -> None:
     """Before a checkpoint is written to this folder: delete old ones, the remains of others that
     were not written to their end, and what is there.
 
-    With the new one, `keep` stay, at least two; None keeps all. verl would write over the files of
-    an earlier attempt at the step, which `best` may share.
+    With the new one, `keep` stay, at least two; none or 0 keeps all. verl would write over the
+    files of an earlier attempt at the step, which `best` may share.
     """
     shutil.rmtree(folder, ignore_errors=True)
-    if keep is None:
+    if not keep or keep < 0:
         return
     step = _step(folder)
     earlier = sorted((found, path) for path, found in _numbered(folder.parent) if found < step)
