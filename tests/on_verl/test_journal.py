@@ -125,14 +125,14 @@ def test_the_settings_of_a_recipe_stay(tmp_path, opened):
 def resumed(tmp_path, opened, monkeypatch):
     """A trainer that verl has brought back to step 3; steps as `logged` are in the logs."""
 
-    def load(budget, logged=3, test_every=3, more=(), **settings):
+    def load(budget, logged=3, test_every=3, more=(), marked=3, **settings):
         run = tmp_path / "verl"
         folder = run / "global_step_3"
         folder.mkdir(parents=True)
         account = Account(Budget(), 3, elapsed=7.0)
         saved = {"curriculum": {}, "pool": {}, "metrics": {"metis/batch/reward": 3.0}, **dict(more)}
         state.save(folder / "metis.state", saved | account.state_dict())
-        (run / "latest_checkpointed_iteration.txt").write_text("3")
+        (run / "latest_checkpointed_iteration.txt").write_text(str(marked))
         trainer = MetisTrainer.__new__(MetisTrainer)
         trainer.config = OmegaConf.create(
             {
@@ -203,6 +203,23 @@ def test_a_checkpoint_is_tested_on_demand_and_the_logs_stay(resumed, tmp_path):
     assert trainer.config.trainer.val_before_train
     assert trainer.tested
     assert [row["step"] for row in runlog.read(tmp_path / "logs", "metrics")] == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("settings", "marked"),
+    [
+        ({}, "3"),
+        ({"val_only": True}, "9"),
+        ({"default_local_dir": "elsewhere"}, "9"),
+    ],
+)
+def test_a_run_that_goes_on_from_an_earlier_checkpoint_forgets_the_later_ones(
+    resumed, tmp_path, settings, marked
+):
+    """Where it is the run's own, and the run goes on; one of another run is only read."""
+    path = str(tmp_path / "verl" / "global_step_3")
+    resumed(Budget(), marked=9, resume_mode="resume_path", resume_from_path=path, **settings)
+    assert (tmp_path / "verl" / "latest_checkpointed_iteration.txt").read_text() == marked
 
 
 def test_the_bound_s_running_mean_is_restored_where_a_checkpoint_has_one(resumed):

@@ -364,10 +364,11 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
         self.update.bound.load_state_dict(saved.get("bound", {"mean": None}))
         if folder == self.folder.absolute():
             self.saved = self.global_steps
+            if not looked_at:
+                retention.go_on_from(folder)
         if self.account.fraction >= 1:
             self.total_training_steps = self.global_steps
         if not looked_at:
-            retention.go_on_from(folder)
             self._catch_up()
 
     def _catch_up(self) -> None:
