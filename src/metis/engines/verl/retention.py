@@ -13,7 +13,7 @@ from metis import state
 BEST = "best"
 """The folder of the checkpoint that tested best, which stays."""
 STEP = "global_step_"
-NUMBERED = re.compile(rf"{STEP}(\d+)")
+NUMBERED = re.compile(rf"{STEP}\d+")
 MARKER = "latest_checkpointed_iteration.txt"
 
 
@@ -27,12 +27,11 @@ def make_room(folder: Path, keep: int | None) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     if not keep or keep < 0:
         return
-    step = _step(folder)
-    earlier = sorted((found, path) for path, found in _numbered(folder.parent) if found < step)
+    earlier = [path for path in _numbered(folder.parent) if _step(path) < _step(folder)]
     marked = _marked(folder.parent)
-    whole = [path for found, path in earlier if marked is None or found <= marked]
+    whole = [path for path in earlier if marked is None or _step(path) <= marked]
     kept = whole[-max(1, keep - 1) :]
-    for _, path in earlier:
+    for path in earlier:
         if path not in kept:
             shutil.rmtree(path, ignore_errors=True)
 
@@ -44,9 +43,10 @@ def go_on_from(folder: Path) -> None:
             file.write(str(_step(folder)).encode())
 
 
-def _numbered(folder: Path) -> list[tuple[Path, int]]:
-    found = ((path, NUMBERED.fullmatch(path.name)) for path in folder.glob(f"{STEP}*"))
-    return [(path, int(match[1])) for path, match in found if match]
+def _numbered(folder: Path) -> list[Path]:
+    """The checkpoints in a folder, by step."""
+    found = folder.glob(f"{STEP}*")
+    return sorted((path for path in found if NUMBERED.fullmatch(path.name)), key=_step)
 
 
 def _step(folder: Path) -> int:
