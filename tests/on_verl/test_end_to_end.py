@@ -100,6 +100,7 @@ def metis_run(model, data, tmp_path_factory):
         f"+{curriculum}.trial=0",
         "trainer.total_training_steps=3",
         "trainer.save_freq=1",
+        "trainer.max_actor_ckpt_to_keep=3",
         "trainer.test_freq=2",
     )
     finish(start(command, folder / "first", MODULE), folder / "first")

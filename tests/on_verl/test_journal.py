@@ -114,24 +114,25 @@ def test_a_run_that_starts_over_has_new_settings(tmp_path, opened, capsys):
 
 
 def test_the_settings_of_a_recipe_stay(tmp_path, opened):
+    assert not opened(tmp_path / "native").of_recipe
     recipe = {"task": {"name": "arithmetic"}, "schema": 1}
-    runlog.RunFolder.open(tmp_path, recipe).close()
-    opened(tmp_path)
-    assert json.loads((tmp_path / "config.json").read_text()) == recipe
+    runlog.RunFolder.open(tmp_path / "made", recipe).close()
+    assert opened(tmp_path / "made").of_recipe
+    assert json.loads((tmp_path / "made" / "config.json").read_text()) == recipe
 
 
 @pytest.fixture
 def resumed(tmp_path, opened, monkeypatch):
-    """A trainer that verl has brought back to step 3, tested or not."""
+    """A trainer that verl has brought back to step 3; steps as `logged` are in the logs."""
 
-    def load(budget, logged=True, test_every=3, more=(), **settings):
+    def load(budget, logged=3, test_every=3, more=(), marked=3, **settings):
         run = tmp_path / "verl"
         folder = run / "global_step_3"
         folder.mkdir(parents=True)
         account = Account(Budget(), 3, elapsed=7.0)
         saved = {"curriculum": {}, "pool": {}, "metrics": {"metis/batch/reward": 3.0}, **dict(more)}
         state.save(folder / "metis.state", saved | account.state_dict())
-        (run / "latest_checkpointed_iteration.txt").write_text("3")
+        (run / "latest_checkpointed_iteration.txt").write_text(str(marked))
         trainer = MetisTrainer.__new__(MetisTrainer)
         trainer.config = OmegaConf.create(
             {
@@ -151,7 +152,7 @@ def resumed(tmp_path, opened, monkeypatch):
         trainer.curriculum = trainer.pool = type(
             "Nothing", (), {"load_state_dict": lambda *_: None}
         )()
-        filled(tmp_path / "logs", steps=3 if logged else 2)
+        filled(tmp_path / "logs", steps=logged)
         trainer.journal = opened(tmp_path / "logs", step=3)
         monkeypatch.setattr(
             PPOTrainerSync, "_load_checkpoint", lambda self: setattr(self, "global_steps", 3)
@@ -169,7 +170,7 @@ def test_a_budget_that_is_spent_allows_no_further_step(resumed):
 
 
 def test_a_budget_that_is_not_spent_goes_on(resumed, tmp_path, monkeypatch):
-    trainer = resumed(Budget(seconds=7.5), logged=False)
+    trainer = resumed(Budget(seconds=7.5), logged=2)
     assert trainer.total_training_steps == 99
     assert trainer.config.trainer.val_before_train, "the test was cut short"
     assert trainer.saved == 3
@@ -183,12 +184,12 @@ def test_a_budget_that_is_not_spent_goes_on(resumed, tmp_path, monkeypatch):
 
 
 def test_a_test_that_was_cut_short_is_made_again_where_no_test_comes_first(resumed):
-    trainer = resumed(Budget(seconds=7.5), logged=False, val_before_train=False)
+    trainer = resumed(Budget(seconds=7.5), logged=2, val_before_train=False)
     assert trainer.config.trainer.val_before_train
 
 
 def test_a_step_that_was_not_to_be_tested_is_only_written_down(resumed, tmp_path):
-    trainer = resumed(Budget(seconds=7.5), logged=False, test_every=2)
+    trainer = resumed(Budget(seconds=7.5), logged=2, test_every=2)
     assert not trainer.config.trainer.val_before_train
     assert runlog.read(tmp_path / "logs", "metrics")[-1] == {
         "schema": 1,
@@ -197,10 +198,28 @@ def test_a_step_that_was_not_to_be_tested_is_only_written_down(resumed, tmp_path
     }
 
 
-def test_a_checkpoint_is_tested_on_demand_and_the_logs_stay(resumed):
-    trainer = resumed(Budget(seconds=9.0), val_only=True)
+def test_a_checkpoint_is_tested_on_demand_and_the_logs_stay(resumed, tmp_path):
+    trainer = resumed(Budget(seconds=9.0), logged=5, val_only=True)
     assert trainer.config.trainer.val_before_train
     assert trainer.tested
+    assert [row["step"] for row in runlog.read(tmp_path / "logs", "metrics")] == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("settings", "marked"),
+    [
+        ({}, "3"),
+        ({"val_only": True}, "9"),
+        ({"default_local_dir": "elsewhere"}, "9"),
+    ],
+)
+def test_a_run_that_goes_on_from_an_earlier_checkpoint_forgets_the_later_ones(
+    resumed, tmp_path, settings, marked
+):
+    """Where it is the run's own, and the run goes on; one of another run is only read."""
+    path = str(tmp_path / "verl" / "global_step_3")
+    resumed(Budget(), marked=9, resume_mode="resume_path", resume_from_path=path, **settings)
+    assert (tmp_path / "verl" / "latest_checkpointed_iteration.txt").read_text() == marked
 
 
 def test_the_bound_s_running_mean_is_restored_where_a_checkpoint_has_one(resumed):

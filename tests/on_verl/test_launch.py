@@ -35,6 +35,7 @@ from metis.engines.verl.overrides import ENDLESS, overrides
 from metis.engines.verl.prompts import PromptData
 from metis.engines.verl.reward import compute_score, score_math
 from metis.engines.verl.trainer import MetisTrainer
+from metis.engines.verl.update import Update
 from metis.errors import BadReward
 from metis.pool import Pool
 from metis.runlog import RunFolder
@@ -99,6 +100,7 @@ def test_every_curriculum_survives_the_command_line(name):
 
 
 WRONG = {
+    "trainer.use_v1": "False",
     "algorithm.filter_groups.enable": "True",
     "trainer.v1.sampler.sync_refill_failed_groups": "True",
     "trainer.v1.sampler.custom_sampler.path": "x.py",
@@ -121,6 +123,41 @@ def test_what_does_not_go_together_is_refused_with_a_reason(key):
     OmegaConf.update(verl, key, OmegaConf.create(f"x: {WRONG[key]}").x, force_add=True)
     with pytest.raises(MetisError, match=f"{key} = .*since"):
         check(verl)
+
+
+ACTOR, ROLLOUT, REF = (f"actor_rollout_ref.{part}" for part in ("actor", "rollout", "ref"))
+STATIC = [f"{ACTOR}.use_dynamic_bsz=False", f"{ACTOR}.ppo_micro_batch_size_per_gpu=2"]
+SIZED = [*STATIC, f"{ROLLOUT}.log_prob_micro_batch_size_per_gpu=3"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([f"{ROLLOUT}.log_prob_use_dynamic_bsz=False"], r"rollout.log_prob_use_dynamic_bsz = Fa"),
+        ([*SIZED, f"{ROLLOUT}.log_prob_use_dynamic_bsz=True"], r"log_prob_use_dynamic_bsz = True"),
+        (STATIC, r"rollout.log_prob_micro_batch_size_per_gpu = None: give the rows"),
+        (STATIC[:1], r"actor.ppo_micro_batch_size_per_gpu = None: give the rows"),
+        ([*SIZED, f"{ACTOR}.use_kl_loss=True"], r"ref.log_prob_micro_batch_size_per_gpu = None"),
+    ],
+)
+def test_micro_batches_are_all_cut_by_tokens_or_all_by_known_numbers_of_rows(words, message):
+    with pytest.raises(MetisError, match=message):
+        check(composed(words))
+
+
+def test_static_micro_batches_have_a_common_multiple():
+    kl = [f"{ACTOR}.use_kl_loss=True", f"{REF}.log_prob_micro_batch_size_per_gpu=5"]
+    for words, multiple in (([], 1), (SIZED, 6), ([*SIZED, *kl], 30)):
+        verl = composed(words)
+        check(verl)
+        assert Update(verl)._multiple() == multiple
+
+
+def test_a_run_logs_to_the_console_and_keeps_few_checkpoints_unless_told_otherwise():
+    trainer = composed([]).trainer
+    assert list(trainer.logger) == ["console"]
+    assert trainer.max_actor_ckpt_to_keep == trainer.max_critic_ckpt_to_keep == 2
+    assert list(composed(["trainer.logger=[console,wandb]"]).trainer.logger)[1:] == ["wandb"]
 
 
 def test_other_trainers_and_estimators_are_refused():
@@ -435,6 +472,18 @@ def test_workers_of_a_running_cluster_are_told_of_the_trainer_and_of_kernels(mon
     assert told()["TORCH_CUDNN_SDPA_DEPRIORITIZED"] == "0"
 
 
+def test_names_of_a_tracker_reach_a_running_cluster_and_its_key_does_not(monkeypatch):
+    monkeypatch.setitem(sys.modules, "wandb", ModuleType("wandb"))
+    given = {"WANDB_ENTITY": "team", "WANDB_TAGS": "a, b", "TENSORBOARD_DIR": "/events"}
+    for name, value in {**given, "WANDB_API_KEY": "secret"}.items():
+        monkeypatch.setenv(name, value)
+    words = overrides(recipe("sinks=wandb,tensorboard"), OUT, "m")
+    told = composed(words).ray_kwargs.ray_init.runtime_env.env_vars
+    assert told.items() >= given.items()
+    assert "secret" not in " ".join(words)
+    assert "WANDB_ENTITY" not in " ".join(overrides(recipe(), OUT, "m"))
+
+
 def test_the_servers_context_ends_where_the_model_does(tmp_path):
     (tmp_path / "config.json").write_text('{"max_position_embeddings": 2048}')
     words = ["engine.max_prompt=1000", "engine.max_tokens=500"]
@@ -541,21 +590,20 @@ def test_what_a_scored_judgment_costs_is_said_before_a_run(words, said):
 
 
 @pytest.mark.parametrize(
-    ("spent", "step", "best", "tested", "saved", "last"),
+    ("spent", "step", "tested", "saved", "last"),
     [
-        (0.1, 1, True, False, False, False),
-        (0.1, 3, True, False, True, False),
-        (0.1, 2, True, True, True, False),
-        (0.1, 2, False, True, False, False),
-        (2.0, 1, True, True, True, True),
+        (0.1, 1, False, False, False),
+        (0.1, 3, False, True, False),
+        (0.1, 2, True, False, False),
+        (2.0, 1, True, True, True),
     ],
 )
 def test_the_step_that_ends_the_budget_is_saved_tested_and_the_last(
-    spent, step, best, tested, saved, last
+    spent, step, tested, saved, last
 ):
     trainer = MetisTrainer.__new__(MetisTrainer)
     trainer.config = OmegaConf.create({"trainer": {"test_freq": 2, "save_freq": 3}})
-    trainer.settings, trainer.global_steps, trainer.total_training_steps = {"best": best}, step, 99
+    trainer.global_steps, trainer.total_training_steps = step, 99
     trainer.test_every, trainer.save_every = 2, 3
     trainer.account = Account(Budget(seconds=1.0), step, spent)
     trainer._schedule()

@@ -49,6 +49,7 @@ SAME = [
     "trainer.total_training_steps",
     "trainer.test_freq",
     "trainer.save_freq",
+    "trainer.logger",
     "trainer.max_actor_ckpt_to_keep",
     "trainer.max_critic_ckpt_to_keep",
     "trainer.nnodes",
@@ -65,7 +66,7 @@ def script(name, tmp_path, flash=False, **environment):
     fake.write_text(f'#!/bin/sh\n{answer}\nprintf "%s\\n" "$@"\n')
     fake.chmod(0o755)
     found = subprocess.run(
-        [str(RECIPES / "verl" / name), "trainer.logger=[console]"],
+        [str(RECIPES / "verl" / name)],
         env={"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}", **environment},
         capture_output=True,
         text=True,
@@ -143,6 +144,14 @@ def test_scripts_run_verl_with_our_trainer(tmp_path):
         "VLLM_USE_FLASHINFER_SAMPLER='0'",
     ):
         assert any(word.endswith(variable) for word in words), shlex.join(words)
+
+
+def test_names_of_a_tracker_reach_a_running_cluster_and_its_key_does_not(tmp_path):
+    given = {"WANDB_ENTITY": "team", "WANDB_TAGS": "a, b"}
+    name, key = "run_qwen3_4b_base_math.sh", {"WANDB_API_KEY": "secret"}
+    told = native(name, tmp_path, **given, **key).ray_kwargs.ray_init.runtime_env.env_vars
+    assert told.items() >= given.items() and "WANDB_API_KEY" not in told
+    assert "secret" not in " ".join(script(name, tmp_path, **given, **key))
 
 
 @pytest.mark.parametrize("flash", [False, True])

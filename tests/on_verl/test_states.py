@@ -1,13 +1,19 @@
 """States of prompts from workers that are made up, and the models that learn on them."""
 
+import weakref
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
+from peft import LoraConfig, get_peft_model
+from transformers import AutoModelForCausalLM
 from verl import DataProto
 
+from integration.conftest import save_tiny
 from metis import MetisError, Prompt
+from metis.engines.verl import states as reading
 from metis.engines.verl.engine import VerlEngine
 from metis.engines.verl.states import States, last_states
 from metis.predictors import AttentionModel, ValueModel
@@ -53,6 +59,51 @@ def test_states_come_in_the_order_of_the_prompts_within_the_budget_of_the_worker
     shapes = made.states.workers.shapes
     assert all(rows * width <= 2 * 8 or rows == 2 for rows, width in shapes)
     assert len(shapes) > 1 and made.processed >= sum(lengths)
+
+
+@pytest.fixture
+def network(tmp_path, monkeypatch):
+    monkeypatch.setattr(reading, "get_device_id", lambda: "cpu")
+    return AutoModelForCausalLM.from_pretrained(save_tiny(tmp_path / "model")).eval()
+
+
+TOKENS = torch.tensor([[5, 6, 7, 8, 9], [9, 8, 7, 0, 0]])
+SIZES = torch.tensor([5, 3])
+
+
+def read(module):
+    inside = SimpleNamespace(
+        module=module, eval_mode=lambda: nullcontext(), _autocast_dtype=torch.float32
+    )
+    worker = SimpleNamespace(actor=SimpleNamespace(engine=inside))
+    data = DataProto.from_dict({"tokens": TOKENS, "sizes": SIZES})
+    return last_states(worker, data).batch["states"]
+
+
+@pytest.mark.parametrize("adapted", [False, True])
+def test_a_state_is_what_the_last_norm_makes_of_the_last_token(network, adapted):
+    module = (
+        get_peft_model(network, LoraConfig(target_modules="all-linear")) if adapted else network
+    )
+    found = read(module)
+    with torch.no_grad():
+        for row, size, state in zip(TOKENS, SIZES, found, strict=True):
+            whole = network(input_ids=row[None, :size], output_hidden_states=True)
+            assert torch.allclose(state, whole.hidden_states[-1][0, -1], atol=1e-5)
+    assert not network.get_decoder()._forward_hooks
+
+
+def test_no_layer_s_states_are_held_when_the_last_norm_is_done(network):
+    made, held = [], []
+    layers = network.get_decoder().layers
+    for layer in layers:
+        layer.register_forward_hook(lambda *found: made.append(weakref.ref(found[-1])))
+    network.lm_head.register_forward_pre_hook(
+        lambda *_: held.extend(state for state in made if state() is not None)
+    )
+    read(network)
+    assert len(made) == len(layers) > 1
+    assert not held
 
 
 def test_sequences_that_ranks_share_are_refused():

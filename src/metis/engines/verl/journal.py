@@ -44,10 +44,12 @@ class Journal:
     def __init__(self, folder: Path, settings: Mapping[str, Any], step: int) -> None:
         known, config = folder / "config.json", {"schema": SCHEMA, **settings}
         may_change: tuple[str, ...] = MAY_CHANGE
+        self.of_recipe = False
+        """True of a folder that `metis train` has made."""
         if known.exists():
             there = json.loads(known.read_text("utf-8"))
             if "task" in there:
-                config = there
+                config, self.of_recipe = there, True
             elif not step:
                 print(f"metis: the logs in {str(folder)!r} begin anew", flush=True)
                 may_change = (*there, *config)

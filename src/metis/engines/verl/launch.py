@@ -20,9 +20,10 @@ from metis import assets, state
 from metis.account import Account
 from metis.curricula.demands import check_pool
 from metis.curricula.judge import Judge
+from metis.engines.verl.costs import judge_cost
 from metis.engines.verl.datafiles import write_data
 from metis.engines.verl.overrides import attention, overrides, variables
-from metis.errors import MetisError, require
+from metis.errors import MetisError, first_line, require
 from metis.identity import complete, described
 from metis.pool import Pool
 from metis.runlog import RunFolder, check
@@ -33,17 +34,24 @@ MAIN = [
     *("--config-path", "pkg://metis.engines.verl.config", "--config-name", "metis_trainer"),
 ]
 
+INSTALL = (
+    "pip install 'metis-rft[verl]' in an environment of its own (it cannot share one with trl)"
+)
+"""The remedy for a verl that is missing or does not load."""
+
 PATIENCE = 20.0
 """Seconds that verl has to end its workers after Ctrl-C."""
 
 
 def launch(config: Any, out: Path, dry_run: bool) -> int:
     """Print the command, and unless it is a dry run, run it."""
-    _check(config, dry_run)
+    pool = Pool(config.task.training(), config.task.rewards, config.training.seed)
+    _check(config, pool, dry_run)
+    remarks = (*_look_ahead(config, pool, out, dry_run), *_remarks(config, out, dry_run))
+    for remark in remarks:
+        print(f"metis: {remark}", file=sys.stderr)
     arguments = [*MAIN, *overrides(config, out.absolute(), _model(config, dry_run))]
     environment = variables(config.engine)
-    for remark in _remarks(config, out, dry_run):
-        print(f"metis: {remark}", file=sys.stderr)
     if dry_run:
         print(_command(arguments, environment))
         return 0
@@ -61,17 +69,27 @@ def launch(config: Any, out: Path, dry_run: bool) -> int:
     return _run([sys.executable, *arguments], {**os.environ, **environment})
 
 
+def _look_ahead(config: Any, pool: Pool, out: Path, dry_run: bool) -> Iterator[str]:
+    """Refuse what verl would refuse at its start; remarks about what cannot be known here."""
+    if dry_run and (unknown := assets.look_for(config.engine.model)):
+        yield unknown
+    words = overrides(config, out.absolute(), config.engine.model)
+    if find_spec("verl") is None:
+        yield "verl is not installed here, so nobody has checked its settings"
+        return
+    try:
+        from metis.engines.verl import preflight
+    except ImportError as error:
+        raise MetisError(
+            f"engine = 'verl': verl does not load ({first_line(error)}): {INSTALL}"
+        ) from None
+    preflight.check(words, config.curriculum, pool)
+
+
 def _remarks(config: Any, out: Path, dry_run: bool) -> Iterator[str]:
     """Remarks: the cost of a recipe here, and the omissions of a printed command."""
-    judge = getattr(config.curriculum, "judge", None)
-    if isinstance(judge, Judge) and judge.mode == "direct":
-        rows = len(judge.scale_for(config.task.rewards).choices)
-        replay = getattr(config.curriculum, "replay", 0)
-        more = f", up to {replay} judgments beside those of the batch (curriculum.replay)"
-        yield (
-            f"curriculum.judge.mode = 'direct' trains {rows} rows for a judgment on verl"
-            f"{more if replay else ''}; 'reason' trains one: docs/engines.md has the figures"
-        )
+    if cost := judge_cost(config.curriculum, config.task.rewards):
+        yield cost
     if not dry_run:
         return
     yield f"without --dry-run the data that the command reads is written to {out / 'data'} first"
@@ -146,7 +164,7 @@ def _complete(config: Any, out: Path) -> bool:
     return Account.of(config.training.budget, step, state.load(saved)).fraction >= 1
 
 
-def _check(config: Any, dry_run: bool) -> None:
+def _check(config: Any, pool: Pool, dry_run: bool) -> None:
     if not isinstance(config.task.episode(config.task.training()[0]), SingleTurn):
         raise MetisError(
             "this task takes turns, which the verl engine does not play: use engine=local"
@@ -159,15 +177,11 @@ def _check(config: Any, dry_run: bool) -> None:
         "judgments are trained at the temperature of the rollouts, so a curriculum that judges "
         "needs 1",
     )
-    pool = Pool(config.task.training(), config.task.rewards, config.training.seed)
     check_pool(pool, config.curriculum, config.training.batch)
     needed = ["verl", "vllm"] if config.engine.generation == "vllm" else ["verl"]
     for name in needed:
         if not dry_run and find_spec(name) is None:
-            raise MetisError(
-                f"engine = 'verl': {name} is not installed: pip install 'metis-rft[verl]' in an "
-                "environment of its own (it cannot share one with trl)"
-            )
+            raise MetisError(f"engine = 'verl': {name} is not installed: {INSTALL}")
 
 
 def _model(config: Any, dry_run: bool) -> str:

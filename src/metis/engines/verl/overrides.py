@@ -26,7 +26,7 @@ def overrides(config: Any, out: Path, model: str) -> list[str]:
         *_written("actor_rollout_ref.rollout", _rollout(config, model)),
         *_written("reward.custom_reward_function", _reward(out)),
         *_written("trainer", _trainer(config, out)),
-        *_written("ray_kwargs.ray_init", _ray(config.engine)),
+        *_written("ray_kwargs.ray_init", _ray(config)),
         *_written("hydra.run", {"dir": str(out / "hydra")}),
         *attention(config.engine.overrides),
         *config.engine.overrides,
@@ -168,9 +168,10 @@ def attention(given: Sequence[str]) -> list[str]:
     return [f"+{key}=sdpa"]
 
 
-def _ray(engine: Any) -> dict[str, Any]:
+def _ray(config: Any) -> dict[str, Any]:
     """Workers of a cluster that is already running do not have the variables of this process."""
-    return {f"+runtime_env.env_vars.{name}": value for name, value in variables(engine).items()}
+    wanted = variables(config.engine) | sinks.shared(config.training.sinks)
+    return {f"+runtime_env.env_vars.{name}": value for name, value in wanted.items()}
 
 
 def variables(engine: Any) -> dict[str, str]:

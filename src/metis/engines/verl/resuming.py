@@ -7,11 +7,49 @@ from typing import Any
 
 from verl.utils.checkpoint.checkpoint_manager import find_latest_ckpt_path
 
-from metis import state
-from metis.errors import MetisError
+from metis import disk, state
+from metis.engines.verl.retention import BEST, NUMBERED, STEP
+from metis.errors import MetisError, require
 
 STATE = "metis.state"
 """The curriculum's file in a checkpoint of verl."""
+
+
+def check(trainer: Any) -> None:
+    """Refuse a checkpoint to go on from that is none."""
+    key, mode, given = "trainer.resume_from_path", trainer.resume_mode, trainer.resume_from_path
+    modes = ("auto", "disable", "resume_path")
+    require(mode in modes, "trainer.resume_mode", mode, f"use one of {', '.join(modes)}")
+    if mode != "resume_path":
+        return
+    there = isinstance(given, str) and Path(given).is_dir()
+    require(there, key, given, "no such folder: name a checkpoint, or use resume_mode=auto")
+    name = Path(given).absolute().name
+    mends = f"use a folder {STEP}NUMBER that verl wrote, or {BEST!r} beside such folders"
+    require(name == BEST or NUMBERED.fullmatch(name) is not None, key, given, mends)
+    load(Path(given))
+
+
+def settle(trainer: Any) -> None:
+    """Name the folder to go on from as verl needs it, by its step: `best` gets that name back."""
+    check(trainer)
+    if trainer.resume_mode == "resume_path":
+        folder = Path(trainer.resume_from_path).absolute()
+        trainer.resume_from_path = str(_by_its_step(folder) if folder.name == BEST else folder)
+
+
+def _by_its_step(best: Path) -> Path:
+    """The best checkpoint under the name that it was saved by, its files shared."""
+    saved = load(best)
+    folder = best.with_name(f"{STEP}{saved['best'][0]}")
+    if not (folder / "actor").exists():
+        disk.keep_copy(best, folder.name)
+    if load(folder)["elapsed"] != saved["elapsed"]:
+        raise MetisError(
+            f"trainer.resume_from_path = {str(best)!r}: {folder.name} beside it, whose name it "
+            "needs, is a checkpoint of another attempt: move that away"
+        )
+    return folder
 
 
 def checkpoint(trainer: Any) -> Path | None:

@@ -4,8 +4,8 @@ verl's workers run a function that is handed to them; all of them do, each on it
 since a sharded model is put together by all.
 """
 
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -17,31 +17,50 @@ from metis.engines.verl.lengths import sharing
 from metis.errors import MetisError
 
 
+@contextmanager
+def _kept(module: Any, rows: torch.Tensor, ends: torch.Tensor) -> Iterator[list[torch.Tensor]]:
+    """Takes what the last norm makes of these tokens of a pass.
+
+    That is the decoder's output. No other layer's states are held, which asking the model for its
+    hidden states would do.
+    """
+    found: list[torch.Tensor] = []
+
+    def take(_: Any, __: Any, output: Any) -> None:
+        found.append(output.last_hidden_state[rows, ends].float().cpu())
+
+    hook = module.get_decoder().register_forward_hook(take)
+    try:
+        yield found
+    finally:
+        hook.remove()
+
+
 def last_states(worker: Any, data: DataProto) -> DataProto:
     """In a worker of the actor: the states of its rows, in one pass."""
     engine = worker.actor.engine
     sizes = data.batch["sizes"].to(get_device_id())
     tokens = data.batch["tokens"].to(get_device_id())
     places = torch.arange(tokens.shape[1], device=tokens.device)
+    rows = torch.arange(len(tokens), device=tokens.device)
     dtype = getattr(engine, "_autocast_dtype", torch.bfloat16)
     narrow = dtype != torch.float32
     with (
         engine.eval_mode(),
         torch.no_grad(),
         torch.autocast(get_device_name(), dtype) if narrow else nullcontext(),
+        _kept(engine.module, rows, sizes - 1) as found,
     ):
-        output = engine.module(
+        engine.module(
             input_ids=tokens,
             attention_mask=(places < sizes[:, None]).long(),
             position_ids=places.expand_as(tokens),
-            output_hidden_states=True,
             logits_to_keep=1,
             return_dict=True,
             use_cache=False,
         )
-    rows = torch.arange(len(tokens), device=tokens.device)
-    found = output.hidden_states[-1][rows, sizes - 1].float().cpu()
-    return DataProto.from_dict({"states": found})
+    [states] = found
+    return DataProto.from_dict({"states": states})
 
 
 class States:

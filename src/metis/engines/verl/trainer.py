@@ -33,9 +33,10 @@ from metis.curricula.demands import check_pool
 from metis.curricula.judge import Judge
 from metis.cutoffs import CutOffs
 from metis.driver import drive
-from metis.engines.verl import checks, lengths, log_probabilities, resuming
+from metis.engines.verl import checks, lengths, log_probabilities, resuming, retention
 from metis.engines.verl.buffer import PlannedBuffer
 from metis.engines.verl.client import AddressedClient
+from metis.engines.verl.costs import judge_cost
 from metis.engines.verl.engine import VerlEngine, encoder
 from metis.engines.verl.heldout import Heldout
 from metis.engines.verl.journal import Journal, logged
@@ -46,6 +47,7 @@ from metis.engines.verl.rollouts import PARTITION, Rollouts
 from metis.engines.verl.rows import keep_own, ranks
 from metis.engines.verl.servers import Servers
 from metis.engines.verl.states import States
+from metis.engines.verl.throughput import rollout_throughput
 from metis.engines.verl.update import Update
 from metis.engines.verl.values import ValueWorker
 from metis.meter import Meter
@@ -55,7 +57,6 @@ from metis.run.records import batch_metrics
 
 log_probabilities.install()  # verl imports this module in each of its processes
 
-BEST = "best"
 FRACTIONS = "some rewards lie between 0 and 1: set trainer.v1.metis.rewards=continuous"
 
 
@@ -67,6 +68,7 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
 
     def __init__(self, config: Any) -> None:
         checks.check(config)
+        resuming.settle(config.trainer)
         self.settings: Any = OmegaConf.to_container(config.trainer.v1.metis, resolve=True)
         batch, group = config.data.train_batch_size, config.actor_rollout_ref.rollout.n
         self.curriculum = curriculum_of(self.settings["curriculum"], batch, group)
@@ -111,6 +113,9 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
             resuming.described(self.config, self.settings),
             resuming.step_of(resuming.checkpoint(self.config.trainer)),
         )
+        cost = judge_cost(self.curriculum, self.settings["rewards"])
+        if cost and not self.journal.of_recipe:  # `metis train` has said it
+            print(f"metis: {cost}", flush=True)
         logger = self.config.trainer.logger  # which verl opens in this process, when all is built
         names = [logger] if isinstance(logger, str) else logger
         os.environ |= sinks.variables(names, self.journal.folder.path)
@@ -181,18 +186,15 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
         """True of a step that is saved and tested; verl looks it up when the step is done.
 
         The step that ends the budget is the last one, and like verl's last one saved and tested.
-        With `best`, a step that is tested is saved, so that it can be kept.
         """
         if self.account.fraction >= 1:
             self.total_training_steps = self.global_steps
-        test = self._due(self.test_every)
-        save = self._due(self.save_every, test and self.settings["best"])
-        self.config.trainer.test_freq = 1 if test else -1
-        self.config.trainer.save_freq = 1 if save else -1
+        self.config.trainer.test_freq = 1 if self._due(self.test_every) else -1
+        self.config.trainer.save_freq = 1 if self._due(self.save_every) else -1
 
-    def _due(self, every: int, anyway: bool = False) -> bool:
+    def _due(self, every: int) -> bool:
         last = self.global_steps >= self.total_training_steps
-        return every > 0 and (anyway or last or self.global_steps % every == 0)
+        return every > 0 and (last or self.global_steps % every == 0)
 
     def on_step_end(self) -> None:
         started = time.perf_counter()
@@ -256,6 +258,8 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
     ) -> None:
         if self.update.count:
             super()._compute_metrics(batch, metrics, timing_raw, global_steps, epoch)
+            gpus = self._get_n_gpus_for_throughput()
+            metrics.update(rollout_throughput(batch.tags, timing_raw["step"], gpus))
         else:
             metrics.update({"training/global_step": global_steps, "training/epoch": epoch})
             metrics.update({f"timing_s/{name}": value for name, value in timing_raw.items()})
@@ -273,11 +277,24 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
             return found
         if self.batch is None:  # before the first step of this process
             self.journal.note(self.global_steps, self.metrics | found)
-        if self.saved == self.global_steps > 0:
-            self._save_state()
-            if self.settings["best"] and self.account.improved:
-                disk.keep_copy(self.folder, BEST)
+        if self.global_steps > 0:
+            self._keep_tested()
         return found
+
+    def _keep_tested(self) -> None:
+        """The checkpoint of the step has the test in it; the best one is saved, if it was not yet.
+
+        Like verl, it saves while the servers sleep, and hands them the weights again.
+        """
+        best = self.settings["best"] and self.account.improved and self.save_every > 0
+        if self.saved == self.global_steps:
+            self._save_state()
+        elif best:
+            self.checkpoint_manager.sleep_replicas()
+            self._save_checkpoint()
+            self.checkpoint_manager.update_weights(self.global_steps)
+        if best:
+            disk.keep_copy(self.folder, retention.BEST)
 
     def _val_metrics_update(
         self,
@@ -320,6 +337,7 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
 
     def _save_checkpoint(self) -> None:
         """The curriculum's state comes first: verl marks a checkpoint as the latest at its end."""
+        retention.make_room(self.folder, self.config.trainer.max_actor_ckpt_to_keep)
         self.folder.mkdir(parents=True, exist_ok=True)
         self.engine.save(self.folder)
         self._save_state()
@@ -331,8 +349,9 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
     def _load_checkpoint(self) -> None:
         """Go on from a checkpoint, of which the logs may lack the last step."""
         super()._load_checkpoint()
-        self.tested = self.journal.resume(self.global_steps)
         folder = resuming.checkpoint(self.config.trainer)
+        looked_at = folder is not None and self.config.trainer.get("val_only", False)
+        self.tested = looked_at or self.journal.resume(self.global_steps)
         if folder is None:
             return
         saved = resuming.load(folder)
@@ -345,9 +364,11 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
         self.update.bound.load_state_dict(saved.get("bound", {"mean": None}))
         if folder == self.folder.absolute():
             self.saved = self.global_steps
+            if not looked_at:
+                retention.go_on_from(folder)
         if self.account.fraction >= 1:
             self.total_training_steps = self.global_steps
-        if not self.config.trainer.get("val_only", False):
+        if not looked_at:
             self._catch_up()
 
     def _catch_up(self) -> None:

@@ -1,0 +1,63 @@
+"""The price of a judge is said to those who start verl themselves, and once to all others."""
+
+import datasets
+import pytest
+from omegaconf import OmegaConf
+
+from composing import composed
+from metis.config import curriculum_of
+from metis.engines.verl.trainer import MetisTrainer, PPOTrainerSync
+from metis.runlog import RunFolder
+
+ROWS = [
+    {
+        "data_source": "sums",
+        "prompt": [{"role": "user", "content": f"{i} + 1?"}],
+        "extra_info": None,
+    }
+    for i in range(64)
+]
+
+
+class Dataset:
+    """What the pool needs of verl's data set."""
+
+    prompt_key, image_key, video_key, audio_key = "prompt", "images", "videos", "audios"
+    dataframe = datasets.Dataset.from_list(ROWS)
+
+
+@pytest.fixture
+def started(tmp_path, monkeypatch, capsys):
+    """What a trainer says when verl has read the data."""
+
+    def read(trainer):
+        trainer.train_dataset, trainer.total_training_steps = Dataset(), 5
+
+    monkeypatch.setattr(PPOTrainerSync, "_init_dataloader", read)
+
+    def start(**knobs):
+        trainer = MetisTrainer.__new__(MetisTrainer)
+        trainer.config = composed(["data.train_batch_size=4"])
+        trainer.config.trainer.default_local_dir = str(tmp_path / "verl")
+        trainer.config.trainer.v1.metis.run = str(tmp_path / "run")
+        trainer.settings = OmegaConf.to_container(trainer.config.trainer.v1.metis)
+        trainer.curriculum = curriculum_of({"name": "metis", **knobs}, 4, 8)
+        trainer._init_dataloader()
+        trainer.journal.folder.close()
+        return capsys.readouterr().out
+
+    return start
+
+
+def test_one_who_starts_verl_is_told_what_a_scored_judgment_costs(started):
+    said = started(judge={"mode": "direct"}, replay=0)
+    assert "metis: curriculum.judge.mode = 'direct' trains 11 rows for a judgment on verl; " in said
+
+
+def test_a_judgment_of_one_row_needs_no_word(started):
+    assert "trains" not in started(judge={"mode": "reason"})
+
+
+def test_what_metis_train_has_said_is_not_said_again(started, tmp_path):
+    RunFolder.open(tmp_path / "run", {"task": {"name": "arithmetic"}, "schema": 1}).close()
+    assert "trains" not in started(judge={"mode": "direct"})

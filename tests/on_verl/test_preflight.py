@@ -1,0 +1,92 @@
+"""What a dry run finds out, with nothing started: settings, models and checkpoints."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from integration.conftest import save_tiny
+from metis.cli import main
+from metis.engines.verl import launch
+
+
+@pytest.fixture
+def dry(tmp_path, capsys, monkeypatch):
+    """A dry run: its exit code, the command, and what it said beside it."""
+    monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: pytest.fail("something was started"))
+
+    def run(*words, given=()):
+        usual = ["engine=verl", "task.prompts=400", f"engine.overrides={json.dumps(given)}"]
+        out = tmp_path / "run"
+        code = main(["train", *usual, *words, "--dry-run", "--out", str(out)])
+        assert not out.exists()
+        return code, *capsys.readouterr()
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["trainer.savefreq=5"], "Could not override 'trainer.savefreq'"),
+        (["trainer.save_freq"], "trainer.save_freq"),
+        (["trainer.logger=[console,papyrus]"], "trainer.logger = 'papyrus': use some of wandb"),
+        (["trainer.use_v1=False"], "trainer.use_v1 = False: must be True"),
+        (["algorithm.adv_estimator=gae"], "algorithm.adv_estimator = 'gae'"),
+        (["actor_rollout_ref.actor.loss_agg_mode=mean"], "Invalid loss_agg_mode: mean"),
+        (["actor_rollout_ref.rollout.mode=sync"], "engine.overrides: verl refuses this config"),
+        (["actor_rollout_ref.actor.use_dynamic_bsz=False"], "ppo_micro_batch_size_per_gpu = None"),
+        (["actor_rollout_ref.rollout.logprobs_mode=processed_logprobs"], "a forced token has"),
+        (["trainer.resume_mode=resume_path"], "trainer.resume_from_path = None: no such folder"),
+    ],
+)
+def test_settings_that_verl_or_the_trainer_would_refuse_are_refused(dry, given, said):
+    code, printed, errors = dry(given=given)
+    assert code == 2 and not printed
+    assert said in errors.splitlines()[-1]
+
+
+def test_what_the_curriculum_lacks_is_refused(dry):
+    code, _, errors = dry("curriculum=pcl")
+    assert code == 2 and "critic.enable = None" in errors.splitlines()[-1]
+
+
+def test_settings_that_verl_takes_are_printed_alone(dry):
+    code, printed, errors = dry(given=["trainer.balance_batch=False"])
+    assert code == 0 and printed.startswith("VERL_USE_EXTERNAL_MODULES=")
+    assert "trainer.balance_batch=False" in printed and "validate_config" not in printed + errors
+
+
+def test_a_model_that_is_not_there_is_refused(dry, tmp_path):
+    for name in (str(tmp_path / "none"), str(tmp_path / "none.gguf")):
+        code, printed, errors = dry(f"engine.model={name}")
+        assert code == 2 and not printed and f"engine.model = {name!r}: no such file" in errors
+    (tmp_path / "empty").mkdir()
+    code, _, errors = dry(f"engine.model={tmp_path / 'empty'}")
+    assert code == 2 and "no model, since config.json is not there" in errors
+    assert dry(f"engine.model={save_tiny(tmp_path / 'model')}", "engine.max_tokens=64")[0] == 0
+
+
+def test_where_verl_is_not_installed_a_dry_run_says_that_nobody_looked(dry, monkeypatch):
+    monkeypatch.setattr(launch, "find_spec", lambda name: None)
+    code, printed, errors = dry(given=["trainer.savefreq=5"])
+    assert code == 0 and "trainer.savefreq=5" in printed
+    assert "verl is not installed here, so nobody has checked its settings" in errors
+
+
+def test_a_verl_that_does_not_load_is_one_line(dry, monkeypatch):
+    monkeypatch.delattr("metis.engines.verl.preflight", raising=False)
+    monkeypatch.setitem(sys.modules, "metis.engines.verl.preflight", None)
+    code, _, errors = dry()
+    assert code == 2 and "verl does not load (" in errors.splitlines()[-1]
+    assert "it cannot share one with trl" in errors
+
+
+def test_a_run_refuses_the_same_before_a_folder_is_made(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(launch.assets, "model", lambda name: pytest.fail("a model was fetched"))
+    words = ["engine=verl", "engine.generation=transformers", "task.prompts=40"]
+    words += ['engine.overrides=["trainer.savefreq=5"]', "--out", str(tmp_path / "run")]
+    assert main(["train", *words]) == 2
+    assert "Could not override 'trainer.savefreq'" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()

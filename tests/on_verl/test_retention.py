@@ -1,0 +1,168 @@
+"""The checkpoints of a run on verl that stay, and those that a run goes on from by name."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from omegaconf import OmegaConf
+
+from metis import MetisError, disk, state
+from metis.account import Account, Budget
+from metis.engines.verl import resuming, retention
+from metis.engines.verl.trainer import MetisTrainer, PPOTrainerSync
+
+MARKER = retention.MARKER
+
+
+def saved(folder: Path, step: int, elapsed: float = 1.0, marked: bool = True) -> Path:
+    """A checkpoint as the trainer leaves it."""
+    made = folder / f"global_step_{step}"
+    (made / "actor").mkdir(parents=True)
+    (made / "actor" / "weights").write_text(f"of step {step}")
+    account = Account(Budget(), step, elapsed, best=(step, 0.5))
+    state.save(made / resuming.STATE, account.state_dict())
+    if marked:
+        (folder / MARKER).write_text(str(step))
+    return made
+
+
+def steps(folder):
+    return sorted(int(path.name.removeprefix("global_step_")) for path in folder.glob("global_*"))
+
+
+def test_checkpoints_of_earlier_starts_and_the_remains_of_others_go(tmp_path):
+    for step in (10, 20, 30):
+        saved(tmp_path, step)
+    saved(tmp_path, 35, marked=False)
+    (tmp_path / "best").mkdir()
+    (tmp_path / "global_step_of_mine").mkdir()
+    retention.make_room(tmp_path / "global_step_40", keep=2)
+    kept = {path.name for path in tmp_path.iterdir()}
+    assert kept == {"global_step_30", "best", "global_step_of_mine", MARKER}
+
+
+@pytest.mark.parametrize(
+    ("keep", "left"), [(1, [30]), (2, [30]), (3, [20, 30]), (None, [10, 20, 30]), (0, [10, 20, 30])]
+)
+def test_as_many_stay_as_are_to_be_kept_beside_the_one_that_comes(tmp_path, keep, left):
+    for step in (10, 20, 30):
+        saved(tmp_path, step)
+    retention.make_room(tmp_path / "global_step_40", keep)
+    assert steps(tmp_path) == left
+
+
+def test_the_last_whole_checkpoint_stays_whatever_was_begun_after_it(tmp_path):
+    saved(tmp_path, 10)
+    saved(tmp_path, 12, marked=False)
+    retention.make_room(tmp_path / "global_step_20", keep=2)
+    assert steps(tmp_path) == [10]
+
+
+def test_an_earlier_attempt_at_the_step_goes_and_best_keeps_its_files(tmp_path):
+    folder = saved(tmp_path, 20)
+    best = tmp_path / "best"
+    disk.keep_copy(folder, "best")
+    retention.make_room(folder, keep=None)
+    folder.mkdir()
+    (folder / "weights").write_text("of another attempt")
+    assert (best / "actor" / "weights").read_text() == "of step 20"
+
+
+def test_without_a_marker_nothing_is_taken_for_remains(tmp_path):
+    for step in (10, 20):
+        saved(tmp_path, step, marked=False)
+    retention.make_room(tmp_path / "global_step_30", keep=3)
+    assert steps(tmp_path) == [10, 20]
+
+
+def going_on(path, mode="resume_path"):
+    settings = {"resume_mode": mode, "resume_from_path": path and str(path)}
+    trainer = OmegaConf.create({**settings, "default_local_dir": "/nowhere"})
+    resuming.settle(trainer)
+    return trainer
+
+
+def test_a_run_goes_on_from_the_best_checkpoint_whose_own_folder_is_gone(tmp_path):
+    folder = saved(tmp_path, 20)
+    disk.keep_copy(folder, "best")
+    saved(tmp_path, 40)
+    retention.make_room(tmp_path / "global_step_60", keep=2)
+    assert steps(tmp_path) == [40]
+    trainer = going_on(tmp_path / "best")
+    assert trainer.resume_from_path == str(folder)
+    assert (folder / "actor" / "weights").read_text() == "of step 20"
+    assert resuming.step_of(resuming.checkpoint(trainer)) == 20
+    retention.go_on_from(folder)
+    assert (tmp_path / MARKER).read_text() == "20"
+
+
+def test_the_best_checkpoint_is_taken_by_its_own_folder_where_that_is_there(tmp_path):
+    folder = saved(tmp_path, 20)
+    disk.keep_copy(folder, "best")
+    before = (folder / "actor").stat().st_ino
+    assert going_on(tmp_path / "best").resume_from_path == str(folder)
+    assert (folder / "actor").stat().st_ino == before
+    state.save(folder / resuming.STATE, Account(Budget(), 20, 7.0).state_dict())
+    with pytest.raises(MetisError, match="global_step_20 beside it, whose name it needs, is a"):
+        going_on(tmp_path / "best")
+
+
+def test_what_no_run_can_go_on_from_is_refused_with_what_can(tmp_path):
+    with pytest.raises(MetisError, match=r"resume_from_path = .*NUMBER that verl wrote, or 'best'"):
+        going_on(tmp_path)
+    (tmp_path / "best").mkdir()
+    with pytest.raises(MetisError, match=r"metis\.state' is missing: the checkpoint is of another"):
+        going_on(tmp_path / "best")
+    for path in (None, tmp_path / "global_step_7"):
+        with pytest.raises(MetisError, match=r"resume_from_path = .*: no such folder"):
+            going_on(path)
+    with pytest.raises(MetisError, match=r"resume_mode = 'latest': use one of auto, disable"):
+        going_on(None, mode="latest")
+    assert going_on(None, mode="auto").resume_from_path is None
+
+
+@pytest.fixture
+def tested(tmp_path, monkeypatch):
+    """A trainer whose step 4 is tested, with what it did then."""
+
+    def test(accuracy, saved=0, save_every=5, best=True):
+        did = []
+        monkeypatch.setattr(PPOTrainerSync, "_validate", lambda self: {"accuracy": accuracy})
+        trainer = MetisTrainer.__new__(MetisTrainer)
+        trainer.config = OmegaConf.create({"trainer": {"default_local_dir": str(tmp_path)}})
+        trainer.settings, trainer.tested, trainer.batch = {"best": best}, False, "a batch"
+        trainer.global_steps, trainer.saved, trainer.save_every = 4, saved, save_every
+        trainer.account = Account(Budget(), 4, best=(2, 0.5))
+        trainer.account.test({"": [accuracy]})
+        trainer.folder.mkdir(exist_ok=True)
+        for name in ("_save_state", "_save_checkpoint"):
+            monkeypatch.setattr(trainer, name, lambda name=name: did.append(name))
+        trainer.checkpoint_manager = SimpleNamespace(
+            sleep_replicas=lambda: did.append("sleep"),
+            update_weights=lambda step: did.append(f"weights of {step}"),
+        )
+        trainer._validate()
+        return did, (tmp_path / "best").exists()
+
+    return test
+
+
+def test_a_step_that_tests_best_is_saved_for_it_while_the_servers_sleep(tested):
+    assert tested(0.75) == (["sleep", "_save_checkpoint", "weights of 4"], True)
+
+
+def test_a_step_that_is_saved_already_is_kept_as_it_is(tested):
+    assert tested(0.75, saved=4) == (["_save_state"], True)
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "how", "did"),
+    [
+        (0.25, {}, []),
+        (0.25, {"saved": 4}, ["_save_state"]),
+        (0.75, {"best": False}, []),
+        (0.75, {"save_every": -1}, []),
+    ],
+)
+def test_no_other_test_saves_a_checkpoint(tested, accuracy, how, did):
+    assert tested(accuracy, **how) == (did, False)
