@@ -144,8 +144,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     train.add_argument("--json", action="store_true", help="with --dry-run: the settings as JSON")
     train.set_defaults(run=_train)
-    report = commands.add_parser("report", help="a page, figures and a table of one or more runs")
-    report.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run folder")
+    report = commands.add_parser(
+        "report", help="a page, figures and a table of runs or a comparison"
+    )
+    report.add_argument(
+        "runs", nargs="+", type=Path, metavar="RUN", help="run folder, or that of a comparison"
+    )
     report.add_argument("--out", type=Path, metavar="DIR", help="default: RUN; of several, report/")
     report.set_defaults(run=_report)
     inspect_run = commands.add_parser(
@@ -261,8 +265,14 @@ def _default_folder(resolved: dict[str, object]) -> Path:
 
 def _report(chosen: argparse.Namespace) -> int:
     from metis import report
+    from metis.compare.comparison import is_comparison
+    from metis.compare.report import redraw
 
-    for line in report.write(chosen.runs, chosen.out):
+    comparisons = [folder for folder in chosen.runs if is_comparison(folder)]
+    if comparisons and len(chosen.runs) > 1:
+        raise MetisError(f"{str(comparisons[0])!r} is a comparison: name it alone, or name runs")
+    write = report.write if not comparisons else lambda folders, out: redraw(folders[0], out)
+    for line in write(chosen.runs, chosen.out):
         print(line)
     return 0
 

@@ -25,6 +25,8 @@ class Plan:
     arms: tuple[Arm, ...]
     seeds: tuple[int, ...]
     crowded: tuple[str, ...] = ()
+    baseline: str = ""
+    """The arm that others are compared with, where it was named."""
 
     def runs(self) -> list[tuple[Arm, int]]:
         """Seed by seed, so that a comparison that is stopped has whole seeds."""
@@ -84,6 +86,7 @@ class Plan:
             "arms": {arm.name: list(arm.settings) for arm in self.arms},
             "seeds": list(self.seeds),
             "crowded": sorted(self.crowded),
+            "baseline": self.baseline,
         }
         out.mkdir(parents=True, exist_ok=True)
         with state.atomic(out / FILE) as file:
@@ -101,6 +104,7 @@ def saved(out: Path) -> Plan | None:
             tuple(Arm(name, tuple(words)) for name, words in document["arms"].items()),
             tuple(document["seeds"]),
             tuple(document["crowded"]),
+            document.get("baseline", ""),
         )
     except FileNotFoundError:
         return None

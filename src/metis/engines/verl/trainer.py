@@ -51,6 +51,7 @@ from metis.engines.verl.values import ValueWorker
 from metis.meter import Meter
 from metis.pool import Pool
 from metis.predictors import Predictor
+from metis.run import composition
 from metis.run.records import batch_metrics
 
 log_probabilities.install()  # verl imports this module in each of its processes
@@ -111,6 +112,7 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
             resuming.described(self.config, self.settings),
             resuming.step_of(resuming.checkpoint(self.config.trainer)),
         )
+        composition.write(self.journal.folder.path, self.pool.prompts)
         logger = self.config.trainer.logger  # which verl opens in this process, when all is built
         names = [logger] if isinstance(logger, str) else logger
         os.environ |= sinks.variables(names, self.journal.folder.path)
