@@ -242,7 +242,8 @@ def _step(run: Run, folder: RunFolder, view: View) -> tuple[Numbers, Numbers]:
     folder.append("timings", [{"step": account.step, **timings}])
     folder.append("judgments", judgment_rows(account.step, batch))
     folder.append("exemplars", exemplar_rows(account.step, batch))
-    folder.append("rollouts", rollout_rows(account.step, batch, run.engine.written))
+    rows = rollout_rows(account.step, batch, run.engine.written, settings.answers)
+    folder.append("rollouts", rows)
     return metrics, meter.seconds
 
 

@@ -19,7 +19,7 @@ NO_CRITIC = (
 )
 
 ESTIMATORS = ("grpo", "rloo")
-KEYS = ("seed", "rewards", "tokens", "seconds", "best", "run", "curriculum")
+KEYS = ("seed", "rewards", "tokens", "seconds", "best", "answers", "run", "curriculum")
 
 CHECKS: dict[str, tuple[tuple[Any, ...], str]] = {
     "algorithm.filter_groups.enable": (
@@ -121,6 +121,9 @@ def _check_section(section: Any) -> None:
         value = section[key]
         number = isinstance(value, int | float) and value >= 0
         require(number, f"trainer.v1.metis.{key}", value, "use a number, 0 or more")
+    answers = section["answers"]
+    number = answers is None or (isinstance(answers, int) and answers >= 0)
+    require(number, "trainer.v1.metis.answers", answers, "use a number, 0 or more, or null")
     for key, known in (("rewards", ("binary", "continuous")), ("best", (True, False))):
         require(section[key] in known, f"trainer.v1.metis.{key}", section[key], f"use {known}")
 

@@ -160,7 +160,8 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
         self.account.elapsed += time.perf_counter() - started
         self.account.step = self.global_steps
         self.journal.time(self.global_steps, timing_raw, self.account.elapsed, self.update.judged)
-        self.journal.explain(self.global_steps, self.batch, self.engine.servers.written)
+        written, answers = self.engine.servers.written, self.settings["answers"]
+        self.journal.explain(self.global_steps, self.batch, written, answers)
         self.metrics = dict(metrics)
         self._schedule()
         return trained
