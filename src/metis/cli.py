@@ -19,6 +19,7 @@ from metis.errors import MetisError
 from metis.evals import command as evaluation
 from metis.export import command as exporting
 from metis.survey import command as survey
+from metis.view.browse import command as browsing
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -163,6 +164,7 @@ def _parser() -> argparse.ArgumentParser:
     inspect_run.add_argument("--prompt", metavar="ID", help="one prompt of it")
     inspect_run.add_argument("--all", action="store_true", help="also candidates not chosen")
     inspect_run.set_defaults(run=_inspect)
+    browsing.add(commands)
     comparison.add(commands)
     evaluation.add(commands)
     exporting.add(commands)
