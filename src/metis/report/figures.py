@@ -48,7 +48,7 @@ def _png(figure: Figure) -> bytes:
     from matplotlib.figure import Figure as Sheet
 
     count = len(figure.panels)
-    columns = min(count, MOST_COLUMNS)
+    columns = 2 if count == 4 else min(count, MOST_COLUMNS)
     rows = -(-count // columns)
     size = 5.2 * columns, 3.5 * rows
     sheet = Sheet(figsize=size, dpi=200 if rows == 1 else 120, layout="constrained")

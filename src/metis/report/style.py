@@ -131,11 +131,11 @@ footer { margin-top: 56px; font-size: 13px; color: var(--soft); }
 @media screen and (max-width: 760px) {
   body { padding: 28px 18px 48px; }
   h1 { font-size: 25px; }
-  .cards, .grid-of-figures, .wide .panels { grid-template-columns: minmax(0, 1fr); }
+  .cards, .grid-of-figures, .wide .panels, .many .panels {
+    grid-template-columns: minmax(0, 1fr);
+  }
   .cards { gap: 12px; }
-  .many .panels { grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 12px 16px; }
-  svg text { font-size: 15.5px; }
-  .many svg text { font-size: 22px; }
+  svg text, .many svg text { font-size: 15.5px; }
   .switches { flex-wrap: nowrap; overflow-x: auto; }
   table, tbody, tr, td { display: block; width: auto; }
   thead { position: absolute; width: 1px; height: 1px; overflow: hidden;
