@@ -19,6 +19,7 @@ from metis.errors import MetisError
 from metis.evals import command as evaluation
 from metis.export import command as exporting
 from metis.survey import command as survey
+from metis.view.browse import command as browsing
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -144,8 +145,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     train.add_argument("--json", action="store_true", help="with --dry-run: the settings as JSON")
     train.set_defaults(run=_train)
-    report = commands.add_parser("report", help="a page, figures and a table of one or more runs")
-    report.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run folder")
+    report = commands.add_parser(
+        "report", help="a page, figures and a table of runs or a comparison"
+    )
+    report.add_argument(
+        "runs", nargs="+", type=Path, metavar="RUN", help="run folder, or that of a comparison"
+    )
     report.add_argument("--out", type=Path, metavar="DIR", help="default: RUN; of several, report/")
     report.set_defaults(run=_report)
     inspect_run = commands.add_parser(
@@ -159,6 +164,7 @@ def _parser() -> argparse.ArgumentParser:
     inspect_run.add_argument("--prompt", metavar="ID", help="one prompt of it")
     inspect_run.add_argument("--all", action="store_true", help="also candidates not chosen")
     inspect_run.set_defaults(run=_inspect)
+    browsing.add(commands)
     comparison.add(commands)
     evaluation.add(commands)
     exporting.add(commands)
@@ -261,8 +267,14 @@ def _default_folder(resolved: dict[str, object]) -> Path:
 
 def _report(chosen: argparse.Namespace) -> int:
     from metis import report
+    from metis.compare.comparison import is_comparison
+    from metis.compare.report import redraw
 
-    for line in report.write(chosen.runs, chosen.out):
+    comparisons = [folder for folder in chosen.runs if is_comparison(folder)]
+    if comparisons and len(chosen.runs) > 1:
+        raise MetisError(f"{str(comparisons[0])!r} is a comparison: name it alone, or name runs")
+    write = report.write if not comparisons else lambda folders, out: redraw(folders[0], out)
+    for line in write(chosen.runs, chosen.out):
         print(line)
     return 0
 

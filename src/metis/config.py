@@ -63,6 +63,8 @@ class Training:
     evaluate     steps between validations; 0 validates before and after training only
     benchmarks   validation sets instead of the task's held-out prompts: names, suites or files as
                  in `metis eval --suite`; each has the same weight in the accuracy
+    answers      answers of each group to keep in rollouts.jsonl; null keeps one of the first eight
+                 groups of a step
     sinks        trackers that get a copy of the metrics: tensorboard, wandb, trackio
     """
 
@@ -75,17 +77,22 @@ class Training:
     group: int = 8
     evaluate: int = 20
     benchmarks: tuple[str, ...] = ()
+    answers: int | None = None
     sinks: tuple[str, ...] = ()
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
 
-    MAY_CHANGE: ClassVar = ("steps", "tokens", "seconds", "evaluate", "sinks", "checkpoints")
+    MAY_CHANGE: ClassVar = (
+        *("steps", "tokens", "seconds", "evaluate"),
+        *("answers", "sinks", "checkpoints"),
+    )
     """Settings that a resumed run may change: its end, and what is tested and kept on the way."""
 
     def __post_init__(self) -> None:
         least = {"seed": 0, "steps": 0, "tokens": 0, "seconds": 0}
         require_at_least(self, {**least, "batch": 1, "group": 2, "evaluate": 0})
-        negative = self.data_seed is not None and self.data_seed < 0
-        require(not negative, "data_seed", self.data_seed, "use at least 0")
+        for key in ("data_seed", "answers"):
+            value = getattr(self, key)
+            require(value is None or value >= 0, key, value, "use at least 0")
         limited = self.steps or self.tokens or self.seconds
         require(bool(limited), "steps", self.steps, "without a limit, set tokens or seconds")
         sinks.check(self.sinks)

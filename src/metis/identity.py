@@ -58,7 +58,7 @@ def changes(
     before, now = _read(path), json.loads(json.dumps(config))
     for document in (before, now):
         document.pop("changes", None)
-    for key, old, new in _differences(before, now):
+    for key, old, new in differences(before, now):
         if not any(key == name or key.startswith(f"{name}.") for name in may_change):
             raise MetisError(
                 f"--out {str(path)!r} holds a run with {key} = {old!r}, not {new!r}: name another "
@@ -107,9 +107,10 @@ def _versions() -> dict[str, Any]:
     }
 
 
-def _differences(old: Any, new: Any, prefix: str = "") -> Iterator[tuple[str, Any, Any]]:
+def differences(old: Any, new: Any, prefix: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """The dotted keys in which two documents differ, with both values; None where one has none."""
     if isinstance(old, dict) and isinstance(new, dict):
         for key in [*old, *(key for key in new if key not in old)]:
-            yield from _differences(old.get(key), new.get(key), f"{prefix}{key}.")
+            yield from differences(old.get(key), new.get(key), f"{prefix}{key}.")
     elif old != new:
         yield prefix.rstrip("."), old, new

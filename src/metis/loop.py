@@ -24,6 +24,7 @@ from metis.evals.validation import benchmark
 from metis.identity import described
 from metis.meter import Meter, TimedEngine
 from metis.pool import Pool
+from metis.run import composition
 from metis.run.records import batch_metrics, exemplar_rows, judgment_rows, rollout_rows
 from metis.runlog import RunFolder, check, checkpoints, incomplete, latest, read
 from metis.sinks import Sink
@@ -159,6 +160,7 @@ def train(run: Run, folder: RunFolder, view: View, on_step: OnStep | None = None
     """Train to the end, from the latest checkpoint if there is one; False when interrupted."""
     settings, account = run.config.training, run.account
     with sinks.opened(settings.sinks, folder.path, run.config.resolved) as outlets:
+        composition.write(folder.path, run.pool.prompts)
         saved = folder.resume()
         if saved is None:
             begun = folder.path / "timings.jsonl"
@@ -240,7 +242,8 @@ def _step(run: Run, folder: RunFolder, view: View) -> tuple[Numbers, Numbers]:
     folder.append("timings", [{"step": account.step, **timings}])
     folder.append("judgments", judgment_rows(account.step, batch))
     folder.append("exemplars", exemplar_rows(account.step, batch))
-    folder.append("rollouts", rollout_rows(account.step, batch, run.engine.written))
+    rows = rollout_rows(account.step, batch, run.engine.written, settings.answers)
+    folder.append("rollouts", rows)
     return metrics, meter.seconds
 
 

@@ -55,7 +55,7 @@ def test_a_whole_run_with_both_judge_modes(tiny, tmp_path, capsys, rewarding, mo
     timings = read(tmp_path / "run", "timings")
     assert {"judge", "rollout", "update"} <= set(timings[-1])
     for row in read(tmp_path / "run", "rollouts"):
-        assert row["rewards"][0] == len(row.get("answer", "")) % 2
+        assert row["rewards"][0] == len(row.get("answers", [""])[0]) % 2
 
 
 def test_what_an_error_message_advises_can_be_done(tiny, tmp_path, capsys, rewarding):

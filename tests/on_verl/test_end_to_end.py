@@ -160,7 +160,7 @@ def test_states_are_the_local_engine_s(metis_run, model):
 def test_the_first_step_had_the_rows_it_should(metis_run):
     rows = runlog.read(metis_run / "whole" / "metis", "rollouts")
     assert [tuple(row["rewards"]) for row in rows if row["step"] == 1] == REWARDS
-    assert all(row["answer"] for row in rows)
+    assert all(row["text"] and row["answers"][0] for row in rows)
     first = runlog.read(metis_run / "whole" / "metis", "metrics")[0]
     assert first["update/judgments"] == 2 + 3 * len(VARIANCE.choices) + len(PASSES.choices)
     assert "judge/gradient_ratio" not in first, "the batch asks for no bound"

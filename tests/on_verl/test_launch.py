@@ -242,6 +242,7 @@ def test_looking_at_the_first_request_changes_nothing(name, words):
         ("rewards=contiuous", r"rewards = 'contiuous': use \('binary', 'continuous'\)"),
         ("seconds=-5", "seconds = -5: use a number, 0 or more"),
         ("best=maybe", "best = 'maybe'"),
+        ("answers=-1", "answers = -1: use a number, 0 or more, or null"),
     ],
 )
 def test_the_section_of_a_curriculum_is_checked(word, message):
@@ -454,6 +455,13 @@ def test_a_budget_reaches_verl_and_no_number_of_steps_is_in_its_way():
     verl = composed(overrides(recipe("steps=0", "tokens=5", "seconds=7.5"), OUT, "m"))
     assert (verl.trainer.v1.metis.tokens, verl.trainer.v1.metis.seconds) == (5, 7.5)
     assert verl.trainer.total_training_steps == ENDLESS
+
+
+@pytest.mark.parametrize(("words", "answers"), [([], None), (["answers=3"], 3)])
+def test_verl_keeps_as_many_answers_as_is_said(words, answers):
+    verl = composed(overrides(recipe(*words), OUT, "m"))
+    check(verl)
+    assert verl.trainer.v1.metis.answers == answers
 
 
 def test_workers_of_a_running_cluster_are_told_of_the_trainer_and_of_kernels(monkeypatch):

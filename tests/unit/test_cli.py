@@ -54,7 +54,7 @@ def test_a_run_ends_with_a_summary_and_a_whole_folder(capsys, tmp_path):
     assert "held-out accuracy" in printed and "run folder: run" in printed
     names = {path.name for path in (tmp_path / "run").iterdir() if not path.name.startswith(".")}
     logs = {f"{log}.jsonl" for log in LOGS}
-    assert names == {"config.json", "versions.json", "checkpoints", *logs}
+    assert names == {"config.json", "versions.json", "pool.json", "checkpoints", *logs}
     assert [row["step"] for row in read(tmp_path / "run", "metrics")] == [0, 1, 2, 3, 4]
     assert all(row["schema"] == 1 for log in LOGS for row in read(tmp_path / "run", log))
     assert [p.name for p in (tmp_path / "run/checkpoints").iterdir()] != []

@@ -143,6 +143,7 @@ def test_the_paper_preset_is_algorithm_1_and_a_knob_changes_just_itself():
         (["curriculum.ema=nan"], ["curriculum.ema"]),
         (["steps=0"], ["steps = 0", "set tokens or seconds"]),
         (["steps=-1"], ["steps = -1", "at least 0"]),
+        (["answers=-1"], ["answers = -1", "at least 0"]),
         (
             ["engine=simulated", "benchmarks=['math']"],
             ["benchmarks = ['math']", "brings its own test"],

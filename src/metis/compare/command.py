@@ -1,17 +1,17 @@
 """`metis compare`: its options, and how they become a comparison."""
 
 import argparse
-import re
 import shutil
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from metis import config, state
+from metis import config
 from metis.compare.arms import BASELINE, parse_arms, parse_seeds
+from metis.compare.comparison import arms_and_seeds, read
 from metis.compare.plan import Plan, saved
+from metis.compare.report import write
 from metis.errors import MetisError, require
 
 SEEDS = "0,1,2"
@@ -28,7 +28,8 @@ prompts.
   metis compare --out cmp                  the table again, or the rest of what was stopped
 
 The same command goes on where it was stopped; other arms and seeds are added to those that are
-there. A run is DIR/ARM-SEED, its output DIR/ARM-SEED.log; the table is DIR/comparison.md.
+there. A run is DIR/ARM-SEED, its output DIR/ARM-SEED.log; the table is DIR/comparison.md, the page
+with curves DIR/report.html.
 """
 
 
@@ -53,27 +54,26 @@ def add(commands: Any) -> None:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Train what is left of a comparison, and write its table."""
+    """Train what is left of a comparison, and write its table and its page."""
     require(chosen.jobs is None or chosen.jobs >= 1, "--jobs", chosen.jobs, "use at least 1")
     plan, whole = _plan(chosen), True
-    names, seeds = _arms(chosen.out, plan)
-    baseline = chosen.baseline or (BASELINE if BASELINE in names else names[0])
-    if baseline not in names:
-        raise MetisError(f"--baseline {baseline!r}: there are {', '.join(names)}")
+    names, _ = arms_and_seeds(chosen.out, plan)
+    if chosen.baseline and chosen.baseline not in names:
+        raise MetisError(f"--baseline {chosen.baseline!r}: there are {', '.join(names)}")
     missing: dict[str, str] = {}
     if plan is not None:
+        plan = replace(plan, baseline=chosen.baseline or plan.baseline)
         missing, whole = _train(plan, chosen)
         plan = saved(chosen.out)
     try:
-        text = _table(chosen.out, plan, baseline, names, seeds, missing)
+        comparison = read(chosen.out, plan, missing, chosen.baseline or "")
     except MetisError as error:
         if whole:
             raise
         print(f"metis: no table yet: {error}", file=sys.stderr)
         return 130
-    with state.atomic(chosen.out / "comparison.md") as file:
-        file.write(text.encode())
-    print(f"\n{text}\ncomparison: {chosen.out / 'comparison.md'}")
+    lines = write(chosen.out, comparison, plan)
+    print("", *lines, sep="\n")
     return 130 if not whole else 1 if missing else 0
 
 
@@ -135,39 +135,3 @@ class Kept:
         self.plan.save(self.out)
         if self.discard:
             shutil.rmtree(self.out / run / "checkpoints", ignore_errors=True)
-
-
-def _arms(out: Path, plan: Plan | None) -> tuple[list[str], list[int]]:
-    """Arms and seeds of the plan; without one, of the folders named ARM-SEED."""
-    if plan is not None:
-        return [arm.name for arm in plan.arms], list(plan.seeds)
-    runs = [re.fullmatch(r"(.+)-(\d+)", path.parent.name) for path in out.glob("*/config.json")]
-    found = sorted((match[1], int(match[2])) for match in runs if match)
-    if not found:
-        raise MetisError(
-            f"--out {str(out)!r} has no runs: name arms with --curricula or --arm to train some"
-        )
-    return list(dict.fromkeys(name for name, _ in found)), sorted({seed for _, seed in found})
-
-
-def _table(
-    out: Path,
-    plan: Plan | None,
-    baseline: str,
-    names: list[str],
-    seeds: list[int],
-    missing: Mapping[str, str],
-) -> str:
-    from metis.compare.measures import find, measure
-    from metis.compare.table import Comparison, markdown
-
-    found = find(out, names, seeds, missing)
-    if baseline not in found:
-        raise MetisError(f"the baseline {baseline!r} has no finished run")
-    measured = {name: measure(name, folders) for name, folders in found.items()}
-    arms = [arm for name, arm in measured.items() if name != baseline]
-    untimed = "" if plan else "It is not known whether runs had a device of their own"
-    if plan and plan.crowded:
-        untimed = "Runs shared a device"
-    lines = [f"{name} {why}" for name, why in missing.items()]
-    return markdown(Comparison(measured[baseline], arms, untimed, lines))

@@ -19,6 +19,7 @@ class Plan:
 
     crowded   runs made while others used the same device: their seconds mean nothing
     finished  runs that spent their budget, whose checkpoints may be gone
+    baseline  the arm that others are compared with, where it was named
     """
 
     recipe: str
@@ -27,6 +28,7 @@ class Plan:
     seeds: tuple[int, ...]
     crowded: tuple[str, ...] = ()
     finished: tuple[str, ...] = ()
+    baseline: str = ""
 
     def runs(self) -> list[tuple[Arm, int]]:
         """Seed by seed, so that a comparison that is stopped has whole seeds."""
@@ -87,6 +89,7 @@ class Plan:
             "seeds": list(self.seeds),
             "crowded": sorted(self.crowded),
             "finished": sorted(self.finished),
+            "baseline": self.baseline,
         }
         out.mkdir(parents=True, exist_ok=True)
         with state.atomic(out / FILE) as file:
@@ -105,6 +108,7 @@ def saved(out: Path) -> Plan | None:
             tuple(document["seeds"]),
             tuple(document["crowded"]),
             tuple(document.get("finished", [])),
+            document.get("baseline", ""),
         )
     except FileNotFoundError:
         return None

@@ -1,11 +1,12 @@
 """`comparison.md`: what each arm reached, what it cost, and which differences are beyond noise."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 
+from metis.compare.comparison import Comparison
 from metis.compare.inference import (
     LEVEL,
     Ratio,
@@ -17,7 +18,6 @@ from metis.compare.inference import (
     seeds_to_settle,
 )
 from metis.compare.measures import (
-    AXES,
     Measured,
     average,
     seconds_a_step,
@@ -29,52 +29,42 @@ from metis.markdown import markdown_table
 from metis.report.curves import Recorded
 
 MISSING = "–"
+ALONE = "One arm, nothing to compare with."
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """Arms beside their baseline; `untimed` is why seconds cannot be compared, if they cannot."""
+class Section(NamedTuple):
+    """A table under its title; the first row names the columns."""
 
-    baseline: Measured
-    arms: Sequence[Measured]
-    untimed: str = ""
-    missing: Sequence[str] = ()
-    """Runs that are planned and not finished, each with the reason where there is one."""
-
-    @property
-    def timed(self) -> bool:
-        return not self.untimed
-
-    @property
-    def everyone(self) -> list[Measured]:
-        return [self.baseline, *self.arms]
-
-    @property
-    def axes(self) -> tuple[str, ...]:
-        return AXES if self.timed else AXES[:-1]
+    title: str
+    rows: list[list[str]]
 
 
 def markdown(comparison: Comparison) -> str:
     """The whole comparison; the same runs give the same text."""
-    sections = [
-        "# Comparison\n",
-        _summary(comparison),
-        "## Accuracy\n",
-        _accuracies(comparison),
-        f"## Cost to reach {comparison.baseline.name}'s best, as a share of its own\n",
-        _costs(comparison),
-        "## Accuracy at equal cost\n",
-        _equal_costs(comparison),
-        "## Where the effort went\n",
-        _facts(comparison),
-        *_notes(comparison),
+    lines = [f"- **{name}** {said}" for name, said in verdicts(comparison)]
+    parts = ["# Comparison\n", "\n".join(lines or [ALONE]) + "\n"]
+    for section in sections(comparison):
+        parts += [f"## {section.title}\n", markdown_table(section.rows)]
+    parts += [f"{note}\n" for note in notes(comparison)]
+    if comparison.missing:
+        parts += ["## Missing\n", "\n".join(f"- {line}" for line in comparison.missing) + "\n"]
+    return "\n".join(parts)
+
+
+def sections(comparison: Comparison) -> list[Section]:
+    """The tables of a comparison."""
+    reach = f"Cost to reach {comparison.baseline.name}'s best, as a share of its own"
+    return [
+        Section("Accuracy", _accuracies(comparison)),
+        Section(reach, _costs(comparison)),
+        Section("Accuracy at equal cost", _equal_costs(comparison)),
+        Section("Where the effort went", _facts(comparison)),
     ]
-    return "\n".join(sections)
 
 
-def _summary(comparison: Comparison) -> str:
-    lines = [f"- {line}" for arm in comparison.arms for line in [_verdict(comparison, arm)]]
-    return "\n".join(lines or ["One arm, nothing to compare with."]) + "\n"
+def verdicts(comparison: Comparison) -> list[tuple[str, str]]:
+    """Each arm, and one sentence about it."""
+    return [(arm.name, _verdict(comparison, arm)) for arm in comparison.arms]
 
 
 def _verdict(comparison: Comparison, arm: Measured) -> str:
@@ -83,7 +73,7 @@ def _verdict(comparison: Comparison, arm: Measured) -> str:
     ones = arm.at_tests_of(baseline).runs("steps")
     others = baseline.at_tests_of(arm).runs("steps")
     p, ratio = p_value(ones, others, _rng()), math.exp(log_speed(ones, others))
-    about = f"**{arm.name}** needs {ratio:.2f} of {baseline.name}'s steps to the "
+    about = f"needs {ratio:.2f} of {baseline.name}'s steps to the "
     about += "highest accuracy that both reach"
     word = "faster" if ratio < 1 else "slower"
     if p <= LEVEL:
@@ -96,7 +86,7 @@ def _verdict(comparison: Comparison, arm: Measured) -> str:
     return f"{about}: within noise (p = {p:.2f}); {settle} would settle it."
 
 
-def _accuracies(comparison: Comparison) -> str:
+def _accuracies(comparison: Comparison) -> list[list[str]]:
     rows = [
         ["arm", "seeds", "before", "best", "at step", "last", "mean over the run", "difference"]
     ]
@@ -113,7 +103,7 @@ def _accuracies(comparison: Comparison) -> str:
                 *_whole_run(arm, comparison.baseline),
             ]
         )
-    return markdown_table(rows)
+    return rows
 
 
 def _whole_run(arm: Measured, baseline: Measured) -> tuple[str, str]:
@@ -129,7 +119,7 @@ def _whole_run(arm: Measured, baseline: Measured) -> tuple[str, str]:
     return whole, _estimate(mean(both), signed=True)
 
 
-def _costs(comparison: Comparison) -> str:
+def _costs(comparison: Comparison) -> list[list[str]]:
     header = ["arm", *comparison.axes]
     header += ["seconds to its own best (ΔT)"] if comparison.timed else []
     rows = [header]
@@ -141,10 +131,10 @@ def _costs(comparison: Comparison) -> str:
             ones, others = arm.runs("seconds"), comparison.baseline.runs("seconds")
             row.append(_change(cost_to_own_best(ones, others, _rng())))
         rows.append(row)
-    return markdown_table(rows)
+    return rows
 
 
-def _equal_costs(comparison: Comparison) -> str:
+def _equal_costs(comparison: Comparison) -> list[list[str]]:
     limits = {
         axis: min(float(arm.spent[axis][:, -1].min()) for arm in comparison.everyone)
         for axis in comparison.axes
@@ -152,7 +142,7 @@ def _equal_costs(comparison: Comparison) -> str:
     rows = [["arm", *(f"{axis} = {limits[axis]:,.0f}" for axis in limits)]]
     for arm in comparison.everyone:
         rows.append([arm.name, *(_estimate(arm.at(axis, limits[axis])) for axis in limits)])
-    return markdown_table(rows)
+    return rows
 
 
 FACTS: dict[str, tuple[Callable[[Recorded], float | None], str]] = {
@@ -165,7 +155,7 @@ FACTS: dict[str, tuple[Callable[[Recorded], float | None], str]] = {
 """Facts of a run that need no clock."""
 
 
-def _facts(comparison: Comparison) -> str:
+def _facts(comparison: Comparison) -> list[list[str]]:
     header = ["arm", *FACTS]
     header += ["time of a step", "tokens a second", "time judging"] if comparison.timed else []
     rows = [header]
@@ -181,7 +171,7 @@ def _facts(comparison: Comparison) -> str:
                 _share(arm.fact(lambda record: record.judge_share)),
             ]
         rows.append(row)
-    return markdown_table(rows)
+    return rows
 
 
 def _against(comparison: Comparison, arm: Measured, of: Callable[[Recorded], float | None]) -> str:
@@ -194,19 +184,17 @@ def _share(estimate: Estimate | None) -> str:
     return MISSING if estimate is None else f"{estimate.mean:.1%}"
 
 
-def _notes(comparison: Comparison) -> Iterator[str]:
+def notes(comparison: Comparison) -> Iterator[str]:
+    """Sentences on how the numbers were come by."""
     yield (
         "Accuracies are means over seeds with their standard errors; curves are averaged over "
         "seeds and over three neighbouring tests, and interpolated. Intervals are 95% bootstrap "
         "intervals over seeds, too narrow where there are few. p is that of a permutation test "
         "over seeds. Processed tokens are all that pass through a network; waste is the share of "
-        "generated tokens in groups without variance. Times are ratios to the baseline's.\n"
+        "generated tokens in groups without variance. Times are ratios to the baseline's."
     )
     if not comparison.timed:
-        yield f"{comparison.untimed}: seconds are not compared.\n"
-    if comparison.missing:
-        yield "## Missing\n"
-        yield "\n".join(f"- {line}" for line in comparison.missing) + "\n"
+        yield f"{comparison.untimed}: seconds are not compared."
 
 
 def _estimate(estimate: Estimate, signed: bool = False) -> str:

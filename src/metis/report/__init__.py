@@ -5,21 +5,30 @@ from pathlib import Path
 
 from metis import state
 from metis.errors import MetisError, require_folder
-from metis.report import charts, curves, figures, html, tables
+from metis.report import accuracy, charts, curves, figures, subjects, tables
+from metis.report.page import page
+from metis.report.panels import Figure
 
-__all__ = ["write"]
+__all__ = ["save", "write"]
 
 
 def write(folders: Sequence[Path], out: Path | None = None) -> list[str]:
     """Write the report of one run into its folder, of several into `out`; return what to say."""
     runs = curves.read_all(folders)
     out = out or (runs[0].folder if len(runs) == 1 else Path("report"))
-    require_folder(out)
-    drawn = charts.figures(runs)
+    shown = subjects.each(runs)
+    tested = accuracy.figure(shown)
+    drawn = [*([tested] if tested else []), *charts.figures(shown)]
     table = tables.markdown(runs)
+    return [table, *save(out, {"report.html": page(runs, drawn), "report.md": table}, drawn)]
+
+
+def save(out: Path, texts: dict[str, str], drawn: Sequence[Figure]) -> list[str]:
+    """Write the files and figures of a report into a folder; return where they are."""
+    require_folder(out)
     try:
         out.mkdir(parents=True, exist_ok=True)
-        for name, text in (("report.html", html.page(runs, drawn)), ("report.md", table)):
+        for name, text in texts.items():
             with state.atomic(out / name) as file:
                 file.write(text.encode("utf-8", "replace"))
         count = figures.write(drawn, out / "figures")
@@ -31,4 +40,4 @@ def write(folders: Sequence[Path], out: Path | None = None) -> list[str]:
     pictures = f"figures: {out / 'figures'} ({count} PNG)"
     if count is None:
         pictures = f"no PNG figures without matplotlib; to have them: {figures.INSTALL}"
-    return [table, f"report: {out / 'report.html'}", pictures]
+    return [f"report: {out / 'report.html'}", pictures]

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from metis.report.curves import Recorded, Series
-from metis.report.outcomes import Outcome, binned, halves, read
+from metis.report.curves import Series
+from metis.report.outcomes import Outcome, binned, halves
 from metis.report.panels import Axes, Figure, Line
+from metis.report.subjects import Subject
 
 NAME = "calibration"
 UNIFORM, CHOSEN, EXACT = "uniform slots", "chosen by the judge", "as predicted"
@@ -17,18 +18,17 @@ CAPTION = (
 )
 
 
-def figure(runs: Sequence[Recorded]) -> Figure | None:
+def figure(subjects: Sequence[Subject]) -> Figure | None:
     """A panel for each half of the steps; None where no run has the logs for it."""
-    outcomes = [read(run) for run in runs]
-    parts = [halves(some) for some in outcomes]
-    drawn = [_lines(runs, [part[half] for part in parts]) for half in range(len(HALVES))]
+    parts = [halves(subject.outcomes) for subject in subjects]
+    drawn = [_lines(subjects, [part[half] for part in parts]) for half in range(len(HALVES))]
     places, tops = _ends([line for lines in drawn for line in lines])
-    diagonal = "" if any(map(_ranked, runs, outcomes)) else EXACT
+    diagonal = "" if any(map(ranked, subjects)) else EXACT
     panels = []
     for half, lines in enumerate(drawn):
         if not lines:
             continue
-        title, note = _described(parts[0][half]) if len(runs) == 1 else (HALVES[half], "")
+        title, note = _described(parts[0][half]) if len(subjects) == 1 else (HALVES[half], "")
         axes = Axes(
             f"realised v, {title}",
             "predicted v̂",
@@ -40,22 +40,23 @@ def figure(runs: Sequence[Recorded]) -> Figure | None:
             diagonal=diagonal,
         )
         panels.append(axes)
-    bars = " Bars are one standard error." if len(runs) == 1 else ""
+    bars = " Bars are one standard error." if len(subjects) == 1 else ""
     title = "Predictions against outcomes"
     return Figure(NAME, title, CAPTION + bars, tuple(panels)) if panels else None
 
 
-def _lines(runs: Sequence[Recorded], parts: Sequence[Sequence[Outcome]]) -> list[Line]:
-    """A curve for either kind of slot: two colours for one run, solid and dashed for several."""
+def _lines(subjects: Sequence[Subject], parts: Sequence[Sequence[Outcome]]) -> list[Line]:
+    """A curve for either kind of slot: two colours for one subject, solid and dashed for more."""
     lines = []
-    for colour, (run, part) in enumerate(zip(runs, parts, strict=True)):
+    for subject, part in zip(subjects, parts, strict=True):
         uniform = [outcome for outcome in part if outcome.uniform]
         chosen = [outcome for outcome in part if not outcome.uniform]
-        if len(runs) == 1:
+        if len(subjects) == 1:
             lines += [_line(UNIFORM, 0, uniform), _line(CHOSEN, 1, chosen)]
         else:
-            dashed = replace(_line(CHOSEN, colour, chosen), dashed=True, error=())
-            lines += [replace(_line(run.label, colour, uniform), error=()), dashed]
+            dashed = replace(_line(CHOSEN, subject.colour, chosen), dashed=True, error=())
+            solid = replace(_line(subject.label, subject.colour, uniform), error=())
+            lines += [solid, dashed]
     return [line for line in lines if line.series.x]
 
 
@@ -92,10 +93,13 @@ def _described(outcomes: Sequence[Outcome]) -> tuple[str, str]:
     return title, f"{uniform:,} uniform, {len(outcomes) - uniform:,} chosen"
 
 
-def _ranked(run: Recorded, outcomes: Sequence[Outcome]) -> bool:
-    """Predictions of a rank, as for continuous rewards, are not meant to equal the variance."""
-    curriculum = run.config.get("curriculum")
-    judge = curriculum.get("judge") if isinstance(curriculum, dict) else None
-    target = judge.get("target", "auto") if isinstance(judge, dict) else "auto"
-    continuous = not all(outcome.binary for outcome in outcomes)
-    return target == "rank" or (target == "auto" and continuous)
+def ranked(subject: Subject) -> bool:
+    """True of predictions of a rank, as for continuous rewards: they are no variances."""
+    for run in subject.runs:
+        curriculum = run.config.get("curriculum")
+        judge = curriculum.get("judge") if isinstance(curriculum, dict) else None
+        target = judge.get("target", "auto") if isinstance(judge, dict) else "auto"
+        continuous = not all(outcome.binary for outcome in subject.outcomes)
+        if target == "rank" or (target == "auto" and continuous):
+            return True
+    return False

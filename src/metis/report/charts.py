@@ -1,11 +1,12 @@
 """The figures of the METIS paper as data: which curves, on which axes, and what to look for."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from metis.report import calibration
+from metis.report import accuracy, calibration, forecast, occupancy
 from metis.report.curves import Recorded, Series
-from metis.report.panels import Axes, Bar, Bars, Figure, Line
+from metis.report.panels import Axes, Bar, Bars, Figure
+from metis.report.subjects import Subject
 from metis.run import metrics as explained
 
 
@@ -13,6 +14,7 @@ from metis.run import metrics as explained
 class Metric:
     """A metric and the way it is drawn; `dashed` names another one to draw beside it.
 
+    over      a metric that this one is drawn as a share of
     unless    a metric that replaces this one in runs that have it
     error     a metric: what this one is off the reference by chance, in one standard error
     z         a metric: this one in such errors, where the error itself is not recorded
@@ -27,9 +29,14 @@ class Metric:
     percent: bool = False
     reference: float | None = None
     reference_label: str = ""
+    over: str = ""
     unless: str = ""
     error: str = ""
     z: str = ""
+
+    def of(self, run: Recorded) -> Series:
+        """Its values in a run."""
+        return run.share(self.name, self.over) if self.over else run.series(self.name)
 
 
 @dataclass(frozen=True)
@@ -51,16 +58,32 @@ PER_STEP = (
         (Metric("batch/advantage", "mean |A|", cover=(0.0,)),),
     ),
     PerStep(
-        "reward",
-        "Rollout reward",
-        "Mean reward of the prompts trained on: a binary reward teaches most at the dashed line, "
-        "so a good curriculum is drawn to it from either side.",
+        "frontier",
+        "Competence frontier",
+        "Mean reward of the rollouts trained on: a binary reward teaches most at the dashed line, "
+        "so a good curriculum is drawn to it: from below on a hard pool, from above on an easy "
+        "one.",
         (
             Metric(
                 "batch/reward",
                 "mean reward",
                 reference=0.5,
                 reference_label="0.5, most informative",
+            ),
+        ),
+    ),
+    PerStep(
+        "waste",
+        "Waste",
+        "Share of the generated tokens that are in groups without variance, or in rollouts that "
+        "failed: they cost time and teach nothing.",
+        (
+            Metric(
+                "rollout/wasted",
+                "wasted tokens",
+                over="rollout/tokens",
+                cover=(0.0, 1.0),
+                percent=True,
             ),
         ),
     ),
@@ -124,14 +147,25 @@ PER_STEP = (
 
 LUCK = " What lies within the grey may be luck."
 
-NAMES = ("accuracy", *(spec.name for spec in PER_STEP), calibration.NAME, "overhead")
+NAMES = (
+    accuracy.NAME,
+    *(spec.name for spec in PER_STEP),
+    *(calibration.NAME, forecast.NAME, occupancy.NAME),
+    "overhead",
+)
 """The names of all figures there can be."""
 
 
-def figures(runs: Sequence[Recorded]) -> list[Figure]:
-    """All figures that at least one run has data for."""
-    per_step = [_per_step(spec, runs) for spec in PER_STEP]
-    found = [_accuracy(runs), *per_step, calibration.figure(runs), _overhead(runs)]
+def figures(subjects: Sequence[Subject], timed: bool = True) -> list[Figure]:
+    """All figures over steps that at least one run has data for; with seconds, if `timed`."""
+    window = smoothing([run for subject in subjects for run in subject.runs])
+    found = [
+        *(_per_step(spec, subjects, window) for spec in PER_STEP),
+        calibration.figure(subjects),
+        forecast.figure(subjects, window),
+        occupancy.figure(subjects, window),
+        _overhead(subjects, window) if timed else None,
+    ]
     return [figure for figure in found if figure is not None]
 
 
@@ -141,65 +175,28 @@ def smoothing(runs: Sequence[Recorded]) -> int:
     return 1 if longest < 20 else 2 * min(25, max(2, longest // 40)) + 1
 
 
-def time_unit(runs: Sequence[Recorded]) -> tuple[float, str]:
-    """The unit that suits the longest run: its seconds, and its name."""
-    longest = max(run.elapsed for run in runs)
-    simulated = "simulated " if all(run.simulated for run in runs) else ""
-    for seconds, name, enough in ((3600.0, "hours", 3 * 3600.0), (60.0, "minutes", 1200.0)):
-        if longest >= enough:
-            return seconds, simulated + name
-    return 1.0, simulated + "seconds"
-
-
-def _accuracy(runs: Sequence[Recorded]) -> Figure | None:
-    if not any(run.evaluations for run in runs):
-        return None
-    by_step, by_time = [], []
-    unit, unit_name = time_unit(runs)
-    for colour, run in enumerate(runs):
-        rows = run.evaluations
-        by_step.append(_tested(run, colour, [(row.step, row.accuracy, row.stderr) for row in rows]))
-        timed = [(r.elapsed / unit, r.accuracy, r.stderr) for r in rows if r.elapsed is not None]
-        by_time.append(_tested(run, colour, timed))
-    panels = [Axes("held-out accuracy", "step", tuple(line for line in by_step if line.series.x))]
-    if any(run.timings for run in runs):
-        lines = tuple(line for line in by_time if line.series.x)
-        panels.insert(0, Axes("held-out accuracy", f"elapsed {unit_name}", lines, whole=False))
-    bars = " Bars are one standard error." if any(line.error for line in by_step) else ""
-    caption = (
-        "Accuracy on prompts that are never trained on, at equal time and at equal steps (testing "
-        "itself is not timed): the earlier a curve is high, the more its curriculum saved."
-    )
-    return Figure("accuracy", "Held-out accuracy", caption + bars, tuple(panels))
-
-
-def _tested(run: Recorded, colour: int, rows: Sequence[tuple[float, float, float | None]]) -> Line:
-    series = Series(tuple(float(x) for x, _, _ in rows), tuple(y for _, y, _ in rows))
-    known = any(error is not None for _, _, error in rows)
-    error = tuple(error or 0.0 for _, _, error in rows) if known else ()
-    return Line(run.label, colour, series, error, markers=True)
-
-
-def _per_step(spec: PerStep, runs: Sequence[Recorded]) -> Figure | None:
-    panels = [_axes(metric, runs) for metric in spec.metrics]
+def _per_step(spec: PerStep, subjects: Sequence[Subject], window: int) -> Figure | None:
+    panels = [_axes(metric, subjects, window) for metric in spec.metrics]
     drawn = tuple(panel for panel in panels if panel.lines)
     luck = LUCK if any(panel.chance.x for panel in drawn) else ""
     return Figure(spec.name, spec.title, spec.caption + luck, drawn) if drawn else None
 
 
-def _axes(metric: Metric, runs: Sequence[Recorded]) -> Axes:
-    window = smoothing(runs) if metric.smooth else 1
+def _axes(metric: Metric, subjects: Sequence[Subject], window: int) -> Axes:
     lines = []
-    for colour, run in enumerate(runs):
-        series = Series() if run.has(metric.unless) else run.series(metric.name)
-        beside = run.series(metric.dashed) if metric.dashed else Series()
-        if series.x:
-            lines.append(Line(run.label, colour, series, window=window))
-        if series.x and beside.x:
-            lines.append(Line(metric.dashed_label, colour, beside, dashed=True))
+    for subject in subjects:
+        if subject.has(metric.unless):
+            continue
+        line = subject.line(metric.of, window if metric.smooth else 1)
+        beside = subject.line(lambda run: run.series(metric.dashed))
+        if line.series.x:
+            lines.append(line)
+        if line.series.x and beside.series.x:
+            lines.append(replace(beside, label=metric.dashed_label, dashed=True, band=()))
     judged = metric.error or metric.z
-    chance = _chance(metric, runs[0]) if len(runs) == 1 else Series()
-    spans = runs[0].trials if len(runs) == 1 and judged else []
+    lone = subjects[0].runs[0] if len(subjects) == len(subjects[0].runs) == 1 else None
+    chance = _chance(metric, lone) if lone else Series()
+    spans = lone.trials if lone and judged else []
     return Axes(
         metric.y_label,
         "step",
@@ -231,29 +228,34 @@ def _chance(metric: Metric, run: Recorded) -> Series:
     return Series(tuple(x for x, _ in rows), tuple(distance for _, distance in rows))
 
 
-def _overhead(runs: Sequence[Recorded]) -> Figure | None:
-    timed = [(colour, run) for colour, run in enumerate(runs) if run.phases]
+def _overhead(subjects: Sequence[Subject], window: int) -> Figure | None:
+    timed = [subject for subject in subjects if any(run.phases for run in subject.runs)]
     if not timed:
         return None
-    simulated = "simulated " if all(run.simulated for run in runs) else ""
-    bars = []
-    for _, run in timed:
-        steps = len(run.timings)
-        share = run.judge_share
-        note = "no judge" if share is None else f"judge {share:.1%}"
-        parts = {phase: seconds / steps for phase, seconds in run.phases.items()}
-        bars.append(Bar(run.label, f"{run.elapsed / steps:.3g} s · {note}", parts))
-    stacked = Bars("mean time of a step, the first included", f"{simulated}seconds", tuple(bars))
-    judged = [(colour, run) for colour, run in timed if run.judge_share is not None]
-    window = smoothing(runs)
+    simulated = "simulated " if all(run.simulated for s in subjects for run in s.runs) else ""
+    bars = tuple(map(_bar, timed))
+    stacked = Bars("mean time of a step, the first included", f"{simulated}seconds", bars)
+    judged = [s for s in timed if s.mean(lambda run: run.judge_share) is not None]
     if judged:
-        lines = [Line(r.label, c, r.judge_shares(), window=window) for c, r in judged]
+        lines = [subject.line(lambda run: run.judge_shares(), window) for subject in judged]
         panel = Axes("judge's share of a step", "step", tuple(lines), (0.0,), percent=True)
     else:
-        lines = [Line(r.label, c, r.step_seconds(), window=window) for c, r in timed]
+        lines = [subject.line(lambda run: run.step_seconds(), window) for subject in timed]
         panel = Axes(f"{simulated}seconds of a step", "step", tuple(lines), (0.0,))
     caption = (
         "Where the time of a step goes: what judging costs has to be less than what it saves in "
         "rollouts."
     )
     return Figure("overhead", "Time and overhead", caption, (stacked, panel))
+
+
+def _bar(subject: Subject) -> Bar:
+    """The mean time of a step by phase."""
+    runs = [run for run in subject.runs if run.phases]
+    steps = sum(len(run.timings) for run in runs)
+    share = subject.mean(lambda run: run.judge_share)
+    note = "no judge" if share is None else f"judge {share:.1%}"
+    names = dict.fromkeys(phase for run in runs for phase in run.phases)
+    parts = {name: sum(run.phases.get(name, 0.0) for run in runs) / steps for name in names}
+    seconds = sum(run.elapsed for run in runs) / steps
+    return Bar(subject.label, f"{seconds:.3g} s · {note}", parts)

@@ -4,13 +4,14 @@ import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from metis import runlog
 from metis.errors import MetisError
 from metis.identity import Change
+from metis.run import composition
 
 PHASES = ("judge", "select", "rollout", "reward", "update")
 """Phases of a step in the order they run; others that a run has follow."""
@@ -44,6 +45,8 @@ class Recorded:
     metrics: list[dict[str, Any]]
     timings: list[dict[str, Any]]
     label: str = ""
+    pool: Mapping[str, int] = field(default_factory=dict)
+    """Prompts of the pool by category, where the run has written it down."""
 
     def named(self, key: str) -> str:
         """The name of a section of the settings, looked for at the top and in the engine's."""
@@ -83,6 +86,12 @@ class Recorded:
         found = [row for row in self.metrics if is_number(row.get(metric))]
         steps = tuple(float(row["step"]) for row in found)
         return Series(steps, tuple(float(row[metric]) for row in found))
+
+    def share(self, metric: str, whole: str) -> Series:
+        """A metric as a share of another, at the steps where there is any of that."""
+        parts, wholes = self.series(metric), dict(zip(*self.series(whole), strict=True))
+        rows = [(x, y / wholes[x]) for x, y in zip(*parts, strict=True) if wholes.get(x)]
+        return Series(tuple(x for x, _ in rows), tuple(y for _, y in rows))
 
     def has(self, metric: str) -> bool:
         """True where any step records the metric."""
@@ -185,21 +194,22 @@ def read(folder: Path) -> Recorded:
         versions=_document(folder / "versions.json", optional=True),
         metrics=runlog.read(folder, "metrics"),
         timings=runlog.read(folder, "timings", optional=True),
+        pool=composition.read(folder),
     )
 
 
 def read_all(folders: Sequence[Path]) -> list[Recorded]:
-    """Read runs, each once, under labels that tell them apart."""
+    """Read runs, each once, under labels that tell them apart: by as many folders as it takes."""
     unique: dict[Path, Path] = {}
     for folder in folders:
         unique.setdefault(folder.resolve(), folder)
     runs = [read(folder) for folder in unique.values()]
     labels = [_label(run) for run in runs]
-    for name in (lambda run: run.folder.resolve().name, lambda run: str(run.folder)):
+    for depth in range(1, max(len(path.parts) for path in unique)):
         repeated = {label for label, count in Counter(labels).items() if count > 1}
         labels = [
-            f"{_label(run)} · {name(run)}" if label in repeated else label
-            for run, label in zip(runs, labels, strict=True)
+            f"{_label(run)} · {'/'.join(path.parts[-depth:])}" if label in repeated else label
+            for run, path, label in zip(runs, unique, labels, strict=True)
         ]
     return [replace(run, label=label) for run, label in zip(runs, labels, strict=True)]
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Sheet
 
 SOFT = "#5a6373"
+MOST_COLUMNS = 3
 INSTALL = "pip install 'metis-rft[report]'"
 COLOURS = ("#0072b2", "#d55e00", "#00855f", "#b1508a", "#b07a00", "#2f96d0")
 PHASE_COLOURS = {
@@ -47,9 +48,12 @@ def _png(figure: Figure) -> bytes:
     from matplotlib.figure import Figure as Sheet
 
     count = len(figure.panels)
-    sheet = Sheet(figsize=(5.2 * count, 3.5), dpi=200, layout="constrained")
+    columns = 2 if count == 4 else min(count, MOST_COLUMNS)
+    rows = -(-count // columns)
+    size = 5.2 * columns, 3.5 * rows
+    sheet = Sheet(figsize=size, dpi=200 if rows == 1 else 120, layout="constrained")
     for index, panel in enumerate(figure.panels):
-        plot = sheet.add_subplot(1, count, index + 1)
+        plot = sheet.add_subplot(rows, columns, index + 1)
         plot.spines[["top", "right"]].set_visible(False)
         _bars(plot, panel) if isinstance(panel, Bars) else _axes(plot, panel)
     _legend(sheet, [plot for plot in sheet.axes if plot.get_legend() is None])
@@ -77,7 +81,7 @@ def _legend(sheet: "Sheet", plots: Sequence["Plot"]) -> None:
 
 
 def _axes(plot: "Plot", axes: Axes) -> None:
-    from matplotlib.ticker import MaxNLocator, PercentFormatter
+    from matplotlib.ticker import EngFormatter, MaxNLocator, PercentFormatter
 
     plot.grid(axis="y", color="#e3e6eb", linewidth=0.8)
     plot.set_axisbelow(True)
@@ -88,6 +92,8 @@ def _axes(plot: "Plot", axes: Axes) -> None:
     plot.set_xlim(*svg.bounds(axes.across)) if axes.across else plot.set_xlim(left=0)
     plot.set_title(axes.note, loc="right", fontsize=8, color=SOFT)
     plot.xaxis.set_major_locator(MaxNLocator(6, integer=axes.whole))
+    if svg.unit(svg.stretch(axes))[1]:
+        plot.xaxis.set_major_formatter(EngFormatter(sep=""))
     if axes.percent:
         plot.yaxis.set_major_formatter(PercentFormatter(1.0))
     plot.set_xlabel(axes.x_label)
@@ -129,6 +135,10 @@ def _line(plot: "Plot", line: Line) -> None:
     style = "--" if line.dashed else ":" if line.colour >= len(COLOURS) else "-"
     marker = "o" if line.markers or len(series.x) == 1 else ""
     width = 1.2 if line.dashed else 1.8
+    if line.band:
+        upper, lower = svg.shade(line)
+        edges = (*upper.x, *lower.x[::-1]), (*upper.y, *lower.y[::-1])
+        plot.fill(*edges, color=colour, alpha=0.15, lw=0)
     if line.error:
         plot.errorbar(series.x, series.y, line.error, fmt="none", ecolor=colour, alpha=0.6)
     series = series if line.error else thinned(series)

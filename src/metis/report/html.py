@@ -1,168 +1,135 @@
-"""The report as one page that opens anywhere: no script, no font and no image from elsewhere."""
+"""The parts of a page that opens anywhere: no script, no font and no image from elsewhere."""
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from html import escape
 
 import metis
-from metis.identity import described
-from metis.report import svg, tables
-from metis.report.charts import smoothing
+from metis.report import svg
 from metis.report.curves import Recorded
 from metis.report.panels import Axes, Bars, Figure
+from metis.report.reproduce import portable
 from metis.report.style import STYLE
+from metis.report.subjects import Subject
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+SMALL_MULTIPLES = 6
+"""Panels from which on a figure has three columns."""
 
 
-def page(runs: Sequence[Recorded], figures: Sequence[Figure]) -> str:
-    """The whole report."""
-    title = runs[0].label if len(runs) == 1 else f"{len(runs)} runs"
+def document(title: str, body: Sequence[str], switched: int = 0) -> str:
+    """A whole page; `switched` is the number of subjects that can be hidden."""
+    hiding = "".join(
+        f"body:has(#show{n}:not(:checked)) .s{n} {{ display: none; }}\n" for n in range(switched)
+    )
     return "\n".join(
         [
             '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">',
             f"<title>{escape(title)} · METIS report</title>",
-            f"<style>{STYLE}</style>\n</head>\n<body>",
-            *_head(runs),
-            _cards(runs),
-            *_figures(runs, figures),
-            "<h2>Runs</h2>",
-            _table(runs),
-            "<h2>Settings</h2>",
-            *(_settings(run, alone=len(runs) == 1) for run in runs),
-            f"<footer>Made by metis {escape(metis.__version__)} from the logs of "
-            f"{'this run' if len(runs) == 1 else 'these runs'}.</footer>",
+            f"<style>{STYLE}{hiding}</style>\n</head>\n<body>",
+            *body,
+            f"<footer>Made by metis {escape(metis.__version__)} from the logs of the runs.</footer>"
             "</body>\n</html>\n",
         ]
     )
 
 
-def _head(runs: Sequence[Recorded]) -> Iterator[str]:
-    yield '<header><p class="over">METIS report</p>'
-    if len(runs) == 1:
-        yield f"<h1>{escape(runs[0].label)}</h1>"
-    else:
-        names = list(dict.fromkeys(run.curriculum for run in runs))
-        yield f"<h1>{len(runs)} runs: {escape(', '.join(names))}</h1>"
-        if len({_but_for_seed(run) for run in runs}) == len(runs):
-            yield "<p>One seed for each setting: small differences may be chance.</p>"
-    for text in dict.fromkeys(_what(run) for run in runs):
-        yield f'<p class="soft">{escape(text)}</p>'
-    yield "</header>"
-    simulated = [run for run in runs if run.simulated]
-    if simulated:
-        some = ", ".join(run.label for run in simulated) if len(simulated) < len(runs) else ""
-        title = f"Simulated: {some}." if some else "Simulated."
-        yield (
-            f'<p class="banner" role="note"><strong>{escape(title)}</strong> An item-response '
-            "learner on a virtual clock, not a language model: this shows that the loop works, not "
-            "what a curriculum buys on a real task.</p>"
-        )
-    for run in runs:
-        name = "This run" if len(runs) == 1 else escape(run.label)
-        if run.steps < run.planned:
-            yield (
-                f'<p class="banner" role="note"><strong>Unfinished.</strong> {name} has done '
-                f"{tables.progress(run)} steps.</p>"
-            )
-        if run.changes:
-            yield (
-                f'<p class="banner" role="note"><strong>Changed on the way.</strong> {name} went '
-                f"on with {escape(_changes(run))}.</p>"
-            )
+def banner(title: str, text: str) -> str:
+    """A remark that nobody should miss."""
+    return f'<p class="banner" role="note"><strong>{escape(title)}</strong> {escape(text)}</p>'
 
 
-def _but_for_seed(run: Recorded) -> str:
-    settings = {key: value for key, value in run.config.items() if key not in ("seed", "changes")}
-    return json.dumps(settings, sort_keys=True)
-
-
-def _changes(run: Recorded) -> str:
-    steps = dict.fromkeys(change["step"] for change in run.changes)
-    parts = ([change for change in run.changes if change["step"] == step] for step in steps)
-    return "; ".join(f"{described(part)} from step {part[0]['step']:,}" for part in parts)
-
-
-def _what(run: Recorded) -> str:
-    parts = [f"{run.named('engine') or 'unknown'} engine"]
-    parts += [f"{key} {name}" for key in ("model", "task") if (name := run.named(key))]
-    parts.append(f"{run.planned:,} steps")
-    batch, group = run.config.get("batch"), run.config.get("group")
-    if batch is not None and group is not None:
-        parts.append(f"batches of {batch} prompts × {group} rollouts")
-    return " · ".join(parts)
-
-
-def _cards(runs: Sequence[Recorded]) -> str:
-    cards = (
-        ("Held-out accuracy", [_accuracy(run) for run in runs]),
-        (
-            "Informative groups",
-            [
-                (tables.share(run.informative), "of the groups trained on, mean over all steps")
-                for run in runs
-            ],
-        ),
-        ("Time spent judging", [_judging(run) for run in runs]),
+def simulated(some: str = "") -> str:
+    """The banner of simulated runs, by name where others are not."""
+    return banner(
+        f"Simulated: {some}." if some else "Simulated.",
+        "An item-response learner on a virtual clock, not a language model: this shows that the "
+        "loop works, not what a curriculum buys on a real task.",
     )
-    return f'<section class="cards">{"".join(_card(*card, runs) for card in cards)}</section>'
 
 
-def _card(name: str, values: Sequence[tuple[str, str]], runs: Sequence[Recorded]) -> str:
-    top = f'<div class="card"><p class="name">{name}</p>'
-    if len(runs) == 1:
-        big, note = values[0]
-        return f'{top}<p class="big">{escape(big)}</p><p class="note">{escape(note)}</p></div>'
-    lines = []
-    for colour, (run, (value, _)) in enumerate(zip(runs, values, strict=True)):
-        swatch = f'<span class="swatch {svg.run_class(colour)}"></span>'
-        lines.append(f"<dt>{swatch}{escape(run.label)}</dt><dd>{escape(value)}</dd>")
-    return f"{top}<dl>{''.join(lines)}</dl></div>"
-
-
-def _accuracy(run: Recorded) -> tuple[str, str]:
-    tests = run.evaluations
-    if not tests:
-        return tables.MISSING, "not evaluated"
-    first, last = tests[0], tests[-1]
-    error = "standard error not recorded" if last.stderr is None else "± one standard error"
-    if len(tests) == 1:
-        return tables.accuracy(first), f"at step {first.step:,}, the only evaluation; {error}"
-    ends = f"{first.accuracy:.3f} → {tables.accuracy(last)}"
-    return ends, f"from step {first.step:,} to step {last.step:,}; {error}"
-
-
-def _judging(run: Recorded) -> tuple[str, str]:
-    if not run.timings:
-        return tables.MISSING, "no timings recorded"
-    spent = f"of {tables.duration(run.elapsed, run.simulated)}"
-    if run.judge_share is None:
-        return "none", f"{spent}: nothing was judged"
-    return tables.share(run.judge_share), f"{spent}; {tables.trusted(run)}"
-
-
-def _figures(runs: Sequence[Recorded], figures: Sequence[Figure]) -> Iterator[str]:
-    if not figures:
-        yield '<h2>Figures</h2><p class="soft">Nothing has been recorded yet.</p>'
+def figures(drawn: Sequence[Figure], subjects: Sequence[Subject], about: str) -> Iterator[str]:
+    """The section of figures; several subjects can be shown and hidden."""
+    yield "<h2>Figures</h2>"
+    if not drawn:
+        yield '<p class="soft">Nothing has been recorded yet.</p>'
         return
-    window = smoothing(runs)
-    thick = f"Thin lines are single steps, thick lines a running mean over {window} of them."
-    yield f'<h2>Figures</h2><p class="soft">{thick if window > 1 else ""}</p>'
+    if about:
+        yield f'<p class="soft">{escape(about)}</p>'
+    if len(subjects) > 1:
+        yield switches(subjects)
     yield '<div class="grid-of-figures">'
-    for figure in figures:
-        wide = ' class="wide"' if len(figure.panels) > 1 else ""
+    for figure in drawn:
+        count = len(figure.panels)
+        kind = "wide many" if count >= SMALL_MULTIPLES else "wide" if count > 1 else "single"
         yield (
-            f"<figure{wide}><h3>{escape(figure.title)}</h3>"
-            f"<figcaption>{escape(figure.caption)}</figcaption>{_legend(figure, len(runs) > 1)}"
+            f'<figure class="{kind}"><h3>{escape(figure.title)}</h3>'
+            f"<figcaption>{escape(figure.caption)}</figcaption>{_legend(figure, subjects)}"
             f'<div class="panels">{"".join(map(svg.draw, figure.panels))}</div></figure>'
         )
     yield "</div>"
 
 
-def _legend(figure: Figure, several: bool) -> str:
-    """Colours of runs, dashed lines and phases; empty where there is nothing to tell apart."""
+def switches(subjects: Sequence[Subject]) -> str:
+    """A box to tick for each subject: the legend of all figures, which hides what is not ticked."""
+    boxes = (
+        f'<label><input type="checkbox" id="show{subject.colour}" checked>'
+        f'<span class="swatch {svg.run_class(subject.colour)}"></span>{escape(subject.label)}'
+        "</label>"
+        for subject in subjects
+    )
+    return f'<fieldset class="switches"><legend>Shown</legend>{"".join(boxes)}</fieldset>'
+
+
+def table(rows: Sequence[Sequence[str]]) -> str:
+    """Rows under the first, which names the columns; on a phone each row is a block."""
+    head, *body = rows
+    kinds = [_kind(cells) for cells in zip(*body, strict=True)] or [""] * len(head)
+    names = "".join(
+        f'<th scope="col"{kind}>{escape(name)}</th>' for name, kind in zip(head, kinds, strict=True)
+    )
+    lines = []
+    for row in body:
+        cells = (
+            f'<td data-name="{escape(name)}"{kind}>{escape(_whole(cell))}</td>'
+            for name, cell, kind in zip(head, row, kinds, strict=True)
+        )
+        lines.append(f"<tr>{''.join(cells)}</tr>")
+    return (
+        f'<div class="scroll"><table><thead><tr>{names}</tr></thead>'
+        f"<tbody>{''.join(lines)}</tbody></table></div>"
+    )
+
+
+def _kind(cells: Sequence[str]) -> str:
+    """The style of a column: words stand to the left, numbers to the right."""
+    words = any(cell[:1].isalpha() for cell in cells)
+    return ' class="words"' if words and not any(cell[:1].isdecimal() for cell in cells) else ""
+
+
+def _whole(text: str) -> str:
+    """A cell that is broken before an interval, and neither in it nor before an error."""
+    text = text.replace(" ± ", "\u00a0±\u00a0")
+    return re.sub(r"\[.*?\]", lambda interval: interval[0].replace(" ", "\u00a0"), text)
+
+
+def commands(lines: Sequence[str]) -> str:
+    """The section of command lines."""
+    return f'<h2>Reproduce</h2><pre class="commands">{escape(chr(10).join(lines))}</pre>'
+
+
+def settings(name: str, run: Recorded) -> str:
+    """All settings and versions of a run, folded."""
+    parts = [run.config, run.versions] if run.versions else [run.config]
+    text = "\n\n".join(json.dumps(portable(p), indent=2, ensure_ascii=False) for p in parts)
+    return f"<details><summary>{escape(name)}</summary><pre>{escape(text)}</pre></details>"
+
+
+def _legend(figure: Figure, subjects: Sequence[Subject]) -> str:
+    """All that the switches do not name; empty where there is nothing to tell apart."""
     entries: dict[str, str] = {}
     for panel in figure.panels:
         if isinstance(panel, Bars):
@@ -172,7 +139,11 @@ def _legend(figure: Figure, several: bool) -> str:
             style = "dashed" if line.dashed else svg.run_class(line.colour)
             entries[line.label] = f"swatch {style}"
         entries |= _ground(panel)
-    shown = entries if several or len(entries) > 1 else {}
+    if len(subjects) > 1:
+        named = {subject.label for subject in subjects}
+        shown = {name: style for name, style in entries.items() if name not in named}
+    else:
+        shown = entries if len(entries) > 1 else {}
     items = (
         f'<li><span class="{style}"></span>{escape(name)}</li>' for name, style in shown.items()
     )
@@ -188,23 +159,3 @@ def _ground(panel: Axes) -> dict[str, str]:
         (panel.spans_label, "swatch block span"),
     )
     return {name: style for name, style in named if name}
-
-
-def _table(runs: Sequence[Recorded]) -> str:
-    head = "".join(f"<th>{escape(name)}</th>" for name in tables.HEADER)
-    body = ""
-    for row in tables.rows(runs):
-        body += "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
-    return (
-        f'<div class="scroll"><table><thead><tr>{head}</tr></thead>'
-        f"<tbody>{body}</tbody></table></div>"
-    )
-
-
-def _settings(run: Recorded, alone: bool) -> str:
-    name = "Every setting of this run" if alone else run.label
-    parts = [json.dumps(run.config, indent=2, ensure_ascii=False)]
-    if run.versions:
-        parts.append(json.dumps(run.versions, indent=2, ensure_ascii=False))
-    text = "\n\n".join(parts)
-    return f"<details><summary>{escape(name)}</summary><pre>{escape(text)}</pre></details>"

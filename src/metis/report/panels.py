@@ -7,9 +7,10 @@ from metis.report.curves import Series
 
 @dataclass(frozen=True)
 class Line:
-    """One curve in the colour of its run; `window` above 1 adds a running mean.
+    """One curve in the colour of its subject; `window` above 1 adds a running mean.
 
-    `notes` are said of the single places, `error` is a bar at each.
+    `notes` are said of the single places, `error` is a bar at each, `band` the width of a shade on
+    either side.
     """
 
     label: str
@@ -20,6 +21,7 @@ class Line:
     markers: bool = False
     window: int = 1
     notes: tuple[str, ...] = ()
+    band: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ class Axes:
 
 @dataclass(frozen=True)
 class Bar:
-    """One run: seconds by phase, and a remark."""
+    """One subject: seconds by phase, and a remark."""
 
     label: str
     note: str
@@ -63,7 +65,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Bars:
-    """Stacked bars, one a run."""
+    """Stacked bars, one a subject."""
 
     y_label: str
     x_label: str
@@ -76,7 +78,7 @@ class Bars:
 
 @dataclass(frozen=True)
 class Figure:
-    """One or two panels with a title, a caption, and a name for files."""
+    """Panels with a title, a caption, and a name for files."""
 
     name: str
     title: str

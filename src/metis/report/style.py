@@ -59,6 +59,16 @@ figure.wide { grid-column: 1 / -1; }
 .panels { display: grid; gap: 12px 40px; align-items: start; margin-bottom: 44px; }
 .wide .panels { grid-template-columns: repeat(2, minmax(0, 1fr)); }
 figcaption { font-size: 14px; line-height: 1.45; max-width: 100ch; }
+.many .panels { grid-template-columns: repeat(3, minmax(0, 1fr)); gap: 18px 32px; }
+.many svg text { font-size: 16.5px; }
+.switches { position: sticky; top: 0; z-index: 1; display: flex; flex-wrap: wrap; gap: 2px 18px;
+  min-width: 0; margin: 16px 0 0; padding: 8px 0; border: 0; border-bottom: 1px solid var(--faint);
+  background: var(--ground); font-size: 14px; }
+.switches legend { position: absolute; width: 1px; height: 1px; overflow: hidden;
+  clip-path: inset(50%); }
+.switches label { white-space: nowrap; cursor: pointer; }
+.switches input { margin: 0 7px 0 0; vertical-align: -1px; accent-color: var(--c0); }
+:focus-visible { outline: 2px solid var(--c0); outline-offset: 2px; }
 .legend { display: flex; flex-wrap: wrap; gap: 2px 18px; margin: 8px 0 12px; padding: 0;
   list-style: none; font-size: 13px; align-content: start; }
 .swatch { display: inline-block; width: 18px; height: 0; margin-right: 7px; vertical-align: middle;
@@ -81,6 +91,7 @@ svg path { fill: none; }
 .span { fill: var(--warn-edge); }
 .line { stroke: currentColor; stroke-width: 2.2; stroke-linejoin: round; stroke-linecap: round; }
 .raw { stroke: currentColor; stroke-width: 0.8; stroke-opacity: 0.32; stroke-linejoin: round; }
+.band { fill: currentColor; fill-opacity: 0.13; }
 .error { stroke: currentColor; stroke-width: 1.2; stroke-opacity: 0.65; }
 .dot { fill: currentColor; stroke: var(--ground); stroke-width: 1; }
 .line.again { stroke-dasharray: 1 5; } .line.dashed { stroke-dasharray: 5 4; stroke-width: 1.5; }
@@ -93,30 +104,48 @@ svg path { fill: none; }
 .scroll { overflow-x: auto; margin-top: 16px; }
 table { border-collapse: collapse; width: 100%; font-size: 14px; overflow-wrap: normal; }
 th, td { padding: 8px 14px 8px 0; border-bottom: 1px solid var(--faint); text-align: right;
-  white-space: nowrap; }
-th { color: var(--soft); font-weight: 500; vertical-align: bottom; white-space: normal; }
+  vertical-align: top; }
+th { color: var(--soft); font-weight: 500; vertical-align: bottom; }
 th:last-child, td:last-child { padding-right: 0; }
-th:first-child, td:first-child, th:nth-child(2), td:nth-child(2) { text-align: left; }
-td:first-child { white-space: normal; min-width: 11em; }
+th:first-child, td:first-child, .words { text-align: left; }
+td:first-child { min-width: 11em; }
+.words { overflow-wrap: anywhere; }
+ul.verdicts { margin: 20px 0 0; padding-left: 20px; }
+.verdicts li { margin: 4px 0; }
+.about { margin-top: 16px; font-size: 14px; }
 details { margin-top: 12px; border: 1px solid var(--faint); border-radius: 8px; }
 summary { padding: 10px 16px; cursor: pointer; }
 pre { margin: 0; padding: 4px 16px 16px; font: 13px/1.5 ui-monospace, Menlo, Consolas,
   "DejaVu Sans Mono", monospace; white-space: pre-wrap; }
+pre.commands { margin-top: 12px; padding: 14px 16px; border-radius: 8px;
+  background: var(--card); overflow-wrap: anywhere; }
 footer { margin-top: 56px; font-size: 13px; color: var(--soft); }
 @media screen and (min-width: 1000px) {
   .cards { grid-template-columns: 1.3fr 1fr 1fr; }
 }
 @media screen and (max-width: 1000px) {
   table { font-size: 13px; }
-  th, td { padding-right: 9px; white-space: normal; }
+  th, td { padding-right: 9px; }
   td:first-child { min-width: 8em; }
 }
 @media screen and (max-width: 760px) {
   body { padding: 28px 18px 48px; }
   h1 { font-size: 25px; }
-  .cards, .grid-of-figures, .wide .panels { grid-template-columns: minmax(0, 1fr); }
+  .cards, .grid-of-figures, .wide .panels, .many .panels {
+    grid-template-columns: minmax(0, 1fr);
+  }
   .cards { gap: 12px; }
-  svg text { font-size: 15.5px; }
+  svg text, .many svg text { font-size: 15.5px; }
+  .switches { flex-wrap: nowrap; overflow-x: auto; }
+  table, tbody, tr, td { display: block; width: auto; }
+  thead { position: absolute; width: 1px; height: 1px; overflow: hidden;
+    clip-path: inset(50%); }
+  tr { padding: 10px 0; border-bottom: 1px solid var(--faint); }
+  td, td:first-child, td:last-child { display: flex; gap: 16px; min-width: 0;
+    justify-content: space-between; padding: 2px 0; border: 0; text-align: right; }
+  td::before { content: attr(data-name); color: var(--soft); text-align: left; }
+  td:first-child { font-weight: 600; text-align: left; }
+  td:first-child::before { content: none; }
 }
 @media print {
   body { max-width: none; padding: 0; font-size: 11pt; }
@@ -126,7 +155,7 @@ footer { margin-top: 56px; font-size: 13px; color: var(--soft); }
   figure { display: block; }
   svg text { font-size: 15px; }
   table { font-size: 8.5pt; }
-  th, td { padding: 5px 8px 5px 0; white-space: normal; }
+  th, td { padding: 5px 8px 5px 0; }
   .card .big { font-size: 18pt; }
   h2 { break-after: avoid; }
 }

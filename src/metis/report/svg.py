@@ -11,7 +11,7 @@ from metis.report.panels import Axes, Bars, Line
 WIDTH, HEIGHT = 460, 272
 LEFT, RIGHT, TOP, BOTTOM = 48, 14, 34, 46
 COLOURS = 6
-"""Colours that the style sheet has for runs; further runs repeat them, dotted."""
+"""Colours that the style sheet has for subjects; further ones repeat them, dotted."""
 
 ROW, THICKNESS = 52, 18
 
@@ -59,10 +59,10 @@ def bounds(values: Sequence[float]) -> tuple[float, float]:
 
 
 def extent(axes: Axes) -> tuple[float, float]:
-    """The vertical range of a chart: its values, error bars and reference."""
+    """The vertical range of a chart: its values, error bars, bands and reference."""
     values = [*axes.cover]
     for line in axes.lines:
-        errors = line.error or (0.0,) * len(line.series.y)
+        errors = line.error or line.band or (0.0,) * len(line.series.y)
         values += [y - e for y, e in zip(line.series.y, errors, strict=True)]
         values += [y + e for y, e in zip(line.series.y, errors, strict=True)]
     if axes.reference is not None:
@@ -75,6 +75,14 @@ def stretch(axes: Axes) -> tuple[float, float]:
     if axes.across:
         return bounds(axes.across)
     return 0.0, max(max(line.series.x) for line in axes.lines) or 1.0
+
+
+def shade(line: Line) -> tuple[Series, Series]:
+    """The edges of the band around a curve."""
+    x, y = line.series
+    upper = tuple(value + width for value, width in zip(y, line.band, strict=True))
+    lower = tuple(value - width for value, width in zip(y, line.band, strict=True))
+    return thinned(Series(x, upper)), thinned(Series(x, lower))
 
 
 def funnel(axes: Axes) -> tuple[Series, Series]:
@@ -92,13 +100,25 @@ def diagonal(axes: Axes) -> tuple[float, float]:
     return max(left, low), min(right, high)
 
 
+UNITS = ((1e9, 1e9, "G"), (1e6, 1e6, "M"), (1e4, 1e3, "k"), (0.0, 1.0, ""))
+"""The labels of ticks up to at least so much are counted in these sizes."""
+
+
+def unit(values: Sequence[float]) -> tuple[float, str]:
+    """The largest unit that the labels of some ticks can be counted in."""
+    most = max(map(abs, values), default=0.0)
+    return next((size, name) for least, size, name in UNITS if most >= least)
+
+
 def written(values: Sequence[float], percent: bool = False) -> list[str]:
     """Tick labels with as many decimals as tell them apart."""
-    shown = [value * 100 for value in values] if percent else list(values)
+    size, name = (0.01, "%") if percent else unit(values)
+    shown = [value / size for value in values]
     for decimals in range(8):
         if all(abs(value - round(value, decimals)) < 1e-9 for value in shown):
             break
-    return [f"{value:,.{decimals}f}{'%' if percent else ''}".replace("-", "−") for value in shown]
+    labels = [f"{value:,.{decimals}f}".replace("-", "−") for value in shown]
+    return [label if label == "0" and not percent else label + name for label in labels]
 
 
 def draw(panel: Axes | Bars) -> str:
@@ -111,7 +131,7 @@ def _axes(axes: Axes) -> str:
     x = Scale(left, right, LEFT, WIDTH - RIGHT)
     y = Scale(low, high, HEIGHT - BOTTOM, TOP)
     marks, places = ticks(low, high), ticks(left, right, whole=axes.whole)
-    parts = [_text(0, 14, axes.y_label, "axis", axes.meaning), *_ground(axes, x, y)]
+    parts = [_text(0, 14, _short(axes.y_label, 44), "axis", axes.meaning), *_ground(axes, x, y)]
     parts.append(_x_axis(places, x, HEIGHT - BOTTOM, axes.x_label))
     if axes.note:
         parts.append(_text(WIDTH - RIGHT, 14, axes.note, "tick end"))
@@ -125,6 +145,7 @@ def _axes(axes: Axes) -> str:
         start, end = diagonal(axes)
         ends = f"M{x(start):.1f} {y(start):.1f}L{x(end):.1f} {y(end):.1f}"
         parts.append(f'<path class="reference" d="{ends}"/>')
+    parts += [_band(line, x, y) for line in axes.lines if line.band]
     parts += [_raw(line, x, y) for line in axes.lines if line.window > 1]
     parts += [_line(line, x, y) for line in axes.lines]
     return _svg(HEIGHT, f"{axes.y_label} against {axes.x_label}", parts)
@@ -138,11 +159,18 @@ def _ground(axes: Axes, x: Scale, y: Scale) -> list[str]:
         place = f'x="{first:.1f}" y="{TOP - 9}" width="{last - first:.1f}" height="5"'
         parts.append(f'<rect class="span" {place}/>')
     if axes.chance.x:
-        upper, lower = funnel(axes)
-        back = Series(lower.x[::-1], lower.y[::-1])
-        edges = f"{_path(upper, x, y)}L{_path(back, x, y)[1:]}Z"
-        parts.append(f'<path class="chance" d="{edges}"/>')
+        parts.append(f'<path class="chance" d="{_between(*funnel(axes), x, y)}"/>')
     return parts
+
+
+def _band(line: Line, x: Scale, y: Scale) -> str:
+    return f'<path class="band {_colour(line)}" d="{_between(*shade(line), x, y)}"/>'
+
+
+def _between(upper: Series, lower: Series, x: Scale, y: Scale) -> str:
+    """The outline of what lies between two curves."""
+    back = Series(lower.x[::-1], lower.y[::-1])
+    return f"{_path(upper, x, y)}L{_path(back, x, y)[1:]}Z"
 
 
 def _raw(line: Line, x: Scale, y: Scale) -> str:
@@ -196,9 +224,9 @@ def _bars(panel: Bars) -> str:
     return _svg(bottom + BOTTOM, f"{panel.y_label} in {panel.x_label}, by phase", parts)
 
 
-def _short(label: str) -> str:
+def _short(label: str, most: int = 28) -> str:
     """A label that leaves room for a remark: the middle of a long one is left out."""
-    return label if len(label) <= 28 else f"{label[:12]}…{label[-15:]}"
+    return label if len(label) <= most else f"{label[: most - 16]}…{label[-15:]}"
 
 
 def phase_class(phase: str) -> str:
@@ -207,12 +235,13 @@ def phase_class(phase: str) -> str:
 
 
 def run_class(colour: int) -> str:
-    """The style of a run."""
+    """The style of a subject."""
     return f"c{colour % COLOURS}" + (" again" if colour >= COLOURS else "")
 
 
 def _colour(line: Line) -> str:
-    return run_class(line.colour)
+    """The style of a curve; `s` and a number is what a switch hides."""
+    return f"{run_class(line.colour)} s{line.colour}"
 
 
 def _x_axis(places: Sequence[float], x: Scale, bottom: float, label: str) -> str:

@@ -9,7 +9,7 @@ from metis.core import Batch, Trajectory
 from metis.signal import advantages
 
 SHOWN = 8
-"""Groups of a step of which an answer is written down."""
+"""Groups of a step of which one answer is written down, unless it is said of how many."""
 
 LEAST = 0.01
 """Probability from which an answer of the judge is written down, to two digits."""
@@ -74,9 +74,12 @@ def exemplar_rows(step: int, batch: Batch) -> Iterator[dict[str, Any]]:
 
 
 def rollout_rows(
-    step: int, batch: Batch, written: Callable[[Trajectory], str]
+    step: int, batch: Batch, written: Callable[[Trajectory], str], answers: int | None = None
 ) -> Iterator[dict[str, Any]]:
-    """One row a group that is trained on; the first few with what earned their first reward."""
+    """One row a group that is trained on, with what earned its first rewards.
+
+    `answers` are kept of each group; None keeps one of the first few groups.
+    """
     for place, group in enumerate(batch.groups):
         row = {
             "step": step,
@@ -88,6 +91,8 @@ def rollout_rows(
         }
         if group.reports:
             row["reported"] = [dict(report) for report in group.reports]
-        if place < SHOWN and group.trajectories and (text := written(group.trajectories[0])):
-            row["answer"] = text
+        kept = answers if answers is not None else int(place < SHOWN)
+        texts = [written(trajectory) for trajectory in group.trajectories[:kept]]
+        if any(texts):
+            row |= {"text": group.prompt.text, "answers": texts}
         yield row

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from metis.signal import INFORMATIVE, variance
+from metis.run.kinds import KINDS, kind
+from metis.signal import variance
 
 NORMAL = 1.96
 """Half the width of a 95% interval, in standard errors."""
@@ -43,13 +44,7 @@ class Outcome(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """`informative` where rewards differ; else `dead` or `solved` by the mean reward."""
-        v = self.variance
-        if v is None:
-            return "failed"
-        if v > INFORMATIVE:
-            return "informative"
-        return "dead" if np.mean(self.rewards) < 0.5 else "solved"
+        return kind(self.rewards)
 
 
 class Share(NamedTuple):
@@ -67,9 +62,6 @@ class Share(NamedTuple):
         middle = (p + z / 2) / (1 + z)
         half = NORMAL / (1 + z) * math.sqrt(p * (1 - p) / whole + z / (4 * whole))
         return cls(p, max(0.0, middle - half), min(1.0, middle + half))
-
-
-KINDS = ("dead", "informative", "solved", "failed")
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Mapping
 
 from metis.markdown import markdown_table
+from metis.run.kinds import KINDS
 from metis.survey.advice import MEASURED, advice
-from metis.survey.facts import KINDS, Facts, Share
+from metis.survey.facts import Facts, Share
 
 WIDTH = 30
 """Characters of the longest bar."""

@@ -112,9 +112,16 @@ def _prompt(group: Row | None, judgment: Row, exemplars: Sequence[Row]) -> Itera
             about = f"{row['value']:.3g}", f"{row['variance']:.3f}", str(row["outcome_step"])
             table.add_row(row["prompt"], *about)
         yield table
-    for title, text in (("judge", judgment.get("reply")), ("answer", (group or {}).get("answer"))):
+    texts = [("judge", judgment.get("reply")), ("prompt", (group or {}).get("text"))]
+    for title, text in (*texts, *(("answer", answer) for answer in answers(group or {}))):
         if text:
             yield Text.assemble((f"{title}\n", "bold"), text)
+
+
+def answers(group: Row) -> list[str]:
+    """The answers of a group that were kept; runs of earlier versions have one."""
+    kept = group.get("answers", [group.get("answer", "")])
+    return [str(answer) for answer in kept] if isinstance(kept, list) else []
 
 
 def _distribution(distribution: Mapping[str, float]) -> Table:

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from metis.report import calibration, charts, svg
+from metis.report import calibration, charts, subjects, svg
 from metis.report.curves import Recorded
 from metis.report.outcomes import Outcome
+from metis.report.subjects import each
 
 
 @pytest.fixture
@@ -15,8 +16,8 @@ def figure(monkeypatch):
         judge = {} if target is None else {"judge": {"target": target}}
         config = {"curriculum": {"name": "metis", **judge}}
         runs = [run(label=f"run {i}", config=config) for i in range(len(outcomes))]
-        monkeypatch.setattr(calibration, "read", lambda run: outcomes[int(run.label[4:])])
-        return calibration.figure(runs)
+        monkeypatch.setattr(subjects, "read", lambda run: outcomes[int(run.label[4:])])
+        return calibration.figure(each(runs))
 
     return make
 
@@ -112,7 +113,7 @@ SKILL = {
 
 
 def skill(*runs):
-    (found,) = [figure for figure in charts.figures(runs) if figure.name == "skill"]
+    (found,) = [figure for figure in charts.figures(each(runs)) if figure.name == "skill"]
     return found
 
 

@@ -14,7 +14,7 @@ from metis.report.curves import read
 from metis.report.tables import HEADER, MISSING
 from metis.report.tables import rows as table
 
-VOID = {"meta"}
+VOID = {"meta", "input"}
 JUDGE = {
     "judge/reward": 0.8,
     "judge/baseline": 0.7,
@@ -29,7 +29,13 @@ JUDGE = {
     "judge/realised_lift_z": 1.6,
     "select/trial": 1.0,
 }
-BATCH = {"batch/advantage": 0.3, "batch/reward": 0.4, "batch/informative": 0.5}
+BATCH = {
+    "batch/advantage": 0.3,
+    "batch/reward": 0.4,
+    "batch/informative": 0.5,
+    "rollout/tokens": 40.0,
+    "rollout/wasted": 10.0,
+}
 
 
 class Page(HTMLParser):
@@ -107,7 +113,10 @@ def judged(steps):
         {"step": step, "prompt": reason, "chosen": True, "reason": reason, "score": 0.1}
         for step, reason in groups
     ]
-    rollouts = [{"step": step, "prompt": name, "rewards": [0.0, 1.0]} for step, name in groups]
+    rollouts = [
+        {"step": step, "prompt": name, "category": name, "rewards": [0.0, 1.0]}
+        for step, name in groups
+    ]
     return {"judgments": judgments, "rollouts": rollouts}
 
 
@@ -127,7 +136,7 @@ def test_one_run_gets_its_report_in_its_own_folder(make, capsys):
     page = shown(run)
     assert "script" not in page.tags and "img" not in page.tags
     assert len(page.titles) == len(charts.NAMES)
-    assert page.tags.count("svg") == 14
+    assert page.tags.count("svg") == 19
     words = " ".join(page.words)
     assert "0.250 → 0.280 ±\u00a00.020" in words and "33.3%" in words and "50.0%" in words
     assert "Simulated" not in words and "Unfinished" not in words
@@ -155,7 +164,8 @@ def test_figures_without_data_are_left_out(make):
     assert page.titles == [
         "Held-out accuracy",
         "Learning signal",
-        "Rollout reward",
+        "Competence frontier",
+        "Waste",
         "Time and overhead",
     ]
     assert "nothing was judged" in " ".join(page.words)
@@ -248,7 +258,7 @@ def test_pictures_are_drawn_and_those_of_an_earlier_report_dropped(make, picture
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in folder.iterdir())
     other = make("other", extra={})
     assert report(other, "--out", run) == 0
-    assert not (folder / "skill.png").exists() and (folder / "reward.png").exists()
+    assert not (folder / "skill.png").exists() and (folder / "frontier.png").exists()
 
 
 def test_without_matplotlib_one_line_says_how_to_get_it(make, capsys):

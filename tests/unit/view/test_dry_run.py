@@ -38,12 +38,13 @@ def test_what_is_printed_is_a_recipe_of_the_same_run(words, tmp_path):
     again = load(recipe, [])
     assert again.resolved == config.resolved
     given = {key for key, origin in again.origins.items() if origin == "recipe recipe.toml"}
-    assert given >= config.origins.keys() - {"schema", "data_seed"}
+    assert given >= config.origins.keys() - {"schema", "data_seed", "answers"}
 
 
 def test_dictionaries_and_settings_that_are_not_set_are_toml_too():
     text = printed(load(None, [*SMALL, "seed=1"]))
-    assert "# data_seed is not set" in text and "data_seed" not in tomllib.loads(text)
+    assert "# data_seed is not set" in text and "# answers is not set" in text
+    assert not {"data_seed", "answers"} & tomllib.loads(text).keys()
     pytest.importorskip("reasoning_gym")
     gym = ["task=gym", "task.prompts=9", "task.heldout=1", "batch=2"]
     assert tomllib.loads(printed(load(None, gym)))["task"]["config"] == {}

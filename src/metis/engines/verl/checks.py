@@ -22,7 +22,7 @@ NO_CRITIC = (
 
 ESTIMATORS = ("grpo", "rloo")
 LOG_PROB_BATCHES = ("log_prob_use_dynamic_bsz", "log_prob_micro_batch_size_per_gpu")
-KEYS = ("seed", "rewards", "tokens", "seconds", "best", "run", "curriculum")
+KEYS = ("seed", "rewards", "tokens", "seconds", "best", "answers", "run", "curriculum")
 
 CHECKS: dict[str, tuple[tuple[Any, ...], str]] = {
     "trainer.use_v1": ((True,), "verl's older trainers would train without a curriculum"),
@@ -165,6 +165,9 @@ def _check_section(section: Any) -> None:
         value = section[key]
         number = isinstance(value, int | float) and value >= 0
         require(number, f"trainer.v1.metis.{key}", value, "use a number, 0 or more")
+    answers = section["answers"]
+    number = answers is None or (isinstance(answers, int) and answers >= 0)
+    require(number, "trainer.v1.metis.answers", answers, "use a number, 0 or more, or null")
     for key, known in (("rewards", ("binary", "continuous")), ("best", (True, False))):
         require(section[key] in known, f"trainer.v1.metis.{key}", section[key], f"use {known}")
 

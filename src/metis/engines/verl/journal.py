@@ -21,7 +21,7 @@ PHASES = {
 """verl's timers, by what they are called in a run folder."""
 
 
-MAY_CHANGE = ("tokens", "seconds", "best")
+MAY_CHANGE = ("tokens", "seconds", "best", "answers")
 """Settings that a run may be resumed with others of."""
 
 
@@ -105,11 +105,17 @@ class Journal:
             phases["update"] = (1 - judged) * whole
         self.folder.append("timings", [{"step": step, **phases, "elapsed": elapsed}])
 
-    def explain(self, step: int, batch: Batch, written: Callable[[Trajectory], str]) -> None:
-        """Why the prompts of a step were chosen, and what came of them."""
+    def explain(
+        self,
+        step: int,
+        batch: Batch,
+        written: Callable[[Trajectory], str],
+        answers: int | None = None,
+    ) -> None:
+        """Write down why the prompts of a step were chosen, and what came of them."""
         self.folder.append("judgments", judgment_rows(step, batch))
         self.folder.append("exemplars", exemplar_rows(step, batch))
-        self.folder.append("rollouts", rollout_rows(step, batch, written))
+        self.folder.append("rollouts", rollout_rows(step, batch, written, answers))
 
     def test(self, step: int, rewards: Mapping[str, float]) -> None:
         """The reward of every held-out prompt whose name is known."""

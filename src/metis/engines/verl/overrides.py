@@ -146,6 +146,7 @@ def _trainer(config: Any, out: Path) -> dict[str, Any]:
         "v1.metis.seed": training.seed,
         "v1.metis.tokens": training.tokens,
         "v1.metis.seconds": training.seconds,
+        "v1.metis.answers": training.answers,
         "v1.metis.rewards": config.task.rewards,
         "v1.metis.run": str(out),
         "++v1.metis.curriculum": section,

@@ -53,6 +53,7 @@ from metis.engines.verl.values import ValueWorker
 from metis.meter import Meter
 from metis.pool import Pool
 from metis.predictors import Predictor
+from metis.run import composition
 from metis.run.records import batch_metrics
 
 log_probabilities.install()  # verl imports this module in each of its processes
@@ -116,6 +117,7 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
         cost = judge_cost(self.curriculum, self.settings["rewards"])
         if cost and not self.journal.of_recipe:  # `metis train` has said it
             print(f"metis: {cost}", flush=True)
+        composition.write(self.journal.folder.path, self.pool.prompts)
         logger = self.config.trainer.logger  # which verl opens in this process, when all is built
         names = [logger] if isinstance(logger, str) else logger
         os.environ |= sinks.variables(names, self.journal.folder.path)
@@ -163,7 +165,8 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
         self.account.elapsed += time.perf_counter() - started
         self.account.step = self.global_steps
         self.journal.time(self.global_steps, timing_raw, self.account.elapsed, self.update.judged)
-        self.journal.explain(self.global_steps, self.batch, self.engine.servers.written)
+        written, answers = self.engine.servers.written, self.settings["answers"]
+        self.journal.explain(self.global_steps, self.batch, written, answers)
         self.metrics = dict(metrics)
         self._schedule()
         return trained

@@ -1,0 +1,127 @@
+"""The page of runs: what they are, the numbers asked for first, figures, table and settings."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from html import escape
+
+from metis.identity import described
+from metis.report import html, svg, tables
+from metis.report.charts import smoothing
+from metis.report.curves import Recorded
+from metis.report.panels import Figure
+from metis.report.reproduce import of_runs, portable
+from metis.report.subjects import each
+
+
+def page(runs: Sequence[Recorded], figures: Sequence[Figure]) -> str:
+    """The whole report."""
+    runs = [replace(run, config=portable(run.config)) for run in runs]
+    title = runs[0].label if len(runs) == 1 else f"{len(runs)} runs"
+    window, alone = smoothing(runs), len(runs) == 1
+    thick = f"Thin lines are single steps, thick lines a running mean over {window} of them."
+    body = [
+        *_head(runs),
+        _cards(runs),
+        *html.figures(figures, each(runs), thick if window > 1 else ""),
+        "<h2>Runs</h2>",
+        html.table([tables.HEADER, *tables.rows(runs)]),
+        html.commands(of_runs(runs)),
+        "<h2>Settings</h2>",
+        *(html.settings("Every setting of this run" if alone else r.label, r) for r in runs),
+    ]
+    return html.document(title, body, switched=len(runs))
+
+
+def _head(runs: Sequence[Recorded]) -> Iterator[str]:
+    yield '<header><p class="over">METIS report</p>'
+    if len(runs) == 1:
+        yield f"<h1>{escape(runs[0].label)}</h1>"
+    else:
+        names = list(dict.fromkeys(run.curriculum for run in runs))
+        yield f"<h1>{len(runs)} runs: {escape(', '.join(names))}</h1>"
+        if len({_but_for_seed(run) for run in runs}) == len(runs):
+            yield "<p>One seed for each setting: small differences may be chance.</p>"
+    for text in dict.fromkeys(summary(run) for run in runs):
+        yield f'<p class="soft">{escape(text)}</p>'
+    yield "</header>"
+    simulated = [run for run in runs if run.simulated]
+    if simulated:
+        some = ", ".join(run.label for run in simulated) if len(simulated) < len(runs) else ""
+        yield html.simulated(some)
+    for run in runs:
+        name = "This run" if len(runs) == 1 else run.label
+        if run.steps < run.planned:
+            yield html.banner("Unfinished.", f"{name} has done {tables.progress(run)} steps.")
+        if run.changes:
+            yield html.banner("Changed on the way.", f"{name} went on with {_changes(run)}.")
+
+
+def _but_for_seed(run: Recorded) -> str:
+    settings = {key: value for key, value in run.config.items() if key not in ("seed", "changes")}
+    return json.dumps(settings, sort_keys=True)
+
+
+def _changes(run: Recorded) -> str:
+    steps = dict.fromkeys(change["step"] for change in run.changes)
+    parts = ([change for change in run.changes if change["step"] == step] for step in steps)
+    return "; ".join(f"{described(part)} from step {part[0]['step']:,}" for part in parts)
+
+
+def summary(run: Recorded, steps: str = "") -> str:
+    """One line about a run: engine, model, task and size."""
+    parts = [f"{run.named('engine') or 'unknown'} engine"]
+    parts += [f"{key} {name}" for key in ("model", "task") if (name := run.named(key))]
+    parts.append(f"{steps or format(run.planned, ',')} steps")
+    batch, group = run.config.get("batch"), run.config.get("group")
+    if batch is not None and group is not None:
+        parts.append(f"batches of {batch} prompts × {group} rollouts")
+    return " · ".join(parts)
+
+
+def _cards(runs: Sequence[Recorded]) -> str:
+    cards = (
+        ("Held-out accuracy", [_accuracy(run) for run in runs]),
+        (
+            "Informative groups",
+            [
+                (tables.share(run.informative), "of the groups trained on, mean over all steps")
+                for run in runs
+            ],
+        ),
+        ("Time spent judging", [_judging(run) for run in runs]),
+    )
+    return f'<section class="cards">{"".join(_card(*card, runs) for card in cards)}</section>'
+
+
+def _card(name: str, values: Sequence[tuple[str, str]], runs: Sequence[Recorded]) -> str:
+    top = f'<div class="card"><p class="name">{name}</p>'
+    if len(runs) == 1:
+        big, note = values[0]
+        return f'{top}<p class="big">{escape(big)}</p><p class="note">{escape(note)}</p></div>'
+    lines = []
+    for colour, (run, (value, _)) in enumerate(zip(runs, values, strict=True)):
+        swatch = f'<span class="swatch {svg.run_class(colour)}"></span>'
+        lines.append(f"<dt>{swatch}{escape(run.label)}</dt><dd>{escape(value)}</dd>")
+    return f"{top}<dl>{''.join(lines)}</dl></div>"
+
+
+def _accuracy(run: Recorded) -> tuple[str, str]:
+    tests = run.evaluations
+    if not tests:
+        return tables.MISSING, "not evaluated"
+    first, last = tests[0], tests[-1]
+    error = "standard error not recorded" if last.stderr is None else "± one standard error"
+    if len(tests) == 1:
+        return tables.accuracy(first), f"at step {first.step:,}, the only evaluation; {error}"
+    ends = f"{first.accuracy:.3f} → {tables.accuracy(last)}"
+    return ends, f"from step {first.step:,} to step {last.step:,}; {error}"
+
+
+def _judging(run: Recorded) -> tuple[str, str]:
+    if not run.timings:
+        return tables.MISSING, "no timings recorded"
+    spent = f"of {tables.duration(run.elapsed, run.simulated)}"
+    if run.judge_share is None:
+        return "none", f"{spent}: nothing was judged"
+    return tables.share(run.judge_share), f"{spent}; {tables.trusted(run)}"

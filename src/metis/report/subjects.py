@@ -1,0 +1,62 @@
+"""The subjects of a report: each has a colour, and is a run or the runs of an arm over seeds."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from metis.report.curves import Recorded, Series, running_mean
+from metis.report.outcomes import Outcome, read
+from metis.report.panels import Line
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Runs that are drawn as one curve: their mean, with a band of one standard error."""
+
+    label: str
+    colour: int
+    runs: tuple[Recorded, ...]
+
+    @cached_property
+    def outcomes(self) -> list[Outcome]:
+        """Predictions and outcomes of all groups of its runs."""
+        return [outcome for run in self.runs for outcome in read(run)]
+
+    def has(self, metric: str) -> bool:
+        return any(run.has(metric) for run in self.runs)
+
+    def line(self, of: Callable[[Recorded], Series], window: int = 1) -> Line:
+        """A curve over steps: of one run as it is, with a running mean; of several their mean."""
+        found = [series for run in self.runs if (series := of(run)).x]
+        if len(self.runs) == 1 or not found:
+            return Line(self.label, self.colour, found[0] if found else Series(), window=window)
+        mean, band = averaged([running_mean(series, window) for series in found])
+        return Line(self.label, self.colour, mean, band=band)
+
+    def mean(self, of: Callable[[Recorded], float | None]) -> float | None:
+        """The mean of a number over the runs that have it."""
+        known = [value for run in self.runs if (value := of(run)) is not None]
+        return math.fsum(known) / len(known) if known else None
+
+
+def each(runs: Sequence[Recorded]) -> list[Subject]:
+    """Every run as a subject of its own."""
+    return [Subject(run.label, colour, (run,)) for colour, run in enumerate(runs)]
+
+
+def averaged(curves: Sequence[Series]) -> tuple[Series, tuple[float, ...]]:
+    """The mean of curves at the places that all of them have, and its standard error there."""
+    places = sorted(set.intersection(*(set(curve.x) for curve in curves)))
+    rows = [dict(zip(*curve, strict=True)) for curve in curves]
+    values = np.array([[row[place] for place in places] for row in rows])
+    return Series(tuple(places), tuple(values.mean(axis=0).tolist())), standard_error(values)
+
+
+def standard_error(values: "np.typing.NDArray[np.float64]") -> tuple[float, ...]:
+    """The standard error of the mean over rows, by column; none of a single row."""
+    if len(values) < 2:
+        return ()
+    return tuple((values.std(axis=0, ddof=1) / math.sqrt(len(values))).tolist())

@@ -1,0 +1,40 @@
+"""The composition of a run's pool: how many of its prompts are of each category."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from metis import state
+from metis.core import Prompt
+from metis.errors import MetisError
+from metis.identity import SCHEMA
+
+FILE = "pool.json"
+
+
+def write(folder: Path, prompts: Iterable[Prompt]) -> None:
+    """Write down the composition of a pool."""
+    categories = Counter(prompt.category for prompt in prompts)
+    document = {
+        "schema": SCHEMA,
+        "prompts": categories.total(),
+        "categories": dict(sorted(categories.items())),
+    }
+    with state.atomic(folder / FILE) as file:
+        file.write(f"{json.dumps(document, indent=2)}\n".encode())
+
+
+def read(folder: Path) -> dict[str, int]:
+    """Prompts by category; empty of a run that has not written it down."""
+    try:
+        document: Any = json.loads((folder / FILE).read_bytes())
+        return {str(name): int(count) for name, count in document["categories"].items()}
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        where = str(folder / FILE)
+        raise MetisError(f"{where!r} cannot be read ({error.strerror}): mend that") from None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise MetisError(f"{str(folder / FILE)!r} is damaged: restore or delete it") from None

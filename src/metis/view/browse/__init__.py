@@ -1,0 +1,1 @@
+"""`metis view`: the steps, judgments and rollouts of runs in a page."""

@@ -1,0 +1,68 @@
+"""`metis view`: its options, and the runs they name."""
+
+import argparse
+import contextlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+HELP = """\
+Opens the logs of runs in a page: every step, why each prompt was chosen, what was predicted, what
+the policy wrote and what it earned. Filters by category, outcome, reason and text; two runs stand
+side by side. The page is served to this machine alone, until Ctrl-C, and follows a run that still
+trains when it is loaded again.
+
+  metis view runs/a                     http://127.0.0.1:8400/
+  metis view runs/a runs/b --port 0     two runs, on any free port
+  metis view cmp                        all runs of a comparison
+  metis view runs/a --bundle page       a folder instead, which opens without a server
+
+`rollouts.jsonl` has one answer of each of the first eight groups of a step; train with answers=8 to
+see eight of every group.
+"""
+
+
+def add(commands: Any) -> None:
+    """Add the command to the parser's."""
+    parser = commands.add_parser(
+        "view",
+        help="browse judgments and rollouts in a page",
+        description=HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    option = parser.add_argument
+    option("runs", nargs="+", type=Path, metavar="RUN", help="run folder, or that of a comparison")
+    option("--port", type=int, metavar="N", help="port to serve on (8400); 0 is any that is free")
+    option("--bundle", type=Path, metavar="DIR", help="write the page into a folder instead")
+    parser.set_defaults(run=run)
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Serve the page until Ctrl-C, or write it into a folder."""
+    from metis.errors import MetisError
+    from metis.report.curves import read_all
+    from metis.view.browse import bundle
+    from metis.view.browse.server import PORT, Server
+
+    if chosen.bundle is not None and chosen.port is not None:
+        raise MetisError("--port goes with a server; a bundle needs none")
+    runs = read_all(list(_folders(chosen.runs)))
+    if chosen.bundle is not None:
+        print(f"page: {bundle.write(runs, chosen.bundle)}")
+        return 0
+    with Server(runs, PORT if chosen.port is None else chosen.port) as server:
+        print(f"{server.url}   (Ctrl-C ends)", flush=True)
+        with contextlib.suppress(KeyboardInterrupt):
+            server.serve_forever()
+    return 0
+
+
+def _folders(named: Sequence[Path]) -> Iterator[Path]:
+    """The run folders that are named; of a comparison, all it has."""
+    from metis.compare.comparison import is_comparison
+
+    for folder in named:
+        if is_comparison(folder):
+            yield from sorted(path.parent for path in folder.glob("*/config.json"))
+        else:
+            yield folder

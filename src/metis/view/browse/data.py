@@ -1,0 +1,74 @@
+"""The logs of a run as the page reads them: one row for each candidate of each step."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from metis import runlog
+from metis.report.curves import Recorded, is_number
+from metis.run.kinds import kind
+from metis.run.metrics import reasons
+from metis.signal import variance
+from metis.view.inspection import COLUMNS, answers
+
+Row = Mapping[str, Any]
+
+NOT_ROLLED_OUT = "not rolled out"
+
+JUDGED = ("reason", "score", "failure", "propensity")
+"""Fields of every judgment that the page has."""
+WRITTEN = ("reply", "distribution")
+"""Those that it has of prompts that were rolled out alone, or it would be too large."""
+EARNED = ("rewards", "tokens", "failed", "reported", "text")
+
+
+def document(run: Recorded) -> dict[str, Any]:
+    """Everything that the page shows of a run."""
+    exemplars: dict[int, list[dict[str, Any]]] = defaultdict(list)
+    for row in runlog.read(run.folder, "exemplars", optional=True):
+        shown = ("prompt", "value", "variance", "outcome_step")
+        exemplars[row["step"]].append({name: row.get(name) for name in shown})
+    return {
+        "label": run.label,
+        "steps": list(_steps(run)),
+        "rows": list(_rows(run)),
+        "exemplars": exemplars,
+        "reasons": dict(reasons()),
+    }
+
+
+def _steps(run: Recorded) -> Iterator[dict[str, Any]]:
+    for row in run.metrics:
+        known = {name: row[key] for name, key in COLUMNS.items() if is_number(row.get(key))}
+        yield {"step": row["step"], **known}
+
+
+def _rows(run: Recorded) -> Iterator[dict[str, Any]]:
+    groups = {
+        (row["step"], row["prompt"]): row
+        for row in runlog.read(run.folder, "rollouts", optional=True)
+    }
+    categories = {prompt: str(row.get("category", "")) for (_, prompt), row in groups.items()}
+    judged: set[tuple[int, str]] = set()
+    for judgment in runlog.read(run.folder, "judgments", optional=True):
+        place = judgment["step"], judgment["prompt"]
+        judged.add(place)
+        yield _row(place, categories.get(place[1], ""), judgment, groups.get(place))
+    for place, group in groups.items():
+        if place not in judged:
+            yield _row(place, categories[place[1]], {}, group)
+
+
+def _row(place: tuple[int, str], category: str, judgment: Row, group: Row | None) -> dict[str, Any]:
+    row: dict[str, Any] = {"step": place[0], "prompt": place[1], "category": category}
+    row |= {name: judgment[name] for name in JUDGED if name in judgment}
+    if group is None:
+        return row | {"outcome": NOT_ROLLED_OUT}
+    rewards = group.get("rewards", [])
+    row |= {name: judgment[name] for name in WRITTEN if name in judgment}
+    row |= {name: group[name] for name in EARNED if name in group}
+    kept = answers(group)
+    row |= {"outcome": kind(rewards), "answers": kept if any(kept) else []}
+    if len(rewards) > 1:
+        row["variance"] = variance(rewards)
+    return row

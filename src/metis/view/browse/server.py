@@ -1,0 +1,128 @@
+"""A server of the page for this machine alone: loopback, GET, and no other site's requests."""
+
+import re
+import sys
+from collections.abc import Sequence
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from metis.errors import MetisError
+from metis.report.curves import Recorded, read
+from metis.view.browse import assets
+from metis.view.browse.data import document
+
+ADDRESS = "127.0.0.1"
+PORT = 8400
+HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+"""Sent with every answer: nothing from elsewhere in the page, and the page nowhere else."""
+
+_DATA = re.compile(r"data/(\d+)\.js")
+
+
+class Server(ThreadingHTTPServer):
+    """Serves runs, each read again whenever the page is loaded."""
+
+    daemon_threads = True
+
+    def __init__(self, runs: Sequence[Recorded], port: int = PORT) -> None:
+        self.runs = list(runs)
+        try:
+            super().__init__((ADDRESS, port), _Handler)
+        except (OSError, OverflowError) as error:
+            raise MetisError(
+                f"--port {port} cannot be used ({getattr(error, 'strerror', None) or error}): name "
+                "another; 0 takes one that is free"
+            ) from None
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Pass over a browser that has left before its answer was sent."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
+    @property
+    def port(self) -> int:
+        return int(self.server_address[1])
+
+    @property
+    def url(self) -> str:
+        return f"http://{ADDRESS}:{self.port}/"
+
+    def file(self, name: str) -> tuple[bytes, str] | None:
+        """The content and the type of a file; None where there is none of that name."""
+        if name in assets.FILES:
+            return assets.read(name), assets.FILES[name]
+        if name == assets.RUNS:
+            return assets.listing(self.runs), assets.SCRIPT
+        asked = _DATA.fullmatch(name)
+        if asked is None or int(asked[1]) >= len(self.runs):
+            return None
+        return self._data(int(asked[1])), assets.SCRIPT
+
+    def _data(self, number: int) -> bytes:
+        """A run as it is now; what is wrong with it is for the page to say."""
+        known = self.runs[number]
+        try:
+            run = Recorded(**{**vars(read(known.folder)), "label": known.label})
+            return assets.script("metis.add", number, document(run))
+        except MetisError as error:
+            return assets.script("metis.fail", number, str(error))
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Answers GET of the page's own files."""
+
+    server: Server
+    server_version, sys_version = "metis", ""
+
+    def do_GET(self) -> None:
+        if self.headers.get("Host") not in self._hosts():
+            self._answer(HTTPStatus.FORBIDDEN, b"this server is for 127.0.0.1 alone\n")
+            return
+        name = self.path.partition("?")[0].removeprefix("/") or "index.html"
+        foreign = self.headers.get("Sec-Fetch-Site", "none") not in ("same-origin", "none")
+        if foreign and name != "index.html":
+            self._answer(HTTPStatus.FORBIDDEN, b"not for another site\n")
+            return
+        found = self.server.file(name)
+        if found is None:
+            self._answer(HTTPStatus.NOT_FOUND, b"there is no such file\n")
+            return
+        self._answer(HTTPStatus.OK, *found)
+
+    def refuse(self) -> None:
+        self.close_connection = True
+        self._answer(HTTPStatus.METHOD_NOT_ALLOWED, b"only GET is answered\n")
+
+    do_HEAD = do_POST = do_PUT = do_DELETE = do_PATCH = do_OPTIONS = refuse
+
+    def _hosts(self) -> tuple[str, str]:
+        """Names under which a browser on this machine asks; any other may be a rebound one."""
+        return f"{ADDRESS}:{self.server.port}", f"localhost:{self.server.port}"
+
+    def _answer(
+        self, status: HTTPStatus, content: bytes, kind: str = "text/plain; charset=utf-8"
+    ) -> None:
+        self.send_response(status)
+        for name, value in HEADERS.items():
+            self.send_header(name, value)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(content)))
+        if status == HTTPStatus.METHOD_NOT_ALLOWED:
+            self.send_header("Allow", "GET")
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(content)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing: the terminal is for the address alone."""

@@ -1,0 +1,55 @@
+"""Reports in a browser: drawn, no wider than a phone, and worked by the keyboard."""
+
+from pathlib import Path
+
+import pytest
+
+from metis.cli import main
+from metis.report import figures
+
+EVIDENCE = Path(__file__).parents[2] / "evidence"
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory):
+    out = tmp_path_factory.mktemp("reports")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(figures, "find_spec", lambda name: None)
+        for name in ("hopeless-90", "levels-2-to-10", "quickstart-cpu/seed-0"):
+            assert main(["report", str(EVIDENCE / name), "--out", str(out / name)]) == 0
+    return out
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("name", ["hopeless-90", "quickstart-cpu/seed-0"])
+def test_a_report_fits_and_its_labels_do_not_overlap(opened, reports, name, width, scheme):
+    page = opened((reports / name / "report.html").as_uri(), width, scheme)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.locator("svg").count() > 5
+    assert page.evaluate(OVERLAPS) == []
+    ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (ground == "rgb(255, 255, 255)") == (scheme == "light")
+
+
+OVERLAPS = """() => [...document.querySelectorAll("svg")].flatMap((svg) => {
+  const boxes = [...svg.querySelectorAll("text")].map((text) =>
+    [text.textContent, text.getBoundingClientRect()]);
+  return boxes.flatMap(([name, a], place) => boxes.slice(place + 1)
+    .filter(([, b]) => a.left < b.right - 1 && b.left < a.right - 1 &&
+                       a.top < b.bottom - 3 && b.top < a.bottom - 3)
+    .map(([other]) => `${name} | ${other}`));
+})"""
+
+
+def test_arms_are_hidden_and_shown_by_the_keyboard(opened, reports):
+    page = opened((reports / "levels-2-to-10/report.html").as_uri())
+    curves, box = page.locator("svg .line.s1"), page.locator("#show1")
+    count = curves.count()
+    assert count >= 4 and curves.first.is_visible()
+    box.focus()
+    page.keyboard.press("Space")
+    assert not any(curves.nth(place).is_visible() for place in range(count))
+    assert page.locator("svg .line.s0").first.is_visible()
+    page.keyboard.press("Space")
+    assert curves.first.is_visible()

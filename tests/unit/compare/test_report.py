@@ -1,0 +1,143 @@
+"""The report of a comparison: the numbers of its table, curves over every cost, its command."""
+
+import json
+import re
+import shutil
+from html import unescape
+from pathlib import Path
+
+import pytest
+
+from metis.cli import main
+from metis.compare import charts, table
+from metis.compare.comparison import is_comparison, read
+from metis.report import figures
+
+EVIDENCE = Path(__file__).parents[3] / "evidence"
+LEVELS = EVIDENCE / "levels-2-to-10"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_pictures():
+    """PNG files take seconds, and are tested elsewhere."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(figures, "find_spec", lambda name: None)
+        yield
+
+
+@pytest.fixture(scope="module")
+def levels():
+    return read(LEVELS, None, {})
+
+
+def texts(page):
+    return unescape(re.sub(r"<[^>]*>", "|", page)).replace("\u00a0", " ")
+
+
+def test_the_page_has_every_number_of_the_table(tmp_path, levels, capsys):
+    assert main(["report", str(LEVELS), "--out", str(tmp_path)]) == 0
+    assert (tmp_path / "comparison.md").read_text() == (LEVELS / "comparison.md").read_text()
+    page = (tmp_path / "report.html").read_text()
+    shown = texts(page)
+    for section in table.sections(levels):
+        assert section.title in shown
+        for row in section.rows:
+            assert all(cell in shown for cell in row)
+    assert all(said in shown for _, said in table.verdicts(levels))
+    assert "report: " in capsys.readouterr().out
+
+
+def test_curves_are_over_every_cost_but_seconds_that_were_not_alone(levels):
+    accuracy, *_ = charts.figures(levels)
+    assert [panel.x_label for panel in accuracy.panels] == [
+        "steps",
+        "rollouts",
+        "generated tokens",
+        "processed tokens",
+    ]
+    for panel in accuracy.panels:
+        assert panel.reference == levels.baseline.best[1].mean
+        for line, arm in zip(panel.lines, levels.everyone, strict=True):
+            assert max(line.series.y) == pytest.approx(arm.best[1].mean)
+            assert len(line.band) == len(line.series.x) and max(line.band) > 0
+
+
+def test_every_evidence_has_a_page_that_stands_alone_and_is_small(tmp_path):
+    for folder in EVIDENCE.iterdir():
+        if is_comparison(folder) and (folder / "comparison.md").exists():
+            out = tmp_path / folder.name
+            assert main(["report", str(folder), "--out", str(out)]) == 0
+            page = (out / "report.html").read_text()
+            assert len(page) < 6_000_000 and "<script" not in page
+            assert "http://" not in page and "https://" not in page
+            assert str(EVIDENCE.parent) not in page
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A comparison on the simulated engine with all logs, each run alone on its device."""
+    out = tmp_path_factory.mktemp("compare") / "cmp"
+    settings = ["engine=simulated", "steps=24", "evaluate=4", "batch=8", "engine.prompts=200"]
+    arms = ["--curricula", "uniform,metis", "--arm", "bold:curriculum=metis,curriculum.explore=0.5"]
+    words = [*settings, *arms, "--seeds", "0,1", "--jobs", "1", "--baseline", "metis"]
+    assert main(["compare", *words, "--out", str(out)]) == 0
+    return out
+
+
+def test_comparing_writes_the_page_beside_the_table(trained):
+    page = texts((trained / "report.html").read_text())
+    for title in (
+        "Competence frontier",
+        "Waste",
+        "Predictions against outcomes",
+        "Predictions over time",
+        "Pool occupancy",
+        "Time and overhead",
+    ):
+        assert f"|{title}|" in page
+    assert "|share of the pool|" in page and "uniform, bold against metis" in page
+    assert "seconds to its own best (ΔT)" in page, "runs were alone on the device"
+    expected = (
+        "metis compare engine=simulated steps=24 evaluate=4 batch=8 engine.prompts=200 data_seed=0 "
+        "--curricula uniform,metis --arm bold:curriculum=metis,curriculum.explore=0.5 "
+        "--seeds 0,1 --baseline metis --out cmp"
+    )
+    assert expected in page
+    assert str(trained.parent) not in page
+
+
+def test_the_report_again_says_the_same_and_keeps_the_baseline(trained):
+    before = [(trained / name).read_bytes() for name in ("report.html", "comparison.md")]
+    assert main(["report", str(trained)]) == 0
+    assert [(trained / n).read_bytes() for n in ("report.html", "comparison.md")] == before
+
+
+def test_a_run_that_is_not_finished_is_named_and_left_out(trained, tmp_path):
+    folder = tmp_path / "cut"
+    shutil.copytree(trained, folder)
+    log = folder / "bold-1/metrics.jsonl"
+    lines = log.read_text().splitlines(keepends=True)
+    log.write_text("".join(lines[:-3]))
+    shutil.rmtree(folder / "bold-0")
+    assert main(["report", str(folder)]) == 0
+    text = (folder / "comparison.md").read_text()
+    assert "- bold-0 not begun" in text and "- bold-1 not finished" in text
+    assert "Not complete." in texts((folder / "report.html").read_text())
+
+
+def test_hostile_names_stay_text(trained, tmp_path):
+    folder = tmp_path / "hostile"
+    shutil.copytree(trained, folder)
+    config = folder / "metis-0/config.json"
+    document = json.loads(config.read_text())
+    document["engine"]["model"] = "</pre><script>alert(1)</script>"
+    config.write_text(json.dumps(document))
+    assert main(["report", str(folder)]) == 0
+    page = (folder / "report.html").read_text()
+    assert "<script" not in page and "&lt;script&gt;" in page
+
+
+def test_a_comparison_is_named_alone(trained, capsys):
+    assert main(["report", str(trained), str(trained / "metis-0")]) == 2
+    assert "is a comparison: name it alone, or name runs" in capsys.readouterr().err
+    assert not is_comparison(trained / "metis-0")
