@@ -114,9 +114,7 @@ def _choices(judge: Judge, item: Scored, advantages: Floats) -> list[Judgment]:
     ]
 
 
-def subsample(
-    judgments: Sequence[Judgment], share: float, rng: random.Random
-) -> Sequence[Judgment]:
+def subsample(judgments: list[Judgment], share: float, rng: random.Random) -> list[Judgment]:
     """A uniform draw of whole judgments, at least one: its mean loss is unbiased."""
     if share == 1:
         return judgments
