@@ -26,8 +26,9 @@ from metis import MetisError, assets, state
 from metis.account import Account, Budget
 from metis.cli import main
 from metis.config import curriculum_of, load
+from metis.curricula.judge import Judge
 from metis.engines.verl import launch
-from metis.engines.verl.checks import CHECKS, check, check_first_request
+from metis.engines.verl.checks import CHECKS, check, check_first_request, check_judge
 from metis.engines.verl.datafiles import rows, write_data
 from metis.engines.verl.lengths import context as verl_context
 from metis.engines.verl.lengths import in_a_pass
@@ -154,17 +155,23 @@ def test_log_probabilities_are_those_of_the_temperature():
     ("words", "message"),
     [
         (
-            ["temperature=0.6", "logprobs_mode=processed_logprobs"],
+            ["rollout.temperature=0.6", "rollout.logprobs_mode=processed_logprobs"],
             r"temperature = 0\.6: judgments are trained at",
         ),
-        (["logprobs_mode=processed_logprobs"], "a forced token has probability 1"),
+        (["model.use_fused_kernels=True"], r"use_fused_kernels = True: .* no logits at single"),
+        (["actor.pad_to_length=True"], r"fsdp_config.pad_to_length = True: .* no logits at single"),
     ],
 )
 def test_what_a_judge_needs_is_known_before_anything_starts(words, message):
-    verl = composed([f"actor_rollout_ref.rollout.{word}" for word in ["name=vllm", *words]])
+    verl = composed([f"actor_rollout_ref.{word}" for word in ["rollout.name=vllm", *words]])
     verl.data.train_batch_size = 16
     with pytest.raises(MetisError, match=message):
         MetisTrainer(verl)
+
+
+def test_a_judge_that_replies_does_without_logits():
+    judge = Judge(mode="reason")
+    check_judge(composed(["actor_rollout_ref.model.use_fused_kernels=True"]), judge)
 
 
 CRITIC = ["critic.enable=True", "critic.model.path=/m"]

@@ -62,6 +62,10 @@ class ChoiceTree:
         ends = set(self.inner) - {self.parents[node] for node in self.inner}
         return [self.path(node) for node in sorted(ends)] or [[]]
 
+    def room(self, row: float) -> float:
+        """The longest context that all `sequences` can follow in a row of so many tokens."""
+        return (row - sum(map(len, self.sequences))) / len(self.sequences)
+
     def path(self, node: int) -> list[int]:
         """The nodes from the root to this one; none for -1, from which the roots grow."""
         path: list[int] = []
