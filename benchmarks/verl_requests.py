@@ -3,7 +3,8 @@
     python benchmarks/verl_requests.py [--chats 128] [--requests 20] [--tokens 400] [--repeats 3]
 
 The server answers at once, so that what is measured is the way to it. Needs verl's environment; no
-GPU. `direct` scores a candidate with as many requests as the tree of its values has nodes.
+GPU. A `reason` judge has one request a candidate; a `direct` one has one call for all of them, and
+many requests only on servers that cannot be asked from inside (`engines/verl/in_server.py`).
 """
 
 import argparse
@@ -31,7 +32,7 @@ class Server:
 async def score(
     client: LLMServerClient, sessions: Sequence[str], requests: int, tokens: int
 ) -> None:
-    """Of each chat one request first, then the others at once, as `Servers.score` does."""
+    """Of each chat one request first, then the others at once, as where tokens are forced."""
     prompt = list(range(tokens))
 
     async def chat(session: str) -> None:

@@ -89,7 +89,8 @@ class Complete:
 class Score:
     """Log-probability of each choice as the reply to each chat -> list[list[float]].
 
-    A chat that does not fit the model's context gets -inf for all of them.
+    They are compared among the choices of a chat: an engine may leave out a term that all of them
+    have in common. A chat that does not fit the model's context gets -inf for all of them.
     """
 
     chats: Sequence[Chat]

@@ -22,6 +22,7 @@ from metis.core import (
     embed,
     fit,
     predict,
+    score,
 )
 from metis.curricula.judge.scale import PASSES, VARIANCE, Scale
 from metis.curricula.metis import Metis
@@ -50,11 +51,10 @@ def trajectory(seed: int, policy: int) -> Trajectory:
     return Trajectory(tokens, mask, logprobs.astype(np.float32), policy)
 
 
-def fixed_batch(prompts: list[Prompt]) -> Batch:
+def fixed_batch(prompts: list[Prompt]) -> Plan[Batch]:
     """Failures, agreement, an old group, sampled judgments, and scored ones, two of them replayed.
 
-    Ratios of scored choices are clipped in the first mini-batch alone, where they are 1: past that
-    the local engine takes those of normalised probabilities, and verl does not.
+    Ratios of scored choices are clipped in both mini-batches.
     """
     groups = [
         Group(
@@ -68,21 +68,27 @@ def fixed_batch(prompts: list[Prompt]) -> Batch:
     judgments = [
         Judgment(prompts[0], trajectory(100, 0), 0.4, weight=0.05),
         Judgment(prompts[3], trajectory(101, 0), -0.6, weight=0.1, clip=True),
-        *scored(prompts[1], VARIANCE, clip=True),
-        *scored(prompts[2], VARIANCE),
-        *scored(prompts[0], VARIANCE, clip=True, key="step 1"),
-        *scored(Prompt("elsewhere", "?"), PASSES, key="step 2"),
     ]
+    for prompt, scale, clip, key in (
+        (prompts[1], VARIANCE, True, ""),
+        (prompts[2], VARIANCE, True, ""),
+        (prompts[0], PASSES, True, "step 1"),
+        (Prompt("elsewhere", "?"), PASSES, False, "step 2"),
+    ):
+        judgments += yield from scored(prompt, scale, clip, key)
     return Batch(groups, judgments)
 
 
-def scored(prompt: Prompt, scale: Scale, clip: bool = False, key: str = "") -> list[Judgment]:
+def scored(prompt: Prompt, scale: Scale, clip: bool, key: str) -> Plan[list[Judgment]]:
     """A judgment with a row for each answer; their advantages add up to zero."""
     chat = [{"role": "user", "content": f"How will {prompt.id} do?"}]
+    [logprobs] = yield from score([chat], scale.choices)
     values = np.random.default_rng(len(prompt.id + key)).normal(0, 0.2, len(scale.choices))
+    offsets = np.linspace(-1.0, 1.0, len(scale.choices))
+    columns = (scale.choices, logprobs, offsets.tolist(), (values - values.mean()).tolist())
     return [
-        Judgment(prompt, Continuation(chat, text, -3.0, 0.5), float(value), 0.3, clip, key)
-        for text, value in zip(scale.choices, values - values.mean(), strict=True)
+        Judgment(prompt, Continuation(chat, text, logprob, offset), advantage, 0.3, clip, key)
+        for text, logprob, offset, advantage in zip(*columns, strict=True)
     ]
 
 
@@ -98,7 +104,7 @@ class Opening(Metis):
     def step(self, pool: Pool, progress: Progress) -> Plan[Batch]:
         if progress.step == 0:
             states = yield from embed(pool.prompts[:3])
-            batch = fixed_batch(pool.prompts[:4])
+            batch = yield from fixed_batch(pool.prompts[:4])
             return Batch(batch.groups, batch.judgments, marks(states))
         return (yield from super().step(pool, progress))
 

@@ -9,9 +9,10 @@ import torch
 from metis import Batch, Group, Prompt
 from metis.core import Continuation, Judgment, Trajectory
 from metis.engines.bound import FLOOR, MEMORY, GradientBound
+from metis.engines.local.update.loss import bundle_loss
 from metis.engines.verl.bound import bound_judgments, judge_norm, large_norm, policy_norm
-from metis.engines.verl.loss import judge_loss
-from metis.engines.verl.rows import JudgeColumn, minibatches
+from metis.engines.verl.loss import JudgeColumn, replies_loss
+from metis.engines.verl.rows import minibatches
 
 CHAT = [{"role": "user", "content": "?"}]
 ONE, TWO = Prompt("one", "1?"), Prompt("two", "2?")
@@ -36,7 +37,7 @@ JUDGE = math.sqrt(4 * (0.25 * 0.5) ** 2 + 2 * 0.6**2)
 
 
 def cut(batch, size=2):
-    return minibatches(batch, size, lambda *_: ([1, 2, 3], [4, 5]), str)
+    return minibatches(batch, size, lambda _, text: ([1, 2, 3], [ord(text)]), str)
 
 
 def coefficients(parts):
@@ -59,14 +60,16 @@ def test_a_rollout_of_several_outputs_counts_once_in_the_mean_of_its_group():
 def test_the_judge_s_norm_is_that_of_its_loss():
     """The gradient that the workers will have, by the log-probability of each unit."""
     [part] = cut(Batch([GROUP], [REPLY, *CHOICES]))
-    rows = [row for row in part if row.kind == "judgment"]
-    mask = torch.zeros(len(rows), 4)
-    for i, row in enumerate(rows):
-        mask[i, : 1 if row.judge.whole else 4] = 1
-    now = torch.full_like(mask, -2.0).requires_grad_()
-    column = JudgeColumn(*torch.tensor([row.judge for row in rows]).unbind(-1))
-    judge_loss(now, now.detach(), mask, column, 0.2, 0.2).backward()
-    assert float(now.grad.norm()) == pytest.approx(judge_norm(part))
+    reply, choices = (row for row in part if row.kind == "judgment")
+    now = torch.full((1, 4), -2.0).requires_grad_()
+    column = JudgeColumn(*torch.tensor([reply.judge]).unbind(-1))
+    replies_loss(now, now.detach(), torch.ones(1, 4), column, 0.2, 0.2).backward()
+    each = torch.full((2,), -2.0).requires_grad_()
+    (
+        choices.judge.coefficient * bundle_loss(each, [choices.scored.choices.units], 0.2, 0.2)[0]
+    ).backward()
+    total = torch.cat([now.grad.flatten(), each.grad])
+    assert float(total.norm()) == pytest.approx(judge_norm(part))
 
 
 def test_the_judge_is_scaled_to_its_share_of_the_policy_s_running_mean():

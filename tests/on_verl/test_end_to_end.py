@@ -12,8 +12,8 @@ from safetensors.torch import load_file
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from integration.conftest import byte_tokenizer, save_tiny
-from metis import Prompt, runlog, state
-from metis.curricula.judge.scale import PASSES, VARIANCE
+from metis import Prompt, drive, runlog, state
+from metis.curricula.judge.scale import VARIANCE
 from metis.engines.bound import MEMORY
 from metis.engines.local.engine import LocalEngine
 from metis.engines.local.settings import Local
@@ -135,7 +135,7 @@ def test_the_update_is_the_local_engine_s(metis_run, model):
     pad = torch.tensor([byte_tokenizer().eos_token_id])  # verl does not train how it is read
     embedding = local.model_policy.network.get_input_embeddings().weight
     embedding.register_hook(lambda gradient: gradient.index_fill(0, pad, 0.0))
-    local.update(fixed_batch(prompts))
+    local.update(drive(fixed_batch(prompts), local))
     before, here = weights(model), local.model_policy.network.state_dict()
     there = weights(metis_run / "whole" / "global_step_1" / "actor" / "huggingface")
     moved = max(float((there[name] - before[name]).abs().max()) for name in before)
@@ -162,7 +162,7 @@ def test_the_first_step_had_the_rows_it_should(metis_run):
     assert [tuple(row["rewards"]) for row in rows if row["step"] == 1] == REWARDS
     assert all(row["text"] and row["answers"][0] for row in rows)
     first = runlog.read(metis_run / "whole" / "metis", "metrics")[0]
-    assert first["update/judgments"] == 2 + 3 * len(VARIANCE.choices) + len(PASSES.choices)
+    assert first["update/judgments"] == 2 + 4, "a row for each reply, and for each scored judgment"
     assert "judge/gradient_ratio" not in first, "the batch asks for no bound"
 
 
@@ -172,7 +172,7 @@ def test_every_step_judges_with_current_weights_and_trains_the_judge(metis_run):
     for row, replayed in zip(rows[1:], REPLAYED, strict=True):
         assert row["judge/asked"] == 3 * BATCH + replayed
         assert row["rollout/generated"] == BATCH * GROUP
-        assert row["update/judgments"] == (BATCH + replayed) * len(VARIANCE.choices)
+        assert row["update/judgments"] == BATCH + replayed
         assert 0 < row["judge/gradient_ratio"] <= 0.25 + 1e-9
         assert row["select/trial"] == 0
         assert np.isfinite(row["actor/grad_norm"]) and row["actor/grad_norm"] > 0

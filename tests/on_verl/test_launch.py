@@ -26,8 +26,9 @@ from metis import MetisError, assets, state
 from metis.account import Account, Budget
 from metis.cli import main
 from metis.config import curriculum_of, load
+from metis.curricula.judge import Judge
 from metis.engines.verl import launch
-from metis.engines.verl.checks import CHECKS, check, check_first_request
+from metis.engines.verl.checks import CHECKS, check, check_first_request, check_judge
 from metis.engines.verl.datafiles import rows, write_data
 from metis.engines.verl.lengths import context as verl_context
 from metis.engines.verl.lengths import in_a_pass
@@ -191,17 +192,23 @@ def test_log_probabilities_are_those_of_the_temperature():
     ("words", "message"),
     [
         (
-            ["temperature=0.6", "logprobs_mode=processed_logprobs"],
+            ["rollout.temperature=0.6", "rollout.logprobs_mode=processed_logprobs"],
             r"temperature = 0\.6: judgments are trained at",
         ),
-        (["logprobs_mode=processed_logprobs"], "a forced token has probability 1"),
+        (["model.use_fused_kernels=True"], r"use_fused_kernels = True: .* no logits at single"),
+        (["actor.pad_to_length=True"], r"fsdp_config.pad_to_length = True: .* no logits at single"),
     ],
 )
 def test_what_a_judge_needs_is_known_before_anything_starts(words, message):
-    verl = composed([f"actor_rollout_ref.rollout.{word}" for word in ["name=vllm", *words]])
+    verl = composed([f"actor_rollout_ref.{word}" for word in ["rollout.name=vllm", *words]])
     verl.data.train_batch_size = 16
     with pytest.raises(MetisError, match=message):
         MetisTrainer(verl)
+
+
+def test_a_judge_that_replies_does_without_logits():
+    judge = Judge(mode="reason")
+    check_judge(composed(["actor_rollout_ref.model.use_fused_kernels=True"]), judge)
 
 
 CRITIC = ["critic.enable=True", "critic.model.path=/m"]
@@ -569,7 +576,7 @@ def test_a_dry_run_prints_the_command(capsys):
     assert main(["train", "engine=verl", "--dry-run", "--out", "x"]) == 0
     printed, remarks = capsys.readouterr()
     assert "is written to x/data first" in remarks
-    assert "'direct' trains 11 rows for a judgment on verl, up to 64 judgments beside" in remarks
+    assert "for a judgment on verl, with its whole prompt, up to 64 judgments beside" in remarks
     assert "smollm2-135m stands for the folder" in remarks
     assert ("flash-attn" in remarks) == ("attn_implementation=sdpa" in printed)
     assert "VERL_USE_EXTERNAL_MODULES=metis.engines.verl.trainer" in printed
@@ -582,9 +589,18 @@ def test_a_dry_run_prints_the_command(capsys):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["curriculum.judge.scale=passes"], "trains 9 rows for a judgment on verl, up to 64"),
-        (["curriculum.replay=100"], "trains 11 rows for a judgment on verl, up to 100 judgments"),
-        (["curriculum.replay=0"], "trains 11 rows for a judgment on verl; 'reason'"),
+        (
+            ["curriculum.judge.scale=passes"],
+            "trains one row for a judgment on verl, with its whole prompt, up to 64",
+        ),
+        (
+            ["curriculum.replay=100"],
+            "has one) for a judgment on verl, with its whole prompt, up to 100 judgments",
+        ),
+        (
+            ["curriculum.replay=0"],
+            "has one) for a judgment on verl, with its whole prompt; curriculum.judge.train",
+        ),
         (["curriculum.judge.mode=reason"], None),
         (["curriculum=uniform"], None),
     ],

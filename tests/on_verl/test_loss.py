@@ -16,11 +16,11 @@ from metis.engines.verl.loss import JudgeColumn, metis_loss
 
 PROMPTS, GROUP, DP = 2, 4, 2
 ROLLOUTS = PROMPTS * GROUP
-JUDGMENTS = [  # advantage, weight, clip, whole
-    (0.7, 0.25, 0, 0),
-    (-0.4, 0.5, 1, 0),
-    (0.3, 1.0, 0, 1),
-    (-0.9, 0.125, 1, 1),
+JUDGMENTS = [  # of sampled replies: advantage, weight, clip
+    (0.7, 0.25, 0),
+    (-0.4, 0.5, 1),
+    (0.3, 1.0, 0),
+    (-0.9, 0.125, 1),
 ]
 
 
@@ -53,11 +53,12 @@ class Rows:
             written = torch.ones(answer, dtype=torch.long)
             judge = JudgeColumn(rollouts=ROLLOUTS)
             if i >= ROLLOUTS:
-                advantage, weight, clip, whole = JUDGMENTS[i - ROLLOUTS]
-                judge = JudgeColumn(advantage, weight / PROMPTS, clip, whole, ROLLOUTS)
+                advantage, weight, clip = JUDGMENTS[i - ROLLOUTS]
+                judge = JudgeColumn(advantage, weight / PROMPTS, clip, ROLLOUTS)
             now = leaf.detach()[prompt - 1 : -1]
             fields.append(
                 {
+                    "input_ids": torch.zeros(prompt + answer, dtype=torch.long),
                     "prompts": torch.zeros(prompt, dtype=torch.long),
                     "responses": torch.zeros(answer, dtype=torch.long),
                     "response_mask": written * (i < ROLLOUTS),
@@ -73,7 +74,10 @@ class Rows:
         self.old = [row["old_log_probs"] for row in fields]
         tokens = sum(int(row["loss_mask"].sum()) for row in fields)
         self.data = tensordict_utils.get_tensordict(
-            {name: nested([row[name] for row in fields]) for name in fields[0]},
+            {
+                **{name: nested([row[name] for row in fields]) for name in fields[0]},
+                "choices": [b""] * len(fields),
+            },
             {"dp_size": DP, "batch_num_tokens": tokens, "global_batch_size": ROLLOUTS},
         )
 
@@ -115,11 +119,11 @@ def test_judgments_have_lambda_times_the_estimator(actor):
 
 
 def test_a_clipped_judgment_stops_at_the_bound(actor):
-    """A ratio beyond the bound has no gradient: by token in a reply, as a whole in a choice."""
+    """A token whose ratio is beyond the bound has no gradient."""
     rows = Rows(len(JUDGMENTS), offset=0.0)
     old = [values.clone() for values in rows.old]
     old[ROLLOUTS + 1][0] += 1.0  # ratio e^-1 below 0.8, advantage negative: bounded
-    old[ROLLOUTS + 3][0] += 1.0
+    old[ROLLOUTS + 3] += 1.0
     old[ROLLOUTS][0] += 1.0  # not clipped: the ratio does not matter
     rows.data["old_log_probs"] = nested(old)
     gradients, _ = rows.gradients(metis_loss, actor())
@@ -132,7 +136,7 @@ def test_a_clipped_judgment_stops_at_the_bound(actor):
 def test_the_mini_batch_s_own_count_of_rollouts_is_the_denominator(actor):
     config = actor("loss_agg_mode=seq-mean-token-mean")
     rows = Rows(0)
-    column = rows.data["judge"].values().clone().reshape(-1, 5)
+    column = rows.data["judge"].values().clone().reshape(-1, len(JudgeColumn._fields))
     column[:, -1] = ROLLOUTS / 2
     rows.data["judge"] = nested(list(column))
     doubled, _ = rows.gradients(metis_loss, config)

@@ -37,7 +37,7 @@ def dry(tmp_path, capsys, monkeypatch):
         (["actor_rollout_ref.actor.loss_agg_mode=mean"], "Invalid loss_agg_mode: mean"),
         (["actor_rollout_ref.rollout.mode=sync"], "engine.overrides: verl refuses this config"),
         (["actor_rollout_ref.actor.use_dynamic_bsz=False"], "ppo_micro_batch_size_per_gpu = None"),
-        (["actor_rollout_ref.rollout.logprobs_mode=processed_logprobs"], "a forced token has"),
+        (["actor_rollout_ref.model.use_fused_kernels=True"], "no logits at single positions"),
         (["trainer.resume_mode=resume_path"], "trainer.resume_from_path = None: no such folder"),
     ],
 )

@@ -1,6 +1,7 @@
 """Rows of an update: mini-batches of prompts, whole on every rank, with judgments beside them."""
 
 import math
+import pickle
 from collections import Counter
 
 import numpy as np
@@ -77,15 +78,20 @@ def test_every_judgment_of_a_batch_reaches_a_row(size, scale):
     judgments = [row for name, key in named for row in judged_again(name, key, scale)]
     parts = minibatches(Batch(groups, judgments), size, spelled, str)
     assert len(parts) == math.ceil(5 / size)
-    found = Counter()
+    found, counts = Counter(), []
     for part in parts:
         rows = [row for row in part if row.kind == "judgment"]
-        there = len(rows) / len(scale.choices)
-        assert {row.judge.coefficient for row in rows} == {0.3 / there}
-        found.update(bytes(row.trajectory.tokens.tolist()).decode() for row in rows)
-    assert found == Counter(f"{name}{key}{text}" for name, key in named for text in scale.choices)
-    counts = [sum(row.kind == "judgment" for row in part) for part in parts]
-    spare = [n / len(scale.choices) - len(groups[i * size :][:size]) for i, n in enumerate(counts)]
+        assert {row.judge.coefficient for row in rows} == {1 / len(rows)}
+        counts.append(len(rows))
+        for row in rows:
+            units = row.scored.choices.units
+            assert len(units.advantage) == len(scale.choices)
+            assert (units.coefficient == 0.3).all() and (units.advantage == 0.5).all()
+            context = len(row.scored.tokens) // (3 if scale is VARIANCE else 1)
+            context -= len(r"\boxed{0.0") if scale is VARIANCE else 0
+            found[bytes(row.scored.tokens[:context].tolist()).decode()] += 1
+    assert found == Counter(f"{name}{key}" for name, key in named)
+    spare = [n - len(groups[i * size :][:size]) for i, n in enumerate(counts)]
     assert max(spare) - min(spare) <= 1, "replayed judgments are dealt evenly"
 
 
@@ -94,9 +100,9 @@ def test_a_mini_batch_may_have_judgments_alone():
     none = Group(Prompt("a", "a"), (), (), failed=4)
     judgments = [*judged_again("y", "step 1"), *judged_again("z", "step 1")]
     first, second = cut(Batch([none, group("b", [0.0, 1.0])], judgments), size=1)
-    assert Counter(row.kind for row in first) == {"judgment": len(VARIANCE.choices)}
+    assert Counter(row.kind for row in first) == {"judgment": 1}
     assert {row.judge.rollouts for row in first} == {1.0}
-    assert Counter(row.kind for row in second) == {"rollout": 2, "judgment": len(VARIANCE.choices)}
+    assert Counter(row.kind for row in second) == {"rollout": 2, "judgment": 1}
     assert not cut(Batch([none, group("b", [1.0])], judgments)), "no rollout, no step of verl's"
 
 
@@ -117,30 +123,51 @@ def test_the_outputs_of_a_rollout_share_its_session():
     assert all(row.key == f"{row.uid}_{row.session}_{row.index}" for row in part)
 
 
-def test_columns_of_rollouts_choices_and_padding():
+def test_columns_of_rollouts_judgments_and_padding():
     one = group("a", [0.0, 1.0])
     judgments = [
-        Judgment(one.prompt, Continuation(CHAT, "0.1", -2.0), 0.3, 0.1, clip=True),
-        Judgment(one.prompt, Continuation(CHAT, "0.2", -2.0), 0.0, 0.1),
+        Judgment(one.prompt, trajectory(4, 3), -0.2, 0.5, clip=True),
+        Judgment(one.prompt, Continuation(CHAT, "1", -2.0), 0.3, 0.1, clip=True),
+        Judgment(one.prompt, Continuation(CHAT, "2", -1.0), 0.0, 0.1, clip=True),
     ]
     rows = lay_out(cut(Batch([one], judgments)), ranks=2, multiple=1, filler=7)
-    kinds = {row.kind: row.fields for row in rows}
-    assert Counter(row.kind for row in rows) == {"rollout": 2, "judgment": 1, "padding": 1}
-    rollout, choice, padding = (kinds[kind] for kind in ("rollout", "judgment", "padding"))
+    names = ["rollout", "reply", "choices", "padding"]
+    kinds = dict.fromkeys(names)
+    for row in rows:
+        kinds["choices" if row.scored else "reply" if row.kind == "judgment" else row.kind] = row
+    assert Counter(row.kind for row in rows) == {"rollout": 2, "judgment": 2, "padding": 2}
+    rollout, reply, choices, padding = (kinds[name].fields for name in names)
     assert rollout["responses"].tolist() == [3, 4] and rollout["prompts"].tolist() == [0, 1, 2]
     assert rollout["rollout_log_probs"].tolist() == [-1.5, -1.5]
     assert rollout["response_mask"].tolist() == [1, 1] and not rollout["judge_mask"].any()
     assert rollout["reward_model"] == {"ground_truth": "answer to a"}
-    assert choice["input_ids"].tolist() == [1, 2, 3, *map(ord, "0.1")]
-    assert choice["judge_mask"].tolist() == [1, 1, 1]
-    assert choice["rollout_log_probs"].sum() == -2.0, "what a run in bypass mode takes for old"
-    assert not choice["response_mask"].any() and not choice["loss_mask"].any()
-    assert torch.allclose(choice["judge"], torch.tensor([0.3, 0.1, 1.0, 1.0, 2.0]))
-    assert not padding["response_mask"].any() and not padding["judge_mask"].any()
-    assert padding["judge"].tolist() == [0, 0, 0, 0, 2]
-    assert {name: value.keys() for name, value in kinds.items()} == dict.fromkeys(
-        kinds, rollout.keys()
-    )
+    assert reply["judge_mask"].tolist() == [1, 1, 1] and not reply["response_mask"].any()
+    assert torch.allclose(reply["judge"], torch.tensor([-0.2, 0.5, 1.0, 2.0]))
+    assert choices["input_ids"].tolist() == [1, 2, 3] and choices["responses"].tolist() == [3]
+    packed = pickle.loads(choices["choices"])
+    assert packed.token.tolist() == [ord("1"), ord("2")] and packed.place.tolist() == [2, 2]
+    assert packed.units.old.tolist() == [-2.0, -1.0], "as the servers had them"
+    assert choices["judge"].tolist() == [0, 1, 0, 2]
+    for fields in (choices, padding):
+        for mask in ("response_mask", "loss_mask", "judge_mask"):
+            assert not fields[mask].any()
+    assert padding["judge"].tolist() == [0, 0, 0, 2]
+    assert {row.fields.keys() == rollout.keys() for row in rows} == {True}
+
+
+def test_a_judgment_without_an_advantage_is_no_row():
+    one = group("a", [0.0, 1.0])
+    flat = [Judgment(one.prompt, Continuation(CHAT, text, -2.0), 0.0) for text in "12"]
+    [part] = cut(Batch([one], [*flat, Judgment(one.prompt, trajectory(), 0.0)]))
+    assert Counter(row.kind for row in part) == {"rollout": 2}
+
+
+def test_what_only_the_update_reads_counts_for_less_of_the_work():
+    one = group("a", [0.0, 1.0])
+    scored = [Judgment(one.prompt, Continuation(CHAT, text, -2.0), 0.5) for text in "12"]
+    parts = cut(Batch([one], scored))
+    assert judged(parts) == 3 / (3 + 2 * 5)
+    assert judged(parts, forward=1) == 3 * 3 / (3 * 3 + 4 * 2 * 5)
 
 
 @settings(max_examples=60, deadline=None)
@@ -149,12 +176,15 @@ def test_columns_of_rollouts_choices_and_padding():
     minibatch=st.integers(1, 4),
     ranks=st.integers(1, 4),
     multiple=st.integers(1, 3),
+    scored=st.integers(1, 3),
 )
 def test_verl_s_cut_by_rank_and_order_gives_back_the_mini_batches(
-    sizes, minibatch, ranks, multiple
+    sizes, minibatch, ranks, multiple, scored
 ):
     groups = [group(str(i), [float(j % 2) for j in range(n)]) for i, n in enumerate(sizes)]
     judgments = [Judgment(g.prompt, trajectory(), 1.0) for g in groups]
+    for g in groups[::scored]:
+        judgments += [Judgment(g.prompt, Continuation(CHAT, text, -1.0), 0.5) for text in "12"]
     parts = cut(Batch(groups, judgments), minibatch)
     rows = lay_out(parts, ranks, multiple, filler=7)
     assert len(rows) % (ranks * len(parts) * multiple) == 0
@@ -169,6 +199,14 @@ def test_verl_s_cut_by_rank_and_order_gives_back_the_mini_batches(
         assert {row.key for row in found if row.kind != "padding"} == {row.key for row in part}
         assert {row.judge.rollouts for row in found} == {part[0].judge.rollouts}
     assert len({row.key for row in rows}) == len(rows)
+    before = [row for row in rows if not row.deferred]
+    by_rank = len(before) // ranks
+    assert by_rank % multiple == 0
+    for rank in range(ranks):
+        mine = {row.key for row in rows[rank * share : (rank + 1) * share]}
+        assert {row.key for row in before[rank * by_rank : (rank + 1) * by_rank]} <= mine, (
+            "old log-probabilities are computed by the rank that trains on them"
+        )
 
 
 def test_a_row_that_no_pass_can_hold_is_refused():

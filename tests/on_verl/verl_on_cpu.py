@@ -24,6 +24,8 @@ from verl.utils.config import omega_conf_to_dataclass
 from verl.workers.rollout.base import _ROLLOUT_REGISTRY, BaseRollout
 from verl.workers.rollout.replica import RolloutReplica, RolloutReplicaRegistry, TokenOutput
 
+from metis.engines.verl import in_server
+
 
 class _Device(types.ModuleType):
     """`torch.cpu`, with what verl expects of an accelerator's module."""
@@ -177,6 +179,13 @@ class TransformersServer:
             extra_fields={"global_steps": self.global_steps},
         )
 
+    async def score(self, question: in_server.Question) -> list[float]:
+        """Given tokens at the end of a prompt, as the judge asks for them from inside."""
+        assert not self.asleep, "asked to score while asleep"
+        await asyncio.sleep(0)
+        logprobs = torch.log_softmax(self._read(question.prompt).logits[0, -1], -1)
+        return logprobs[question.tokens].tolist()
+
     def _read(self, prompt: list[int]) -> Any:
         """The prompt's pass, on top of the longest prompt before that it begins with."""
         known = [old for old in self.read if prompt[: len(old)] == list(old) and old < (*prompt,)]
@@ -199,7 +208,7 @@ class TransformersServer:
         self.asleep = True
 
     async def wake_up(self, *_: Any, **__: Any) -> None:
-        self.asleep = False
+        self.asleep, self.loop = False, asyncio.get_running_loop()
 
     async def control(self, *_: Any, **__: Any) -> None:
         return None
@@ -244,5 +253,12 @@ class TransformersAdapter(BaseRollout):
         await server.load.remote(copies, global_steps)
 
 
+async def through_transformers(server: Any) -> in_server.Ask:
+    return server.score
+
+
+in_server.BACKENDS["transformers"] = in_server.Backend(
+    through_transformers, lambda server: server.loop
+)
 RolloutReplicaRegistry.register("transformers", lambda: TransformersReplica)
 _ROLLOUT_REGISTRY["transformers", "async"] = f"{__name__}.TransformersAdapter"

@@ -35,6 +35,7 @@ from metis.core import Batch, Chat, Decision, Exemplar, Plan, Progress, Prompt, 
 from metis.curricula.judge import Judge
 from metis.curricula.judge.experience import KEPT_STEPS, Experience
 from metis.curricula.judge.judgment import Verdict, ask, decisions, scored
+from metis.curricula.judge.losses import subsample
 from metis.curricula.judge.memory import Pair, exemplars, recent, replayed
 from metis.curricula.judge.prompt import Example
 from metis.curricula.judge.scale import Scale
@@ -131,6 +132,7 @@ class Metis(Stateful):
         judgments, metrics = self.experience.learn(  # 7: baseline
             self.judge, rows, progress.step, self.failures, self.ema
         )
+        judgments = subsample(judgments, self.judge.train, progress.rng("train"))
         context = (groups, explored, progress.step, 1 / self.multiplier)
         metrics |= self.experience.diagnose(judged, fresh, *context)
         metrics |= choice_metrics(choice) | {"select/trial": float(bool(self.on_trial))}

@@ -22,6 +22,7 @@ METIS_PAPER: dict[str, Any] = {
         "loss": "reinforce",
         "offsets": False,
         "share": 0.0,
+        "train": 1.0,
         "baseline": "zero",
         "target": "variance",
         "aggregate": "mean",

@@ -276,6 +276,25 @@ def test_only_cross_entropy_is_trained_on_earlier_outcomes():
     assert Judge(mode="reason", scale="passes").scale == "variance"
 
 
+def test_a_share_of_the_judgments_is_trained_on_and_all_else_is_as_before():
+    """Replayed ones included; what is learnt outside the network is learnt from all of them."""
+
+    def two_steps(train):
+        judge = Judge(train=train)
+        curriculum = Metis(batch=4, multiplier=2, replay=4, examples=0, judge=judge)
+        engine, pool = Scripted({}, dict.fromkeys(flat(), 4), flat()), Pool(LETTERS)
+        batches = [drive(curriculum.step(pool, Progress(step)), engine) for step in range(2)]
+        return curriculum, [{(row.prompt.id, row.key) for row in b.judgments} for b in batches]
+
+    (whole, every), (quarter, some) = two_steps(1.0), two_steps(0.25)
+    assert [len(keys) for keys in every] == [4, 8]
+    assert [len(keys) for keys in some] == [1, 2]
+    assert all(kept < keys for kept, keys in zip(some, every, strict=True))
+    assert quarter.experience.offsets == whole.experience.offsets != []
+    assert quarter.experience.pairs == whole.experience.pairs
+    assert two_steps(0.25)[1] == some, "drawn by seed and step"
+
+
 def test_outcomes_of_the_last_steps_are_judged_and_trained_on_again():
     curriculum, pool = Metis(batch=2, multiplier=2, replay=3, examples=0), Pool(LETTERS)
     engine = Scripted({}, dict.fromkeys(flat(), 4), flat())

@@ -9,6 +9,7 @@ exact      the expected reward of Eq. 8: P_g (R_g - R_mean), the gradient of sum
 reinforce  of one answer drawn from P: (R - b) (1[g drawn] - P_g)
 """
 
+import random
 from collections.abc import Sequence
 
 import numpy as np
@@ -111,6 +112,15 @@ def _choices(judge: Judge, item: Scored, advantages: Floats) -> list[Judgment]:
         )
         for text, logprob, offset, advantage in zip(*columns, strict=True)
     ]
+
+
+def subsample(judgments: list[Judgment], share: float, rng: random.Random) -> list[Judgment]:
+    """A uniform draw of whole judgments, at least one: its mean loss is unbiased."""
+    if share == 1:
+        return judgments
+    keys = list(dict.fromkeys((row.prompt.id, row.key) for row in judgments))
+    kept = set(rng.sample(keys, min(len(keys), max(1, round(share * len(keys))))))
+    return [row for row in judgments if (row.prompt.id, row.key) in kept]
 
 
 def _divergence(targets: Sequence[tuple[Scored, Floats]]) -> dict[str, float]:

@@ -34,6 +34,8 @@ class Judge:
     offsets    of the answers' log-probabilities, outside the network, moved towards the mean
                outcome: what all prompts have in common costs no gradient; needs `log_score`
     share      the judge's gradient norm is at most this share of the policy's; 0 is no bound
+    train      share of the judgments, replayed ones included, that an update trains on, drawn
+               uniformly; on verl each of them carries the whole judge prompt
     baseline   where the EMA starts: `zero` (Algorithm 1) · `first_batch`, the first mean reward
     target     what a judgment is scored against: the `variance` · its `rank` in the last steps;
                `auto` is `rank` for continuous rewards, whose variances crowd near 0
@@ -51,6 +53,7 @@ class Judge:
     loss: Literal["log_score", "reinforce", "exact", "auto"] = "auto"
     offsets: bool = None  # type: ignore[assignment]  # filled in below, by loss
     share: float = 0.25
+    train: float = 1.0
     baseline: Literal["zero", "first_batch"] = "first_batch"
     target: Literal["variance", "rank", "auto"] = "auto"
     aggregate: Literal["mean", "sum"] = "mean"
@@ -87,6 +90,7 @@ class Judge:
         for name in ("weight", "share"):
             value = getattr(self, name)
             self._require(math.isfinite(value) and value >= 0, name, "use 0 or more")
+        self._require(0 < self.train <= 1, "train", "use a share above 0, at most 1")
         require_at_least(self, {"max_tokens": 1}, "curriculum.judge.")
         self._require(
             math.isfinite(self.temperature) and self.temperature > 0,

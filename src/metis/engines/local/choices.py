@@ -3,11 +3,19 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from metis.engines.local.bundle import Integers, Row, Tree
+from metis.engines.local.bundle import Integers, Row, Tree, common_prefix
+
+
+class Branch(NamedTuple):
+    """A place in the tree: the nodes on the way to it, and those that may follow."""
+
+    path: list[int]
+    children: list[int]
 
 
 @dataclass
@@ -37,6 +45,34 @@ class ChoiceTree:
     def inner(self) -> list[int]:
         """The nodes that something follows: only they pass through the network."""
         return sorted(set(self.parents) - {-1})
+
+    @cached_property
+    def branches(self) -> list[Branch]:
+        """Where choices part or go on, past the stem: what all of them begin with."""
+        stem = set(self.paths[0][: common_prefix([path[:-1] for path in self.paths])])
+        children: dict[int, list[int]] = {}
+        for node, parent in enumerate(self.parents):
+            if node not in stem:
+                children.setdefault(parent, []).append(node)
+        return [Branch(self.path(parent), nodes) for parent, nodes in children.items()]
+
+    @cached_property
+    def sequences(self) -> list[list[int]]:
+        """The inner nodes as paths from the root, none of which another one begins with."""
+        ends = set(self.inner) - {self.parents[node] for node in self.inner}
+        return [self.path(node) for node in sorted(ends)] or [[]]
+
+    def room(self, row: float) -> float:
+        """The longest context that all `sequences` can follow in a row of so many tokens."""
+        return (row - sum(map(len, self.sequences))) / len(self.sequences)
+
+    def path(self, node: int) -> list[int]:
+        """The nodes from the root to this one; none for -1, from which the roots grow."""
+        path: list[int] = []
+        while node >= 0:
+            path.insert(0, node)
+            node = self.parents[node]
+        return path
 
     @cached_property
     def shape(self) -> Tree:

@@ -66,14 +66,15 @@ def _norm(rows: Sequence[Row], advantage: Callable[[Row], float]) -> float:
 
 def judge_norm(rows: Sequence[Row]) -> float:
     """The coefficient times the advantage, at each token of a reply, once for a scored choice."""
-    return math.sqrt(
-        math.fsum(
-            (row.judge.coefficient * row.judge.advantage) ** 2
-            * (1 if row.judge.whole else _tokens(row))
-            for row in rows
-            if row.kind == "judgment"
-        )
-    )
+    return math.sqrt(math.fsum(_square(row) for row in rows if row.kind == "judgment"))
+
+
+def _square(row: Row) -> float:
+    if row.scored is None:
+        return float(_tokens(row) * (row.judge.coefficient * row.judge.advantage) ** 2)
+    units = row.scored.choices.units
+    weights = row.judge.coefficient * units.coefficient * units.advantage
+    return float(np.sum(np.square(weights)))
 
 
 def _tokens(row: Row) -> int:

@@ -176,7 +176,7 @@ def check_judge(config: Any, judge: Judge) -> None:
     """Refuse what a curriculum that judges cannot do with."""
     require_temperature(config.actor_rollout_ref.rollout)
     if judge.mode == "direct":
-        require_raw_logprobs(config.actor_rollout_ref.rollout)
+        require_logits(config.actor_rollout_ref)
 
 
 def check_first_request(curriculum: Curriculum, pool: Pool, config: Any) -> None:
@@ -213,10 +213,16 @@ def require_temperature(rollout: Any) -> None:
         )
 
 
-def require_raw_logprobs(rollout: Any) -> None:
-    mode = rollout.get("logprobs_mode", None)
-    if rollout.name == "vllm" and mode != "raw_logprobs":
-        raise MetisError(
-            f"actor_rollout_ref.rollout.logprobs_mode = {mode!r}: scoring choices needs "
-            "raw_logprobs, since a forced token has probability 1 otherwise"
+def require_logits(settings: Any) -> None:
+    """A scored judgment is trained on several tokens that may follow one position."""
+    for key, value in (
+        ("model.use_fused_kernels", settings.model.get("use_fused_kernels", False)),
+        ("actor.fsdp_config.pad_to_length", settings.actor.fsdp_config.get("pad_to_length", False)),
+    ):
+        require(
+            not value,
+            f"actor_rollout_ref.{key}",
+            value,
+            "verl then gives no logits at single positions, which a judge that is scored is "
+            "trained on: set it to False, or use curriculum.judge.mode=reason",
         )

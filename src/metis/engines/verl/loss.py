@@ -1,8 +1,9 @@
 """The loss on verl's workers: stock `ppo_loss` for rollouts, and Eq. 9 for the judge's rows.
 
 A judge's row has an empty `response_mask`, so that nothing of verl's loss touches it, whatever its
-aggregation, KL or entropy terms; its own tokens are in `judge_mask`. What else the loss has to
-know of a row is in one column of numbers, `judge`.
+aggregation, KL or entropy terms; the tokens of a sampled reply are in `judge_mask`, the choices of
+a scored judgment in `choices`. What else the loss has to know of a row is in one column of numbers,
+`judge`.
 """
 
 from typing import Any, NamedTuple
@@ -13,22 +14,22 @@ from verl.utils.metric import AggregationType, Metric
 from verl.workers.utils.losses import ppo_loss
 from verl.workers.utils.padding import no_padding_2_padding
 
+from metis.engines.verl.scored import choices_loss, read_choices
+
 
 class JudgeColumn(NamedTuple):
     """The numbers of a row, in the order in which the column `judge` holds them.
 
-    advantage    of the judgment, a constant; 0 for rollouts
-    coefficient  lambda, the mean over tokens, the mean over the judgments of the mini-batch, and
-                 the bound on the judge's gradient
-    clip         1: bound the ratio to the policy that judged
-    whole        1: the sequence is one unit (a scored choice); 0: each token is (a sampled reply)
+    advantage    of a sampled reply, a constant; 0 for other rows
+    coefficient  the mean over the judgments of the mini-batch, and the bound on the judge's
+                 gradient; of a sampled reply also lambda and the mean over its tokens
+    clip         1: bound the ratio of a sampled reply to the policy that judged
     rollouts     how many rollouts the mini-batch has: the denominator of the means over sequences
     """
 
     advantage: Any = 0.0
     coefficient: Any = 0.0
     clip: Any = 0.0
-    whole: Any = 0.0
     rollouts: Any = 0.0
 
     @classmethod
@@ -40,31 +41,39 @@ class JudgeColumn(NamedTuple):
 
 
 def metis_loss(
-    config: Any, model_output: Any, data: Any, dp_group: Any = None
-) -> tuple[torch.Tensor, dict[str, Any]]:
-    """L = L_policy + L_judge (Eq. 10) of a micro-batch, in the form verl's workers call."""
+    config: Any,
+    model_output: Any = None,
+    data: Any = None,
+    dp_group: Any = None,
+    student_logits: torch.Tensor | None = None,
+) -> Any:
+    """L = L_policy + L_judge (Eq. 10) of a micro-batch, in the form verl's workers call.
+
+    Where a batch has scored judgments they call it twice, first with the logits.
+    """
+    if student_logits is not None:
+        return read_choices(student_logits, data)
     column = JudgeColumn.of(data)
     tensordict_utils.assign_non_tensor(
         data,
         global_batch_size=int(column.rollouts[0]),
         batch_num_tokens=max(1, data["batch_num_tokens"]),  # of judgments alone there are none
     )
-    loss, metrics = ppo_loss(config, model_output, data, dp_group)
+    policy, metrics = ppo_loss(config, model_output, data, dp_group)
     log_probs = no_padding_2_padding(model_output["log_probs"], data)
     padded = data.select("judge_mask", "old_log_probs").to_padded_tensor()
-    judge = data["dp_size"] * judge_loss(
-        log_probs,
-        padded["old_log_probs"],
-        padded["judge_mask"],
-        column,
-        config.clip_ratio if config.clip_ratio_low is None else config.clip_ratio_low,
-        config.clip_ratio if config.clip_ratio_high is None else config.clip_ratio_high,
+    low = config.clip_ratio if config.clip_ratio_low is None else config.clip_ratio_low
+    high = config.clip_ratio if config.clip_ratio_high is None else config.clip_ratio_high
+    replies = replies_loss(
+        log_probs, padded["old_log_probs"], padded["judge_mask"], column, low, high
     )
+    scored = choices_loss(model_output, data, column.coefficient, low, high)
+    judge = data["dp_size"] * (replies + scored)
     metrics["actor/judge_loss"] = Metric(value=judge, aggregation=AggregationType.SUM)
-    return loss + judge, metrics
+    return policy + judge, metrics
 
 
-def judge_loss(
+def replies_loss(
     log_probs: torch.Tensor,
     old_log_probs: torch.Tensor,
     mask: torch.Tensor,
@@ -72,21 +81,14 @@ def judge_loss(
     low: float,
     high: float,
 ) -> torch.Tensor:
-    """-(sum of coefficient * objective); the objective is advantage * log-probability, or clipped.
+    """-(sum of coefficient * objective) over the tokens of sampled replies.
 
-    A reply has a ratio for each token, a choice one for all of it.
+    The objective of a token is advantage * log-probability, or clipped.
     """
-
-    def objective(now: torch.Tensor, old: torch.Tensor, advantage: torch.Tensor) -> torch.Tensor:
-        ratio = torch.exp(now - old)
-        bounded = torch.clamp(ratio, 1 - low, 1 + high)
-        clipped = torch.minimum(ratio * advantage, bounded * advantage)
-        clip = column.clip.reshape(advantage.shape).bool()
-        return torch.where(clip, clipped, advantage * now)
-
-    now, old = log_probs * mask, old_log_probs * mask
-    by_token = (objective(now, old, column.advantage[:, None]) * mask).sum(-1)
-    by_choice = objective(now.sum(-1), old.sum(-1), column.advantage)
-    value = torch.where(column.whole.bool(), by_choice, by_token)
-    total: torch.Tensor = (column.coefficient * value).sum()
+    advantage = column.advantage[:, None]
+    ratio = torch.exp((log_probs - old_log_probs) * mask)
+    bounded = torch.clamp(ratio, 1 - low, 1 + high)
+    clipped = torch.minimum(ratio * advantage, bounded * advantage)
+    objective = torch.where(column.clip[:, None].bool(), clipped, advantage * log_probs)
+    total: torch.Tensor = (column.coefficient * (objective * mask).sum(-1)).sum()
     return -total

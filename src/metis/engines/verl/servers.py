@@ -1,14 +1,16 @@
 """Judging through verl's rollout servers: replies, and log-probabilities of choices.
 
-A server samples and reports the log-probability of what it sampled. A choice is scored by forcing
-its tokens one at a time; what choices begin with is asked for once, and the servers' prefix cache
-makes every request after the first of a chat a single short step.
+Choices are scored by one call to each server, which runs inside it (`in_server`). A server that
+cannot be asked so samples and reports the log-probability of what it sampled: there every token is
+forced, by a request of its own.
 """
 
 import asyncio
+import functools
 import itertools
 import math
-from collections.abc import Awaitable, Callable, Sequence
+import uuid
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,25 +18,30 @@ import numpy as np
 from metis.core import Chat, Completion, Sampling, Trajectory
 from metis.engines.local.choices import ChoiceTree
 from metis.engines.local.encoding import encode_chats, encode_to_score, separators
-from metis.engines.verl.checks import require_raw_logprobs
+from metis.engines.verl import in_server
+from metis.engines.verl.in_server import Question
 from metis.engines.verl.pulse import SERVER, asking
+from metis.engines.verl.scoring import by_chat, in_waves, questions, scores
 from metis.errors import MetisError
 
 FORCE = 100.0
-"""Added to a token's logit, the most that servers take: hardly ever is another sampled then.
+"""Added to a token's logit, the most that servers take: hardly ever is another sampled then."""
 
-vLLM's `allowed_token_ids` would say it better, but vLLM 0.24 was seen to sample another token.
-"""
+BETWEEN_LOOKS = 0.01
+"""Seconds between looks at a server that scores."""
 
 
 class Servers:
     """Asks the rollout servers, and makes sure that they have the weights they should have.
 
-    `context` is the longest sequence that they take and an update can train on.
+    `context` is the longest sequence that they take and an update can train on, `row` the longest
+    row of an update, in which a scored judgment may have several sequences.
     """
 
-    def __init__(self, client: Any, tokenizer: Any, config: Any, context: int) -> None:
-        self.client, self.context = client, context
+    def __init__(
+        self, client: Any, tokenizer: Any, config: Any, context: int, row: float = math.inf
+    ) -> None:
+        self.client, self.context, self.row = client, context, row
         self.tokenizer: Any = tokenizer
         self.rollout = config.actor_rollout_ref.rollout
         self.template = dict(config.data.get("apply_chat_template_kwargs", None) or {})
@@ -105,48 +112,63 @@ class Servers:
     def score(
         self, chats: Sequence[Chat], choices: Sequence[str], version: int
     ) -> list[list[float]]:
-        """Log-probabilities of the choices."""
-        require_raw_logprobs(self.rollout)
+        """Log-probabilities of the choices, given what all of them begin with."""
         tree = ChoiceTree.of([self.encode_reply(choice) for choice in choices])
-        depth = max(map(len, tree.paths))
-
-        async def row(server: str, context: list[int]) -> list[float]:
-            if len(context) + depth > self.context:
-                return [-math.inf] * len(choices)
-            nodes = await self._nodes(server, context, tree, version)
-            return [math.fsum(nodes[node] for node in path) for path in tree.paths]
-
-        return self._deal(row, encode_to_score(self, chats))
+        room = min(self.context - max(map(len, tree.paths)), tree.room(self.row))
+        contexts = encode_to_score(self, chats)
+        asked = [questions(context, tree) for context in contexts if len(context) <= room]
+        servers = list(self.client.servers)
+        dealt = [asked[i :: len(servers)] for i in range(len(servers))]
+        replies = self._gather(
+            self._answers(server, share, version)
+            for server, share in zip(servers, dealt, strict=True)
+        )
+        rows = [
+            scores(tree, replies[i % len(servers)][i // len(servers)]) for i in range(len(asked))
+        ]
+        unasked = [-math.inf] * len(choices)
+        found = iter(rows)
+        return [next(found) if len(context) <= room else unasked for context in contexts]
 
     def _deal(
         self, ask: Callable[[str, list[int]], Awaitable[Any]], prompts: Sequence[list[int]]
     ) -> list[Any]:
         """What is asked of each prompt, all at once, the prompts dealt to the servers."""
+        return self._gather(map(ask, itertools.cycle(self.client.servers), prompts))
 
+    def _gather(self, asked: Iterable[Awaitable[Any]]) -> list[Any]:
         async def gather() -> list[Any]:
-            return await asyncio.gather(*map(ask, itertools.cycle(self.client.servers), prompts))
+            return await asyncio.gather(*asked)
 
         with asking(SERVER):
             return asyncio.run(gather())
 
-    async def _nodes(
-        self, server: str, context: list[int], tree: ChoiceTree, version: int
-    ) -> list[float]:
-        """Every token of the tree, forced; the first goes ahead and fills the prefix cache."""
+    async def _answers(
+        self, server: str, chats: Sequence[list[Question]], version: int
+    ) -> list[list[list[float]]]:
+        """The answers of one server to the questions of its chats."""
+        if not chats:
+            return []
+        waves = in_waves(chats)
+        if self.rollout.name not in in_server.BACKENDS:
+            forced = functools.partial(self._force, server, version)
+            return by_chat(await in_server.answered(forced, waves), chats)
+        self.processed += sum(len(question.prompt) + 1 for wave in waves for question in wave)
+        handle, name = self.client.servers[server], uuid.uuid4().hex
+        await handle.__ray_call__.remote(in_server.begin, self.rollout.name, name, waves)
+        while (found := await handle.__ray_call__.remote(in_server.collect, name)) is None:
+            await asyncio.sleep(BETWEEN_LOOKS)
+        for written_by in found.versions:
+            _require_version(written_by, version)
+        return by_chat(found.rows, chats)
 
-        async def force(node: int) -> float:
-            path: list[int] = []
-            parent = tree.parents[node]
-            while parent >= 0:
-                path.insert(0, tree.tokens[parent])
-                parent = tree.parents[parent]
-            params = {
-                "temperature": 1.0,
-                "max_tokens": 1,
-                "logit_bias": {tree.tokens[node]: FORCE},
-            }
-            tokens, logprobs = await self._generate(server, context + path, params, version)
-            if tokens != [tree.tokens[node]]:
+    async def _force(self, server: str, version: int, question: Question) -> list[float]:
+        """A request for each token, which is forced."""
+
+        async def force(token: int) -> float:
+            params = {"temperature": 1.0, "max_tokens": 1, "logit_bias": {token: FORCE}}
+            tokens, logprobs = await self._generate(server, question.prompt, params, version)
+            if tokens != [token]:
                 raise MetisError(
                     f"actor_rollout_ref.rollout.name = {self.rollout.name!r}: its server does not "
                     "force tokens (logit_bias), which curriculum.judge.mode=direct needs, or a "
@@ -155,9 +177,8 @@ class Servers:
                 )
             return logprobs[0]
 
-        first = await force(0)
-        rest = await asyncio.gather(*(force(node) for node in range(1, len(tree.tokens))))
-        return [first, *rest]
+        first = await force(question.tokens[0])
+        return [first, *await asyncio.gather(*map(force, question.tokens[1:]))]
 
     async def _generate(
         self, server: str, prompt: list[int], params: dict[str, Any], version: int
@@ -165,14 +186,17 @@ class Servers:
         output = await self.client.generate(
             server, prompt_ids=prompt, sampling_params={**params, "logprobs": True}
         )
-        written_by = output.extra_fields.get("global_steps")
-        if written_by != version:
-            raise RuntimeError(
-                f"a rollout server has the weights of step {written_by}, the actor those of step "
-                f"{version}"
-            )
+        _require_version(output.extra_fields.get("global_steps"), version)
         tokens = list(output.token_ids)
         if not tokens:
             raise RuntimeError(f"a rollout server gave no reply ({output.stop_reason})")
         self.processed += len(prompt) + len(tokens)
         return tokens, list(output.log_probs)
+
+
+def _require_version(written_by: int | None, version: int) -> None:
+    if written_by != version:
+        raise RuntimeError(
+            f"a rollout server has the weights of step {written_by}, the actor those of step "
+            f"{version}"
+        )

@@ -126,7 +126,8 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
         super().on_init_end()
         context = lengths.context(self.config, self.tokenizer.name_or_path)
         client = AddressedClient.of(self.llm_server_manager)
-        servers = Servers(client, self.tokenizer, self.config, context)
+        longest_row = lengths.in_a_pass(self.config)
+        servers = Servers(client, self.tokenizer, self.config, context, longest_row)
         self.pulse = self.replay_buffer.pulse = Pulse.of(self)
         longest = self.config.data.max_response_length
         rollouts = Rollouts(self.data, self._submit_batch_to_rollout, self.pulse, longest)
@@ -249,8 +250,9 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
 
     def _update_actor(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
         """verl's update, cut into the mini-batches of the plan."""
-        batch.extra_info.update(self.update.instructions(len(batch)))
-        output = rename_dict(self.actor_rollout_wg.update_actor(batch)["metrics"], "actor/")
+        with self.update.joined(batch) as whole:
+            whole.extra_info.update(self.update.instructions(len(whole)))
+            output = rename_dict(self.actor_rollout_wg.update_actor(whole)["metrics"], "actor/")
         output["perf/mfu/actor"] = output.pop("actor/mfu")
         self.update.watch(np.ravel(output["actor/grad_norm"]), metrics)
         metrics.update(reduce_metrics(output))

@@ -2,10 +2,12 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+import transfer_queue
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.utils import need_reference_policy
 
@@ -14,8 +16,12 @@ from metis.engines.bound import GradientBound
 from metis.engines.verl import checks, lengths
 from metis.engines.verl.bound import bound_judgments
 from metis.engines.verl.rollouts import PARTITION
-from metis.engines.verl.rows import Encode, Row, judged, lay_out, minibatches, put
+from metis.engines.verl.rows import Row, judged, lay_out, minibatches, put
+from metis.engines.verl.scored import Encode
 from metis.errors import NON_FINITE_LIMIT, MetisError
+
+COMPUTED = ("old_log_probs", "ref_log_prob", "advantages", "rollout_is_weights")
+"""Columns that verl computes before the update, and its policy loss reads."""
 
 
 class Update:
@@ -28,7 +34,9 @@ class Update:
         self.count = 0
         """Mini-batches of the last step."""
         self.judged = 0.0
-        """The judge's share of its tokens."""
+        """The judge's share of its work."""
+        self.rows: list[Row] = []
+        """Of the last step, in the order in which they are cut."""
 
     def cut(
         self,
@@ -42,7 +50,8 @@ class Update:
             checks.require_temperature(self.config.actor_rollout_ref.rollout)
         size = self.config.actor_rollout_ref.actor.ppo_mini_batch_size
         parts = minibatches(batch, size, encode, ground_truth)
-        self.count, self.judged = len(parts), judged(parts)
+        self._require_packing(parts)
+        self.count, self.judged = len(parts), judged(parts, self._passes_before())
         found = bound_judgments(parts, batch.judge_share, self.bound)
         metrics.update({f"metis/{name}": value for name, value in found.items()})
         return parts
@@ -50,14 +59,47 @@ class Update:
     def write(
         self, parts: Sequence[Sequence[Row]], ranks: int, filler: int, metrics: dict[str, Any]
     ) -> KVBatchMeta:
-        """Put the rows into the queue, in the order in which they will be cut."""
-        rows = lay_out(parts, ranks, self._multiple(), filler)
+        """Put the rows into the queue that verl computes something of before the update."""
+        self.rows = rows = lay_out(parts, ranks, self._multiple(), filler)
         kinds = Counter(row.kind for row in rows)
         metrics["metis/update/rollouts"] = kinds["rollout"]
         metrics["metis/update/judgments"] = kinds["judgment"]
         metrics["metis/update/padding"] = kinds["padding"]
         lengths.check_lengths(rows, lengths.in_a_pass(self.config))
-        return put(rows, PARTITION)
+        return put([row for row in rows if not row.deferred], PARTITION)
+
+    @contextmanager
+    def joined(self, batch: KVBatchMeta) -> Iterator[KVBatchMeta]:
+        """The batch together with the deferred rows, as the update cuts it."""
+        deferred = [row for row in self.rows if row.deferred]
+        if not deferred:
+            yield batch
+            return
+        blank = [name for name in COMPUTED if name in (batch.fields or ())]
+        put(deferred, PARTITION, blank)
+        tags = dict(zip(batch.keys, batch.tags, strict=True))
+        tags |= {row.key: row.tag for row in deferred}
+        keys = [row.key for row in self.rows]
+        fields = [*deferred[0].fields, *blank]
+        yield KVBatchMeta(keys, [tags[key] for key in keys], PARTITION, fields, batch.extra_info)
+        transfer_queue.kv_clear(keys=[row.key for row in deferred], partition_id=PARTITION)
+
+    def _require_packing(self, parts: Sequence[Sequence[Row]]) -> None:
+        """Several sequences of one row keep apart where verl packs rows, not where it pads them."""
+        packed = self.config.actor_rollout_ref.model.get("use_remove_padding", False)
+        several = any(row.several for part in parts for row in part)
+        if several and not packed:
+            raise MetisError(
+                "actor_rollout_ref.model.use_remove_padding = False: the values of a judgment have "
+                "several tokens, which are trained in packed sequences; set it to True, or use "
+                "curriculum.judge.scale=passes"
+            )
+
+    def _passes_before(self) -> int:
+        """Forward passes of a step before the update: old log-probabilities, and a reference's."""
+        correction = self.config.algorithm.get("rollout_correction", None) or {}
+        old = not correction.get("bypass_mode", False)
+        return int(old) + int(need_reference_policy(self.config))
 
     def _multiple(self) -> int:
         """Rows of a rank come in multiples of this, where micro-batches are cut by rows."""
@@ -77,7 +119,7 @@ class Update:
         actor = self.config.actor_rollout_ref.actor
         return {
             "calculate_entropy": actor.calculate_entropy or actor.entropy_coeff != 0.0,
-            "distillation_use_topk": False,
+            "distillation_use_topk": any(row.scored for row in self.rows),
             "distillation_only": False,
             "global_batch_size": rows,
             "num_mini_batch": self.count,

@@ -1,12 +1,17 @@
 """The judge's losses: their rows have the gradients they are named after."""
 
+import random
+from collections import Counter
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from metis import Prompt
 from metis.curricula.judge import Judge
 from metis.curricula.judge.judgment import Scored, _weigh
-from metis.curricula.judge.losses import learn
+from metis.curricula.judge.losses import learn, subsample
 from metis.curricula.judge.scale import PASSES, VARIANCE
 
 CHAT = [{"role": "user", "content": "?"}]
@@ -57,3 +62,38 @@ def test_replayed_judgments_have_a_key_and_earn_no_reward():
     _, alone = learn(Judge(), [fresh], None, "last")
     assert metrics["judge/reward"] == alone["judge/reward"]
     assert "judge/baseline" not in metrics
+
+
+def rows_of(count):
+    """Judgments of this step and replayed ones of the same prompts, eleven rows each."""
+    scored = [
+        Scored(verdict(VARIANCE, name=f"prompt {i // 2}"), 0.1, 0.1, 0.1, True, "step 1" * (i % 2))
+        for i in range(count)
+    ]
+    return learn(Judge(), scored, None, "last")[0]
+
+
+@given(count=st.integers(0, 12), share=st.floats(0.01, 1.0), seed=st.integers(0, 9))
+def test_a_subsample_has_whole_judgments_in_their_order(count, share, seed):
+    rows = rows_of(count)
+    kept = subsample(rows, share, random.Random(seed))
+    assert [row for row in rows if row in kept] == list(kept)
+    sizes = Counter((row.prompt.id, row.key) for row in kept)
+    assert set(sizes.values()) <= {len(VARIANCE.choices)}
+    assert len(sizes) == min(count, max(1, round(share * count)))
+
+
+def test_the_mean_over_a_subsample_is_unbiased():
+    rows, drawn, repeats = rows_of(8), Counter(), 4000
+    rng = random.Random(0)
+    for _ in range(repeats):
+        kept = subsample(rows, 0.25, rng)
+        drawn.update({(row.prompt.id, row.key) for row in kept})
+    assert len(drawn) == 8
+    for count in drawn.values():
+        assert count / repeats == pytest.approx(0.25, abs=0.03)
+
+
+def test_a_share_of_one_trains_on_all():
+    rows = rows_of(3)
+    assert subsample(rows, 1.0, random.Random(0)) is rows

@@ -217,6 +217,8 @@ def test_choices_are_the_grid_in_boxes_yet_to_be_closed():
         ({"mode": "reason", "loss": "exact"}, "judge.loss"),
         ({"weight": -1.0}, "judge.weight"),
         ({"share": -0.5}, "judge.share"),
+        ({"train": 0.0}, "judge.train"),
+        ({"train": 1.5}, "judge.train"),
         ({"mode": "reason", "loss": "log_score"}, "judge.loss"),
         ({"loss": "exact", "offsets": True}, "judge.offsets"),
         ({"scale": "passes", "target": "rank"}, "judge.target"),
