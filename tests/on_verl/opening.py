@@ -36,6 +36,8 @@ HEADS = (ValueModel("policy", hidden=8, learning_rate=1e-2), AttentionModel(widt
 """Models on the policy's own states."""
 FAR = 9.0
 """What values are taught: nothing that a fresh head says by chance."""
+SCORED = 4
+"""Scored judgments of the fixed batch, beside two sampled ones."""
 STALE = 2
 """The group that an earlier policy wrote."""
 OWN = re.compile(r"select/(state_\d|head_\d|value_error|value_moved)|judge/replies")

@@ -22,7 +22,7 @@ from metis.engines.verl.overrides import MODULE
 from metis.evals.subject import find
 from metis.export.write import export
 from metis.run.metrics import unexplained
-from opening import OWN, REWARDS, fixed_batch, marks
+from opening import OWN, REWARDS, SCORED, fixed_batch, marks
 from running import HERE, cpu_overrides, finish, start
 
 pytestmark = pytest.mark.slow
@@ -162,7 +162,7 @@ def test_the_first_step_had_the_rows_it_should(metis_run):
     assert [tuple(row["rewards"]) for row in rows if row["step"] == 1] == REWARDS
     assert all(row["text"] and row["answers"][0] for row in rows)
     first = runlog.read(metis_run / "whole" / "metis", "metrics")[0]
-    assert first["update/judgments"] == 2 + 4, "a row for each reply, and for each scored judgment"
+    assert first["update/judgments"] == 2 + SCORED, "one row each"
     assert "judge/gradient_ratio" not in first, "the batch asks for no bound"
 
 
@@ -197,7 +197,7 @@ def test_a_resumed_run_continues_prompts_memory_offsets_and_bound(metis_run):
         for name in ("whole", "resumed")
     ]
     assert ends[0]["pool"] == ends[1]["pool"]
-    asked = 6 * BATCH + sum(REPLAYED)
+    asked = SCORED + 6 * BATCH + sum(REPLAYED)
     assert ends[0]["totals"]["judge/asked"] == ends[1]["totals"]["judge/asked"] == asked
     learnt = [end["curriculum"]["experience"] for end in ends]
     for name in ("pairs", "labels"):

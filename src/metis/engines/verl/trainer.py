@@ -128,6 +128,7 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
         client = AddressedClient.of(self.llm_server_manager)
         longest_row = lengths.in_a_pass(self.config)
         servers = Servers(client, self.tokenizer, self.config, context, longest_row)
+        self.update.folder = self.tokenizer.name_or_path
         self.pulse = self.replay_buffer.pulse = Pulse.of(self)
         longest = self.config.data.max_response_length
         rollouts = Rollouts(self.data, self._submit_batch_to_rollout, self.pulse, longest)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import transfer_queue
 from transfer_queue import KVBatchMeta
+from transformers import AutoConfig
 from verl.trainer.ppo.utils import need_reference_policy
 
 from metis.core import Batch
@@ -18,10 +19,12 @@ from metis.engines.verl.bound import bound_judgments
 from metis.engines.verl.rollouts import PARTITION
 from metis.engines.verl.rows import Row, judged, lay_out, minibatches, put
 from metis.engines.verl.scored import Encode
-from metis.errors import NON_FINITE_LIMIT, MetisError
+from metis.errors import NON_FINITE_LIMIT, MetisError, require
 
 COMPUTED = ("old_log_probs", "ref_log_prob", "advantages", "rollout_is_weights")
 """Columns that verl computes before the update, and its policy loss reads."""
+ATTENTION = {"full_attention", "sliding_attention", "chunked_attention"}
+"""Kinds of layers that begin anew at position 0; others carry a state from row to row."""
 
 
 class Update:
@@ -35,6 +38,8 @@ class Update:
         """Mini-batches of the last step."""
         self.judged = 0.0
         """The judge's share of its work."""
+        self.folder = str(config.actor_rollout_ref.model.path)
+        """Where the model is on this machine."""
         self.rows: list[Row] = []
         """Of the last step, in the order in which they are cut."""
 
@@ -85,15 +90,22 @@ class Update:
         transfer_queue.kv_clear(keys=[row.key for row in deferred], partition_id=PARTITION)
 
     def _require_packing(self, parts: Sequence[Sequence[Row]]) -> None:
-        """Several sequences of one row keep apart where verl packs rows, not where it pads them."""
-        packed = self.config.actor_rollout_ref.model.get("use_remove_padding", False)
-        several = any(row.several for part in parts for row in part)
-        if several and not packed:
-            raise MetisError(
-                "actor_rollout_ref.model.use_remove_padding = False: the values of a judgment have "
-                "several tokens, which are trained in packed sequences; set it to True, or use "
-                "curriculum.judge.scale=passes"
-            )
+        """Sequences of one row keep apart where rows are packed and layers look at positions."""
+        if not any(row.several for part in parts for row in part):
+            return
+        model = self.config.actor_rollout_ref.model
+        known = AutoConfig.from_pretrained(
+            self.folder, trust_remote_code=model.get("trust_remote_code", False)
+        )
+        kinds = set(getattr(known.get_text_config(), "layer_types", None) or ())
+        remedy = (
+            "the values of a judgment have several tokens, which are trained in packed sequences; "
+            "use curriculum.judge.scale=passes"
+        )
+        key, packed = "actor_rollout_ref.model.use_remove_padding", model.use_remove_padding
+        require(packed, key, packed, f"{remedy}, or set it to True")
+        recurrent = sorted(kinds - ATTENTION)
+        require(not recurrent, "actor_rollout_ref.model.path", model.path, f"{recurrent}: {remedy}")
 
     def _passes_before(self) -> int:
         """Forward passes of a step before the update: old log-probabilities, and a reference's."""

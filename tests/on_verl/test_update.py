@@ -1,0 +1,117 @@
+"""The rows of an update on their way to the workers: some before it, some for it alone."""
+
+import numpy as np
+import pytest
+from omegaconf import OmegaConf, open_dict
+from transfer_queue import KVBatchMeta
+from transformers import LlamaConfig, Qwen3NextConfig
+
+from composing import composed
+from metis import Batch, Group, MetisError, Prompt
+from metis.core import Continuation, Judgment, Trajectory
+from metis.engines.verl import rows, update
+from metis.engines.verl.rollouts import PARTITION
+from metis.engines.verl.update import Update
+
+CHAT = [{"role": "user", "content": "?"}]
+
+
+def trajectory():
+    mask = np.arange(5) >= 3
+    return Trajectory(np.arange(5), mask, np.zeros(5, np.float32), 0)
+
+
+def encode(chat, text):
+    return [1, 2, 3], [ord(letter) for letter in text]
+
+
+def batch(*texts):
+    """Two groups of two; a sampled and a scored judgment of the first."""
+    prompts = [Prompt(name, name) for name in "ab"]
+    groups = [Group(prompt, (0.0, 1.0), (trajectory(), trajectory())) for prompt in prompts]
+    judgments = [Judgment(prompts[0], trajectory(), 0.5)]
+    judgments += [Judgment(prompts[0], Continuation(CHAT, text, -1.0), 0.5) for text in texts]
+    return Batch(groups, judgments)
+
+
+@pytest.fixture
+def made(tmp_path):
+    LlamaConfig().save_pretrained(tmp_path)
+    config = composed([f"actor_rollout_ref.model.path={tmp_path}"])
+    with open_dict(config):
+        config.actor_rollout_ref.actor.ppo_mini_batch_size = 1
+    return Update(config)
+
+
+@pytest.fixture
+def queue(monkeypatch):
+    """What is in the queue, by key."""
+    there = {}
+
+    def put(keys, partition_id, fields, tags):
+        assert partition_id == PARTITION
+        there.update(zip(keys, fields, strict=True))
+        return KVBatchMeta(keys, tags, partition_id, list(fields.keys()))
+
+    def clear(keys, partition_id):
+        assert partition_id == PARTITION
+        for key in keys:
+            del there[key]
+
+    monkeypatch.setattr(rows.transfer_queue, "kv_batch_put", put)
+    monkeypatch.setattr(update.transfer_queue, "kv_clear", clear)
+    return there
+
+
+def test_scored_judgments_join_for_the_update_alone(made, queue):
+    metrics = {}
+    parts = made.cut(batch("1", "2"), encode, str, metrics)
+    before = made.write(parts, 2, 7, metrics)
+    assert metrics["metis/update/rollouts"] == 4 and metrics["metis/update/judgments"] == 2
+    ordered = [row.key for row in made.rows]
+    kept = [row.key for row in made.rows if not row.deferred]
+    assert before.keys == kept == list(queue) and len(kept) < len(ordered)
+    computed = KVBatchMeta(
+        kept, before.tags, PARTITION, [*before.fields, "old_log_probs", "advantages", "returns"]
+    )
+    with made.joined(computed) as whole:
+        assert whole.keys == ordered and set(queue) == set(ordered)
+        assert {"old_log_probs", "advantages", "choices", "input_ids"} <= set(whole.fields)
+        assert not {"returns", "ref_log_prob"} & set(whole.fields)
+        assert made.instructions(len(whole))["distillation_use_topk"]
+        [scored] = [row for row in made.rows if row.scored]
+        assert queue[scored.key]["old_log_probs"].tolist() == [0.0], "as long as its answer"
+        assert [tag["kind"] for tag in whole.tags] == [row.kind for row in made.rows]
+    assert list(queue) == kept, "verl's metrics are of the others"
+
+
+def test_without_scored_judgments_the_batch_is_as_it_was(made, queue):
+    before = made.write(made.cut(batch(), encode, str, {}), 1, 7, {})
+    with made.joined(before) as whole:
+        assert whole is before
+    assert not made.instructions(len(before))["distillation_use_topk"]
+
+
+def test_values_of_several_tokens_need_packed_rows(made):
+    made.config.actor_rollout_ref.model.use_remove_padding = False
+    made.cut(batch("1", "2"), encode, str, {})
+    with pytest.raises(MetisError, match=r"use_remove_padding = False: .*judge\.scale=passes"):
+        made.cut(batch("01", "02", "11", "12"), encode, str, {})
+
+
+def test_values_of_several_tokens_need_layers_that_look_at_positions(made, tmp_path):
+    several = batch("01", "02", "11", "12")
+    assert any(row.several for part in made.cut(several, encode, str, {}) for row in part)
+    Qwen3NextConfig().save_pretrained(tmp_path)
+    with pytest.raises(MetisError, match=r"linear_attention.*judge\.scale=passes"):
+        made.cut(several, encode, str, {})
+
+
+def test_the_judge_s_share_counts_the_passes_before_the_update(made):
+    made.cut(batch("1", "2"), encode, str, {})
+    rollouts, reply, scored = 4 * 5, 5, 3
+    work = 4 * (rollouts + reply) + 3 * scored
+    assert made.judged == pytest.approx((4 * reply + 3 * scored) / work)
+    OmegaConf.update(made.config, "algorithm.rollout_correction.bypass_mode", True, force_add=True)
+    made.cut(batch("1", "2"), encode, str, {})
+    assert made.judged == pytest.approx((reply + scored) / (rollouts + reply + scored))
