@@ -1,0 +1,40 @@
+"""The commands of `docs/ablations.md` are comparisons that can be trained."""
+
+import argparse
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from metis import config
+from metis.compare import command
+from metis.compare.arms import parse_arms
+
+ROOT = Path(__file__).parents[3]
+BLOCKS = re.findall(r"```\n(metis compare .*?)```", (ROOT / "docs/ablations.md").read_text(), re.S)
+
+
+@pytest.fixture
+def parsed(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    parser = argparse.ArgumentParser()
+    command.add(parser.add_subparsers())
+    return lambda block: parser.parse_args(shlex.split(block.replace("\\\n", " "))[1:])
+
+
+def test_there_is_one_for_each_question():
+    assert len(BLOCKS) == 5
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.split()[-1])
+def test_an_ablation_has_valid_arms(block, parsed):
+    chosen = parsed(block)
+    recipe, overrides = config.parse(chosen.settings)
+    found = {}
+    for arm in parse_arms(chosen.curricula, chosen.arm):
+        settings = config.load(recipe, [*overrides, *arm.settings], dry=True)
+        found[arm.name] = settings.resolved["curriculum"]
+    assert found.pop("uniform")["name"] == "uniform"
+    assert len(found) >= 2 and all(one["name"] == "metis" for one in found.values())
+    assert len({repr(one) for one in found.values()}) == len(found), "arms differ"
