@@ -12,11 +12,28 @@ from metis.compare.measures import Measured, find, measure
 from metis.markdown import markdown_table
 from metis.report.curves import Series
 from metis.report.panels import Axes, Line
-from metis.report.style import STYLE
 from metis.report.svg import HEIGHT, TOP, WIDTH, draw
 
 AXES = ("steps", "generated tokens", "processed tokens")
 MARGIN = 14
+STYLE = """
+svg { --ground: #fff; --ink: #1b1f27; --soft: #5a6373; --faint: #e3e6eb;
+  --c0: #0072b2; --c1: #d55e00; --c2: #00855f; --c3: #b1508a; --c4: #b07a00;
+  background: var(--ground); font: 12.5px system-ui, "Segoe UI", "DejaVu Sans", sans-serif; }
+@media (prefers-color-scheme: dark) { svg {
+  --ground: #14171c; --ink: #e8eaee; --soft: #9aa4b4; --faint: #2f353f;
+  --c0: #58aee6; --c1: #ff8b45; --c2: #35c79a; --c3: #e08cbc; --c4: #edb33d; } }
+text { fill: var(--soft); } .axis { fill: var(--ink); }
+.end { text-anchor: end; } .middle { text-anchor: middle; }
+path { fill: none; stroke: var(--faint); } .base { stroke: var(--soft); }
+.reference { stroke: var(--soft); stroke-dasharray: 5 4; } .line { stroke-width: 2; }
+.line.c0 { stroke: var(--c0); } .c0:not(path) { fill: var(--c0); }
+.line.c1 { stroke: var(--c1); } .c1:not(path) { fill: var(--c1); }
+.line.c2 { stroke: var(--c2); } .c2:not(path) { fill: var(--c2); }
+.line.c3 { stroke: var(--c3); } .c3:not(path) { fill: var(--c3); }
+.line.c4 { stroke: var(--c4); } .c4:not(path) { fill: var(--c4); }
+"""
+"""Of a file of its own: light and dark by the reader's preference."""
 FIRST = 10
 """Steps whose groups say how much of a pool is informative at first."""
 
@@ -110,7 +127,7 @@ def figure(pools: list[Pool]) -> str:
         if all(arm in pool.costs for pool in pools)
     )
     axes = Axes(
-        "rollouts to equal accuracy, as a share of uniform selection's",
+        "rollouts to equal accuracy (uniform = 1)",
         "% of the pool that is far too hard for the model",
         lines,
         cover=(0.0,),
@@ -129,11 +146,7 @@ def figure(pools: list[Pool]) -> str:
 def _standalone(chart: str, labels: str) -> str:
     """A chart of the report as a file of its own, with its style sheet and a margin."""
     box = f"-{MARGIN} -{MARGIN} {WIDTH + 2 * MARGIN} {HEIGHT + 2 * MARGIN}"
-    style = (
-        f"{STYLE}svg {{ background: var(--ground); font-family: system-ui, 'Segoe UI', Roboto, "
-        "'DejaVu Sans', sans-serif; }\nsvg .key { fill: currentColor; color: var(--soft); }\n"
-    ) + "".join(f"svg .key.c{colour} {{ color: var(--c{colour}); }}\n" for colour in range(6))
     head, rest = chart.removesuffix("</svg>").split(">", 1)
     head = re.sub('viewBox="[^"]*"', f'viewBox="{box}" width="640"', head)
     head = head.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"')
-    return f"{head}><style>{style}</style>{rest}{labels}</svg>\n"
+    return f"{head}><style>{STYLE}</style>{rest}{labels}</svg>\n"
