@@ -25,6 +25,7 @@ from metis.identity import described
 from metis.meter import Meter, TimedEngine
 from metis.pool import Pool
 from metis.run import composition
+from metis.run.exchanges import Exchange, exchanges
 from metis.run.records import batch_metrics, exemplar_rows, judgment_rows, rollout_rows
 from metis.runlog import RunFolder, check, checkpoints, incomplete, latest, read
 from metis.sinks import Sink
@@ -185,8 +186,8 @@ def train(run: Run, folder: RunFolder, view: View, on_step: OnStep | None = None
             view.notice(account.step, f"from here on {described(folder.changes)}")
         with _interruptible(view.stopping) as interrupted:
             while account.fraction < 1 and not interrupted():
-                metrics, seconds = _step(run, folder, view)
-                _show(outlets, account.step, {**metrics, **_named(seconds, account)}, view)
+                metrics, seconds, answers = _step(run, folder, view)
+                _show(outlets, account.step, {**metrics, **_named(seconds, account)}, view, answers)
                 view.step(account.step, account.fraction, metrics, seconds)
                 last = account.fraction >= 1 or interrupted()
                 if account.improved or last or account.step % settings.checkpoints.every == 0:
@@ -206,19 +207,27 @@ def _named(seconds: Numbers, account: Account) -> Numbers:
     return {f"seconds/{phase}": value for phase, value in timings.items()}
 
 
-def _show(outlets: list[Sink], step: int, metrics: Numbers, view: View) -> None:
+def _show(
+    outlets: list[Sink],
+    step: int,
+    metrics: Numbers,
+    view: View,
+    answers: Sequence[Exchange] = (),
+) -> None:
     """Hand a copy to every sink; one that fails is left out from then on."""
     for sink in list(outlets):
         try:
-            sink.log(step, metrics)
+            sink.log(step, metrics, answers)
         except Exception as error:  # a service's own, such as a network that is gone
             outlets.remove(sink)
             name = type(sink).__name__
             view.notice(step, f"{name} is left out from here on ({first_line(error)})")
 
 
-def _step(run: Run, folder: RunFolder, view: View) -> tuple[Numbers, Numbers]:
-    """One step of Algorithm 1, whatever the curriculum: plan, update, write down."""
+def _step(run: Run, folder: RunFolder, view: View) -> tuple[Numbers, Numbers, list[Exchange]]:
+    """One step of Algorithm 1, whatever the curriculum: plan, update, write down.
+
+    Its metrics, its seconds by phase, and some of its answers."""
     settings, account = run.config.training, run.account
     meter = Meter(run.engine, view.phase)
     progress = Progress(account.step, account.fraction, run.engine.policy, settings.seed)
@@ -240,11 +249,12 @@ def _step(run: Run, folder: RunFolder, view: View) -> tuple[Numbers, Numbers]:
     folder.append("metrics", [{"step": account.step, **metrics}])
     timings = {**meter.seconds, "elapsed": account.elapsed}
     folder.append("timings", [{"step": account.step, **timings}])
-    folder.append("judgments", judgment_rows(account.step, batch))
+    judged = list(judgment_rows(account.step, batch))
+    rows = list(rollout_rows(account.step, batch, run.engine.written, settings.answers))
+    folder.append("judgments", judged)
     folder.append("exemplars", exemplar_rows(account.step, batch))
-    rows = rollout_rows(account.step, batch, run.engine.written, settings.answers)
     folder.append("rollouts", rows)
-    return metrics, meter.seconds
+    return metrics, meter.seconds, list(exchanges(rows, judged))
 
 
 def _tell(run: Run, view: View) -> None:

@@ -1,4 +1,4 @@
-"""Where metrics go beside `metrics.jsonl`: TensorBoard, wandb or trackio, if asked for.
+"""Where metrics and answers go beside a run folder: TensorBoard, wandb or trackio, if asked for.
 
 A sink is a copy for looking at: nothing is read back from it. A resumed run goes on in the same
 place, and may hand over again the steps after its checkpoint. Variables that a service reads, such
@@ -16,15 +16,22 @@ from typing import Any, ClassVar, Protocol
 
 from metis import state
 from metis.errors import MetisError, require
+from metis.run.exchanges import Exchange
 
 PROJECT = "metis"
 """The project that runs are listed under, where a service has projects."""
 
 
-class Sink(Protocol):
-    """Takes the metrics of every step, and its seconds by phase."""
+ANSWERS = "answers"
+"""The name of the traces of a step."""
 
-    def log(self, step: int, metrics: Mapping[str, float]) -> None: ...
+
+class Sink(Protocol):
+    """Takes the metrics of every step, its seconds by phase, and answers where it shows any."""
+
+    def log(
+        self, step: int, metrics: Mapping[str, float], answers: Sequence[Exchange] = ()
+    ) -> None: ...
 
     def close(self) -> None: ...
 
@@ -46,7 +53,9 @@ class TensorBoard:
     def place(folder: Path) -> str:
         return str(folder / "tensorboard")
 
-    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+    def log(
+        self, step: int, metrics: Mapping[str, float], answers: Sequence[Exchange] = ()
+    ) -> None:
         if not self.begun:  # tells TensorBoard to forget these steps of a run that was killed
             self._add(step, session_log=self.proto.SessionLog(status=self.proto.SessionLog.START))
             self.begun = True
@@ -97,8 +106,26 @@ class Wandb:
             values["WANDB_RUN_ID"] = _identity(folder)
         return {name: value for name, value in values.items() if not _set(name)}
 
-    def log(self, step: int, metrics: Mapping[str, float]) -> None:
-        self.run.log(dict(metrics), step=step)
+    def log(
+        self, step: int, metrics: Mapping[str, float], answers: Sequence[Exchange] = ()
+    ) -> None:
+        traced = {ANSWERS: self._tree(step, answers)} if answers else {}
+        self.run.log({**metrics, **traced}, step=step)
+
+    def _tree(self, step: int, answers: Sequence[Exchange]) -> Any:
+        """A trace of the step with a span for each answer."""
+        tree: Any = importlib.import_module("wandb.sdk.data_types.trace_tree")
+        spans = [
+            tree.Span(
+                name=answer.id,
+                span_kind=tree.SpanKind.LLM,
+                attributes=dict(answer.facts),
+                results=[tree.Result({"prompt": answer.prompt}, {"answer": answer.answer})],
+            )
+            for answer in answers
+        ]
+        kind = tree.SpanKind.CHAIN
+        return tree.WBTraceTree(tree.Span(name=f"step {step}", span_kind=kind, child_spans=spans))
 
     def close(self) -> None:
         self.run.finish()
@@ -116,8 +143,19 @@ class Trackio:
         project = _set("TRACKIO_PROJECT") or PROJECT
         self.trackio.init(project=project, name=name, config=dict(config), resume="allow")
 
-    def log(self, step: int, metrics: Mapping[str, float]) -> None:
-        self.trackio.log(dict(metrics), step=step)
+    def log(
+        self, step: int, metrics: Mapping[str, float], answers: Sequence[Exchange] = ()
+    ) -> None:
+        shown = answers if hasattr(self.trackio, "Trace") else ()  # older ones have none
+        traces = [self._trace(answer) for answer in shown]
+        self.trackio.log({**metrics, **({ANSWERS: traces} if traces else {})}, step=step)
+
+    def _trace(self, answer: Exchange) -> Any:
+        messages = [
+            {"role": "user", "content": answer.prompt},
+            {"role": "assistant", "content": answer.answer},
+        ]
+        return self.trackio.Trace(messages, {"prompt": answer.id, **answer.facts})
 
     def close(self) -> None:
         self.trackio.finish()

@@ -109,6 +109,41 @@ def test_every_sink_gets_the_rows_of_the_log(tmp_path, wandb, trackio):
     assert wandb.started[0]["config"] == trackio.started[0]["config"] == config
 
 
+@pytest.fixture
+def answering(monkeypatch):
+    """An engine whose answers have a text."""
+    monkeypatch.setattr(SimulatedEngine, "written", lambda self, trajectory: "is it 4?")
+
+
+def test_trackio_gets_answers_as_traces(trackio, answering):
+    trackio.Trace = lambda messages, metadata: {"messages": messages, "metadata": metadata}
+    assert train("trackio") == 0
+    assert "answers" not in trackio.rows[0]
+    trace = trackio.rows[1]["answers"][0]
+    assert [message["role"] for message in trace["messages"]] == ["user", "assistant"]
+    assert trace["messages"][1]["content"] == "is it 4?"
+    assert {"prompt", "step", "reward", "reason", "predicted"} <= trace["metadata"].keys()
+
+
+def test_an_older_trackio_has_metrics_alone(trackio, answering):
+    assert train("trackio") == 0
+    assert all("answers" not in row for row in trackio.rows) and len(trackio.rows) == 5
+
+
+def test_wandb_gets_a_trace_with_a_span_for_each_answer(wandb, answering, monkeypatch):
+    tree = types.SimpleNamespace(
+        Span=types.SimpleNamespace,
+        SpanKind=types.SimpleNamespace(LLM="LLM", CHAIN="CHAIN"),
+        Result=lambda inputs, outputs: (inputs, outputs),
+        WBTraceTree=lambda root: root,
+    )
+    monkeypatch.setitem(sys.modules, "wandb.sdk.data_types.trace_tree", tree)
+    assert train("wandb") == 0
+    root = wandb.rows[1]["answers"]
+    assert root.name == "step 1" and len(root.child_spans) == 4
+    assert root.child_spans[0].results[0][1] == {"answer": "is it 4?"}
+
+
 def test_a_sink_named_twice_is_opened_once(tmp_path, wandb):
     assert train("wandb", "wandb") == 0
     assert wandb.finished == len(wandb.started) == 1
