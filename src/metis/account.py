@@ -1,4 +1,4 @@
-"""How far a run has come: what it has spent of its budget, and how well it tested."""
+"""The account of a run: what it has spent of its budget, and its validations."""
 
 import math
 from collections import Counter
@@ -52,7 +52,7 @@ class Account:
 
     @property
     def improved(self) -> bool:
-        """Whether the test of this step went better than all before."""
+        """True if the validation of this step is the best so far."""
         return self.best[0] == self.step
 
     def count(self, counts: Mapping[str, int]) -> dict[str, float]:
@@ -87,7 +87,7 @@ class Account:
 
     @classmethod
     def of(cls, budget: Budget, step: int, saved: Mapping[str, Any]) -> "Account":
-        """What a checkpoint says was spent of a budget."""
+        """The account of a checkpoint."""
         account = cls(budget, step)
         account.load_state_dict(saved)
         return account

@@ -1,4 +1,4 @@
-"""How good is a judge? Pure functions of predictions and outcomes.
+"""Skill of a judge: pure functions of predictions and outcomes.
 
 Meaningful on exploration slots only: on prompts that were chosen for their predictions, every one
 of these is restricted in range and flattering. Each returns None where it is undefined.
@@ -78,7 +78,7 @@ def auroc_informative(v_hat: Numbers, v: Numbers) -> float | None:
 
 
 class Reliability(NamedTuple):
-    """What happened where one value was predicted."""
+    """The outcomes of the prompts for which one value was predicted."""
 
     v_hat: float
     mean_v: float

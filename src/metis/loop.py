@@ -33,7 +33,7 @@ from metis.waiting import Count, Say, uncounted
 
 
 class Trainable(TimedEngine, Protocol):
-    """What the loop needs of an engine beside answers: a version, a test, and a memory.
+    """An engine as the loop needs it, beside its answers: a version, a test, and a memory.
 
     `evaluate` gives the reward of each held-out prompt, None where it failed, and counts those that
     are answered. `written` is what the policy wrote in a rollout. `reseed` fixes what is sampled
@@ -126,7 +126,7 @@ class Run:
 
 
 def finished(path: Path, budget: Budget) -> bool:
-    """Whether the latest checkpoint of a run folder is at the end of a budget."""
+    """True if the latest checkpoint of a run folder is at the end of a budget."""
     found = latest(path)
     if found is None:
         return False

@@ -1,4 +1,4 @@
-"""What a step costs: seconds, tokens and rollouts by phase, counted as an engine answers."""
+"""The cost of a step: seconds, tokens and rollouts by phase, counted as an engine answers."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ from metis.core import Batch, Chat, Completion, Engine, Evidence, Group, Prompt,
 from metis.predictors import Predictor
 
 ROLLOUTS = ("generated", "failed", "cut_off", "tokens", "wasted", "trained")
-"""What is counted of rollouts in every step, those without any too."""
+"""Counts of rollouts in every step, those without any too."""
 
 
 class TimedEngine(Engine, Protocol):

@@ -119,7 +119,7 @@ class Pool:
 
     @property
     def epoch(self) -> int:
-        """How often `sample`, of no category, has been through the whole pool."""
+        """Passes of `sample`, of no category, through the whole pool."""
         return self._stream(None).epoch
 
     @cached_property

@@ -1,4 +1,4 @@
-"""What a curriculum may have learned for it: models that predict an outcome of prompts.
+"""Predictors: models that an engine trains for a curriculum, of an outcome of prompts.
 
 These values only describe a model. An engine makes one at the first `Predict` or `Fit` that names
 it, keeps one for every description, trains it apart from the policy, and saves it in its own
@@ -75,7 +75,7 @@ Predictor = ValueModel | AttentionModel
 
 
 def separate(model: Predictor) -> bool:
-    """Whether a model has a backbone of its own, rather than the policy."""
+    """True if a model has a backbone of its own, rather than the policy."""
     return isinstance(model, ValueModel) and model.backbone == "separate"
 
 

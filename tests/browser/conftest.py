@@ -2,16 +2,14 @@
 
 import pytest
 
-pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install playwright")
-
-from playwright.sync_api import sync_playwright
-
 from chromium import found, launched
 
 
 @pytest.fixture(scope="module")
 def browser():
-    with sync_playwright() as playwright:
+    needs = "needs playwright: pip install playwright"
+    sync_api = pytest.importorskip("playwright.sync_api", reason=needs)
+    with sync_api.sync_playwright() as playwright:
         if found(playwright) is None:
             pytest.skip("no Chromium: apt install chromium, or playwright install chromium")
         with launched(playwright) as started:

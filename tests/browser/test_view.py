@@ -40,28 +40,36 @@ def rows(page, pane=0):
     return page.locator(".pane").nth(pane).locator(".rows tbody tr")
 
 
-def count(page, pane=0):
-    return page.locator(".pane").nth(pane).locator(".pager > span").first.inner_text()
+def expect(found):
+    from playwright.sync_api import expect
+
+    return expect(found)
+
+
+def expect_count(page, text, pane=0):
+    counted = page.locator(".pane").nth(pane).locator(".pager > span").first
+    expect(counted).to_have_text(text)
 
 
 @pytest.mark.parametrize("width", [390, 1280])
 def test_it_opens_and_filters(opened, url, width):
     page = opened(url, width)
     rows(page).first.wait_for()
-    assert count(page) == "200 of 1,600 rows" and rows(page).count() == 50
+    expect_count(page, "200 of 1,600 rows")
+    expect(rows(page)).to_have_count(50)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     page.get_by_label("Category").select_option("level 3")
-    assert count(page) == "40 of 1,600 rows"
+    expect_count(page, "40 of 1,600 rows")
     page.get_by_label("Reason").select_option("explore")
-    assert count(page) == "4 of 1,600 rows"
+    expect_count(page, "4 of 1,600 rows")
     page.get_by_label("Reason").select_option("")
     page.get_by_label("Text").fill("NUMBER 2 plus 7?")
     page.get_by_label("Category").select_option("")
-    assert count(page) == "1 of 1,600 rows"
+    expect_count(page, "1 of 1,600 rows")
     page.get_by_label("Text").fill("")
     page.get_by_label("Outcome").select_option("not rolled out")
     page.get_by_label("Step").fill("3")
-    assert count(page) == "350 of 1,600 rows"
+    expect_count(page, "350 of 1,600 rows")
 
 
 def test_columns_sort_and_pages_turn_by_the_keyboard(opened, url):
@@ -70,9 +78,11 @@ def test_columns_sort_and_pages_turn_by_the_keyboard(opened, url):
     head = page.get_by_role("button", name="v̂")
     head.press("Enter")
     head.press("Enter")
+    expect(page.locator(".rows th[aria-sort=descending]")).to_have_count(1)
     values = [float(text) for text in page.locator(".rows td[data-name='v̂']").all_inner_texts()]
     assert values == sorted(values, reverse=True) and len(values) == 50
     page.get_by_role("button", name="Next").press("Enter")
+    page.get_by_text("2 / 4", exact=True).wait_for()
     lower = [float(text) for text in page.locator(".rows td[data-name='v̂']").all_inner_texts()]
     assert max(lower) <= min(values)
 
@@ -84,19 +94,21 @@ def test_a_prompt_says_why_it_was_chosen_and_what_it_earned(opened, url):
     text = dialog.inner_text()
     assert "Uniform slot: drawn before, and without a look at, the scores." in text
     assert "What is number 1 plus 0?" in text and "Answer 1 reward" in text
-    assert dialog.locator("progress").count() == 2
+    expect(dialog.locator("progress")).to_have_count(2)
     page.keyboard.press("Escape")
-    assert not dialog.is_visible()
+    expect(dialog).not_to_be_visible()
     page.get_by_role("button", name="arithmetic:400", exact=True).click()
     dialog.get_by_role("button", name="Every step of this prompt").click()
-    assert count(page) == "1 of 1,600 rows" and "text=arithmetic%3A400" in page.url
+    expect_count(page, "1 of 1,600 rows")
+    assert "text=arithmetic%3A400" in page.url
 
 
 def test_two_runs_stand_side_by_side_under_the_same_filters(opened, url):
     page = opened(f"{url}#right=1")
     rows(page, 1).first.wait_for()
     page.get_by_label("Text").fill("plus 7?")
-    assert count(page, 0) == "4 of 1,600 rows" and count(page, 1) == "4 of 1,601 rows"
+    expect_count(page, "4 of 1,600 rows")
+    expect_count(page, "4 of 1,601 rows", pane=1)
     left, right = (page.locator(".pane").nth(side).bounding_box() for side in (0, 1))
     assert left["x"] + left["width"] <= right["x"] and left["y"] == right["y"]
 
@@ -104,10 +116,10 @@ def test_two_runs_stand_side_by_side_under_the_same_filters(opened, url):
 def test_text_of_a_run_stays_text(opened, url):
     page = opened(f"{url}#left=1&text=onerror")
     rows(page).first.wait_for()
-    assert count(page) == "1 of 1,601 rows"
+    expect_count(page, "1 of 1,601 rows")
     rows(page).first.get_by_role("button").click()
     dialog = page.get_by_role("dialog")
-    assert dialog.locator("pre").last.inner_text() == HOSTILE
+    expect(dialog.locator("pre").last).to_have_text(HOSTILE)
     assert page.locator("main img, main b").count() == 0
 
 
@@ -130,6 +142,6 @@ def test_ten_thousand_groups_answer_a_filter_at_once_from_a_folder(opened, tmp_p
     assert main(["view", str(tmp_path / "run"), "--bundle", str(tmp_path / "page")]) == 0
     page = opened((tmp_path / "page/index.html").as_uri())
     rows(page).first.wait_for()
-    assert count(page) == "10,000 of 80,000 rows"
+    expect_count(page, "10,000 of 80,000 rows")
     seconds = MADE["timed"](page, of=min)
     assert max(seconds.values()) < 1.5, seconds

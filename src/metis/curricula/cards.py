@@ -1,4 +1,4 @@
-"""What a curriculum says of itself: the labelled parts of its module's docstring, as a value.
+"""The card of a curriculum: the labelled parts of its module's docstring, as a value.
 
 `docs/curricula.md` is made of these cards, so that every fact about a method stands in its file.
 """

@@ -172,7 +172,7 @@ class Dots(Stateful):
 
 
 def outcome(group: Group, rewards: Rewards) -> float | None:
-    """What is predicted of a prompt, in [0, 1]."""
+    """The target of the prediction for a prompt, in [0, 1]."""
     if rewards == "binary":
         return group.mean
     return None if group.variance is None else group.variance / VARIANCE_MAX

@@ -1,4 +1,4 @@
-"""What the methods that filter by rollouts share: what is old, what was in vain, what is missing.
+"""Shared by methods that filter by rollouts: stale, discarded and missing groups.
 
 A rollout is generated, and then trained on, failed, kept for a later step, or discarded.
 """
@@ -8,11 +8,11 @@ from collections.abc import Iterable, Sequence
 from metis.core import Decision, Group, Prompt
 
 FULL, SHORT, EMPTY = 0, 1, 2
-"""How much of a batch is missing: nothing, a part, all."""
+"""The part of a batch that is missing: nothing, some, all."""
 
 
 def too_old(group: Group, policy: int, stale: int) -> bool:
-    """Whether a rollout was written more than `stale` updates ago."""
+    """True if a rollout is more than `stale` updates old."""
     return any(policy - trajectory.policy > stale for trajectory in group.trajectories)
 
 
@@ -42,7 +42,7 @@ def decided(groups: Sequence[Group], chosen: bool, reason: str) -> list[Decision
 def shortage(
     found: int, batch: int, before: int, why: str, enough: float = 1.0
 ) -> tuple[int, list[str]]:
-    """How much of the batch is missing, with a notice when that is more than before.
+    """The part of the batch that is missing, with a notice when that is more than before.
 
     `enough` is the share of a batch that is no news, for methods that train short ones by design.
     """

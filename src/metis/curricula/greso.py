@@ -122,7 +122,7 @@ class Greso(Stateful):
         return max(self.chances[kind] ** run, self.floor)
 
     def _next_round(self, kept: int, rolled_out: int) -> tuple[int, bool]:
-        """How many prompts to roll out next, and whether they should do to fill the batch."""
+        """The number of prompts to roll out next, and True if they should fill the batch."""
         most, least = self.multiplier * self.batch, self.least * self.batch
         if not kept:
             return max(1, int(most)), False

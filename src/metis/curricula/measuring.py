@@ -1,4 +1,4 @@
-"""What the methods that measure difficulties before they train say of that."""
+"""Notices of methods that measure difficulties before they train."""
 
 
 def costly(steps: int, fraction: float) -> list[str]:

@@ -86,7 +86,7 @@ class Mopps(Stateful):
     def _choose(
         self, beliefs: Sequence[Sequence[float]], rng: random.Random
     ) -> tuple[list[float], list[int]]:
-        """What each candidate is chosen by, and the positions of the chosen."""
+        """The score of each candidate, and the positions of the chosen."""
         if self.choice == "mapp":
             chances = [mixed_chance(a, b, self.group) for a, b in beliefs]
             return chances, weighted(chances, self.batch, rng)

@@ -28,7 +28,7 @@ class Choice(NamedTuple):
 
 
 def explore_slots(batch: int, share: float) -> int:
-    """How many of the batch are exploration slots: at least one where any are wanted.
+    """The number of exploration slots in the batch: at least one where any are wanted.
 
     A batch of one prompt has none, or the judge would never choose.
     """
@@ -55,7 +55,7 @@ def choose(
 
 
 def choice_metrics(choice: Choice) -> dict[str, float]:
-    """How many there were to choose from, and how much of the choice was left to ties."""
+    """Metrics of a choice: candidates, and the share of it that was left to ties."""
     return {
         "select/candidates": float(len(choice.propensities)),
         "select/explored": float(len(choice.explored)),

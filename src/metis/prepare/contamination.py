@@ -58,7 +58,7 @@ def find(training: Sequence[str], evaluation: Mapping[str, str]) -> dict[int, Ma
 def _shares(
     said: Words, places: Mapping[Words, list[int]], texts: Sequence[Words]
 ) -> dict[int, float]:
-    """How much of an evaluation problem, phrases not counted, each training problem holds."""
+    """The share of an evaluation problem, phrases not counted, that each training problem holds."""
     grams = _grams(said)
     held = Counter(index for gram in grams for index in places.get(gram, ()))
     variants = {

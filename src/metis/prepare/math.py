@@ -68,7 +68,7 @@ PRESETS: dict[str, dict[str, str]] = {
 
 @dataclass
 class Outcome:
-    """What became of a set. Its problems were written, or dropped for one of three reasons."""
+    """The outcome for a set: its problems were written, or dropped for one of three reasons."""
 
     name: str
     source: str
@@ -185,7 +185,7 @@ def _select(
 def _notes(
     outcome: Outcome, collection: Collection, settings: Settings, evaluation: Evaluation
 ) -> Iterable[str]:
-    """What a person should know of a set beside its counts."""
+    """Remarks on a set beside its counts."""
     known = SETS[outcome.name]
     if outcome.problems < known.size:
         yield f"{outcome.problems:,} problems; the published set has {known.size:,}"

@@ -43,7 +43,7 @@ def values(path: Path, names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
 
 
 def about(path: Path) -> dict[str, Any] | None:
-    """What a file says that it was made from; None for a file from elsewhere."""
+    """The sources that a file says it was made from; None for a file from elsewhere."""
     with _opened(path) as file:
         text = (file.schema_arrow.metadata or {}).get(ABOUT)
         said: dict[str, Any] | None = json.loads(text) if text else None

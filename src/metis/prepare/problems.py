@@ -29,14 +29,14 @@ FIELDS = {
     "category": ("type", "subject", "extra_info.category"),
     "difficulty": ("level", "extra_info.difficulty"),
 }
-"""What is wanted of a row, and the fields in which copies have it; the first one there counts."""
+"""The parts of a row, and the fields in which copies have them; the first one there counts."""
 
 PREFIX = (
     "Solve the following math problem step by step. The last line of your response should be of "
     "the form Answer: $Answer (without quotes) where $Answer is the answer to the problem."
 )
 SUFFIX = 'Remember to put your answer on its own line after "Answer:".'
-"""What DAPO-Math-17k puts around a problem. It asks for an answer that is not in a box."""
+"""The text that DAPO-Math-17k puts around a problem. It asks for an answer without a box."""
 
 KEYS: dict[str, Callable[[str], Any]] = {
     "text": lambda text: text,

@@ -88,7 +88,7 @@ def _without_warnings() -> Iterator[None]:
 
 
 def _reason(error: Exception, errors: Any, source: Hub, file: str) -> str:
-    """What went wrong in words, from the most particular kind of error to the least."""
+    """A download's error in words, from the most particular kind to the least."""
     here = f"data set {source.repository!r}"
     if isinstance(error, errors.GatedRepoError):
         return f"the hub's {here} wants its terms accepted: do so on its page, then hf auth login"

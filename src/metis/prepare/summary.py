@@ -1,4 +1,4 @@
-"""What a preparation did, as a table for a person."""
+"""The summary of a preparation, as a table."""
 
 from collections.abc import Iterator, Sequence
 

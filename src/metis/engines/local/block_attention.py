@@ -36,7 +36,7 @@ class Piece(NamedTuple):
 
 
 def supports(network: Any) -> bool:
-    """Whether a network's attention is the plain one, in every layer."""
+    """True if a network's attention is plain softmax attention in every layer."""
     config = network.config.get_text_config()
     special = ("attn_logit_softcapping", "alibi", "v_head_dim")
     plain = not windowed(network) and not any(getattr(config, name, None) for name in special)
@@ -44,7 +44,7 @@ def supports(network: Any) -> bool:
 
 
 def windowed(network: Any) -> bool:
-    """Whether there are layers that do not see all that came before."""
+    """True if some layers have a sliding window."""
     config = network.config.get_text_config()
     kinds = getattr(config, "layer_types", None) or ()
     window = getattr(config, "sliding_window", None)
@@ -74,7 +74,7 @@ def attend(
     bias: torch.Tensor,
     **_: Any,
 ) -> tuple[torch.Tensor, None]:
-    """What transformers calls in place of its own attention; the caller gives table and bias.
+    """The attention function that transformers calls; the caller gives block table and bias.
 
     The bias is what all rows after prefixes have, of rows x tokens x keys, one after the other: 0
     where a token sees another of its row, else minus infinity. Tokens of plain rows see all those
@@ -105,7 +105,7 @@ def _forward(
     pieces: torch.Tensor,
     scale: float,
 ) -> Pair:
-    """What was mixed, and the logarithms of the normalisers, piece by piece."""
+    """Attention outputs and their log-sum-exp, piece by piece."""
     mixed = torch.empty_like(query, memory_format=torch.contiguous_format)
     total = _normalisers(query)
     for place in _places(pieces, bias):

@@ -21,7 +21,7 @@ STRIPS = 4
 
 
 class Layout(NamedTuple):
-    """What a device wants of trees and their prefix."""
+    """Alignment of trees and their prefix that a device wants."""
 
     aligned: int = 8
     """Sizes are multiples of this, where a GPU's kernels are fastest."""
@@ -47,7 +47,7 @@ class Row:
 
     @property
     def trunk(self) -> int:
-        """How many tokens come before the tree."""
+        """The number of tokens before the tree."""
         return len(self.tokens) - (0 if self.tree is None else len(self.tree.depth))
 
 
@@ -79,7 +79,7 @@ class Strip:
 
     @property
     def sees(self) -> NDArray[np.bool_]:
-        """What every token sees of its row."""
+        """The attention mask: the tokens of its row that each token sees."""
         sees = np.tile(np.tri(self.width, dtype=np.bool_), (len(self.rows), 1, 1))
         for i, row in enumerate(self.rows):
             if row.tree is not None:
@@ -124,7 +124,7 @@ class Bundle:
 
     @property
     def _widths(self) -> Integers:
-        """What each row would be padded to if it stood alone."""
+        """The padded length of each row on its own."""
         lengths = np.array([len(row.tokens) for row in self.rows])
         unit = self.layout.aligned if self.trees else 1
         return -(-lengths // unit) * unit
@@ -187,7 +187,7 @@ def plain(tokens: Integers, mask: NDArray[np.bool_], skip: int) -> Row:
 
 
 def common_prefix(sequences: Sequence[list[int]]) -> int:
-    """How many tokens all sequences share at the start: as many as the extremes do."""
+    """The length of the common prefix of all sequences: that of the two extremes."""
     first, last = min(sequences), max(sequences)
     for i, (one, other) in enumerate(zip(first, last, strict=False)):
         if one != other:
@@ -196,6 +196,6 @@ def common_prefix(sequences: Sequence[list[int]]) -> int:
 
 
 def shareable(sequences: Sequence[list[int]], latest: Iterable[int], aligned: int) -> int:
-    """How many tokens may become a prefix, when row k has to begin at `latest[k]` or before."""
+    """The longest prefix that may be shared, when row k has to begin at `latest[k]` or before."""
     shared = min(common_prefix(sequences), *latest)
     return shared - shared % aligned

@@ -92,7 +92,7 @@ def _ends(encoder: Encoder, texts: Sequence[str]) -> list[list[int]]:
 
 
 def _alike(chats: Sequence[Chat]) -> bool:
-    """Whether the chats differ in their last message only, which no template would trim."""
+    """True if the chats differ in their last message only, which no template would trim."""
     first = chats[0]
     return all(
         len(chat) == len(first)

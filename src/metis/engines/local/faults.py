@@ -1,4 +1,4 @@
-"""What a device or a compiler cannot do, said as what to change."""
+"""Errors of a device or a compiler, as the setting to change."""
 
 import contextlib
 from collections.abc import Iterator

@@ -55,7 +55,7 @@ def _places(strips: Sequence[Strip]) -> Integers:
 
 
 def joinable(policy: Policy, bundle: Bundle) -> bool:
-    """Whether a bundle can share a pass: plain rows that stand alone, or trees on a prefix."""
+    """True if a bundle can share a pass: plain rows that stand alone, or trees on a prefix."""
     return policy.plain and bundle.trees == bool(bundle.prefix)
 
 
@@ -121,7 +121,7 @@ def _in_one_sequence(policy: Policy, bundles: Sequence[Bundle]) -> list[torch.Te
 
 
 def _bias(policy: Policy, strip: Strip) -> torch.Tensor:
-    """What is added to the scores of attention, where tokens do not see all of their row."""
+    """The attention bias, where tokens do not see all of their row."""
     unseen = _tensor(~strip.sees, policy.device)
     bias = torch.zeros(unseen.shape, dtype=policy.dtype, device=policy.device)
     return bias.masked_fill_(unseen, -torch.inf)

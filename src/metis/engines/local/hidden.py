@@ -1,4 +1,4 @@
-"""What a model makes of a prompt: the last layer's state of its last token, many at a time.
+"""Hidden states of prompts: the last layer's, of the last token, many at a time.
 
 Sequences are padded on the right, where a causal model does not look.
 """

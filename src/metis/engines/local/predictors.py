@@ -26,7 +26,7 @@ from metis.errors import NON_FINITE_LIMIT, MetisError
 from metis.predictors import AttentionModel, Predictor, ValueModel, separate
 
 Encode = Callable[[Sequence[Prompt]], list[list[int]]]
-"""What the policy reads of prompts before it answers."""
+"""The chat of a prompt, as the policy reads it before it answers."""
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ class Learner:
     def _answers(
         self, question: Question, states: torch.Tensor | None, rows: torch.Tensor
     ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        """What is said of some of the prompts; in parts, where they pass through the body first."""
+        """Predictions for some of the prompts; in parts, where they pass through the body first."""
         if self.body is None:
             assert states is not None
             yield rows, self._read(question, states, rows)
@@ -180,7 +180,7 @@ class Learner:
             yield rows[part], self.head(states)
 
     def _read(self, question: Question, states: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-        """What the head says of some of the prompts, given the states of all texts."""
+        """The head's predictions for some of the prompts, given the states of all texts."""
         places = torch.tensor(question.prompts)[rows].to(states.device)
         if isinstance(self.model, ValueModel):
             answers: torch.Tensor = self.head(states[places])

@@ -58,7 +58,7 @@ class Recorder:
         return recording.output
 
     def _again(self, key: Hashable) -> bool:
-        """Whether this has been run before."""
+        """True if this has been run before."""
         if key in self.seen:
             return True
         if len(self.seen) == SEEN:
@@ -94,7 +94,7 @@ class Recorder:
 
 @contextmanager
 def _never_waiting() -> Iterator[None]:
-    """What waits for the GPU is an error inside; in a recording it would leave more broken."""
+    """Makes waiting for the GPU an error inside; in a recording it would break more."""
     usual = torch.cuda.get_sync_debug_mode()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Synchronization debug mode is a prototype")

@@ -142,7 +142,7 @@ def _draw(
 
 
 def _stopped(policy: Policy, reply: Reply, sampling: Sampling) -> bool:
-    """Whether the text so far ends in one of the stop strings."""
+    """True if the text so far ends in one of the stop strings."""
     if not sampling.stop:
         return False
     tail = policy.decode(reply.tokens[-32:])

@@ -1,4 +1,4 @@
-"""What verl's step takes its rows from."""
+"""The replay buffer that verl's step takes its rows from."""
 
 from typing import Any
 

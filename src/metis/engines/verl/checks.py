@@ -1,4 +1,4 @@
-"""What of verl's configuration does not go together with a curriculum, and why."""
+"""Checks of verl's configuration: settings that a curriculum cannot go with, and why."""
 
 import copy
 import math

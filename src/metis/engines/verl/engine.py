@@ -107,5 +107,5 @@ class VerlEngine:
 
 
 def encoder(servers: Servers) -> Any:
-    """How the update encodes a scored choice: as the servers did."""
+    """The encoding of a scored choice in the update: that of the servers."""
     return lambda chat, text: (encode_scored(servers, [chat])[0], servers.encode_reply(text))

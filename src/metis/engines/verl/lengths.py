@@ -1,4 +1,4 @@
-"""How long a sequence may be: on a rollout server, and in a pass of the update."""
+"""Limits of sequence lengths: on a rollout server, and in a pass of the update."""
 
 import math
 from collections.abc import Sequence

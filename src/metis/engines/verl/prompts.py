@@ -32,12 +32,12 @@ class PromptData:
         return reward.get("ground_truth")
 
     def chat(self, prompt: Prompt) -> Chat:
-        """What the policy answers."""
+        """The chat that the policy answers."""
         messages: Chat = self.dataset.dataframe[self.places[prompt.id]][self.dataset.prompt_key]
         return messages
 
     def batch(self, prompts: Sequence[Prompt], uids: Sequence[str], n: int, step: int) -> Any:
-        """What verl's agent loops are given: the rows, with n rollouts asked for each."""
+        """The input of verl's agent loops: the rows, with n rollouts asked for each."""
         columns = collate_fn([self.dataset[self.places[prompt.id]] for prompt in prompts])
         columns["uid"] = np.array(uids, dtype=object)
         columns["__rollout_n__"] = np.array([n] * len(prompts), dtype=object)

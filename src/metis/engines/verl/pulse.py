@@ -1,4 +1,4 @@
-"""Whether verl's workers are alive."""
+"""A heartbeat: notices when one of verl's workers has died."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What a run on verl goes on from, and what makes it the same run."""
+"""Resuming on verl: the checkpoint to go on from, and the identity of a run."""
 
 import os
 from collections.abc import Mapping
@@ -78,7 +78,7 @@ def load(folder: Path) -> dict[str, Any]:
 
 
 def described(config: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """What the folder says of a run that was not started by `metis train`."""
+    """The settings in the folder of a run that was not started by `metis train`."""
     rollout, data = config.actor_rollout_ref.rollout, config.data
     actor = config.actor_rollout_ref.actor
     engine = {

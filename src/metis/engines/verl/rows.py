@@ -52,7 +52,7 @@ class Row:
 
     @property
     def tag(self) -> dict[str, Any]:
-        """What verl's trainer reads of a row without fetching it."""
+        """The tags of a row, which verl's trainer reads without fetching it."""
         prompt = _first_written(self.trajectory)
         version = self.trajectory.policy
         return {

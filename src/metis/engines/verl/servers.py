@@ -73,7 +73,7 @@ class Servers:
         return tokens
 
     def written(self, trajectory: Trajectory) -> str:
-        """What the policy wrote in a rollout."""
+        """The text that the policy wrote in a rollout."""
         tokens = trajectory.tokens[trajectory.loss_mask].tolist()
         text: str = self.tokenizer.decode(tokens, skip_special_tokens=True)
         return text
@@ -133,7 +133,7 @@ class Servers:
     def _deal(
         self, ask: Callable[[str, list[int]], Awaitable[Any]], prompts: Sequence[list[int]]
     ) -> list[Any]:
-        """What is asked of each prompt, all at once, the prompts dealt to the servers."""
+        """The replies to all prompts, asked at once and dealt to the servers."""
         return self._gather(map(ask, itertools.cycle(self.client.servers), prompts))
 
     def _gather(self, asked: Iterable[Awaitable[Any]]) -> list[Any]:

@@ -1,4 +1,4 @@
-"""What the actor makes of a prompt: the last layer's state of its last token.
+"""Hidden states of prompts in the actor: the last layer's, of the last token.
 
 verl's workers run a function that is handed to them; all of them do, each on its share of the rows,
 since a sharded model is put together by all.

@@ -47,7 +47,7 @@ class Opinion(Protocol):
 
 
 def final_answer(response: str) -> str | None:
-    """What the last closed box of a response holds; `\\boxed 5` counts where no box has braces."""
+    """The content of the last closed box; `\\boxed 5` counts where no box has braces."""
     if "\\fbox" in response or response.count("\\boxed") > response.count("\\boxed{"):
         response = _ROOMY_BOX.sub(r"\\boxed{", response)
     content = last_box(response)
@@ -68,7 +68,7 @@ def exact(answer: str, reference: str) -> bool:
 
 
 def settle(answer: str, reference: str) -> bool | None:
-    """Whether two answers are the same, where that can be told without algebra; else None."""
+    """True or False where equality can be told without algebra; else None."""
     if (integers := _same_integers(answer, reference)) is not None:
         return integers
     if answer.strip() == reference.strip():
@@ -78,7 +78,7 @@ def settle(answer: str, reference: str) -> bool | None:
 
 
 def same(answer: str, reference: str, verifier: Opinion | None = None) -> bool:
-    """Whether an answer equals the reference; without a verifier only `exact` counts."""
+    """True if an answer equals the reference; without a verifier only `exact` counts."""
     if answer == reference:
         return True
     if len(answer) > LONGEST:
@@ -123,7 +123,7 @@ def _written(text: str) -> str:
 
 
 def _stands_alone(wanted: Literal) -> bool:
-    """Whether a reference has no equal but another literal: words, and numerals in a base."""
+    """True if a reference has no equal but another literal: words, and numerals in a base."""
     return any(
         isinstance(value, Numeral) or (isinstance(value, str) and len(value) > 1)
         for value in wanted.values
@@ -131,7 +131,7 @@ def _stands_alone(wanted: Literal) -> bool:
 
 
 def _same_integers(answer: str, reference: str) -> bool | None:
-    """Whether two integers are the same; None where one of them is none."""
+    """Equality of two integers; None where one of them is none."""
     given = integer(answer)
     wanted = None if given is None else integer(reference)
     return None if wanted is None else given == wanted

@@ -1,4 +1,4 @@
-"""What an answer claims beside its value: a unit, a variable, an equation, an approximation.
+"""Claims of an answer beside its value: a unit, a variable, an equation, an approximation.
 
 The normalisation of the MATH benchmark drops these; here an answer that claims another unit than
 the reference, or that 6 = 5, is wrong whatever number it ends in.
@@ -18,11 +18,11 @@ _ABOUT = re.compile(r"\\approx|\\simeq|\\sim(?![a-z])|≈")
 _ONLY_ABOUT = re.compile(rf"^\s*(?:{_ABOUT.pattern})")
 _OPEN_END = re.compile(r"(?:\\[lc]?dots[bcmio]?|…|\.\.)[\s.$]*$")
 _ROUNDED = Fraction(1, 100)
-"""How far, as a share, an approximation may be off to be one."""
+"""Largest relative error of an approximation."""
 
 
 def compared(answer: str, reference: str) -> tuple[str, str] | None:
-    """What an answer and a reference say exactly; None where they cannot say the same."""
+    """An answer and a reference without their claims; None where these contradict."""
     if _contradict(answer, reference):
         return None
     if _ONLY_ABOUT.match(reference):
@@ -56,7 +56,7 @@ def _near(a: Value, b: Value) -> bool:
 
 
 def _true(exactly: str, nearly: list[str]) -> bool:
-    """Whether no two numbers are equated that differ."""
+    """False if two numbers are equated that differ."""
     equal = [constant for side in exactly.split("=") if (constant := _constant(side)) is not None]
     rounded = [constant for side in nearly if (constant := _constant(side)) is not None]
     if not equal:
@@ -68,7 +68,7 @@ def _true(exactly: str, nearly: list[str]) -> bool:
 
 
 def _contradict(answer: str, reference: str) -> bool:
-    """Whether both name a variable or a well-known unit, and not the same one, or one goes on."""
+    """True if both name a variable or a well-known unit, and not the same one, or one goes on."""
     names = [found[1] for text in (answer, reference) if (found := _NAMED_NUMBER.fullmatch(text))]
     units = [known for text in (answer, reference) if (known := unit(text))]
     goes_on = bool(_OPEN_END.search(answer)) != bool(_OPEN_END.search(reference))

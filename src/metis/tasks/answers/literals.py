@@ -78,7 +78,7 @@ def literal(text: str) -> Literal | None:
 
 
 def same_literal(answer: Literal, reference: Literal) -> bool:
-    """Whether two literals say the same: tuples and intervals in order and with their brackets,
+    """True if two literals are equal: tuples and intervals in order and with their brackets,
     sets and plain lists in any order; 10% is 10 as well as 0.1."""
     kinds = {answer.kind, reference.kind}
     if kinds == {"", "%"}:
@@ -94,7 +94,7 @@ def same_literal(answer: Literal, reference: Literal) -> bool:
 
 
 def _parts(joined: str) -> tuple[str, list[str]]:
-    """What stands between commas, and in which brackets; no kind where nothing is listed.
+    """The items between commas, and the kind of brackets; no kind where nothing is listed.
 
     `x=1,x=2` is a list of the values of x, and `y=2,x=1` a tuple in the order of the names.
     """

@@ -43,7 +43,7 @@ def number(text: str) -> Fraction | None:
 
 
 def close(answer: str, reference: str, tolerance: float = 0.01) -> bool:
-    """Whether an answer is the reference, or a number within a share of it; 50% is 50 and 0.5.
+    """True if an answer is the reference, or a number within a share of it; 50% is 50 and 0.5.
 
     References have no units: a letter after a number is a variable there.
     """

@@ -47,7 +47,7 @@ def value(text: str, letters: bool = True) -> Value | None:
 
 
 def same_value(a: Value, b: Value) -> bool | None:
-    """Whether two values are the same: rationals exactly; others may differ, or be left open."""
+    """Equality of two values: rationals exactly; others may differ, or be left open."""
     if isinstance(a, Fraction) and isinstance(b, Fraction):
         return a == b
     try:

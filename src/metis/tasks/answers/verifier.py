@@ -61,7 +61,7 @@ class Verifier:
         self._finalizer = weakref.finalize(self, _end_all, self._started, os.getpid())
 
     def same(self, answer: str, reference: str) -> bool:
-        """Whether math-verify finds them equal; one that takes too long is not."""
+        """True if math-verify finds them equal; one that takes too long is not."""
         key = (answer, reference)
         with self._lock:
             opinion = self._opinions.get(key)

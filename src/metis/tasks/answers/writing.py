@@ -51,7 +51,7 @@ def plain(text: str) -> str:
 
 
 def _wrapped(text: str) -> bool:
-    """Whether one pair of braces holds all of it."""
+    """True if one pair of braces holds all of it."""
     if not text.startswith("{") or not text.endswith("}"):
         return False
     depth = 0
