@@ -7,7 +7,7 @@ import pytest
 
 from metis.cli import main
 
-TABLES = sorted((Path(__file__).parents[3] / "evidence").glob("*/comparison.md"))
+TABLES = sorted((Path(__file__).parents[3] / "evidence").rglob("comparison.md"))
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.parent.name)
