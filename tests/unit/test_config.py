@@ -95,6 +95,7 @@ def test_the_paper_preset_is_algorithm_1_and_a_knob_changes_just_itself():
         "scale": "variance",
         "loss": "reinforce",
         "offsets": False,
+        "train": 1.0,
         "share": 0.0,
         "baseline": "zero",
         "target": "variance",
