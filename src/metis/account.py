@@ -15,7 +15,7 @@ IDLE = 100
 
 @dataclass(frozen=True)
 class Budget:
-    """Where a run ends: at the first of these limits that it reaches; 0 is none."""
+    """The budget of a run, which ends at the first of these limits that it reaches; 0 is none."""
 
     steps: int = 0
     tokens: int = 0

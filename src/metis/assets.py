@@ -50,7 +50,7 @@ HUB_PATIENCE = 10.0
 
 
 def home() -> Path:
-    """Where fetched files are kept."""
+    """The folder of fetched files."""
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(os.environ.get("METIS_HOME") or Path(cache) / "metis")
 

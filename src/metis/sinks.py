@@ -1,4 +1,4 @@
-"""Where metrics and answers go beside a run folder: TensorBoard, wandb or trackio, if asked for.
+"""Sinks of metrics and answers beside a run folder: TensorBoard, wandb or trackio, if asked for.
 
 A sink is a copy for looking at: nothing is read back from it. A resumed run goes on in the same
 place, and may hand over again the steps after its checkpoint. Variables that a service reads, such

@@ -141,7 +141,7 @@ class _Arrays:
         self.size = 0
 
     def add(self, array: NDArray[Any]) -> int:
-        """Where its bytes will begin."""
+        """The offset of its bytes."""
         offset = self.size
         self.pieces.append(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
         self.size += array.nbytes

@@ -183,7 +183,7 @@ class Judgment:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Why a candidate was, or was not, rolled out: one line of `judgments.jsonl`.
+    """The decision to roll out a candidate or not, with its reason: one line of `judgments.jsonl`.
 
     `score` is None where there is no usable prediction, and `failure` then names why.
     `propensity` is the probability with which the candidate was to be chosen, given the scores.
@@ -239,7 +239,7 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where training stands when a step is planned."""
+    """The state of training when a step is planned."""
 
     step: int
     """Steps taken before this one."""

@@ -187,7 +187,7 @@ class Armed(Stateful):
         return Batch(groups, metrics=metrics, decisions=decisions, notices=notices)
 
     def introduce(self, sizes: Counter[int]) -> str:
-        """Which arms there are: said once, when training begins."""
+        """A notice that names the arms, once, when training begins."""
         shown = [f"{name or 'no label'} ({sizes[arm]})" for arm, name in enumerate(self.names)]
         more = f" and {len(shown) - SHOWN} more" if len(shown) > SHOWN else ""
         values = f" (distinct values: {self.distinct})" if self.distinct else ""

@@ -92,7 +92,7 @@ class Manner:
 
 
 def data_folder() -> Path:
-    """Where prepared files lie: `METIS_DATA`, or where `metis prepare math` puts them."""
+    """The folder of prepared files: `METIS_DATA`, or where `metis prepare math` puts them."""
     return Path(os.environ.get("METIS_DATA") or "data/math")
 
 

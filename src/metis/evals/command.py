@@ -153,7 +153,7 @@ def _sets(chosen: argparse.Namespace, who: Subject) -> list[PromptSet]:
 
 
 def _place(who: Subject) -> str:
-    """Where answers are generated, for the defaults."""
+    """The device that generates the answers, for the defaults."""
     try:
         from metis.engines.local.policy import pick_device
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""Which problems are answered together: fixed by the problems and the limits, never by the past.
+"""Batches of problems to answer together: fixed by the problems and the limits, never by the past.
 
 Every batch draws from a generator of its own. So an evaluation that was stopped and goes on gives
 the answers of one that was not.

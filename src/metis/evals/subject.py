@@ -1,4 +1,4 @@
-"""Who is evaluated: a model, or what a training run made of it."""
+"""The subject of an evaluation: a model, or what a training run made of it."""
 
 import dataclasses
 from dataclasses import dataclass, field, fields

@@ -1,4 +1,4 @@
-"""Which weights are evaluated: a digest that changes when they are replaced, and holds no path.
+"""Identity of evaluated weights: a digest that changes when they are replaced, without a path.
 
 Of large files the sizes and pieces spread over all of them are read, a few megabytes each: enough
 to tell apart what training or another download makes of a file.

@@ -42,7 +42,7 @@ KEYS: dict[str, Callable[[str], Any]] = {
     "text": lambda text: text,
     "wording": wording.key,
 }
-"""When two rows are the same problem: by their text, or by its wording."""
+"""Equality of two problems: by their text, or by its wording."""
 
 
 _BRACED_BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")

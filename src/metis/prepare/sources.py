@@ -1,4 +1,4 @@
-"""Where a data set comes from: a file of one's own, or a data set of the Hugging Face hub.
+"""The source of a data set: a file of one's own, or a data set of the Hugging Face hub.
 
 On the hub a source is an id, a revision and files, written `ORG/NAME@REVISION:FILE,FILE`. Never is
 another source taken for one that cannot be reached.

@@ -102,7 +102,7 @@ def metric(name: str) -> Metric | None:
 
 
 def unexplained(log: str, names: Iterable[str]) -> list[str]:
-    """Those names of a row of a log that nothing explains."""
+    """Names in a row of a log that nothing explains."""
     [known] = (each.fields for each in logs() if each.name == f"{log}.jsonl")
     fields = {"schema", *(field.name for field in known)}
     return [

@@ -9,7 +9,7 @@ from metis.signal import VARIANCE_MAX
 
 
 class Failure(StrEnum):
-    """Why a reply gives no prediction."""
+    """The reason that a reply gives no prediction."""
 
     NO_BOX = "no box"
     NOT_A_NUMBER = "not a number"

@@ -161,7 +161,7 @@ def _backward(
 
 
 class _Place(NamedTuple):
-    """Where a piece is in the sequence."""
+    """The position of a piece in the sequence."""
 
     piece: Piece
     first: int

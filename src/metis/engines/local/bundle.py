@@ -157,7 +157,7 @@ class Bundle:
 
 
 def _cuts(widths: Integers, spare: int) -> list[tuple[int, int]]:
-    """Where rows of these widths are cut into strips: each time where that saves most."""
+    """The cuts of rows of these widths into strips: each time where that saves most."""
     ends = [0, len(widths)]
     while len(ends) <= STRIPS:
         saved, cut = max(_best_cut(widths, a, b) for a, b in pairwise(ends))

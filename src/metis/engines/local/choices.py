@@ -48,7 +48,7 @@ class ChoiceTree:
 
     @cached_property
     def branches(self) -> list[Branch]:
-        """Where choices part or go on, past the stem: what all of them begin with."""
+        """Inner nodes of the token tree past the stem, the common prefix of all choices."""
         stem = set(self.paths[0][: common_prefix([path[:-1] for path in self.paths])])
         children: dict[int, list[int]] = {}
         for node, parent in enumerate(self.parents):

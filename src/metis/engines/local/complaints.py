@@ -1,4 +1,4 @@
-"""Why rollouts fail, mostly in a task's own code, told to who watches: once for each kind."""
+"""Notices of failed rollouts, mostly from a task's own code: once for each kind."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -103,6 +103,6 @@ def _alike(chats: Sequence[Chat]) -> bool:
 
 
 def _boundary(encoder: Encoder, text: str) -> int:
-    """Where the last separator of a text ends; 0 if there is none."""
+    """The end of the last separator of a text; 0 if there is none."""
     ends = [text.rfind(token) + len(token) for token in encoder.separators if token in text]
     return max(ends, default=0)

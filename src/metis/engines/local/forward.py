@@ -46,7 +46,7 @@ def together(
 
 
 def _places(strips: Sequence[Strip]) -> Integers:
-    """Where the token before each target stands, in strips one after the other."""
+    """The position of the token before each target, in strips one after the other."""
     starts = np.cumsum([0, *(strip.width for strip in strips for _ in strip.rows)])
     rows = [row for strip in strips for row in strip.rows]
     return np.concatenate(

@@ -63,7 +63,7 @@ def gradients(
     scale: float,
     causal: bool = False,
 ) -> Triple:
-    """Those of the query, the key and the value, given that of the mixture."""
+    """Gradients of the query, the key and the value, given that of the output."""
     kernel = _kernel(query, key, value, bias, causal)
     whole = mixed, total
     if kernel == "flash":

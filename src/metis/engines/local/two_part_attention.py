@@ -50,7 +50,7 @@ def gradients(
     shared_value: torch.Tensor,
     scale: float,
 ) -> Five:
-    """Those of queries, keys, values, and of the shared keys and values."""
+    """Gradients of queries, keys, values, and of the shared keys and values."""
     own = normalised_attention.gradients(gradient, mixed, total, query, key, value, bias, scale)
     shared = normalised_attention.gradients(
         _one_row(gradient),

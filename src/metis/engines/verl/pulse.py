@@ -22,7 +22,7 @@ REWARD = "a reward worker"
 
 @contextmanager
 def asking(kind: str) -> Iterator[None]:
-    """Where workers of a kind are called: one that died is the error."""
+    """A guard around calls to workers of a kind: one that died is the error."""
     try:
         yield
     except ray.exceptions.RayActorError as error:

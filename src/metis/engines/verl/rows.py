@@ -97,7 +97,7 @@ class Row:
 
 
 def _first_written(trajectory: Trajectory) -> int:
-    """Where the policy's part begins; a sequence has at least one token before it."""
+    """Position of the policy's first token; a sequence has at least one token before it."""
     return max(1, int(np.argmax(trajectory.loss_mask)))
 
 

@@ -325,7 +325,7 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
 
     @property
     def folder(self) -> Path:
-        """Where the checkpoint of this step is, if it has one."""
+        """The folder of this step's checkpoint, if it has one."""
         return Path(self.config.trainer.default_local_dir) / f"global_step_{self.global_steps}"
 
     def _save_state(self) -> None:

@@ -39,7 +39,7 @@ class Update:
         self.judged = 0.0
         """The judge's share of its work."""
         self.folder = str(config.actor_rollout_ref.model.path)
-        """Where the model is on this machine."""
+        """The local folder of the model."""
         self.rows: list[Row] = []
         """Of the last step, in the order in which they are cut."""
 

@@ -18,7 +18,7 @@ NOT_ROLLED_OUT = "not rolled out"
 JUDGED = ("reason", "score", "failure", "propensity")
 """Fields of every judgment that the page has."""
 WRITTEN = ("reply", "distribution")
-"""Those that it has of prompts that were rolled out alone, or it would be too large."""
+"""Fields of rolled-out prompts alone; those of all candidates would make the page too large."""
 EARNED = ("rewards", "tokens", "failed", "reported", "text")
 
 
