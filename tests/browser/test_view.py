@@ -1,6 +1,7 @@
 """`metis view` in a browser: filters, details, two runs, hostile text, and ten thousand groups."""
 
 import json
+import re
 import runpy
 import threading
 from pathlib import Path
@@ -100,7 +101,7 @@ def test_a_prompt_says_why_it_was_chosen_and_what_it_earned(opened, url):
     page.get_by_role("button", name="arithmetic:400", exact=True).click()
     dialog.get_by_role("button", name="Every step of this prompt").click()
     expect_count(page, "1 of 1,600 rows")
-    page.wait_for_function("location.hash.includes('text=arithmetic%3A400')")
+    expect(page).to_have_url(re.compile("text=arithmetic%3A400"))
 
 
 def test_two_runs_stand_side_by_side_under_the_same_filters(opened, url):
