@@ -40,7 +40,7 @@ docs: .venv/ready
 
 .venv/ready: .venv/quickstart
 	$(BIN)/pip install --quiet --editable '.[local,report,math,gym,dev]'
-	$(BIN)/python -c 'from metis import assets; assets.model("smollm2-135m")'
+	$(BIN)/python -c 'from metis.engines import model_files; model_files.model("smollm2-135m")'
 	@touch $@
 
 # verl's pins are not those of the rest, so it has an environment of its own.

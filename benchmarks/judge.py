@@ -14,16 +14,16 @@ import time
 
 import numpy as np
 
-from metis import assets
 from metis.curricula.judge import Judge
 from metis.curricula.judge.prompt import Example
 from metis.curricula.judge.scale import VARIANCE
-from metis.engines.local.bundle import Bundle, shareable
-from metis.engines.local.choices import ChoiceTree
-from metis.engines.local.encoding import encode_chats
-from metis.engines.local.forward import scores
-from metis.engines.local.policy import Policy
+from metis.engines import model_files
+from metis.engines.local.model.forward import scores
+from metis.engines.local.model.policy import Policy
 from metis.engines.local.settings import Local
+from metis.engines.tokens.choices import ChoiceTree
+from metis.engines.tokens.encoding import encode_chats
+from metis.engines.tokens.packing import Bundle, shareable
 
 
 def texts(count: int) -> list[str]:
@@ -48,7 +48,9 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=16384, help="padded tokens in one pass")
     parser.add_argument("--repeats", type=int, default=3)
     chosen = parser.parse_args()
-    policy = Policy(assets.model(chosen.model), Local(model=chosen.model, device=chosen.device))
+    policy = Policy(
+        model_files.model(chosen.model), Local(model=chosen.model, device=chosen.device)
+    )
     examples = [Example(text, v) for text, v in zip(texts(3), (0.0, 0.109, 0.25), strict=True)]
     start = time.perf_counter()
     contexts = encode_chats(policy, Judge().chats(texts(chosen.candidates), examples))

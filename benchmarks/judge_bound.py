@@ -65,7 +65,7 @@ def main() -> None:
     chosen = parser.parse_args()
     settings = Local(model=chosen.model, device=chosen.device, learning_rate=1e-7)
     engine = LocalEngine(settings, build(Arithmetic(), 0))
-    given = batch(chosen, engine.model_policy.base.config.get_text_config().vocab_size)
+    given = batch(chosen, engine.policy.base.config.get_text_config().vocab_size)
     times: dict[float, list[float]] = {0.0: [], 0.25: []}
     for _ in range(chosen.repeats + 1):
         for share, seconds in times.items():
@@ -74,7 +74,7 @@ def main() -> None:
             seconds.append(engine.clock() - start)
     together, bounded = (statistics.median(seconds[1:]) for seconds in times.values())
     print(
-        f"device {engine.model_policy.device}, {chosen.prompts} prompts of {chosen.group} answers "
+        f"device {engine.policy.device}, {chosen.prompts} prompts of {chosen.group} answers "
         f"of {chosen.length} tokens, {chosen.prompts + chosen.replay} judgments"
     )
     print(f"bounded {bounded:.3f} s, together {together:.3f} s: ratio {bounded / together:.2f}")

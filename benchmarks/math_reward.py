@@ -23,9 +23,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from metis.tasks.answers import final_answer, score, settle
-from metis.tasks.answers.verifier import Verifier
 from metis.tasks.file import read_rows
+from metis.tasks.math.answers import final_answer, score, settle
+from metis.tasks.math.answers.verifier import Verifier
 
 HOSTILE = {
     "a power tower": "9^{9^{9^9}}",

@@ -20,7 +20,7 @@ from pathlib import Path
 import pyarrow
 from pyarrow import parquet
 
-from metis.prepare.problems import PREFIX, SUFFIX
+from metis.data.problems import PREFIX, SUFFIX
 
 
 def make(path: Path, problems: int, repeats: int) -> None:

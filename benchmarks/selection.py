@@ -19,8 +19,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from metis import Group, Pool, Progress, Prompt, drive, state
-from metis.core import Chat, Completion, Engine, Sampling, Trajectory
+from metis import Group, Pool, Progress, Prompt, drive
+from metis.core import Chat, Completion, Engine, Sampling, Trajectory, state
 from metis.curricula.judge import Judge
 from metis.curricula.judge.scale import GRID, VARIANCE
 from metis.curricula.metis import Metis

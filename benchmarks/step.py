@@ -25,15 +25,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
-from metis import Batch, Group, Pool, Progress, Prompt, assets, drive
+from metis import Batch, Group, Pool, Progress, Prompt, drive
 from metis.core import Message
+from metis.core.pool import Rewards
 from metis.curricula.judge import Judge
 from metis.curricula.metis import Metis
 from metis.curricula.uniform import Uniform
+from metis.engines import model_files
 from metis.engines.local.engine import LocalEngine
 from metis.engines.local.settings import Local
-from metis.meter import Meter
-from metis.pool import Rewards
+from metis.run.meter import Meter
 from metis.tasks.base import SingleTurn
 
 Seconds = dict[str, float]
@@ -69,11 +70,11 @@ class FixedLength(LocalEngine):
     """Rollouts go on to the last token; all else ends where it ends."""
 
     def rollout(self, prompts: Sequence[Prompt], n: int) -> list[Group]:
-        stops, self.model_policy.stops = self.model_policy.stops, set()
+        stops, self.policy.stops = self.policy.stops, set()
         try:
             return super().rollout(prompts, n)
         finally:
-            self.model_policy.stops = stops
+            self.policy.stops = stops
 
 
 def rewards(prompts: int, group: int, flat: int) -> list[list[float]]:
@@ -142,7 +143,7 @@ def run_trl(
 
 def trl_arguments(chosen: argparse.Namespace, engine: LocalEngine) -> dict[str, object]:
     """What our engine does, in TRL's words."""
-    settings, device = engine.settings, engine.model_policy.device.type
+    settings, device = engine.settings, engine.policy.device.type
     return {
         "max_steps": chosen.pairs + 1,
         "per_device_train_batch_size": chosen.prompts * chosen.group,
@@ -203,7 +204,7 @@ def overhead(folder: Path, chosen: argparse.Namespace) -> None:
             if isinstance(curriculum, Metis):
                 curriculum.warmed = step > 0
             meter, started = Meter(engine), engine.clock()
-            batch = drive(curriculum.step(pool, Progress(step, policy=engine.policy)), meter)
+            batch = drive(curriculum.step(pool, Progress(step, policy=engine.version)), meter)
             judging = meter.seconds.get("judge", 0.0)
             meter.update(batch)
             seconds[name].append(
@@ -236,7 +237,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=5, help="steps of ours and TRL")
     parser.add_argument("--steps", type=int, default=3, help="steps of METIS and uniform")
     chosen = parser.parse_args()
-    folder = assets.model(chosen.model)
+    folder = model_files.model(chosen.model)
     if importlib.util.find_spec("trl") is None:
         print("trl is not installed, so the comparison is left out: pip install 'metis-rft[trl]'")
     else:

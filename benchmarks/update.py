@@ -16,8 +16,9 @@ import statistics
 import numpy as np
 import torch
 
-from metis import Batch, Group, Prompt, assets
+from metis import Batch, Group, Prompt
 from metis.core import Trajectory
+from metis.engines import model_files
 from metis.engines.local.engine import LocalEngine
 from metis.engines.local.settings import Local
 from metis.tasks.arithmetic import Arithmetic, build
@@ -47,11 +48,11 @@ def batch(chosen: argparse.Namespace, vocabulary: int) -> Batch:
 
 
 def flops(engine: LocalEngine, given: Batch) -> float:
-    config = engine.model_policy.base.config
-    head = engine.model_policy.base.get_output_embeddings().weight.numel()
+    config = engine.policy.base.config
+    head = engine.policy.base.get_output_embeddings().weight.numel()
     weights = sum(
         module.weight.numel()
-        for module in engine.model_policy.backbone.modules()
+        for module in engine.policy.backbone.modules()
         if isinstance(module, torch.nn.Linear)
     )
     trajectories = [t for group in given.groups for t in group.trajectories]
@@ -76,14 +77,14 @@ def main() -> None:
     parser.add_argument("--peak", type=float, default=989.0, help="TFLOP/s of the hardware")
     chosen = parser.parse_args()
     settings = Local(
-        model=str(assets.model(chosen.model)),
+        model=str(model_files.model(chosen.model)),
         device=chosen.device,
         tokens=chosen.tokens,
         checkpointing=chosen.checkpointing,
         compile=chosen.compile,
     )
     engine = LocalEngine(settings, build(Arithmetic(prompts=1, heldout=1), 0))
-    given = batch(chosen, engine.model_policy.base.config.vocab_size)
+    given = batch(chosen, engine.policy.base.config.vocab_size)
     seconds = []
     for _ in range(chosen.repeats + 1):
         start = engine.clock()
@@ -92,11 +93,9 @@ def main() -> None:
     spent = statistics.median(seconds[1:])
     total = sum(len(t.tokens) for group in given.groups for t in group.trajectories)
     reached = flops(engine, given) / spent / 1e12
-    print(
-        f"{engine.model_policy.device}: {total:,} tokens in {spent:.3f} s, {total / spent:,.0f}/s"
-    )
+    print(f"{engine.policy.device}: {total:,} tokens in {spent:.3f} s, {total / spent:,.0f}/s")
     print(f"{reached:.2f} TFLOP/s: {reached / chosen.peak:.1%} of {chosen.peak:g}")
-    if engine.model_policy.device.type == "cuda":
+    if engine.policy.device.type == "cuda":
         print(f"peak memory {torch.cuda.max_memory_allocated() / 2**30:.1f} GiB")
 
 

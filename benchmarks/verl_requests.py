@@ -4,7 +4,7 @@
 
 The server answers at once, so that what is measured is the way to it. Needs verl's environment; no
 GPU. A `reason` judge has one request a candidate; a `direct` one has one call for all of them, and
-many requests only on servers that cannot be asked from inside (`engines/verl/in_server.py`).
+many requests only on servers that cannot be asked from inside (`verl/servers/in_server.py`).
 """
 
 import argparse
@@ -21,7 +21,7 @@ from verl.workers.rollout.llm_server import LLMServerClient
 from verl.workers.rollout.replica import TokenOutput
 from verl.workers.rollout.router import get_router_handle
 
-from metis.engines.verl.client import AddressedClient
+from metis.engines.verl.servers.client import AddressedClient
 
 
 class Server:

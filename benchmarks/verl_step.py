@@ -27,7 +27,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from metis import runlog
+from metis.run import folder as run_folder
 
 JUDGED = ("curriculum=metis", "curriculum.trial=0")
 DIRECT = (*JUDGED, "curriculum.judge.mode=direct", "curriculum.judge.scale=passes")
@@ -43,7 +43,7 @@ PHASES = ("judge", "rollout", "update")
 
 
 def run(recipe: str, words: list[str], arm: str, steps: int, out: Path) -> None:
-    if (out / "timings.jsonl").exists() and len(runlog.read(out, "timings")) >= steps:
+    if (out / "timings.jsonl").exists() and len(run_folder.read(out, "timings")) >= steps:
         return
     budget = [f"steps={steps}", "evaluate=0", "engine=verl"]
     command = ["-m", "metis.cli", "train", recipe, *words, *budget, *ARMS[arm], "--out", str(out)]
@@ -53,7 +53,7 @@ def run(recipe: str, words: list[str], arm: str, steps: int, out: Path) -> None:
 
 def seconds(out: Path, steps: int, skip: int) -> dict[str, float]:
     """Means over the steps up to `steps` after the first `skip`."""
-    rows = runlog.read(out, "timings")[:steps]
+    rows = run_folder.read(out, "timings")[:steps]
     counted = rows[skip:]
     if not counted:
         raise SystemExit(f"{out} has {len(rows)} steps: it needs more than --skip {skip}")

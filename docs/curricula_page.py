@@ -4,9 +4,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from metis.core.needs import needs_of
 from metis.curricula import CURRICULA
 from metis.curricula.cards import Card, card
-from metis.curricula.presets import PRESETS
+from metis.curricula.registry import presets
 
 PAGE = Path(__file__).with_name("curricula.md")
 HEAD = """\
@@ -47,21 +48,22 @@ def table(cards: dict[str, Card]) -> Iterator[str]:
     yield "|---" * len(COLUMNS) + "|"
     for name, it in cards.items():
         papers = ", ".join(ARXIV.findall(it.reference)) or it.reference
-        cells = [it.acts, it.needs, it.costs, it.continuous, papers]
+        needs = needs_of(CURRICULA[name]()).described()
+        cells = [it.acts, needs, it.costs, it.continuous, papers]
         yield f"| [{name}](#{name}) | {' | '.join(plain(cell.rstrip('.')) for cell in cells)} |"
 
 
 def section(name: str, it: Card) -> str:
     deviations = [f"{i}. {plain(text)}" for i, text in enumerate(it.deviations, 1)]
     note = plain(it.note) if it.note else ""
-    presets = ", ".join(f"`{preset}`" for preset in PRESETS.get(name, {}))
+    names = ", ".join(f"`{preset}`" for preset in presets(name))
     lines = [
         f"## {name}\n",
         f"{plain(it.summary)}\n",
         f"**Idea.** {plain(it.idea)}\n",
         f"**Equation.** {plain(it.equation)}\n",
         f"**Reference.** {plain(it.reference)}\n",
-        *([f"**Presets.** {presets}.\n"] if presets else []),
+        *([f"**Presets.** {names}.\n"] if names else []),
         f"**Deviations** {note}".rstrip() + ("\n" if deviations else ""),
         *deviations,
     ]

@@ -18,8 +18,8 @@ import when_it_pays
 
 from metis.compare.inference import Ratio, cost_to_best
 from metis.compare.measures import Measured, find, measure
-from metis.evals.statistics import Estimate, mean
 from metis.markdown import markdown_table
+from metis.run.statistics import Estimate, mean
 
 EVIDENCE = Path(__file__).resolve().parent
 ROOT = EVIDENCE.parent

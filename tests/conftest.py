@@ -6,8 +6,8 @@ import json
 import pytest
 from hypothesis import settings
 
+from metis.run.folder import LOGS, Folder
 from metis.run.metrics import reason, unexplained
-from metis.runlog import LOGS, Folder
 
 settings.register_profile("metis", deadline=None)
 settings.load_profile("metis")

@@ -9,7 +9,7 @@ from dataclasses import replace
 from metis import Progress, drive
 from metis.config import resolve
 from metis.curricula import CURRICULA
-from metis.curricula.presets import PRESETS
+from metis.curricula.registry import presets
 from metis.run.metrics import metric, reason
 
 BATCH, ROLLOUTS = 6, 4
@@ -43,14 +43,14 @@ GUESTS = ["own_curriculum:Remember", *os.environ.get("METIS_CURRICULUM", "").spl
 def variants():
     """Every curriculum with every preset, none being the defaults, and with other knobs."""
     for name in [*CURRICULA, *GUESTS]:
-        for variant in [*PRESETS.get(name, {"": {}}), *VARIANTS.get(name, {})]:
+        for variant in [*(presets(name) or {"": {}}), *VARIANTS.get(name, {})]:
             yield name, variant
 
 
 def make(name, variant="", batch=BATCH):
     """A curriculum small enough for a test."""
     knobs = {} if variant == "paper" else PREPARED.get(name, {})
-    if variant in PRESETS.get(name, {}):
+    if variant in presets(name):
         knobs = {"preset": variant, **knobs}
     else:
         knobs = {**knobs, **VARIANTS.get(name, {}).get(variant, {})}
@@ -67,7 +67,7 @@ def run(curriculum, engine, pool, steps, start=0, total=12):
     """The batches of some steps, each trained on."""
     batches = []
     for step in range(start, start + steps):
-        progress = Progress(step, step / total, engine.policy)
+        progress = Progress(step, step / total, engine.version)
         batch = drive(curriculum.step(pool, progress), engine)
         if batch.groups:
             engine.update(batch)

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from metis.core import Batch, Group, Progress, Prompt
-    from metis.driver import adrive, drive
+    from metis.core.drive import drive
+    from metis.core.pool import Pool
     from metis.errors import MetisError
     from metis.library import TrainedRun, curriculum, train
-    from metis.pool import Pool
 
 __version__ = "0.1.0"
 
@@ -21,7 +21,6 @@ __all__ = [
     "Prompt",
     "TrainedRun",
     "__version__",
-    "adrive",
     "curriculum",
     "drive",
     "train",
@@ -29,7 +28,7 @@ __all__ = [
 
 _HOMES = {
     "metis.core": ("Batch", "Group", "Progress", "Prompt"),
-    "metis.driver": ("adrive", "drive"),
+    "metis.core.drive": ("drive",),
     "metis.errors": ("MetisError",),
     "metis.library": ("TrainedRun", "curriculum", "train"),
     "metis.pool": ("Pool",),

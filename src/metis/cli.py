@@ -192,9 +192,9 @@ def _train(chosen: argparse.Namespace) -> int:
 
     from metis import config
     from metis.engines import ENGINES
-    from metis.identity import complete
     from metis.loop import conduct, finished
-    from metis.runlog import check
+    from metis.run.folder import check
+    from metis.run.manifest import complete
     from metis.view import TerminalView, heading
 
     recipe, overrides = config.parse(chosen.settings)
@@ -242,7 +242,7 @@ def _dry_run(settings: "Config", out: Path, as_json: bool) -> int:
 
 
 def _last_step(out: Path) -> int:
-    from metis.runlog import checkpoints
+    from metis.run.folder import checkpoints
 
     return max((step for step, _ in checkpoints(out)), default=0)
 
@@ -306,22 +306,20 @@ def _assignments(settings: Mapping[str, object]) -> list[str]:
 
 def _curricula(chosen: argparse.Namespace) -> int:
     from metis.curricula import CURRICULA
-    from metis.curricula.knobs import defaults, flat, sections
-    from metis.curricula.named import find
-    from metis.curricula.presets import PRESETS
+    from metis.curricula.registry import curriculum_class, defaults, flat, presets, sections
 
     if chosen.name is not None:
         if chosen.name not in CURRICULA and ":" not in chosen.name:
             near = difflib.get_close_matches(chosen.name, CURRICULA, n=1)
             remedy = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(CURRICULA)}"
             raise MetisError(f"curriculum {chosen.name!r}: {remedy}")
-        kind = find(chosen.name)
+        kind = curriculum_class(chosen.name)
         about = [inspect.getdoc(inspect.getmodule(kind)), inspect.getdoc(kind)]
         about += [f"{key}: {inspect.getdoc(section)}" for key, section in sections(kind).items()]
         print(*filter(None, about), sep="\n\n")
         known = defaults(kind)
         print("", "Defaults", *_assignments(known), sep="\n")
-        for name, preset in PRESETS.get(chosen.name, {}).items():
+        for name, preset in presets(chosen.name).items():
             changed = {key: value for key, value in flat(preset).items() if known[key] != value}
             lines = _assignments(changed) or ["  the defaults"]
             print("", f"curriculum.preset={name}", *lines, sep="\n")

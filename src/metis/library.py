@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from metis import config, runlog
+from metis import config
+from metis.config.objects import written
 from metis.core import Curriculum
 from metis.engines import ENGINES
 from metis.errors import MetisError, require
-from metis.given import written
 from metis.loop import Log, Numbers, OnStep, View, conduct
+from metis.run import folder as run_folder
 from metis.run import models
 
 
@@ -29,7 +30,7 @@ class TrainedRun:
     @property
     def metrics(self) -> list[dict[str, Any]]:
         """One row a step, as in `metrics.jsonl`; docs/metrics.md explains each number."""
-        return runlog.read(self.path, "metrics")
+        return run_folder.read(self.path, "metrics")
 
     @property
     def accuracy(self) -> float:

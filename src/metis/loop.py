@@ -11,25 +11,24 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol
 
-from metis import sinks
-from metis.account import Account, Budget
 from metis.config import Config
-from metis.core import Curriculum, Progress, Trajectory
-from metis.curricula.demands import check_pool
-from metis.cutoffs import CutOffs
-from metis.driver import drive
+from metis.core import Curriculum, Trajectory
+from metis.core.pool import Pool
+from metis.curricula.registry import check_pool
 from metis.engines import ENGINES
 from metis.errors import MetisError, first_line
-from metis.evals.validation import benchmark
-from metis.identity import described
-from metis.meter import Meter, TimedEngine
-from metis.pool import Pool
-from metis.run import composition
+from metis.run import composition, sinks
+from metis.run.budget import Account, Budget
 from metis.run.exchanges import Exchange, exchanges
-from metis.run.records import batch_metrics, exemplar_rows, judgment_rows, rollout_rows
-from metis.runlog import RunFolder, check, checkpoints, incomplete, latest, read
-from metis.sinks import Sink
-from metis.waiting import Count, Say, uncounted
+from metis.run.folder import RunFolder, check, checkpoints, incomplete, latest, read
+from metis.run.manifest import described
+from metis.run.meter import Meter, TimedEngine
+from metis.run.records import exemplar_rows, judgment_rows, rollout_rows
+from metis.run.sinks import Sink
+from metis.run.step import booked, plan
+from metis.run.truncation import Truncations
+from metis.run.waiting import Count, Say, uncounted
+from metis.tasks.benchmarks.validation import benchmark
 
 
 class Trainable(TimedEngine, Protocol):
@@ -41,7 +40,7 @@ class Trainable(TimedEngine, Protocol):
     has shown.
     """
 
-    policy: int
+    version: int
 
     @property
     def notices(self) -> list[str]: ...
@@ -90,11 +89,11 @@ class Run:
     pool: Pool
     curriculum: Curriculum
     account: Account
-    cutoffs: CutOffs = field(init=False)
+    truncations: Truncations = field(init=False)
 
     def __post_init__(self) -> None:
         limit = getattr(self.config.engine, "max_tokens", None)
-        self.cutoffs = CutOffs(f"engine.max_tokens = {limit}")
+        self.truncations = Truncations(f"engine.max_tokens = {limit}")
 
     @classmethod
     def build(cls, config: Config, say: Say = print) -> "Run":
@@ -230,15 +229,14 @@ def _step(run: Run, folder: RunFolder, view: View) -> tuple[Numbers, Numbers, li
     Its metrics, its seconds by phase, and some of its answers."""
     settings, account = run.config.training, run.account
     meter = Meter(run.engine, view.phase)
-    progress = Progress(account.step, account.fraction, run.engine.policy, settings.seed)
     started = run.engine.clock()
-    batch = drive(run.curriculum.step(run.pool, progress), meter)
+    batch = plan(run.curriculum, run.pool, account, run.engine.version, settings.seed, meter)
     updated = meter.update(batch) if batch.groups else {}
     account.elapsed += run.engine.clock() - started
     account.step += 1
-    for text in (*batch.notices, *run.cutoffs.notices(meter.counts)):
+    for text in (*batch.notices, *run.truncations.notices(meter.counts)):
         view.notice(account.step, text)
-    metrics = {**account.count(meter.counts), **batch_metrics(batch), **updated, **batch.metrics}
+    metrics = {**booked(account, batch, meter.counts), **updated, **batch.metrics}
     every = settings.evaluate
     if account.fraction >= 1 or (every and account.step % every == 0):
         metrics |= evaluate(run, folder, view)

@@ -11,7 +11,7 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from metis.engines.local.policy import Policy
+from metis.engines.local.model.policy import Policy
 from metis.engines.local.settings import Local
 
 CHATML = (

@@ -20,12 +20,12 @@ from transformers import (
 from integration.conftest import byte_tokenizer
 from metis import MetisError
 from metis.core import Sampling
-from metis.engines.local.bundle import Bundle, plain
 from metis.engines.local.engine import LocalEngine
-from metis.engines.local.forward import token_logprobs
-from metis.engines.local.policy import Policy
-from metis.engines.local.sampling import sample
+from metis.engines.local.generate.sampling import sample
+from metis.engines.local.model.forward import token_logprobs
+from metis.engines.local.model.policy import Policy
 from metis.engines.local.settings import Local
+from metis.engines.tokens.packing import Bundle, plain
 from metis.tasks.arithmetic import Arithmetic, build
 
 SMALL = {

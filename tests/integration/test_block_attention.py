@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from metis.engines.local import block_attention, normalised_attention
-from metis.engines.local.block_attention import Piece
+from metis.engines.local.attention import blocks, log_sum_exp
+from metis.engines.local.attention.blocks import Piece
 
 GROUPS, SIZE = 2, 16
 PIECES = {
@@ -56,9 +56,7 @@ def one_softmax(query, key, value, _, pieces, scale):
 
 
 def in_pieces(query, key, value, bias, pieces, scale):
-    return block_attention._forward(query, key, value, bias, block_attention.table(pieces), scale)[
-        0
-    ]
+    return blocks._forward(query, key, value, bias, blocks.table(pieces), scale)[0]
 
 
 def inputs(pieces, each, device, kind, size=SIZE):
@@ -85,7 +83,7 @@ def found_with(function, given):
 @pytest.mark.parametrize("each", [1, 3])
 @pytest.mark.parametrize("kernel", ["cpu", None])
 def test_pieces_are_one_softmax(pieces, each, kernel, monkeypatch):
-    monkeypatch.setattr(normalised_attention, "_kernel", lambda *given: kernel)
+    monkeypatch.setattr(log_sum_exp, "_kernel", lambda *given: kernel)
     wanted = found_with(one_softmax, inputs(pieces, each, "cpu", torch.float64))
     found = found_with(in_pieces, inputs(pieces, each, "cpu", torch.float32))
     for one, other in zip(found, wanted, strict=True):
@@ -108,13 +106,11 @@ def test_pieces_are_one_softmax_on_a_gpu(pieces, flash, monkeypatch):
 def test_no_weights_are_written_down_on_a_gpu():
     query, key, value = (torch.zeros(2, 6, 8, 16, device="cuda").bfloat16() for _ in range(3))
     bias = torch.zeros(2, 8, 8, device="cuda").bfloat16()
-    assert normalised_attention._kernel(query, key, value, bias, False) == "efficient"
-    assert normalised_attention._kernel(query, key, value, None, True) == "flash"
+    assert log_sum_exp._kernel(query, key, value, bias, False) == "efficient"
+    assert log_sum_exp._kernel(query, key, value, None, True) == "flash"
 
 
 @pytest.mark.parametrize("pieces", PIECES.values(), ids=PIECES)
 def test_torch_takes_it_for_a_sound_operator(pieces):
     *tensors, pieces, scale = inputs(pieces, 3, "cpu", torch.float32)
-    torch.library.opcheck(
-        block_attention._forward, (*tensors, block_attention.table(pieces), scale)
-    )
+    torch.library.opcheck(blocks._forward, (*tensors, blocks.table(pieces), scale))

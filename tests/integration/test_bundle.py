@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metis.engines.local import bundle as layout
-from metis.engines.local.bundle import Bundle, Layout, Row, Tree
+from metis.engines.tokens import packing as layout
+from metis.engines.tokens.packing import Bundle, Layout, Row, Tree
 
 LAYOUT = Layout(8, 1000)
 LENGTHS = st.lists(st.integers(2, 900), min_size=1, max_size=60)

@@ -5,8 +5,8 @@ from tokenizers import AddedToken
 
 from metis.curricula.judge import Judge
 from metis.curricula.judge.prompt import Example
-from metis.engines.local.bundle import common_prefix
-from metis.engines.local.encoding import encode_chats, separators
+from metis.engines.tokens.encoding import encode_chats, separators
+from metis.engines.tokens.packing import common_prefix
 
 EXAMPLES = [Example("What is 1 + 2?", 0.0), Example("What is 12 + 2?", 0.1)]
 CHATS = Judge().chats([f"What is {a} + 2?" for a in (1, 23, 567, 8910)], EXAMPLES)
@@ -27,7 +27,7 @@ def test_ends_of_chats_are_encoded_once_and_forgotten_when_there_are_many(policy
     found = encode_chats(policy, CHATS)
     found[0].append(0)
     assert encode_chats(policy, CHATS) == wanted
-    monkeypatch.setattr("metis.engines.local.encoding.REMEMBERED", 1)
+    monkeypatch.setattr("metis.engines.tokens.encoding.REMEMBERED", 1)
     policy.ends = {}
     assert encode_chats(policy, CHATS) == wanted
     assert not policy.ends

@@ -19,11 +19,11 @@ import torch
 
 from metis.core import Batch, Prompt, Sampling
 from metis.engines.local.engine import LocalEngine
-from metis.engines.local.episodes import play
-from metis.engines.local.policy import Policy
-from metis.engines.local.rewards import RewardRunner
-from metis.engines.local.sampling import Reply, sample, stream
+from metis.engines.local.generate.sampling import Reply, sample, stream
+from metis.engines.local.model.policy import Policy
+from metis.engines.local.rollouts.episodes import play
 from metis.engines.local.settings import Local
+from metis.engines.rewards import RewardRunner
 from metis.errors import MetisError, located
 from metis.tasks.base import SingleTurn
 
@@ -179,7 +179,7 @@ def test_one_turn_is_the_prompt_and_the_sampled_answer(engine, settings):
     local = engine(task)
     groups = local.rollout([ONE, TWO], 3)
     assert [group.prompt for group in groups] == [ONE, TWO]
-    policy = local.model_policy
+    policy = local.policy
     for group in groups:
         prompt = policy.encode_chat([user(group.prompt.text)])
         assert group.rewards == (0.25,) * 3 and group.failed == 0
@@ -515,7 +515,7 @@ def test_a_coroutine_that_blocks_takes_only_its_rollout_with_it(playing, runner)
 def test_neither_exit_nor_a_reward_that_hangs_keeps_a_process_from_its_end(reward):
     program = f"""
 import sys, threading, time
-from metis.engines.local.rewards import RewardRunner
+from metis.engines.rewards import RewardRunner
 from metis.tasks.base import SingleTurn
 
 async def hang(answer):
@@ -539,7 +539,7 @@ def test_a_step_with_failed_rewards_can_be_trained_on(engine):
     assert [group.failed for group in groups] == [4, 0]
     metrics = local.update(Batch(groups=tuple(groups)))
     assert all(np.isfinite(value) for value in metrics.values())
-    assert local.policy == 1
+    assert local.version == 1
 
 
 def test_a_held_out_prompt_whose_reward_fails_is_told_from_one_that_earns_nothing(engine):
@@ -697,18 +697,18 @@ def test_a_step_of_which_every_rollout_fails_ends_the_run_and_says_why(engine):
 
 def test_a_prompt_longer_than_the_context_fails_all_its_rollouts(engine):
     local = engine(Questions(half))
-    long = Prompt("long", "x" * (local.model_policy.context + 1))
+    long = Prompt("long", "x" * (local.policy.context + 1))
     groups = local.rollout([ONE, long, TWO], 2)
     assert [(group.failed, len(group.rewards)) for group in groups] == [(0, 2), (2, 0), (0, 2)]
     [alone] = local.rollout([long], 2)
     assert (alone.rewards, alone.trajectories, alone.failed) == ((), (), 2)
     [notice] = local.notices
-    assert f"tokens of {local.model_policy.context} that the model reads" in notice
+    assert f"tokens of {local.policy.context} that the model reads" in notice
 
 
 def test_a_prompt_that_leaves_little_room_gets_a_short_answer(engine):
     local = engine(Questions(half))
-    policy = local.model_policy
+    policy = local.policy
     frame = len(policy.encode_chat([user("")]))
     tight = Prompt("tight", "x" * (policy.context - frame - 2))
     [group] = local.rollout([tight], 2)

@@ -14,7 +14,7 @@ import made_up_problems
 from metis.cli import main
 from metis.evals import suite
 from metis.evals.answers import Answerer
-from metis.runlog import checkpoints
+from metis.run.folder import checkpoints
 
 SHORT = ["--device", "cpu", "--max-tokens", "6", "--rows", "4"]
 

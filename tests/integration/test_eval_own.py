@@ -10,8 +10,9 @@ import pytest
 import made_up_problems
 from metis.cli import main
 from metis.core import Prompt
-from metis.tasks import TASKS, TaskEntry, file, math
+from metis.tasks import TASKS, TaskEntry, file
 from metis.tasks.base import SingleTurn
+from metis.tasks.math import task as math
 
 MINE = ["task=file", "task.path=mine.jsonl", "task.match=text", "task.instruction=Be brief."]
 

@@ -17,10 +17,11 @@ import torch
 from transformers import AutoModelForCausalLM
 
 import metis
-from metis import MetisError, assets
+from metis import MetisError
 from metis.cli import main
+from metis.engines import model_files
 from metis.engines.local.checkpoint import load_weights
-from metis.engines.local.policy import Policy
+from metis.engines.local.model.policy import Policy
 from metis.export import card, write
 from metis.run import models
 from metis.tasks.file import FileTask
@@ -106,7 +107,7 @@ EMBEDDED = pytest.param(
     marks=[
         pytest.mark.slow,
         pytest.mark.skipif(
-            not (assets.home() / "models/smollm2-135m").is_dir(),
+            not (model_files.home() / "models/smollm2-135m").is_dir(),
             reason="make test fetches it",
         ),
     ],

@@ -10,13 +10,13 @@ from metis.core import Sampling
 from metis.curricula.judge import Judge
 from metis.curricula.judge.prompt import Example
 from metis.curricula.judge.scale import VARIANCE
-from metis.engines.local.block_attention import supports
-from metis.engines.local.bundle import ONE_STRIP, Bundle, Layout, Row, plain
-from metis.engines.local.choices import ChoiceTree
-from metis.engines.local.encoding import encode_chats
+from metis.engines.local.attention.blocks import supports
 from metis.engines.local.engine import LocalEngine
-from metis.engines.local.forward import token_logprobs
-from metis.engines.local.sampling import in_order, sample, stream
+from metis.engines.local.generate.sampling import in_order, sample, stream
+from metis.engines.local.model.forward import token_logprobs
+from metis.engines.tokens.choices import ChoiceTree
+from metis.engines.tokens.encoding import encode_chats
+from metis.engines.tokens.packing import ONE_STRIP, Bundle, Layout, Row, plain
 from metis.tasks.arithmetic import Arithmetic, build
 
 EXAMPLES = [Example("What is 1 + 2?", 0.0), Example("What is 12 + 2?", 0.1)]
@@ -91,7 +91,7 @@ def test_logits_in_chunks_are_the_same_with_and_without_gradients(policy, monkey
     whole.sum().backward()
     wanted = [p.grad.clone() for p in policy.trainable]
     policy.network.zero_grad()
-    monkeypatch.setattr("metis.engines.local.forward.LOGIT_CHUNK", 3 * 258)
+    monkeypatch.setattr("metis.engines.local.model.forward.LOGIT_CHUNK", 3 * 258)
     cut = token_logprobs(policy, bundle)
     cut.sum().backward()
     assert torch.allclose(whole, cut, atol=1e-6)
@@ -153,7 +153,7 @@ def test_scores_equal_a_brute_force_pass(settings, policy, layout):
 
 def test_a_chat_that_does_not_fit_is_not_judged_and_harms_no_other(settings):
     engine = LocalEngine(settings, build(Arithmetic(prompts=4, heldout=2), 0))
-    texts = ["What is 1 + 1?", "x" * engine.model_policy.context]
+    texts = ["What is 1 + 1?", "x" * engine.policy.context]
     chats = Judge().chats(texts, EXAMPLES)
     fits, long = engine.score(chats, VARIANCE.choices)
     assert fits == pytest.approx(engine.score(chats[:1], VARIANCE.choices)[0], abs=1e-5)

@@ -9,9 +9,9 @@ import torch
 from metis import Batch, Group, Pool, Progress, Prompt, drive
 from metis.core import Continuation, Judgment, Trajectory
 from metis.curricula.judge import Judge
+from metis.curricula.judge.diagnostics import spearman
 from metis.curricula.judge.scale import PASSES, VARIANCE
 from metis.curricula.metis import Metis
-from metis.diagnostics import spearman
 from metis.engines.local.engine import LocalEngine
 from metis.engines.local.update.gradients import backward, remember_old
 from metis.engines.local.update.rows import minibatches
@@ -144,7 +144,7 @@ def norm(tensors) -> float:
 
 def test_the_judge_s_gradient_is_bounded_by_the_policy_s(settings):
     trained = engine(settings, gradient_clip=0.3)
-    policy, stepper = trained.model_policy, trained.stepper
+    policy, stepper = trained.policy, trained.stepper
     batch = log_score_batch(policy, VARIANCE, True)
     [part] = minibatches(policy, batch, trained.settings, 0)
     backward(policy, part.answers, trained.settings)
@@ -167,14 +167,14 @@ def test_the_judge_s_gradient_is_bounded_by_the_policy_s(settings):
 
 def test_a_step_without_a_policy_gradient_is_bounded_too_and_its_size_is_told(settings):
     trained = engine(settings)
-    before = [p.detach().clone() for p in trained.model_policy.trainable]
-    batch = log_score_batch(trained.model_policy, VARIANCE, True)
+    before = [p.detach().clone() for p in trained.policy.trainable]
+    batch = log_score_batch(trained.policy, VARIANCE, True)
     dead = [group(g.prompt, i, (0.0, 0.0)) for i, g in enumerate(batch.groups)]
     metrics = trained.update(replace(batch, groups=dead))
     assert trained.stepper.bound.mean is None
     assert metrics["judge/gradient_ratio"] == pytest.approx(0.5)
     assert metrics["update/gradient_norm"] == 0.0
-    moved = norm(b - a for a, b in zip(before, trained.model_policy.trainable, strict=True))
+    moved = norm(b - a for a, b in zip(before, trained.policy.trainable, strict=True))
     assert metrics["update/judge_only"] == pytest.approx(moved, rel=1e-3)
 
 
@@ -183,18 +183,18 @@ def test_the_bound_holds_whatever_is_trained_and_clipped(settings, changes):
     if "lora" in changes:
         pytest.importorskip("peft")
     trained = engine(settings, **changes)
-    metrics = trained.update(log_score_batch(trained.model_policy, VARIANCE, True))
+    metrics = trained.update(log_score_batch(trained.policy, VARIANCE, True))
     assert metrics["update/non_finite"] == 0.0
     assert 0 < metrics["judge/gradient_ratio"] <= 0.5 + 1e-6
 
 
 def test_an_infinite_policy_gradient_is_skipped_and_not_remembered(settings, monkeypatch):
     trained = engine(settings)
-    before = [p.detach().clone() for p in trained.model_policy.trainable]
+    before = [p.detach().clone() for p in trained.policy.trainable]
     monkeypatch.setattr(trained.stepper, "_clip", lambda: float("inf"))
-    metrics = trained.update(log_score_batch(trained.model_policy, VARIANCE, True))
+    metrics = trained.update(log_score_batch(trained.policy, VARIANCE, True))
     assert metrics["update/non_finite"] == 1.0 and trained.stepper.bound.mean is None
-    same(before, trained.model_policy.trainable, 0.0)
+    same(before, trained.policy.trainable, 0.0)
 
 
 def test_without_judgments_nothing_changes(settings):
@@ -202,12 +202,12 @@ def test_without_judgments_nothing_changes(settings):
     one, other = engine(settings), engine(settings)
     plain, bounded = one.update(Batch(groups)), other.update(Batch(groups, judge_share=0.5))
     assert plain == bounded
-    same(one.model_policy.trainable, other.model_policy.trainable, 0.0)
+    same(one.policy.trainable, other.policy.trainable, 0.0)
 
 
 def test_the_bound_is_saved(settings, tmp_path):
     one, other = engine(settings), engine(settings)
-    one.update(log_score_batch(one.model_policy, VARIANCE, True))
+    one.update(log_score_batch(one.policy, VARIANCE, True))
     one.save(tmp_path)
     other.load(tmp_path)
     assert other.stepper.bound.mean == one.stepper.bound.mean is not None
@@ -229,7 +229,7 @@ class Painted(LocalEngine):
         for prompt in prompts:
             rewards = tuple(float(i < n // 2) if alive(prompt) else 0.0 for i in range(n))
             made = group(prompt, 0, rewards)
-            fresh = tuple(replace(t, policy=self.policy) for t in made.trajectories)
+            fresh = tuple(replace(t, policy=self.version) for t in made.trajectories)
             groups.append(Group(prompt, rewards, fresh))
         return groups
 
@@ -243,7 +243,7 @@ def learnt(settings, loss: str, scale: str = "variance") -> tuple[float, float]:
     curriculum = Metis(batch=8, group=4, multiplier=2, examples=0, replay=replay, judge=judge)
     ranks, spreads = [], []
     for step in range(36):
-        batch = drive(curriculum.step(pool, Progress(step, 0.0, trained.policy)), trained)
+        batch = drive(curriculum.step(pool, Progress(step, 0.0, trained.version)), trained)
         trained.update(batch)
         outcomes = [float(alive(decision.prompt)) for decision in batch.decisions]
         ranks.append(spearman([d.score for d in batch.decisions], outcomes))

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from metis import assets
 from metis.cli import main
-from metis.runlog import read
+from metis.engines import model_files
+from metis.run.folder import read
 from metis.tasks.arithmetic import ArithmeticTask
 
 SHORT = ["engine.device=cpu", "engine.max_tokens=6", "steps=5", "batch=3", "group=3", "evaluate=2"]
@@ -71,7 +71,7 @@ def test_what_an_error_message_advises_can_be_done(tiny, tmp_path, capsys, rewar
 
 def test_vllm_that_is_not_there_is_told_before_the_model_is_fetched(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "vllm", None)
-    monkeypatch.setattr(assets, "model", None)
+    monkeypatch.setattr(model_files, "model", None)
     command = ["train", *SHORT, "engine.generation=vllm", "--out", str(tmp_path / "run")]
     assert main(command) == 2
     [line] = capsys.readouterr().err.splitlines()

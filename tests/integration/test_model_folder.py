@@ -13,9 +13,9 @@ from safetensors import safe_open
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from metis.core import Sampling
-from metis.engines.local.model_folder import load_model, save_model
-from metis.engines.local.policy import Policy
-from metis.engines.local.sampling import sample
+from metis.engines.local.generate.sampling import sample
+from metis.engines.local.model.folder import load_model, save_model
+from metis.engines.local.model.policy import Policy
 
 CHAT = [{"role": "user", "content": "What is 2 + 2? <|im_end|> 𝔘\n"}]
 TOKENS = torch.arange(3, 40)[None]

@@ -16,7 +16,7 @@ from metis.cli import main
 from metis.engines.local.engine import LocalEngine
 from metis.engines.local.settings import Local
 from metis.errors import MetisError
-from metis.runlog import read
+from metis.run.folder import read
 from metis.tasks.file import File, build
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -106,7 +106,7 @@ def test_a_reward_that_fails_takes_its_rollout_with_it_and_is_named(tiny, tmp_pa
     prompts = {p.id: p for p in (*engine.task.training(), *engine.task.heldout())}
     path = tmp_path / "mine.py"
     for kind, words in NAMED.items():
-        engine.complaints.kinds.clear()
+        engine.failures.kinds.clear()
         failed, fine = engine.rollout([prompts[f"rows:{kind}"], prompts["rows:works"]], 2)
         assert (failed.rewards, failed.failed, fine.rewards) == ((), 2, (0.5, 0.5)), kind
         (notice,) = engine.notices

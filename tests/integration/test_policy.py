@@ -8,7 +8,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer, LlamaConfig
 
 from metis import MetisError
-from metis.engines.local.policy import Policy
+from metis.engines.local.model.policy import Policy
 
 
 @pytest.fixture
@@ -75,5 +75,5 @@ def test_the_context_is_that_of_the_text(tiny, settings, monkeypatch):
     assert policy.context == 2048
     loaded = policy.network, []
     monkeypatch.setattr(LlamaConfig, "get_text_config", text)
-    monkeypatch.setattr("metis.engines.local.policy.read_network", lambda folder: loaded)
+    monkeypatch.setattr("metis.engines.local.model.policy.read_network", lambda folder: loaded)
     assert Policy(tiny, settings).context == 77

@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from metis import MetisError
+from metis.core.predictors import AttentionModel, ValueModel
+from metis.engines.learners.heads import AttentionHead
 from metis.engines.local.engine import LocalEngine
-from metis.engines.local.heads import AttentionHead
-from metis.engines.local.hidden import parts
-from metis.predictors import AttentionModel, ValueModel
-from metis.runlog import incomplete
+from metis.engines.local.model.hidden_states import parts
+from metis.run.folder import incomplete
 from metis.tasks.arithmetic import Arithmetic, build
 
 SEPARATE = ValueModel(hidden=16, learning_rate=1e-2, minibatch=4)
@@ -62,7 +62,7 @@ def everything(engine):
 def test_states_of_padded_prompts_equal_those_of_one_prompt_at_a_time(settings, prompts, budget):
     engine = make(dataclasses.replace(settings, tokens=budget))
     found = engine.embed(prompts)
-    policy, count = engine.model_policy, 0
+    policy, count = engine.policy, 0
     for prompt, vector in zip(prompts, found, strict=True):
         tokens = policy.encode_chat(engine.task.episode(prompt).chat)
         count += len(tokens)
@@ -74,7 +74,7 @@ def test_states_of_padded_prompts_equal_those_of_one_prompt_at_a_time(settings, 
 
 
 def test_a_prompt_longer_than_the_context_is_read_from_its_end(engine, prompts):
-    policy = engine.model_policy
+    policy = engine.policy
     policy.context = 10
     (vector,) = engine.embed(prompts[:1])
     tokens = policy.encode_chat(engine.task.episode(prompts[0]).chat)[-10:]
@@ -111,16 +111,16 @@ def test_an_untrained_value_model_prefers_no_prompt(engine, prompts):
 def test_only_a_separate_value_model_has_layers_of_its_own_and_none_touches_the_policy(
     engine, prompts
 ):
-    before = [weight.detach().clone() for weight in engine.model_policy.trainable]
+    before = [weight.detach().clone() for weight in engine.policy.trainable]
     for model in MODELS.values():
         engine.fit(prompts, learnable(prompts), model, evidence(prompts))
-    after = engine.model_policy.trainable
+    after = engine.policy.trainable
     assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
     assert all(weight.grad is None for weight in after)
     bodies = {model: learner.body for model, learner in engine.learners.items()}
     assert [model for model, body in bodies.items() if body is not None] == [SEPARATE]
     theirs = bodies[SEPARATE].policy.backbone.parameters()
-    ours = engine.model_policy.backbone.parameters()
+    ours = engine.policy.backbone.parameters()
     assert any(not torch.equal(a, b) for a, b in zip(theirs, ours, strict=True))
 
 
@@ -286,7 +286,7 @@ def test_predictions_that_are_not_finite_are_refused(engine, prompts):
 
 def test_vllm_sleeps_while_a_model_is_trained(engine, prompts):
     slept = []
-    engine.foreign = type("Foreign", (), {"sleep": lambda self: slept.append(True)})()
+    engine.vllm = type("Foreign", (), {"sleep": lambda self: slept.append(True)})()
     engine.predict(prompts, POLICY)
     assert slept == []
     engine.fit(prompts, learnable(prompts), POLICY)

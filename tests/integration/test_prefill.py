@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metis.core import Sampling
-from metis.engines.local.prefill import _of_like_length, prefill
-from metis.engines.local.sampling import sample
+from metis.engines.local.generate.prefill import _of_like_length, prefill
+from metis.engines.local.generate.sampling import sample
 
 LENGTHS = [3, 200, 9, 120, 5, 199]
 
@@ -39,7 +39,7 @@ def test_prompts_of_all_lengths_are_each_as_alone(policy, begin):
 
 def test_tokens_one_by_one_equal_a_whole_pass(policy, monkeypatch):
     """Through room that is used up, and rows that leave."""
-    monkeypatch.setattr("metis.engines.local.decoding.ROOM", 3)
+    monkeypatch.setattr("metis.engines.local.generate.decoding.ROOM", 3)
     policy.stops = set(range(30))
     prompts = [[5, 6, 7, 8], [9, 10]]
     generator = torch.Generator().manual_seed(0)

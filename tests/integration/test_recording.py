@@ -4,13 +4,13 @@ import pytest
 import torch
 
 from metis.curricula.judge.scale import VARIANCE
-from metis.engines.local import recording
-from metis.engines.local.bundle import Bundle
-from metis.engines.local.choices import ChoiceTree
-from metis.engines.local.forward import scores
-from metis.engines.local.policy import Policy
-from metis.engines.local.recording import Recorder, Recording
+from metis.engines.local.model import cuda_graphs
+from metis.engines.local.model.cuda_graphs import Recorder, Recording
+from metis.engines.local.model.forward import scores
+from metis.engines.local.model.policy import Policy
 from metis.engines.local.settings import Local
+from metis.engines.tokens.choices import ChoiceTree
+from metis.engines.tokens.packing import Bundle
 
 
 class Graph:
@@ -44,7 +44,7 @@ def test_the_second_time_is_recorded_and_later_ones_replayed(recorder):
 
 
 def test_kinds_do_not_mix_and_the_least_needed_makes_room(recorder, monkeypatch):
-    monkeypatch.setattr(recording, "KEPT", 2)
+    monkeypatch.setattr(cuda_graphs, "KEPT", 2)
 
     def run(key, factor, value):
         return recorder.run(key, lambda x: factor * x, [torch.tensor([value])]).item()
@@ -60,7 +60,7 @@ def test_kinds_do_not_mix_and_the_least_needed_makes_room(recorder, monkeypatch)
 
 
 def test_what_comes_up_once_takes_no_room(recorder, monkeypatch):
-    monkeypatch.setattr(recording, "SEEN", 3)
+    monkeypatch.setattr(cuda_graphs, "SEEN", 3)
     for key in range(10):
         recorder.run(key, lambda x: x, [torch.tensor([key])])
     assert not recorder.recordings

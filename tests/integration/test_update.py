@@ -18,12 +18,12 @@ from metis.core import Continuation, Judgment, Trajectory
 from metis.curricula.judge import Judge
 from metis.curricula.judge.prompt import Example
 from metis.curricula.judge.scale import GRID, VARIANCE
-from metis.engines.local.bundle import ONE_STRIP, Layout
 from metis.engines.local.engine import LocalEngine
-from metis.engines.local.policy import _compile
+from metis.engines.local.model.policy import _compile
 from metis.engines.local.update.gradients import backward, bundles, passes, remember_old
 from metis.engines.local.update.rows import minibatches
 from metis.engines.local.update.stopwatch import Stopwatch
+from metis.engines.tokens.packing import ONE_STRIP, Layout
 from metis.signal import advantages, judge_reward
 from metis.tasks.arithmetic import Arithmetic, build
 
@@ -269,7 +269,7 @@ def test_chats_that_were_just_scored_are_not_encoded_again(settings, monkeypatch
     chats = list({id(j.trajectory.chat): j.trajectory.chat for j in batch.judgments}.values())
     wanted = engine(settings).update(batch)
     trained.score(chats, VARIANCE.choices)
-    monkeypatch.setattr("metis.engines.local.encoding.encode_chats", None)
+    monkeypatch.setattr("metis.engines.tokens.encoding.encode_chats", None)
     assert trained.update(batch) == wanted
 
 
@@ -280,7 +280,7 @@ def engine(settings, **changes) -> LocalEngine:
 
 def test_an_update_moves_the_policy_towards_what_was_rewarded(settings):
     trained = engine(settings, learning_rate=1e-2)
-    policy = trained.model_policy
+    policy = trained.policy
 
     def gap():
         good, bad, _ = groups()[0].trajectories
@@ -289,19 +289,19 @@ def test_an_update_moves_the_policy_towards_what_was_rewarded(settings):
 
     before = gap()
     for _ in range(3):
-        fresh = [replace(t, policy=trained.policy) for t in groups()[0].trajectories]
+        fresh = [replace(t, policy=trained.version) for t in groups()[0].trajectories]
         trained.update(Batch([Group(PROMPTS[0], REWARDS[0], tuple(fresh))]))
     assert gap() > before
-    assert trained.policy == 3
+    assert trained.version == 3
 
 
 def test_kl_holds_the_policy_back(settings):
     def moved(kl):
         trained = engine(settings, learning_rate=1e-2, kl=kl)
-        start = [p.detach().clone() for p in trained.model_policy.trainable]
+        start = [p.detach().clone() for p in trained.policy.trainable]
         for _ in range(3):
-            trained.update(Batch(groups(policy=trained.policy)))
-        now = trained.model_policy.trainable
+            trained.update(Batch(groups(policy=trained.version)))
+        now = trained.policy.trainable
         return sum((a - b).square().sum().item() for a, b in zip(start, now, strict=True))
 
     assert moved(kl=50.0) < moved(kl=0.0)
@@ -309,11 +309,11 @@ def test_kl_holds_the_policy_back(settings):
 
 def test_a_loss_that_is_not_finite_is_skipped_then_stops_the_run(settings):
     broken = engine(settings)
-    before = [p.detach().clone() for p in broken.model_policy.trainable]
+    before = [p.detach().clone() for p in broken.policy.trainable]
     bad = Batch([groups()[0]], [Judgment(PROMPTS[0], trajectory(9, 12, 6), float("inf"), 1.0)])
     for _ in range(2):
         assert broken.update(bad)["update/non_finite"] == 1.0
-    same(before, broken.model_policy.trainable, 0.0)
+    same(before, broken.policy.trainable, 0.0)
     assert broken.update(Batch([groups()[0]]))["update/non_finite"] == 0.0
     for _ in range(2):
         broken.update(bad)
@@ -324,13 +324,13 @@ def test_a_loss_that_is_not_finite_is_skipped_then_stops_the_run(settings):
 def test_lora_trains_adapters_only_and_checkpointing_changes_nothing(settings, policy):
     pytest.importorskip("peft")
     adapted = engine(settings, lora=2)
-    names = [n for n, p in adapted.model_policy.network.named_parameters() if p.requires_grad]
+    names = [n for n, p in adapted.policy.network.named_parameters() if p.requires_grad]
     assert names and all("lora_" in name for name in names)
     adapted.update(Batch(groups()))
     saving = engine(settings, checkpointing=True)
-    [part] = minibatches(saving.model_policy, Batch(groups()), saving.settings, 0)
-    backward(saving.model_policy, part.items, saving.settings)
-    found = gradients(saving.model_policy)
+    [part] = minibatches(saving.policy, Batch(groups()), saving.settings, 0)
+    backward(saving.policy, part.items, saving.settings)
+    found = gradients(saving.policy)
     reference_policy_loss(policy, groups()).backward()
     same(found, gradients(policy))
 
@@ -340,10 +340,10 @@ def test_recomputed_activations_change_nothing_in_wide_passes(settings, tokens):
     found = []
     for saving in (False, True):
         trained = engine(settings, checkpointing=saving, tokens=tokens)
-        trained.model_policy.wide = True
-        [part] = minibatches(trained.model_policy, judged_batch(), trained.settings, 0)
-        backward(trained.model_policy, part.items, trained.settings)
-        found.append(gradients(trained.model_policy))
+        trained.policy.wide = True
+        [part] = minibatches(trained.policy, judged_batch(), trained.settings, 0)
+        backward(trained.policy, part.items, trained.settings)
+        found.append(gradients(trained.policy))
     same(*found)
 
 
@@ -387,8 +387,8 @@ def test_layers_that_cannot_be_compiled_are_said_to_be_so(settings, monkeypatch,
 
 def strips_of(engine, batch) -> int:
     """How many strips the judgments of a batch stand in."""
-    [part] = minibatches(engine.model_policy, batch, engine.settings, 0)
-    found = bundles(engine.model_policy, part.items, engine.settings.tokens)
+    [part] = minibatches(engine.policy, batch, engine.settings, 0)
+    found = bundles(engine.policy, part.items, engine.settings.tokens)
     return max(len(part.bundle.strips) for part in found)
 
 
@@ -396,13 +396,13 @@ def strips_of(engine, batch) -> int:
 def test_compiled_layers_learn_the_same_and_serve_every_layer_and_length(settings, monkeypatch):
     compile_with(monkeypatch, "aot_eager")
     plain, compiled = engine(settings), engine(settings, compile=True)
-    monkeypatch.setattr("metis.engines.local.policy.STRIP", 16 * plain.model_policy.weights)
+    monkeypatch.setattr("metis.engines.local.model.policy.STRIP", 16 * plain.policy.weights)
     first = judged_batch()
     second = replace(judged_batch("1 + 1?", "Is 204 + 31 even?", "And 7?"), groups=groups()[:3])
     for batch in (first, second):
         for each in (plain, compiled):
-            each.model_policy.wide = True
-            each.policy = 0
+            each.policy.wide = True
+            each.version = 0
         wanted, found = plain.update(batch), compiled.update(batch)
         assert found == pytest.approx(wanted, rel=1e-4, abs=1e-6)
     assert [strips_of(plain, batch) for batch in (first, second)] == [1, 2]
@@ -423,7 +423,7 @@ def test_save_and_load_bring_everything_back(settings, tmp_path, lora):
     other.load(tmp_path)
     batch = Batch(groups(policy=1))
     assert one.update(batch) == other.update(batch)
-    same(one.model_policy.trainable, other.model_policy.trainable, 0.0)
+    same(one.policy.trainable, other.policy.trainable, 0.0)
     prompts = one.task.training()[:3]
     first, second = (e.rollout(prompts, 2) for e in (one, other))
     assert [g.rewards for g in first] == [g.rewards for g in second]
@@ -505,7 +505,7 @@ def test_a_gpu_that_vllm_fills_names_its_knobs_too(settings, monkeypatch, place)
     getattr(foreign, place).side_effect = out_of_memory
     crowded = engine(replace(settings, vllm_memory=0.7, vllm_sleep=False))
     crowded.settings = replace(crowded.settings, generation="vllm")
-    crowded.foreign = foreign
+    crowded.vllm = foreign
     with told(r"lower engine\.vllm_memory \(0\.7\), engine\.tokens.*engine\.vllm_sleep=true or"):
         if place == "sample":
             crowded.evaluate()

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from metis.core import Sampling
-from metis.engines.local import vllm as door
-from metis.engines.local.policy import Policy
+from metis.engines.local.generate import vllm as door
+from metis.engines.local.model.policy import Policy
 from metis.engines.local.settings import Local
 from metis.errors import MetisError
 

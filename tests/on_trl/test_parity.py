@@ -7,7 +7,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl import GRPOConfig, GRPOTrainer
 
 from metis.core import Batch, Group, Prompt, Trajectory
-from metis.engines.local.policy import Policy
+from metis.engines.local.model.policy import Policy
 from metis.engines.local.settings import Local
 from metis.engines.local.update.gradients import backward
 from metis.engines.local.update.rows import minibatches

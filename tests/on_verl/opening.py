@@ -24,11 +24,11 @@ from metis.core import (
     predict,
     score,
 )
+from metis.core.pool import Pool
+from metis.core.predictors import AttentionModel, ValueModel
 from metis.curricula.judge.scale import PASSES, VARIANCE, Scale
 from metis.curricula.metis import Metis
 from metis.curricula.speed import Speed
-from metis.pool import Pool
-from metis.predictors import AttentionModel, ValueModel
 
 REWARDS = [(1.0, 0.0, 0.0, 0.5), (1.0, 1.0, 1.0, 1.0), (0.25, 0.75, 0.5), (0.0, 1.0)]
 VALUES = ValueModel(learning_rate=1e-3, minibatch=2)

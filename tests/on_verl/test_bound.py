@@ -8,11 +8,11 @@ import torch
 
 from metis import Batch, Group, Prompt
 from metis.core import Continuation, Judgment, Trajectory
-from metis.engines.bound import FLOOR, MEMORY, GradientBound
-from metis.engines.local.update.loss import bundle_loss
-from metis.engines.verl.bound import bound_judgments, judge_norm, large_norm, policy_norm
-from metis.engines.verl.loss import JudgeColumn, replies_loss
-from metis.engines.verl.rows import minibatches
+from metis.engines.objective.bound import FLOOR, MEMORY, GradientBound
+from metis.engines.objective.loss import bundle_loss
+from metis.engines.verl.workers.bound import bound_judgments, judge_norm, large_norm, policy_norm
+from metis.engines.verl.workers.loss import JudgeColumn, replies_loss
+from metis.engines.verl.workers.rows import minibatches
 
 CHAT = [{"role": "user", "content": "?"}]
 ONE, TWO = Prompt("one", "1?"), Prompt("two", "2?")

@@ -3,11 +3,12 @@
 import datasets
 import pytest
 from omegaconf import OmegaConf
+from verl.trainer.ppo.v1 import PPOTrainerSync
 
 from composing import composed
 from metis.config import curriculum_of
-from metis.engines.verl.trainer import MetisTrainer, PPOTrainerSync
-from metis.runlog import RunFolder
+from metis.engines.verl.trainer import MetisTrainer
+from metis.run.folder import RunFolder
 
 ROWS = [
     {

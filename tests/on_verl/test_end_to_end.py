@@ -12,15 +12,17 @@ from safetensors.torch import load_file
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from integration.conftest import byte_tokenizer, save_tiny
-from metis import Prompt, drive, runlog, state
+from metis import Prompt, drive
+from metis.core import state
 from metis.curricula.judge.scale import VARIANCE
-from metis.engines.bound import MEMORY
 from metis.engines.local.engine import LocalEngine
 from metis.engines.local.settings import Local
-from metis.engines.verl.launch import MAIN
-from metis.engines.verl.overrides import MODULE
+from metis.engines.objective.bound import MEMORY
+from metis.engines.verl.launch.command import MAIN
+from metis.engines.verl.launch.overrides import MODULE
 from metis.evals.subject import find
 from metis.export.write import export
+from metis.run import folder as run_folder
 from metis.run.metrics import unexplained
 from opening import OWN, REWARDS, SCORED, fixed_batch, marks
 from running import HERE, cpu_overrides, finish, start
@@ -117,7 +119,7 @@ def weights(folder):
 
 
 def test_what_is_written_down_is_explained(metis_run):
-    logs = {log: runlog.read(metis_run / "whole" / "metis", log) for log in runlog.LOGS}
+    logs = {log: run_folder.read(metis_run / "whole" / "metis", log) for log in run_folder.LOGS}
     for log, rows in logs.items():
         names = {name for row in rows for name in row}
         assert names, f"{log}.jsonl is empty"
@@ -131,12 +133,12 @@ def test_the_update_is_the_local_engine_s(metis_run, model):
     prompts = [Prompt(f"sums:{i}", f"What is {i} + {i % 7}?") for i in range(4)]
     settings = Local(model=str(model), device="cpu", minibatch=2)
     local = LocalEngine(settings, task=None)
-    local.stepper.optimizer = torch.optim.SGD(local.model_policy.trainable, lr=RATE)
+    local.stepper.optimizer = torch.optim.SGD(local.policy.trainable, lr=RATE)
     pad = torch.tensor([byte_tokenizer().eos_token_id])  # verl does not train how it is read
-    embedding = local.model_policy.network.get_input_embeddings().weight
+    embedding = local.policy.network.get_input_embeddings().weight
     embedding.register_hook(lambda gradient: gradient.index_fill(0, pad, 0.0))
     local.update(drive(fixed_batch(prompts), local))
-    before, here = weights(model), local.model_policy.network.state_dict()
+    before, here = weights(model), local.policy.network.state_dict()
     there = weights(metis_run / "whole" / "global_step_1" / "actor" / "huggingface")
     moved = max(float((there[name] - before[name]).abs().max()) for name in before)
     assert moved > 1e-2
@@ -146,7 +148,7 @@ def test_the_update_is_the_local_engine_s(metis_run, model):
 
 def test_states_are_the_local_engine_s(metis_run, model):
     """Of the initial policy, three prompts on two workers."""
-    first = runlog.read(metis_run / "whole" / "metis", "metrics")[0]
+    first = run_folder.read(metis_run / "whole" / "metis", "metrics")[0]
 
     def episode(prompt):
         return SimpleNamespace(chat=[{"role": "user", "content": prompt.text}])
@@ -158,16 +160,16 @@ def test_states_are_the_local_engine_s(metis_run, model):
 
 
 def test_the_first_step_had_the_rows_it_should(metis_run):
-    rows = runlog.read(metis_run / "whole" / "metis", "rollouts")
+    rows = run_folder.read(metis_run / "whole" / "metis", "rollouts")
     assert [tuple(row["rewards"]) for row in rows if row["step"] == 1] == REWARDS
     assert all(row["text"] and row["answers"][0] for row in rows)
-    first = runlog.read(metis_run / "whole" / "metis", "metrics")[0]
+    first = run_folder.read(metis_run / "whole" / "metis", "metrics")[0]
     assert first["update/judgments"] == 2 + SCORED, "one row each"
     assert "judge/gradient_ratio" not in first, "the batch asks for no bound"
 
 
 def test_every_step_judges_with_current_weights_and_trains_the_judge(metis_run):
-    rows = runlog.read(metis_run / "whole" / "metis", "metrics")
+    rows = run_folder.read(metis_run / "whole" / "metis", "metrics")
     assert [row["step"] for row in rows] == [1, 2, 3]
     for row, replayed in zip(rows[1:], REPLAYED, strict=True):
         assert row["judge/asked"] == 3 * BATCH + replayed
@@ -176,19 +178,19 @@ def test_every_step_judges_with_current_weights_and_trains_the_judge(metis_run):
         assert 0 < row["judge/gradient_ratio"] <= 0.25 + 1e-9
         assert row["select/trial"] == 0
         assert np.isfinite(row["actor/grad_norm"]) and row["actor/grad_norm"] > 0
-    timings = runlog.read(metis_run / "whole" / "metis", "timings")
+    timings = run_folder.read(metis_run / "whole" / "metis", "timings")
     assert all(row["judge"] > 0 and row["rollout"] > 0 for row in timings[1:])
 
 
 def test_a_resumed_run_continues_prompts_memory_offsets_and_bound(metis_run):
     first, again = (metis_run / name / "metis" for name in ("whole", "resumed"))
-    logs = [runlog.read(folder, "judgments") for folder in (first, again)]
+    logs = [run_folder.read(folder, "judgments") for folder in (first, again)]
     steps = [[row for row in log if row["step"] == 3] for log in logs]
     assert len(steps[0]) == 3 * BATCH
     for before, after in zip(*steps, strict=True):
         assert (before["prompt"], before["chosen"]) == (after["prompt"], after["chosen"])
         assert before["score"] == pytest.approx(after["score"], abs=1e-5)
-    last = [runlog.read(folder, "metrics")[-1] for folder in (first, again)]
+    last = [run_folder.read(folder, "metrics")[-1] for folder in (first, again)]
     assert last[0]["judge/v_hat_mean"] == pytest.approx(last[1]["judge/v_hat_mean"], abs=1e-5)
     shared = [[row for row in log if row["step"] < 3] for log in logs]
     assert shared[0] == shared[1]
@@ -210,13 +212,13 @@ def test_a_resumed_run_continues_prompts_memory_offsets_and_bound(metis_run):
 
 
 def test_the_checkpoint_that_tested_best_is_kept_and_can_be_evaluated(metis_run):
-    rows = runlog.read(metis_run / "whole" / "metis", "metrics")
+    rows = run_folder.read(metis_run / "whole" / "metis", "metrics")
     tests = {row["step"]: row["eval/accuracy"] for row in rows if "eval/accuracy" in row}
     failed = {row["step"]: row.get("eval/failed", 0) for row in rows}
     assert list(tests) == [2, 3]
     best = max(tests, key=lambda step: tests[step])
     assert rows[-1]["eval/best_step"] == best == 3, "the later test was the better one"
-    evals = runlog.read(metis_run / "whole" / "metis", "evals")
+    evals = run_folder.read(metis_run / "whole" / "metis", "evals")
     for step, accuracy in tests.items():
         rewards = {row["prompt"]: row["reward"] for row in evals if row["step"] == step}
         assert rewards.keys() <= {f"row {i}" for i in range(4)}
@@ -295,7 +297,7 @@ def test_a_recipe_on_verl_rolls_out_several_times_a_step(model, tmp_path):
     words += ["engine.context=1024", "engine.tokens=2048"]
     command = ["-m", "metis.cli", "train", str(recipe), "engine=verl", *words, "--out", str(out)]
     finish(start(command, tmp_path / "first"), tmp_path / "first")
-    rows = runlog.read(out, "metrics")
+    rows = run_folder.read(out, "metrics")
     assert [row["step"] for row in rows] == [0, 1, 2, 3]
     assert "eval/accuracy" in rows[0] and "eval/accuracy" in rows[3]
     assert any(row["select/rounds"] > 1 for row in rows[1:])
@@ -316,7 +318,7 @@ def test_a_recipe_on_verl_rolls_out_several_times_a_step(model, tmp_path):
         assert [name for name in unexplained("metrics", row) if not OWN.fullmatch(name)] == []
     assert sum(row["rollout/failed"] for row in rows[1:]) > 0, "every fifth reward fails"
     assert 0 < rows[1]["reward/acc"] < 1
-    (first, *_) = runlog.read(out, "rollouts")
+    (first, *_) = run_folder.read(out, "rollouts")
     assert len(first["reported"]) == len(first["rewards"])
     assert first["reported"][0].keys() == {"acc", "prompt"}
     assert (out / "verl" / "global_step_3" / "metis.state").exists()

@@ -8,7 +8,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from integration.conftest import save_tiny
-from metis.engines.local.policy import Policy
+from metis.engines.local.model.policy import Policy
 from metis.engines.local.settings import Local
 from metis.export.write import export
 

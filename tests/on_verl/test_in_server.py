@@ -6,7 +6,7 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from metis.engines.verl.in_server import Question, begin, collect, through_vllm
+from metis.engines.verl.servers.in_server import Question, begin, collect, through_vllm
 
 LORA = SimpleNamespace(VLLM_LORA_INT_ID=123, VLLM_LORA_NAME="123", VLLM_LORA_PATH="adapter")
 

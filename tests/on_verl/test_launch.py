@@ -22,24 +22,27 @@ from verl.utils.config import validate_config
 import made_up_problems
 from composing import composed
 from integration.conftest import save_tiny
-from metis import MetisError, assets, state
-from metis.account import Account, Budget
+from metis import MetisError
 from metis.cli import main
 from metis.config import curriculum_of, load
+from metis.core import state
+from metis.core.needs import needs_of
+from metis.core.pool import Pool
 from metis.curricula.judge import Judge
-from metis.engines.verl import launch
-from metis.engines.verl.checks import CHECKS, check, check_first_request, check_judge
-from metis.engines.verl.datafiles import rows, write_data
-from metis.engines.verl.lengths import context as verl_context
-from metis.engines.verl.lengths import in_a_pass
-from metis.engines.verl.overrides import ENDLESS, overrides
+from metis.engines import model_files
+from metis.engines.verl.launch import command as launch
+from metis.engines.verl.launch.checks import CHECKS, check, check_needs
+from metis.engines.verl.launch.datafiles import rows, write_data
+from metis.engines.verl.launch.overrides import ENDLESS, overrides
 from metis.engines.verl.prompts import PromptData
 from metis.engines.verl.reward import compute_score, score_math
 from metis.engines.verl.trainer import MetisTrainer
-from metis.engines.verl.update import Update
+from metis.engines.verl.workers.lengths import context as verl_context
+from metis.engines.verl.workers.lengths import in_a_pass
+from metis.engines.verl.workers.update import Update
 from metis.errors import BadReward
-from metis.pool import Pool
-from metis.runlog import RunFolder
+from metis.run.budget import Account, Budget
+from metis.run.folder import RunFolder
 
 OUT = Path("/runs/one, with 'odd' name")
 
@@ -207,8 +210,8 @@ def test_what_a_judge_needs_is_known_before_anything_starts(words, message):
 
 
 def test_a_judge_that_replies_does_without_logits():
-    judge = Judge(mode="reason")
-    check_judge(composed(["actor_rollout_ref.model.use_fused_kernels=True"]), judge)
+    needs = Judge(mode="reason").needs(replay=0)
+    check_needs(composed(["actor_rollout_ref.model.use_fused_kernels=True"]), needs)
 
 
 CRITIC = ["critic.enable=True", "critic.model.path=/m"]
@@ -221,11 +224,10 @@ CRITIC = ["critic.enable=True", "critic.model.path=/m"]
         ("pcl", [*CRITIC, "critic.optim.lr=0.5"], r"critic.optim.lr = 0.5: the curriculum asks"),
     ],
 )
-def test_what_a_curriculum_begins_with_is_refused_before_workers_start(name, words, message):
-    config = recipe(f"curriculum={name}", "task.prompts=400")
-    pool = Pool(config.task.training(), config.task.rewards)
+def test_needs_that_verl_cannot_serve_are_refused_before_workers_start(name, words, message):
+    curriculum = curriculum_of(name, 4, 8)
     with pytest.raises(MetisError, match=message):
-        check_first_request(config.curriculum, pool, composed(words))
+        check_needs(composed(words), needs_of(curriculum))
 
 
 @pytest.mark.parametrize(
@@ -235,12 +237,8 @@ def test_what_a_curriculum_begins_with_is_refused_before_workers_start(name, wor
         ("pcl", [*CRITIC, "critic.optim.lr=1e-4"]),
     ],
 )
-def test_looking_at_the_first_request_changes_nothing(name, words):
-    config = recipe(f"curriculum={name}", "task.prompts=400")
-    pool = Pool(config.task.training(), config.task.rewards)
-    before = pool.state_dict(), config.curriculum.state_dict()
-    check_first_request(config.curriculum, pool, composed(words))
-    assert (pool.state_dict(), config.curriculum.state_dict()) == before
+def test_needs_that_verl_serves_are_let_through(name, words):
+    check_needs(composed(words), needs_of(curriculum_of(name, 4, 8)))
 
 
 @pytest.mark.parametrize(
@@ -280,7 +278,7 @@ def test_what_cannot_work_is_refused_before_a_folder_is_made(
 
 
 def test_a_run_that_has_not_begun_takes_other_settings(tmp_path, monkeypatch):
-    monkeypatch.setattr(assets, "model", Path)
+    monkeypatch.setattr(model_files, "model", Path)
     monkeypatch.setattr(launch, "_run", lambda *_: 1)
     words = ["engine=verl", "engine.generation=transformers", "engine.model=/m", "task.prompts=40"]
 
@@ -334,7 +332,9 @@ def test_ctrl_c_leaves_verl_time_to_end(monkeypatch):
 def test_a_polite_end_reaches_verl():
     """A process that is told to end takes the command with it."""
     child = [sys.executable, "-c", "import time; print('begun', flush=True); time.sleep(60)"]
-    parent = f"from metis.engines.verl.launch import _run; raise SystemExit(_run({child}, None))"
+    parent = (
+        f"from metis.engines.verl.launch.command import _run; raise SystemExit(_run({child}, None))"
+    )
     with subprocess.Popen([sys.executable, "-c", parent], stdout=subprocess.PIPE) as process:
         assert process.stdout.readline() == b"begun\n"
         process.terminate()
@@ -533,7 +533,7 @@ def test_a_context_that_verl_was_not_told_is_the_model_s_and_fits_a_pass(tmp_pat
     [(5, "this run is complete"), (3, "this run is at step 5, past steps = 3; with more")],
 )
 def test_a_run_that_is_complete_is_not_started_again(tmp_path, capsys, monkeypatch, steps, said):
-    monkeypatch.setattr(assets, "model", Path)
+    monkeypatch.setattr(model_files, "model", Path)
     out = tmp_path / "run"
     words = ["engine=verl", "engine.generation=transformers", "engine.model=/models/x"]
     words += ["task.prompts=40", "steps=5"]
@@ -563,7 +563,7 @@ def test_the_command_in_the_documentation_composes():
 
 
 def test_a_damaged_marker_of_verl_s_is_one_line(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(assets, "model", Path)
+    monkeypatch.setattr(model_files, "model", Path)
     marker = tmp_path / "run" / "verl" / "latest_checkpointed_iteration.txt"
     marker.parent.mkdir(parents=True)
     marker.write_text("")

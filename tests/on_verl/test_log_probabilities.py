@@ -4,7 +4,7 @@ import pytest
 import torch
 from verl.utils import torch_functional
 
-from metis.engines.verl import log_probabilities
+from metis.engines.verl.workers import log_probabilities
 
 HERE = log_probabilities.log_probabilities
 

@@ -12,7 +12,7 @@ from verl.workers.utils.losses import ppo_loss
 from metis.core import Batch, Group, Prompt, Trajectory
 from metis.engines.local.settings import Local
 from metis.engines.local.update.rows import minibatches
-from metis.engines.verl.loss import JudgeColumn, metis_loss
+from metis.engines.verl.workers.loss import JudgeColumn, metis_loss
 
 PROMPTS, GROUP, DP = 2, 4, 2
 ROLLOUTS = PROMPTS * GROUP

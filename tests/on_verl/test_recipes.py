@@ -13,8 +13,8 @@ from verl.utils.config import validate_config
 import made_up_problems
 from composing import composed
 from metis.config import curriculum_of, load
-from metis.engines.verl.checks import check
-from metis.engines.verl.overrides import overrides
+from metis.engines.verl.launch.checks import check
+from metis.engines.verl.launch.overrides import overrides
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 SCRIPTS = {

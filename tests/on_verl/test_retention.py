@@ -5,11 +5,13 @@ from types import SimpleNamespace
 
 import pytest
 from omegaconf import OmegaConf
+from verl.trainer.ppo.v1 import PPOTrainerSync
 
-from metis import MetisError, disk, state
-from metis.account import Account, Budget
-from metis.engines.verl import resuming, retention
-from metis.engines.verl.trainer import MetisTrainer, PPOTrainerSync
+from metis import MetisError, files
+from metis.core import state
+from metis.engines.verl.launch import resuming, retention
+from metis.engines.verl.trainer import MetisTrainer
+from metis.run.budget import Account, Budget
 
 MARKER = retention.MARKER
 
@@ -61,7 +63,7 @@ def test_the_last_whole_checkpoint_stays_whatever_was_begun_after_it(tmp_path):
 def test_an_earlier_attempt_at_the_step_goes_and_best_keeps_its_files(tmp_path):
     folder = saved(tmp_path, 20)
     best = tmp_path / "best"
-    disk.keep_copy(folder, "best")
+    files.keep_copy(folder, "best")
     retention.make_room(folder, keep=None)
     folder.mkdir()
     (folder / "weights").write_text("of another attempt")
@@ -84,7 +86,7 @@ def going_on(path, mode="resume_path"):
 
 def test_a_run_goes_on_from_the_best_checkpoint_whose_own_folder_is_gone(tmp_path):
     folder = saved(tmp_path, 20)
-    disk.keep_copy(folder, "best")
+    files.keep_copy(folder, "best")
     saved(tmp_path, 40)
     retention.make_room(tmp_path / "global_step_60", keep=2)
     assert steps(tmp_path) == [40]
@@ -98,7 +100,7 @@ def test_a_run_goes_on_from_the_best_checkpoint_whose_own_folder_is_gone(tmp_pat
 
 def test_the_best_checkpoint_is_taken_by_its_own_folder_where_that_is_there(tmp_path):
     folder = saved(tmp_path, 20)
-    disk.keep_copy(folder, "best")
+    files.keep_copy(folder, "best")
     before = (folder / "actor").stat().st_ino
     assert going_on(tmp_path / "best").resume_from_path == str(folder)
     assert (folder / "actor").stat().st_ino == before

@@ -11,9 +11,9 @@ import torch
 from tensordict import NonTensorStack, TensorDict
 
 from metis import MetisError, Prompt
-from metis.engines.verl import rollouts
-from metis.engines.verl.buffer import PlannedBuffer
-from metis.engines.verl.rollouts import PARTITION, Rollouts
+from metis.engines.verl.servers import rollouts
+from metis.engines.verl.servers.rollouts import PARTITION, Rollouts
+from metis.engines.verl.trainer.buffer import PlannedBuffer
 
 PROMPTS = [Prompt("data:1", "one"), Prompt("data:2", "two")]
 
@@ -63,10 +63,10 @@ class Queue:
 def play(monkeypatch):
     monkeypatch.setattr(rollouts, "POLL", 0.0)
 
-    def play(queue, pulse=None, limit=3):
+    def play(queue, liveness=None, limit=3):
         monkeypatch.setattr(rollouts, "transfer_queue", queue)
         data = SimpleNamespace(batch=lambda prompts, uids, n, step: uids)
-        return Rollouts(data, queue.submit, pulse or Mock(), limit).play(PROMPTS, 3, version=4)
+        return Rollouts(data, queue.submit, liveness or Mock(), limit).play(PROMPTS, 3, version=4)
 
     return play
 
@@ -107,19 +107,19 @@ def test_rollouts_of_other_weights_are_an_error(play):
     assert sorted(queue.cleared) == sorted(queue.tags)
 
 
-def test_workers_are_felt_while_waiting_and_looked_at_after_failures(play):
-    pulse = Mock()
-    play(Queue([(1.0,) * 3, (0.0,) * 3], slow=2), pulse)
-    assert (pulse.feel.call_count, pulse.look.call_count) == (2, 0)
-    play(Queue([(1.0,) * 3, (0.0, None, 0.0)]), pulse)
-    assert (pulse.feel.call_count, pulse.look.call_count) == (2, 1)
+def test_workers_are_checked_while_waiting_and_at_once_after_failures(play):
+    liveness = Mock()
+    play(Queue([(1.0,) * 3, (0.0,) * 3], slow=2), liveness)
+    assert (liveness.check.call_count, liveness.check_now.call_count) == (2, 0)
+    play(Queue([(1.0,) * 3, (0.0, None, 0.0)]), liveness)
+    assert (liveness.check.call_count, liveness.check_now.call_count) == (2, 1)
 
 
 def test_a_worker_that_died_is_the_reason_where_all_rollouts_fail(play):
-    pulse = Mock()
-    pulse.look.side_effect = MetisError("a reward worker died")
+    liveness = Mock()
+    liveness.look.side_effect = MetisError("a reward worker died")
     with pytest.raises(MetisError, match="a reward worker died"):
-        play(Queue([(None,) * 3, (None,) * 3]), pulse)
+        play(Queue([(None,) * 3, (None,) * 3]), liveness)
 
 
 def test_an_agent_loop_that_died_is_the_error(play):
@@ -129,11 +129,11 @@ def test_an_agent_loop_that_died_is_the_error(play):
         play(queue)
 
 
-def test_workers_are_felt_where_a_test_is_waited_for():
+def test_workers_are_checked_where_a_test_is_waited_for():
     buffer = PlannedBuffer.__new__(PlannedBuffer)
-    buffer.poll_interval, buffer.pulse = 0.0, Mock()
+    buffer.poll_interval, buffer.liveness = 0.0, Mock()
     buffer._wait_for_next_poll("val", math.inf)
-    assert buffer.pulse.feel.call_count == 1
+    assert buffer.liveness.check.call_count == 1
 
 
 @pytest.mark.parametrize(("limit", "counts"), [(3, (0, 0)), (2, (2, 3))])

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from metis import Batch, Group, MetisError, Prompt
 from metis.core import Continuation, Judgment, Trajectory
 from metis.curricula.judge.scale import PASSES, VARIANCE
-from metis.engines.verl.lengths import check_lengths
-from metis.engines.verl.rollouts import Output, _group
-from metis.engines.verl.rows import judged, lay_out, minibatches
+from metis.engines.verl.servers.rollouts import Output, _group
+from metis.engines.verl.workers.lengths import check_lengths
+from metis.engines.verl.workers.rows import judged, lay_out, minibatches
 
 CHAT = [{"role": "user", "content": "?"}]
 

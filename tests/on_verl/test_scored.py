@@ -19,14 +19,14 @@ from integration.test_judge_update import (
 )
 from metis.core import Continuation, Judgment, Prompt
 from metis.curricula.judge.scale import PASSES, VARIANCE
-from metis.engines.local.choices import ChoiceTree
-from metis.engines.local.policy import Policy
+from metis.engines.local.model.policy import Policy
 from metis.engines.local.settings import Local
 from metis.engines.local.update.gradients import backward, remember_old
 from metis.engines.local.update.rows import minibatches as local_minibatches
-from metis.engines.verl import scored
-from metis.engines.verl.rows import minibatches
-from metis.engines.verl.scored import choices_loss, lay, read_choices
+from metis.engines.tokens.choices import ChoiceTree
+from metis.engines.verl.workers import scored
+from metis.engines.verl.workers.rows import minibatches
+from metis.engines.verl.workers.scored import choices_loss, lay, read_choices
 
 both = pytest.mark.parametrize("scale", [VARIANCE, PASSES], ids=lambda scale: scale.name)
 JUDGED = [*range(7), 0]

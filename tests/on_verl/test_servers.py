@@ -17,9 +17,9 @@ from metis.core import Sampling
 from metis.curricula.judge import Judge
 from metis.curricula.judge.prompt import Example
 from metis.curricula.judge.scale import PASSES, VARIANCE
-from metis.engines.verl import in_server
 from metis.engines.verl.engine import encoder
-from metis.engines.verl.servers import Servers
+from metis.engines.verl.servers import in_server
+from metis.engines.verl.servers.judging import Servers
 
 CHATS = [[{"role": "user", "content": text}] for text in ("one", "two, longer")]
 CHOICES = ("0.00", "0.05", "0.1")
@@ -56,7 +56,7 @@ def scoring(monkeypatch):
     """Servers of these tests stand in for vLLM's."""
     backend = in_server.Backend(through_server, lambda server: asyncio.get_running_loop())
     monkeypatch.setitem(in_server.BACKENDS, "vllm", backend)
-    monkeypatch.setattr("metis.engines.verl.servers.BETWEEN_LOOKS", 0.0)
+    monkeypatch.setattr("metis.engines.verl.servers.judging.BETWEEN_LOOKS", 0.0)
 
 
 class Client:

@@ -4,8 +4,8 @@ import pytest
 from verl import DataProto
 from verl.trainer.ppo.metric_utils import compute_throughout_metrics
 
-from metis.engines.verl.rows import Row, lay_out, sequence
-from metis.engines.verl.throughput import rollout_throughput
+from metis.engines.verl.trainer.throughput import rollout_throughput
+from metis.engines.verl.workers.rows import Row, lay_out, sequence
 
 
 def test_judgments_and_padding_are_in_verl_s_throughput_and_not_in_ours():

@@ -9,9 +9,9 @@ from transformers import LlamaConfig, Qwen3NextConfig
 from composing import composed
 from metis import Batch, Group, MetisError, Prompt
 from metis.core import Continuation, Judgment, Trajectory
-from metis.engines.verl import rows, update
-from metis.engines.verl.rollouts import PARTITION
-from metis.engines.verl.update import Update
+from metis.engines.verl.servers.rollouts import PARTITION
+from metis.engines.verl.workers import rows, update
+from metis.engines.verl.workers.update import Update
 
 CHAT = [{"role": "user", "content": "?"}]
 

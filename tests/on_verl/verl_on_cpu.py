@@ -24,7 +24,7 @@ from verl.utils.config import omega_conf_to_dataclass
 from verl.workers.rollout.base import _ROLLOUT_REGISTRY, BaseRollout
 from verl.workers.rollout.replica import RolloutReplica, RolloutReplicaRegistry, TokenOutput
 
-from metis.engines.verl import in_server
+from metis.engines.verl.servers import in_server
 
 
 class _Device(types.ModuleType):

@@ -4,10 +4,10 @@ import os
 
 import pytest
 
-from metis import state
 from metis.cli import main
+from metis.core import state
 from metis.engines.simulated import SimulatedEngine
-from metis.runlog import LOGS, RunFolder, read
+from metis.run.folder import LOGS, RunFolder, read
 
 SHORT = ["engine=simulated", "engine.prompts=40", "batch=4", "group=2", "evaluate=1"]
 SETTINGS = [*SHORT, "steps=6", "checkpoints.every=3", "checkpoints.keep=1", "curriculum=uniform"]
@@ -29,7 +29,7 @@ def saves(monkeypatch):
     steps, save = [], SimulatedEngine.save
 
     def note(self, folder):
-        steps.append(self.policy)
+        steps.append(self.version)
         save(self, folder)
 
     monkeypatch.setattr(SimulatedEngine, "save", note)
@@ -38,7 +38,7 @@ def saves(monkeypatch):
 
 def accuracies(monkeypatch, *values):
     """Make the engine test like this at steps 0, 1, 2 ..."""
-    monkeypatch.setattr(SimulatedEngine, "evaluate", lambda self, _: [("p", values[self.policy])])
+    monkeypatch.setattr(SimulatedEngine, "evaluate", lambda self, _: [("p", values[self.version])])
 
 
 def kept(run):
@@ -98,7 +98,7 @@ def crash(monkeypatch, after):
     update = SimulatedEngine.update
 
     def die(self, batch):
-        if self.policy == after:
+        if self.version == after:
             raise ZeroDivisionError
         return update(self, batch)
 

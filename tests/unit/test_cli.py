@@ -16,7 +16,7 @@ from metis.curricula import CURRICULA
 from metis.curricula.judge import Judge
 from metis.engines.simulated import SimulatedEngine
 from metis.loop import Run
-from metis.runlog import LOGS, read
+from metis.run.folder import LOGS, read
 
 SHORT = [
     "steps=4",
@@ -160,7 +160,7 @@ def interrupt(monkeypatch, after):
     update = SimulatedEngine.update
 
     def crash(self, batch):
-        if self.policy == after:
+        if self.version == after:
             raise ZeroDivisionError
         return update(self, batch)
 

@@ -7,7 +7,7 @@ import pytest
 from metis.cli import main
 from metis.engines.simulated import SimulatedEngine
 from metis.report import curves
-from metis.runlog import read
+from metis.run.folder import read
 
 SHORT = ["engine=simulated", "engine.prompts=40", "batch=4", "group=2", "curriculum=uniform"]
 
@@ -54,7 +54,7 @@ def test_evaluation_does_not_count(run, monkeypatch):
 
 def test_the_best_test_and_its_time_are_known(run, monkeypatch, capsys):
     values = (0.1, 0.2, 0.5, 0.3, 0.5)
-    monkeypatch.setattr(SimulatedEngine, "evaluate", lambda self, _: [("p", values[self.policy])])
+    monkeypatch.setattr(SimulatedEngine, "evaluate", lambda self, _: [("p", values[self.version])])
     assert train("steps=4", "evaluate=1") == 0
     metrics, timings = read(run, "metrics"), read(run, "timings")
     assert [row["eval/best"] for row in metrics] == [0.1, 0.2, 0.5, 0.5, 0.5]

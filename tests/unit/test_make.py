@@ -13,7 +13,8 @@ PROGRAM = """
 import sys
 for name in sys.argv[1:]:
     sys.modules[name] = None
-from metis import assets, config, loop, report, view
+from metis import config, loop, report, view
+from metis.engines import model_files
 from metis.engines.local import engine
 from metis.report import figures
 assert config.load(None, []).engine_name == "local"

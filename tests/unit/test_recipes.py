@@ -9,7 +9,7 @@ import pytest
 
 import made_up_problems
 from metis import config
-from metis.prepare.math_sets import SETS
+from metis.data.math_sets import SETS
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 FILES = sorted(RECIPES.rglob("*.toml"))

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from metis.account import Account, Budget
 from metis.compare.arms import BASELINE
 from metis.compare.measures import AXES, Measured, find, measure
 from metis.compare.plan import FILE, Plan
 from metis.errors import MetisError
 from metis.report import curves
+from metis.run.budget import Account, Budget
 
 
 @dataclass(frozen=True)

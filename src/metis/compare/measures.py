@@ -9,8 +9,8 @@ import numpy as np
 
 from metis.compare.inference import Floats, Runs, smoothed
 from metis.errors import MetisError
-from metis.evals.statistics import Estimate, mean
 from metis.report.curves import Recorded, read
+from metis.run.statistics import Estimate, mean
 
 AXES = ("steps", "rollouts", "generated tokens", "processed tokens", "seconds")
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from metis import config, state
+from metis import config, files
 from metis.compare.arms import Arm
 from metis.errors import MetisError, require_folder
 
@@ -92,7 +92,7 @@ class Plan:
             "baseline": self.baseline,
         }
         out.mkdir(parents=True, exist_ok=True)
-        with state.atomic(out / FILE) as file:
+        with files.atomic(out / FILE) as file:
             file.write(f"{json.dumps(document, indent=2)}\n".encode())
 
 

@@ -17,7 +17,7 @@ from metis.compare.plan import Plan
 from metis.config import Config
 from metis.engines import ENGINES
 from metis.loop import finished
-from metis.runlog import read
+from metis.run.folder import read
 
 
 class Watcher(Protocol):
@@ -131,7 +131,7 @@ class Schedule:
             if self.stopped:
                 return None
             process = subprocess.Popen(
-                [sys.executable, "-m", "metis.compare.worker", *command],
+                [sys.executable, "-m", "metis.child", *command],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,

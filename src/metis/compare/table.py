@@ -17,16 +17,10 @@ from metis.compare.inference import (
     p_value,
     seeds_to_settle,
 )
-from metis.compare.measures import (
-    Measured,
-    average,
-    seconds_a_step,
-    tokens_a_second,
-    waste,
-)
-from metis.evals.statistics import Estimate, mean
+from metis.compare.measures import Measured, average, seconds_a_step, tokens_a_second, waste
 from metis.markdown import markdown_table
 from metis.report.curves import Recorded
+from metis.run.statistics import Estimate, mean
 
 MISSING = "–"
 ALONE = "One arm, nothing to compare with."

@@ -5,7 +5,6 @@ Idea       What is hard changes as the policy learns, so a fixed order from easy
 Equation   d(x) = 1 - mean_j r_j over s rollouts; sort by d, cut into K chunks C_1 .. C_K; after
            C_k measure and sort C_(k+1) with the current policy. Membership never changes.
 Acts       before rollouts
-Needs      nothing
 Costs      s rollouts a prompt before training, again each epoch
 Continuous d(x) = variance, as METIS extends it: settled is easy
 Reference  Zhang et al., Learning Like Humans (adaptive difficulty curriculum learning), arXiv
@@ -28,15 +27,15 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import ClassVar, Literal
 
 from metis.core import Batch, Decision, Group, Plan, Progress, rollout
+from metis.core.pool import Pool
+from metis.core.state import Stateful
 from metis.curricula.filtering import rollout_count
-from metis.curricula.measuring import costly
+from metis.curricula.measurement import costly
 from metis.errors import require_at_least
-from metis.pool import Pool
 from metis.signal import top_b
-from metis.state import Stateful
 
 
 @dataclass
@@ -48,6 +47,12 @@ class Adcl(Stateful):
     measure       s: rollouts that measure a prompt's difficulty (4)
     difficulty    `one_minus_mean`, `variance`, or `auto`: variance if rewards are continuous
     """
+
+    presets: ClassVar = {
+        "published": {},
+        "paper": {"chunks": 8, "measure": 4, "difficulty": "auto"},
+    }
+    """`paper` is ADCL as METIS compares with it (App. A.6)."""
 
     batch: int = 256
     group: int = 8

@@ -7,7 +7,7 @@ import inspect
 import re
 from dataclasses import dataclass
 
-LABELS = ("Idea", "Equation", "Acts", "Needs", "Costs", "Continuous", "Reference", "Deviations")
+LABELS = ("Idea", "Equation", "Acts", "Costs", "Continuous", "Reference", "Deviations")
 LABEL = re.compile(rf"^({'|'.join(LABELS)})\b", re.MULTILINE)
 NUMBER = re.compile(r"^\d+\. ", re.MULTILINE)
 
@@ -23,7 +23,6 @@ class Card:
     idea: str
     equation: str
     acts: str
-    needs: str
     costs: str
     continuous: str
     reference: str

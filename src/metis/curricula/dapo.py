@@ -4,7 +4,6 @@ Idea       A group whose rewards are all equal has no gradient. Dropping it leav
            the update as it is and keeps its size, at the price of the rollouts that were dropped.
 Equation   S_t = the first B groups with v > delta, out of at most `rounds` rounds of m*B prompts.
 Acts       after rollouts
-Needs      nothing
 Costs      (m - 1) B prompts rolled out; m*B more in every further round
 Continuous the same: v > delta
 Reference  Yu et al., DAPO, arXiv 2503.14476, Section 3.2; defaults of its released training script.
@@ -19,17 +18,11 @@ import math
 from dataclasses import dataclass, field
 
 from metis.core import Batch, Group, Plan, Progress, rollout
-from metis.curricula.filtering import (
-    FULL,
-    decided,
-    prompts,
-    rollout_count,
-    shortage,
-)
+from metis.core.pool import Pool
+from metis.core.state import Stateful
+from metis.curricula.filtering import FULL, decided, prompts, rollout_count, shortage
 from metis.errors import require, require_at_least
-from metis.pool import Pool
 from metis.signal import INFORMATIVE
-from metis.state import Stateful
 
 
 @dataclass

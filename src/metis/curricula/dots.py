@@ -5,7 +5,6 @@ Idea       Every mu steps some references are rolled out; a predictor attends fr
 Equation   d(x) = sum of softmax_j(<f(x), g(x_j)> / sqrt(h)) d_j, calibrated; P(x) proportional to
            exp(-|d(x) - 1/2| / tau), without replacement.
 Acts       before rollouts
-Needs      an attention predictor; log-probabilities of rollouts
 Costs      B/2 prompts rolled out every 2nd step; about (m + 4) B/2 forward passes
 Continuous d is 4 v, and 1 is aimed at
 Reference  Sun et al., Improving Data Efficiency for LLM Reinforcement Fine-tuning Through
@@ -50,14 +49,13 @@ from metis.core import (
     predict,
     rollout,
 )
+from metis.core.needs import Needs
+from metis.core.pool import Pool, Rewards
+from metis.core.predictors import AttentionModel
+from metis.core.state import Stateful
 from metis.curricula.filtering import prompts, rollout_count, too_old
 from metis.errors import require, require_at_least
-from metis.pool import Pool, Rewards
-from metis.predictors import AttentionModel
 from metis.signal import VARIANCE_MAX, top_b
-from metis.state import Stateful
-
-Floats = NDArray[np.float64]
 
 
 @dataclass
@@ -100,6 +98,10 @@ class Dots(Stateful):
         for name in ("references", "buffer", "temperature"):
             value = getattr(self, name)
             require(0 < value < math.inf, f"curriculum.{name}", value, "use a number above 0")
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(model=self.predictor)
 
     def step(self, pool: Pool, progress: Progress) -> Plan[Batch]:
         metrics = {"select/discarded": 0.0}
@@ -178,13 +180,12 @@ def outcome(group: Group, rewards: Rewards) -> float | None:
     return None if group.variance is None else group.variance / VARIANCE_MAX
 
 
-def regression(parts: Sequence[tuple[Floats, Floats]]) -> tuple[float, float]:
+def regression(parts: Sequence[tuple[NDArray[np.float64], ...]]) -> tuple[float, float]:
     """Slope, at least 0, and intercept of the least-squares line, of one slope for all parts."""
     x, y = (np.concatenate(values) for values in zip(*parts, strict=True))
     centred = [(x - x.mean(), y - y.mean()) for x, y in parts if len(x)]
     spread = float(sum(x @ x for x, _ in centred))
-    slope = float(sum(x @ y for x, y in centred)) / spread if spread > 1e-12 else 0.0
-    slope = max(0.0, slope)
+    slope = max(0.0, float(sum(x @ y for x, y in centred)) / spread) if spread > 1e-12 else 0.0
     return slope, float(y.mean() - slope * x.mean())
 
 

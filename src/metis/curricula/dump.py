@@ -4,7 +4,6 @@ Idea       A source is worth what its last rollouts' advantages were, plus a bon
 Equation   L(d) = mean of the last W |A|; UCB(d) = L(d) + sqrt(2 ln(sum n + 1) / (n_d + 1)), n_d
            its rollouts so far; P(d) = softmax(UCB(d) / tau).
 Acts       before rollouts
-Needs      categories: labels, difficulties or hidden states
 Costs      nothing, unless difficulties have to be measured
 Continuous unchanged: advantages are all it sees
 Reference  Wang et al., DUMP: Automated Distribution-Level Curriculum Learning, arXiv 2504.09710
@@ -21,10 +20,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from metis.core import Batch, Group, Plan, Progress, rollout
-from metis.curricula.arms import Objective, absolute_advantages
-from metis.curricula.categories import Armed
+from metis.core.pool import Pool
+from metis.curricula.arms.armed import Armed
+from metis.curricula.arms.partition import Objective, absolute_advantages
 from metis.errors import require, require_at_least
-from metis.pool import Pool
 from metis.signal import softmax
 
 

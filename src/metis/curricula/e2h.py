@@ -6,7 +6,6 @@ Equation   K levels, t from 0 to 1, S = K (K + 1) / 2, f = 1 / S.
            gaussian: q_i ~ exp(-(i - t^e (K - 1))^2 / (2 sigma^2)), P_i = f + (1 - K f) q_i;
            classic: P = 1 for level floor(K t); balanced: P_i = 1 / K.
 Acts       before rollouts
-Needs      levels: ordered labels, or difficulties
 Costs      nothing, unless difficulties have to be measured
 Continuous unchanged: it sees no rewards; measured, 1 - mean reward
 Reference  Parashar et al., Curriculum RL from Easy to Hard Tasks, arXiv 2506.06632
@@ -26,10 +25,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metis.core import Batch, Plan, Progress, rollout
-from metis.curricula.arms import Partition, by_label, difficulties
-from metis.curricula.categories import Armed
+from metis.core.pool import Pool
+from metis.curricula.arms.armed import Armed
+from metis.curricula.arms.partition import Partition, by_label, difficulties
 from metis.errors import require
-from metis.pool import Pool
 from metis.signal import softmax
 
 Schedule = Literal["cosine", "gaussian", "classic", "balanced"]

@@ -6,7 +6,6 @@ Equation   keep x with max(p_type^z, floor), z = its last groups in a row that w
            way; after a step p_type -= 0.01 where dead groups of the type reach their target share,
            else += 0.01; then dynamic sampling, as in `dapo`.
 Acts       before and after
-Needs      nothing; skips nothing in the first epoch
 Costs      the rollouts of dead groups that were not foreseen
 Continuous a third type of dead group: constant partial credit
 Reference  Zheng et al., GRESO, arXiv 2506.02177; defaults of its released code.
@@ -29,13 +28,15 @@ import math
 import random
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from metis.core import Batch, Decision, Group, Plan, Progress, Prompt, rollout
+from metis.core.needs import Needs
+from metis.core.pool import Pool
+from metis.core.state import Stateful
 from metis.curricula.filtering import FULL, decided, prompts, rollout_count, shortage
 from metis.errors import require, require_at_least
-from metis.pool import Pool
 from metis.signal import INFORMATIVE
-from metis.state import Stateful
 
 TARGETS = {"easy": 1 / 3, "hard": 2 / 3, "partial": 1 / 3}
 """The part of `target` that each type of dead group has."""
@@ -59,6 +60,8 @@ class Greso(Stateful):
     hard          mean reward up to which a dead group is hard (0.11)
     delta         a group is dead unless its variance is above this
     """
+
+    needs: ClassVar = Needs(data="prompts that come round again")
 
     batch: int = 256
     group: int = 8

@@ -6,7 +6,6 @@ Idea       Before any rollout the policy judges m*B candidates from K recent out
 Equation   S_t = TopB v_hat(x) (Eq. 6); R_judge = 1 - (4 (v_hat - v))^2 (Eq. 8);
            L = L_policy + lambda L_judge (Eq. 10). Line numbers are those of Algorithm 1.
 Acts       before rollouts
-Needs      nothing: the policy is its own judge
 Costs      m*B short judgments a step, and their share of the update
 Continuous the judge is scored on ranks of the variance
 Reference  Zheng et al., Internalizing Curriculum Judgment for LLM Reinforcement Fine-Tuning,
@@ -29,23 +28,25 @@ Deviations from the paper (none with preset "paper"; each is a knob):
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 from metis.core import Batch, Chat, Decision, Exemplar, Plan, Progress, Prompt, rollout
+from metis.core.needs import Needs
+from metis.core.pool import Pool
+from metis.core.state import Stateful
 from metis.curricula.judge import Judge
 from metis.curricula.judge.experience import KEPT_STEPS, Experience
 from metis.curricula.judge.judgment import Verdict, ask, decisions, scored
 from metis.curricula.judge.losses import subsample
 from metis.curricula.judge.memory import Pair, exemplars, recent, replayed
+from metis.curricula.judge.paper import PAPER
 from metis.curricula.judge.prompt import Example
 from metis.curricula.judge.scale import Scale
 from metis.curricula.judge.skill import length_notice, spread_notice
 from metis.curricula.judge.target import Target
-from metis.curricula.judge.trial import Lift, on_trial, trial_notice
+from metis.curricula.judge.trial import NEEDS_UNIFORM, Lift, on_trial, trial_notice
 from metis.curricula.selection import Choice, choice_metrics, choose, explore_slots
 from metis.errors import require, require_at_least
-from metis.pool import Pool
-from metis.state import Stateful
 
 
 @dataclass
@@ -67,6 +68,8 @@ class Metis(Stateful):
                   many as the batch, and 64 at least; none where the loss is not `log_score`
     trial         steps whose realised lift decides whether the judge chooses alone; 0 is no trial
     """
+
+    presets: ClassVar = {"recommended": {}, "paper": PAPER}
 
     batch: int = 256
     group: int = 8
@@ -100,13 +103,11 @@ class Metis(Stateful):
         require_at_least(self, least, "curriculum.")
         require(0 <= self.ema < 1, "curriculum.ema", self.ema, "use a number from 0 to below 1")
         require(0 <= self.explore <= 1, "curriculum.explore", self.explore, "use a share, 0 to 1")
-        require(
-            not self.trial or self.explore > 0,
-            "curriculum.trial",
-            self.trial,
-            "a trial compares with uniform slots: set curriculum.explore above 0, or "
-            "curriculum.trial=0",
-        )
+        require(not self.trial or self.explore > 0, "curriculum.trial", self.trial, NEEDS_UNIFORM)
+
+    @property
+    def needs(self) -> Needs:
+        return self.judge.needs(self.replay)
 
     def step(self, pool: Pool, progress: Progress) -> Plan[Batch]:
         self.experience.forget(progress.step, self.memory, self.trial)

@@ -5,7 +5,6 @@ Idea       What a prompt did before says what it will do next. A Beta per prompt
 Equation   gamma ~ Beta(a, b); S_t = the B smallest (gamma - 0.5)^2 among m*B candidates;
            a <- lambda a + (1 - lambda) + k, b <- lambda b + (1 - lambda) + n - k after k of n.
 Acts       before rollouts
-Needs      prompts that come round again
 Costs      nothing
 Continuous k = sum of the rewards: fractional counts
 Reference  Qu et al., MoPPS (model predictive prompt selection), arXiv 2507.04632; the choice "mapp"
@@ -21,13 +20,14 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 from metis.core import Batch, Decision, Group, Plan, Progress, rollout
+from metis.core.needs import Needs
+from metis.core.pool import Pool
+from metis.core.state import Stateful
 from metis.errors import require, require_at_least
-from metis.pool import Pool
 from metis.signal import top_b
-from metis.state import Stateful
 
 
 @dataclass
@@ -42,6 +42,8 @@ class Mopps(Stateful):
     low, high     the band of `threshold` (0.3, 0.7)
     decay         lambda: 1 forgets nothing, 0.5 follows a policy that changes fast
     """
+
+    needs: ClassVar = Needs(data="prompts that come round again")
 
     batch: int = 256
     group: int = 8

@@ -3,7 +3,6 @@
 Idea       Know v instead of predicting it, and pay for knowing.
 Equation   S_t = TopB v(x) over all m*B candidates (METIS, Eq. 5 with v for v_theta).
 Acts       after rollouts
-Needs      nothing
 Costs      m times the rollouts of a step
 Continuous no difference: v is defined for both
 Reference  Zheng et al., arXiv 2605.11235, Eq. 5.
@@ -15,11 +14,11 @@ Deviations
 from dataclasses import dataclass
 
 from metis.core import Batch, Decision, Plan, Progress, rollout
+from metis.core.pool import Pool
+from metis.core.state import Stateful
 from metis.curricula.filtering import rollout_count
 from metis.errors import require_at_least
-from metis.pool import Pool
 from metis.signal import top_b
-from metis.state import Stateful
 
 
 @dataclass

@@ -5,7 +5,6 @@ Idea       A model of the policy's size reads m*B prompts and predicts their mea
 Equation   S_t = argmin over |S| = B of the sum of |V(x) - tau|; then one pass over S_t that
            minimises the sum of (V(x) - mean reward)^2.
 Acts       before rollouts
-Needs      a value model
 Costs      m*B forward passes of the value model a step, its training
 Continuous V learns the variance; the highest are taken
 Reference  Gao et al., Prompt Curriculum Learning for Efficient LLM Post-Training, arXiv 2510.01135;
@@ -24,14 +23,15 @@ Deviations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from metis.core import Batch, Group, Plan, Progress, fit, predict, rollout
+from metis.core.needs import Needs
+from metis.core.pool import Pool, Rewards
+from metis.core.predictors import ValueModel
+from metis.core.state import Stateful
 from metis.curricula.selection import choice_metrics, choose, decisions, explore_slots
 from metis.errors import require, require_at_least
-from metis.pool import Pool, Rewards
-from metis.predictors import ValueModel
-from metis.state import Stateful
 
 
 @dataclass
@@ -48,6 +48,21 @@ class Pcl(Stateful):
     learning_rate  of the value model (1e-4)
     minibatch      prompts in one of its optimizer steps (64)
     """
+
+    presets: ClassVar = {
+        "published": {},
+        "paper": {
+            "multiplier": 8,
+            "target": 0.5,
+            "explore": 0.0,
+            "backbone": "separate",
+            "hidden": 512,
+            "loss": "mse",
+            "learning_rate": 1e-4,
+            "minibatch": 64,
+        },
+    }
+    """`paper` is PCL as METIS compares with it (App. A.6)."""
 
     batch: int = 256
     group: int = 8
@@ -69,6 +84,10 @@ class Pcl(Stateful):
 
     def _model(self) -> ValueModel:
         return ValueModel(self.backbone, self.hidden, self.loss, self.learning_rate, self.minibatch)
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(model=self._model())
 
     def step(self, pool: Pool, progress: Progress) -> Plan[Batch]:
         candidates = pool.sample(self.multiplier * self.batch)

@@ -6,7 +6,6 @@ Equation   v_hat(x) = mean v + w . z(x), w = argmin sum (v - mean v - w . z)^2 +
            the standardised state; S_t = TopB v_hat(x) (METIS, Eq. 6). Of six alphas, the one that
            predicts every fifth label best from the others.
 Acts       before rollouts
-Needs      hidden states of prompts
 Costs      m*B forward passes of the prompt a step
 Continuous the same: v is defined for any reward
 Reference  Linear probes: Alain and Bengio, arXiv 1610.01644; the selection is METIS's, Zheng et
@@ -24,12 +23,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from metis.core import Batch, Group, Plan, Progress, embed, rollout
+from metis.core import Batch, Embed, Group, Plan, Progress, embed, rollout
+from metis.core.needs import Needs
+from metis.core.pool import Pool
+from metis.core.state import Stateful
+from metis.curricula.judge.diagnostics import pearson
 from metis.curricula.selection import choice_metrics, choose, decisions, explore_slots
-from metis.diagnostics import pearson
 from metis.errors import require, require_at_least
-from metis.pool import Pool
-from metis.state import Stateful
 
 Floats = NDArray[np.float64]
 
@@ -60,6 +60,10 @@ class Probe(Stateful):
         require_at_least(self, {"batch": 1, "group": 2})
         require_at_least(self, {"multiplier": 1, "window": 1}, "curriculum.")
         require(0 <= self.explore <= 1, "curriculum.explore", self.explore, "use a share, 0 to 1")
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(frozenset({Embed}))
 
     def step(self, pool: Pool, progress: Progress) -> Plan[Batch]:
         self.labels = [label for label in self.labels if label[0] >= progress.step - self.window]

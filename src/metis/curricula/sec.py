@@ -4,7 +4,6 @@ Idea       Categories whose rollouts have large advantages now are where the pol
 Equation   P(c) = softmax(Q_c / tau); r_c = mean |A| over the rollouts of c in the batch;
            Q_c <- (1 - alpha) Q_c + alpha r_c, from Q_c = 0.
 Acts       before rollouts
-Needs      categories: labels, difficulties or hidden states
 Costs      nothing, unless difficulties have to be measured
 Continuous unchanged: advantages are all it sees
 Reference  Chen et al., Self-Evolving Curriculum for LLM Reasoning, arXiv 2505.14970
@@ -19,15 +18,15 @@ Deviations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from metis.core import Batch, Group, Plan, Progress, rollout
-from metis.curricula.arms import Objective, absolute_advantages
-from metis.curricula.categories import Armed
+from metis.core.pool import Pool
+from metis.curricula.arms.armed import Armed
+from metis.curricula.arms.partition import Objective, absolute_advantages
 from metis.errors import require
-from metis.pool import Pool
 from metis.signal import softmax
 
 
@@ -47,6 +46,23 @@ class Sec(Armed):
     objective     the reward: `normalised` |A|, divided by the group's deviation · `raw` |A|
     decay_unseen  whether an arm absent from the batch is updated towards 0 (released code)
     """
+
+    presets: ClassVar = {
+        "published": {},
+        "paper": {
+            "categories": "difficulty",
+            "arms": 10,
+            "alpha": 0.5,
+            "tau": 0.4,
+            "draw": "slot",
+            "objective": "raw",
+            "decay_unseen": False,
+        },
+    }
+    """`paper` is SEC as METIS runs it as a baseline. The paper does not say what its ten categories
+    are, quantiles of difficulty are a guess; its advantages are undivided; SEC has no use for its
+    pool multiplier. The text can also be read as one category for a whole step (`draw=step`); the
+    released code, which it says it follows, draws one for each slot."""
 
     alpha: float = 0.5
     tau: float = 0.4

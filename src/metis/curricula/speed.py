@@ -1,13 +1,10 @@
 """SPEED: a few rollouts screen a prompt, the rest are spent only where those disagree.
 
 Idea       The signal-to-noise ratio of a prompt's gradient is bounded by p (1 - p), so prompts that
-           a few rollouts find all right or all wrong are not worth a whole group. Screening the
-           next prompts and continuing the last ones is one request, which an engine may answer in
-           one call to its generator.
+           a few rollouts find all right or all wrong are not worth a whole group.
 Equation   continue x iff v over N_init rollouts > delta; S_t = the first B prompts that have all
            N_init + N_cont, first in, first out.
 Acts       before and after
-Needs      nothing
 Costs      N_init rollouts for each prompt that is screened out
 Continuous the same: v > delta
 Reference  Zhang et al., SPEED-RL, arXiv 2506.09016 (withdrawn in v3); defaults of its 7B script.
@@ -23,6 +20,8 @@ Deviations
 5. At the limit of rounds a short batch is trained with a notice, where the authors' code fails.
 6. The buffers are saved with their trajectories, and no drawn prompt is lost. A round is made only
    while the batch is not full, so they hold at most 2 m B groups after a step.
+7. Screening the next prompts and continuing the last ones are two requests, one after the other;
+   the authors' code puts both into one call of its generator.
 """
 
 import math
@@ -31,19 +30,12 @@ from typing import Literal
 
 import numpy as np
 
-from metis.core import Batch, Group, Plan, Progress, Rollout, rollouts
-from metis.curricula.filtering import (
-    FULL,
-    decided,
-    prompts,
-    rollout_count,
-    shortage,
-    too_old,
-)
+from metis.core import Batch, Group, Plan, Progress, rollout
+from metis.core.pool import Pool
+from metis.core.state import Stateful
+from metis.curricula.filtering import FULL, decided, prompts, rollout_count, shortage, too_old
 from metis.errors import require, require_at_least
-from metis.pool import Pool
 from metis.signal import INFORMATIVE
-from metis.state import Stateful
 
 
 @dataclass
@@ -98,9 +90,8 @@ class Speed(Stateful):
             fresh = pool.sample(math.ceil(self.multiplier * self.batch), exclude=known)
             if not fresh and not self.waiting:
                 break
-            tried, continued = yield from rollouts(
-                Rollout(fresh, self.screen), Rollout(prompts(self.waiting), self.rest)
-            )
+            tried = yield from rollout(fresh, self.screen)
+            continued = yield from rollout(prompts(self.waiting), self.rest)
             pairs = list(zip(self.waiting, continued, strict=True))
             self.ready += [old + new if self.train == "all" else new for old, new in pairs]
             self.waiting = [group for group in tried if group.teaches(self.delta)]

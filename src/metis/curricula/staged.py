@@ -3,7 +3,6 @@
 Idea       What is learnt in one domain carries over: train there first, then on the mixture.
 Equation   S_t = the next B prompts of the categories of stage s, s by the share of budget spent.
 Acts       before rollouts
-Needs      categories
 Costs      nothing
 Continuous unchanged: it sees no rewards
 Reference  Pang et al., Reasoning Curriculum, arXiv 2510.26143
@@ -17,14 +16,16 @@ Deviations
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from itertools import pairwise
+from typing import ClassVar
 
 import numpy as np
 
 from metis.core import Batch, Decision, Plan, Progress, rollout
-from metis.curricula.arms import label_order, require_labels
+from metis.core.needs import Needs
+from metis.core.pool import Pool, Subset
+from metis.core.state import Stateful
+from metis.curricula.arms.partition import label_order, require_labels
 from metis.errors import require, require_at_least
-from metis.pool import Pool, Subset
-from metis.state import Stateful
 
 Stage = str | tuple[str, ...]
 
@@ -40,6 +41,8 @@ class Staged(Stateful):
     switch        shares of the budget at which the next stage begins: [0.5]; without it, all stages
                   last equally long
     """
+
+    needs: ClassVar = Needs(data="categories")
 
     batch: int = 256
     group: int = 8

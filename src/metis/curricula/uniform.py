@@ -3,7 +3,6 @@
 Idea       Every prompt is as good as any other.
 Equation   S_t = the next B prompts of the epoch.
 Acts       before rollouts
-Needs      nothing
 Costs      nothing
 Continuous no difference
 Reference  The usual loop of GRPO (Shao et al., arXiv 2402.03300).
@@ -11,11 +10,12 @@ Deviations none.
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from metis.core import Batch, Decision, Plan, Progress, rollout
+from metis.core.pool import Pool
+from metis.core.state import Stateful
 from metis.errors import require_at_least
-from metis.pool import Pool
-from metis.state import Stateful
 
 
 @dataclass
@@ -24,6 +24,8 @@ class Uniform(Stateful):
 
     batch, group  B prompts a step, n rollouts each
     """
+
+    presets: ClassVar[dict[str, dict[str, object]]] = {"published": {}, "paper": {}}
 
     batch: int = 256
     group: int = 8

@@ -7,7 +7,6 @@ Equation   p = variance / largest variance = 4 k (n - k) / n^2 for k of n (even)
            S_t = fresh prompts with p >= kappa, and those of the bank with the highest priority;
            P <- alpha P + (1 - alpha) p.
 Acts       after rollouts
-Needs      nothing
 Costs      the dropped rollouts; up to B replays in a second phase
 Continuous kappa is a quantile of p in the last 10 steps
 Reference  Jiang et al., VCRL, arXiv 2509.19803.
@@ -31,11 +30,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from metis.core import Batch, Group, Plan, Progress, rollout
+from metis.core.pool import Pool
+from metis.core.state import Stateful
 from metis.curricula.filtering import FULL, decided, rollout_count, shortage
 from metis.errors import require, require_at_least
-from metis.pool import Pool
 from metis.signal import INFORMATIVE, VARIANCE_MAX, top_b
-from metis.state import Stateful
 
 
 class Entry(NamedTuple):

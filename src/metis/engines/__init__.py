@@ -4,12 +4,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from metis.core.pool import Pool
 from metis.engines import simulated
 from metis.engines.local.settings import Local
 from metis.engines.verl.settings import Verl
 from metis.errors import MetisError
-from metis.pool import Pool
-from metis.waiting import Say
+from metis.run.waiting import Say
+
+EngineSettings = Local | Verl | simulated.Simulation
 
 
 class EngineEntry(NamedTuple):
@@ -41,7 +43,7 @@ def _build_local(
 
 
 def _launch_verl(config: Any, out: Path, dry_run: bool) -> int:
-    from metis.engines.verl.launch import launch
+    from metis.engines.verl.launch.command import launch
 
     return launch(config, out, dry_run)
 

@@ -24,7 +24,6 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from metis import state
 from metis.core import (
     Batch,
     Chat,
@@ -36,15 +35,16 @@ from metis.core import (
     Prompt,
     Sampling,
     Trajectory,
+    state,
 )
+from metis.core.pool import Pool, Rewards
+from metis.core.predictors import Predictor, ValueModel
 from metis.curricula.judge.scale import GRID, PASSES, VARIANCE
-from metis.engines.bound import GradientBound
-from metis.engines.dealing import keyed
+from metis.engines.objective.bound import GradientBound
+from metis.engines.objective.minibatches import keyed
 from metis.errors import require, require_at_least
-from metis.pool import Pool, Rewards
-from metis.predictors import Predictor, ValueModel
+from metis.run.waiting import Count, Say, uncounted
 from metis.signal import softmax, variance
-from metis.waiting import Count, Say, uncounted
 
 BINS = 12
 """Levels of difficulty that the judge can tell apart."""
@@ -122,7 +122,7 @@ class SimulatedEngine:
         self.judge = world.normal(0, 0.3, (BINS, len(COLUMNS)))
         self.bound = GradientBound()
         self.values: dict[ValueModel, NDArray[np.float64]] = {}
-        self.policy = 0
+        self.version = 0
         self.seconds = 0.0
         self.processed = 0
         self.laps: dict[str, float] = {}
@@ -174,7 +174,7 @@ class SimulatedEngine:
         tokens = np.full(length + 1, item, dtype=np.int64)
         mask = np.ones(length + 1, dtype=np.bool_)
         mask[0] = False
-        return Trajectory(tokens, mask, np.zeros(length + 1, dtype=np.float32), self.policy)
+        return Trajectory(tokens, mask, np.zeros(length + 1, dtype=np.float32), self.version)
 
     # Judging
 
@@ -205,7 +205,7 @@ class SimulatedEngine:
                 tokens=np.array([item, outcome], dtype=np.int64),
                 loss_mask=np.array([False, True]),
                 logprobs=np.array([0.0, np.log(distribution[outcome])], dtype=np.float32),
-                policy=self.policy,
+                policy=self.version,
             )
             completions.append(Completion(text, trajectory, finish))
         return completions
@@ -298,7 +298,7 @@ class SimulatedEngine:
         self.judge += self.simulation.judge_rate * self._judge_gradient(batch)
         trained = sum(len(t.tokens) for group in batch.groups for t in group.trajectories)
         self._spend(trained, 1e-5)
-        self.policy += 1
+        self.version += 1
         return {"simulated/ability": float(self.ability.mean())}
 
     def _judge_gradient(self, batch: Batch) -> NDArray[np.float64]:
@@ -361,15 +361,16 @@ class SimulatedEngine:
             "judge": self.judge.copy(),
             "bound": self.bound.state_dict(),
             "values": [(model, table.copy()) for model, table in self.values.items()],
-            "policy": self.policy,
+            "policy": self.version,
             "seconds": self.seconds,
             "processed": self.processed,
             "rng": self.rng.bit_generator.state,
         }
 
     def load_state_dict(self, saved: dict[str, Any]) -> None:
-        for name in ("ability", "judge", "policy", "seconds", "processed"):
+        for name in ("ability", "judge", "seconds", "processed"):
             setattr(self, name, saved[name])
+        self.version = saved["policy"]
         self.bound.load_state_dict(saved["bound"])
         self.values = {model: table.copy() for model, table in saved["values"]}
         self.rng.bit_generator.state = saved["rng"]

@@ -6,17 +6,17 @@ from pathlib import Path
 
 import torch
 
-from metis import assets
 from metis.core import Chat, Prompt, Sampling
+from metis.engines import model_files
 from metis.engines.local.checkpoint import load_weights
-from metis.engines.local.encoding import encode_chats
-from metis.engines.local.episodes import Play, play_all
-from metis.engines.local.policy import Policy
-from metis.engines.local.rewards import RewardRunner
-from metis.engines.local.sampling import Reply, stream
+from metis.engines.local.generate.sampling import Reply, stream
+from metis.engines.local.generate.vllm import VllmSampler, require_vllm
+from metis.engines.local.model.policy import Policy
+from metis.engines.local.rollouts.episodes import Play, play_all
 from metis.engines.local.settings import Local
 from metis.engines.local.starting import loading, starting_vllm
-from metis.engines.local.vllm import VllmSampler, require_vllm
+from metis.engines.rewards import RewardRunner
+from metis.engines.tokens.encoding import encode_chats
 from metis.errors import MetisError, located
 from metis.evals.suite import Answer
 from metis.tasks.base import Task
@@ -28,15 +28,15 @@ class Answerer:
     def __init__(self, settings: Local, checkpoint: Path | None, sampling: Sampling) -> None:
         self.sampling = sampling
         require_vllm(settings)
-        folder = assets.model(settings.model)
+        folder = model_files.model(settings.model)
         print(loading(settings.model, folder))
         self.policy = Policy(folder, settings)
         if checkpoint is not None:
             load_weights(checkpoint, self.policy)
-        self.foreign = None
+        self.vllm = None
         if settings.generation == "vllm":
             print(starting_vllm(settings))
-            self.foreign = VllmSampler(self.policy, settings)
+            self.vllm = VllmSampler(self.policy, settings)
         self.rewards = RewardRunner(settings.reward_timeout, settings.reward_workers)
 
     def lengths(self, chats: Sequence[Chat]) -> list[int]:
@@ -66,8 +66,8 @@ class Answerer:
         copies: int,
         sampling: Sampling,
     ) -> Iterator[tuple[int, Reply]]:
-        if self.foreign is not None:
-            yield from enumerate(self.foreign.sample(prompts, copies, sampling, generator))
+        if self.vllm is not None:
+            yield from enumerate(self.vllm.sample(prompts, copies, sampling, generator))
             return
         try:
             yield from stream(self.policy, prompts, copies, sampling, generator, rows)

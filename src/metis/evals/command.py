@@ -9,12 +9,13 @@ from typing import Any
 
 from metis.core import Sampling
 from metis.errors import MetisError, require, require_folder
-from metis.evals import benchmarks, subject
-from metis.evals.benchmarks import OWN, READERS, Manner
+from metis.evals import subject
 from metis.evals.plan import Limits
-from metis.evals.sets import PromptSet
 from metis.evals.subject import Subject
 from metis.evals.suite import AnswerFolder, Evaluation, answer_all, finished
+from metis.tasks.benchmarks import catalogue
+from metis.tasks.benchmarks.catalogue import OWN, READERS, Manner
+from metis.tasks.benchmarks.sets import PromptSet
 
 HELP = """\
 Evaluates a model, or a checkpoint of a training run: the best, or else the last. Without --suite a
@@ -42,7 +43,7 @@ def add(commands: Any) -> None:
     )
     parser.add_argument("subject", metavar="MODEL_OR_RUN")
     parser.add_argument("settings", nargs="*", metavar="key=value", help="of the task")
-    names = ", ".join([OWN, *benchmarks.SUITES, *benchmarks.BENCHMARKS])
+    names = ", ".join([OWN, *catalogue.SUITES, *catalogue.BENCHMARKS])
     suites = f"{names}, or a file (default: {OWN}, a run's own)"
     option = parser.add_argument
     option("--suite", nargs="+", default=[], metavar="NAME", help=suites)
@@ -147,15 +148,15 @@ def _sets(chosen: argparse.Namespace, who: Subject) -> list[PromptSet]:
     if others:
         known = {"path": "-"} if settings["task"]["name"] in READERS else {}
         asked = config.task_settings(known | settings["task"])
-        sets += benchmarks.load(others, chosen.data, Manner.of(asked, verify=chosen.verify))
-    benchmarks.require_distinct(sets)
+        sets += catalogue.load(others, chosen.data, Manner.of(asked, verify=chosen.verify))
+    catalogue.require_distinct(sets)
     return sets
 
 
 def _place(who: Subject) -> str:
     """The device that generates the answers, for the defaults."""
     try:
-        from metis.engines.local.policy import pick_device
+        from metis.engines.local.model.policy import pick_device
     except ImportError as error:
         raise MetisError(f"metis eval: {error}: pip install 'metis-rft[local]'") from None
     if who.engine.generation == "vllm":

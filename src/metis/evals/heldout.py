@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from metis import config, runlog
+from metis import config
 from metis.errors import MetisError
-from metis.evals.benchmarks import OWN
-from metis.evals.sets import PromptSet, scorer, source
-from metis.evals.validation import Validated
+from metis.run import folder as run_folder
+from metis.tasks.benchmarks.catalogue import OWN
+from metis.tasks.benchmarks.sets import PromptSet, scorer, source
+from metis.tasks.benchmarks.validation import Validated
 
 FILES = ("path", "heldout_path")
 """Settings of tasks that name files."""
@@ -43,7 +44,7 @@ def _require_tested(sets: list[PromptSet], run: Path) -> None:
     """Refuse a test of other prompts than training had: it may have trained on them."""
     if not (run / "evals.jsonl").exists():
         return
-    tested = {row["prompt"] for row in runlog.read(run, "evals")}
+    tested = {row["prompt"] for row in run_folder.read(run, "evals")}
     gone = tested - {prompt.id for each in sets for prompt in each.prompts}
     if gone:
         raise MetisError(

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from metis import state
+from metis import files
 from metis.evals.scoring import FAITHFUL, NUMERIC
-from metis.evals.statistics import Estimate, average, mean
 from metis.evals.suite import Evaluation
 from metis.markdown import markdown_table
+from metis.run.statistics import Estimate, average, mean
 
 SCHEMA = 2
 MISSING = "–"
@@ -128,5 +128,5 @@ def write(folder: Path, found: Mapping[str, Any]) -> None:
         ("results.json", json.dumps(found, indent=2) + "\n"),
         ("results.md", markdown(found)),
     ):
-        with state.atomic(folder / name) as file:
+        with files.atomic(folder / name) as file:
             file.write(text.encode())

@@ -4,8 +4,8 @@ The references of some benchmarks are measured quantities, which an exact scorer
 in another writing.
 """
 
-from metis.tasks.answers import final_answer
-from metis.tasks.answers.tolerance import close
+from metis.tasks.math.answers import final_answer
+from metis.tasks.math.answers.tolerance import close
 
 FAITHFUL = "faithful"
 """The score that counts: what training would give."""

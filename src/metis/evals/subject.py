@@ -5,12 +5,12 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from metis import assets
+from metis.engines import model_files
 from metis.engines.local.settings import Local
-from metis.evals.benchmarks import PAPER
 from metis.evals.weights import identity
-from metis.identity import settings as settings_of
 from metis.run import models
+from metis.run.manifest import settings as settings_of
+from metis.tasks.benchmarks.catalogue import PAPER
 
 BATCHES = {"cpu": (32, 0), "gpu": (128, 1 << 17), "vllm": (512, 0)}
 """Rows and tokens generated at once; vLLM sees to its memory itself."""
@@ -52,7 +52,7 @@ def find(named: str, checkpoint: str = "") -> Subject:
     """The model, or the checkpoint of a run, that a name on the command line means."""
     trained = models.named(Path(named).expanduser(), checkpoint)
     if trained is None:
-        name, model = _called(named), assets.model(named)
+        name, model = _called(named), model_files.model(named)
         known = {"name": name, "model": name, "weights": identity(model)}
         return Subject(name, Local(model=str(model)), known)
     config, step = trained.config, trained.step
@@ -65,7 +65,7 @@ def find(named: str, checkpoint: str = "") -> Subject:
     engine = Local(**settings)
     called = f"{trained.name}, step {step}" if trained.kept else f"step {step}"
     name = f"{trained.run.resolve().name} ({called})"
-    model = assets.model(engine.model)
+    model = model_files.model(engine.model)
     about: dict[str, Any] = {
         "name": name,
         "model": _called(str(config["engine"].get("model", engine.model))),

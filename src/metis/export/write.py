@@ -11,10 +11,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any
 
-from metis import assets, disk, identity
+from metis import files
+from metis.engines import model_files
 from metis.errors import MetisError, first_line
 from metis.export.card import card
-from metis.run import models
+from metis.run import manifest, models
 from metis.run.models import Checkpoint
 
 DTYPES = ("float32", "bfloat16", "float16")
@@ -50,7 +51,7 @@ def export(
     say(f"{found.run}, {found} → {target}")
     try:
         with (
-            disk.appearing(target.resolve()) as draft,
+            files.appearing(target.resolve()) as draft,
             tempfile.TemporaryDirectory(dir=draft) as work,
         ):
             if adapter:
@@ -58,7 +59,7 @@ def export(
             else:
                 _write(_parts(found, Path(work), say), draft, dtype)
             _describe(found, draft, adapter)
-            disk.same_access(draft, SETTINGS)
+            files.same_access(draft, SETTINGS)
     except OSError as error:
         raise MetisError(
             f"{str(target)!r} cannot be written ({error.strerror or first_line(error)}): make room "
@@ -94,7 +95,9 @@ def _parts(found: Checkpoint, work: Path, say: Callable[[str], None]) -> Parts:
             )
         with _reading(found.path / "adapter_config.json") as file:
             about = json.load(file)
-        return Parts(assets.model(about["base_model_name_or_path"], say), found.path, found.path)
+        return Parts(
+            model_files.model(about["base_model_name_or_path"], say), found.path, found.path
+        )
     merged = _merged_by_verl(found.path / "actor", work, say)
     adapter = merged / "lora_adapter"
     return Parts(merged, adapter if adapter.is_dir() else None, merged)
@@ -175,6 +178,6 @@ def _reading(path: Path) -> IO[bytes]:
 
 
 def _describe(found: Checkpoint, draft: Path, adapter: bool) -> None:
-    settings = json.dumps(identity.settings(found.config), indent=2)
+    settings = json.dumps(manifest.settings(found.config), indent=2)
     (draft / SETTINGS).write_text(f"{settings}\n", "utf-8")
     (draft / "README.md").write_text(card(found, SETTINGS, adapter), "utf-8")

@@ -4,10 +4,10 @@ import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 
+from metis.data.math_sets import SETS
+from metis.data.sources import Hub, Local, parse
 from metis.errors import MetisError, require
 from metis.prepare.math import PRESETS, Settings
-from metis.prepare.math_sets import SETS
-from metis.prepare.sources import Hub, Local, parse
 
 KNOBS = (*(knob.name for knob in fields(Settings)), "preset")
 

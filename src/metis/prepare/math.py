@@ -14,12 +14,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from metis.data import contamination, parquet, problems, table
+from metis.data.math_sets import SETS
+from metis.data.problems import Collection, RawProblem
+from metis.data.sources import Hub, Local
 from metis.errors import MetisError, require, require_folder
-from metis.prepare import contamination, parquet, problems, table
-from metis.prepare.math_sets import SETS
-from metis.prepare.problems import Collection, RawProblem
-from metis.prepare.sources import Hub, Local
-from metis.state import atomic
+from metis.files import atomic
 from metis.tasks.math import INSTRUCTION, wrap
 
 FORMAT = 2

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from metis import state
+from metis import files
 from metis.errors import MetisError, require_folder
 from metis.report import accuracy, charts, curves, figures, subjects, tables
 from metis.report.page import page
@@ -29,7 +29,7 @@ def save(out: Path, texts: dict[str, str], drawn: Sequence[Figure]) -> list[str]
     try:
         out.mkdir(parents=True, exist_ok=True)
         for name, text in texts.items():
-            with state.atomic(out / name) as file:
+            with files.atomic(out / name) as file:
                 file.write(text.encode("utf-8", "replace"))
         count = figures.write(drawn, out / "figures")
     except OSError as error:

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from metis import runlog
 from metis.errors import MetisError
-from metis.identity import Change
 from metis.run import composition
+from metis.run import folder as run_folder
+from metis.run.manifest import Change
 
 PHASES = ("judge", "select", "rollout", "reward", "update")
 """Phases of a step in the order they run; others that a run has follow."""
@@ -192,8 +192,8 @@ def read(folder: Path) -> Recorded:
         folder=folder,
         config=_document(folder / "config.json"),
         versions=_document(folder / "versions.json", optional=True),
-        metrics=runlog.read(folder, "metrics"),
-        timings=runlog.read(folder, "timings", optional=True),
+        metrics=run_folder.read(folder, "metrics"),
+        timings=run_folder.read(folder, "timings", optional=True),
         pool=composition.read(folder),
     )
 

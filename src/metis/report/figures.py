@@ -5,7 +5,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from metis import state
+from metis import files
 from metis.report import svg
 from metis.report.charts import NAMES
 from metis.report.curves import running_mean, thinned
@@ -35,7 +35,7 @@ def write(figures: Sequence[Figure], folder: Path) -> int | None:
         return None
     folder.mkdir(parents=True, exist_ok=True)
     for figure in figures:
-        with state.atomic(folder / f"{figure.name}.png") as file:
+        with files.atomic(folder / f"{figure.name}.png") as file:
             file.write(_png(figure))
     for name in set(NAMES) - {figure.name for figure in figures}:
         (folder / f"{name}.png").unlink(missing_ok=True)

@@ -4,10 +4,10 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
-from metis import runlog
 from metis.report.curves import Recorded, Series
 from metis.report.panels import Axes, Figure
 from metis.report.subjects import Subject
+from metis.run import folder as run_folder
 
 NAME = "occupancy"
 MOST = 12
@@ -59,7 +59,7 @@ def figure(subjects: Sequence[Subject], window: int) -> Figure | None:
 
 def _by_step(run: Recorded) -> Shares:
     steps: dict[int, Counter[str]] = defaultdict(Counter)
-    for row in runlog.read(run.folder, "rollouts", optional=True):
+    for row in run_folder.read(run.folder, "rollouts", optional=True):
         steps[row["step"]][str(row.get("category", ""))] += 1
     return steps
 

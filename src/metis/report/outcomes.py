@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from metis import runlog
-from metis.diagnostics import ranks
+from metis.curricula.judge.diagnostics import ranks
 from metis.report.curves import Recorded, is_number
+from metis.run import folder as run_folder
 from metis.signal import variance
 
 UNIFORM = ("explore", "trial", "guard")
@@ -44,12 +44,12 @@ def read(run: Recorded) -> list[Outcome]:
     """All groups of a run that the judge had a prediction for."""
     if not run.series("judge/v_hat_mean").x:  # scores of other curricula are no variances
         return []
-    chosen = runlog.read(run.folder, "judgments", optional=True, having=b'"chosen": true')
+    chosen = run_folder.read(run.folder, "judgments", optional=True, having=b'"chosen": true')
     judged = {
         (row["step"], row.get("prompt")): row for row in chosen if is_number(row.get("score"))
     }
     outcomes = []
-    for row in runlog.read(run.folder, "rollouts", optional=True) if judged else []:
+    for row in run_folder.read(run.folder, "rollouts", optional=True) if judged else []:
         judgment = judged.get((row["step"], row.get("prompt")))
         rewards = row.get("rewards", [])
         if judgment is None or len(rewards) < 2:

@@ -5,13 +5,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from html import escape
 
-from metis.identity import described
 from metis.report import html, svg, tables
 from metis.report.charts import smoothing
 from metis.report.curves import Recorded
 from metis.report.panels import Figure
 from metis.report.reproduce import of_runs, portable
 from metis.report.subjects import each
+from metis.run.manifest import described
 
 
 def page(runs: Sequence[Recorded], figures: Sequence[Figure]) -> str:

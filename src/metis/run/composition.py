@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from metis import state
+from metis import files
 from metis.core import Prompt
 from metis.errors import MetisError
-from metis.identity import SCHEMA
+from metis.run.manifest import SCHEMA
 
 FILE = "pool.json"
 
@@ -22,7 +22,7 @@ def write(folder: Path, prompts: Iterable[Prompt]) -> None:
         "prompts": categories.total(),
         "categories": dict(sorted(categories.items())),
     }
-    with state.atomic(folder / FILE) as file:
+    with files.atomic(folder / FILE) as file:
         file.write(f"{json.dumps(document, indent=2)}\n".encode())
 
 

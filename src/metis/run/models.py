@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from metis import runlog, state
+from metis.core import state
 from metis.errors import MetisError
+from metis.run import folder as run_folder
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,7 @@ def _find(run: Path, config: dict[str, Any], name: str) -> Checkpoint:
 
 
 def _local(run: Path) -> dict[str, tuple[int, Path]]:
-    found = {path.name: (step, path) for step, path in runlog.checkpoints(run)}
+    found = {path.name: (step, path) for step, path in run_folder.checkpoints(run)}
     if (best := run / "checkpoints/best").is_dir():
         found["best"] = _step(best), best
     return found

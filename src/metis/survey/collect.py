@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from metis.core import Group, Prompt
+from metis.core.pool import Pool
 from metis.loop import Trainable
-from metis.pool import Pool
-from metis.runlog import Folder, read
+from metis.run.folder import Folder, read
 from metis.survey.facts import Outcome
 
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from metis import state
+from metis import files
 from metis.errors import MetisError, require
 
 HELP = """\
@@ -88,7 +88,7 @@ def run(chosen: argparse.Namespace) -> int:
             engine.reseed(len(prompts))
             seconds = step_seconds(engine, pool, judge, out)
         text = page(Facts(outcomes), len(pool), training.group, seconds)
-        with state.atomic(out / "survey.md") as file:
+        with files.atomic(out / "survey.md") as file:
             file.write(text.encode())
     print(f"\n{text}\nsurvey: {out / 'survey.md'}")
     return 0

@@ -3,11 +3,11 @@
 import json
 from pathlib import Path
 
-from metis import state
+from metis import files
 from metis.core import Curriculum, Progress
-from metis.driver import drive
-from metis.meter import Meter, TimedEngine
-from metis.pool import Pool
+from metis.core.drive import drive
+from metis.core.pool import Pool
+from metis.run.meter import Meter, TimedEngine
 
 STEPS = 2
 """Of which the first warms up."""
@@ -30,6 +30,6 @@ def step_seconds(
         if planned.groups:
             meter.update(planned)
         seconds = meter.seconds
-    with state.atomic(path) as file:
+    with files.atomic(path) as file:
         file.write(json.dumps(seconds).encode())
     return seconds

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, SupportsFloat
 
 from metis.core import Chat, Message, Prompt
-from metis.pool import Rewards
+from metis.core.pool import Rewards
 
 Reward = SupportsFloat | Mapping[str, Any]
 """A number in [0, 1], or a mapping with it as `score` and what else should be logged."""

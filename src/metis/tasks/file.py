@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from metis.boxes import last_box
+from metis.boxed import last_box
 from metis.core import Message, Prompt
+from metis.core.pool import Rewards
+from metis.data import table
+from metis.data.problems import written
 from metis.errors import MetisError, require, require_at_least
-from metis.pool import Rewards
-from metis.prepare import table
-from metis.prepare.problems import written
 from metis.tasks.base import SingleTurn, last_number
 from metis.tasks.rewards import Asked, OwnReward
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from metis.core import Message, Prompt
+from metis.core.pool import Rewards
 from metis.errors import MetisError, require_at_least
-from metis.pool import Rewards
 from metis.tasks.base import SingleTurn
 
 

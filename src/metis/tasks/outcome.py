@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, SupportsFloat
 
+from metis.core.values import ROUNDING, Report
 from metis.errors import BadReward, MetisError
 from metis.tasks.base import Episode
-from metis.values import ROUNDING, Report
 
 SCORE = "score"
 LONGEST = 200

@@ -11,7 +11,7 @@ from typing import Any
 
 from metis.core import Chat
 from metis.errors import BadReward, MetisError
-from metis.named import load
+from metis.importing import load
 from metis.tasks.base import Reward
 from metis.tasks.outcome import SCORE
 

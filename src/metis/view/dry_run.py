@@ -9,10 +9,10 @@ from rich.console import Console
 from rich.text import Text
 
 from metis.config import Config
+from metis.config.origins import COMMAND_LINE, DEFAULT
 from metis.curricula import CURRICULA
 from metis.curricula.cards import card
 from metis.curricula.judge import Judge
-from metis.provenance import COMMAND_LINE, DEFAULT
 from metis.tasks.base import SingleTurn
 
 WIDEST = 44
@@ -86,8 +86,9 @@ def estimate(config: Config) -> Iterator[str]:
 def _longest(config: Config) -> int:
     """Tokens of an answer, at most; 0 where the settings do not bound the whole of it."""
     task = config.task
-    prompts = task.training() if task is not None else ()
-    turns = any(not isinstance(task.episode(prompt), SingleTurn) for prompt in prompts[:1])
+    turns = task is not None and any(
+        not isinstance(task.episode(prompt), SingleTurn) for prompt in task.training()[:1]
+    )
     return 0 if turns else getattr(config.engine, "max_tokens", 0)
 
 

@@ -8,9 +8,9 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from metis import runlog
 from metis.errors import MetisError
 from metis.report.curves import Recorded, read
+from metis.run import folder as run_folder
 from metis.signal import variance
 
 WIDTH = 24
@@ -45,7 +45,7 @@ def inspect(
 def _of(run: Recorded, log: str, step: int) -> list[Row]:
     """The rows of a step."""
     having = f'"step": {step},'.encode()
-    found = runlog.read(run.folder, log, optional=True, having=having)
+    found = run_folder.read(run.folder, log, optional=True, having=having)
     return [row for row in found if row["step"] == step]
 
 

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from metis import runlog
-from metis.evals.statistics import Estimate, average, mean
-from metis.evals.validation import benchmark
 from metis.report.curves import Recorded, read
 from metis.report.tables import duration, trusted
+from metis.run import folder as run_folder
+from metis.run.statistics import Estimate, average, mean
+from metis.tasks.benchmarks.validation import benchmark
 from metis.view.glyphs import plus_minus
 
 
@@ -35,7 +35,7 @@ def paired(run: Recorded) -> Estimate:
     Prompts are paired within their benchmark, each of which has the same weight in the accuracy.
     """
     tests: dict[int, dict[str, float]] = {}
-    for row in runlog.read(run.folder, "evals"):
+    for row in run_folder.read(run.folder, "evals"):
         tests.setdefault(row["step"], {})[row["prompt"]] = row["reward"]
     before, after = tests[min(tests)], tests[max(tests)]
     rises: dict[str, list[float]] = {}

@@ -19,7 +19,7 @@ from rich.segment import ControlType
 from rich.text import Text
 
 from metis.config import Config
-from metis.curricula.presets import PRESETS
+from metis.curricula.registry import presets
 from metis.report.curves import phases
 from metis.view.glyphs import plus_minus
 from metis.view.history import History, Pace
@@ -46,7 +46,7 @@ def heading(config: Config, folder: Path) -> Heading:
     """Curriculum, model, task and engine of a run."""
     resolved, training = config.resolved, config.training
     preset = resolved["curriculum"].get("preset", "")
-    usual = next(iter(PRESETS.get(config.curriculum_name, {"": {}})))
+    usual = next(iter(presets(config.curriculum_name) or {"": {}}))
     model = Path(str(resolved["engine"].get("model", ""))).name
     parts = [
         config.curriculum_name + ("" if preset == usual else f" ({preset})"),

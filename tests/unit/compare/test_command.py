@@ -9,9 +9,9 @@ from contextlib import suppress
 
 import pytest
 
-from metis import runlog
 from metis.cli import main
 from metis.report import figures
+from metis.run import folder as run_folder
 
 SETTINGS = [
     "engine=simulated",
@@ -49,7 +49,7 @@ def test_a_comparison_has_a_run_for_every_arm_and_seed(whole):
     assert {path.parent.name for path in whole.glob("*/config.json")} == {
         f"{arm}-{seed}" for arm in ("uniform", "metis") for seed in (0, 1)
     }
-    starts = {runlog.read(run, "metrics")[0]["eval/accuracy"] for run in whole.glob("*-?")}
+    starts = {run_folder.read(run, "metrics")[0]["eval/accuracy"] for run in whole.glob("*-?")}
     assert len(starts) == 1, "every run is tested on the same prompts"
     text = table(whole)
     assert "**metis** needs" in text and "seconds are not compared" in text

@@ -16,8 +16,8 @@ from metis.compare.inference import (
     smoothed,
 )
 from metis.core import Progress
+from metis.core.drive import drive
 from metis.curricula import CURRICULA
-from metis.driver import drive
 from metis.engines.simulated import Simulation, build
 
 
@@ -91,7 +91,7 @@ def bank():
         for step in range(36):
             if step % 3 == 0:
                 curve.append(np.mean([chance for _, chance in engine.evaluate()]))
-            progress = Progress(step, policy=engine.policy, seed=seed)
+            progress = Progress(step, policy=engine.version, seed=seed)
             engine.update(drive(curriculum.step(pool, progress), engine))
         accuracy.append(curve)
     return np.array(accuracy)

@@ -3,7 +3,7 @@
 import pytest
 
 from metis import Group, MetisError, Pool, Progress, Prompt, drive
-from metis import state as states
+from metis.core import state as states
 from metis.curricula.adcl import Adcl
 
 PASSES = {"a": 0, "b": 4, "c": 2, "d": 3, "e": 1, "f": 4}

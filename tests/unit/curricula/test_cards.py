@@ -11,7 +11,6 @@ Idea       Do it
            well.
 Equation   a = b * c
 Acts       before rollouts
-Needs      nothing
 Costs      n rollouts
 Continuous no difference
 Reference  Author et al., arXiv
@@ -28,7 +27,7 @@ def test_every_part_becomes_one_line():
     assert card.summary == "A method: it does something."
     assert (card.idea, card.equation) == ("Do it well.", "a = b * c")
     assert card.acts == "before rollouts"
-    assert (card.needs, card.costs, card.continuous) == ("nothing", "n rollouts", "no difference")
+    assert (card.costs, card.continuous) == ("n rollouts", "no difference")
     assert card.reference == "Author et al., arXiv 2501.00001."
     assert card.note == "from the paper:"
     assert card.deviations == ("One thing, because it is better.", "Another.")
@@ -40,7 +39,7 @@ def test_no_deviations_are_said_to_be_none():
 
 
 @pytest.mark.parametrize(
-    "wrong", [DOCSTRING.replace("Needs  ", "Wants  "), DOCSTRING + "\nIdea       Twice.", ""]
+    "wrong", [DOCSTRING.replace("Costs  ", "Price  "), DOCSTRING + "\nIdea       Twice.", ""]
 )
 def test_a_missing_or_doubled_part_is_refused(wrong):
     with pytest.raises(ValueError, match="once each"):

@@ -7,11 +7,11 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from metis import Group, MetisError, Pool, Progress, Prompt, drive, state
+from metis import Group, MetisError, Pool, Progress, Prompt, drive
 from metis.config import resolve
-from metis.core import Trajectory
+from metis.core import Trajectory, state
+from metis.core.predictors import AttentionModel
 from metis.curricula.dots import Dots, draw, outcome, regression
-from metis.predictors import AttentionModel
 
 PROMPTS = [Prompt(f"p{i}", f"p{i}") for i in range(12)]
 
@@ -28,7 +28,7 @@ class Scripted:
     def __init__(self, passed=None, said=None):
         self.passed = passed or [i % 5 for i in range(12)]
         self.said = said or [0.25 * passes for passes in self.passed]
-        self.asked, self.policy = [], 0
+        self.asked, self.version = [], 0
 
     def predict(self, prompts, model, evidence):
         self.asked.append(("predict", [p.id for p in prompts], [(p.id, d) for p, d in evidence]))
@@ -47,7 +47,7 @@ class Scripted:
 
     def group(self, prompt, n):
         passes = self.passed[int(prompt.id[1:])]
-        return rolled(prompt, (1.0,) * passes + (0.0,) * (n - passes), self.policy)
+        return rolled(prompt, (1.0,) * passes + (0.0,) * (n - passes), self.version)
 
 
 def make(**knobs):
@@ -58,7 +58,7 @@ def make(**knobs):
 def run(curriculum, engine, steps, start=0, pool=None):
     pool, batches = pool or Pool(PROMPTS), []
     for number in range(start, start + steps):
-        engine.policy = number
+        engine.version = number
         batches.append(drive(curriculum.step(pool, Progress(number, policy=number)), engine))
     return batches
 

@@ -1,17 +1,20 @@
 """Laws that every curriculum obeys: those registered, the example, and METIS_CURRICULUM."""
 
+from dataclasses import fields
+
 import numpy as np
 import pytest
 
 from laws import BATCH, check, check_explained, given, make, run, summarise, variants
 from metis import Group, Pool
-from metis import state as states
 from metis.config import resolve
+from metis.core import state as states
+from metis.core.needs import needs_of
+from metis.core.state import Stateful
 from metis.curricula import CURRICULA
 from metis.curricula.cards import card
 from metis.engines.simulated import SimulatedEngine, Simulation
-from metis.meter import Meter
-from metis.state import Stateful
+from metis.run.meter import Meter
 
 every_curriculum = pytest.mark.parametrize(
     ("name", "variant"), [pytest.param(*it, id="-".join(filter(None, it))) for it in variants()]
@@ -32,8 +35,8 @@ class Recorder:
         self.engine, self.requests = engine, []
 
     @property
-    def policy(self):
-        return self.engine.policy
+    def version(self):
+        return self.engine.version
 
     def __getattr__(self, name):
         def call(*arguments):
@@ -47,8 +50,8 @@ class Metered(Meter):
     """An engine with accounts."""
 
     @property
-    def policy(self):
-        return self.engine.policy
+    def version(self):
+        return self.engine.version
 
 
 @every_curriculum
@@ -60,6 +63,16 @@ def test_batches_hold_distinct_prompts_of_the_pool_with_clean_metrics(name, vari
     for batch in batches:
         check(batch, pool)
         check_explained(name, batch)
+
+
+@every_curriculum
+@both_rewards
+def test_nothing_is_asked_for_that_was_not_declared(name, variant, rewards):
+    engine, pool = world(variant, rewards=rewards)
+    recorder, curriculum = Recorder(engine), make(name, variant)
+    declared = {kind.__name__.lower() for kind in needs_of(curriculum).asked}
+    run(curriculum, recorder, pool, 8)
+    assert {request for request, _ in recorder.requests} - {"update"} <= declared
 
 
 @every_curriculum
@@ -178,13 +191,13 @@ def test_it_documents_itself(name):
     kind = CURRICULA[name]
     assert issubclass(kind, Stateful)
     assert kind.__doc__.splitlines()[0].endswith(".")
-    for field in kind.__dataclass_fields__.values():
+    for field in fields(kind):
         assert not field.init or field.name in kind.__doc__, f"knob {field.name} is undocumented"
     said = card(kind)
     assert said.summary.endswith(".") and said.idea and said.equation and said.reference
     assert said.deviations or said.note == "none."
     assert said.acts.startswith(ACTS)
-    for cell in (said.acts, said.needs, said.costs, said.continuous):
+    for cell in (said.acts, needs_of(kind()).described(), said.costs, said.continuous):
         assert 0 < len(cell) <= 80, f"for a cell of the table, too long or missing: {cell!r}"
 
 

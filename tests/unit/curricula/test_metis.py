@@ -9,9 +9,9 @@ import pytest
 from metis import Group, MetisError, Pool, Progress, Prompt, drive
 from metis.core import Complete, Completion, Continuation, Rollout, Score, Trajectory
 from metis.curricula.judge import Judge
+from metis.curricula.judge.paper import PAPER
 from metis.curricula.judge.scale import GRID, PASSES, VARIANCE
 from metis.curricula.metis import Metis
-from metis.curricula.presets import METIS_PAPER
 from metis.signal import judge_reward
 
 PROMPTS = [Prompt(name, f"text of {name}") for name in "abcd"]
@@ -53,8 +53,8 @@ def name(chat) -> str:
 
 
 def paper(**knobs) -> Metis:
-    judge = Judge(**{**METIS_PAPER["judge"], **knobs.pop("judge", {})})
-    return Metis(**{**METIS_PAPER, "batch": 2, "multiplier": 2, "judge": judge, **knobs})
+    judge = Judge(**{**PAPER["judge"], **knobs.pop("judge", {})})
+    return Metis(**{**PAPER, "batch": 2, "multiplier": 2, "judge": judge, **knobs})
 
 
 REPLIES = {

@@ -6,9 +6,9 @@ import pytest
 from metis import Group, MetisError, Pool, Progress, Prompt, drive
 from metis.config import resolve
 from metis.core import Trajectory
+from metis.core.predictors import ValueModel
 from metis.curricula.pcl import Pcl
 from metis.engines.simulated import SimulatedEngine, Simulation
-from metis.predictors import ValueModel
 
 PROMPTS = [Prompt(name, name) for name in "abcdefgh"]
 VALUES = dict(zip("abcdefgh", [0.0, 0.1, 0.45, 0.58, 0.7, 0.93, 1.2, -0.3], strict=True))

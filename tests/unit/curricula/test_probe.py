@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from metis import Group, Pool, Progress, Prompt, drive, state
-from metis.core import Trajectory
+from metis import Group, Pool, Progress, Prompt, drive
+from metis.core import Trajectory, state
 from metis.curricula.probe import PENALTIES, Probe, best_penalty, ridge
 from metis.engines.simulated import SimulatedEngine, Simulation
 

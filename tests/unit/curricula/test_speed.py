@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from metis import Group, MetisError, Pool, Progress, Prompt, drive
-from metis import state as states
-from metis.core import Rollout, Together, Trajectory
+from metis.core import Rollout, Trajectory
+from metis.core import state as states
 from metis.curricula.speed import Speed
 
 
@@ -17,7 +17,7 @@ class Scripted:
     """Prompts of even number are mixed, the others all wrong; remembers what was asked."""
 
     def __init__(self, policy=0, teaches=lambda prompt: int(prompt.id) % 2 == 0):
-        self.policy, self.teaches = policy, teaches
+        self.version, self.teaches = policy, teaches
         self.asked = []
 
     def rollout(self, prompts, n):
@@ -26,13 +26,13 @@ class Scripted:
 
     def group(self, prompt, n):
         rewards = tuple(float(i % 2 == 0 and self.teaches(prompt)) for i in range(n))
-        mark = np.array([float(prompt.id), self.policy], dtype=np.float32)
-        trajectory = Trajectory(np.arange(2), np.array([False, True]), mark, self.policy)
+        mark = np.array([float(prompt.id), self.version], dtype=np.float32)
+        trajectory = Trajectory(np.arange(2), np.array([False, True]), mark, self.version)
         return Group(prompt, rewards, (trajectory,) * n)
 
 
 def take(curriculum, prompts, engine, step=0):
-    return drive(curriculum.step(prompts, Progress(step, policy=engine.policy)), engine)
+    return drive(curriculum.step(prompts, Progress(step, policy=engine.version)), engine)
 
 
 def ids(groups):
@@ -40,17 +40,17 @@ def ids(groups):
 
 
 @pytest.mark.parametrize(("screen", "group"), [(2, 8), (4, 8), (6, 8)])
-def test_screening_and_continuation_are_one_request_also_of_the_same_size(screen, group):
+def test_what_was_screened_is_continued_also_with_as_many_rollouts(screen, group):
     curriculum, engine = Speed(batch=2, group=group, screen=screen, multiplier=2), Scripted()
     plan = curriculum.step(pool(12), Progress(0))
     first = plan.send(None)
-    assert first == Together(Rollout(first.requests[0].prompts, screen))
-    second = plan.send(first.ask(engine))
-    screening, continuation = second.requests
+    assert first == Rollout(first.prompts, screen)
+    screening = plan.send(first.ask(engine))
+    continuation = plan.send(screening.ask(engine))
     assert (screening.n, continuation.n) == (screen, group - screen)
-    even = [p for p in first.requests[0].prompts if int(p.id) % 2 == 0]
+    even = [p for p in first.prompts if int(p.id) % 2 == 0]
     assert list(continuation.prompts) == even  # only what passed, in its order
-    assert not {*screening.prompts} & {*first.requests[0].prompts}
+    assert not {*screening.prompts} & {*first.prompts}
 
 
 def test_one_step_by_hand():
@@ -80,7 +80,7 @@ def test_surplus_is_trained_first_in_first_out_without_new_rollouts():
         engine.asked.clear()
         trained += ids(take(curriculum, prompts, engine).groups)
         assert engine.asked == []
-    engine.policy = 1
+    engine.version = 1
     batch = take(curriculum, prompts, engine)
     assert [*trained, *ids(batch.groups)][: len(expected)] == expected
 
@@ -187,7 +187,7 @@ def test_old_and_new_groups_are_mixed():
     curriculum, engine, prompts = Speed(batch=8, group=4, multiplier=1), Scripted(), pool(200)
     first_is_old = set()
     for step in range(20):
-        engine.policy = step
+        engine.version = step
         batch = take(curriculum, prompts, engine, step)
         ages = [step - group.trajectories[-1].policy for group in batch.groups]
         if len(set(ages)) > 1:

@@ -47,6 +47,6 @@ def test_the_judge_learns_on_either_scale(scale):
     engine, pool = build(Simulation(prompts=1000, heldout=1, noise=0.1))
     curriculum = Metis(batch=16, multiplier=3, replay=16, judge=Judge(scale=scale))
     for step in range(30):
-        batch = drive(curriculum.step(pool, Progress(step, policy=engine.policy)), engine)
+        batch = drive(curriculum.step(pool, Progress(step, policy=engine.version)), engine)
         engine.update(batch)
     assert batch.metrics["judge/spearman"] > 0.3

@@ -8,9 +8,9 @@ from metis.core import Prompt, Sampling
 from metis.evals import results
 from metis.evals.plan import Limits
 from metis.evals.scoring import scores
-from metis.evals.sets import PromptSet
-from metis.evals.statistics import Estimate, average, mean
 from metis.evals.suite import Evaluation
+from metis.run.statistics import Estimate, average, mean
+from metis.tasks.benchmarks.sets import PromptSet
 from metis.tasks.math import INSTRUCTION, MathProblems, Problem, wrap
 
 

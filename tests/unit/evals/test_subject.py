@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from metis import MetisError, state
+from metis import MetisError
+from metis.core import state
 from metis.evals.subject import find
 from metis.evals.weights import PIECE, PIECES, digest
 

@@ -6,8 +6,8 @@ from metis.core import Prompt, Sampling
 from metis.errors import MetisError
 from metis.evals import suite
 from metis.evals.plan import Limits
-from metis.evals.sets import PromptSet, scorer
 from metis.tasks.base import SingleTurn
+from metis.tasks.benchmarks.sets import PromptSet, scorer
 
 
 class Echo:

@@ -11,10 +11,10 @@ import pytest
 from pyarrow import parquet
 
 from metis.cli import main
-from metis.prepare import table
+from metis.data import table
+from metis.data.math_sets import SETS
+from metis.data.problems import PREFIX, SUFFIX
 from metis.prepare.math import identity_of
-from metis.prepare.math_sets import SETS
-from metis.prepare.problems import PREFIX, SUFFIX
 from metis.tasks.file import File, build
 
 REAL = "METIS_DATA" in os.environ

@@ -11,8 +11,8 @@ from metis.cli import main
 from metis.engines.simulated import SimulatedEngine
 from metis.report.charts import PER_STEP
 from metis.report.tables import HEADER
+from metis.run.folder import LOGS, RunFolder
 from metis.run.metrics import logs, metric, reason, sections, unexplained, words
-from metis.runlog import LOGS, RunFolder
 from metis.view.history import History
 from metis.view.terminal import SHOWN
 

@@ -4,7 +4,9 @@ import json
 
 import pytest
 
-from metis import MetisError, assets, state
+from metis import MetisError
+from metis.core import state
+from metis.engines import model_files
 from metis.run import models
 
 
@@ -76,10 +78,10 @@ def test_a_model_folder_is_no_run(tmp_path):
 def test_a_run_is_a_model(run, tmp_path):
     said = []
     best = checkpoint(run, "best", 7)
-    assert assets.model(str(run), said.append) == best
+    assert model_files.model(str(run), said.append) == best
     assert said == [f"engine.model = {str(run)!r}: its best checkpoint, step 7"]
     last = run / "checkpoints/step-000020"
-    assert assets.model(str(last), said.append) == last
+    assert model_files.model(str(last), said.append) == last
     assert len(said) == 1
 
 
@@ -88,7 +90,7 @@ def test_adapters_are_not(tmp_path):
     adapter = checkpoint(run, "step-000005", 5, "adapter_model")
     for name in (run, adapter):
         with pytest.raises(MetisError, match=r"holds adapters .*metis export .*run DIR"):
-            assets.model(str(name))
+            model_files.model(str(name))
 
 
 def verl_checkpoint(run, name, *files):
@@ -107,16 +109,16 @@ def test_verl_s_checkpoints_are_found_up_to_the_last_that_is_whole(tmp_path):
     (run / "verl/latest_checkpointed_iteration.txt").write_text("4")
     found = models.named(run)
     assert (found.step, found.name) == (4, "last")
-    assert assets.model(str(run), lambda _: None) == found.path / "actor/huggingface"
+    assert model_files.model(str(run), lambda _: None) == found.path / "actor/huggingface"
     best = verl_checkpoint(run, "best", whole[0])
     state.save(best / "metis.state", {"best": (2, 0.5)})
     with pytest.raises(MetisError, match=r"has no weights that .*: .*metis export"):
-        assets.model(str(run))
+        model_files.model(str(run))
 
 
 def test_a_model_is_named_by_its_id_or_by_its_folder(tmp_path):
     snapshot = tmp_path / "hub/models--o--n/snapshots/abc"
-    assert assets.origin("o/n", snapshot) == "o/n"
-    assert assets.origin("smollm2-135m", snapshot) == str(snapshot)
-    assert assets.origin(str(tmp_path), tmp_path) == str(tmp_path)
-    assert assets.origin("m.gguf", snapshot) == str(snapshot)
+    assert model_files.origin("o/n", snapshot) == "o/n"
+    assert model_files.origin("smollm2-135m", snapshot) == str(snapshot)
+    assert model_files.origin(str(tmp_path), tmp_path) == str(tmp_path)
+    assert model_files.origin("m.gguf", snapshot) == str(snapshot)

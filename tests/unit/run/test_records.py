@@ -6,8 +6,8 @@ import pytest
 from metis import Batch, Group, Prompt
 from metis.cli import main
 from metis.core import Decision, Exemplar, Trajectory
+from metis.run.folder import read
 from metis.run.records import exemplar_rows, judgment_rows, rollout_rows
-from metis.runlog import read
 
 EASY, HARD = Prompt("p:1", "1 + 1", "sums"), Prompt("p:2", "the Riemann hypothesis")
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from metis import runlog
 from metis.cli import main
+from metis.run import folder as run_folder
 
 WORDS = ["survey", "engine=simulated", "batch=8", "group=4", "--prompts", "40"]
 
@@ -16,13 +16,13 @@ def whole(tmp_path):
 
 
 def test_a_survey_has_an_outcome_for_every_prompt_and_a_page(whole, capsys):
-    rows = runlog.read(whole, "outcomes")
+    rows = run_folder.read(whole, "outcomes")
     assert len({row["prompt"] for row in rows}) == len(rows) == 40
     assert all(len(row["rewards"]) + row["failed"] == 4 for row in rows)
     text = (whole / "survey.md").read_text()
     assert "40 of 2,000 prompts, 4 rollouts each" in text and "A step of METIS, measured" in text
     assert main([*WORDS, "--out", str(whole)]) == 0
-    assert text in capsys.readouterr().out and runlog.read(whole, "outcomes") == rows
+    assert text in capsys.readouterr().out and run_folder.read(whole, "outcomes") == rows
 
 
 @pytest.mark.parametrize("kept", [0, 5, 8, 20, 39])

@@ -3,8 +3,8 @@
 import pytest
 
 import metis
-from metis import runlog
 from metis.cli import main
+from metis.run import folder as run_folder
 
 
 @pytest.fixture(scope="module")
@@ -27,8 +27,8 @@ def test_every_step_is_a_line(run, capsys):
 
 
 def test_a_step_shows_its_groups_and_with_all_its_candidates(run, capsys):
-    groups = [row for row in runlog.read(run, "rollouts") if row["step"] == 5]
-    candidates = [row for row in runlog.read(run, "judgments") if row["step"] == 5]
+    groups = [row for row in run_folder.read(run, "rollouts") if row["step"] == 5]
+    candidates = [row for row in run_folder.read(run, "judgments") if row["step"] == 5]
     text = shown(capsys, run, "--step", 5)
     assert all(row["prompt"] in text for row in groups)
     left = len(candidates) - len(groups)
@@ -40,7 +40,7 @@ def test_a_step_shows_its_groups_and_with_all_its_candidates(run, capsys):
 
 
 def test_a_prompt_shows_its_prediction_its_outcome_and_the_exemplars(run, capsys):
-    (group, *_) = [row for row in runlog.read(run, "rollouts") if row["step"] == 6]
+    (group, *_) = [row for row in run_folder.read(run, "rollouts") if row["step"] == 6]
     text = shown(capsys, run, "--step", 6, "--prompt", group["prompt"])
     assert "propensity" in text and "predicted" in text and "exemplar shown" in text
     assert ", ".join(map(str, group["tokens"])) in text

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from metis.config import load
-from metis.runlog import read
+from metis.run.folder import read
 from metis.view import TerminalView, heading
 
 STEP = {"batch/groups": 4.0, "batch/reward": 0.5, "batch/variance": 0.125, "judge/spearman": 0.25}

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from metis.core import Group, Judgment
+from metis.core.pool import Rewards
+from metis.core.state import Stateful
 from metis.curricula.judge.judgment import Scored, Verdict
 from metis.curricula.judge.losses import learn
 from metis.curricula.judge.memory import Pair, pairs, recent, remembered
@@ -15,8 +17,6 @@ from metis.curricula.judge.settings import Judge
 from metis.curricula.judge.skill import FLAT, Outcome, noted, outcome_metrics, verdict_metrics
 from metis.curricula.judge.target import Target
 from metis.curricula.judge.trial import Comparison, Lift, compared, realised_lift
-from metis.pool import Rewards
-from metis.state import Stateful
 
 KEPT_STEPS = 8
 """Steps whose outcomes are replayed, and set the offsets."""

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from metis.core import Group, Prompt
-from metis.pool import Pool
+from metis.core.pool import Pool
 from metis.signal import INFORMATIVE
 
 

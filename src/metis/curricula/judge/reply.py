@@ -3,7 +3,7 @@
 import re
 from enum import StrEnum
 
-from metis.boxes import OPENING, last_box
+from metis.boxed import OPENING, last_box
 from metis.core import Completion
 from metis.signal import VARIANCE_MAX
 

@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from metis.core import Chat, Sampling
+from metis.core import Chat, Complete, Sampling, Score
+from metis.core.needs import Needs
+from metis.core.pool import Rewards
 from metis.curricula.judge.prompt import Example, single, turns
 from metis.curricula.judge.scale import PASSES, VARIANCE, Scale
 from metis.errors import require, require_at_least
-from metis.pool import Rewards
 
 WEIGHTS = {"log_score": 1.0, "exact": 0.1, "reinforce": 0.1}
 """lambda in `direct`, by loss; the cross-entropy relies on the bound of `share`."""
@@ -104,6 +105,13 @@ class Judge:
     @property
     def sampling(self) -> Sampling:
         return Sampling(max_tokens=self.max_tokens, temperature=self.temperature)
+
+    def needs(self, replay: int) -> Needs:
+        """The needs of a curriculum with this judge, which trains on `replay` judgments again."""
+        if self.mode == "reason":
+            return Needs(frozenset({Complete}), replay=replay)
+        choices = PASSES.choices if self.scale == "passes" else VARIANCE.choices
+        return Needs(frozenset({Score}), choices=choices, replay=replay)
 
     def scale_for(self, rewards: Rewards) -> Scale:
         """The answers asked for: a count of passes says nothing of continuous rewards."""

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from metis import diagnostics
+from metis.curricula.judge import diagnostics
 from metis.curricula.judge.judgment import Scored, Verdict
 from metis.curricula.judge.memory import quantile
 from metis.curricula.judge.reply import Failure

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from metis.core.pool import Rewards
 from metis.curricula.judge.memory import Pair, quantile
 from metis.curricula.judge.scale import ATTEMPTS, PASSES, Scale
 from metis.curricula.judge.settings import Judge
-from metis.pool import Rewards
 from metis.signal import VARIANCE_MAX
 
 

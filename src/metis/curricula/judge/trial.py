@@ -15,6 +15,11 @@ import numpy as np
 OPENS, CLOSES = 2.33, 0.0
 """A judge of no skill is above the first in one of a hundred windows."""
 
+NEEDS_UNIFORM = (
+    "a trial compares with uniform slots: set curriculum.explore above 0, or curriculum.trial=0"
+)
+"""The remedy for a trial without any."""
+
 
 class Comparison(NamedTuple):
     """One step: chosen against uniform slots, and the variance of all outcomes (ddof 1)."""

@@ -10,47 +10,35 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from metis import assets, state
-from metis.core import (
-    Batch,
-    Chat,
-    Completion,
-    Evidence,
-    Group,
-    Prompt,
-    Sampling,
-    Trajectory,
-)
-from metis.engines.local.bundle import Bundle, shareable
-from metis.engines.local.checkpoint import (
-    load_learner,
-    load_training,
-    save_learner,
-    save_training,
-)
-from metis.engines.local.choices import ChoiceTree
-from metis.engines.local.complaints import Complaints, require_reward
-from metis.engines.local.encoding import encode_chats, encode_to_score
-from metis.engines.local.episodes import play
-from metis.engines.local.faults import explained
-from metis.engines.local.forward import scores
-from metis.engines.local.hidden import embed
-from metis.engines.local.policy import Policy
-from metis.engines.local.predictors import Body, Learner, Question, Reader
-from metis.engines.local.rewards import RewardRunner
-from metis.engines.local.sampling import Reply, in_order, stream
+from metis.core import Batch, Chat, Completion, Evidence, Group, Prompt, Sampling, Trajectory, state
+from metis.core.pool import Pool
+from metis.core.predictors import Predictor
+from metis.engines import model_files
+from metis.engines.learners.checkpoint import load_learner, save_learner
+from metis.engines.learners.learner import Learner, Question, Reader
+from metis.engines.local.checkpoint import load_training, save_training
+from metis.engines.local.device_errors import device_remedies
+from metis.engines.local.generate.sampling import Reply, in_order, stream
+from metis.engines.local.generate.vllm import VllmSampler, require_vllm
+from metis.engines.local.model.backbone import Copy
+from metis.engines.local.model.forward import scores
+from metis.engines.local.model.hidden_states import embed
+from metis.engines.local.model.policy import Policy
+from metis.engines.local.rollouts.episodes import play
+from metis.engines.local.rollouts.failures import FailureNotices, require_reward
 from metis.engines.local.settings import Local
 from metis.engines.local.starting import compiling, loading, starting_vllm
 from metis.engines.local.update.gradients import remember_old, remember_reference
 from metis.engines.local.update.rows import minibatches
 from metis.engines.local.update.step import Stepper, mean_metrics
 from metis.engines.local.update.stopwatch import Stopwatch
-from metis.engines.local.vllm import VllmSampler, require_vllm
+from metis.engines.rewards import RewardRunner
+from metis.engines.tokens.choices import ChoiceTree
+from metis.engines.tokens.encoding import encode_chats, encode_to_score
+from metis.engines.tokens.packing import Bundle, shareable
 from metis.errors import MetisError
-from metis.pool import Pool
-from metis.predictors import Predictor
+from metis.run.waiting import Count, Say, uncounted
 from metis.tasks.base import Task
-from metis.waiting import Count, Say, uncounted
 
 LIGHTER = 4
 """Times as many tokens as in the update that are judged at once: nothing is kept for gradients."""
@@ -65,20 +53,20 @@ class LocalEngine:
         torch.manual_seed(seed)
         if settings.compile:
             say(compiling())
-        with explained(settings):
-            self.folder = assets.model(settings.model, say)
-            self.model_policy = self._initial_policy()
+        with device_remedies(settings):
+            self.folder = model_files.model(settings.model, say)
+            self.policy = self._initial_policy()
             self.reference = self._reference() if settings.kl else None
-            self.foreign = self._foreign_sampler()
-        self.generator = torch.Generator(self.model_policy.device).manual_seed(seed)
-        self.stepper = Stepper(self.model_policy, settings)
+            self.vllm = self._vllm_sampler()
+        self.generator = torch.Generator(self.policy.device).manual_seed(seed)
+        self.stepper = Stepper(self.policy, settings)
         self.learners: dict[Predictor, Learner] = {}
         self.rewards = RewardRunner(settings.reward_timeout, settings.reward_workers)
-        self.complaints = Complaints()
-        self.policy = 0
+        self.failures = FailureNotices()
+        self.version = 0
         self.judging = Stopwatch(self.clock)
-        if (count := _gpus(self.model_policy.device)) > 1:
-            self.complaints.untold.append(
+        if (count := _gpus(self.policy.device)) > 1:
+            self.failures.untold.append(
                 f"this machine has {count} GPUs, of which the local engine uses one: for all of "
                 f"them use engine=verl engine.gpus={count}"
             )
@@ -86,8 +74,8 @@ class LocalEngine:
     # Answers
 
     def complete(self, chats: Sequence[Chat], sampling: Sampling) -> list[Completion]:
-        prompts = encode_chats(self.model_policy, chats)
-        fits = [i for i, prompt in enumerate(prompts) if len(prompt) < self.model_policy.context]
+        prompts = encode_chats(self.policy, chats)
+        fits = [i for i, prompt in enumerate(prompts) if len(prompt) < self.policy.context]
         replies = in_order(self._stream([prompts[i] for i in fits], 1, sampling))
         known = dict(zip(fits, replies, strict=True))
         return [
@@ -101,13 +89,13 @@ class LocalEngine:
             tokens=np.array(prompt + reply.tokens, dtype=np.int64),
             loss_mask=np.array([False] * size + [True] * len(reply.tokens)),
             logprobs=np.array([0.0] * size + reply.logprobs, dtype=np.float32),
-            policy=self.policy,
+            policy=self.version,
         )
-        return Completion(self.model_policy.decode(reply.tokens), trajectory, reply.finish)
+        return Completion(self.policy.decode(reply.tokens), trajectory, reply.finish)
 
     def score(self, chats: Sequence[Chat], choices: Sequence[str]) -> list[list[float]]:
         """Log-probabilities; prefixes that chats and choices share are computed once."""
-        policy = self.model_policy
+        policy = self.policy
         if policy.windowed:
             raise MetisError(
                 f"engine.model = {self.settings.model!r}: some of its layers see a window only, in "
@@ -126,7 +114,7 @@ class LocalEngine:
         skip = shareable(known, starts, policy.layout.aligned)
         rows = [tree.row(context[skip:]) for context in known]
         bundle = Bundle(known[0][:skip], rows, policy.layout)
-        with explained(self.settings, self.model_policy):
+        with device_remedies(self.settings, self.policy):
             lighter = LIGHTER if policy.plain and policy.device.type == "cuda" else 1
             nodes = scores(policy, bundle, lighter * self.settings.tokens).reshape(len(fits), -1)
         for i, row in zip(fits, (nodes @ tree.membership.T).tolist(), strict=True):
@@ -144,32 +132,32 @@ class LocalEngine:
     def _play(
         self, prompts: Sequence[Prompt], n: int, sampling: Sampling
     ) -> tuple[list[Group], list[Exception]]:
-        rows, version = self.settings.rows, self.policy
-        arguments = (self.model_policy, self.task, prompts, n, sampling, self._stream)
+        rows, version = self.settings.rows, self.version
+        arguments = (self.policy, self.task, prompts, n, sampling, self._stream)
         groups, errors = play(*arguments, self.rewards, rows, version)
-        self.complaints.add(errors)
+        self.failures.add(errors)
         return groups, errors
 
     def _stream(
         self, prompts: Sequence[list[int]], copies: int, sampling: Sampling
     ) -> Iterator[tuple[int, Reply]]:
         rows, generator = self.settings.rows, self.generator
-        with explained(self.settings, self.model_policy):
-            if self.foreign is not None:
-                yield from enumerate(self.foreign.sample(prompts, copies, sampling, generator))
+        with device_remedies(self.settings, self.policy):
+            if self.vllm is not None:
+                yield from enumerate(self.vllm.sample(prompts, copies, sampling, generator))
             else:
-                yield from stream(self.model_policy, prompts, copies, sampling, generator, rows)
+                yield from stream(self.policy, prompts, copies, sampling, generator, rows)
 
     def embed(self, prompts: Sequence[Prompt]) -> list[NDArray[np.float32]]:
         """The last layer's state of each prompt's last token."""
-        with explained(self.settings, self.model_policy):
-            states = embed(self.model_policy, self._encode(prompts), self.settings.tokens)
+        with device_remedies(self.settings, self.policy):
+            states = embed(self.policy, self._encode(prompts), self.settings.tokens)
         return list(states.cpu().numpy())
 
     def predict(
         self, prompts: Sequence[Prompt], model: Predictor, evidence: Evidence = ()
     ) -> list[float]:
-        with explained(self.settings, self.model_policy):
+        with device_remedies(self.settings, self.policy):
             return self._learner(model).predict(self._question(prompts, evidence))
 
     def fit(
@@ -179,24 +167,24 @@ class LocalEngine:
         model: Predictor,
         evidence: Evidence = (),
     ) -> float:
-        with explained(self.settings, self.model_policy):
-            if self.foreign is not None:
-                self.foreign.sleep()
+        with device_remedies(self.settings, self.policy):
+            if self.vllm is not None:
+                self.vllm.sleep()
             return self._learner(model).fit(self._question(prompts, evidence), targets)
 
     def _learner(self, model: Predictor) -> Learner:
         """The learned model of this description, made when it is first asked for."""
         if model not in self.learners:
-            policy, settings = self.model_policy, self.settings
+            policy, settings = self.policy, self.settings
             size = policy.base.config.get_text_config().hidden_size
             reader = Reader(
                 lambda tokens: embed(policy, tokens, settings.tokens), size, policy.device
             )
-            self.learners[model] = Learner(model, reader, self.seed, self._body)
+            self.learners[model] = Learner(model, reader, self.seed, self._backbone)
         return self.learners[model]
 
-    def _body(self) -> Body:
-        return Body(self._initial_policy(), self.settings.tokens, self.settings.checkpointing)
+    def _backbone(self) -> Copy:
+        return Copy(self._initial_policy(), self.settings.tokens, self.settings.checkpointing)
 
     def _question(self, prompts: Sequence[Prompt], evidence: Evidence) -> Question:
         return Question.of(prompts, evidence, self._encode)
@@ -204,18 +192,18 @@ class LocalEngine:
     def _encode(self, prompts: Sequence[Prompt]) -> list[list[int]]:
         """The prompt that the policy reads; the end of it where it exceeds the context."""
         chats = [self.task.episode(prompt).chat for prompt in prompts]
-        policy = self.model_policy
+        policy = self.policy
         return [tokens[-policy.context :] for tokens in encode_chats(policy, chats)]
 
     # Learning
 
     def update(self, batch: Batch) -> Mapping[str, float]:
         """One pass over the batch: an optimizer step for each of its mini-batches."""
-        settings, policy = self.settings, self.model_policy
-        cut = minibatches(policy, batch, settings, self.policy, self.judging)
-        with explained(self.settings, self.model_policy):
-            if self.foreign is not None:
-                self.foreign.sleep()
+        settings, policy = self.settings, self.policy
+        cut = minibatches(policy, batch, settings, self.version, self.judging)
+        with device_remedies(self.settings, self.policy):
+            if self.vllm is not None:
+                self.vllm.sleep()
             if len(cut) > 1:
                 for minibatch in cut:
                     remember_old(policy, minibatch, settings, self.judging)
@@ -227,9 +215,9 @@ class LocalEngine:
                 for minibatch in cut
                 if minibatch.items
             ]
-            self.policy += 1
-            if self.foreign is not None:
-                self.foreign.sync(policy)
+            self.version += 1
+            if self.vllm is not None:
+                self.vllm.sync(policy)
         return {
             "update/rows": float(sum(len(minibatch.items) for minibatch in cut)),
             "update/skipped_rows": float(sum(minibatch.skipped for minibatch in cut)),
@@ -252,9 +240,8 @@ class LocalEngine:
     @property
     def processed(self) -> int:
         """Tokens that have passed through the policy and the learned models."""
-        learners = self.learners.values()
-        bodies = [learner.body.policy for learner in learners if learner.body is not None]
-        return sum(network.processed for network in (self.model_policy, *bodies))
+        bodies = [learner.body for learner in self.learners.values() if learner.body is not None]
+        return self.policy.processed + sum(body.processed for body in bodies)
 
     @property
     def laps(self) -> dict[str, float]:
@@ -264,10 +251,10 @@ class LocalEngine:
     @property
     def notices(self) -> list[str]:
         """Remarks on the task's code."""
-        return self.complaints.untold
+        return self.failures.untold
 
     def clock(self) -> float:
-        if self.model_policy.device.type == "cuda":
+        if self.policy.device.type == "cuda":
             torch.cuda.synchronize()
         return time.perf_counter()
 
@@ -287,34 +274,34 @@ class LocalEngine:
         self.rewards.close()
 
     def written(self, trajectory: Trajectory) -> str:
-        return self.model_policy.decode(trajectory.tokens[trajectory.loss_mask].tolist())
+        return self.policy.decode(trajectory.tokens[trajectory.loss_mask].tolist())
 
     def save(self, folder: Path) -> None:
-        save_training(folder, self.model_policy, self.stepper.optimizer, self.generator)
+        save_training(folder, self.policy, self.stepper.optimizer, self.generator)
         for i, learner in enumerate(self.learners.values()):
             save_learner(folder, i, learner)
-        saved: dict[str, Any] = {"policy": self.policy, "seed": self.seed}
+        saved: dict[str, Any] = {"policy": self.version, "seed": self.seed}
         saved |= {"non_finite": self.stepper.non_finite, "bound": self.stepper.bound.state_dict()}
         state.save(folder / "engine.state", {**saved, "learners": list(self.learners)})
 
     def load(self, folder: Path) -> None:
         saved = state.load(folder / "engine.state")
-        self.policy, self.seed = saved["policy"], saved["seed"]
+        self.version, self.seed = saved["policy"], saved["seed"]
         self.stepper.non_finite = saved["non_finite"]
         self.stepper.bound.load_state_dict(saved.get("bound", {"mean": None}))
-        with explained(self.settings, self.model_policy):
-            load_training(folder, self.model_policy, self.stepper.optimizer, self.generator)
+        with device_remedies(self.settings, self.policy):
+            load_training(folder, self.policy, self.stepper.optimizer, self.generator)
             self.learners.clear()
             for i, model in enumerate(saved["learners"]):
                 load_learner(folder, i, self._learner(model))
-            if self.foreign is not None:
-                self.foreign.sync(self.model_policy)
+            if self.vllm is not None:
+                self.vllm.sync(self.policy)
 
-    def _foreign_sampler(self) -> Any:
+    def _vllm_sampler(self) -> Any:
         if self.settings.generation == "transformers":
             return None
         self.say(starting_vllm(self.settings))
-        return VllmSampler(self.model_policy, self.settings)
+        return VllmSampler(self.policy, self.settings)
 
 
 def _gpus(device: torch.device) -> int:

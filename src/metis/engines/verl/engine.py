@@ -10,16 +10,16 @@ import torch
 from numpy.typing import NDArray
 
 from metis.core import Batch, Chat, Completion, Evidence, Group, Prompt, Sampling
-from metis.engines.local.checkpoint import load_learner, save_learner
-from metis.engines.local.encoding import encode_scored
-from metis.engines.local.predictors import Encode, Learner, Question, Reader
-from metis.engines.verl.checks import NO_CRITIC
-from metis.engines.verl.rollouts import Rollouts
-from metis.engines.verl.servers import Servers
-from metis.engines.verl.states import States
-from metis.engines.verl.values import ValueWorker
+from metis.core.predictors import Predictor, separate
+from metis.engines.learners.checkpoint import load_learner, save_learner
+from metis.engines.learners.learner import Encode, Learner, Question, Reader
+from metis.engines.tokens.encoding import encode_scored
+from metis.engines.verl.launch.checks import NO_CRITIC
+from metis.engines.verl.servers.judging import Servers
+from metis.engines.verl.servers.rollouts import Rollouts
+from metis.engines.verl.workers.hidden_states import States
+from metis.engines.verl.workers.values import ValueWorker
 from metis.errors import MetisError
-from metis.predictors import Predictor, separate
 
 
 class VerlEngine:
@@ -41,17 +41,17 @@ class VerlEngine:
         self.states, self.encode, self.seed = states, encode, seed
         self.learners: dict[Predictor, Learner] = {}
         """Models on the policy's states; they are small, and learn in this process."""
-        self.policy = 0
+        self.version = 0
         self.laps: Mapping[str, float] = {}
 
     def complete(self, chats: Sequence[Chat], sampling: Sampling) -> list[Completion]:
-        return self.servers.complete(chats, sampling, self.policy)
+        return self.servers.complete(chats, sampling, self.version)
 
     def score(self, chats: Sequence[Chat], choices: Sequence[str]) -> list[list[float]]:
-        return self.servers.score(chats, choices, self.policy)
+        return self.servers.score(chats, choices, self.version)
 
     def rollout(self, prompts: Sequence[Prompt], n: int) -> list[Group]:
-        return self.rollouts.play(prompts, n, self.policy)
+        return self.rollouts.play(prompts, n, self.version)
 
     def embed(self, prompts: Sequence[Prompt]) -> list[NDArray[np.float32]]:
         return list(self.states.of(self.encode(prompts)).numpy())

@@ -10,8 +10,8 @@ from typing import Any
 
 from metis.config import task_of
 from metis.core import Prompt
-from metis.engines.local.rewards import RewardRunner
-from metis.engines.verl.heldout import PROMPT, REPORTED
+from metis.engines.rewards import RewardRunner
+from metis.engines.verl.validation import PROMPT, REPORTED
 from metis.tasks.base import Task
 from metis.tasks.math import reward
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from metis import state
+from metis import files
 from metis.errors import MetisError, require_folder
 from metis.report.curves import Recorded
 from metis.view.browse import assets
@@ -31,5 +31,5 @@ def write(runs: Sequence[Recorded], out: Path) -> Path:
 
 def _write(path: Path, content: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    with state.atomic(path) as file:
+    with files.atomic(path) as file:
         file.write(content)

@@ -4,8 +4,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from metis import runlog
 from metis.report.curves import Recorded, is_number
+from metis.run import folder as run_folder
 from metis.run.kinds import kind
 from metis.run.metrics import reasons
 from metis.signal import variance
@@ -25,7 +25,7 @@ EARNED = ("rewards", "tokens", "failed", "reported", "text")
 def document(run: Recorded) -> dict[str, Any]:
     """Everything that the page shows of a run."""
     exemplars: dict[int, list[dict[str, Any]]] = defaultdict(list)
-    for row in runlog.read(run.folder, "exemplars", optional=True):
+    for row in run_folder.read(run.folder, "exemplars", optional=True):
         shown = ("prompt", "value", "variance", "outcome_step")
         exemplars[row["step"]].append({name: row.get(name) for name in shown})
     return {
@@ -46,11 +46,11 @@ def _steps(run: Recorded) -> Iterator[dict[str, Any]]:
 def _rows(run: Recorded) -> Iterator[dict[str, Any]]:
     groups = {
         (row["step"], row["prompt"]): row
-        for row in runlog.read(run.folder, "rollouts", optional=True)
+        for row in run_folder.read(run.folder, "rollouts", optional=True)
     }
     categories = {prompt: str(row.get("category", "")) for (_, prompt), row in groups.items()}
     judged: set[tuple[int, str]] = set()
-    for judgment in runlog.read(run.folder, "judgments", optional=True):
+    for judgment in run_folder.read(run.folder, "judgments", optional=True):
         place = judgment["step"], judgment["prompt"]
         judged.add(place)
         yield _row(place, categories.get(place[1], ""), judgment, groups.get(place))

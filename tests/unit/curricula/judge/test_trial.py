@@ -161,7 +161,7 @@ def alone(steps, seed, **simulation):
     pool = Pool(engine.pool, seed=seed)
     found = []
     for step in range(steps):
-        batch = drive(curriculum.step(pool, Progress(step, 0.0, engine.policy, seed)), engine)
+        batch = drive(curriculum.step(pool, Progress(step, 0.0, engine.version, seed)), engine)
         engine.update(batch)
         found.append((not batch.metrics["select/trial"], any(g.informative for g in batch.groups)))
     return found

@@ -7,13 +7,13 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from metis.engines.local.bundle import Bundle, shareable
-from metis.engines.local.forward import joinable, together
-from metis.engines.local.policy import Policy
+from metis.engines.local.model.forward import joinable, together
+from metis.engines.local.model.policy import Policy
 from metis.engines.local.settings import Local
-from metis.engines.local.update import loss
 from metis.engines.local.update.rows import Item, MiniBatch
 from metis.engines.local.update.stopwatch import UNTIMED, Stopwatch
+from metis.engines.objective import loss
+from metis.engines.tokens.packing import Bundle, shareable
 
 
 class Part(NamedTuple):

@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from metis.core import Batch, Continuation, Group, Judgment, Trajectory
-from metis.engines.dealing import deal
-from metis.engines.local.bundle import Row, plain
-from metis.engines.local.choices import ChoiceTree
-from metis.engines.local.encoding import encode_scored
-from metis.engines.local.policy import Policy
+from metis.engines.local.model.policy import Policy
 from metis.engines.local.settings import Local
-from metis.engines.local.update import loss
 from metis.engines.local.update.stopwatch import UNTIMED, Stopwatch
+from metis.engines.objective import loss
+from metis.engines.objective.minibatches import deal
+from metis.engines.tokens.choices import ChoiceTree
+from metis.engines.tokens.encoding import encode_scored
+from metis.engines.tokens.packing import Row, plain
 from metis.signal import advantages
 
 

@@ -11,12 +11,12 @@ from typing import Any
 
 import torch
 
-from metis.engines.bound import GradientBound
-from metis.engines.local.policy import Policy
+from metis.engines.local.model.policy import Policy
 from metis.engines.local.settings import Local
 from metis.engines.local.update.gradients import Losses, backward
 from metis.engines.local.update.rows import MiniBatch
 from metis.engines.local.update.stopwatch import UNTIMED, Stopwatch
+from metis.engines.objective.bound import GradientBound
 from metis.errors import NON_FINITE_LIMIT, MetisError
 
 

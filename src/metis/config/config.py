@@ -1,0 +1,131 @@
+"""A run's configuration: sparse TOML and key=value in, one checked and complete object out.
+
+Every section is a dataclass next to the code that uses it. An unknown key is refused with the
+nearest known one, a wrong type with the key and the value; nothing is made before all is checked.
+"""
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from metis.config import keys, recipe
+from metis.config.origins import origins
+from metis.config.recipe import Setting
+from metis.config.sections import CurriculumSection, EngineSection, TaskSection, check
+from metis.config.training import Training
+from metis.core import Curriculum
+from metis.engines import EngineSettings
+from metis.errors import MetisError, require, tolerating_missing_data
+from metis.tasks.base import Task
+from metis.tasks.benchmarks.validation import Validated
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Config:
+    """A run, complete and checked."""
+
+    training: Training
+    engine_name: str
+    engine: EngineSettings
+    task: Task | None
+    """The task to play; None for an engine that brings its own."""
+    curriculum_name: str
+    curriculum: Curriculum
+    resolved: dict[str, Any]
+    """The same as JSON: what `config.json` holds, and what makes two runs the same run."""
+    may_change: tuple[str, ...]
+    """Keys, or sections, that do not: a run may be resumed with other values."""
+    notices: tuple[str, ...] = ()
+    """Remarks to read before it runs."""
+    origins: Mapping[str, str] = field(default_factory=dict)
+    """The origin of each setting, by dotted key."""
+
+
+def load(path: Path | None, overrides: Sequence[str], dry: bool = False) -> Config:
+    """Read a recipe (TOML, or a run's config.json), apply key=value overrides, check it all."""
+    return assemble(path, [recipe.split(override) for override in overrides], dry)
+
+
+def assemble(path: Path | None, settings: Sequence[Setting], dry: bool = False) -> Config:
+    """The same with the overrides as dotted keys and values."""
+    raw = recipe.read(path) if path else recipe.default(settings)
+    before = recipe.preset_of(raw)
+    recipe.override(raw, settings)
+    config = resolve(raw, dry)
+    source = f"recipe {path.name}" if path else "quickstart"
+    known = origins(config.resolved, raw, settings, source)
+    config = dataclasses.replace(config, origins=known)
+    if before and recipe.preset_of(raw) is None:
+        used = config.resolved["curriculum"].get("preset")
+        instead = f"its preset {used!r} holds" if used else "its defaults hold"
+        notice = f"{config.curriculum_name} has no preset {before!r}, the recipe's; {instead}"
+        config = dataclasses.replace(config, notices=(notice, *config.notices))
+    return config
+
+
+def resolve(raw: Mapping[str, Any], dry: bool = False) -> Config:
+    """Check settings and fill in what they leave out; a dry run may do without its data."""
+    rest = dict(raw)
+    engine = EngineSection.read(rest.pop("engine", "local"))
+    if not engine.entry.plays_tasks and "task" in rest:
+        raise MetisError(f"task = {rest['task']!r}: the {engine.name} engine brings its own")
+    task = TaskSection.read(rest.pop("task", "arithmetic"))
+    curriculum = CurriculumSection.read(rest.pop("curriculum", "metis"))
+    _require_known(rest, engine, task, curriculum)
+    training = check(Training, rest, "")
+    engine_settings = engine.resolve()
+    notices: list[str] = []
+    played = engine.entry.plays_tasks
+    task_settings = task.resolve(training.data) if played else None
+    made = curriculum.resolve(training.batch, training.group)
+    player: Task | None = None
+    with tolerating_missing_data(dry, notices):
+        player = task.entry.build(task_settings, training.data) if played else None
+    task_document = task.document(player, task_settings, training.data) if played else {}
+    with tolerating_missing_data(dry, notices):
+        player = _validated(player, engine, training.benchmarks, notices)
+    resolved = {
+        "schema": SCHEMA,
+        **dataclasses.asdict(training),
+        "engine": engine.document(engine_settings),
+        **({"task": task_document} if played else {}),
+        "curriculum": curriculum.document(made),
+    }
+    return Config(
+        *(training, engine.name, engine_settings, player, curriculum.name, made),
+        json.loads(json.dumps(resolved)),
+        (*Training.MAY_CHANGE, *engine.may_change),
+        tuple(notices),
+    )
+
+
+def _require_known(
+    rest: Mapping[str, Any], engine: EngineSection, task: TaskSection, curriculum: CurriculumSection
+) -> None:
+    """Refuse a key that no section has."""
+    played = engine.entry.plays_tasks
+    known = [*keys.dotted(Training, ""), *engine.keys, *curriculum.keys]
+    known += task.keys if played else ["task.name"]
+    given = {**rest, "engine": engine.given, "curriculum": curriculum.given, "task": task.given}
+    names = {"curriculum": curriculum.name, "task": task.name}
+    keys.require_known(given, known, names, task.mappings)
+
+
+def _validated(
+    task: Task | None, engine: EngineSection, benchmarks: Sequence[str], notices: list[str]
+) -> Task | None:
+    """The task, tested on benchmarks if any are named; None where a dry run could not build it."""
+    if not benchmarks:
+        return task
+    remedy = f"the {engine.name} engine brings its own test; leave it out"
+    require(engine.entry.plays_tasks, "benchmarks", list(benchmarks), remedy)
+    if task is None:
+        return None
+    validated = Validated(task, benchmarks)
+    notices += validated.notices
+    return validated

@@ -1,0 +1,128 @@
+"""A recipe as it is written: TOML, a run's config.json, and key=value settings put in place."""
+
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from metis.config import keys
+from metis.curricula.registry import presets
+from metis.engines import ENGINES
+from metis.errors import MetisError, require
+from metis.run import manifest
+
+SECTIONS = ("engine", "task", "curriculum")
+"""Sections that may be written as just a name."""
+
+Setting = tuple[str, Any]
+"""A dotted key and its value."""
+
+
+def parse(words: Sequence[str]) -> tuple[Path | None, list[str]]:
+    """The recipe among the words of a command line, if any, and the key=value overrides."""
+    recipes = [word for word in words if "=" not in word]
+    if len(recipes) > 1:
+        raise MetisError(f"more than one recipe: {', '.join(recipes)}; settings are key=value")
+    return (Path(recipes[0]) if recipes else None), [word for word in words if "=" in word]
+
+
+def read(path: Path) -> dict[str, Any]:
+    """The settings of a recipe, or of a run by its config.json."""
+    try:
+        text = path.read_text("utf-8")
+        if path.suffix == ".json":
+            return manifest.settings(json.loads(text))
+        return tomllib.loads(text)
+    except OSError as error:
+        hint = "; settings are key=value, such as curriculum=metis" if not path.suffix else ""
+        raise MetisError(f"recipe {str(path)!r}: {error.strerror or error}{hint}") from None
+    except (ValueError, RecursionError, AttributeError) as error:
+        raise MetisError(f"recipe {str(path)!r} cannot be read: {error}") from None
+
+
+def default(settings: Sequence[Setting]) -> dict[str, Any]:
+    """The quickstart, unless another engine or task is named: then the defaults, which suit any."""
+    text = resources.files("metis").joinpath("quickstart.toml").read_text("utf-8")
+    quickstart = tomllib.loads(text)
+    for key, value in settings:
+        section = key.removesuffix(".name")
+        if section in ("engine", "task") and value != quickstart[section]["name"]:
+            return {}
+    return quickstart
+
+
+def split(override: str) -> Setting:
+    """A setting from key=value; a value that is no TOML is a text."""
+    key, equals, text = override.partition("=")
+    if not equals or not key:
+        raise MetisError(f"{override!r} is not a setting: write key=value, such as steps=100")
+    try:
+        parsed = tomllib.loads(f"value = {text}")
+    except (ValueError, RecursionError):
+        return key, text
+    return key, parsed["value"] if len(parsed) == 1 else text
+
+
+def override(raw: dict[str, Any], settings: Sequence[Setting]) -> None:
+    """Put settings in place; those that settle others go first."""
+    for key, value in sorted(settings, key=lambda setting: _rank(setting[0])):
+        _apply(raw, key, value)
+
+
+def revised(document: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+    """Settings of a run with others of its task, as key=value."""
+    raw: dict[str, Any] = json.loads(json.dumps(document))
+    settings = [split(override) for override in overrides]
+    for key, value in settings:
+        require(key.split(".")[0] == "task", key, value, "only the task's can be set here")
+    override(raw, settings)
+    return raw
+
+
+def preset_of(raw: Mapping[str, Any]) -> Any:
+    """The preset that a recipe names, if any."""
+    section = raw.get("curriculum")
+    return section.get("preset") if isinstance(section, dict) else None
+
+
+def _rank(key: str) -> int:
+    """A section's name, then a preset, then everything else."""
+    return 0 if key in SECTIONS else 1 if key == "curriculum.preset" else 2
+
+
+def _apply(raw: dict[str, Any], key: str, value: Any) -> None:
+    """Set a dotted key; another preset drops the curriculum's settings of the recipe."""
+    *parents, last = key.split(".")
+    if not parents and last in SECTIONS and isinstance(value, str):
+        raw[last] = {**_kept(raw.get(last, {}), last, value), "name": value}
+        return
+    if key == "curriculum.preset" and value != preset_of(raw):
+        old = raw.get("curriculum", {})
+        if isinstance(old, dict):
+            raw["curriculum"] = {"name": old["name"]} if "name" in old else {}
+    table = raw
+    for parent in parents:
+        child = table.get(parent, {})
+        if isinstance(child, str) and parent in SECTIONS:
+            child = {"name": child}
+        if not isinstance(child, dict):
+            raise MetisError(f"{key} = {value!r}: {parent!r} is {child!r}, not a section")
+        table[parent] = child
+        table = child
+    table[last] = value
+
+
+def _kept(section: Any, key: str, name: str) -> dict[str, Any]:
+    """Settings of a section that outlast another name: of an engine those that the new one has too,
+    of a curriculum a preset that the new one has too, of a task none."""
+    old: dict[str, Any] = section if isinstance(section, dict) else {"name": section}
+    if old.get("name", name) == name:
+        return old
+    if key == "engine" and name in ENGINES:
+        shared = set(keys.dotted(ENGINES[name].settings, ""))
+        return {setting: old[setting] for setting in old if setting in shared}
+    if key == "curriculum" and str(old.get("preset")) in presets(name):
+        return {"preset": old["preset"]}
+    return {}

@@ -1,0 +1,207 @@
+"""The sections of a configuration, each resolved by itself: engine, task, curriculum."""
+
+import dataclasses
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from metis.config import keys
+from metis.config.lists import listed
+from metis.config.training import Training
+from metis.core import Curriculum
+from metis.curricula import CURRICULA
+from metis.curricula.registry import curriculum_class, presets
+from metis.engines import ENGINES, EngineEntry, EngineSettings
+from metis.errors import MetisError
+from metis.importing import FORMS, is_import_string
+from metis.tasks import TASKS, TaskEntry
+from metis.tasks.base import Task
+from metis.tasks.benchmarks.validation import Validated
+from metis.tasks.own import task_entry
+
+T = TypeVar("T")
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class EngineSection:
+    """An engine by its name, and the settings that were given to it."""
+
+    name: str
+    entry: EngineEntry
+    given: Document
+
+    @classmethod
+    def read(cls, raw: Any) -> "EngineSection":
+        name, given = _named(raw, "engine", ENGINES)
+        return cls(name, ENGINES[name], given)
+
+    @property
+    def keys(self) -> list[str]:
+        return ["engine.name", *keys.dotted(self.entry.settings, "engine.")]
+
+    @property
+    def may_change(self) -> tuple[str, ...]:
+        """Keys with which a run may be resumed at other values."""
+        return tuple(f"engine.{key}" for key in getattr(self.entry.settings, "MAY_CHANGE", ()))
+
+    def resolve(self) -> EngineSettings:
+        settings: EngineSettings = check(self.entry.settings, self.given, "engine.")
+        return settings
+
+    def document(self, settings: EngineSettings) -> Document:
+        return {"name": self.name, **dataclasses.asdict(settings)}
+
+
+@dataclass(frozen=True)
+class TaskSection:
+    """A task by its name, and the settings that were given to it."""
+
+    name: str
+    entry: TaskEntry
+    given: Document
+
+    @classmethod
+    def read(cls, raw: Any) -> "TaskSection":
+        name, given = _named(raw, "task", TASKS)
+        return cls(name, task_entry(name), given)
+
+    @property
+    def keys(self) -> list[str]:
+        return ["task.name", *keys.dotted(self.entry.settings, "task.")]
+
+    def require_known(self) -> None:
+        """Refuse a key that the task does not have."""
+        keys.require_known({"task": self.given}, self.keys, {"task": self.name}, self.mappings)
+
+    @property
+    def mappings(self) -> list[str]:
+        """Keys of settings that are mappings, with keys of their own."""
+        return keys.of_mappings(self.entry.settings, "task.")
+
+    def derived(self, seed: int) -> dict[str, int]:
+        """The seed of the data, for a task that has one and was given none."""
+        follows = "task.seed" in self.keys and "seed" not in self.given
+        return {"seed": seed} if follows else {}
+
+    def resolve(self, seed: int) -> Any:
+        """The settings; a task of one's own has a class of its own for them."""
+        return check(self.entry.settings, self.given | self.derived(seed), "task.")
+
+    def document(self, task: Task | None, settings: Any, seed: int) -> Document:
+        """Its settings as it read them, which a file may complete."""
+        if self.name in TASKS:
+            settings = getattr(task, "settings", settings)
+        return {"name": self.name, **_knobs(settings, self.derived(seed))}
+
+
+@dataclass(frozen=True)
+class CurriculumSection:
+    """A curriculum by its name, its preset, and the knobs that were given to it."""
+
+    name: str
+    kind: type[Curriculum]
+    preset: str
+    given: Document
+
+    @classmethod
+    def read(cls, raw: Any) -> "CurriculumSection":
+        name, given = _named(raw, "curriculum", CURRICULA)
+        kind, known = curriculum_class(name), presets(name) or {"": {}}
+        preset = given.pop("preset", next(iter(known)))
+        if not isinstance(preset, str) or preset not in known:
+            names = ", ".join(filter(None, known))
+            remedy = f"use one of {names}" if names else f"{name} has no presets; leave it out"
+            raise MetisError(f"curriculum.preset = {preset!r}: {remedy}")
+        return cls(name, kind, preset, given)
+
+    @property
+    def keys(self) -> list[str]:
+        own = (key for key in keys.dotted(self.kind, "curriculum.") if key not in keys.SHARED)
+        return ["curriculum.name", "curriculum.preset", *own]
+
+    def resolve(self, batch: int, group: int) -> Curriculum:
+        preset = presets(self.name).get(self.preset, {})
+        knobs = _merge(_merge(preset, self.given), {"batch": batch, "group": group})
+        return check(self.kind, knobs, "curriculum.")
+
+    def document(self, curriculum: Curriculum) -> Document:
+        preset = {"preset": self.preset} if self.preset else {}
+        return {"name": self.name, **preset, **_knobs(curriculum, ("batch", "group"))}
+
+
+def curriculum_of(section: Any, batch: int, group: int) -> Curriculum:
+    """The curriculum of a section, for a trainer that has its other settings elsewhere."""
+    read = CurriculumSection.read(section)
+    keys.require_known({"curriculum": read.given}, read.keys, {"curriculum": read.name})
+    return read.resolve(batch, group)
+
+
+def task_of(settings: Mapping[str, Any]) -> Task:
+    """The task of a run, by its settings, whatever else they say."""
+    shared = {key: settings[key] for key in DATA if key in settings}
+    training = check(Training, shared, "")
+    section = TaskSection.read(settings.get("task", next(iter(TASKS))))
+    section.require_known()
+    task = section.entry.build(section.resolve(training.data), training.data)
+    return Validated(task, training.benchmarks) if training.benchmarks else task
+
+
+def task_settings(raw: Any) -> Any:
+    """The settings of a task, no file read; None of one that is not in TASKS."""
+    section = TaskSection.read(raw)
+    if section.name not in TASKS:
+        return None
+    section.require_known()
+    return check(section.entry.settings, section.given, "task.")
+
+
+DATA = ("seed", "data_seed", "benchmarks")
+"""Settings beside its own section that a task depends on."""
+
+
+def check(kind: type[T], raw: Mapping[str, Any], prefix: str) -> T:
+    """A dataclass from settings, strictly of its types."""
+    try:
+        text = json.dumps(listed(kind, raw), default=str)
+        return TypeAdapter(kind).validate_json(text, strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = prefix + ".".join(str(part) for part in first["loc"])
+        key = key.removeprefix("curriculum.") if key in keys.SHARED else key
+        message = first["msg"].replace("Input should be", "must be")
+        if first["type"] in ("list_type", "tuple_type"):
+            message = f"must be a list, such as '{key}=[{json.dumps(first['input'])}]'"
+        raise MetisError(f"{key} = {first['input']!r}: {message}") from None
+
+
+def _named(raw: Any, key: str, known: Mapping[str, Any]) -> tuple[str, Document]:
+    """The name and the settings of a section that may be written as just its name."""
+    table = {"name": raw} if isinstance(raw, str) else raw
+    if not isinstance(table, dict):
+        raise MetisError(f"{key} = {raw!r}: give a name, one of {', '.join(known)}")
+    table = dict(table)
+    name = table.pop("name", next(iter(known)))
+    own = key != "engine" and is_import_string(str(name))
+    if not isinstance(name, str) or (name not in known and not own):
+        hint = f" (your own is {FORMS})" if key != "engine" else ""
+        raise MetisError(f"{key} = {name!r}: {keys.suggestion(str(name), list(known))}{hint}")
+    return name, table
+
+
+def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> Document:
+    merged = dict(base)
+    for key, value in over.items():
+        nested = isinstance(value, dict) and isinstance(merged.get(key), dict)
+        merged[key] = _merge(merged[key], value) if nested else value
+    return merged
+
+
+def _knobs(of: Any, derived: Collection[str]) -> Document:
+    """The knobs of a section but those that follow from settings elsewhere."""
+    values = dataclasses.asdict(of)
+    knobs = (knob.name for knob in dataclasses.fields(of) if knob.init)
+    return {name: values[name] for name in knobs if name not in derived}

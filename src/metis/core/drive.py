@@ -1,0 +1,28 @@
+"""Running a plan to its end: an engine answers each request as it comes."""
+
+from typing import Any, TypeVar
+
+from metis.core.requests import Engine, Plan, Request
+
+T = TypeVar("T")
+
+
+def drive(plan: Plan[T], engine: Engine) -> T:
+    """Run a plan to its end, letting the engine answer each request."""
+    reply: Any = None
+    while True:
+        try:
+            request = plan.send(reply)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        reply = _checked(request).ask(engine)
+
+
+def _checked(request: Any) -> Request:
+    if not isinstance(request, Request):
+        raise TypeError(
+            f"the plan yielded a {type(request).__name__}, not a request: ask with "
+            "`yield from rollout(...)`, or yield a Rollout, Score, Complete, ..."
+        )
+    return request

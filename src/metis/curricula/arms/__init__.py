@@ -1,0 +1,1 @@
+"""Arms: parts of the pool that bandits and schedules choose between."""

@@ -1,0 +1,204 @@
+"""The arms of a curriculum as part of its state: made once, saved, drawn from and reported.
+
+Where the data has neither the wanted categories nor difficulties, they are measured before training
+starts, a bounded number of prompts a step. Such a step returns an empty batch, so that a run can be
+killed and resumed inside the pass, and the pass is paid from the budget like everything else.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metis.core import Batch, Decision, Embed, Group, Plan, Progress, Prompt, embed, rollout
+from metis.core.needs import Needs
+from metis.core.pool import Pool, Subset
+from metis.core.state import Stateful
+from metis.curricula.arms.clusters import kmeans, project
+from metis.curricula.arms.partition import (
+    Partition,
+    by_cluster,
+    by_label,
+    by_quantile,
+    difficulties,
+    draw_arms,
+)
+from metis.curricula.filtering import rollout_count
+from metis.curricula.measurement import costly
+from metis.errors import require_at_least
+
+CATEGORIES = "categories: labels, difficulties or hidden states"
+SHOWN = 32
+"""More arms than this are not logged one by one."""
+
+
+class Draw(NamedTuple):
+    """The prompts of a step, and the arm that each of them came from."""
+
+    prompts: list[Prompt]
+    arms: list[int]
+
+
+@dataclass
+class Armed(Stateful):
+    """A curriculum that chooses between arms.
+
+    batch, group  B prompts a step, n rollouts each
+    categories    what makes an arm: the data's own `label` · quantiles of `difficulty`, the data's
+                  own or else measured on the base policy · `clusters` of the policy's hidden states
+    arms          how many arms to make; with `label` there are as many as labels
+    measure       rollouts of each prompt when its difficulty has to be measured: s of them tell
+                  s + 1 pass rates apart, and arms of equals are copies of each other
+    """
+
+    batch: int = 256
+    group: int = 8
+    categories: Literal["label", "difficulty", "clusters"] = "label"
+    arms: int = 10
+    measure: int = 4
+
+    names: list[str] = field(init=False, default_factory=list)
+    arm_of: list[int] = field(init=False, default_factory=list)
+    measured: list[Any] = field(init=False, default_factory=list)
+    """An array for each step of the pass so far: difficulties or vectors, in the pool's order."""
+    distinct: int = field(init=False, default=0)
+    """Difficulties that the quantiles were cut from: with fewer than arms, some arms are alike."""
+    start: float | None = field(init=False, default=None)
+    """Share of the budget that was spent when training began."""
+
+    def __post_init__(self) -> None:
+        require_at_least(self, {"batch": 1, "group": 2})
+        require_at_least(self, {"arms": 1, "measure": 1}, "curriculum.")
+
+    @property
+    def needs(self) -> Needs:
+        clustered = self.categories == "clusters"
+        return Needs(frozenset({Embed} if clustered else ()), data=CATEGORIES)
+
+    def check(self, pool: Pool) -> None:
+        """Refuse data without the labels that are to be the arms."""
+        if self.categories == "label":
+            self.labelled(pool)
+
+    def prepare(self, pool: Pool, progress: Progress) -> Plan[Batch | None]:
+        """The empty batch of a step that has nothing to train on yet; None once there are arms."""
+        if not len(pool):
+            return Batch([])
+        if self.arm_of:
+            return None
+        if self.categories == "label":
+            self._divide(self.labelled(pool))
+            return None
+        self.check(pool)
+        known = difficulties(pool)
+        if self.categories == "difficulty" and known is not None:
+            self._divide(self._quantiles(known, progress))
+            return None
+        return (yield from self._measure(pool, progress))
+
+    def labelled(self, pool: Pool) -> Partition:
+        """The arms when they are the data's own categories."""
+        return by_label(pool)
+
+    def _divide(self, partition: Partition) -> None:
+        self.names, self.arm_of = partition
+        self.measured = []
+
+    def _measure(self, pool: Pool, progress: Progress) -> Plan[Batch]:
+        """One step of the pass: no more work than the rollouts of a training step."""
+        done, rollouts = sum(map(len, self.measured)), self.batch * self.group
+        if self.categories == "clusters":
+            share, noun = 8 * rollouts, "hidden states"  # a prompt is read faster than answered
+            part = pool.prompts[done : done + share]
+            vectors = yield from embed(part)
+            directions = Progress(0, seed=progress.seed).rng("projection")
+            self.measured.append(project(vectors, directions))
+            discarded = 0.0
+        else:
+            share, noun = max(1, rollouts // self.measure), "difficulty"
+            part = pool.prompts[done : done + share]
+            groups = yield from rollout(part, self.measure)
+            means = [math.nan if group.mean is None else group.mean for group in groups]
+            self.measured.append(1.0 - np.array(means))
+            discarded = rollout_count(groups)
+        metrics = {"select/discarded": discarded, "select/measured": float(done + len(part))}
+        if done + len(part) == len(pool):
+            self._divide(self._conclude(pool, progress))
+        steps = math.ceil(len(pool) / share)
+        notice = f"measuring the {noun} of {len(pool)} prompts; steps without an update: {steps}"
+        warning = costly(steps, progress.fraction) if done == share else []
+        return Batch([], metrics=metrics, notices=warning if done else [notice])
+
+    def _conclude(self, pool: Pool, progress: Progress) -> Partition:
+        values = np.concatenate(self.measured)
+        if self.categories == "clusters":
+            return by_cluster(kmeans(values, self.arms, progress.rng("kmeans")), difficulties(pool))
+        return self._quantiles(values, progress)
+
+    def _quantiles(self, values: NDArray[np.float64], progress: Progress) -> Partition:
+        self.distinct = len(np.unique(values[~np.isnan(values)]))
+        return by_quantile(values, self.arms, progress.rng("ties"))
+
+    def sample(
+        self, pool: Pool, chances: NDArray[np.float64], progress: Progress, whole: bool = False
+    ) -> Draw:
+        """Draw an arm for each slot of the batch, and the next prompts of each arm."""
+        members = self._members()
+        sizes = [len(part) for part in members]
+        arms = draw_arms(chances, sizes, self.batch, progress.rng("arms"), whole)
+        progress.rng("order").shuffle(arms)  # or mini-batches would be of one arm
+        drawn = {
+            arm: iter(pool.sample(count, among=self._subset(arm, members[arm])))
+            for arm, count in Counter(arms).items()
+        }
+        return Draw([next(drawn[arm]) for arm in arms], arms)
+
+    def _members(self) -> list[NDArray[np.int64]]:
+        arm_of = np.array(self.arm_of)
+        return [np.flatnonzero(arm_of == arm) for arm in range(len(self.names))]
+
+    def _subset(self, arm: int, members: NDArray[np.int64]) -> Subset:
+        return Subset(f"{self.categories} {self.names[arm]}", members)
+
+    def report(
+        self,
+        progress: Progress,
+        groups: Sequence[Group],
+        arms: Sequence[int],
+        chances: NDArray[np.float64],
+        values: Sequence[float] | None = None,
+    ) -> Batch:
+        """The batch, with what each arm was worth and how likely it was to be drawn."""
+        metrics = {"select/arms": float(len(self.names)), "select/discarded": 0.0}
+        notices: list[str] = []
+        sizes = Counter(self.arm_of)
+        opening = self.start is None
+        if opening:
+            self.start = progress.fraction
+            notices = [self.introduce(sizes)]
+        for arm in range(len(self.names) if len(self.names) <= SHOWN else 0):
+            metrics[f"select/arm_{arm}_chance"] = float(chances[arm])
+            if values is not None:
+                metrics[f"select/arm_{arm}_value"] = values[arm]
+            if opening:
+                metrics[f"select/arm_{arm}_size"] = float(sizes[arm])
+        scores: Sequence[float | None] = values or [None] * len(self.names)
+        decisions = [
+            Decision(group.prompt, True, f"arm {self.names[arm]}", scores[arm])
+            for group, arm in zip(groups, arms, strict=True)
+        ]
+        return Batch(groups, metrics=metrics, decisions=decisions, notices=notices)
+
+    def introduce(self, sizes: Counter[int]) -> str:
+        """A notice that names the arms, once, when training begins."""
+        shown = [f"{name or 'no label'} ({sizes[arm]})" for arm, name in enumerate(self.names)]
+        more = f" and {len(shown) - SHOWN} more" if len(shown) > SHOWN else ""
+        values = f" (distinct values: {self.distinct})" if self.distinct else ""
+        text = f"{len(shown)} arms by {self.categories}{values}: {', '.join(shown[:SHOWN])}{more}"
+        if min(sizes.values()) < self.batch:
+            text += f"; an arm fills at most as many of the {self.batch} slots as it has prompts"
+        return text

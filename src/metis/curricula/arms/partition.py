@@ -1,0 +1,142 @@
+"""Arms: parts of the pool that a curriculum chooses between, how they are made and drawn from.
+
+Bandits (`sec`, `dump`) and schedules (`e2h`) share these functions. Arms are in order of difficulty
+where one is known, otherwise in the order of their names, read as people do: 2 before 10.
+"""
+
+import math
+import random
+import re
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metis.core import Group
+from metis.core.pool import Pool
+from metis.errors import MetisError, require
+from metis.signal import advantages
+
+Objective = Literal["normalised", "raw"]
+
+
+class Partition(NamedTuple):
+    """Every prompt in one arm: the arms' names, and the arm of each prompt of the pool."""
+
+    names: list[str]
+    arm_of: list[int]
+
+
+def difficulties(pool: Pool) -> NDArray[np.float64] | None:
+    """The difficulty of each prompt, where the data gives one for all of them."""
+    given = [prompt.difficulty for prompt in pool.prompts]
+    known = [value for value in given if value is not None and math.isfinite(value)]
+    return np.array(known) if len(known) == len(given) else None
+
+
+def by_label(pool: Pool, order: Sequence[str] = ()) -> Partition:
+    """One arm for each category of the data, in the given order if there is one."""
+    require_labels(pool, "curriculum.categories = 'label'", "use difficulty or clusters instead")
+    names = list(order) or label_order(pool)
+    require(
+        sorted(names) == sorted(pool.categories),
+        "curriculum.order",
+        names,
+        f"name every category of the data once: {', '.join(map(repr, label_order(pool)))}",
+    )
+    position = {name: arm for arm, name in enumerate(names)}
+    return Partition(names, [position[prompt.category] for prompt in pool.prompts])
+
+
+def require_labels(pool: Pool, setting: str, remedy: str) -> None:
+    """Refuse data without categories, on which every prompt would be in the same arm."""
+    if len(pool.categories) == 1 < len(pool):
+        label = next(iter(pool.categories))
+        raise MetisError(
+            f"{setting}: all {len(pool)} prompts of the pool have the category {label!r}, so there "
+            f"is nothing to choose between; {remedy}, or give the data categories"
+        )
+
+
+def label_order(pool: Pool) -> list[str]:
+    """The categories of the data from easy to hard if that is known, otherwise by name."""
+    known = difficulties(pool)
+    if known is None:
+        return sorted(pool.categories, key=_natural)
+    mean = {name: float(known[members].mean()) for name, members in pool.categories.items()}
+    return sorted(pool.categories, key=lambda name: (mean[name], _natural(name)))
+
+
+def _natural(name: str) -> list[tuple[int, int, str]]:
+    """A key under which level-2 comes before level-10."""
+    parts = re.split(r"([0-9]+)", name)
+    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts if part]
+
+
+def by_quantile(values: NDArray[np.float64], arms: int, rng: random.Random) -> Partition:
+    """Arms of equal size from the lowest values to the highest; ties are cut at random.
+
+    A prompt that could not be measured (NaN) counts as average.
+    """
+    measured = values[~np.isnan(values)]
+    average = measured.mean() if measured.size else 0.0
+    ties = np.array([rng.random() for _ in values])
+    order = np.lexsort((ties, np.where(np.isnan(values), average, values)))
+    arm_of = np.empty(len(values), dtype=np.int64)
+    parts = np.array_split(order, min(arms, len(values)))
+    for arm, members in enumerate(parts):
+        arm_of[members] = arm
+    return Partition([f"difficulty-{i + 1}" for i in range(len(parts))], arm_of.tolist())
+
+
+def by_cluster(clusters: NDArray[np.int64], known: NDArray[np.float64] | None) -> Partition:
+    """One arm for each cluster, from easy to hard if that is known, otherwise as numbered."""
+    arms = int(clusters.max()) + 1
+    order = np.arange(arms)
+    if known is not None:
+        order = np.argsort([known[clusters == i].mean() for i in range(arms)], kind="stable")
+    position = np.argsort(order)
+    return Partition([f"cluster-{i + 1}" for i in range(arms)], position[clusters].tolist())
+
+
+def draw_arms(
+    chances: Sequence[float] | NDArray[np.float64],
+    sizes: Sequence[int],
+    slots: int,
+    rng: random.Random,
+    whole: bool = False,
+) -> list[int]:
+    """An arm for each slot, drawn independently; with `whole`, one arm for as many as it can fill.
+
+    An arm all of whose prompts are in the batch leaves the draw, so a batch is short only when the
+    arms with a chance have too few prompts for it.
+    """
+    left = list(sizes)
+    drawn: list[int] = []
+    while len(drawn) < slots:
+        weights = [
+            float(chance) if room else 0.0 for chance, room in zip(chances, left, strict=True)
+        ]
+        if not any(weights):
+            break
+        arm = rng.choices(range(len(left)), weights)[0]
+        taken = min(left[arm], slots - len(drawn)) if whole else 1
+        drawn += [arm] * taken
+        left[arm] -= taken
+    return drawn
+
+
+def absolute_advantages(group: Group, objective: Objective) -> list[float]:
+    """|A| of each rollout; none where fewer than two are valid.
+
+    `normalised` divides by the standard deviation of the group, with n - 1 and 1e-6 as GRPO's usual
+    implementation has it; `raw` is METIS, Eq. 1.
+    """
+    if len(group.rewards) < 2:
+        return []
+    values = advantages(group.rewards)
+    if objective == "normalised":
+        values = values / (np.std(group.rewards, ddof=1) + 1e-6)
+    magnitudes: list[float] = np.abs(values).tolist()
+    return magnitudes

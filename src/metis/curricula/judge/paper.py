@@ -1,0 +1,34 @@
+"""METIS as the paper has it: every knob of Algorithm 1 and its appendix at the paper's value."""
+
+from typing import Any
+
+PAPER: dict[str, Any] = {
+    "multiplier": 8,
+    "examples": 3,
+    "ema": 0.95,
+    "ties": "random",
+    "explore": 0.0,
+    "failures": "zero",
+    "memory": 1,
+    "anchor": False,
+    "order": "ascending",
+    "warmup": False,
+    "replay": 0,
+    "trial": 0,
+    "judge": {
+        "mode": "reason",
+        "layout": "single",
+        "scale": "variance",
+        "loss": "reinforce",
+        "offsets": False,
+        "share": 0.0,
+        "train": 1.0,
+        "baseline": "zero",
+        "target": "variance",
+        "aggregate": "mean",
+        "ratio": "none",
+        "weight": 0.01,
+        "max_tokens": 512,
+        "temperature": 1.0,
+    },
+}

@@ -1,0 +1,101 @@
+"""Curricula by name: their classes, knobs and presets, and the pools they refuse.
+
+A name is one of CURRICULA, or an import string of a class of one's own.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from metis.core import Curriculum
+from metis.core.pool import Pool
+from metis.curricula import CURRICULA
+from metis.errors import MetisError
+from metis.importing import is_import_string, load
+
+Preset = Mapping[str, Any]
+
+
+def curriculum_class(name: str) -> type[Curriculum]:
+    """The class that a name stands for."""
+    if not is_import_string(name):
+        return CURRICULA[name]
+    kind = load("curriculum", name)
+    if flaw := _flaw(kind):
+        raise MetisError(
+            f"curriculum = {name!r}: {flaw}; make it a dataclass that derives from "
+            "metis.state.Stateful, with the knobs batch and group, and a method step"
+        )
+    checked: type[Curriculum] = kind
+    return checked
+
+
+def presets(name: str) -> Mapping[str, Preset]:
+    """The named settings of a curriculum, the default first; none of a name that is not known."""
+    kind = curriculum_class(name) if is_import_string(name) else CURRICULA.get(name)
+    declared: Mapping[str, Preset] = vars(kind).get("presets", {}) if kind else {}
+    return declared
+
+
+def defaults(kind: type[Curriculum]) -> dict[str, Any]:
+    """Every setting of a class but `batch` and `group`, which all have; sections are flattened."""
+    shared = ("curriculum.batch", "curriculum.group")
+    return {key: value for key, value in _flat("curriculum.", kind()) if key not in shared}
+
+
+def sections(kind: type[Curriculum]) -> dict[str, type[Any]]:
+    """The classes of a curriculum's own sections, by their place on the command line."""
+    values = ((field.name, getattr(kind(), field.name)) for field in fields(kind) if field.init)  # type: ignore[arg-type]
+    return {f"curriculum.{name}": type(value) for name, value in values if is_dataclass(value)}
+
+
+def flat(settings: Preset, prefix: str = "curriculum.") -> dict[str, Any]:
+    """A preset as dotted keys and values."""
+    keys: dict[str, Any] = {}
+    for key, value in settings.items():
+        section = isinstance(value, Mapping)
+        keys |= flat(value, f"{prefix}{key}.") if section else {prefix + key: value}
+    return keys
+
+
+@runtime_checkable
+class Demanding(Protocol):
+    """A curriculum that not every pool will do for: it says so before anything runs."""
+
+    def check(self, pool: Pool) -> None: ...
+
+
+def check_pool(pool: Pool, curriculum: Curriculum, batch: int) -> None:
+    """Refuse a pool that a curriculum cannot work with."""
+    if batch > len(pool):
+        raise MetisError(
+            f"batch = {batch}: the pool has only {len(pool)} prompts; use a smaller batch or a "
+            "larger pool"
+        )
+    if isinstance(curriculum, Demanding):
+        curriculum.check(pool)
+
+
+def _flat(prefix: str, settings: Any) -> Iterator[tuple[str, Any]]:
+    for field in fields(settings):
+        value = getattr(settings, field.name)
+        if field.init and is_dataclass(value):
+            yield from _flat(f"{prefix}{field.name}.", value)
+        elif field.init:
+            yield prefix + field.name, value
+
+
+def _flaw(kind: Any) -> str | None:
+    """The flaw that keeps a class from being a curriculum, if any."""
+    if not isinstance(kind, type):
+        return f"it is {kind!r}, not a class"
+    if not is_dataclass(kind):
+        return f"{kind.__name__} is not a dataclass"
+    knobs = {field.name for field in fields(kind) if field.init}
+    for knob in ("batch", "group"):
+        if knob not in knobs:
+            return f"{kind.__name__} has no knob {knob!r}"
+    for method in ("step", "state_dict", "load_state_dict"):
+        if not callable(getattr(kind, method, None)):
+            return f"{kind.__name__} has no method {method!r}"
+    return None

@@ -1,0 +1,127 @@
+"""Parquet files, through pyarrow, which is loaded when one is read or written.
+
+Fields are taken column by column, so that a file of millions of rows streams in little memory.
+"""
+
+import contextlib
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from metis.errors import MetisError
+from metis.files import atomic
+
+BATCH = 4096
+ABOUT = b"metis"
+"""The key under which a file says what it was made from."""
+
+
+def rows(path: Path) -> Iterator[dict[str, Any]]:
+    """The rows of a file in their order, nested as they are."""
+    with _opened(path) as file:
+        for batch in file.iter_batches(BATCH):
+            yield from batch.to_pylist()
+
+
+def fields(path: Path) -> list[str]:
+    """The paths of all fields with a plain value."""
+    with _opened(path) as file:
+        return [name for column in file.schema_arrow for name in _plain(column.type, column.name)]
+
+
+def values(path: Path, names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+    """The named fields of every row; None where the file lacks one."""
+    known = set(fields(path))
+    present = [name for name in names if name in known]
+    with _opened(path) as file:
+        columns = sorted({name.partition(".")[0] for name in present})
+        for batch in file.iter_batches(BATCH, columns=columns, use_threads=False):
+            read = {name: _column(batch, name).to_pylist() for name in present}
+            missing = [None] * batch.num_rows
+            yield from zip(*(read.get(name, missing) for name in names), strict=True)
+
+
+def about(path: Path) -> dict[str, Any] | None:
+    """The sources that a file says it was made from; None for a file from elsewhere."""
+    with _opened(path) as file:
+        text = (file.schema_arrow.metadata or {}).get(ABOUT)
+        said: dict[str, Any] | None = json.loads(text) if text else None
+        return said
+
+
+def write(path: Path, table: Sequence[dict[str, Any]], made_from: dict[str, Any]) -> None:
+    """Write rows in the columns that verl reads; the file appears when it is whole."""
+    pyarrow, parquet = arrow()
+    text = pyarrow.string()
+    schema = pyarrow.schema(
+        {
+            "data_source": text,
+            "prompt": pyarrow.list_(pyarrow.struct({"role": text, "content": text})),
+            "ability": text,
+            "reward_model": pyarrow.struct({"style": text, "ground_truth": text}),
+            "extra_info": pyarrow.struct(
+                {
+                    "id": text,
+                    "index": pyarrow.int64(),
+                    "split": text,
+                    "problem": text,
+                    "category": text,
+                    "difficulty": pyarrow.float64(),
+                }
+            ),
+        },
+        metadata={ABOUT: json.dumps(made_from).encode()},
+    )
+    with atomic(path) as file:
+        parquet.write_table(pyarrow.Table.from_pylist(table, schema=schema), file)
+
+
+def _plain(kind: Any, name: str) -> Iterator[str]:
+    """The paths below a column that lead to a string, a number or the like."""
+    types = arrow()[0].types
+    if types.is_struct(kind):
+        for inner in kind.fields:
+            yield from _plain(inner.type, f"{name}.{inner.name}")
+    elif types.is_list(kind) or types.is_large_list(kind):
+        yield from _plain(kind.value_type, f"{name}.0")
+    else:
+        yield name
+
+
+def _column(batch: Any, name: str) -> Any:
+    from pyarrow import compute
+
+    top, *inner = name.split(".")
+    column = batch.column(top)
+    for part in inner:
+        nested = arrow()[0].types.is_struct(column.type)
+        column = (
+            compute.struct_field(column, part)
+            if nested
+            else compute.list_element(column, int(part))
+        )
+    return column
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    pyarrow, parquet = arrow()
+    try:
+        with parquet.ParquetFile(path, pre_buffer=False) as file:
+            yield file
+    except (pyarrow.ArrowException, OSError) as error:
+        reason = str(error).strip().splitlines()[0].rstrip(".")
+        raise MetisError(
+            f"{str(path)!r} cannot be read ({reason}): is it whole? Fetch it again"
+        ) from None
+
+
+def arrow() -> tuple[Any, Any]:
+    """pyarrow and its parquet module; where they are not installed, how to get them."""
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        raise MetisError("parquet files need pyarrow: pip install 'metis-rft[math]'") from None
+    return pyarrow, parquet

@@ -1,0 +1,1 @@
+"""Models that learn beside the policy: the value model and the attention model."""

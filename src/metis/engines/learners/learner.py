@@ -1,0 +1,230 @@
+"""Models that learn to predict outcomes of prompts, beside the policy.
+
+A value model is an MLP on the state of the prompt's last token: the policy's own, or that of a copy
+of the initial policy which is trained along with it (Gao et al., arXiv 2510.01135, as METIS, App.
+A.5 builds it). An attention model reads the value of a prompt off the values of its evidence (Sun
+et al., arXiv 2506.05316). Their nets are in `heads`. What is random (weights, order, dropout) is
+fixed by the seed and the number of fits before, so that nothing else is disturbed or saved.
+"""
+
+import contextlib
+import math
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from metis.core import Evidence, Prompt
+from metis.core.predictors import AttentionModel, Predictor, ValueModel, separate
+from metis.engines.learners.heads import made
+from metis.errors import NON_FINITE_LIMIT, MetisError
+
+Encode = Callable[[Sequence[Prompt]], list[list[int]]]
+"""The chat of a prompt, as the policy reads it before it answers."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """Prompts and evidence by their places in `tokens`, where each text stands once."""
+
+    tokens: Sequence[list[int]]
+    prompts: Sequence[int]
+    evidence: Sequence[int] = ()
+    values: Sequence[float] = ()
+
+    @classmethod
+    def of(cls, prompts: Sequence[Prompt], evidence: Evidence, encode: Encode) -> "Question":
+        every = {prompt.id: prompt for prompt in [*prompts, *(prompt for prompt, _ in evidence)]}
+        place = {prompt_id: i for i, prompt_id in enumerate(every)}
+        return cls(
+            tokens=encode(list(every.values())),
+            prompts=[place[prompt.id] for prompt in prompts],
+            evidence=[place[prompt.id] for prompt, _ in evidence],
+            values=[value for _, value in evidence],
+        )
+
+
+@dataclass(frozen=True)
+class Reader:
+    """The policy as a head sees it: states of so many numbers, on a device."""
+
+    states: Callable[[Sequence[list[int]]], torch.Tensor]
+    size: int
+    device: torch.device
+
+
+class Backbone(Protocol):
+    """A language model of the learner's own, trained along with the head on it."""
+
+    @property
+    def processed(self) -> int:
+        """Tokens that have passed through it."""
+
+    def states(self, sequences: Sequence[list[int]]) -> torch.Tensor: ...
+
+    def passes(self, sequences: Sequence[list[int]]) -> Iterator[tuple[list[int], torch.Tensor]]:
+        """Positions of sequences, and their states with what a gradient needs."""
+
+    def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]: ...
+
+    def train(self, on: bool) -> None: ...
+
+
+class Learner:
+    """A model in training: a head, maybe a copy of the policy below it, and their optimizer."""
+
+    def __init__(
+        self,
+        model: Predictor,
+        reader: Reader,
+        seed: int,
+        copy: Callable[[], Backbone] | None = None,
+    ) -> None:
+        self.model, self.reader, self.seed = model, reader, seed
+        with self._seeded("weights"):
+            self.body = copy() if copy is not None and separate(model) else None
+            self.head = made(model, reader.size).to(reader.device).eval()
+        self.optimizer = torch.optim.Adam(
+            self.weights().values(),
+            lr=model.learning_rate,
+            fused=reader.device.type == "cuda",
+        )
+        self.fits = 0
+        self.non_finite = 0
+
+    def weights(self) -> dict[str, nn.Parameter]:
+        """All that is trained, by name."""
+        named = {f"head.{name}": weight for name, weight in self.head.named_parameters()}
+        if self.body is not None:
+            for name, weight in self.body.named_parameters():
+                if weight.requires_grad:
+                    named[f"body.{name}"] = weight
+        return named
+
+    @torch.no_grad()
+    def predict(self, question: Question) -> list[float]:
+        states = (self.body or self.reader).states(question.tokens)
+        raw = self._read(question, states, torch.arange(len(question.prompts)))
+        values = torch.sigmoid(raw) if self._logistic else raw
+        if not bool(torch.isfinite(values).all()):
+            raise self._broken("its predictions are not finite")
+        found: list[float] = values.tolist()
+        return found
+
+    def fit(self, question: Question, targets: Sequence[float]) -> float:
+        """Train on the targets; the mean loss of the first pass, before most was learned of them.
+
+        An optimizer step that is not finite is skipped, and stops the run when that persists.
+        """
+        goal = torch.tensor(targets, dtype=torch.float32, device=self.reader.device)
+        states = None
+        if self.body is None:  # the same for all passes
+            states = self.reader.states(question.tokens)
+        losses = []
+        with self._seeded(f"fit {self.fits}"), self._training():
+            for _ in range(self.model.epochs):
+                batches = torch.split(torch.randperm(len(goal)), self.model.minibatch)
+                losses.append([self._optimize(question, states, rows, goal) for rows in batches])
+        self.fits += 1
+        finite = [loss for loss in losses[0] if loss is not None]
+        return sum(finite) / len(finite) if finite else 0.0
+
+    def _optimize(
+        self,
+        question: Question,
+        states: torch.Tensor | None,
+        rows: torch.Tensor,
+        goal: torch.Tensor,
+    ) -> float | None:
+        self.optimizer.zero_grad(set_to_none=True)
+        total = 0.0
+        for part, raw in self._answers(question, states, rows):
+            loss = self._losses(raw, goal[part.to(goal.device)]).sum() / len(rows)
+            loss.backward()  # type: ignore[no-untyped-call]
+            total += float(loss.detach())
+        limit = self.model.clip or math.inf
+        norm = float(nn.utils.clip_grad_norm_(self.weights().values(), limit))
+        finite = math.isfinite(total + norm)
+        if finite:
+            self.optimizer.step()
+        self.non_finite = 0 if finite else self.non_finite + 1
+        if self.non_finite >= NON_FINITE_LIMIT:
+            raise self._broken(f"its loss was not finite {NON_FINITE_LIMIT} times in a row")
+        return total if finite else None
+
+    @property
+    def _logistic(self) -> bool:
+        return isinstance(self.model, AttentionModel) or self.model.loss == "bce"
+
+    def _losses(self, raw: torch.Tensor, goal: torch.Tensor) -> torch.Tensor:
+        if self._logistic:
+            return functional.binary_cross_entropy_with_logits(raw, goal, reduction="none")
+        return functional.mse_loss(raw, goal, reduction="none")
+
+    def _answers(
+        self, question: Question, states: torch.Tensor | None, rows: torch.Tensor
+    ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """Predictions for some of the prompts; in parts, where they pass through the body first."""
+        if self.body is None:
+            assert states is not None
+            yield rows, self._read(question, states, rows)
+            return
+        sequences = [question.tokens[question.prompts[row]] for row in rows.tolist()]
+        for part, states in self.body.passes(sequences):
+            yield rows[part], self.head(states)
+
+    def _read(self, question: Question, states: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        """The head's predictions for some of the prompts, given the states of all texts."""
+        places = torch.tensor(question.prompts)[rows].to(states.device)
+        if isinstance(self.model, ValueModel):
+            answers: torch.Tensor = self.head(states[places])
+            return answers
+        evidence = torch.tensor(question.evidence, dtype=torch.long, device=states.device)
+        values = torch.tensor(question.values, dtype=torch.float32, device=states.device)
+        answers = self.head(states[places], states[evidence], values, places[:, None] == evidence)
+        return answers
+
+    @contextlib.contextmanager
+    def _training(self) -> Iterator[None]:
+        """Dropout in the head; in the layers below only what saves memory."""
+        self.head.train()
+        if self.body is not None:
+            self.body.train(True)
+        try:
+            yield
+        finally:
+            self.head.eval()
+            if self.body is not None:
+                self.body.train(False)
+
+    @contextlib.contextmanager
+    def _seeded(self, purpose: str) -> Iterator[None]:
+        devices = [self.reader.device] if self.reader.device.type == "cuda" else []
+        with torch.random.fork_rng(devices):
+            torch.manual_seed(random.Random(f"{self.seed}/{purpose}").getrandbits(63))
+            yield
+
+    def _broken(self, what: str) -> MetisError:
+        return MetisError(
+            f"learning_rate = {self.model.learning_rate} of the {type(self.model).__name__}: "
+            f"{what}; start a new run with a lower one"
+        )
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "weights": {name: weight.detach() for name, weight in self.weights().items()},
+            "optimizer": self.optimizer.state_dict(),
+            "fits": self.fits,
+            "non_finite": self.non_finite,
+        }
+
+    def load_state_dict(self, saved: dict[str, Any]) -> None:
+        with torch.no_grad():
+            for name, weight in self.weights().items():
+                weight.copy_(saved["weights"][name])
+        self.optimizer.load_state_dict(saved["optimizer"])
+        self.fits, self.non_finite = saved["fits"], saved["non_finite"]

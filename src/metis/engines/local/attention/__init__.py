@@ -1,0 +1,1 @@
+"""Attention over a shared prefix and what each row has alone."""

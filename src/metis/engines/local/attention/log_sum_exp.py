@@ -1,0 +1,150 @@
+"""Attention that also returns its log-sum-exp, by the fastest kernel a device has.
+
+Tensors are of rows x heads x tokens x size, with grouped-query attention: several heads of the
+queries may share a key's. A bias, of rows x tokens x keys, is added to the scores of every head;
+without one, attention may be causal. With the log-sum-exp, outputs over disjoint sets of keys are
+merged into the output over all of them (online softmax). The backward pass takes output and
+log-sum-exp of the whole.
+"""
+
+from typing import Literal
+
+import torch
+
+Pair = tuple[torch.Tensor, torch.Tensor]
+Triple = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+
+_aten = torch.ops.aten
+
+_PADDED = 32
+"""The memory-efficient kernel keeps as many log_sum_exps for a row as a multiple of this."""
+
+
+def attend(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    bias: torch.Tensor | None,
+    scale: float,
+    causal: bool = False,
+) -> Pair:
+    """The attention output, of the query's shape, and the log-sum-exp of the scores."""
+    kernel = _kernel(query, key, value, bias, causal)
+    if kernel == "flash":
+        mixed, total, *_ = _aten._scaled_dot_product_flash_attention(
+            query, key, value, 0.0, causal, scale=scale
+        )
+        return mixed, total
+    keys, values = (_for_every_head(tensor, query) for tensor in (key, value))
+    mask = _bias_of_heads(bias, query)
+    if kernel == "efficient":
+        mixed, total, *_ = _aten._scaled_dot_product_efficient_attention(
+            query, keys, values, mask, True, 0.0, causal, scale=scale
+        )
+        return mixed, total[..., : query.shape[2]]
+    if kernel == "cpu":
+        mixed, total = _aten._scaled_dot_product_flash_attention_for_cpu(
+            query, keys, values, 0.0, causal, attn_mask=mask, scale=scale
+        )
+        return mixed, total
+    scores = _scores(query, keys, mask, scale, causal)
+    total = torch.logsumexp(scores, dim=-1)
+    return _weights(scores, total, values) @ values, total
+
+
+def gradients(
+    gradient: torch.Tensor,
+    mixed: torch.Tensor,
+    total: torch.Tensor,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    bias: torch.Tensor | None,
+    scale: float,
+    causal: bool = False,
+) -> Triple:
+    """Gradients of the query, the key and the value, given that of the output."""
+    kernel = _kernel(query, key, value, bias, causal)
+    whole = mixed, total
+    if kernel == "flash":
+        unused = torch.empty(2, dtype=torch.uint64, device=query.device)
+        sizes = query.shape[2], key.shape[2]
+        found: Triple = _aten._scaled_dot_product_flash_attention_backward(
+            gradient, query, key, value, *whole, None, None, *sizes, 0.0, causal, unused, unused,
+            scale=scale,
+        )  # fmt: skip
+        return found
+    keys, values = (_for_every_head(tensor, query) for tensor in (key, value))
+    mask = _bias_of_heads(bias, query)
+    if kernel == "efficient":
+        unused = torch.empty((), dtype=torch.int64, device=query.device)
+        missing = -query.shape[2] % _PADDED
+        total = torch.nn.functional.pad(total, (0, missing), value=torch.inf)
+        found = _aten._scaled_dot_product_efficient_attention_backward(
+            gradient, query, keys, values, mask, mixed, total, unused, unused, 0.0,
+            [True, True, True, False], causal, scale=scale,
+        )[:3]  # fmt: skip
+    elif kernel == "cpu":
+        found = _aten._scaled_dot_product_flash_attention_for_cpu_backward(
+            gradient, query, keys, values, *whole, 0.0, causal, attn_mask=mask, scale=scale
+        )
+    else:
+        weights = _weights(_scores(query, keys, mask, scale, causal), total, values)
+        common = (gradient.float() * mixed.float()).sum(-1, keepdim=True)
+        towards = (weights * ((gradient @ values.mT).float() - common) * scale).to(values.dtype)
+        found = towards @ keys, towards.mT @ query, weights.mT @ gradient
+    return found[0], _of_shared_heads(found[1], key), _of_shared_heads(found[2], value)
+
+
+def _kernel(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    bias: torch.Tensor | None,
+    causal: bool,
+) -> Literal["flash", "efficient", "cpu"] | None:
+    """The one there is for these tensors; None writes every weight down."""
+    if query.device.type == "cpu":
+        return "cpu"
+    if not query.is_cuda or query.shape[-1] % 8:
+        return None
+    if bias is not None:
+        return "efficient" if bias.shape[-1] % 8 == 0 and query.dtype == bias.dtype else None
+    asked = torch.backends.cuda.SDPAParams(query, key, value, None, 0.0, causal, True)
+    if torch.backends.cuda.can_use_flash_attention(asked):
+        return "flash"
+    return "efficient" if torch.backends.cuda.can_use_efficient_attention(asked) else None
+
+
+def _for_every_head(key: torch.Tensor, query: torch.Tensor) -> torch.Tensor:
+    """Keys or values, once for each head of the queries."""
+    each = query.shape[1] // key.shape[1]
+    return key if each == 1 else key.repeat_interleave(each, dim=1)
+
+
+def _of_shared_heads(gradient: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
+    """The gradients of a key or value, summed over the heads that share it."""
+    if gradient.shape == key.shape:
+        return gradient
+    rows, heads = key.shape[:2]
+    return gradient.reshape(rows, heads, -1, *key.shape[2:]).sum(2)
+
+
+def _bias_of_heads(bias: torch.Tensor | None, query: torch.Tensor) -> torch.Tensor | None:
+    """The bias, which is the same for all heads of a row, not copied for them."""
+    return None if bias is None else bias[:, None].expand(-1, query.shape[1], -1, -1)
+
+
+def _scores(
+    query: torch.Tensor, key: torch.Tensor, mask: torch.Tensor | None, scale: float, causal: bool
+) -> torch.Tensor:
+    """Never rounded, as in the kernels."""
+    scores = query.float() @ key.float().mT * scale
+    if causal:
+        places = torch.arange(scores.shape[-1], device=scores.device)
+        return scores.masked_fill(places[:, None] < places, -torch.inf)
+    return scores if mask is None else scores + mask
+
+
+def _weights(scores: torch.Tensor, total: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    return torch.exp(scores - total[..., None]).to(like.dtype)

@@ -1,0 +1,1 @@
+"""Sampling from the policy, with transformers or vLLM."""

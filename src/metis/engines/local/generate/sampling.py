@@ -1,0 +1,149 @@
+"""Sampling replies with transformers: one prefill per prompt, then all copies token by token.
+
+Rows that have ended leave the batch, so that a long answer does not keep short ones company, and
+are handed over while the others go on.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+
+from metis.core import Sampling
+from metis.engines.local.generate import decoding
+from metis.engines.local.generate.prefill import prefill
+from metis.engines.local.model.policy import Policy
+
+
+@dataclass
+class Reply:
+    """The tokens of a sampled reply, its end included, with the log-probability of each."""
+
+    tokens: list[int]
+    logprobs: list[float]
+    finish: Literal["stop", "length"] = "length"
+
+
+def sample(
+    policy: Policy,
+    prompts: Sequence[list[int]],
+    copies: int,
+    sampling: Sampling,
+    generator: torch.Generator,
+    rows: int,
+) -> list[Reply]:
+    """`copies` replies to each prompt, those of one prompt side by side."""
+    return in_order(stream(policy, prompts, copies, sampling, generator, rows))
+
+
+def in_order(replies: Iterable[tuple[int, Reply]]) -> list[Reply]:
+    """The replies of a stream, each in its place."""
+    return [reply for _, reply in sorted(replies, key=lambda pair: pair[0])]
+
+
+@torch.no_grad()
+def stream(
+    policy: Policy,
+    prompts: Sequence[list[int]],
+    copies: int,
+    sampling: Sampling,
+    generator: torch.Generator,
+    rows: int,
+) -> Iterator[tuple[int, Reply]]:
+    """The replies of `sample` as they end, each with its place among them."""
+    per_chunk = max(1, rows // copies)
+    for start in range(0, len(prompts), per_chunk):
+        chunk = prompts[start : start + per_chunk]
+        for place, reply in _stream_chunk(policy, chunk, copies, sampling, generator):
+            yield start * copies + place, reply
+
+
+def _stream_chunk(
+    policy: Policy,
+    prompts: Sequence[list[int]],
+    copies: int,
+    sampling: Sampling,
+    generator: torch.Generator,
+) -> Iterator[tuple[int, Reply]]:
+    replies = [Reply([], []) for _ in range(len(prompts) * copies)]
+    limits = [_room(policy, prompt, sampling) for prompt in prompts for _ in range(copies)]
+    begun = prefill(policy, prompts, copies)
+    mask, cache, logits = begun.mask, begun.cache, begun.logits
+    active = list(range(len(replies)))
+    while True:
+        tokens, logprobs = _draw(logits, sampling, generator)
+        going = []
+        drawn = zip(active, tokens.tolist(), logprobs.tolist(), strict=True)
+        for row, (i, token, logprob) in enumerate(drawn):
+            reply = replies[i]
+            reply.tokens.append(token)
+            reply.logprobs.append(logprob)
+            if token in policy.stops or _stopped(policy, reply, sampling):
+                reply.finish = "stop"
+            if reply.finish == "stop" or len(reply.tokens) >= limits[i]:
+                yield i, reply
+            else:
+                going.append(row)
+        if not going:
+            return
+        if len(going) < len(active):
+            keep = torch.tensor(going, device=policy.device)
+            mask, tokens = _keep(keep, cache, mask, tokens)
+            active = [active[row] for row in going]
+        mask, logits = _next(policy, cache, mask, tokens)
+
+
+def _room(policy: Policy, prompt: list[int], sampling: Sampling) -> int:
+    """Tokens a reply may have: whoever asks leaves room for one at least."""
+    return min(sampling.max_tokens, policy.context - len(prompt))
+
+
+def _next(
+    policy: Policy, cache: Any, mask: torch.Tensor, tokens: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    mask = torch.cat([mask, mask.new_ones(len(mask), 1)], dim=1)
+    attention = policy.attention(decoding.NAME) if policy.plain else nullcontext()
+    with policy.autocast(), attention:
+        hidden = policy.states(
+            input_ids=tokens[:, None],
+            attention_mask=mask,
+            position_ids=mask.sum(1, keepdim=True) - 1,
+            past_key_values=cache,
+        )[:, -1]
+        logits = policy.head(hidden)
+    policy.processed += len(tokens)
+    return mask, logits
+
+
+def _keep(
+    rows: torch.Tensor, cache: Any, mask: torch.Tensor, other: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    cache.batch_select_indices(rows)
+    return mask[rows], other[rows]
+
+
+def _draw(
+    logits: torch.Tensor, sampling: Sampling, generator: torch.Generator
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """One token a row, and its log-probability before any nucleus cut; temperature 0 is greedy."""
+    if sampling.temperature == 0:
+        tokens = logits.argmax(dim=1)
+        return tokens, torch.zeros(len(tokens))
+    logprobs = torch.log_softmax(logits.float() / sampling.temperature, dim=1)
+    weights = logprobs.exp()
+    if sampling.top_p < 1:
+        ordered, order = weights.sort(dim=1, descending=True)
+        cut = ordered.cumsum(1) - ordered >= sampling.top_p
+        weights = torch.zeros_like(weights).scatter(1, order, ordered.masked_fill(cut, 0.0))
+    tokens = torch.multinomial(weights, 1, generator=generator)[:, 0]
+    return tokens, logprobs.gather(1, tokens[:, None])[:, 0]
+
+
+def _stopped(policy: Policy, reply: Reply, sampling: Sampling) -> bool:
+    """True if the text so far ends in one of the stop strings."""
+    if not sampling.stop:
+        return False
+    tail = policy.decode(reply.tokens[-32:])
+    return any(stop in tail for stop in sampling.stop)

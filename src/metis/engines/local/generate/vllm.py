@@ -1,0 +1,173 @@
+"""vLLM as the sampler, in this process, on the GPU that also trains.
+
+It sleeps while the policy learns and is given the new weights before it speaks again; its prefix
+cache is dropped with the old ones. The log-probabilities it reports are its own: the update works
+with recomputed ones.
+"""
+
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from metis.core import Sampling
+from metis.engines.local.generate.sampling import Reply
+from metis.engines.local.model.folder import save_settings
+from metis.engines.local.model.policy import Policy, pick_device
+from metis.engines.local.settings import Local
+from metis.errors import MetisError, first_line
+
+LONGEST = 32768
+"""Tokens of a sequence that vLLM plans for, where the model could do more."""
+
+
+def require_vllm(settings: Local) -> None:
+    """Refuse settings that ask for vLLM where it does not run; before any weights are loaded."""
+    if settings.generation != "vllm":
+        return
+    os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
+    os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
+    if settings.top_p == 1:  # its kernels for other values would be compiled for nothing
+        os.environ.setdefault("VLLM_USE_FLASHINFER_SAMPLER", "0")
+    try:
+        import vllm  # noqa: F401
+    except (ImportError, OSError) as error:
+        raise MetisError(
+            f"engine.generation = 'vllm': vLLM cannot be imported ({first_line(error)}): pip "
+            "install 'metis-rft[vllm]', or set engine.generation=transformers"
+        ) from None
+    if pick_device(settings.device).type != "cuda":
+        raise MetisError("engine.generation = 'vllm': needs a GPU; use transformers here")
+
+
+class VllmSampler:
+    """Samples with vLLM; `sync` hands it the policy's weights."""
+
+    def __init__(self, policy: Policy, settings: Local) -> None:
+        from vllm import LLM
+
+        self.context = policy.context = min(policy.context, LONGEST)
+        with tempfile.TemporaryDirectory() as folder, _room_for_vllm(settings):
+            _write_model(policy, folder)
+            self.llm = LLM(
+                model=folder,
+                dtype="bfloat16",
+                gpu_memory_utilization=settings.vllm_memory,
+                enforce_eager=settings.vllm_eager,
+                enable_prefix_caching=True,
+                enable_sleep_mode=settings.vllm_sleep,
+                max_model_len=self.context,
+                # What the update compares with: at the temperature of the rollouts.
+                logprobs_mode=f"{'raw' if settings.temperature == 1 else 'processed'}_logprobs",
+            )
+        self.sleeps = settings.vllm_sleep
+        self.awake = True
+
+    def sample(
+        self,
+        prompts: Sequence[list[int]],
+        copies: int,
+        sampling: Sampling,
+        generator: torch.Generator,
+    ) -> list[Reply]:
+        """`copies` replies to each prompt, those of one prompt side by side.
+
+        vLLM draws from the GPU's generator in this process, which ours seeds for every call; a seed
+        for each request would make it draw row by row.
+        """
+        from vllm import SamplingParams, TokensPrompt
+
+        self._wake()
+        torch.cuda.manual_seed(_seed(generator))
+        parameters = [
+            SamplingParams(
+                n=copies,
+                temperature=sampling.temperature,
+                top_p=sampling.top_p,
+                max_tokens=min(sampling.max_tokens, self.context - len(prompt)),
+                stop=list(sampling.stop) or None,
+                detokenize=bool(sampling.stop),
+                logprobs=0,
+            )
+            for prompt in prompts
+        ]
+        asked = [TokensPrompt(prompt_token_ids=prompt) for prompt in prompts]
+        answers = self.llm.generate(asked, parameters, use_tqdm=False)
+        return [_reply(output) for answer in answers for output in answer.outputs]
+
+    def sync(self, policy: Policy) -> None:
+        """Put the policy's present weights into vLLM."""
+        self._wake()
+        self.llm.apply_model(lambda model: model.load_weights(_weights(policy)))
+        self.llm.reset_prefix_cache()
+
+    def sleep(self) -> None:
+        """Give the memory of cache and weights back while the policy learns."""
+        if self.awake and self.sleeps:
+            self.llm.sleep(level=1)
+            self.awake = False
+
+    def _wake(self) -> None:
+        if not self.awake:
+            torch.cuda.empty_cache()
+            self.llm.wake_up()
+            self.awake = True
+
+
+@contextmanager
+def _room_for_vllm(settings: Local) -> Iterator[None]:
+    """vLLM has errors of its own for too little memory, and for too small a share of it."""
+    try:
+        yield
+    except ValueError as error:
+        if "memory" not in str(error).lower():
+            raise
+        raise MetisError(
+            f"engine.vllm_memory = {settings.vllm_memory}: vLLM does not start with that share of "
+            f"the GPU ({first_line(error)}); set another, or engine.lora=16, whose training takes "
+            "less of it"
+        ) from None
+
+
+def _seed(generator: torch.Generator) -> int:
+    return int(torch.randint(1 << 62, (1,), device=generator.device, generator=generator))
+
+
+def _reply(output: Any) -> Reply:
+    tokens = [int(token) for token in output.token_ids]
+    logprobs = [
+        float(row[token].logprob) for row, token in zip(output.logprobs, tokens, strict=True)
+    ]
+    return Reply(tokens, logprobs, "stop" if output.finish_reason == "stop" else "length")
+
+
+def _weights(policy: Policy) -> Iterator[tuple[str, torch.Tensor]]:
+    """The weights under the names of the plain model, LoRA merged in."""
+    if policy.adapted:
+        policy.network.merge_adapter()
+    try:
+        for name, value in policy.base.state_dict().items():
+            if "lora_" not in name:
+                yield name.replace(".base_layer", ""), value.detach().to(torch.bfloat16)
+    finally:
+        if policy.adapted:
+            policy.network.unmerge_adapter()
+
+
+def _write_model(policy: Policy, folder: str) -> None:
+    """The policy as a folder that vLLM can load."""
+    from safetensors.torch import save_file
+
+    policy.base.config.save_pretrained(folder)
+    save_settings(Path(folder), policy)
+    tied = policy.base.config.get_text_config().tie_word_embeddings
+    weights = {
+        name: value.contiguous().cpu()
+        for name, value in _weights(policy)
+        if not (tied and name == "lm_head.weight")
+    }
+    save_file(weights, f"{folder}/model.safetensors", metadata={"format": "pt"})

@@ -1,0 +1,1 @@
+"""The policy's network: loaded, run forward, read, written."""

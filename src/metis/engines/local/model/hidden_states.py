@@ -1,0 +1,54 @@
+"""Hidden states of prompts: the last layer's, of the last token, many at a time.
+
+Sequences are padded on the right, where a causal model does not look.
+"""
+
+from collections.abc import Sequence
+
+import torch
+
+from metis.engines.local.model.forward import prefix_cache
+from metis.engines.local.model.policy import Policy
+from metis.engines.tokens.packing import shareable
+
+
+def parts(sequences: Sequence[list[int]], budget: int) -> list[list[int]]:
+    """Positions of sequences of like length, padded together within a budget of tokens."""
+    made: list[list[int]] = []
+    for i in sorted(range(len(sequences)), key=lambda i: -len(sequences[i])):
+        longest = len(sequences[made[-1][0]]) if made else budget
+        if not made or longest * (len(made[-1]) + 1) > budget:
+            made.append([])
+        made[-1].append(i)
+    return made
+
+
+def last_states(
+    policy: Policy, sequences: Sequence[list[int]], prefix: Sequence[int] = ()
+) -> torch.Tensor:
+    """The states of the last tokens of sequences that continue a prefix, in one pass."""
+    sizes = torch.tensor([len(sequence) for sequence in sequences])
+    tokens = torch.zeros(len(sequences), int(sizes.max()), dtype=torch.long)
+    for row, sequence in zip(tokens, sequences, strict=True):
+        row[: len(sequence)] = torch.tensor(sequence)
+    with policy.autocast():
+        cache = prefix_cache(policy, list(prefix), len(sequences)) if prefix else None
+        states = policy.states(input_ids=tokens.to(policy.device), past_key_values=cache)
+    policy.processed += int(sizes.sum())
+    rows = torch.arange(len(sequences), device=policy.device)
+    return states[rows, sizes.to(policy.device) - 1].float()
+
+
+@torch.no_grad()
+def embed(policy: Policy, sequences: Sequence[list[int]], budget: int) -> torch.Tensor:
+    """The states of the last tokens, within a budget of padded tokens a pass.
+
+    On a CPU, what all begin with is computed once a pass; a GPU is quicker without.
+    """
+    latest = [len(tokens) - 1 for tokens in sequences]
+    skip = 0 if policy.wide else shareable(sequences, latest, policy.layout.aligned)
+    rests, prefix = [tokens[skip:] for tokens in sequences], sequences[0][:skip]
+    order = parts(rests, budget)
+    states = [last_states(policy, [rests[i] for i in part], prefix) for part in order]
+    places = torch.tensor([i for part in order for i in part]).argsort()
+    return torch.cat(states)[places.to(policy.device)]

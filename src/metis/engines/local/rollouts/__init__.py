@@ -1,0 +1,1 @@
+"""Episodes played with the policy, and their rewards."""

@@ -1,0 +1,228 @@
+"""Rollouts: episodes played turn by turn, their rewards computed while others still generate."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+
+from metis.core import Group, Message, Prompt, Sampling, Trajectory
+from metis.engines.local.generate.sampling import Reply
+from metis.engines.local.model.policy import Policy
+from metis.engines.local.rollouts.failures import TooLong
+from metis.engines.rewards import RewardRunner
+from metis.tasks.base import Episode, Task
+from metis.tasks.outcome import Outcome
+
+Sampler = Callable[[Sequence[list[int]], int, Sampling], Iterable[tuple[int, Reply]]]
+"""Token lists, copies of each, how to sample -> replies as they end, each with its place, where
+copies of one prompt are side by side."""
+
+
+@dataclass(eq=False)
+class Play:
+    """One episode being played: its tokens so far, and which of them the policy wrote."""
+
+    prompt: Prompt
+    episode: Episode
+    chat: list[Message]
+    tokens: list[int]
+    mask: list[bool] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    turns: list[str] = field(default_factory=list)
+    stopped: bool = False
+    turn: "Future[Sequence[Message] | None]" = field(init=False)
+    reward: "Future[Outcome] | None" = None
+    earned: Outcome | None = None
+    error: Exception | None = None
+
+    def __post_init__(self) -> None:
+        self.mask, self.logprobs = [False] * len(self.tokens), [0.0] * len(self.tokens)
+
+    @property
+    def said(self) -> str:
+        """The policy's last turn."""
+        return self.turns[-1]
+
+    def settle(self, rewards: RewardRunner) -> None:
+        """Wait for the reward; what went wrong with it is the error of the episode."""
+        if self.reward and not self.error:
+            found = rewards.result(self.reward)
+            if isinstance(found, Outcome):
+                self.earned = found
+            else:
+                self.error = found
+
+    def add(self, tokens: Sequence[int], logprobs: Sequence[float], written: bool) -> None:
+        self.tokens = [*self.tokens, *tokens]  # the sampler may still read the old ones
+        self.mask += [written] * len(tokens)
+        self.logprobs += logprobs
+
+    def trajectory(self, version: int) -> Trajectory:
+        return Trajectory(
+            tokens=np.array(self.tokens, dtype=np.int64),
+            loss_mask=np.array(self.mask, dtype=np.bool_),
+            logprobs=np.array(self.logprobs, dtype=np.float32),
+            policy=version,
+        )
+
+
+def play(
+    policy: Policy,
+    task: Task,
+    prompts: Sequence[Prompt],
+    n: int,
+    sampling: Sampling,
+    sampler: Sampler,
+    rewards: RewardRunner,
+    rows: int,
+    version: int,
+) -> tuple[list[Group], list[Exception]]:
+    """n episodes of every prompt, and what went wrong in the task's code.
+
+    One that does not fit the context, or whose turn or reward fails, is counted as failed and
+    trains nothing.
+    """
+    plays = play_all(policy, task, prompts, n, sampling, sampler, rewards, rows)
+    groups = [_group(prompt, games, version) for prompt, games in zip(prompts, plays, strict=True)]
+    return groups, [game.error for games in plays for game in games if game.error is not None]
+
+
+def play_all(
+    policy: Policy,
+    task: Task,
+    prompts: Sequence[Prompt],
+    n: int,
+    sampling: Sampling,
+    sampler: Sampler,
+    rewards: RewardRunner,
+    rows: int,
+) -> list[list[Play]]:
+    """n episodes of every prompt, each played to its end, and to its reward or its error."""
+    plays: list[list[Play]] = []
+    size = max(1, rows // n)
+    for start in range(0, len(prompts), size):
+        chunk = [_open(policy, task, prompt, n) for prompt in prompts[start : start + size]]
+        _play_chunk(policy, chunk, sampling, sampler, rewards)
+        plays += chunk
+    for games in plays:
+        for game in games:
+            game.settle(rewards)
+    return plays
+
+
+def _open(policy: Policy, task: Task, prompt: Prompt, n: int) -> list[Play]:
+    games: list[Play] = []
+    for _ in range(n):
+        episode = task.episode(prompt)
+        chat = list(episode.chat)
+        known = games[0].tokens if games and games[0].chat == chat else policy.encode_chat(chat)
+        games.append(Play(prompt, episode, chat, list(known)))
+    return games
+
+
+def _play_chunk(
+    policy: Policy,
+    chunk: Sequence[Sequence[Play]],
+    sampling: Sampling,
+    sampler: Sampler,
+    rewards: RewardRunner,
+) -> None:
+    """The first turn of all copies of a prompt together, later turns each on its own."""
+    same: list[Sequence[Play]] = []
+    apart: list[Play] = []
+    for games in chunk:
+        longest = max(len(game.tokens) for game in games)
+        if longest >= policy.context:
+            for game in games:
+                game.error = TooLong(f"the prompt has {longest} tokens{_of(policy)}")
+            continue
+        if all(game.tokens == games[0].tokens for game in games):
+            same.append(games)
+        else:
+            apart += games
+    together = [game for games in same for game in games]
+    if same:
+        replies = sampler([games[0].tokens for games in same], len(same[0]), sampling)
+        _speak(policy, together, replies, rewards)
+    if apart:
+        _speak(policy, apart, sampler([game.tokens for game in apart], 1, sampling), rewards)
+    going = _listen(policy, [*together, *apart], rewards)
+    while going:
+        _speak(policy, going, sampler([game.tokens for game in going], 1, sampling), rewards)
+        going = _listen(policy, going, rewards)
+
+
+def _speak(
+    policy: Policy,
+    games: Sequence[Play],
+    replies: Iterable[tuple[int, Reply]],
+    rewards: RewardRunner,
+) -> None:
+    """Hand replies to their episodes, which answer while the other replies are generated."""
+    for place, reply in replies:
+        game = games[place]
+        game.add(reply.tokens, reply.logprobs, written=True)
+        game.turns.append(policy.decode(reply.tokens))
+        game.stopped = reply.finish == "stop"
+        game.turn = rewards.turn(partial(_turn, game, rewards))
+
+
+def _turn(game: Play, rewards: RewardRunner) -> Sequence[Message] | None:
+    """The environment's turn; an episode that is over goes on to its reward."""
+    messages = game.episode.reply(game.said)
+    if messages is None:
+        game.reward = rewards.submit(game.episode)
+    elif not all(isinstance(m, Mapping) and {"role", "content"} <= m.keys() for m in messages):
+        raise TypeError(f"reply gave {messages!r}, not None or messages with role and content")
+    return messages
+
+
+def _listen(policy: Policy, games: Sequence[Play], rewards: RewardRunner) -> list[Play]:
+    """Wait for what the environments say; the plays that go on."""
+    going = []
+    for game in games:
+        messages = rewards.wait(game.turn)
+        if isinstance(messages, Exception):
+            game.error = messages
+        elif messages is not None and _go_on(policy, game, messages):
+            going.append(game)
+    return going
+
+
+def _go_on(policy: Policy, game: Play, messages: Sequence[Message]) -> bool:
+    """Add the environment's turn, unless it fills the context: then the play cannot be finished."""
+    between = policy.encode_turn(game.chat, game.stopped, messages)
+    size = len(game.tokens) + len(between)
+    if size >= policy.context:
+        game.error = TooLong(f"the episode has {size} tokens{_of(policy)}")
+        return False
+    game.add(between, [0.0] * len(between), written=False)
+    game.chat += [{"role": "assistant", "content": game.said}, *messages]
+    return True
+
+
+def _of(policy: Policy) -> str:
+    return f" of {policy.context} that the model reads, which leaves none for an answer"
+
+
+def _group(prompt: Prompt, games: Sequence[Play], version: int) -> Group:
+    earned: list[Outcome] = []
+    trajectories, lost, cut_off = [], 0, 0
+    for game in games:
+        if game.earned is not None:
+            earned.append(game.earned)
+            trajectories.append(game.trajectory(version))
+            cut_off += not game.stopped
+        else:
+            lost += sum(game.mask)
+    return Group(
+        prompt,
+        tuple(each.score for each in earned),
+        tuple(trajectories),
+        len(games) - len(earned),
+        lost,
+        cut_off,
+        tuple(each.report for each in earned),
+    )

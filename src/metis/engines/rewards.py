@@ -1,0 +1,82 @@
+"""Turns and rewards beside generation: concurrent, with a time limit, none able to harm the run.
+
+A reward may be a plain function or a coroutine. One that raises, takes too long or is no number
+marks its rollout failed, as does an environment's turn that raises or takes too long. One outside
+[0, 1] ends the run.
+"""
+
+import inspect
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from functools import partial
+from itertools import count
+from typing import TypeVar
+
+from metis.engines.workers import Workers
+from metis.tasks import outcome
+from metis.tasks.base import Episode, Reward
+from metis.tasks.outcome import Outcome
+
+T = TypeVar("T")
+
+
+class RewardRunner:
+    """Runs at most `workers` turns and as many rewards at a time in the background.
+
+    Turns have threads of their own, so that the next one to generate never waits for rewards.
+    `waited` are the seconds that `wait` and `result` took so far. `ended` hears of every episode
+    that is over, in the thread of its last turn.
+    """
+
+    def __init__(self, timeout: float, workers: int = 64) -> None:
+        self.turns, self.rewards = (Workers(timeout, workers) for _ in range(2))
+        self.waited = 0.0
+        self.ended: Callable[[], object] = lambda: None
+
+    def turn(self, call: Callable[[], T]) -> "Future[T]":
+        """Start an environment's turn."""
+        return self.turns.submit(call, "an environment's turn")
+
+    def submit(self, episode: Episode) -> "Future[Outcome]":
+        """Start the reward of a finished episode."""
+        self.ended()
+        return self.rewards.submit(partial(_reward, episode), outcome.scorer(episode))
+
+    @contextmanager
+    def counting(self, heard: Callable[[int], object]) -> Iterator[None]:
+        """Tell how many episodes are over, with every one that ends."""
+        numbers, before = count(1), self.ended
+        self.ended = lambda: heard(next(numbers))
+        try:
+            yield
+        finally:
+            self.ended = before
+
+    def wait(self, future: "Future[T]") -> T | Exception:
+        """The result of a turn or a reward, or its error."""
+        start = time.perf_counter()
+        error = future.exception()
+        self.waited += time.perf_counter() - start
+        return error if isinstance(error, Exception) else future.result()
+
+    def result(self, future: "Future[Outcome]") -> Outcome | Exception:
+        """The reward, or what went wrong with it."""
+        found = self.wait(future)
+        if isinstance(found, Outcome):
+            found.require_range()
+        return found
+
+    def close(self) -> None:
+        self.turns.close()
+        self.rewards.close()
+
+
+def _reward(episode: Episode) -> Outcome | Awaitable[Outcome]:
+    value, scorer = episode.reward(), outcome.scorer(episode)
+    return _later(value, scorer) if inspect.isawaitable(value) else outcome.read(value, scorer)
+
+
+async def _later(value: Awaitable[Reward], scorer: str) -> Outcome:
+    return outcome.read(await value, scorer)

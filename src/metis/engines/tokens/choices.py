@@ -1,0 +1,111 @@
+"""Choices as a tree of tokens: what replies have in common is computed once, for any tokenizer."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metis.engines.tokens.packing import Integers, Row, Tree, common_prefix
+
+
+class Branch(NamedTuple):
+    """A place in the tree: the nodes on the way to it, and those that may follow."""
+
+    path: list[int]
+    children: list[int]
+
+
+@dataclass
+class ChoiceTree:
+    """The token trie of some replies. Nodes are numbered; a path is the nodes of one choice."""
+
+    tokens: list[int] = field(default_factory=list)
+    parents: list[int] = field(default_factory=list)
+    paths: list[list[int]] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, replies: Sequence[Sequence[int]]) -> "ChoiceTree":
+        tree, known = cls(), {}
+        for reply in replies:
+            path: list[int] = []
+            for token in reply:
+                key = (path[-1] if path else -1, int(token))
+                if key not in known:
+                    known[key] = len(tree.tokens)
+                    tree.tokens.append(key[1])
+                    tree.parents.append(key[0])
+                path.append(known[key])
+            tree.paths.append(path)
+        return tree
+
+    @cached_property
+    def inner(self) -> list[int]:
+        """The nodes that something follows: only they pass through the network."""
+        return sorted(set(self.parents) - {-1})
+
+    @cached_property
+    def branches(self) -> list[Branch]:
+        """Inner nodes of the token tree past the stem, the common prefix of all choices."""
+        stem = set(self.paths[0][: common_prefix([path[:-1] for path in self.paths])])
+        children: dict[int, list[int]] = {}
+        for node, parent in enumerate(self.parents):
+            if node not in stem:
+                children.setdefault(parent, []).append(node)
+        return [Branch(self.path(parent), nodes) for parent, nodes in children.items()]
+
+    @cached_property
+    def sequences(self) -> list[list[int]]:
+        """The inner nodes as paths from the root, none of which another one begins with."""
+        ends = set(self.inner) - {self.parents[node] for node in self.inner}
+        return [self.path(node) for node in sorted(ends)] or [[]]
+
+    def room(self, row: float) -> float:
+        """The longest context that all `sequences` can follow in a row of so many tokens."""
+        return (row - sum(map(len, self.sequences))) / len(self.sequences)
+
+    def path(self, node: int) -> list[int]:
+        """The nodes from the root to this one; none for -1, from which the roots grow."""
+        path: list[int] = []
+        while node >= 0:
+            path.insert(0, node)
+            node = self.parents[node]
+        return path
+
+    @cached_property
+    def shape(self) -> Tree:
+        place = {node: i for i, node in enumerate(self.inner)}
+        sees = np.eye(len(self.inner), dtype=np.bool_)
+        depth = np.zeros(len(self.inner), dtype=np.int64)
+        for i, node in enumerate(self.inner):
+            if (parent := self.parents[node]) >= 0:
+                sees[i] |= sees[place[parent]]
+                depth[i] = depth[place[parent]] + 1
+        return Tree(sees, depth)
+
+    def row(self, context: Sequence[int]) -> Row:
+        """A context followed by the tree, every node of it a target.
+
+        The context's last token is what the roots follow, so there must be one.
+        """
+        tokens, offsets, wanted = self._arrays
+        here = np.asarray(context, dtype=np.int64)
+        return Row(np.concatenate([here, tokens]), len(here) + offsets, wanted, self.shape)
+
+    @cached_property
+    def _arrays(self) -> tuple[Integers, Integers, Integers]:
+        """The inner tokens; for each node the place of its parent after the context; the nodes."""
+        place = {node: i for i, node in enumerate(self.inner)} | {-1: -1}
+        inner = np.array([self.tokens[node] for node in self.inner], dtype=np.int64)
+        parents = np.array([place[parent] for parent in self.parents], dtype=np.int64)
+        return inner, parents, np.array(self.tokens, dtype=np.int64)
+
+    @cached_property
+    def membership(self) -> NDArray[np.float32]:
+        """Choices by nodes: 1 where a node is on the path of a choice."""
+        matrix = np.zeros((len(self.paths), len(self.tokens)), dtype=np.float32)
+        for choice, path in enumerate(self.paths):
+            matrix[choice, path] = 1.0
+        return matrix

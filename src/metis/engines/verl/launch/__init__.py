@@ -1,0 +1,1 @@
+"""A recipe as verl's command line, checked before anything starts."""

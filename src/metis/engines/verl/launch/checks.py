@@ -1,0 +1,218 @@
+"""Checks of verl's configuration: settings that a curriculum cannot go with, and why."""
+
+import math
+from typing import Any
+
+from omegaconf import OmegaConf
+from verl.trainer.ppo.utils import need_critic, need_reference_policy
+from verl.utils.tracking import Tracking
+
+from metis.core import Score
+from metis.core.needs import Needs
+from metis.core.predictors import Predictor, ValueModel, separate
+from metis.errors import MetisError, require
+from metis.run import sinks
+
+NO_CRITIC = (
+    "critic.enable = None: this curriculum learns a value model, which is verl's critic here; set "
+    "critic.enable=True, critic.model.path and critic.optim.lr"
+)
+
+ESTIMATORS = ("grpo", "rloo")
+LOG_PROB_BATCHES = ("log_prob_use_dynamic_bsz", "log_prob_micro_batch_size_per_gpu")
+KEYS = ("seed", "rewards", "tokens", "seconds", "best", "answers", "run", "curriculum")
+
+CHECKS: dict[str, tuple[tuple[Any, ...], str]] = {
+    "trainer.use_v1": ((True,), "verl's older trainers would train without a curriculum"),
+    "algorithm.filter_groups.enable": (
+        (False, None),
+        "it is for the curriculum to filter groups: choose one that does (metis curricula)",
+    ),
+    "trainer.v1.sampler.sync_refill_failed_groups": (
+        (False, None),
+        "a failed group would be replaced by prompts that no curriculum chose",
+    ),
+    "trainer.v1.sampler.custom_sampler.path": (
+        (None,),
+        "the plan decides what a step trains on",
+    ),
+    "reward.reward_model.enable": (
+        (False, None),
+        "rewards are needed while a plan runs; use a reward function",
+    ),
+    "distillation.enabled": ((False, None), "a teacher beside a curriculum is not supported"),
+    "actor_rollout_ref.hybrid_engine": (
+        (True,),
+        "a curriculum judges with the weights of the actor, which only rollout servers beside the "
+        "actor have in time",
+    ),
+    "actor_rollout_ref.actor.strategy": (
+        ("fsdp", "fsdp2"),
+        "the judge's rows were tried with FSDP alone",
+    ),
+    "actor_rollout_ref.actor.router_replay.mode": (
+        ("disabled", None),
+        "rows do not carry the experts that a rollout server chose",
+    ),
+    "actor_rollout_ref.actor.shuffle": (
+        (False,),
+        "each judgment stays in the mini-batch of its prompt",
+    ),
+    "actor_rollout_ref.rollout.calculate_log_probs": (
+        (True,),
+        "trajectories carry the log-probabilities they were written with",
+    ),
+    "actor_rollout_ref.actor.checkpoint.async_save": (
+        (False, None),
+        "a checkpoint is kept as the best one when its test is done",
+    ),
+    "skip.rollout_tq.enable": ((False, None), "rollouts are the plan's to ask for"),
+}
+"""By key: the values that it may have, and the reason."""
+
+
+def check(config: Any) -> None:
+    """Refuse what does not go together, before models are loaded."""
+    mode = config.trainer.v1.trainer_mode
+    if mode != "metis":
+        raise MetisError(
+            f"trainer.v1.trainer_mode = {mode!r}: a curriculum judges with the current weights, "
+            "which an asynchronous trainer does not wait for; use metis"
+        )
+    section = OmegaConf.select(config, "trainer.v1.metis")
+    if section is None:
+        raise MetisError(
+            "trainer.v1.metis is missing: start verl with --config-path "
+            "pkg://metis.engines.verl.config --config-name metis_trainer"
+        )
+    _check_section(section)
+    estimator = str(config.algorithm.adv_estimator)
+    if estimator not in ESTIMATORS:
+        raise MetisError(
+            f"algorithm.adv_estimator = {estimator!r}: use one of {', '.join(ESTIMATORS)}, which "
+            "compare the rollouts of a prompt"
+        )
+    for key, (allowed, reason) in CHECKS.items():
+        value = OmegaConf.select(config, key)
+        if value not in allowed:
+            raise MetisError(f"{key} = {value!r}: must be {allowed[0]!r}, since {reason}")
+    _check_loggers(config.trainer.logger)
+    _check_micro_batches(config)
+    _check_loss(config.actor_rollout_ref.actor)
+    rollout = config.actor_rollout_ref.rollout
+    if rollout.temperature != 1.0 and rollout.logprobs_mode == "raw_logprobs":
+        raise MetisError(
+            f"actor_rollout_ref.rollout.logprobs_mode = 'raw_logprobs': with temperature = "
+            f"{rollout.temperature} use processed_logprobs, or the log-probabilities are of a "
+            "policy that no rollout was drawn from"
+        )
+
+
+def _check_loggers(logger: Any) -> None:
+    """verl opens its loggers when everything else is there."""
+    key, known = "trainer.logger", Tracking.supported_backend
+    for name in [logger] if isinstance(logger, str) else logger or ():
+        require(name in known, key, name, f"use some of {', '.join(known)}")
+        if name in sinks.SINKS:
+            sinks.check([name], key)
+
+
+def _check_micro_batches(config: Any) -> None:
+    """Rows are laid out once for all passes: by tokens, or in multiples of known micro-batches."""
+    parts = {
+        "actor_rollout_ref.actor": ("use_dynamic_bsz", "ppo_micro_batch_size_per_gpu"),
+        "actor_rollout_ref.rollout": LOG_PROB_BATCHES,
+    }
+    if need_reference_policy(config):
+        parts["actor_rollout_ref.ref"] = LOG_PROB_BATCHES
+    dynamic = config.actor_rollout_ref.actor.use_dynamic_bsz
+    for section, (by_tokens, size) in parts.items():
+        found = OmegaConf.select(config, section)
+        if found[by_tokens] != dynamic:
+            raise MetisError(
+                f"{section}.{by_tokens} = {found[by_tokens]}, and "
+                f"actor_rollout_ref.actor.use_dynamic_bsz = {dynamic}: all passes of an update cut "
+                "their rows in one way; set both to the same, True for micro-batches by tokens"
+            )
+        if not dynamic and not found[size]:
+            raise MetisError(
+                f"{section}.{size} = {found[size]}: give the rows of a micro-batch, or set "
+                "actor_rollout_ref.actor.use_dynamic_bsz=True, which cuts by tokens"
+            )
+
+
+def _check_loss(actor: Any) -> None:
+    """Refuse a loss whose denominators would count the judge's rows."""
+    if actor.loss_agg_mode == "seq-mean-token-sum-norm" and actor.loss_scale_factor is None:
+        raise MetisError(
+            "actor_rollout_ref.actor.loss_scale_factor = None: set it, since verl would divide by "
+            "the width of a batch, in which the judge's rows are"
+        )
+    if actor.policy_loss.loss_mode == "geo_mean":
+        raise MetisError(
+            "actor_rollout_ref.actor.policy_loss.loss_mode = 'geo_mean': verl takes its mean over "
+            "all rows of a pass, the judge's among them; use another"
+        )
+
+
+def _check_section(section: Any) -> None:
+    """trainer.v1.metis has the keys of metis.yaml, with values that mean something."""
+    for key in section:
+        require(key in KEYS, f"trainer.v1.metis.{key}", section[key], f"the keys are {KEYS}")
+    for key in ("seed", "tokens", "seconds"):
+        value = section[key]
+        number = isinstance(value, int | float) and value >= 0
+        require(number, f"trainer.v1.metis.{key}", value, "use a number, 0 or more")
+    answers = section["answers"]
+    number = answers is None or (isinstance(answers, int) and answers >= 0)
+    require(number, "trainer.v1.metis.answers", answers, "use a number, 0 or more, or null")
+    for key, known in (("rewards", ("binary", "continuous")), ("best", (True, False))):
+        require(section[key] in known, f"trainer.v1.metis.{key}", section[key], f"use {known}")
+
+
+def check_needs(config: Any, needs: Needs) -> None:
+    """Refuse a curriculum whose requests verl's workers, as they are set, cannot answer."""
+    if needs.judges:
+        require_temperature(config.actor_rollout_ref.rollout)
+    if Score in needs.requests:
+        require_logits(config.actor_rollout_ref)
+    if needs.model is not None and separate(needs.model):
+        check_value_model(needs.model, config)
+
+
+def check_value_model(model: Predictor, config: Any) -> ValueModel:
+    """verl's critic can be one separate value model, with the critic's own rate."""
+    assert isinstance(model, ValueModel) and separate(model)
+    if not need_critic(config):
+        raise MetisError(NO_CRITIC)
+    rate, key = float(config.critic.optim.lr), "critic.optim.lr"
+    require(
+        math.isclose(rate, model.learning_rate),
+        key,
+        rate,
+        f"the curriculum asks for {model.learning_rate}; set {key} to that",
+    )
+    return model
+
+
+def require_temperature(rollout: Any) -> None:
+    if rollout.temperature != 1.0:
+        raise MetisError(
+            f"actor_rollout_ref.rollout.temperature = {rollout.temperature}: judgments are trained "
+            "at the temperature of the rollouts, so a curriculum that judges needs 1.0"
+        )
+
+
+def require_logits(settings: Any) -> None:
+    """A scored judgment is trained on several tokens that may follow one position."""
+    for key, value in (
+        ("model.use_fused_kernels", settings.model.get("use_fused_kernels", False)),
+        ("actor.fsdp_config.pad_to_length", settings.actor.fsdp_config.get("pad_to_length", False)),
+    ):
+        require(
+            not value,
+            f"actor_rollout_ref.{key}",
+            value,
+            "verl then gives no logits at single positions, which a judge that is scored is "
+            "trained on: set it to False, or use curriculum.judge.mode=reason",
+        )

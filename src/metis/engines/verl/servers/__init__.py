@@ -1,0 +1,1 @@
+"""verl's rollout servers: judging and rollouts."""

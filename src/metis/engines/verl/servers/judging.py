@@ -1,0 +1,202 @@
+"""Judging through verl's rollout servers: replies, and log-probabilities of choices.
+
+Choices are scored by one call to each server, which runs inside it (`in_server`). A server that
+cannot be asked so samples and reports the log-probability of what it sampled: there every token is
+forced, by a request of its own.
+"""
+
+import asyncio
+import functools
+import itertools
+import math
+import uuid
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from metis.core import Chat, Completion, Sampling, Trajectory
+from metis.engines.tokens.choices import ChoiceTree
+from metis.engines.tokens.encoding import encode_chats, encode_to_score, separators
+from metis.engines.verl.servers import in_server
+from metis.engines.verl.servers.in_server import Question
+from metis.engines.verl.servers.liveness import SERVER, asking
+from metis.engines.verl.servers.questions import by_chat, in_waves, questions, scores
+from metis.errors import MetisError
+
+FORCE = 100.0
+"""Added to a token's logit, the most that servers take: hardly ever is another sampled then."""
+
+BETWEEN_LOOKS = 0.01
+"""Seconds between looks at a server that scores."""
+
+
+class Servers:
+    """Asks the rollout servers, and makes sure that they have the weights they should have.
+
+    `context` is the longest sequence that they take and an update can train on, `row` the longest
+    row of an update, in which a scored judgment may have several sequences.
+    """
+
+    def __init__(
+        self, client: Any, tokenizer: Any, config: Any, context: int, row: float = math.inf
+    ) -> None:
+        self.client, self.context, self.row = client, context, row
+        self.tokenizer: Any = tokenizer
+        self.rollout = config.actor_rollout_ref.rollout
+        self.template = dict(config.data.get("apply_chat_template_kwargs", None) or {})
+        self.separators = separators(tokenizer)
+        self.ends: dict[str, list[int]] = {}
+        self.scored: dict[int, tuple[Chat, list[int]]] = {}
+        self.processed = 0
+
+    def encode_chat(self, chat: Chat) -> list[int]:
+        """The tokens of a chat, up to where the assistant begins to speak."""
+        tokens: list[int] = self.tokenizer.apply_chat_template(
+            list(chat),
+            add_generation_prompt=True,
+            tokenize=True,
+            return_dict=False,
+            **self.template,
+        )
+        return tokens
+
+    def render(self, chat: Chat) -> str:
+        """A chat as the template writes it, up to where the assistant begins to speak."""
+        text: str = self.tokenizer.apply_chat_template(
+            list(chat), add_generation_prompt=True, tokenize=False, **self.template
+        )
+        return text
+
+    def encode_reply(self, text: str) -> list[int]:
+        tokens: list[int] = self.tokenizer(text, add_special_tokens=False)["input_ids"]
+        return tokens
+
+    def written(self, trajectory: Trajectory) -> str:
+        """The text that the policy wrote in a rollout."""
+        tokens = trajectory.tokens[trajectory.loss_mask].tolist()
+        text: str = self.tokenizer.decode(tokens, skip_special_tokens=True)
+        return text
+
+    def complete(self, chats: Sequence[Chat], sampling: Sampling, version: int) -> list[Completion]:
+        """One reply to each chat; a chat that does not fit the context gets an empty one."""
+        params: dict[str, Any] = {"temperature": sampling.temperature, "top_p": sampling.top_p}
+        if sampling.stop:
+            params["stop"] = list(sampling.stop)
+
+        async def reply(server: str, prompt: list[int]) -> Completion:
+            room = min(sampling.max_tokens, self.context - len(prompt))
+            if room < 1:
+                return self._completion(prompt, [], [], False, version)
+            limits = {**params, "max_tokens": room}
+            tokens, logprobs = await self._generate(server, prompt, limits, version)
+            return self._completion(prompt, tokens, logprobs, len(tokens) < room, version)
+
+        return self._deal(reply, encode_chats(self, chats))
+
+    def _completion(
+        self, prompt: list[int], tokens: list[int], logprobs: list[float], short: bool, version: int
+    ) -> Completion:
+        """verl does not say why a reply ended: one within its limit, or with the end, is whole."""
+        ended = short or (bool(tokens) and tokens[-1] == self.tokenizer.eos_token_id)
+        zeros = [0.0] * len(prompt)
+        trajectory = Trajectory(
+            tokens=np.array([*prompt, *tokens], dtype=np.int64),
+            loss_mask=np.arange(len(prompt) + len(tokens)) >= len(prompt),
+            logprobs=np.array([*zeros, *logprobs], dtype=np.float32),
+            policy=version,
+        )
+        text = self.tokenizer.decode(tokens, skip_special_tokens=True)
+        return Completion(text, trajectory, "stop" if ended else "length")
+
+    def score(
+        self, chats: Sequence[Chat], choices: Sequence[str], version: int
+    ) -> list[list[float]]:
+        """Log-probabilities of the choices, given what all of them begin with."""
+        tree = ChoiceTree.of([self.encode_reply(choice) for choice in choices])
+        room = min(self.context - max(map(len, tree.paths)), tree.room(self.row))
+        contexts = encode_to_score(self, chats)
+        asked = [questions(context, tree) for context in contexts if len(context) <= room]
+        servers = list(self.client.servers)
+        dealt = [asked[i :: len(servers)] for i in range(len(servers))]
+        replies = self._gather(
+            self._answers(server, share, version)
+            for server, share in zip(servers, dealt, strict=True)
+        )
+        rows = [
+            scores(tree, replies[i % len(servers)][i // len(servers)]) for i in range(len(asked))
+        ]
+        unasked = [-math.inf] * len(choices)
+        found = iter(rows)
+        return [next(found) if len(context) <= room else unasked for context in contexts]
+
+    def _deal(
+        self, ask: Callable[[str, list[int]], Awaitable[Any]], prompts: Sequence[list[int]]
+    ) -> list[Any]:
+        """The replies to all prompts, asked at once and dealt to the servers."""
+        return self._gather(map(ask, itertools.cycle(self.client.servers), prompts))
+
+    def _gather(self, asked: Iterable[Awaitable[Any]]) -> list[Any]:
+        async def gather() -> list[Any]:
+            return await asyncio.gather(*asked)
+
+        with asking(SERVER):
+            return asyncio.run(gather())
+
+    async def _answers(
+        self, server: str, chats: Sequence[list[Question]], version: int
+    ) -> list[list[list[float]]]:
+        """The answers of one server to the questions of its chats."""
+        if not chats:
+            return []
+        waves = in_waves(chats)
+        if self.rollout.name not in in_server.BACKENDS:
+            forced = functools.partial(self._force, server, version)
+            return by_chat(await in_server.answered(forced, waves), chats)
+        self.processed += sum(len(question.prompt) + 1 for wave in waves for question in wave)
+        handle, name = self.client.servers[server], uuid.uuid4().hex
+        await handle.__ray_call__.remote(in_server.begin, self.rollout.name, name, waves)
+        while (found := await handle.__ray_call__.remote(in_server.collect, name)) is None:
+            await asyncio.sleep(BETWEEN_LOOKS)
+        for written_by in found.versions:
+            _require_version(written_by, version)
+        return by_chat(found.rows, chats)
+
+    async def _force(self, server: str, version: int, question: Question) -> list[float]:
+        """A request for each token, which is forced."""
+
+        async def force(token: int) -> float:
+            params = {"temperature": 1.0, "max_tokens": 1, "logit_bias": {token: FORCE}}
+            tokens, logprobs = await self._generate(server, question.prompt, params, version)
+            if tokens != [token]:
+                raise MetisError(
+                    f"actor_rollout_ref.rollout.name = {self.rollout.name!r}: its server does not "
+                    "force tokens (logit_bias), which curriculum.judge.mode=direct needs, or a "
+                    f"value's token is {FORCE:g} less likely than others by its logit; use vllm, "
+                    "or curriculum.judge.mode=reason"
+                )
+            return logprobs[0]
+
+        first = await force(question.tokens[0])
+        return [first, *await asyncio.gather(*map(force, question.tokens[1:]))]
+
+    async def _generate(
+        self, server: str, prompt: list[int], params: dict[str, Any], version: int
+    ) -> tuple[list[int], list[float]]:
+        output = await self.client.generate(
+            server, prompt_ids=prompt, sampling_params={**params, "logprobs": True}
+        )
+        _require_version(output.extra_fields.get("global_steps"), version)
+        tokens = list(output.token_ids)
+        if not tokens:
+            raise RuntimeError(f"a rollout server gave no reply ({output.stop_reason})")
+        self.processed += len(prompt) + len(tokens)
+        return tokens, list(output.log_probs)
+
+
+def _require_version(written_by: int | None, version: int) -> None:
+    if written_by != version:
+        raise RuntimeError(
+            f"a rollout server has the weights of step {written_by}, the actor those of step "
+            f"{version}"
+        )

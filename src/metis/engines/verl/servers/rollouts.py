@@ -1,0 +1,146 @@
+"""Rollouts through verl's agent loops: submitted, waited for, and read as groups.
+
+The agent loops write each rollout into the TransferQueue under `{uid}_{rollout}_{output}`, and the
+state of each prompt under `{uid}`.
+"""
+
+import math
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import transfer_queue
+
+from metis.core import Group, Prompt, Trajectory
+from metis.core.values import Report
+from metis.engines.verl.prompts import PromptData
+from metis.engines.verl.servers.liveness import LOOP, Liveness, asking
+from metis.engines.verl.validation import PROMPT, REPORTED
+from metis.errors import MetisError
+from metis.tasks.outcome import reported
+
+PARTITION = "train"
+ENDED = ("finished", "failure")
+COLUMNS = ["prompts", "responses", "response_mask", "rollout_log_probs", "rm_scores"]
+EXTRA = "extra_fields"
+"""The column of what is no tensor, which has what a reward reports."""
+KNOWN = ("score", "acc", PROMPT)
+"""Fields that are no report."""
+POLL = 0.1
+"""Seconds between looks at the queue."""
+
+
+class Output(NamedTuple):
+    """The output of an agent loop; the last of a rollout has its reward."""
+
+    trajectory: Trajectory
+    reward: float
+    cut_off: bool
+    report: Report
+
+
+Outputs = Mapping[int, Sequence[Output]]
+"""By rollout, in order."""
+
+
+class Rollouts:
+    """Plays prompts on verl's agent loops; `limit` is the most tokens of a response."""
+
+    def __init__(
+        self, data: PromptData, submit: Callable[[Any], object], liveness: Liveness, limit: int
+    ) -> None:
+        self.data, self.submit, self.liveness, self.limit = data, submit, liveness, limit
+        self.processed = 0
+
+    def play(self, prompts: Sequence[Prompt], n: int, version: int) -> list[Group]:
+        """n rollouts of every prompt; those that gave no reward are counted as failed."""
+        uids = [uuid.uuid4().hex for _ in prompts]
+        with asking(LOOP):
+            self.submit(self.data.batch(prompts, uids, n, version + 1))
+        tags = self._wait(uids)
+        try:
+            found = self._read([key for key in tags if "_" in key], tags, version)
+        finally:
+            transfer_queue.kv_clear(keys=list(tags), partition_id=PARTITION)
+        groups = [
+            _group(prompt, found.get(uid, {}), n) for prompt, uid in zip(prompts, uids, strict=True)
+        ]
+        if any(group.failed for group in groups):
+            self.liveness.check_now()
+        if groups and not any(group.rewards for group in groups):
+            raise MetisError(
+                f"all {n * len(prompts)} rollouts of step {version + 1} failed: the agent loops "
+                "have logged why; the last checkpoint is whole, and the same command goes on there"
+            )
+        return groups
+
+    def _wait(self, uids: Sequence[str]) -> dict[str, Any]:
+        """The tags of the prompts and of their rollouts, when every prompt has come to an end."""
+        asked = set(uids)
+        while True:
+            listed = (transfer_queue.kv_list(PARTITION) or {}).get(PARTITION, {})
+            if all(listed.get(uid, {}).get("status") in ENDED for uid in uids):
+                return {key: tag for key, tag in listed.items() if key.split("_")[0] in asked}
+            self.liveness.check()
+            time.sleep(POLL)
+
+    def _read(
+        self, keys: Sequence[str], tags: Mapping[str, Any], version: int
+    ) -> dict[str, dict[int, list[Output]]]:
+        """By prompt and rollout: its outputs in order."""
+        found: dict[str, dict[int, list[Output]]] = {}
+        if not keys:
+            return found
+        keys = sorted(keys, key=lambda key: (key.split("_")[0], *map(int, key.split("_")[1:])))
+        wanted = [*COLUMNS, EXTRA]
+        data = transfer_queue.kv_batch_get(keys=keys, partition_id=PARTITION, select_fields=wanted)
+        columns = [list(data[name].unbind(0)) for name in COLUMNS]
+        for key, extra, *row in zip(keys, data.get(EXTRA).tolist(), *columns, strict=True):
+            written_by = tags[key].get("max_global_steps")
+            if written_by != version or tags[key].get("min_global_steps") != version:
+                raise RuntimeError(f"a rollout was written by step {written_by}, not {version}")
+            uid, session, _ = key.split("_")
+            prompt, response, mask, logprobs, scores = (values.numpy() for values in row)
+            self.processed += len(prompt) + len(response)
+            trajectory = _trajectory(prompt, response, mask, logprobs, version)
+            outputs = found.setdefault(uid, {}).setdefault(int(session), [])
+            cut_off = len(response) >= self.limit
+            outputs.append(Output(trajectory, float(scores.sum()), cut_off, _report(extra)))
+        return found
+
+
+def _report(extra: Mapping[str, Any]) -> Report:
+    """The report of a reward function beside its score."""
+    said = extra.get("reward_extra_info") or {}
+    return reported({name.removeprefix(REPORTED): said[name] for name in said if name not in KNOWN})
+
+
+def _trajectory(prompt: Any, response: Any, mask: Any, logprobs: Any, version: int) -> Trajectory:
+    written = np.concatenate([np.zeros(len(prompt)), mask]).astype(np.bool_)
+    values = np.concatenate([np.zeros(len(prompt)), logprobs]).astype(np.float32)
+    tokens = np.concatenate([prompt, response]).astype(np.int64)
+    return Trajectory(tokens, written, np.where(written, values, 0).astype(np.float32), version)
+
+
+def _group(prompt: Prompt, found: Outputs, n: int) -> Group:
+    """The rollouts of a prompt; one whose reward is not finite has failed."""
+    rewards, trajectories, reports, cut_off = [], [], [], 0
+    for _, outputs in sorted(found.items()):
+        *earlier, (last, reward, cut, report) = outputs
+        if not math.isfinite(reward):
+            continue
+        before = tuple(output.trajectory for output in earlier)
+        rewards.append(reward)
+        reports.append(report)
+        trajectories.append(
+            Trajectory(last.tokens, last.loss_mask, last.logprobs, last.policy, before)
+        )
+        cut_off += cut
+    failed = n - len(rewards)
+    return Group(
+        *(prompt, tuple(rewards), tuple(trajectories), failed),
+        cut_off=cut_off,
+        reports=tuple(reports),
+    )

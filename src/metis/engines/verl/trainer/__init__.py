@@ -1,0 +1,5 @@
+"""The trainer that verl imports: importing this package registers it."""
+
+from metis.engines.verl.trainer.trainer import MetisTrainer
+
+__all__ = ["MetisTrainer"]

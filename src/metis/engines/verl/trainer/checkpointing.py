@@ -1,0 +1,112 @@
+"""Checkpoints of the trainer: the curriculum's state beside verl's files, and the way back."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from verl.trainer.ppo.utils import need_critic
+from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
+
+from metis.core import Curriculum, state
+from metis.core.pool import Pool
+from metis.core.predictors import Predictor
+from metis.engines.verl.engine import VerlEngine
+from metis.engines.verl.launch import resuming, retention
+from metis.engines.verl.trainer.journal import Journal, logged
+from metis.engines.verl.workers.update import Update
+from metis.run.budget import Account
+
+
+class Checkpointing(PPOTrainerSync):  # type: ignore[misc]
+    """verl's synchronous trainer, whose checkpoints bring back a curriculum too."""
+
+    total_training_steps: int
+    curriculum: Curriculum
+    pool: Pool
+    account: Account
+    engine: VerlEngine
+    update: Update
+    journal: Journal
+    metrics: dict[str, Any]
+    """Of the last step: what is logged when it has been tested, if it has to be."""
+    learned: tuple[Path, Sequence[Predictor]]
+    """Models that a checkpoint has beside the policy, and where."""
+    saved: int
+    tested: bool
+    save_every: int
+    test_every: int
+
+    def _schedule(self) -> None:
+        """True of a step that is saved and tested; verl looks it up when the step is done.
+
+        The step that ends the budget is the last one, and like verl's last one saved and tested.
+        """
+        if self.account.fraction >= 1:
+            self.total_training_steps = self.global_steps
+        self.config.trainer.test_freq = 1 if self._due(self.test_every) else -1
+        self.config.trainer.save_freq = 1 if self._due(self.save_every) else -1
+
+    def _due(self, every: int) -> bool:
+        last = self.global_steps >= self.total_training_steps
+        return every > 0 and (last or self.global_steps % every == 0)
+
+    @property
+    def folder(self) -> Path:
+        """The folder of this step's checkpoint, if it has one."""
+        return Path(self.config.trainer.default_local_dir) / f"global_step_{self.global_steps}"
+
+    def _save_state(self) -> None:
+        state.save(
+            self.folder / resuming.STATE,
+            {
+                "curriculum": self.curriculum.state_dict(),
+                "pool": self.pool.state_dict(),
+                "metrics": logged(self.metrics),
+                "learners": list(self.engine.learners),
+                "bound": self.update.bound.state_dict(),
+                **self.account.state_dict(),
+            },
+        )
+
+    def _save_checkpoint(self) -> None:
+        """The curriculum's state comes first: verl marks a checkpoint as the latest at its end."""
+        retention.make_room(self.folder, self.config.trainer.max_actor_ckpt_to_keep)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.engine.save(self.folder)
+        self._save_state()
+        self.use_critic = need_critic(self.config)
+        super()._save_checkpoint()
+        self.use_critic = False
+        self.saved = self.global_steps
+
+    def _load_checkpoint(self) -> None:
+        """Go on from a checkpoint, of which the logs may lack the last step."""
+        super()._load_checkpoint()
+        folder = resuming.checkpoint(self.config.trainer)
+        looked_at = folder is not None and self.config.trainer.get("val_only", False)
+        self.tested = looked_at or self.journal.resume(self.global_steps)
+        if folder is None:
+            return
+        saved = resuming.load(folder)
+        self.curriculum.load_state_dict(saved["curriculum"])
+        self.pool.load_state_dict(saved["pool"])
+        self.account.step = self.global_steps
+        self.account.load_state_dict(saved)
+        self.metrics = saved["metrics"]
+        self.learned = (folder, saved.get("learners", ()))
+        self.update.bound.load_state_dict(saved.get("bound", {"mean": None}))
+        if folder == self.folder.absolute():
+            self.saved = self.global_steps
+            if not looked_at:
+                retention.go_on_from(folder)
+        if self.account.fraction >= 1:
+            self.total_training_steps = self.global_steps
+        if not looked_at:
+            self._catch_up()
+
+    def _catch_up(self) -> None:
+        """A step that is in the logs was tested, if it had to be; one that is not is tested now."""
+        due = not self.tested and self._due(self.test_every)
+        self.config.trainer.val_before_train = due
+        if not self.tested and not due:
+            self.journal.note(self.global_steps, self.metrics)

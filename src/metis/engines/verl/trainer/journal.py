@@ -1,0 +1,123 @@
+"""The logs of a run on verl: those of every run folder, so that `metis report` reads them."""
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from metis.core import Batch, Trajectory
+from metis.errors import MetisError
+from metis.run.folder import LOGS, RunFolder, read
+from metis.run.manifest import SCHEMA, described
+from metis.run.records import exemplar_rows, judgment_rows, rollout_rows
+
+PHASES = {
+    "judge": "judge",
+    "gen": "rollout",
+    "select": "select",
+    **dict.fromkeys(("old_log_prob", "ref", "adv", "update_actor"), "update"),
+}
+"""verl's timers, by what they are called in a run folder."""
+
+
+MAY_CHANGE = ("tokens", "seconds", "best", "answers")
+"""Settings that a run may be resumed with others of."""
+
+
+def logged(metrics: Mapping[str, Any]) -> dict[str, float]:
+    """The metrics of verl that a run folder has."""
+    return {
+        name: float(value)
+        for name, value in metrics.items()
+        if name.startswith(("metis/", "actor/")) and math.isfinite(float(value))
+    }
+
+
+class Journal:
+    """Writes what each step did.
+
+    `metis train` has made the folder with the settings of its recipe, a task among them. Otherwise
+    they are `settings`, and a run that is resumed at a step must have the same.
+    """
+
+    def __init__(self, folder: Path, settings: Mapping[str, Any], step: int) -> None:
+        known, config = folder / "config.json", {"schema": SCHEMA, **settings}
+        may_change: tuple[str, ...] = MAY_CHANGE
+        self.of_recipe = False
+        """True of a folder that `metis train` has made."""
+        if known.exists():
+            there = json.loads(known.read_text("utf-8"))
+            if "task" in there:
+                config, self.of_recipe = there, True
+            elif not step:
+                print(f"metis: the logs in {str(folder)!r} begin anew", flush=True)
+                may_change = (*there, *config)
+        try:
+            self.folder = RunFolder.open(folder, config, may_change, step)
+        except MetisError as error:
+            raise MetisError(f"{error} (on verl: trainer.default_local_dir)") from None
+        if self.folder.changes:
+            print(f"metis: from here on {described(self.folder.changes)}", flush=True)
+
+    def resume(self, step: int) -> bool:
+        """Forget what came after a checkpoint; whether the step of the checkpoint is known.
+
+        If not, a test was cut short, which is made again.
+        """
+        if not step:
+            self.folder.cut({})
+            return False
+        lengths = {log: self._length(log, step) for log in LOGS}
+        self.folder.cut(lengths)
+        rows = read(self.folder.path, "metrics")
+        known = bool(rows) and rows[-1]["step"] == step
+        if not known:
+            self.folder.cut(lengths | {"evals": self._length("evals", step - 1)})
+        return known
+
+    def _length(self, log: str, step: int) -> int:
+        """Bytes of a log up to a step, or to a line that was not written to its end."""
+        length = 0
+        with (self.folder.path / f"{log}.jsonl").open("rb") as file:
+            for line in file:
+                if not line.endswith(b"\n") or json.loads(line)["step"] > step:
+                    break
+                length += len(line)
+        return length
+
+    def note(self, step: int, metrics: Mapping[str, Any]) -> None:
+        """The metrics of a step or of a test alone, of those that verl logs."""
+        ours = {name.removeprefix("metis/"): value for name, value in logged(metrics).items()}
+        self.folder.append("metrics", [{"step": step, **ours}])
+
+    def time(
+        self, step: int, seconds: Mapping[str, float], elapsed: float, judged: float = 0.0
+    ) -> None:
+        """Seconds by phase; `judged` is the judge's share of the update, by tokens."""
+        phases: dict[str, float] = {}
+        for name, value in seconds.items():
+            if phase := PHASES.get(name):
+                phases[phase] = phases.get(phase, 0.0) + value
+        if judged:
+            whole = phases["update"]
+            phases["judge"] = phases.get("judge", 0.0) + judged * whole
+            phases["update"] = (1 - judged) * whole
+        self.folder.append("timings", [{"step": step, **phases, "elapsed": elapsed}])
+
+    def explain(
+        self,
+        step: int,
+        batch: Batch,
+        written: Callable[[Trajectory], str],
+        answers: int | None = None,
+    ) -> None:
+        """Write down why the prompts of a step were chosen, and what came of them."""
+        self.folder.append("judgments", judgment_rows(step, batch))
+        self.folder.append("exemplars", exemplar_rows(step, batch))
+        self.folder.append("rollouts", rollout_rows(step, batch, written, answers))
+
+    def test(self, step: int, rewards: Mapping[str, float]) -> None:
+        """The reward of every held-out prompt whose name is known."""
+        rows = ({"step": step, "prompt": name, "reward": value} for name, value in rewards.items())
+        self.folder.append("evals", rows)

@@ -1,0 +1,251 @@
+"""A trainer for verl 0.9.1 that trains on what a curriculum's plan returns.
+
+Registered with verl's V1 trainers as `metis`: import this module (VERL_USE_EXTERNAL_MODULES) and
+set trainer.v1.trainer_mode=metis. verl's own step is kept: old log-probabilities, advantages,
+the update of the actor, and the weights' way to the rollout servers. What a step trains on comes
+from the plan, which runs while the servers are awake with the actor's current weights.
+"""
+
+import os
+import time
+from collections import Counter
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import transfer_queue
+from omegaconf import OmegaConf, open_dict
+from transfer_queue import KVBatchMeta
+from verl.trainer.ppo.utils import need_critic
+from verl.trainer.ppo.v1.trainer_base import register_trainer
+from verl.utils.config import omega_conf_to_dataclass
+from verl.utils.metric import reduce_metrics
+from verl.utils.py_functional import rename_dict
+
+from metis.config import curriculum_of
+from metis.core import Batch
+from metis.core.needs import needs_of
+from metis.core.pool import Pool
+from metis.curricula.registry import check_pool
+from metis.engines.verl.engine import VerlEngine, encoder
+from metis.engines.verl.launch import checks, resuming
+from metis.engines.verl.launch.costs import judge_cost
+from metis.engines.verl.prompts import PromptData
+from metis.engines.verl.servers.client import AddressedClient
+from metis.engines.verl.servers.judging import Servers
+from metis.engines.verl.servers.liveness import Liveness
+from metis.engines.verl.servers.rollouts import PARTITION, Rollouts
+from metis.engines.verl.trainer.buffer import PlannedBuffer
+from metis.engines.verl.trainer.journal import Journal
+from metis.engines.verl.trainer.throughput import rollout_throughput
+from metis.engines.verl.trainer.validation import Validating
+from metis.engines.verl.workers import lengths, log_probabilities
+from metis.engines.verl.workers.hidden_states import States
+from metis.engines.verl.workers.loss import metis_loss
+from metis.engines.verl.workers.rows import keep_own, ranks
+from metis.engines.verl.workers.update import Update
+from metis.engines.verl.workers.values import ValueWorker
+from metis.run import composition, sinks
+from metis.run.budget import Account, Budget
+from metis.run.meter import Meter
+from metis.run.step import booked, plan
+from metis.run.truncation import Truncations
+
+log_probabilities.install()  # verl imports this module in each of its processes
+
+FRACTIONS = "some rewards lie between 0 and 1: set trainer.v1.metis.rewards=continuous"
+
+
+@register_trainer("metis")
+class MetisTrainer(Validating):
+    """verl's synchronous trainer, led by a curriculum."""
+
+    def __init__(self, config: Any) -> None:
+        checks.check(config)
+        resuming.settle(config.trainer)
+        self.settings = OmegaConf.to_container(config.trainer.v1.metis, resolve=True)
+        batch, group = config.data.train_batch_size, config.actor_rollout_ref.rollout.n
+        self.curriculum = curriculum_of(self.settings["curriculum"], batch, group)
+        checks.check_needs(config, needs_of(self.curriculum))
+        self.batch: Batch | None = None
+        self.metrics = {}
+        self.saved = 0
+        self.learned = (Path(), ())
+        self.update = Update(config)
+        self.tested = self.told = False
+        longest = config.data.max_response_length
+        self.truncations = Truncations(f"data.max_response_length = {longest}")
+        self.save_every, self.test_every = config.trainer.save_freq, config.trainer.test_freq
+        super().__init__(config)
+
+    # What verl builds, with a curriculum in it
+
+    def _build_replay_buffer(self) -> PlannedBuffer:
+        self.trainer_mode = "sync"  # what the base class knows this kind of trainer as
+        with open_dict(self.config):
+            self.config.trainer.v1.sampler.custom_sampler = {
+                "path": f"pkg://{PlannedBuffer.__module__}",
+                "name": PlannedBuffer.__name__,
+            }
+        buffer: PlannedBuffer = super()._build_replay_buffer()
+        return buffer
+
+    def _init_dataloader(self) -> None:
+        super()._init_dataloader()
+        self.data = PromptData(self.train_dataset)
+        self.pool = Pool(self.data.prompts, self.settings["rewards"], self.settings["seed"])
+        check_pool(self.pool, self.curriculum, self.config.data.train_batch_size)
+        limits = (self.settings["tokens"], self.settings["seconds"])
+        self.account = Account(Budget(self.total_training_steps, *limits))
+        default = Path(self.config.trainer.default_local_dir) / "metis"
+        self.journal = Journal(
+            Path(self.settings["run"] or default),
+            resuming.described(self.config, self.settings),
+            resuming.step_of(resuming.checkpoint(self.config.trainer)),
+        )
+        cost = judge_cost(needs_of(self.curriculum))
+        if cost and not self.journal.of_recipe:  # `metis train` has said it
+            print(f"metis: {cost}", flush=True)
+        composition.write(self.journal.folder.path, self.pool.prompts)
+        logger = self.config.trainer.logger  # which verl opens in this process, when all is built
+        names = [logger] if isinstance(logger, str) else logger
+        os.environ |= sinks.variables(names, self.journal.folder.path)
+
+    def on_init_end(self) -> None:
+        super().on_init_end()
+        context = lengths.context(self.config, self.tokenizer.name_or_path)
+        client = AddressedClient.of(self.llm_server_manager)
+        longest_row = lengths.in_a_pass(self.config)
+        servers = Servers(client, self.tokenizer, self.config, context, longest_row)
+        self.update.folder = self.tokenizer.name_or_path
+        self.liveness = self.replay_buffer.liveness = Liveness.of(self)
+        longest = self.config.data.max_response_length
+        rollouts = Rollouts(self.data, self._submit_batch_to_rollout, self.liveness, longest)
+        self.engine = VerlEngine(
+            servers,
+            rollouts,
+            self._value_worker(servers),
+            States.of_actor(self.actor_rollout_wg, self.config, self.tokenizer.name_or_path),
+            lambda prompts: [servers.encode_chat(self.data.chat(prompt)) for prompt in prompts],
+            self.settings["seed"],
+        )
+        self.engine.load(*self.learned)
+        actor = omega_conf_to_dataclass(self.config.actor_rollout_ref.actor)
+        self.actor_rollout_wg.set_loss_fn(partial(metis_loss, config=actor))
+
+    def _value_worker(self, servers: Servers) -> ValueWorker | None:
+        """The critic, if there is one, is the curriculum's: it has no say in verl's own step."""
+        if not need_critic(self.config):
+            return None
+        self.use_critic = False
+        return ValueWorker(
+            self.critic_wg,
+            self.config,
+            lambda prompt: servers.encode_chat(self.data.chat(prompt)),
+            self.tokenizer.eos_token_id,
+        )
+
+    # A step
+
+    def step(self, metrics: dict[str, Any], timing_raw: dict[str, float]) -> KVBatchMeta:
+        """Plan, then train as verl does."""
+        started = time.perf_counter()
+        self.tested = False
+        self.batch = self._plan(metrics, timing_raw)
+        trained = self._train(self.batch, metrics, timing_raw)
+        self.account.elapsed += time.perf_counter() - started
+        self.account.step = self.global_steps
+        self.journal.time(self.global_steps, timing_raw, self.account.elapsed, self.update.judged)
+        written, answers = self.engine.servers.written, self.settings["answers"]
+        self.journal.explain(self.global_steps, self.batch, written, answers)
+        self.metrics = dict(metrics)
+        self._schedule()
+        return trained
+
+    def _train(self, batch: Batch, metrics: dict[str, Any], timing_raw: Any) -> KVBatchMeta:
+        """verl's own step, on the batch; one without rollouts is no update."""
+        encode = encoder(self.engine.servers)
+        parts = self.update.cut(batch, encode, self.data.ground_truth, metrics)
+        if not parts:
+            self.on_sample_end()
+            return self._placeholder()
+        spread, filler = ranks(self.actor_rollout_wg, "actor"), self.tokenizer.eos_token_id
+        self.replay_buffer.planned = self.update.write(parts, spread, filler, metrics)
+        planned = dict(metrics)
+        trained: KVBatchMeta = super().step(metrics, timing_raw)
+        metrics.update(planned)
+        return trained
+
+    def on_step_end(self) -> None:
+        started = time.perf_counter()
+        super().on_step_end()
+        self.account.elapsed += time.perf_counter() - started
+
+    def _placeholder(self) -> KVBatchMeta:
+        """The remains of a step without an update in the queue, for verl to clear."""
+        key, tag = f"nothing{self.global_steps}", {"is_padding": True}
+        return transfer_queue.kv_batch_put(keys=[key], partition_id=PARTITION, tags=[tag])
+
+    def prepare_step(self) -> dict[str, Any]:
+        """Nothing is left to prepare: the plan has drawn and played the prompts."""
+        return {}
+
+    def _plan(self, metrics: dict[str, Any], timing_raw: dict[str, float]) -> Batch:
+        done = self.engine.version = self.global_steps - 1
+        meter, seed = Meter(self.engine), self.settings["seed"]
+        batch = plan(self.curriculum, self.pool, self.account, done, seed, meter)
+        trained = sum(len(group.rewards) for group in batch.groups)
+        counts = Counter(meter.counts, **{"rollout/trained": trained})
+        planned = {**booked(self.account, batch, counts), **batch.metrics}
+        metrics.update({f"metis/{name}": value for name, value in planned.items()})
+        for phase, name in {"judge": "judge", "rollout": "gen", "select": "select"}.items():
+            if phase in meter.seconds:
+                timing_raw[name] = timing_raw.get(name, 0.0) + meter.seconds[phase]
+        cut_off = self.truncations.notices(counts)
+        for notice in (*batch.notices, *cut_off, *self._about_rewards(batch)):
+            print(f"metis: step {self.global_steps}: {notice}")
+        return batch
+
+    def _about_rewards(self, batch: Batch) -> list[str]:
+        """A word, said once, about rewards that are not what the settings say."""
+        fractional = any(0 < reward < 1 for group in batch.groups for reward in group.rewards)
+        if self.told or self.pool.rewards != "binary" or not fractional:
+            return []
+        self.told = True
+        return [FRACTIONS]
+
+    def _balance_batch(self, batch: KVBatchMeta, *_: Any, **__: Any) -> KVBatchMeta:
+        """The rows are laid out already."""
+        return batch
+
+    def _compute_old_log_prob(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
+        batch = super()._compute_old_log_prob(batch, metrics=metrics)
+        keep_own(batch, PARTITION, self.engine.version)
+        return batch
+
+    def _update_actor(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
+        """verl's update, cut into the mini-batches of the plan."""
+        with self.update.joined(batch) as whole:
+            whole.extra_info.update(self.update.instructions(len(whole)))
+            output = rename_dict(self.actor_rollout_wg.update_actor(whole)["metrics"], "actor/")
+        output["perf/mfu/actor"] = output.pop("actor/mfu")
+        self.update.watch(np.ravel(output["actor/grad_norm"]), metrics)
+        metrics.update(reduce_metrics(output))
+        return batch
+
+    def _compute_metrics(
+        self, batch: KVBatchMeta, metrics: Any, timing_raw: Any, global_steps: int, epoch: int
+    ) -> None:
+        if self.update.count:
+            super()._compute_metrics(batch, metrics, timing_raw, global_steps, epoch)
+            gpus = self._get_n_gpus_for_throughput()
+            metrics.update(rollout_throughput(batch.tags, timing_raw["step"], gpus))
+        else:
+            metrics.update({"training/global_step": global_steps, "training/epoch": epoch})
+            metrics.update({f"timing_s/{name}": value for name, value in timing_raw.items()})
+        self.journal.note(global_steps, metrics)
+
+    def _log_rollout_data(self, *arguments: Any) -> None:
+        if self.update.count:
+            super()._log_rollout_data(*arguments)

@@ -1,0 +1,1 @@
+"""verl's workers: the rows of an update, their loss, and the states that they read."""

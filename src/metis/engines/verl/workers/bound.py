@@ -1,0 +1,81 @@
+"""The bound on the judge's gradient, measured in log-probability space.
+
+verl's workers give one gradient norm for both losses. A stand-in is known before the update: the
+norm of the gradient with respect to the log-probabilities of the tokens, at importance ratio 1,
+with the mean over the tokens of a rollout, then over rollouts. Of the network it knows nothing.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from metis.engines.objective.bound import GradientBound
+from metis.engines.verl.workers.rows import Row
+
+LARGE_ADVANTAGE = 0.5
+"""Of every rollout where half of a group succeeds."""
+
+
+def bound_judgments(
+    parts: Sequence[Sequence[Row]], share: float, bound: GradientBound
+) -> dict[str, float]:
+    """Scale the judge's rows of every mini-batch to at most a share of the policy's gradient.
+
+    The metric is the ratio of the two norms in log-probability space, a mean over mini-batches.
+    """
+    judged = [part for part in parts if any(row.kind == "judgment" for row in part)]
+    if not share or not judged:
+        return {}
+    usual = max(large_norm(part) for part in parts)
+    ratios = []
+    for part in judged:
+        bound.large = large_norm(part) or usual
+        bound.note(policy_norm(part))
+        norm = judge_norm(part)
+        scale = bound.scale(share, norm)
+        for row in part:
+            row.judge = row.judge._replace(coefficient=scale * row.judge.coefficient)
+        ratios.append(scale * norm / bound.reference)
+    return {"judge/gradient_ratio": float(np.mean(ratios))}
+
+
+def policy_norm(rows: Sequence[Row]) -> float:
+    """A/(T N) at each of the T tokens of a rollout, N rollouts in the mini-batch."""
+    groups: dict[str, dict[int, float]] = {}
+    for row in rows:
+        groups.setdefault(row.uid, {})[row.session] = row.reward
+    means = {uid: math.fsum(rewards.values()) / len(rewards) for uid, rewards in groups.items()}
+    return _norm(rows, lambda row: row.reward - means[row.uid])
+
+
+def large_norm(rows: Sequence[Row]) -> float:
+    """The policy's, were every advantage 1/2."""
+    return _norm(rows, lambda _: LARGE_ADVANTAGE)
+
+
+def _norm(rows: Sequence[Row], advantage: Callable[[Row], float]) -> float:
+    return math.sqrt(
+        math.fsum(
+            advantage(row) ** 2 / (_tokens(row) * row.judge.rollouts**2)
+            for row in rows
+            if row.kind == "rollout" and _tokens(row)
+        )
+    )
+
+
+def judge_norm(rows: Sequence[Row]) -> float:
+    """The coefficient times the advantage, at each token of a reply, once for a scored choice."""
+    return math.sqrt(math.fsum(_square(row) for row in rows if row.kind == "judgment"))
+
+
+def _square(row: Row) -> float:
+    if row.scored is None:
+        return float(_tokens(row) * (row.judge.coefficient * row.judge.advantage) ** 2)
+    units = row.scored.choices.units
+    weights = row.judge.coefficient * units.coefficient * units.advantage
+    return float(np.sum(np.square(weights)))
+
+
+def _tokens(row: Row) -> int:
+    return int(row.trajectory.loss_mask[1:].sum())

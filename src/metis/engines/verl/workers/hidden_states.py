@@ -1,0 +1,111 @@
+"""Hidden states of prompts in the actor: the last layer's, of the last token.
+
+verl's workers run a function that is handed to them; all of them do, each on its share of the rows,
+since a sharded model is put together by all.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+import torch
+from transformers import AutoConfig
+from verl import DataProto
+from verl.utils.device import get_device_id, get_device_name
+
+from metis.engines.verl.workers.lengths import sharing
+from metis.errors import MetisError
+
+
+@contextmanager
+def _kept(module: Any, rows: torch.Tensor, ends: torch.Tensor) -> Iterator[list[torch.Tensor]]:
+    """Takes what the last norm makes of these tokens of a pass.
+
+    That is the decoder's output. No other layer's states are held, which asking the model for its
+    hidden states would do.
+    """
+    found: list[torch.Tensor] = []
+
+    def take(_: Any, __: Any, output: Any) -> None:
+        found.append(output.last_hidden_state[rows, ends].float().cpu())
+
+    hook = module.get_decoder().register_forward_hook(take)
+    try:
+        yield found
+    finally:
+        hook.remove()
+
+
+def last_states(worker: Any, data: DataProto) -> DataProto:
+    """In a worker of the actor: the states of its rows, in one pass."""
+    engine = worker.actor.engine
+    sizes = data.batch["sizes"].to(get_device_id())
+    tokens = data.batch["tokens"].to(get_device_id())
+    places = torch.arange(tokens.shape[1], device=tokens.device)
+    rows = torch.arange(len(tokens), device=tokens.device)
+    dtype = getattr(engine, "_autocast_dtype", torch.bfloat16)
+    narrow = dtype != torch.float32
+    with (
+        engine.eval_mode(),
+        torch.no_grad(),
+        torch.autocast(get_device_name(), dtype) if narrow else nullcontext(),
+        _kept(engine.module, rows, sizes - 1) as found,
+    ):
+        engine.module(
+            input_ids=tokens,
+            attention_mask=(places < sizes[:, None]).long(),
+            position_ids=places.expand_as(tokens),
+            logits_to_keep=1,
+            return_dict=True,
+            use_cache=False,
+        )
+    [states] = found
+    return DataProto.from_dict({"states": states})
+
+
+class States:
+    """Asks the actor's workers for states of `size` numbers, `budget` padded tokens of each a pass.
+
+    `shared` says that several workers have a sequence between them.
+    """
+
+    def __init__(self, workers: Any, size: int, budget: int, shared: bool) -> None:
+        self.workers, self.size, self.budget, self.shared = workers, size, budget, shared
+        self.processed = 0
+
+    @classmethod
+    def of_actor(cls, workers: Any, config: Any, folder: str) -> "States":
+        """By verl's configuration, of the model in this folder."""
+        settings = config.actor_rollout_ref
+        trusted = settings.model.get("trust_remote_code", False)
+        known = AutoConfig.from_pretrained(folder, trust_remote_code=trusted)
+        size, budget = known.get_text_config().hidden_size, settings.actor.ppo_max_token_len_per_gpu
+        return cls(workers, size, budget, shared=sharing(config) > 1)
+
+    def of(self, sequences: Sequence[list[int]]) -> torch.Tensor:
+        if self.shared:
+            raise MetisError(
+                "ulysses_sequence_parallel_size: hidden states are not read where ranks share a "
+                "sequence; set it to 1, or use another curriculum"
+            )
+        order = sorted(range(len(sequences)), key=lambda i: -len(sequences[i]))
+        states, done = [], 0
+        while done < len(order):
+            longest = len(sequences[order[done]])
+            rows = max(1, self.budget // longest) * self.workers.world_size
+            states.append(self._pass([sequences[i] for i in order[done : done + rows]]))
+            done += rows
+        return torch.cat(states)[torch.tensor(order).argsort()]
+
+    def _pass(self, sequences: Sequence[list[int]]) -> torch.Tensor:
+        """Rows for all workers, filled up with copies of the last one."""
+        filled = [*sequences, *[sequences[-1]] * (-len(sequences) % self.workers.world_size)]
+        sizes = torch.tensor([len(sequence) for sequence in filled])
+        tokens = torch.zeros(len(filled), int(sizes.max()), dtype=torch.long)
+        for row, sequence in zip(tokens, filled, strict=True):
+            row[: len(sequence)] = torch.tensor(sequence)
+        data = DataProto.from_dict({"tokens": tokens, "sizes": sizes})
+        found = self.workers.execute_with_func_generator(last_states, data)
+        self.processed += int(sizes.sum())
+        states: torch.Tensor = found.batch["states"][: len(sequences)]
+        return states

@@ -1,0 +1,94 @@
+"""The loss on verl's workers: stock `ppo_loss` for rollouts, and Eq. 9 for the judge's rows.
+
+A judge's row has an empty `response_mask`, so that nothing of verl's loss touches it, whatever its
+aggregation, KL or entropy terms; the tokens of a sampled reply are in `judge_mask`, the choices of
+a scored judgment in `choices`. What else the loss has to know of a row is in one column of numbers,
+`judge`.
+"""
+
+from typing import Any, NamedTuple
+
+import torch
+from verl.utils import tensordict_utils
+from verl.utils.metric import AggregationType, Metric
+from verl.workers.utils.losses import ppo_loss
+from verl.workers.utils.padding import no_padding_2_padding
+
+from metis.engines.verl.workers.scored import choices_loss, read_choices
+
+
+class JudgeColumn(NamedTuple):
+    """The numbers of a row, in the order in which the column `judge` holds them.
+
+    advantage    of a sampled reply, a constant; 0 for other rows
+    coefficient  the mean over the judgments of the mini-batch, and the bound on the judge's
+                 gradient; of a sampled reply also lambda and the mean over its tokens
+    clip         1: bound the ratio of a sampled reply to the policy that judged
+    rollouts     how many rollouts the mini-batch has: the denominator of the means over sequences
+    """
+
+    advantage: Any = 0.0
+    coefficient: Any = 0.0
+    clip: Any = 0.0
+    rollouts: Any = 0.0
+
+    @classmethod
+    def of(cls, data: Any) -> "JudgeColumn":
+        """The column of a micro-batch; it may arrive as a nested tensor."""
+        column = data["judge"]
+        column = column.values() if column.is_nested else column
+        return cls(*column.reshape(-1, len(cls._fields)).unbind(-1))
+
+
+def metis_loss(
+    config: Any,
+    model_output: Any = None,
+    data: Any = None,
+    dp_group: Any = None,
+    student_logits: torch.Tensor | None = None,
+) -> Any:
+    """L = L_policy + L_judge (Eq. 10) of a micro-batch, in the form verl's workers call.
+
+    Where a batch has scored judgments they call it twice, first with the logits.
+    """
+    if student_logits is not None:
+        return read_choices(student_logits, data)
+    column = JudgeColumn.of(data)
+    tensordict_utils.assign_non_tensor(
+        data,
+        global_batch_size=int(column.rollouts[0]),
+        batch_num_tokens=max(1, data["batch_num_tokens"]),  # of judgments alone there are none
+    )
+    policy, metrics = ppo_loss(config, model_output, data, dp_group)
+    log_probs = no_padding_2_padding(model_output["log_probs"], data)
+    padded = data.select("judge_mask", "old_log_probs").to_padded_tensor()
+    low = config.clip_ratio if config.clip_ratio_low is None else config.clip_ratio_low
+    high = config.clip_ratio if config.clip_ratio_high is None else config.clip_ratio_high
+    replies = replies_loss(
+        log_probs, padded["old_log_probs"], padded["judge_mask"], column, low, high
+    )
+    scored = choices_loss(model_output, data, column.coefficient, low, high)
+    judge = data["dp_size"] * (replies + scored)
+    metrics["actor/judge_loss"] = Metric(value=judge, aggregation=AggregationType.SUM)
+    return policy + judge, metrics
+
+
+def replies_loss(
+    log_probs: torch.Tensor,
+    old_log_probs: torch.Tensor,
+    mask: torch.Tensor,
+    column: JudgeColumn,
+    low: float,
+    high: float,
+) -> torch.Tensor:
+    """-(sum of coefficient * objective) over the tokens of sampled replies.
+
+    The objective of a token is advantage * log-probability, or clipped.
+    """
+    advantage = column.advantage[:, None]
+    ratio = torch.exp((log_probs - old_log_probs) * mask)
+    bounded = torch.clamp(ratio, 1 - low, 1 + high)
+    clipped = torch.minimum(ratio * advantage, bounded * advantage)
+    objective = torch.where(column.clip[:, None].bool(), clipped, advantage * log_probs)
+    total: torch.Tensor = (column.coefficient * (objective * mask).sum(-1)).sum()
+    return -total

@@ -1,0 +1,260 @@
+"""A batch as rows of verl's update: mini-batches of prompts, spread over the data-parallel ranks.
+
+verl cuts the rows of each rank into mini-batches in their order. So the order is made here: every
+mini-batch has the same number of rows on every rank, its judgments beside its rollouts, and rows
+that count for nothing where it would not come out even.
+"""
+
+import math
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+import transfer_queue
+from transfer_queue import KVBatchMeta
+from verl.utils.seqlen_balancing import calculate_workload, get_seqlen_balanced_partitions
+from verl.utils.tensordict_utils import list_of_dict_to_tensordict
+
+from metis.core import Batch, Continuation, Group, Judgment, Trajectory
+from metis.engines.objective.minibatches import Share, deal
+from metis.engines.verl.workers.loss import JudgeColumn
+from metis.engines.verl.workers.scored import Encode, Laid, Trees
+
+
+@dataclass
+class Row:
+    """One sequence of the update. `uid`, `session` and `index` are verl's names for the group, the
+    rollout and the output of the rollout."""
+
+    trajectory: Trajectory
+    uid: str = field(default_factory=lambda: uuid.uuid4().hex)
+    session: int = 0
+    index: int = 0
+    reward: float = 0.0
+    judge: JudgeColumn = field(default_factory=JudgeColumn)
+    kind: str = "rollout"
+    ground_truth: Any = None
+    scored: Laid | None = None
+    deferred: bool = False
+    """Only the update reads it: verl has nothing to compute of it before."""
+
+    @property
+    def key(self) -> str:
+        return f"{self.uid}_{self.session}_{self.index}"
+
+    @property
+    def several(self) -> bool:
+        """True of a scored judgment that has more than one sequence."""
+        return self.scored is not None and int(np.sum(self.scored.positions == 0)) > 1
+
+    @property
+    def tag(self) -> dict[str, Any]:
+        """The tags of a row, which verl's trainer reads without fetching it."""
+        prompt = _first_written(self.trajectory)
+        version = self.trajectory.policy
+        return {
+            "status": "success",
+            "prompt_len": prompt,
+            "response_len": len(self.trajectory.tokens) - prompt,
+            "seq_len": len(self.trajectory.tokens),
+            "global_steps": version,
+            "min_global_steps": version,
+            "max_global_steps": version,
+            "is_padding": self.kind != "rollout",
+            "kind": self.kind,
+        }
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The columns that verl's workers read."""
+        trajectory, cut = self.trajectory, _first_written(self.trajectory)
+        tokens = torch.from_numpy(trajectory.tokens.astype(np.int64))
+        written = torch.from_numpy(trajectory.loss_mask[cut:].astype(np.int64))
+        nothing = torch.zeros_like(written)
+        scored = self.scored
+        positions = np.arange(len(tokens)) if scored is None else scored.positions
+        scores = torch.zeros(len(written), dtype=torch.float32)
+        scores[-1] = self.reward
+        return {
+            "uid": self.uid,
+            "prompts": tokens[:cut],
+            "responses": tokens[cut:],
+            "input_ids": tokens,
+            "position_ids": torch.from_numpy(positions),
+            "response_mask": written if self.kind == "rollout" else nothing,
+            "loss_mask": written if self.kind == "rollout" else nothing,
+            "judge_mask": written if self.kind == "judgment" and not scored else nothing,
+            "judge": torch.tensor(self.judge, dtype=torch.float32),
+            "choices": scored.choices.packed() if scored else b"",
+            "rm_scores": scores,
+            "rollout_log_probs": torch.from_numpy(trajectory.logprobs[cut:].astype(np.float32)),
+            "num_turns": 2 * int(np.sum(np.diff(trajectory.loss_mask.astype(np.int8)) == 1)),
+            "reward_model": {"ground_truth": self.ground_truth},
+        }
+
+
+def _first_written(trajectory: Trajectory) -> int:
+    """Position of the policy's first token; a sequence has at least one token before it."""
+    return max(1, int(np.argmax(trajectory.loss_mask)))
+
+
+def minibatches(
+    batch: Batch, size: int, encode: Encode, ground_truth: Callable[[str], Any]
+) -> list[list[Row]]:
+    """Cut a batch by prompts, its judgments dealt with them. A single rollout has no advantage.
+
+    verl's step needs a rollout: a batch that has no row of one is no update.
+    """
+    trees = Trees(encode)
+    parts = [_share_rows(share, trees, ground_truth) for share in deal(batch, size)]
+    if not any(row.kind == "rollout" for rows in parts for row in rows):
+        return []
+    return [rows for rows in parts if rows]
+
+
+def _share_rows(share: Share, trees: Trees, ground_truth: Callable[[str], Any]) -> list[Row]:
+    """The rows of a mini-batch. Where every rollout failed, the mean over them is of nothing."""
+    rollouts = float(max(1, sum(len(group.rewards) for group in share.groups)))
+    rows: list[Row] = []
+    for group in share.groups:
+        column = JudgeColumn(rollouts=rollouts)
+        rows += _rollout_rows(group, column, ground_truth(group.prompt.id))
+    column = JudgeColumn(coefficient=1 / max(1, len(share.judgments)), rollouts=rollouts)
+    for judgments in share.judgments:
+        rows += _judgment_rows(judgments, column, trees)
+    return rows
+
+
+def _rollout_rows(group: Group, column: JudgeColumn, ground_truth: Any) -> list[Row]:
+    uid = uuid.uuid4().hex
+    return [
+        Row(output, uid, session, index, reward, column, ground_truth=ground_truth)
+        for session, (reward, last) in enumerate(
+            zip(group.rewards, group.trajectories, strict=True)
+        )
+        for index, output in enumerate((*last.earlier, last))
+        if len(group.rewards) > 1
+    ]
+
+
+def _judgment_rows(judgments: Sequence[Judgment], column: JudgeColumn, trees: Trees) -> list[Row]:
+    """A row for each sampled reply; the choices of a scored judgment share one."""
+    rows: list[Row] = []
+    scored: list[tuple[Judgment, Continuation]] = []
+    for judgment in judgments:
+        trajectory = judgment.trajectory
+        if isinstance(trajectory, Continuation):
+            scored.append((judgment, trajectory))
+        elif trajectory.loss_mask.any() and judgment.advantage:
+            coefficient = judgment.weight * column.coefficient
+            mine = column._replace(
+                advantage=judgment.advantage, coefficient=coefficient, clip=judgment.clip
+            )
+            rows.append(Row(trajectory, judge=mine, kind="judgment"))
+    if any(judgment.advantage for judgment, _ in scored):
+        laid = trees.lay(scored)
+        trajectory = sequence(laid.tokens[:-1].tolist(), laid.tokens[-1:].tolist())
+        rows.append(Row(trajectory, judge=column, kind="judgment", scored=laid, deferred=True))
+    return rows
+
+
+def judged(parts: Sequence[Sequence[Row]], forward: int = 0) -> float:
+    """The judge's share of the work of an update, by tokens.
+
+    An update is as much as three forward passes; `forward` come before it, without the deferred.
+    """
+    work, ours = 0, 0
+    for row in (row for part in parts for row in part):
+        passes = 3 if row.deferred else 3 + forward
+        work += passes * len(row.trajectory.tokens)
+        ours += passes * len(row.trajectory.tokens) if row.kind == "judgment" else 0
+    return ours / work if work else 0.0
+
+
+def sequence(context: Sequence[int], reply: Sequence[int]) -> Trajectory:
+    """Tokens to be read, and tokens that stand for an answer to them."""
+    size = len(context) + len(reply)
+    mask = np.arange(size) >= len(context)
+    tokens = np.array([*context, *reply], dtype=np.int64)
+    return Trajectory(tokens, mask, np.zeros(size, dtype=np.float32), policy=0)
+
+
+def lay_out(parts: Sequence[Sequence[Row]], ranks: int, multiple: int, filler: int) -> list[Row]:
+    """The rows in the order in which verl will cut them: by rank, then by mini-batch.
+
+    Every mini-batch is filled up to the same multiple of `ranks * multiple`, its deferred rows by
+    themselves; ranks get about the same work. `filler` is the token that such rows are made of.
+    """
+    ordered: list[list[Row]] = [[] for _ in range(ranks)]
+    step = ranks * multiple
+    piles = {late: [[r for r in part if r.deferred is late] for part in parts] for late in LATE}
+    sizes = {late: step * math.ceil(max(map(len, piles[late])) / step) for late in LATE}
+    for i, part in enumerate(parts):
+        for late in LATE:
+            rows = piles[late][i]
+            fill = [_padding(part[0], filler, late) for _ in range(sizes[late] - len(rows))]
+            for mine, share in zip(ordered, _balanced([*rows, *fill], ranks), strict=True):
+                mine += share
+    return [row for mine in ordered for row in mine]
+
+
+LATE = (False, True)
+"""Of a pile of rows: in the passes before the update, or deferred."""
+
+
+def _balanced(rows: Sequence[Row], ranks: int) -> list[list[Row]]:
+    """As many rows for each rank, of about the same work."""
+    if not rows:
+        return [[] for _ in range(ranks)]
+    lengths = torch.tensor([len(row.trajectory.tokens) for row in rows])
+    shares = get_seqlen_balanced_partitions(
+        calculate_workload(lengths), k_partitions=ranks, equal_size=True
+    )
+    return [[rows[i] for i in sorted(share)] for share in shares]
+
+
+def _padding(like: Row, token: int, deferred: bool) -> Row:
+    column = JudgeColumn(rollouts=like.judge.rollouts)
+    return Row(sequence([token], [token]), judge=column, kind="padding", deferred=deferred)
+
+
+def put(rows: Sequence[Row], partition: str, blank: Sequence[str] = ()) -> KVBatchMeta:
+    """Hand rows to verl's workers, under a name that keeps them apart from others.
+
+    `blank` are columns of verl's own, one number a token of the answer, which are 0.
+    """
+    fields = [
+        row.fields | dict.fromkeys(blank, torch.zeros(row.tag["response_len"])) for row in rows
+    ]
+    return transfer_queue.kv_batch_put(
+        keys=[row.key for row in rows],
+        partition_id=partition,
+        fields=list_of_dict_to_tensordict(fields),
+        tags=[row.tag for row in rows],
+    )
+
+
+def ranks(workers: Any, mesh: str) -> int:
+    """Over how many data-parallel ranks verl spreads the rows for these workers."""
+    known = workers._dispatch_info
+    if mesh not in known:
+        known[mesh] = workers._query_dispatch_info(mesh)
+    return int(max(known[mesh])) + 1
+
+
+def keep_own(batch: KVBatchMeta, partition: str, policy: int) -> None:
+    """Rollouts of an earlier policy are clipped against the policy that wrote them."""
+    stale = [
+        key
+        for key, tag in zip(batch.keys, batch.tags, strict=True)
+        if tag["kind"] == "rollout" and tag["max_global_steps"] < policy
+    ]
+    if stale:
+        data = transfer_queue.kv_batch_get(
+            keys=stale, partition_id=partition, select_fields=["rollout_log_probs"]
+        )
+        data["old_log_probs"] = data.pop("rollout_log_probs")
+        transfer_queue.kv_batch_put(keys=stale, partition_id=partition, fields=data)

@@ -1,0 +1,155 @@
+"""verl's update of the actor, cut as the plan was."""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import transfer_queue
+from transfer_queue import KVBatchMeta
+from transformers import AutoConfig
+from verl.trainer.ppo.utils import need_reference_policy
+
+from metis.core import Batch
+from metis.engines.objective.bound import GradientBound
+from metis.engines.verl.launch import checks
+from metis.engines.verl.servers.rollouts import PARTITION
+from metis.engines.verl.workers import lengths
+from metis.engines.verl.workers.bound import bound_judgments
+from metis.engines.verl.workers.rows import Row, judged, lay_out, minibatches, put
+from metis.engines.verl.workers.scored import Encode
+from metis.errors import NON_FINITE_LIMIT, MetisError, require
+
+COMPUTED = ("old_log_probs", "ref_log_prob", "advantages", "rollout_is_weights")
+"""Columns that verl computes before the update, and its policy loss reads."""
+ATTENTION = {"full_attention", "sliding_attention", "chunked_attention"}
+"""Kinds of layers that begin anew at position 0; others carry a state from row to row."""
+
+
+class Update:
+    """Makes the rows of an update, and remembers what matters from step to step."""
+
+    def __init__(self, config: Any) -> None:
+        self.config = config
+        self.bound = GradientBound()
+        self.non_finite = 0
+        self.count = 0
+        """Mini-batches of the last step."""
+        self.judged = 0.0
+        """The judge's share of its work."""
+        self.folder = str(config.actor_rollout_ref.model.path)
+        """The local folder of the model."""
+        self.rows: list[Row] = []
+        """Of the last step, in the order in which they are cut."""
+
+    def cut(
+        self,
+        batch: Batch,
+        encode: Encode,
+        ground_truth: Callable[[str], Any],
+        metrics: dict[str, Any],
+    ) -> list[list[Row]]:
+        """The mini-batches of a batch, the judge's gradient bounded in each."""
+        if batch.judgments:
+            checks.require_temperature(self.config.actor_rollout_ref.rollout)
+        size = self.config.actor_rollout_ref.actor.ppo_mini_batch_size
+        parts = minibatches(batch, size, encode, ground_truth)
+        self._require_packing(parts)
+        self.count, self.judged = len(parts), judged(parts, self._passes_before())
+        found = bound_judgments(parts, batch.judge_share, self.bound)
+        metrics.update({f"metis/{name}": value for name, value in found.items()})
+        return parts
+
+    def write(
+        self, parts: Sequence[Sequence[Row]], ranks: int, filler: int, metrics: dict[str, Any]
+    ) -> KVBatchMeta:
+        """Put the rows into the queue that verl computes something of before the update."""
+        self.rows = rows = lay_out(parts, ranks, self._multiple(), filler)
+        kinds = Counter(row.kind for row in rows)
+        metrics["metis/update/rollouts"] = kinds["rollout"]
+        metrics["metis/update/judgments"] = kinds["judgment"]
+        metrics["metis/update/padding"] = kinds["padding"]
+        lengths.check_lengths(rows, lengths.in_a_pass(self.config))
+        return put([row for row in rows if not row.deferred], PARTITION)
+
+    @contextmanager
+    def joined(self, batch: KVBatchMeta) -> Iterator[KVBatchMeta]:
+        """The batch together with the deferred rows, as the update cuts it."""
+        deferred = [row for row in self.rows if row.deferred]
+        if not deferred:
+            yield batch
+            return
+        blank = [name for name in COMPUTED if name in (batch.fields or ())]
+        put(deferred, PARTITION, blank)
+        tags = dict(zip(batch.keys, batch.tags, strict=True))
+        tags |= {row.key: row.tag for row in deferred}
+        keys = [row.key for row in self.rows]
+        fields = [*deferred[0].fields, *blank]
+        yield KVBatchMeta(keys, [tags[key] for key in keys], PARTITION, fields, batch.extra_info)
+        transfer_queue.kv_clear(keys=[row.key for row in deferred], partition_id=PARTITION)
+
+    def _require_packing(self, parts: Sequence[Sequence[Row]]) -> None:
+        """Sequences of one row keep apart where rows are packed and layers look at positions."""
+        if not any(row.several for part in parts for row in part):
+            return
+        model = self.config.actor_rollout_ref.model
+        known = AutoConfig.from_pretrained(
+            self.folder, trust_remote_code=model.get("trust_remote_code", False)
+        )
+        kinds = set(getattr(known.get_text_config(), "layer_types", None) or ())
+        remedy = (
+            "the values of a judgment have several tokens, which are trained in packed sequences; "
+            "use curriculum.judge.scale=passes"
+        )
+        key, packed = "actor_rollout_ref.model.use_remove_padding", model.use_remove_padding
+        require(packed, key, packed, f"{remedy}, or set it to True")
+        recurrent = sorted(kinds - ATTENTION)
+        require(not recurrent, "actor_rollout_ref.model.path", model.path, f"{recurrent}: {remedy}")
+
+    def _passes_before(self) -> int:
+        """Forward passes of a step before the update: old log-probabilities, and a reference's."""
+        correction = self.config.algorithm.get("rollout_correction", None) or {}
+        old = not correction.get("bypass_mode", False)
+        return int(old) + int(need_reference_policy(self.config))
+
+    def _multiple(self) -> int:
+        """Rows of a rank come in multiples of this, where micro-batches are cut by rows."""
+        settings = self.config.actor_rollout_ref
+        if settings.actor.use_dynamic_bsz:
+            return 1
+        sizes = [
+            settings.actor.ppo_micro_batch_size_per_gpu,
+            settings.rollout.log_prob_micro_batch_size_per_gpu,
+        ]
+        if need_reference_policy(self.config):
+            sizes.append(settings.ref.log_prob_micro_batch_size_per_gpu)
+        return math.lcm(*sizes)
+
+    def instructions(self, rows: int) -> dict[str, Any]:
+        """Settings of an update for verl's workers; the rows carry the denominators."""
+        actor = self.config.actor_rollout_ref.actor
+        return {
+            "calculate_entropy": actor.calculate_entropy or actor.entropy_coeff != 0.0,
+            "distillation_use_topk": any(row.scored for row in self.rows),
+            "distillation_only": False,
+            "global_batch_size": rows,
+            "num_mini_batch": self.count,
+            "epochs": actor.ppo_epochs,
+            "seed": actor.data_loader_seed,
+            "dataloader_kwargs": {"shuffle": False},
+            "temperature": self.config.actor_rollout_ref.rollout.temperature,
+        }
+
+    def watch(self, norms: Any, metrics: dict[str, Any]) -> None:
+        """verl skips an update whose gradient is not finite; when that persists the run stops."""
+        skipped = int(np.sum(~np.isfinite(norms)))
+        metrics["metis/update/non_finite"] = skipped
+        self.non_finite = self.non_finite + 1 if skipped else 0
+        if self.non_finite >= NON_FINITE_LIMIT:
+            raise MetisError(
+                f"actor_rollout_ref.actor.optim.lr = {self.config.actor_rollout_ref.actor.optim.lr}"
+                f": the gradient was not finite in {NON_FINITE_LIMIT} steps in a row; start a new "
+                "run with a lower one"
+            )

@@ -1,0 +1,126 @@
+"""A separate value model on verl's critic worker: what plans ask of prompts and teach it.
+
+verl makes the critic when critic.enable=True: a copy of a model with a linear head. It reads a
+prompt and is trained on the state of its last token; what it says of any other is not used.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import ray
+import torch
+import transfer_queue
+from torch.nn import functional
+from transfer_queue import KVBatchMeta
+from verl.utils.metric import AggregationType, Metric
+from verl.workers.utils.padding import no_padding_2_padding, response_from_nested
+
+from metis.core import Prompt
+from metis.core.predictors import Predictor, ValueModel
+from metis.engines.verl.launch.checks import check_value_model
+from metis.engines.verl.workers.loss import JudgeColumn
+from metis.engines.verl.workers.rows import Row, lay_out, put, ranks, sequence
+from metis.errors import MetisError
+
+PARTITION = "values"
+
+
+def value_loss(
+    kind: str, model_output: Any, data: Any, dp_group: Any = None
+) -> tuple[torch.Tensor, dict[str, Any]]:
+    """The error of the values of a micro-batch; a row's advantage is what it should have said."""
+    column = JudgeColumn.of(data)
+    values = no_padding_2_padding(model_output["values"], data)[:, 0].float()
+    if kind == "bce":
+        errors = functional.binary_cross_entropy_with_logits(
+            values, column.advantage, reduction="none"
+        )
+    else:
+        errors = functional.mse_loss(values, column.advantage, reduction="none")
+    total = data["dp_size"] * (column.coefficient * errors).sum()
+    return total, {"value_loss": Metric(value=total, aggregation=AggregationType.SUM)}
+
+
+class ValueWorker:
+    """Predicts and fits one value model. `encode` gives the tokens that the policy reads."""
+
+    def __init__(
+        self, workers: Any, config: Any, encode: Callable[[Prompt], list[int]], filler: int
+    ) -> None:
+        self.workers, self.config, self.encode, self.filler = workers, config, encode, filler
+        self.model: ValueModel | None = None
+
+    def predict(self, prompts: Sequence[Prompt], model: Predictor) -> list[float]:
+        self._settle(model)
+        rows = [self._row(prompt, 0.0, 0.0) for prompt in prompts]
+        batch = self._put([rows])
+        batch.extra_info.update(compute_loss=False, temperature=1.0)
+        try:
+            ray.get(self.workers.infer_batch(batch).futures)
+            found = transfer_queue.kv_batch_get(
+                keys=[row.key for row in rows],
+                partition_id=PARTITION,
+                select_fields=["values", "response_mask"],
+            )
+        finally:
+            transfer_queue.kv_clear(keys=batch.keys, partition_id=PARTITION)
+        values = response_from_nested(found["values"], found["response_mask"]).values().float()
+        values = torch.sigmoid(values) if self._logistic else values
+        if not bool(torch.isfinite(values).all()):
+            raise MetisError(
+                f"critic.optim.lr = {self.config.critic.optim.lr}: predictions of the value model "
+                "are not finite; start a new run with a lower one"
+            )
+        said: list[float] = values.tolist()
+        return said
+
+    def fit(self, prompts: Sequence[Prompt], targets: Sequence[float], model: Predictor) -> float:
+        """Train on the targets; the mean loss of the first pass."""
+        described = self._settle(model)
+        pairs = list(zip(prompts, targets, strict=True))
+        size = described.minibatch
+        parts = [
+            [self._row(prompt, target, 1.0 / len(part)) for prompt, target in part]
+            for part in (pairs[start : start + size] for start in range(0, len(pairs), size))
+        ]
+        batch = self._put(parts)
+        batch.extra_info.update(
+            global_batch_size=len(batch),
+            num_mini_batch=len(parts),
+            epochs=described.epochs,
+            seed=self.config.critic.data_loader_seed,
+            dataloader_kwargs={"shuffle": False},
+            temperature=1.0,
+        )
+        try:
+            metrics = self.workers.train_mini_batch(batch).get()["metrics"]
+        finally:
+            transfer_queue.kv_clear(keys=batch.keys, partition_id=PARTITION)
+        first = metrics["value_loss"][: len(parts)]
+        return float(sum(first) / len(first))
+
+    def _settle(self, model: Predictor) -> ValueModel:
+        """There is one critic, so there is one model."""
+        if self.model is None:
+            self.model = check_value_model(model, self.config)
+            self.workers.set_loss_fn(partial(value_loss, self.model.loss))
+        if model != self.model:
+            raise MetisError("verl has one critic, and this curriculum needs two value models")
+        return self.model
+
+    @property
+    def _logistic(self) -> bool:
+        return self.model is not None and self.model.loss == "bce"
+
+    def _row(self, prompt: Prompt, target: float, share: float) -> Row:
+        tokens = self.encode(prompt)
+        return Row(sequence(tokens, [self.filler]), judge=JudgeColumn(target, share), kind="value")
+
+    def _put(self, parts: list[list[Row]]) -> KVBatchMeta:
+        spread = ranks(self.workers, "train")
+        return put(lay_out(parts, spread, self._multiple(), self.filler), PARTITION)
+
+    def _multiple(self) -> int:
+        critic = self.config.critic
+        return 1 if critic.use_dynamic_bsz else int(critic.ppo_micro_batch_size_per_gpu)

@@ -1,0 +1,109 @@
+"""A user's own class or function by its name: `package.module:Name` or `path/to/file.py:Name`."""
+
+import hashlib
+import importlib
+import importlib.util
+import os
+import sys
+from functools import reduce
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from metis.errors import MetisError, located
+
+FORMS = "package.module:Name or path/to/file.py:Name"
+
+
+def is_import_string(name: str) -> bool:
+    """True for a name that is imported, not looked up."""
+    return ":" in name
+
+
+def load(key: str, name: str) -> Any:
+    """Import the class or function that the setting `key` names."""
+    place, _, attribute = name.partition(":")
+    if not place or not attribute:
+        raise MetisError(f"{key} = {name!r}: write {FORMS}")
+    module = _from_file(key, name, place) if place.endswith(".py") else _module(key, name, place)
+    try:
+        return reduce(getattr, attribute.split("."), module)
+    except AttributeError:
+        raise MetisError(f"{key} = {name!r}: {place!r} has no {attribute!r}") from None
+
+
+def name_of(key: str, given: Any) -> str:
+    """The name under which `load` finds a class or function again, in this and later processes."""
+    module, name = given.__module__, getattr(given, "__qualname__", "<instance>")
+    if module == "__main__" and (script := getattr(sys.modules[module], "__file__", None)):
+        module = os.path.relpath(script)
+    if "<" in name:
+        raise MetisError(
+            f"{key} = {given!r}: a run finds it again by its name; define it at the top level of a "
+            "module"
+        )
+    return f"{module}:{name}"
+
+
+def digest(name: str) -> str:
+    """A digest of the file that a loaded name is from; empty where it is from none."""
+    place = name.partition(":")[0]
+    file = place if place.endswith(".py") else getattr(sys.modules.get(place), "__file__", None)
+    content = Path(file).expanduser().read_bytes() if file else None
+    return "" if content is None else hashlib.sha256(content).hexdigest()[:16]
+
+
+def _module(key: str, name: str, place: str) -> ModuleType:
+    """Import from what is installed, else from the folder that the command runs in."""
+    _look_in(Path.cwd())
+    try:
+        return importlib.import_module(place)
+    except (Exception, SystemExit) as error:
+        absent = error.name if isinstance(error, ModuleNotFoundError) else None
+        if absent and f"{place}.".startswith(f"{absent}."):
+            raise MetisError(
+                f"{key} = {name!r}: there is no module {absent!r}; run from the folder it is in, "
+                "set PYTHONPATH, install it, or name the file: path/to/file.py:Name"
+            ) from None
+        raise _broken(key, name, place, error) from error
+
+
+def _from_file(key: str, name: str, place: str) -> ModuleType:
+    """Run a file once, and again when it has changed, as a module that is called by its path.
+
+    It may import its neighbours.
+    """
+    path = Path(place).expanduser().resolve()
+    if not path.is_file():
+        raise MetisError(
+            f"{key} = {name!r}: there is no file {place!r}; paths start at the folder that the "
+            "command runs in"
+        )
+    main = sys.modules["__main__"]
+    if (script := getattr(main, "__file__", None)) and Path(script).resolve() == path:
+        return main
+    about = path.stat()
+    version = (about.st_mtime_ns, about.st_size)
+    known = sys.modules.get(str(path))
+    if known is not None and known.__spec__ and known.__spec__.loader_state == version:
+        return known
+    _look_in(path.parent)
+    spec = importlib.util.spec_from_file_location(str(path), path)
+    assert spec is not None and spec.loader is not None
+    spec.loader_state = version
+    module = sys.modules[str(path)] = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        del sys.modules[str(path)]
+        raise _broken(key, name, place, error) from error
+    return module
+
+
+def _look_in(folder: Path) -> None:
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
+
+
+def _broken(key: str, name: str, place: str, error: BaseException) -> MetisError:
+    return MetisError(f"{key} = {name!r}: importing {place!r} raised {located(error)}")

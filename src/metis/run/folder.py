@@ -1,0 +1,259 @@
+"""The run folder: what a run was, what it did, and from where it goes on.
+
+`config.json` and `versions.json` say what ran; `metrics.jsonl` is deterministic, `timings.jsonl`
+has the clock; `judgments.jsonl`, `exemplars.jsonl` and `rollouts.jsonl` say why prompts were
+chosen, what the judge was shown and what came of it; `evals.jsonl` has the reward of every held-out
+prompt; `checkpoints/step-N` resumes. It holds the length of every log, so that a run that was
+killed goes on as if it had not been: the logs are cut back to the checkpoint and written again.
+`checkpoints/best` is the one that tested best, if any did better than the model at the start.
+"""
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any, ClassVar, Self
+
+from metis import files
+from metis.core import state
+from metis.errors import MetisError, require_folder
+from metis.run import manifest
+from metis.run.manifest import SCHEMA
+
+LOGS = ("metrics", "timings", "judgments", "exemplars", "rollouts", "evals")
+
+
+class Folder:
+    """An open folder of logs that says what they are of; one process at a time may hold it."""
+
+    LOGS: ClassVar[tuple[str, ...]]
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.changes: list[manifest.Change] = []
+        """Settings that are others than when the folder was last open."""
+        self._lock = _lock(path)
+        for draft in (*path.glob(".*.draft"), *path.glob("checkpoints/.*.draft")):
+            shutil.rmtree(draft) if draft.is_dir() else draft.unlink()
+        self._files = {log: (path / f"{log}.jsonl").open("ab", buffering=0) for log in self.LOGS}
+
+    @classmethod
+    def open(
+        cls,
+        path: Path,
+        config: Mapping[str, Any],
+        may_change: Collection[str] = (),
+        step: int = 0,
+    ) -> Self:
+        """Open the folder of this very run, or make it, whole, where there is none.
+
+        Of the settings, those that `may_change` are written down with the step they begin at.
+        """
+        with _writing(path):
+            require_folder(path)
+            if _empty(path):
+                manifest.make(path, config)
+            changes = manifest.changes(path, config, may_change, step)
+            folder = cls(path)
+            folder.changes = changes
+            if changes:
+                try:
+                    manifest.record(path, config, changes)
+                except BaseException:
+                    folder.close()
+                    raise
+            return folder
+
+    def close(self) -> None:
+        for file in self._files.values():
+            file.close()
+        self._lock.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def append(self, log: str, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Add rows to a log."""
+        with _writing(self.path):
+            lines = (json.dumps({"schema": SCHEMA, **row}, allow_nan=False) for row in rows)
+            left = memoryview("".join(f"{line}\n" for line in lines).encode())
+            while left:
+                left = left[self._files[log].write(left) :]
+
+    def cut(self, lengths: Mapping[str, int]) -> None:
+        """Cut the logs back to the lengths they had, 0 where none is given."""
+        for log in self.LOGS:
+            length = lengths.get(log, 0)
+            file = self._files[log]
+            size = file.seek(0, os.SEEK_END)
+            if size < length:
+                raise MetisError(
+                    f"{self.path / log!s}.jsonl = {size} bytes, shorter than its checkpoint "
+                    f"says ({length}): restore the file, or start a new run folder"
+                )
+            file.truncate(length)
+            file.seek(length)
+
+
+class RunFolder(Folder):
+    """The folder of a training run, with its checkpoints."""
+
+    LOGS = LOGS
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        (path / "checkpoints").mkdir(exist_ok=True)
+
+    def checkpoint(
+        self, step: int, saved: dict[str, Any], write: Callable[[Path], None], keep: int
+    ) -> None:
+        """Save a step under its final name only when all of it is on disk; drop the oldest."""
+        with _writing(self.path):
+            lengths = {}
+            for log, file in self._files.items():
+                os.fsync(file.fileno())
+                lengths[log] = file.tell()
+            files.sync(self.path)
+            with files.appearing(self.path / "checkpoints" / f"step-{step:06d}") as draft:
+                write(draft)
+                state.save(draft / "run.state", {**saved, "step": step, "logs": lengths})
+            for _, folder in self.checkpoints()[:-keep]:
+                shutil.rmtree(folder)
+
+    def keep_best(self, step: int) -> None:
+        """Keep the checkpoint of a step as `best`."""
+        with _writing(self.path):
+            files.keep_copy(self.path / "checkpoints" / f"step-{step:06d}", "best")
+
+    def checkpoints(self) -> list[tuple[int, Path]]:
+        """Finished checkpoints, oldest first."""
+        return checkpoints(self.path)
+
+    def resume(self) -> tuple[dict[str, Any], Path] | None:
+        """The state of the latest checkpoint, and its folder."""
+        return latest(self.path)
+
+
+_STEP_ROW = {"step": int}
+_PROMPT_ROW = {"step": int, "prompt": str}
+_FIELDS: dict[str, dict[str, Any]] = {
+    "metrics": _STEP_ROW,
+    "timings": _STEP_ROW,
+    "judgments": _PROMPT_ROW,
+    "exemplars": _PROMPT_ROW,
+    "rollouts": _PROMPT_ROW,
+    "evals": {**_PROMPT_ROW, "reward": int | float},
+}
+"""Fields without which a line is no row of its log."""
+
+
+def read(path: Path, log: str, optional: bool = False, having: bytes = b"") -> list[dict[str, Any]]:
+    """The rows of a log of a run folder; of a long one only lines that contain `having`.
+
+    What is damaged is refused, with its line. No log is no row where it is optional.
+    """
+    file = path / f"{log}.jsonl"
+    try:
+        with file.open("rb") as lines:
+            return [
+                _row(file, number, line, _FIELDS.get(log, {}))
+                for number, line in enumerate(lines, start=1)
+                if having in line
+            ]
+    except FileNotFoundError:
+        if optional:
+            return []
+        raise MetisError(f"run {str(path)!r} has no {file.name}: name a run folder") from None
+    except OSError as error:
+        raise MetisError(f"{str(file)!r} cannot be read ({error.strerror}): mend that") from None
+
+
+def _row(file: Path, number: int, line: bytes, fields: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+    except ValueError:
+        row = None
+    if isinstance(row, dict) and all(isinstance(row.get(key), fields[key]) for key in fields):
+        return row
+    raise MetisError(
+        f"{file}, line {number}, is damaged: restore the file, or start a new run folder; a last "
+        "line that is torn, since the run was killed, is cut off when the run is resumed"
+    )
+
+
+def check(path: Path, config: Mapping[str, Any], may_change: Collection[str]) -> None:
+    """Refuse at once what opening the folder would refuse; nothing is made or changed."""
+    require_folder(path)
+    with _writing(path):
+        if not _empty(path):
+            manifest.changes(path, config, may_change, step=0)
+            _lock(path).close()
+            return
+        whole = path.absolute()
+        there = next(folder for folder in (whole, *whole.parents) if folder.exists())
+        tempfile.TemporaryDirectory(prefix=".", suffix=".draft", dir=there).cleanup()
+
+
+def latest(path: Path) -> tuple[dict[str, Any], Path] | None:
+    """The state of the latest checkpoint of a run folder, and the checkpoint's folder."""
+    found = checkpoints(path)
+    if not found:
+        return None
+    _, folder = found[-1]
+    try:
+        return state.load(folder / "run.state"), folder
+    except OSError as error:
+        raise incomplete(folder, error) from None
+
+
+def checkpoints(path: Path) -> list[tuple[int, Path]]:
+    """The finished checkpoints of a run folder with their steps, oldest first."""
+    folders = (path / "checkpoints").glob("step-*")
+    return sorted((int(match[1]), f) for f in folders if (match := _STEP.fullmatch(f.name)))
+
+
+_STEP = re.compile(r"step-(\d+)")
+
+
+def _empty(path: Path) -> bool:
+    """True where nothing is there but the remains of a run that was stopped at once."""
+    ours = re.compile(r"versions\.json|checkpoints|\.lock|\..*\.draft")
+    return not path.exists() or all(ours.fullmatch(item.name) for item in path.iterdir())
+
+
+def _lock(path: Path) -> IO[bytes]:
+    try:
+        return files.lock(path / ".lock")
+    except BlockingIOError:
+        raise MetisError(
+            f"--out {str(path)!r} is in use by another process: wait for it, or name another"
+        ) from None
+
+
+@contextlib.contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise _unusable(path, error) from None
+
+
+def incomplete(folder: Path, error: OSError) -> MetisError:
+    return MetisError(
+        f"checkpoint {str(folder)!r} is incomplete ({error.strerror or error}): delete that folder "
+        "to go on from the checkpoint before it, or to start over if there is none"
+    )
+
+
+def _unusable(path: Path, error: OSError) -> MetisError:
+    return MetisError(
+        f"run folder {str(path)!r} cannot be written ({error.strerror or error}): make room there, "
+        "or name another folder with --out"
+    )

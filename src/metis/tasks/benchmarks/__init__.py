@@ -1,0 +1,1 @@
+"""Benchmarks: sets of prompts to be tested on, each asked and scored by a task."""

@@ -1,0 +1,101 @@
+"""A set of prompts to answer, and the task that asks and scores them."""
+
+import hashlib
+import json
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from metis.core import Prompt
+from metis.importing import digest
+from metis.tasks.base import Episode, Task
+from metis.tasks.file import FileTask
+
+
+@dataclass(frozen=True)
+class PromptSet:
+    """Prompts of a benchmark, a file or a run's own test; `task` makes an episode of each.
+
+    title     what tables call it
+    scorer    how answers are scored, in words
+    measured  its references are measured quantities, so that near numbers are scored beside it
+    own       the test of a training run, answered in its order and batches
+    source    a digest of the file that a task or reward of one's own is in
+    """
+
+    name: str
+    title: str
+    task: Task
+    prompts: tuple[Prompt, ...]
+    scorer: str
+    measured: bool = False
+    own: bool = False
+    source: str = ""
+
+    @cached_property
+    def openings(self) -> Sequence[Episode]:
+        """An episode of every prompt, none of them played: what is asked, and the reference."""
+        return [self.task.episode(prompt) for prompt in self.prompts]
+
+    @property
+    def instruction(self) -> str | None:
+        """The text after every prompt; None where they are not asked alike."""
+        said = set()
+        for prompt, episode in zip(self.prompts, self.openings, strict=True):
+            asked = episode.chat[-1]["content"]
+            begins = bool(prompt.text) and asked.startswith(prompt.text)
+            said.add(asked.removeprefix(prompt.text).strip() if begins else None)
+        return said.pop() if len(said) == 1 else None
+
+    @property
+    def digest(self) -> str:
+        """The same for the same questions and references."""
+        asked = [
+            [prompt.id, list(episode.chat), reference(episode)]
+            for prompt, episode in zip(self.prompts, self.openings, strict=True)
+        ]
+        return hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:16]
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """All of it as JSON."""
+        return {
+            "problems": len(self.prompts),
+            "digest": self.digest,
+            "instruction": self.instruction,
+            "scorer": self.scorer,
+            **({"source": self.source} if self.source else {}),
+        }
+
+    def sample(self, count: int, seed: int) -> "PromptSet":
+        """`count` of the prompts, drawn by the seed, in their order; 0 or too many is all."""
+        if not 0 < count < len(self.prompts):
+            return self
+        places = sorted(random.Random(seed).sample(range(len(self.prompts)), count))
+        return replace(self, prompts=tuple(self.prompts[i] for i in places))
+
+
+def reference(episode: Episode) -> str:
+    """The reference answer of an episode that names one."""
+    return str(getattr(episode, "reference", ""))
+
+
+def scorer(task: Task) -> str:
+    """The scorer of a task: in its own words, or the name of its class."""
+    return str(getattr(task, "scorer", _named(task)))
+
+
+def source(task: Task) -> str:
+    """A digest of the file that scores, where it is a user's own."""
+    reward = task.reward if isinstance(task, FileTask) else None
+    if reward is not None:
+        return digest(reward.name)
+    name = _named(task)
+    return "" if name.startswith("metis.") else digest(name)
+
+
+def _named(task: Task) -> str:
+    kind = type(task)
+    return f"{kind.__module__}:{kind.__qualname__}"

@@ -1,0 +1,75 @@
+"""Claims of an answer beside its value: a unit, a variable, an equation, an approximation.
+
+The normalisation of the MATH benchmark drops these; here an answer that claims another unit than
+the reference, or that 6 = 5, is wrong whatever number it ends in.
+"""
+
+import re
+from fractions import Fraction
+
+from metis.tasks.math.answers.literals import Literal, literal
+from metis.tasks.math.answers.units import unit
+from metis.tasks.math.answers.values import Value, same_value, value
+
+_NAMED_NUMBER = re.compile(r"\s*([A-Za-z])\s*=(?:[^=A-Za-z]|\\[dt]?frac|\\sqrt|\\pi)*")
+_NAME = re.compile(r"\s*(?:[A-Za-z]|\\[A-Za-z]+)\s*")
+_LETTER = re.compile(r"(?<![A-Za-z\\])[A-Za-z]")
+_ABOUT = re.compile(r"\\approx|\\simeq|\\sim(?![a-z])|≈")
+_ONLY_ABOUT = re.compile(rf"^\s*(?:{_ABOUT.pattern})")
+_OPEN_END = re.compile(r"(?:\\[lc]?dots[bcmio]?|…|\.\.)[\s.$]*$")
+_ROUNDED = Fraction(1, 100)
+"""Largest relative error of an approximation."""
+
+
+def compared(answer: str, reference: str) -> tuple[str, str] | None:
+    """An answer and a reference without their claims; None where these contradict."""
+    if _contradict(answer, reference):
+        return None
+    if _ONLY_ABOUT.match(reference):
+        answer, reference = _ONLY_ABOUT.sub("", answer), _ONLY_ABOUT.sub("", reference)
+    exactly, *nearly = _ABOUT.split(answer)
+    if not _true(exactly, nearly):
+        return None
+    given = nearly[-1] if nearly and _NAME.fullmatch(exactly) else exactly
+    return given, _ABOUT.split(reference)[0]
+
+
+def number(text: str, read: Literal | None) -> Value | None:
+    """The single number that an answer is, or its value at a point; None for all else."""
+    if read is not None and not read.kind and isinstance(read.values[0], Fraction):
+        return read.values[0]
+    return value(text)
+
+
+def _constant(side: str) -> Value | None:
+    """The number that one side of an equation is, where it has neither letters nor a unit."""
+    if _LETTER.search(side) or unit(side) is not None:
+        return None
+    return number(side, literal(side))
+
+
+def _near(a: Value, b: Value) -> bool:
+    try:
+        return abs(complex(a) - complex(b)) <= _ROUNDED * abs(complex(a))
+    except OverflowError:
+        return False
+
+
+def _true(exactly: str, nearly: list[str]) -> bool:
+    """False if two numbers are equated that differ."""
+    equal = [constant for side in exactly.split("=") if (constant := _constant(side)) is not None]
+    rounded = [constant for side in nearly if (constant := _constant(side)) is not None]
+    if not equal:
+        return True
+    first, *others = equal
+    if any(same_value(first, other) is False for other in others):
+        return False
+    return all(_near(first, other) for other in rounded)
+
+
+def _contradict(answer: str, reference: str) -> bool:
+    """True if both name a variable or a well-known unit, and not the same one, or one goes on."""
+    names = [found[1] for text in (answer, reference) if (found := _NAMED_NUMBER.fullmatch(text))]
+    units = [known for text in (answer, reference) if (known := unit(text))]
+    goes_on = bool(_OPEN_END.search(answer)) != bool(_OPEN_END.search(reference))
+    return goes_on or len(set(names)) == 2 or len(set(units)) == 2

@@ -1,0 +1,219 @@
+"""Mathematics with answers in boxes: what the paper trains on and how it scores.
+
+Problems come from a file that `metis prepare math` wrote (parquet with the columns verl reads), or
+from any file with a problem and an answer in every row; rows without one of them, and those that
+repeat a problem, are left out. No problem to test on is trained on, however it is typeset
+(`metis.data.wording`). A response earns 1 when its last box holds the reference answer, and
+0 otherwise; `metis.tasks.math.answers` says what counts as equal.
+"""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from metis.core import Chat, Prompt
+from metis.data import wording
+from metis.data.problems import difficulty, written
+from metis.errors import MetisError, MissingData, require, require_at_least
+from metis.tasks.base import SingleTurn
+from metis.tasks.file import File, read_rows
+from metis.tasks.math.answers import score
+from metis.tasks.math.answers.verifier import Verifier, shared
+
+INSTRUCTION = File.instruction
+"""The paper's description of its wording: think step by step, and box the final answer."""
+
+
+def wrap(problem: str, instruction: str = INSTRUCTION) -> Chat:
+    """The chat that asks a problem, in training and in evaluation."""
+    return [{"role": "user", "content": f"{problem}\n{instruction}".strip()}]
+
+
+def reward(response: str, reference: str, verify: bool = True) -> float:
+    """The reward of a response: a plain function, for any thread, process or trainer."""
+    return score(response, reference, shared() if verify else None)
+
+
+@dataclass(frozen=True)
+class Math:
+    """The knobs of the math task.
+
+    path          problems to train on: .parquet, .jsonl or .jsonl.gz
+    heldout_path  problems to test on, another such file; empty draws them from `path`
+    heldout       how many to test on, drawn by the seed; of heldout_path, 0 is all
+    problem       in a plain file, the field that holds the problem
+    answer        in a plain file, the field that holds the reference answer
+    category      in a plain file, the field of the category, if any
+    difficulty    in a plain file, the field of the difficulty, if any: a number, or a text that
+                  ends in one
+    instruction   what follows the problem; empty is the prompt of a prepared file, or the usual
+                  instruction where the file has none
+    verify        compare answers by value, with math-verify as the last stage; false is the paper's
+                  exact comparison of strings
+    verify_limit  seconds that math-verify may take; an answer that takes longer is wrong
+    """
+
+    path: str = ""
+    heldout_path: str = ""
+    heldout: int = 200
+    problem: str = "problem"
+    answer: str = "answer"
+    category: str = "category"
+    difficulty: str = "difficulty"
+    instruction: str = ""
+    verify: bool = True
+    verify_limit: float = 2.0
+
+    def __post_init__(self) -> None:
+        require(bool(self.path), "task.path", self.path, "name a .jsonl(.gz) or .parquet file")
+        require_at_least(self, {"heldout": 0 if self.heldout_path else 1}, "task.")
+        limit = self.verify_limit
+        require(0 < limit < float("inf"), "task.verify_limit", limit, "use seconds above 0")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A row of a file: what is asked, how, and what is right."""
+
+    prompt: Prompt
+    chat: Chat
+    answer: str
+
+    def called(self, name: str) -> "Problem":
+        """The same with another id."""
+        return replace(self, prompt=replace(self.prompt, id=name))
+
+
+class MathProblems:
+    """Problems to train and to test on, the answers scored by the last box."""
+
+    rewards: Literal["binary"] = "binary"
+
+    def __init__(
+        self, training: Sequence[Problem], heldout: Sequence[Problem], verifier: Verifier | None
+    ) -> None:
+        self.verifier = verifier
+        self._training, self._heldout = training, heldout
+        self._problems = {problem.prompt.id: problem for problem in (*training, *heldout)}
+
+    @property
+    def scorer(self) -> str:
+        if self.verifier is None:
+            return "mathematics: the last box, exact after normalisation"
+        return f"mathematics: the last box, by math-verify within {self.verifier.seconds:g} s"
+
+    def training(self) -> Sequence[Prompt]:
+        return [problem.prompt for problem in self._training]
+
+    def heldout(self) -> Sequence[Prompt]:
+        return [problem.prompt for problem in self._heldout]
+
+    def episode(self, prompt: Prompt) -> SingleTurn:
+        problem = self._problems[prompt.id]
+        return SingleTurn(
+            problem.chat, lambda text: score(text, problem.answer, self.verifier), problem.answer
+        )
+
+
+class MathTask(MathProblems):
+    """Problems to train and to test on, none of them both.
+
+    The instruction of `settings` is the one in use, also where the file was prepared with it; empty
+    is the usual one, or prompts that do not end alike.
+    """
+
+    def __init__(self, settings: Math, seed: int) -> None:
+        rng = random.Random(seed)
+        training = read_problems(settings, settings.path, "task.path")
+        settings = replace(settings, instruction=settings.instruction or _instruction(training))
+        rng.shuffle(training)
+        if settings.heldout_path:
+            heldout = read_problems(settings, settings.heldout_path, "task.heldout_path")
+            rng.shuffle(heldout)
+            heldout = heldout[: settings.heldout or None]
+        else:
+            heldout, training = training[: settings.heldout], training[settings.heldout :]
+        tested = {wording.key(problem.prompt.text) for problem in heldout}
+        training = [p for p in training if wording.key(p.prompt.text) not in tested]
+        if not training or not heldout:
+            raise MetisError(
+                f"task.heldout = {settings.heldout}: {len(training)} problems are left to train on "
+                f"and {len(heldout)} to test on"
+            )
+        names = {problem.prompt.id for problem in training}
+        if any(problem.prompt.id in names for problem in heldout):  # two files of one name
+            heldout = [problem.called(f"test/{problem.prompt.id}") for problem in heldout]
+        self.settings = settings
+        verifier = Verifier(settings.verify_limit) if settings.verify else None
+        super().__init__(training, heldout, verifier)
+
+
+def read_problems(
+    settings: Math, path: str, key: str, remedy: str = "set task.problem and task.answer"
+) -> list[Problem]:
+    """The problems of a file that have an answer, each text once; `remedy` is for other fields."""
+    if not Path(path).exists():
+        raise MissingData(f"{key} = {path!r}: no such file; `metis prepare math` makes some")
+    found: dict[str, Problem] = {}
+    names: set[str] = set()
+    for number, row in enumerate(read_rows(path, key), start=1):
+        where = f"{key} = {path!r}, row {number}"
+        try:
+            problem = _read(settings, row, f"{Path(path).name.split('.')[0]}:", number)
+        except _NoField as error:
+            known = ", ".join(row) or "none"
+            raise MetisError(f"{where}: no field {error}, only {known}; {remedy}") from None
+        except (KeyError, TypeError, ValueError):
+            raise MetisError(
+                f"{where}: not as `metis prepare math` writes it; prepare it again, or name a file "
+                "of plain rows"
+            ) from None
+        if problem.prompt.text and problem.answer and problem.prompt.text not in found:
+            if problem.prompt.id in names:
+                raise MetisError(f"{where}: a second {problem.prompt.id!r}; ids must differ")
+            names.add(problem.prompt.id)
+            found[problem.prompt.text] = problem
+    return list(found.values())
+
+
+class _NoField(Exception):
+    """A row lacks this field."""
+
+
+def _read(settings: Math, row: dict[str, Any], prefix: str, number: int) -> Problem:
+    """A row with verl's columns, or with the fields that the settings name."""
+    if "reward_model" in row:
+        about, given = row["extra_info"], row["reward_model"]["ground_truth"]
+        text, name = written(about["problem"]), str(about["id"])
+        kind, level = about.get("category"), about.get("difficulty")
+        chat: Chat = [
+            {"role": said["role"], "content": str(said["content"])} for said in row["prompt"]
+        ]
+    else:
+        for field in (settings.problem, settings.answer):
+            if field not in row:
+                raise _NoField(repr(field))
+        text, given = written(row[settings.problem]), row[settings.answer]
+        name = prefix + (written(row.get("id")) or str(number))
+        kind, level = row.get(settings.category), row.get(settings.difficulty)
+        chat = wrap(text)
+    if settings.instruction:
+        chat = wrap(text, settings.instruction)
+    return Problem(Prompt(name, text, written(kind), difficulty(level)), chat, written(given))
+
+
+def _instruction(problems: Sequence[Problem]) -> str:
+    """The instruction of a prepared file's problems; empty where it is the usual or differs."""
+    said = set()
+    for problem in problems:
+        content = problem.chat[0]["content"] if len(problem.chat) == 1 else ""
+        start, line, rest = content.partition(f"{problem.prompt.text}\n")
+        said.add(rest if line and not start else "")
+    return said.pop() if len(said) == 1 and said != {INSTRUCTION} else ""
+
+
+def build(settings: Math, seed: int) -> MathTask:
+    """The task for a run's seed."""
+    return MathTask(settings, seed)

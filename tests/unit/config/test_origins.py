@@ -1,0 +1,70 @@
+"""Where each setting comes from."""
+
+import json
+
+import pytest
+
+from metis.config import load
+from metis.config.origins import leaves
+
+
+@pytest.fixture
+def recipe(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        "engine = 'simulated'\nsteps = 5\n[checkpoints]\nevery = 2\n"
+        "[curriculum]\nname = 'metis'\npreset = 'paper'\nexplore = 0.5\n"
+    )
+    return path
+
+
+def test_every_setting_has_an_origin(recipe):
+    config = load(recipe, ["batch=4", "curriculum.judge.layout=turns", "checkpoints.keep=3"])
+    known = config.origins
+    assert known.keys() == {key for key, _ in leaves(config.resolved)}
+    assert (
+        known["steps"] == known["engine.name"] == known["checkpoints.every"] == "recipe mine.toml"
+    )
+    assert known["batch"] == known["curriculum.judge.layout"] == "command line"
+    assert known["curriculum.explore"] == "recipe mine.toml", "above the preset"
+    assert known["curriculum.judge.mode"] == known["curriculum.trial"] == "preset paper"
+    assert known["checkpoints.keep"] == "command line"
+    assert known["seed"] == known["engine.prompts"] == "default"
+    whole = load(recipe, ["checkpoints={keep=3}"]).origins
+    assert (whole["checkpoints.keep"], whole["checkpoints.every"]) == ("command line", "default")
+
+
+def test_what_a_word_of_the_command_line_drops_is_no_longer_the_recipe_s(recipe):
+    known = load(recipe, ["curriculum=pcl"]).origins
+    assert known["curriculum.name"] == "command line"
+    assert known["curriculum.preset"] == "recipe mine.toml"
+    assert known["curriculum.explore"] in ("default", "preset paper")
+
+
+def test_without_a_recipe_there_is_the_quickstart_or_nothing():
+    known = load(None, ["steps=3"]).origins
+    assert (known["steps"], known["batch"]) == ("command line", "quickstart")
+    known = load(None, ["engine=simulated"]).origins
+    assert (known["engine.name"], known["batch"]) == ("command line", "default")
+
+
+def test_what_the_data_completes_is_the_data_s(tmp_path):
+    asked = "Answer with a box."
+    row = {
+        "data_source": "metis/own",
+        "reward_model": {"ground_truth": "2"},
+    }
+    path = tmp_path / "own.jsonl"
+    with path.open("w") as file:
+        for i in range(6):
+            text = f"What is {i} + 1?"
+            chat = [{"role": "user", "content": f"{text}\n{asked}"}]
+            about = {"problem": text, "id": f"own:{i}"}
+            file.write(json.dumps({**row, "prompt": chat, "extra_info": about}) + "\n")
+    words = ["task=math", f"task.path={path}", "task.heldout=2", "batch=2"]
+    config = load(None, words)
+    assert config.resolved["task"]["instruction"] == asked
+    assert config.origins["task.instruction"] == "data"
+    assert config.origins["task.verify"] == "default"
+    given = load(None, [*words, f"task.instruction={asked}"]).origins
+    assert given["task.instruction"] == "command line"

@@ -1,0 +1,151 @@
+"""The layers of the package: imports go down this table, never up, and never in a circle."""
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import metis
+
+SOURCE = Path(metis.__file__).parent
+
+LAYERS = (
+    "child",
+    "cli",
+    "library",
+    "view",
+    "survey",
+    "compare",
+    "export",
+    "report",
+    "evals",
+    "prepare",
+    "engines.verl.trainer",  # processes of verl's own, which read a run's settings
+    "engines.verl.reward",
+    "loop",
+    "config",
+    "engines",
+    "engines.verl.engine",
+    "engines.verl.workers",
+    "engines.verl.servers",
+    "engines.verl.prompts",
+    "engines.verl.validation",
+    "engines.verl.launch",
+    "engines.verl.config",
+    "engines.verl.settings",
+    "engines.verl",
+    "engines.local.engine",
+    "engines.local.device_errors",
+    "engines.local.checkpoint",
+    "engines.local.rollouts",
+    "engines.local.update",
+    "engines.local.generate",
+    "engines.local.model",
+    "engines.local.attention",
+    "engines.local.starting",
+    "engines.local.settings",
+    "engines.local",
+    "engines.simulated",
+    "engines.learning",
+    "engines.learners",
+    "engines.objective",
+    "engines.rewards",
+    "engines.workers",
+    "engines.tokens",
+    "engines.model_files",
+    "engines.loading",
+    "tasks",
+    "data",
+    "run",
+    "pool",
+    "state",
+    "curricula",
+    "core",
+    "importing",
+    "markdown",
+    "boxed",
+    "files",
+    "signal",
+    "errors",
+)
+"""From what people type down to the contract; a module belongs to the longest name that fits it."""
+
+FRAMEWORKS = ("torch", "transformers", "vllm", "verl", "ray", "trl", "peft")
+BARE = ("core", "curricula", "signal", "boxed", "errors", "pool", "state")
+"""Layers that import the standard library and numpy only."""
+
+MODULES = {
+    ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in sorted(SOURCE.rglob("*.py"))
+    if path != SOURCE / "__init__.py"
+}
+
+
+def layer(module: str) -> str:
+    fitting = [name for name in LAYERS if module == name or module.startswith(f"{name}.")]
+    assert fitting, f"{module} is in no layer: give it a line in LAYERS"
+    return max(fitting, key=len)
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Absolute names of all imports of a file, those inside of functions too."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"relative import in {path}"
+            for alias in node.names:
+                full = f"{node.module}.{alias.name}"
+                yield full if full.removeprefix("metis.") in MODULES else str(node.module)
+
+
+def own(path: Path) -> set[str]:
+    """Modules of the package that a file imports."""
+    names = {name.removeprefix("metis.") for name in imports(path) if name.startswith("metis.")}
+    return {name if name in MODULES else name.rpartition(".")[0] for name in names}
+
+
+def test_every_line_of_the_table_is_a_part_of_the_package():
+    assert {name for name in LAYERS if name not in MODULES} == set()
+    assert len(set(LAYERS)) == len(LAYERS)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_imports_go_down(module):
+    here = layer(module)
+    for name in own(MODULES[module]):
+        there = layer(name)
+        assert LAYERS.index(here) <= LAYERS.index(there), f"{module} ({here}) imports {name}"
+
+
+def test_no_circle():
+    graph = {module: own(path) - {module} for module, path in MODULES.items()}
+    done: set[str] = set()
+
+    def visit(module: str, trail: tuple[str, ...]) -> None:
+        assert module not in trail, f"a circle: {' -> '.join((*trail, module))}"
+        if module not in done:
+            for name in sorted(graph[module]):
+                visit(name, (*trail, module))
+            done.add(module)
+
+    for module in graph:
+        visit(module, ())
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_frameworks_stay_in_the_engines(module):
+    outside = {name.partition(".")[0] for name in imports(MODULES[module])}
+    if layer(module).partition(".")[0] in BARE:
+        assert outside <= {"metis", "numpy", *sys.stdlib_module_names}
+    elif not module.startswith(("engines", "evals.answers", "export")):
+        assert not outside & set(FRAMEWORKS)
+
+
+def test_no_engine_names_a_curriculum_or_its_judge():
+    for module, path in MODULES.items():
+        if module.startswith("engines") and module != "engines.simulated":
+            named = {name for name in own(path) if name.startswith("curricula")}
+            assert named <= {"curricula.registry"}, module
