@@ -77,16 +77,16 @@ def validated(testing, **asked):
     return testing._val_metrics_update(["sums"], ["a"], {"reward": [1.0]}, [], expected)
 
 
-def test_answers_that_failed_are_counted_and_workers_looked_at(testing):
+def test_answers_that_failed_are_counted_and_workers_checked(testing):
     assert validated(testing, a=1) == {"metis/eval/accuracy": 0.5}
-    assert not testing.liveness.look.called
+    assert not testing.liveness.check_now.called
     found = validated(testing, a=1, b=2)
     assert found == {"metis/eval/accuracy": 0.5, "metis/eval/failed": 2.0}
-    assert testing.liveness.look.called
+    assert testing.liveness.check_now.called
 
 
 def test_a_test_in_which_a_worker_died_is_not_written_down(testing):
-    testing.liveness.look.side_effect = MetisError("a rollout server died")
+    testing.liveness.check_now.side_effect = MetisError("a rollout server died")
     with pytest.raises(MetisError, match="a rollout server died"):
         validated(testing, a=2)
     assert not testing.account.test.called and not testing.journal.test.called

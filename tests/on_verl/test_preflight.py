@@ -84,7 +84,9 @@ def test_a_verl_that_does_not_load_is_one_line(dry, monkeypatch):
 
 
 def test_a_run_refuses_the_same_before_a_folder_is_made(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(launch.assets, "model", lambda name: pytest.fail("a model was fetched"))
+    monkeypatch.setattr(
+        launch.model_files, "model", lambda name: pytest.fail("a model was fetched")
+    )
     words = ["engine=verl", "engine.generation=transformers", "task.prompts=40"]
     words += ['engine.overrides=["trainer.savefreq=5"]', "--out", str(tmp_path / "run")]
     assert main(["train", *words]) == 2

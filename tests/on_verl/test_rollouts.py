@@ -117,7 +117,7 @@ def test_workers_are_checked_while_waiting_and_at_once_after_failures(play):
 
 def test_a_worker_that_died_is_the_reason_where_all_rollouts_fail(play):
     liveness = Mock()
-    liveness.look.side_effect = MetisError("a reward worker died")
+    liveness.check_now.side_effect = MetisError("a reward worker died")
     with pytest.raises(MetisError, match="a reward worker died"):
         play(Queue([(None,) * 3, (None,) * 3]), liveness)
 

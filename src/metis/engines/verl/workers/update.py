@@ -39,8 +39,8 @@ class Update:
         """Mini-batches of the last step."""
         self.judged = 0.0
         """The judge's share of its work."""
-        self.folder = str(config.actor_rollout_ref.model.path)
-        """The local folder of the model."""
+        self.folder = ""
+        """The local copy of the model, where verl has made one."""
         self.rows: list[Row] = []
         """Of the last step, in the order in which they are cut."""
 
@@ -96,7 +96,7 @@ class Update:
             return
         model = self.config.actor_rollout_ref.model
         known = AutoConfig.from_pretrained(
-            self.folder, trust_remote_code=model.get("trust_remote_code", False)
+            self.folder or model.path, trust_remote_code=model.get("trust_remote_code", False)
         )
         kinds = set(getattr(known.get_text_config(), "layer_types", None) or ())
         remedy = (
