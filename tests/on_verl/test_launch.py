@@ -211,6 +211,13 @@ def test_a_judge_that_replies_does_without_logits():
     check_judge(composed(["actor_rollout_ref.model.use_fused_kernels=True"]), judge)
 
 
+def test_a_judge_that_replies_at_another_temperature_than_it_is_trained_at_is_refused():
+    refused = pytest.raises(MetisError, match=r"judge\.temperature = 0\.7: on verl .* engine=local")
+    with refused:
+        check_judge(composed([]), Judge(mode="reason", temperature=0.7))
+    check_judge(composed([]), Judge(temperature=0.7))
+
+
 CRITIC = ["critic.enable=True", "critic.model.path=/m"]
 
 

@@ -78,8 +78,11 @@ def _rows(judge: Judge, item: Scored, reward: float, advantage: float) -> list[J
         trajectory = verdict.completion.trajectory
         if judge.aggregate == "mean":
             weight /= max(1, int(trajectory.loss_mask.sum()))
-        clip = judge.ratio == "clip"
-        return [Judgment(verdict.prompt, trajectory, advantage, weight, clip)] if weight else []
+        clip, temperature = judge.ratio == "clip", judge.temperature
+        row = Judgment(
+            verdict.prompt, trajectory, advantage, weight, clip, temperature=temperature
+        )
+        return [row] if weight else []
     distribution = verdict.distribution
     if distribution is None:
         return []

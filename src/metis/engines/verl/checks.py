@@ -175,6 +175,7 @@ def _check_section(section: Any) -> None:
 def check_judge(config: Any, judge: Judge) -> None:
     """Refuse what a curriculum that judges cannot do with."""
     require_temperature(config.actor_rollout_ref.rollout)
+    require_judge_temperature(judge)
     if judge.mode == "direct":
         require_logits(config.actor_rollout_ref)
 
@@ -211,6 +212,17 @@ def require_temperature(rollout: Any) -> None:
             f"actor_rollout_ref.rollout.temperature = {rollout.temperature}: judgments are trained "
             "at the temperature of the rollouts, so a curriculum that judges needs 1.0"
         )
+
+
+def require_judge_temperature(judge: Judge) -> None:
+    """verl's update has one temperature, and judgments are trained beside rollouts."""
+    require(
+        judge.mode == "direct" or judge.temperature == 1,
+        "curriculum.judge.temperature",
+        judge.temperature,
+        "on verl judgments are trained at the temperature of the rollouts, which is 1: set it to "
+        "1, or use engine=local",
+    )
 
 
 def require_logits(settings: Any) -> None:
