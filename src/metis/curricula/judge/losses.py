@@ -79,9 +79,7 @@ def _rows(judge: Judge, item: Scored, reward: float, advantage: float) -> list[J
         if judge.aggregate == "mean":
             weight /= max(1, int(trajectory.loss_mask.sum()))
         clip, temperature = judge.ratio == "clip", judge.temperature
-        row = Judgment(
-            verdict.prompt, trajectory, advantage, weight, clip, temperature=temperature
-        )
+        row = Judgment(verdict.prompt, trajectory, advantage, weight, clip, temperature=temperature)
         return [row] if weight else []
     distribution = verdict.distribution
     if distribution is None:

@@ -22,7 +22,10 @@ NO_CRITIC = (
 
 ESTIMATORS = ("grpo", "rloo")
 LOG_PROB_BATCHES = ("log_prob_use_dynamic_bsz", "log_prob_micro_batch_size_per_gpu")
-KEYS = ("seed", "rewards", "tokens", "seconds", "best", "answers", "run", "curriculum")
+KEYS = (
+    *("seed", "rewards", "tokens", "processed", "seconds"),
+    *("best", "answers", "run", "curriculum"),
+)
 
 CHECKS: dict[str, tuple[tuple[Any, ...], str]] = {
     "trainer.use_v1": ((True,), "verl's older trainers would train without a curriculum"),
@@ -161,7 +164,7 @@ def _check_section(section: Any) -> None:
     """trainer.v1.metis has the keys of metis.yaml, with values that mean something."""
     for key in section:
         require(key in KEYS, f"trainer.v1.metis.{key}", section[key], f"the keys are {KEYS}")
-    for key in ("seed", "tokens", "seconds"):
+    for key in ("seed", "tokens", "processed", "seconds"):
         value = section[key]
         number = isinstance(value, int | float) and value >= 0
         require(number, f"trainer.v1.metis.{key}", value, "use a number, 0 or more")

@@ -106,8 +106,8 @@ class MetisTrainer(PPOTrainerSync):  # type: ignore[misc]
         self.pool = Pool(self.data.prompts, self.settings["rewards"], self.settings["seed"])
         check_pool(self.pool, self.curriculum, self.config.data.train_batch_size)
         checks.check_first_request(self.curriculum, self.pool, self.config)
-        limits = (self.settings["tokens"], self.settings["seconds"])
-        self.account = Account(Budget(self.total_training_steps, *limits))
+        limits = {key: self.settings[key] for key in ("tokens", "processed", "seconds")}
+        self.account = Account(Budget(self.total_training_steps, **limits))
         default = Path(self.config.trainer.default_local_dir) / "metis"
         self.journal = Journal(
             Path(self.settings["run"] or default),
