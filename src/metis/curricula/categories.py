@@ -47,7 +47,8 @@ class Armed(Stateful):
 
     batch, group  B prompts a step, n rollouts each
     categories    what makes an arm: the data's own `label` · quantiles of `difficulty`, the data's
-                  own or else measured on the base policy · `clusters` of the policy's hidden states
+                  own or else measured on the base policy · `clusters` of the policy's hidden states ·
+                  `auto`: the data's own difficulty, or else clusters
     arms          how many arms to make; with `label` there are as many as labels
     measure       rollouts of each prompt when its difficulty has to be measured: s of them tell
                   s + 1 pass rates apart, and arms of equals are copies of each other
@@ -55,7 +56,7 @@ class Armed(Stateful):
 
     batch: int = 256
     group: int = 8
-    categories: Literal["label", "difficulty", "clusters"] = "label"
+    categories: Literal["label", "difficulty", "clusters", "auto"] = "label"
     arms: int = 10
     measure: int = 4
 
@@ -67,6 +68,8 @@ class Armed(Stateful):
     """Difficulties that the quantiles were cut from: with fewer than arms, some arms are alike."""
     start: float | None = field(init=False, default=None)
     """Share of the budget that was spent when training began."""
+    basis: str = field(init=False, default="")
+    """The kind of `categories` that the arms are made of, which `auto` leaves to the data."""
 
     def __post_init__(self) -> None:
         require_at_least(self, {"batch": 1, "group": 2})
@@ -83,12 +86,15 @@ class Armed(Stateful):
             return Batch([])
         if self.arm_of:
             return None
-        if self.categories == "label":
+        known = difficulties(pool)
+        self.basis = self.categories
+        if self.basis == "auto":
+            self.basis = "clusters" if known is None else "difficulty"
+        if self.basis == "label":
             self._divide(self.labelled(pool))
             return None
         self.check(pool)
-        known = difficulties(pool)
-        if self.categories == "difficulty" and known is not None:
+        if self.basis == "difficulty" and known is not None:
             self._divide(self._quantiles(known, progress))
             return None
         return (yield from self._measure(pool, progress))
@@ -104,7 +110,7 @@ class Armed(Stateful):
     def _measure(self, pool: Pool, progress: Progress) -> Plan[Batch]:
         """One step of the pass: no more work than the rollouts of a training step."""
         done, rollouts = sum(map(len, self.measured)), self.batch * self.group
-        if self.categories == "clusters":
+        if self.basis == "clusters":
             share, noun = 8 * rollouts, "hidden states"  # a prompt is read faster than answered
             part = pool.prompts[done : done + share]
             vectors = yield from embed(part)
@@ -123,12 +129,17 @@ class Armed(Stateful):
             self._divide(self._conclude(pool, progress))
         steps = math.ceil(len(pool) / share)
         notice = f"measuring the {noun} of {len(pool)} prompts; steps without an update: {steps}"
+        if self.categories == "auto":
+            notice += (
+                "; the data has no difficulties, which would take "
+                f"{self.measure * len(pool)} rollouts to measure (curriculum.categories=difficulty)"
+            )
         warning = costly(steps, progress.fraction) if done == share else []
         return Batch([], metrics=metrics, notices=warning if done else [notice])
 
     def _conclude(self, pool: Pool, progress: Progress) -> Partition:
         values = np.concatenate(self.measured)
-        if self.categories == "clusters":
+        if self.basis == "clusters":
             return by_cluster(kmeans(values, self.arms, progress.rng("kmeans")), difficulties(pool))
         return self._quantiles(values, progress)
 
@@ -155,7 +166,7 @@ class Armed(Stateful):
         return [np.flatnonzero(arm_of == arm) for arm in range(len(self.names))]
 
     def _subset(self, arm: int, members: NDArray[np.int64]) -> Subset:
-        return Subset(f"{self.categories} {self.names[arm]}", members)
+        return Subset(f"{self.basis} {self.names[arm]}", members)
 
     def report(
         self,
@@ -191,7 +202,7 @@ class Armed(Stateful):
         shown = [f"{name or 'no label'} ({sizes[arm]})" for arm, name in enumerate(self.names)]
         more = f" and {len(shown) - SHOWN} more" if len(shown) > SHOWN else ""
         values = f" (distinct values: {self.distinct})" if self.distinct else ""
-        text = f"{len(shown)} arms by {self.categories}{values}: {', '.join(shown[:SHOWN])}{more}"
+        text = f"{len(shown)} arms by {self.basis}{values}: {', '.join(shown[:SHOWN])}{more}"
         if min(sizes.values()) < self.batch:
             text += f"; an arm fills at most as many of the {self.batch} slots as it has prompts"
         return text

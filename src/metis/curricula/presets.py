@@ -35,7 +35,7 @@ METIS_PAPER: dict[str, Any] = {
 """Algorithm 1 to the letter."""
 
 SEC_PAPER: dict[str, Any] = {
-    "categories": "difficulty",
+    "categories": "auto",
     "arms": 10,
     "alpha": 0.5,
     "tau": 0.4,
@@ -44,9 +44,11 @@ SEC_PAPER: dict[str, Any] = {
     "decay_unseen": False,
 }
 """SEC as METIS runs it as a baseline. The paper does not say what its ten categories are, quantiles
-of difficulty are a guess; its advantages are undivided; SEC has no use for its pool multiplier. The
-text can also be read as one category for a whole step (`draw=step`); the released code, which it
-says it follows, draws one for each slot."""
+of difficulty are a guess, and clusters of hidden states where the data has none: to measure them
+would take four rollouts of every prompt before the first update, and tell five pass rates apart for
+ten arms. Its advantages are undivided; SEC has no use for its pool multiplier. The text can also be
+read as one category for a whole step (`draw=step`); the released code, which it says it follows,
+draws one for each slot."""
 
 ADCL_PAPER: dict[str, Any] = {"chunks": 8, "measure": 4, "difficulty": "auto"}
 """ADCL as METIS compares with it (App. A.6)."""
