@@ -47,8 +47,8 @@ class Armed(Stateful):
 
     batch, group  B prompts a step, n rollouts each
     categories    what makes an arm: the data's own `label` · quantiles of `difficulty`, the data's
-                  own or else measured on the base policy · `clusters` of the policy's hidden states ·
-                  `auto`: the data's own difficulty, or else clusters
+                  own or else measured on the base policy · `clusters` of the policy's hidden
+                  states · `auto`: the data's own difficulty, or else clusters
     arms          how many arms to make; with `label` there are as many as labels
     measure       rollouts of each prompt when its difficulty has to be measured: s of them tell
                   s + 1 pass rates apart, and arms of equals are copies of each other

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from metis import state
 from metis.core import (
+    LAST,
     Batch,
     Chat,
     Completion,
@@ -234,12 +235,15 @@ class SimulatedEngine:
 
     # The policy's hidden state, and the models that learn from outcomes
 
-    def embed(self, prompts: Sequence[Prompt]) -> list[NDArray[np.float32]]:
+    def embed(
+        self, prompts: Sequence[Prompt] | Sequence[Chat], depths: Sequence[float] = LAST
+    ) -> list[NDArray[np.float32]]:
+        """Level and skill, alike at every depth."""
         self._spend(30 * len(prompts), 1e-5)
-        items = self._items(prompts)
-        levels = np.eye(BINS, dtype=np.float32)[self.level[items]]
-        skills = np.eye(self.simulation.skills, dtype=np.float32)[self.skill[items]]
-        return list(np.concatenate([levels, skills], axis=1))
+        asked = [self._number(x) if isinstance(x, Prompt) else self._item(x) for x in prompts]
+        levels = np.eye(BINS, dtype=np.float32)[self.level[asked]]
+        skills = np.eye(self.simulation.skills, dtype=np.float32)[self.skill[asked]]
+        return list(np.tile(np.concatenate([levels, skills], axis=1), len(depths)))
 
     def predict(
         self, prompts: Sequence[Prompt], model: Predictor, evidence: Evidence = ()
@@ -375,7 +379,11 @@ class SimulatedEngine:
         self.rng.bit_generator.state = saved["rng"]
 
     def _items(self, prompts: Sequence[Prompt]) -> NDArray[np.int64]:
-        return np.array([int(prompt.id.split(":")[1]) for prompt in prompts], dtype=np.int64)
+        return np.array([self._number(prompt) for prompt in prompts], dtype=np.int64)
+
+    @staticmethod
+    def _number(prompt: Prompt) -> int:
+        return int(prompt.id.split(":")[1])
 
 
 def build(

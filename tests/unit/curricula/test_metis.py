@@ -9,6 +9,7 @@ import pytest
 from metis import Group, MetisError, Pool, Progress, Prompt, drive
 from metis.core import Complete, Completion, Continuation, Rollout, Score, Trajectory
 from metis.curricula.judge import Judge
+from metis.curricula.judge.preference import Preference
 from metis.curricula.judge.scale import GRID, PASSES, VARIANCE
 from metis.curricula.metis import Metis
 from metis.curricula.presets import METIS_PAPER
@@ -54,7 +55,9 @@ def name(chat) -> str:
 
 def paper(**knobs) -> Metis:
     judge = Judge(**{**METIS_PAPER["judge"], **knobs.pop("judge", {})})
-    return Metis(**{**METIS_PAPER, "batch": 2, "multiplier": 2, "judge": judge, **knobs})
+    preference = Preference(**METIS_PAPER["preference"])
+    sections = {"judge": judge, "preference": preference}
+    return Metis(**{**METIS_PAPER, "batch": 2, "multiplier": 2, **sections, **knobs})
 
 
 REPLIES = {

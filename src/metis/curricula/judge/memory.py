@@ -78,6 +78,7 @@ def exemplars(
     pool: Pool,
     value: Callable[[Pair], float],
     rng: random.Random,
+    choose: Callable[..., list[Pair]] = pick,
 ) -> list[Pair]:
     """K pairs of different texts, none of a candidate unless there are fewer than K others.
 
@@ -94,7 +95,7 @@ def exemplars(
         if missing and lost <= spare:
             usable.append(pair)
             missing, spare = missing - 1, spare - lost
-    return pick(usable, k, rng, value)
+    return choose(usable, k, rng, value)
 
 
 def replayed(

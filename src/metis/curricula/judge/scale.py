@@ -25,6 +25,8 @@ class Scale:
     choices: tuple[str, ...]
     points: tuple[float, ...]
     values: tuple[float, ...]
+    rates: tuple[float, ...] = ()
+    """The pass rate that each answer predicts, where it predicts one."""
 
     def two_hot(self, point: float) -> NDArray[np.float64]:
         """The distribution on the two answers next to a point, with the point as its mean."""
@@ -59,5 +61,6 @@ PASSES = Scale(
     tuple(str(count) for count in range(ATTEMPTS + 1)),
     tuple(float(count) for count in range(ATTEMPTS + 1)),
     tuple(count / ATTEMPTS * (1 - count / ATTEMPTS) for count in range(ATTEMPTS + 1)),
+    tuple(count / ATTEMPTS for count in range(ATTEMPTS + 1)),
 )
 """One digit is one token: a single position holds the whole distribution. Binary rewards only."""

@@ -31,6 +31,8 @@ class Judge:
     loss       `log_score`: cross-entropy to a two-hot target, direct only · `reinforce` with an EMA
                baseline (Eq. 9) · `exact`: the expected score of Eq. 8, direct only, which collapses
                to one answer; `auto` is `log_score` for `direct`, else `reinforce`
+    reward     of an answer in `reinforce` and `exact`: `quadratic` (Eq. 8) · `masa`, MASA's of
+               a pass rate, 0.01^|p_hat - p|, with scale `passes`
     offsets    of the answers' log-probabilities, outside the network, moved towards the mean
                outcome: what all prompts have in common costs no gradient; needs `log_score`
     share      the judge's gradient norm is at most this share of the policy's; 0 is no bound
@@ -51,6 +53,7 @@ class Judge:
     layout: Literal["single", "turns"] = "turns"
     scale: Literal["variance", "passes", "auto"] = "auto"
     loss: Literal["log_score", "reinforce", "exact", "auto"] = "auto"
+    reward: Literal["quadratic", "masa"] = "quadratic"
     offsets: bool = None  # type: ignore[assignment]  # filled in below, by loss
     share: float = 0.25
     train: float = 1.0
@@ -86,6 +89,11 @@ class Judge:
             self.scale != "passes" or self.target != "rank",
             "target",
             "a rank is of the variance: use curriculum.judge.scale=variance",
+        )
+        self._require(
+            self.reward == "quadratic" or (self.scale == "passes" and self.loss != "log_score"),
+            "reward",
+            "it is of a pass rate: use curriculum.judge.scale=passes, and loss reinforce or exact",
         )
         for name in ("weight", "share"):
             value = getattr(self, name)
