@@ -57,8 +57,7 @@ class Training:
     data_seed    fixes which prompts are trained on and which are held out; null takes `seed`
     steps        steps to take, 0 is no limit; steps that only measure difficulty count too
     tokens       stop after so many generated tokens; 0 is no limit
-    processed    stop after so many tokens through a network: what was generated, prompts, judging,
-                 hidden states and the update (on verl without the update); 0 is no limit
+    processed    stop after so many tokens through a network, those only read too; 0 is no limit
     seconds      stop after so many seconds of training, validation not counted; 0 is no limit
     batch        B: prompts trained on in a step
     group        n: rollouts of each prompt
@@ -97,8 +96,7 @@ class Training:
             value = getattr(self, key)
             require(value is None or value >= 0, key, value, "use at least 0")
         limited = self.steps or self.tokens or self.processed or self.seconds
-        remedy = "without a limit, set tokens, processed or seconds"
-        require(bool(limited), "steps", self.steps, remedy)
+        require(bool(limited), "steps", self.steps, "set a limit: tokens, processed or seconds")
         sinks.check(self.sinks)
 
     @property

@@ -25,7 +25,7 @@ from metis.curricula.arms import (
 )
 from metis.curricula.clusters import kmeans, project
 from metis.curricula.filtering import rollout_count
-from metis.curricula.measuring import costly
+from metis.curricula.measuring import begun, costly
 from metis.errors import require_at_least
 from metis.pool import Pool, Subset
 from metis.state import Stateful
@@ -43,16 +43,7 @@ class Draw(NamedTuple):
 
 @dataclass
 class Armed(Stateful):
-    """A curriculum that chooses between arms.
-
-    batch, group  B prompts a step, n rollouts each
-    categories    what makes an arm: the data's own `label` · quantiles of `difficulty`, the data's
-                  own or else measured on the base policy · `clusters` of the policy's hidden
-                  states · `auto`: the data's own difficulty, or else clusters
-    arms          how many arms to make; with `label` there are as many as labels
-    measure       rollouts of each prompt when its difficulty has to be measured: s of them tell
-                  s + 1 pass rates apart, and arms of equals are copies of each other
-    """
+    """A curriculum that chooses between arms; each describes its knobs, these among them."""
 
     batch: int = 256
     group: int = 8
@@ -86,8 +77,7 @@ class Armed(Stateful):
             return Batch([])
         if self.arm_of:
             return None
-        known = difficulties(pool)
-        self.basis = self.categories
+        known, self.basis = difficulties(pool), self.categories
         if self.basis == "auto":
             self.basis = "clusters" if known is None else "difficulty"
         if self.basis == "label":
@@ -128,14 +118,10 @@ class Armed(Stateful):
         if done + len(part) == len(pool):
             self._divide(self._conclude(pool, progress))
         steps = math.ceil(len(pool) / share)
-        notice = f"measuring the {noun} of {len(pool)} prompts; steps without an update: {steps}"
-        if self.categories == "auto":
-            notice += (
-                "; the data has no difficulties, which would take "
-                f"{self.measure * len(pool)} rollouts to measure (curriculum.categories=difficulty)"
-            )
+        spared = self.measure * len(pool) if self.categories == "auto" else 0
         warning = costly(steps, progress.fraction) if done == share else []
-        return Batch([], metrics=metrics, notices=warning if done else [notice])
+        notices = warning if done else [begun(noun, len(pool), steps, spared)]
+        return Batch([], metrics=metrics, notices=notices)
 
     def _conclude(self, pool: Pool, progress: Progress) -> Partition:
         values = np.concatenate(self.measured)
