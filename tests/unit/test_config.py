@@ -94,6 +94,7 @@ def test_the_paper_preset_is_algorithm_1_and_a_knob_changes_just_itself():
         "layout": "single",
         "scale": "variance",
         "loss": "reinforce",
+        "reward": "quadratic",
         "offsets": False,
         "train": 1.0,
         "share": 0.0,
