@@ -43,6 +43,7 @@ LEARNED: dict[str, dict[str, Any]] = {
     "judge prompt, three layers": metis(
         UNTRAINED, preference={"readout": "judge", "mix": 1.0, "depths": THIRDS}
     ),
+    "passes and length": metis({"scale": "passes_length"}),
     "K = 0": metis(PASSES, examples=0),
     "K = 6": metis(PASSES, examples=6),
     "exemplars at the frontier": metis(PASSES, exemplars="frontier"),

@@ -14,6 +14,7 @@ What it cannot show: whether a language model can judge itself, what that costs 
 clock is virtual), or how much accuracy any method buys on real data.
 """
 
+import itertools
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -38,7 +39,7 @@ from metis.core import (
     Sampling,
     Trajectory,
 )
-from metis.curricula.judge.scale import GRID, PASSES, VARIANCE
+from metis.curricula.judge.scale import GRID, PASSES, PASSES_AND_LENGTH, VARIANCE
 from metis.engines.bound import GradientBound
 from metis.engines.dealing import keyed
 from metis.errors import require, require_at_least
@@ -53,8 +54,10 @@ BINS = 12
 FAILED = len(GRID)
 """The judge's twelfth outcome: a reply that cannot be read."""
 
-COLUMNS = {choice: i for i, choice in enumerate((*VARIANCE.choices, "", *PASSES.choices))}
-"""Every answer's column in the judge's table; the failure between the scales has no text."""
+SCALES = ((*VARIANCE.choices, ""), PASSES.choices, PASSES_AND_LENGTH.choices)
+COLUMNS = {choice: i for i, choice in enumerate(itertools.chain(*SCALES))}
+"""Every answer's column in the judge's table; the failure after the variances has no text."""
+ENDS = list(itertools.accumulate(map(len, SCALES)))
 
 PROBLEM = re.compile(r'"""\n(.*?)\n"""', re.DOTALL)
 
@@ -120,7 +123,8 @@ class SimulatedEngine:
         edges = np.quantile(perceived, np.linspace(0, 1, BINS + 1)[1:-1])
         self.level = np.searchsorted(edges, perceived)
         self.ability = np.zeros(simulation.skills)
-        self.judge = world.normal(0, 0.3, (BINS, len(COLUMNS)))
+        columns = (ENDS[1], ENDS[2] - ENDS[1])
+        self.judge = np.hstack([world.normal(0, 0.3, (BINS, count)) for count in columns])
         self.bound = GradientBound()
         self.values: dict[ValueModel, NDArray[np.float64]] = {}
         self.policy = 0
@@ -240,9 +244,9 @@ class SimulatedEngine:
     ) -> list[NDArray[np.float32]]:
         """Level and skill, alike at every depth."""
         self._spend(30 * len(prompts), 1e-5)
-        asked = [self._number(x) if isinstance(x, Prompt) else self._item(x) for x in prompts]
-        levels = np.eye(BINS, dtype=np.float32)[self.level[asked]]
-        skills = np.eye(self.simulation.skills, dtype=np.float32)[self.skill[asked]]
+        items = self._items(prompts)
+        levels = np.eye(BINS, dtype=np.float32)[self.level[items]]
+        skills = np.eye(self.simulation.skills, dtype=np.float32)[self.skill[items]]
         return list(np.tile(np.concatenate([levels, skills], axis=1), len(depths)))
 
     def predict(
@@ -310,7 +314,8 @@ class SimulatedEngine:
         total = np.zeros_like(self.judge)
         for judgment in batch.judgments:
             level, column = self._judged(judgment)
-            scale = slice(None, FAILED + 1) if column <= FAILED else slice(FAILED + 1, None)
+            end = next(i for i, end in enumerate(ENDS) if column < end)
+            scale = slice([0, *ENDS][end], ENDS[end])
             gradient = np.zeros(len(COLUMNS))
             gradient[scale] -= softmax(self.judge[level, scale])
             gradient[column] += 1.0
@@ -378,12 +383,9 @@ class SimulatedEngine:
         self.values = {model: table.copy() for model, table in saved["values"]}
         self.rng.bit_generator.state = saved["rng"]
 
-    def _items(self, prompts: Sequence[Prompt]) -> NDArray[np.int64]:
-        return np.array([self._number(prompt) for prompt in prompts], dtype=np.int64)
-
-    @staticmethod
-    def _number(prompt: Prompt) -> int:
-        return int(prompt.id.split(":")[1])
+    def _items(self, prompts: Sequence[Prompt] | Sequence[Chat]) -> NDArray[np.int64]:
+        numbers = (x.id.split(":")[1] if isinstance(x, Prompt) else self._item(x) for x in prompts)
+        return np.fromiter(map(int, numbers), dtype=np.int64)
 
 
 def build(

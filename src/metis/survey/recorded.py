@@ -1,10 +1,11 @@
 """An engine that plays nothing: outcomes of a set are the answers to its rollouts.
 
-So a judge is trained and measured on a real model without a single rollout. Groups have rewards and
-no tokens to train on: an update changes the judge alone.
+So a judge is trained and measured on a real model without a single rollout. What was written is not
+known, only its length: an update changes the judge alone.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,7 +45,7 @@ class Recorded:
                 f"prompt {prompt.id!r}: {n} rollouts are asked for and {recorded} are recorded; "
                 "set group to what the survey had"
             )
-        written = tuple(map(_unwritten, outcome.rewards))
+        written = tuple(map(_blank, outcome.tokens))
         return Group(prompt, outcome.rewards, written, outcome.failed, cut_off=outcome.cut_off)
 
     def complete(self, chats: Sequence[Chat], sampling: Sampling) -> list[Completion]:
@@ -73,12 +74,14 @@ class Recorded:
         return self.engine.fit(prompts, targets, model, evidence)
 
     def update(self, batch: Batch) -> Mapping[str, float]:
-        return self.engine.update(batch)
+        """The engine's update on the judgments; nothing of the rollouts is there to train on."""
+        unwritten = [
+            replace(group, trajectories=(_blank(0),) * len(group.rewards)) for group in batch.groups
+        ]
+        return self.engine.update(replace(batch, groups=unwritten))
 
 
-def _unwritten(reward: float) -> Trajectory:
-    """A rollout of which nothing but its reward is known."""
-    nothing = np.zeros(2)
-    return Trajectory(
-        nothing.astype(np.int64), nothing.astype(np.bool_), nothing.astype(np.float32), policy=0
-    )
+def _blank(length: int) -> Trajectory:
+    """A rollout of which only the length is known, after one token of context."""
+    mask = np.arange(length + 2) >= 2
+    return Trajectory(mask.astype(np.int64), mask, mask.astype(np.float32), policy=0)

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from metis.core import Continuation, Judgment
 from metis.curricula.judge.judgment import Scored
 from metis.curricula.judge.reply import Failure
-from metis.curricula.judge.scale import ATTEMPTS
 from metis.curricula.judge.settings import Judge
 from metis.signal import judge_reward
 
@@ -76,7 +75,7 @@ def _rewards(judge: Judge, item: Scored) -> Floats:
     """The reward of every answer: Eq. 8, or MASA's of a pass rate, 0.01^|p_hat - p|."""
     scale = item.verdict.scale
     if judge.reward == "masa" and scale.rates:
-        return np.asarray(MASA ** np.abs(np.array(scale.rates) - item.point / ATTEMPTS))
+        return np.asarray(MASA ** np.abs(np.array(scale.rates) - scale.rate(item.point)))
     return 1.0 - np.square(4.0 * (np.array(scale.values) - item.target))
 
 

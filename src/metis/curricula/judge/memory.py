@@ -28,15 +28,23 @@ class Pair(NamedTuple):
     mean: float
     explored: bool = False
     """It was drawn uniformly, not for what was predicted of it."""
+    length: float = 0.0
+    """Mean tokens of its answers."""
 
 
 def pairs(groups: Iterable[Group], step: int, explored: Collection[str] = ()) -> list[Pair]:
     """The pairs that a step adds to the memory: every group whose variance is defined."""
     return [
-        Pair(step, group.prompt.id, v, group.mean or 0.0, group.prompt.id in explored)
+        Pair(
+            step, group.prompt.id, v, group.mean or 0.0, group.prompt.id in explored, _tokens(group)
+        )
         for group in groups
         if (v := group.variance) is not None
     ]
+
+
+def _tokens(group: Group) -> float:
+    return float(np.mean([trajectory.loss_mask.sum() for trajectory in group.trajectories]))
 
 
 def recent(memory: Iterable[Pair], step: int, window: int) -> list[Pair]:

@@ -54,7 +54,7 @@ class Preference:
         """Refuse a judge that does not say on which side of 1/2 a candidate is."""
         alone = self.readout != "none" and self.mix == 1
         require(
-            not self.harder or alone or judge.scale == "passes",
+            not self.harder or alone or judge.counts,
             "curriculum.preference.harder",
             self.harder,
             "a variance does not tell hard from easy: set curriculum.judge.scale=passes",
