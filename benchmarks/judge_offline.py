@@ -12,6 +12,7 @@ A part is one judge in one split. Its results are appended when it is done, and 
 """
 
 import argparse
+import gc
 import json
 import math
 import random
@@ -240,6 +241,7 @@ def main(words: Sequence[str] | None = None) -> None:
         with chosen.out.open("a") as file:
             file.write("".join(f"{json.dumps(each)}\n" for each in found))
         rows += found
+        gc.collect()  # a model that is done with is let go of before the next is loaded
         print(f"{row}, split {split}: {time.monotonic() - started:.0f} s", flush=True)
     print(table(rows, about))
 
