@@ -4,7 +4,7 @@ BIN := .venv/bin
 # What the tests were run with; the package itself takes any recent torch.
 TORCH ?= 2.13.0
 
-.PHONY: quickstart test test-verl test-trl check docs clean
+.PHONY: quickstart test test-verl test-trl check docs judge-set clean
 
 quickstart: .venv/quickstart
 	$(BIN)/metis train --out runs/quickstart
@@ -29,6 +29,13 @@ docs: .venv/ready
 	$(BIN)/python docs/metrics_page.py
 	$(BIN)/python docs/settings_page.py
 	$(BIN)/python evidence/publish.py
+
+# The outcomes that judges are developed on: one GPU with vLLM; goes on where it was stopped.
+judge-set:
+	for name in math dapo; do \
+		metis survey recipes/judge-offline/$$name.toml --prompts 1000 --no-step $(SETTINGS) \
+			--out surveys/judge-offline-$$name --keep evidence/judge-offline/$$name.jsonl.gz || exit 1; \
+	done
 
 .venv/quickstart: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \

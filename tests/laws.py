@@ -24,6 +24,17 @@ MEASURED = "measured"
 """The variant whose pool has no difficulties, so that they have to be measured."""
 
 VARIANTS = {
+    "metis": {
+        "length": {"judge": {"scale": "passes_length"}},
+        "readout": {"preference": {"readout": "judge", "depths": [0.5, 1.0]}},
+        "mixed": {"preference": {"readout": "prompt", "mix": 0.25}, "exemplars": "similar"},
+        "harder": {
+            "judge": {"scale": "passes"},
+            "preference": {"harder": 1.0},
+            "exemplars": "frontier",
+        },
+    },
+    "probe": {"layers": {"depths": [0.5, 1.0]}},
     "sec": {
         MEASURED: {"categories": "difficulty", "arms": 3, "measure": 2},
         "clusters": {"categories": "clusters", "arms": 3},

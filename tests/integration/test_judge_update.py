@@ -138,6 +138,31 @@ def test_later_mini_batches_are_clipped_on_normalised_probabilities(policy, sett
     same(found, gradients(policy), 1e-5)
 
 
+@pytest.mark.parametrize("temperature", [1.0, 0.5])
+def test_a_sampled_judgment_is_trained_at_the_temperature_it_was_sampled_at(
+    policy, settings, temperature
+):
+    """Beside scored choices, which have none; the rollouts' is another."""
+    settings = replace(settings, temperature=0.8)
+    replies = [group(prompt, i).trajectories[0] for i, prompt in enumerate(PROMPTS[:2])]
+    rows = [
+        Judgment(prompt, reply, advantage, 0.25, temperature=temperature)
+        for prompt, reply, advantage in zip(PROMPTS, replies, (1.0, -0.5), strict=False)
+    ]
+    scored = log_score_batch(policy, PASSES, False)
+    [part] = minibatches(policy, replace(scored, judgments=[*rows, *scored.judgments]), settings, 0)
+    backward(policy, part.judgments, settings)
+    found = gradients(policy)
+    cross_entropy(policy, PASSES, [*range(7), 0]).backward()
+    for row, reply in zip(rows, replies, strict=True):
+        ids = torch.tensor(reply.tokens)[None]
+        logits = policy.network(input_ids=ids).logits[0, :-1] / temperature
+        each = torch.log_softmax(logits, -1).gather(1, ids[0, 1:, None])[:, 0]
+        written = each[torch.tensor(reply.loss_mask[1:])].sum()
+        (-row.advantage * row.weight / 8 * written).backward()
+    same(found, gradients(policy), 1e-5)
+
+
 def norm(tensors) -> float:
     return float(torch.nn.utils.get_total_norm(list(tensors)))
 

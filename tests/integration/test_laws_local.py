@@ -22,6 +22,7 @@ from metis.tasks.base import SingleTurn
 BATCH, PROMPTS, STEPS, CUT = 3, 12, 5, 2
 CASES = [
     *((name, "") for name in [*CURRICULA, *GUESTS]),
+    ("metis", "readout"),
     ("pcl", "policy"),
     ("sec", MEASURED),
 ]

@@ -73,6 +73,20 @@ def test_states_of_padded_prompts_equal_those_of_one_prompt_at_a_time(settings, 
     assert engine.processed == count if budget == 1 else 0 < engine.processed < count
 
 
+@pytest.mark.parametrize("budget", [1, 16384])
+def test_states_of_chats_at_several_depths_stand_one_after_the_other(settings, prompts, budget):
+    engine = make(dataclasses.replace(settings, tokens=budget))
+    policy = engine.model_policy
+    chats = [[{"role": "user", "content": prompt.text}] for prompt in prompts[:5]]
+    for chat, vector in zip(chats, engine.embed(chats, (0.5, 1.0)), strict=True):
+        tokens = torch.tensor([policy.encode_chat(chat)])
+        with torch.no_grad():
+            found = policy.network.model(input_ids=tokens, output_hidden_states=True)
+        layers = [state[0, -1].numpy() for state in found.hidden_states]
+        wanted = np.concatenate([layers[(len(layers) - 1) // 2], layers[-1]])
+        assert np.allclose(vector, wanted, atol=1e-5)
+
+
 def test_a_prompt_longer_than_the_context_is_read_from_its_end(engine, prompts):
     policy = engine.policy
     policy.context = 10

@@ -71,12 +71,12 @@ TOKENS = torch.tensor([[5, 6, 7, 8, 9], [9, 8, 7, 0, 0]])
 SIZES = torch.tensor([5, 3])
 
 
-def read(module):
+def read(module, **about):
     inside = SimpleNamespace(
         module=module, eval_mode=lambda: nullcontext(), _autocast_dtype=torch.float32
     )
     worker = SimpleNamespace(actor=SimpleNamespace(engine=inside))
-    data = DataProto.from_dict({"tokens": TOKENS, "sizes": SIZES})
+    data = DataProto.from_dict({"tokens": TOKENS, "sizes": SIZES}, meta_info=about)
     return last_states(worker, data).batch["states"]
 
 
@@ -104,6 +104,15 @@ def test_no_layer_s_states_are_held_when_the_last_norm_is_done(network):
     read(network)
     assert len(made) == len(layers) > 1
     assert not held
+
+
+def test_states_of_several_depths_stand_one_after_the_other(network):
+    found = read(network, depths=(0.5, 1.0))
+    with torch.no_grad():
+        for row, size, state in zip(TOKENS, SIZES, found, strict=True):
+            layers = network(input_ids=row[None, :size], output_hidden_states=True).hidden_states
+            middle = layers[round((len(layers) - 1) / 2)]
+            assert torch.allclose(state, torch.cat([middle, layers[-1]], -1)[0, -1], atol=1e-5)
 
 
 def test_sequences_that_ranks_share_are_refused():

@@ -214,6 +214,13 @@ def test_a_judge_that_replies_does_without_logits():
     check_needs(composed(["actor_rollout_ref.model.use_fused_kernels=True"]), needs)
 
 
+def test_a_judge_that_replies_at_another_temperature_than_it_is_trained_at_is_refused():
+    refused = pytest.raises(MetisError, match=r"judge\.temperature = 0\.7: on verl .* engine=local")
+    with refused:
+        check_needs(composed([]), Judge(mode="reason", temperature=0.7).needs(replay=0))
+    check_needs(composed([]), Judge(temperature=0.7).needs(replay=0))
+
+
 CRITIC = ["critic.enable=True", "critic.model.path=/m"]
 
 

@@ -56,6 +56,7 @@ LAYERS = (
     "engines.tokens",
     "engines.model_files",
     "engines.loading",
+    "engines.depths",
     "tasks",
     "data",
     "run",

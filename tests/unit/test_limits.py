@@ -1,4 +1,4 @@
-"""When a run ends: after steps, tokens or seconds of training, whichever comes first."""
+"""When a run ends: after steps, tokens, processed tokens or seconds, whichever comes first."""
 
 import json
 
@@ -30,6 +30,23 @@ def test_a_run_may_be_capped_by_seconds_alone(run, capsys):
     capsys.readouterr()
     assert train("steps=0", "seconds=0.2", "evaluate=1") == 0
     assert len(read(run, "timings")) == len(timings)
+
+
+def test_reading_is_paid_for_in_processed_tokens_alone(run):
+    """The probe generates as much as no curriculum does, and reads its candidates beside it."""
+    steps = {}
+    for budget in ("tokens=20000", "processed=60000"):
+        for curriculum in ("uniform", "probe"):
+            out = f"{curriculum}-{budget}"
+            settings = ["steps=0", budget, f"curriculum={curriculum}", "evaluate=0"]
+            assert main(["train", *SHORT, *settings, "--out", out]) == 0
+            last = read(run.with_name(out), "metrics")[-1]
+            steps[out] = last["step"]
+            if budget.startswith("processed"):
+                spent = [value for name, value in last.items() if name.endswith("_processed")]
+                assert sum(spent) >= 60000
+    assert abs(steps["probe-tokens=20000"] - steps["uniform-tokens=20000"]) <= 3
+    assert steps["probe-processed=60000"] < 0.8 * steps["uniform-processed=60000"]
 
 
 def test_evaluation_does_not_count(run, monkeypatch):

@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from metis.compare.arms import BASELINE
@@ -94,9 +94,10 @@ def unfinished(out: Path, plan: Plan | None) -> dict[str, str]:
 def _spent(run: curves.Recorded) -> float:
     """The share of its budget that a run has spent."""
     last = run.metrics[-1] if run.metrics else {}
-    limits = (run.config.get(name) or 0 for name in ("steps", "tokens", "seconds"))
+    limits = {part.name: run.config.get(part.name) or 0 for part in fields(Budget)}
     counted = {
-        name: int(last.get(f"total/{name.replace('/', '_')}", 0))
-        for name in ("rollout/tokens", "judge/tokens")
+        key.removeprefix("total/").replace("_", "/", 1): int(value)
+        for key, value in last.items()
+        if key.startswith("total/")
     }
-    return Account(Budget(*limits), run.steps, run.elapsed, Counter(counted)).fraction
+    return Account(Budget(**limits), run.steps, run.elapsed, Counter(counted)).fraction

@@ -31,6 +31,7 @@ class Training:
     data_seed    fixes which prompts are trained on and which are held out; null takes `seed`
     steps        steps to take, 0 is no limit; steps that only measure difficulty count too
     tokens       stop after so many generated tokens; 0 is no limit
+    processed    stop after so many tokens through a network, those only read too; 0 is no limit
     seconds      stop after so many seconds of training, validation not counted; 0 is no limit
     batch        B: prompts trained on in a step
     group        n: rollouts of each prompt
@@ -46,6 +47,7 @@ class Training:
     data_seed: int | None = None
     steps: int = 200
     tokens: int = 0
+    processed: int = 0
     seconds: float = 0.0
     batch: int = 32
     group: int = 8
@@ -56,19 +58,19 @@ class Training:
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
 
     MAY_CHANGE: ClassVar = (
-        *("steps", "tokens", "seconds", "evaluate"),
+        *("steps", "tokens", "processed", "seconds", "evaluate"),
         *("answers", "sinks", "checkpoints"),
     )
     """Settings that a resumed run may change: its end, and what is tested and kept on the way."""
 
     def __post_init__(self) -> None:
-        least = {"seed": 0, "steps": 0, "tokens": 0, "seconds": 0}
+        least = {"seed": 0, "steps": 0, "tokens": 0, "processed": 0, "seconds": 0}
         require_at_least(self, {**least, "batch": 1, "group": 2, "evaluate": 0})
         for key in ("data_seed", "answers"):
             value = getattr(self, key)
             require(value is None or value >= 0, key, value, "use at least 0")
-        limited = self.steps or self.tokens or self.seconds
-        require(bool(limited), "steps", self.steps, "without a limit, set tokens or seconds")
+        limited = self.steps or self.tokens or self.processed or self.seconds
+        require(bool(limited), "steps", self.steps, "set a limit: tokens, processed or seconds")
         sinks.check(self.sinks)
 
     @property
@@ -78,4 +80,4 @@ class Training:
 
     @property
     def budget(self) -> Budget:
-        return Budget(self.steps, self.tokens, self.seconds)
+        return Budget(self.steps, self.tokens, self.seconds, self.processed)

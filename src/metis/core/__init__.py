@@ -1,6 +1,7 @@
 """The contract between curricula and engines: values, requests, the pool, saved state, `drive`."""
 
 from metis.core.requests import (
+    LAST,
     Complete,
     Curriculum,
     Embed,
@@ -36,6 +37,7 @@ from metis.core.values import (
 )
 
 __all__ = [
+    "LAST",
     "Batch",
     "Chat",
     "Complete",

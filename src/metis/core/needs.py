@@ -21,6 +21,7 @@ class Needs:
     model     the model that `Predict` and `Fit` name
     choices   the choices that judgments are scored on, and trained with
     replay    judgments that are trained on again, at most, beside those of the batch
+    sampling  temperature of the replies that are trained on
     """
 
     requests: frozenset[type[Request]] = frozenset()
@@ -28,6 +29,7 @@ class Needs:
     model: Predictor | None = None
     choices: tuple[str, ...] = ()
     replay: int = 0
+    sampling: float = 1.0
 
     @property
     def asked(self) -> frozenset[type[Request]]:

@@ -61,14 +61,23 @@ class Rollout:
         return engine.rollout(self.prompts, self.n)
 
 
+LAST = (1.0,)
+"""The depth of the last layer."""
+
+
 @dataclass(frozen=True, slots=True)
 class Embed:
-    """The policy's own hidden state of each prompt -> one vector a prompt."""
+    """The policy's own hidden state at the end of each prompt, or chat -> one vector each.
 
-    prompts: Sequence[Prompt]
+    `depths` are the layers to read, as shares of the network: 0.5 is the middle one, 1 the last,
+    after its norm. The states of several are put one after the other.
+    """
+
+    prompts: Sequence[Prompt] | Sequence[Chat]
+    depths: Sequence[float] = LAST
 
     def ask(self, engine: "Engine") -> Any:
-        return engine.embed(self.prompts)
+        return engine.embed(self.prompts, self.depths)
 
 
 Evidence = Sequence[tuple[Prompt, float]]
@@ -136,9 +145,11 @@ def _checked(groups: list[Group], request: Rollout) -> list[Group]:
     return groups
 
 
-def embed(prompts: Sequence[Prompt]) -> Plan[Sequence[NDArray[np.float32]]]:
-    """Ask for the policy's hidden state of each prompt."""
-    vectors: Sequence[NDArray[np.float32]] = (yield Embed(prompts)) if prompts else []
+def embed(
+    prompts: Sequence[Prompt] | Sequence[Chat], depths: Sequence[float] = LAST
+) -> Plan[Sequence[NDArray[np.float32]]]:
+    """Ask for the policy's hidden state at the end of each prompt, or chat."""
+    vectors: Sequence[NDArray[np.float32]] = (yield Embed(prompts, depths)) if prompts else []
     _same_length("embed", vectors, prompts)
     return vectors
 
@@ -185,7 +196,9 @@ class Engine(Protocol):
 
     def rollout(self, prompts: Sequence[Prompt], n: int) -> list[Group]: ...
 
-    def embed(self, prompts: Sequence[Prompt]) -> Sequence[NDArray[np.float32]]: ...
+    def embed(
+        self, prompts: Sequence[Prompt] | Sequence[Chat], depths: Sequence[float] = LAST
+    ) -> Sequence[NDArray[np.float32]]: ...
 
     def predict(
         self, prompts: Sequence[Prompt], model: Predictor, evidence: Evidence

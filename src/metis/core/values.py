@@ -171,6 +171,7 @@ class Judgment:
     normalisation by length. With `clip`, the engine bounds the importance ratio to the policy that
     judged, as it does for rollouts. Rows of one prompt and one `key` are one judgment: without a
     key it is this step's, in the mini-batch of its prompt's group; others are dealt evenly.
+    `temperature` is the one a reply was sampled at, and its log-probabilities are taken at.
     """
 
     prompt: Prompt
@@ -179,6 +180,7 @@ class Judgment:
     weight: float = 1.0
     clip: bool = False
     key: str = ""
+    temperature: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)

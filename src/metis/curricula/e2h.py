@@ -41,7 +41,7 @@ class E2H(Armed):
     batch, group  B prompts a step, n rollouts each
     categories    what makes a level: the data's own `label` · quantiles of `difficulty`, the data's
                   own or else measured on the base policy · `clusters` of the policy's hidden
-                  states, if the data has difficulties to order them by
+                  states, if the data has difficulties to order them by, as with `auto`
     arms          how many levels to make (4); with `label` there are as many as labels
     measure       rollouts of each prompt when its difficulty has to be measured (4, which tell five
                   pass rates apart: arms of equals are copies of each other)
@@ -72,7 +72,7 @@ class E2H(Armed):
         """Refuse data without the labels, or clusters without the order, that levels need."""
         super().check(pool)
         require(
-            self.categories != "clusters" or difficulties(pool) is not None,
+            self.categories not in ("clusters", "auto") or difficulties(pool) is not None,
             "curriculum.categories",
             self.categories,
             "clusters have no order without difficulties in the data; use difficulty or label",

@@ -1,6 +1,17 @@
 """Notices of methods that measure difficulties before they train."""
 
 
+def begun(noun: str, prompts: int, steps: int, spared: int) -> str:
+    """In the first of `steps` that only measure; `spared` are rollouts that difficulties cost."""
+    text = f"measuring the {noun} of {prompts} prompts; steps without an update: {steps}"
+    if spared:
+        text += (
+            f"; the data has no difficulties, which would take {spared} rollouts to measure "
+            "(curriculum.categories=difficulty)"
+        )
+    return text
+
+
 def costly(steps: int, fraction: float) -> list[str]:
     """After the first of `steps` that only measure: a notice where they take much of the budget.
 

@@ -35,11 +35,13 @@ from metis.core.needs import Needs
 from metis.core.pool import Pool
 from metis.core.state import Stateful
 from metis.curricula.judge import Judge
-from metis.curricula.judge.experience import KEPT_STEPS, Experience
-from metis.curricula.judge.judgment import Verdict, ask, decisions, scored
+from metis.curricula.judge.exemplars import Kind, show
+from metis.curricula.judge.experience import Experience
+from metis.curricula.judge.judgment import ask, decisions, scored
 from metis.curricula.judge.losses import subsample
-from metis.curricula.judge.memory import Pair, exemplars, recent, replayed
+from metis.curricula.judge.memory import Pair
 from metis.curricula.judge.paper import PAPER
+from metis.curricula.judge.preference import Preference, Scores
 from metis.curricula.judge.prompt import Example
 from metis.curricula.judge.scale import Scale
 from metis.curricula.judge.skill import length_notice, spread_notice
@@ -54,8 +56,10 @@ class Metis(Stateful):
     """The policy judges its own curriculum.
 
     batch, group  B prompts a step, n rollouts each
-    multiplier    m: m*B candidates are judged (8)
+    multiplier    m: m*B candidates are judged, and taken in the order of `preference` (8)
     examples      K: pairs of the calibration memory shown to the judge (3)
+    exemplars     which: values `spread` from low to high (paper) · next to the `frontier`, a mean
+                  reward of 1/2 · most `similar` to the candidates
     ema           alpha of the reward baseline (0.95)
     explore       share of the batch drawn uniformly instead of chosen
     memory        steps that the calibration memory spans
@@ -70,11 +74,11 @@ class Metis(Stateful):
     """
 
     presets: ClassVar = {"recommended": {}, "paper": PAPER}
-
     batch: int = 256
     group: int = 8
     multiplier: int = 8
     examples: int = 3
+    exemplars: Kind = "spread"
     ema: float = 0.95
     explore: float = 0.1
     memory: int = 4
@@ -86,6 +90,7 @@ class Metis(Stateful):
     replay: int = None  # type: ignore[assignment]  # filled in below, by its loss and the batch
     trial: int = 16
     judge: Judge = field(default_factory=Judge)
+    preference: Preference = field(default_factory=Preference)
 
     experience: Experience = field(init=False, default_factory=Experience)
     on_trial: bool | None = field(init=False, default=None)
@@ -101,16 +106,17 @@ class Metis(Stateful):
         require_at_least(self, {"batch": 1, "group": 2})
         least = {"multiplier": 1, "examples": 0, "memory": 1, "replay": 0, "trial": 0}
         require_at_least(self, least, "curriculum.")
+        self.preference.check(self.judge)
         require(0 <= self.ema < 1, "curriculum.ema", self.ema, "use a number from 0 to below 1")
         require(0 <= self.explore <= 1, "curriculum.explore", self.explore, "use a share, 0 to 1")
         require(not self.trial or self.explore > 0, "curriculum.trial", self.trial, NEEDS_UNIFORM)
 
     @property
     def needs(self) -> Needs:
-        return self.judge.needs(self.replay)
+        return self.preference.needs(self.judge.needs(self.replay))
 
     def step(self, pool: Pool, progress: Progress) -> Plan[Batch]:
-        self.experience.forget(progress.step, self.memory, self.trial)
+        self.experience.forget(progress.step, self.memory, self.trial, self.preference.window)
         if self.warmup and not self.warmed:
             return (yield from self._warm_up(pool, progress))
         notices = self._try(self.experience.lift)
@@ -122,11 +128,15 @@ class Metis(Stateful):
         arguments = (target.scale, self.experience.offsets, prompts, chats, progress.rng("judge"))
         verdicts = yield from ask(self.judge, *arguments)
         judged, rejudged = verdicts[: len(candidates)], verdicts[len(candidates) :]
-        choice = self._choose(judged, progress)  # 4
+        states = yield from self.preference.states(candidates, chats[: len(candidates)])
+        readout, default = self.experience.readout, 0.0 if self.failures == "zero" else None
+        scores, read = self.preference.scores(judged, default, states, readout)
+        choice = self._choose(scores, progress)  # 4
         chosen = sorted(choice.explored + choice.top)
         groups = yield from rollout([candidates[i] for i in chosen], self.group)  # 5
         explored = {candidates[i].id for i in choice.explored}
         new = self.experience.add(groups, explored, progress.step)  # 7: memory
+        self.preference.learn(readout, states, chosen, groups, progress.step)
         target = self._target(pool, progress)
         fresh = scored([judged[i] for i in chosen], new, target)
         rows = [*fresh, *scored(rejudged, again, target, again=True)]
@@ -134,13 +144,12 @@ class Metis(Stateful):
             self.judge, rows, progress.step, self.failures, self.ema
         )
         judgments = subsample(judgments, self.judge.train, progress.rng("train"))
-        context = (groups, explored, progress.step, 1 / self.multiplier)
-        metrics |= self.experience.diagnose(judged, fresh, *context)
-        metrics |= choice_metrics(choice) | {"select/trial": float(bool(self.on_trial))}
+        context = (fresh, groups, explored, progress.step, 1 / self.multiplier)
+        metrics |= self.experience.diagnose(judged, *context)
+        metrics |= choice_metrics(choice) | {"select/trial": float(bool(self.on_trial))} | read
         notices += length_notice(judged) + spread_notice(self.experience.flat)
-        reasons = decisions(judged, choice, bool(self.on_trial))
-        share = self.judge.share
-        return Batch(groups, judgments, metrics, reasons, notices, share, shown)  # 6: the engine's
+        reasons = decisions(judged, scores, choice, bool(self.on_trial))
+        return Batch(groups, judgments, metrics, reasons, notices, self.judge.share, shown)  # 6
 
     def _warm_up(self, pool: Pool, progress: Progress) -> Plan[Batch]:
         prompts = pool.sample(self.batch)
@@ -162,13 +171,10 @@ class Metis(Stateful):
     def _exemplars(
         self, drawn: Sequence[Prompt], target: Target, pool: Pool, progress: Progress
     ) -> list[Exemplar]:
-        """One draw a step, so that all judge prompts share their prefix."""
         rng = progress.rng("exemplars")
         known = self.experience.memory(progress.step, self.memory, self.anchor)
-        picked = exemplars(known, self.examples, drawn, self.batch, pool, target.point, rng)
-        if self.order == "shuffled":
-            rng.shuffle(picked)
-        return [Exemplar(pool[p.prompt], target.point(p), p.v, p.step + 1) for p in picked]
+        context = (drawn, self.batch, pool, target, self.order, rng)
+        return show(self.exemplars, known, self.examples, *context)
 
     def _ask_about(
         self,
@@ -183,15 +189,11 @@ class Metis(Stateful):
         texts = {example.text for example in examples}
         candidates = [prompt for prompt in drawn if prompt.text not in texts]
         texts |= {prompt.text for prompt in candidates}
-        earlier = recent(self.experience.pairs, progress.step, KEPT_STEPS)
-        avoid = {pair.prompt for pair in earlier if pool[pair.prompt].text in texts}
-        again = replayed(earlier, self.replay, avoid, progress.rng("replay"))
+        again = self.experience.again(self.replay, texts, pool, progress)
         asked = [prompt.text for prompt in candidates] + [pool[pair.prompt].text for pair in again]
         return candidates, again, self.judge.chats(asked, examples, scale)
 
-    def _choose(self, verdicts: Sequence[Verdict], progress: Progress) -> Choice:
-        default = 0.0 if self.failures == "zero" else None
-        scores = [default if verdict.v_hat is None else verdict.v_hat for verdict in verdicts]
+    def _choose(self, scores: Scores, progress: Progress) -> Choice:
         share = max(0.5, self.explore) if self.on_trial else self.explore
         slots = explore_slots(self.batch, share)
         ties = progress.rng("ties") if self.ties == "random" else None

@@ -36,7 +36,8 @@ class Sec(Armed):
 
     batch, group  B prompts a step, n rollouts each
     categories    what makes an arm: the data's own `label` · quantiles of `difficulty`, the data's
-                  own or else measured on the base policy · `clusters` of the policy's hidden states
+                  own or else measured on the base policy · `clusters` of the policy's hidden
+                  states · `auto`: the data's own difficulty, or else clusters
     arms          how many arms to make (10); with `label` there are as many as labels
     measure       rollouts of each prompt when its difficulty has to be measured (4, which tell five
                   pass rates apart: arms of equals are copies of each other)
@@ -50,7 +51,7 @@ class Sec(Armed):
     presets: ClassVar = {
         "published": {},
         "paper": {
-            "categories": "difficulty",
+            "categories": "auto",
             "arms": 10,
             "alpha": 0.5,
             "tau": 0.4,
@@ -60,8 +61,10 @@ class Sec(Armed):
         },
     }
     """`paper` is SEC as METIS runs it as a baseline. The paper does not say what its ten categories
-    are, quantiles of difficulty are a guess; its advantages are undivided; SEC has no use for its
-    pool multiplier. The text can also be read as one category for a whole step (`draw=step`); the
+    are, quantiles of difficulty are a guess, and clusters of hidden states where the data has none:
+    to measure them would take four rollouts of every prompt before the first update, and tell five
+    pass rates apart for ten arms. Its advantages are undivided; SEC has no use for its pool
+    multiplier. The text can also be read as one category for a whole step (`draw=step`); the
     released code, which it says it follows, draws one for each slot."""
 
     alpha: float = 0.5

@@ -14,6 +14,7 @@ What it cannot show: whether a language model can judge itself, what that costs 
 clock is virtual), or how much accuracy any method buys on real data.
 """
 
+import itertools
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -25,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metis.core import (
+    LAST,
     Batch,
     Chat,
     Completion,
@@ -39,7 +41,7 @@ from metis.core import (
 )
 from metis.core.pool import Pool, Rewards
 from metis.core.predictors import Predictor, ValueModel
-from metis.curricula.judge.scale import GRID, PASSES, VARIANCE
+from metis.curricula.judge.scale import GRID, PASSES, PASSES_AND_LENGTH, VARIANCE
 from metis.engines.objective.bound import GradientBound
 from metis.engines.objective.minibatches import keyed
 from metis.errors import require, require_at_least
@@ -52,8 +54,10 @@ BINS = 12
 FAILED = len(GRID)
 """The judge's twelfth outcome: a reply that cannot be read."""
 
-COLUMNS = {choice: i for i, choice in enumerate((*VARIANCE.choices, "", *PASSES.choices))}
-"""Every answer's column in the judge's table; the failure between the scales has no text."""
+SCALES = ((*VARIANCE.choices, ""), PASSES.choices, PASSES_AND_LENGTH.choices)
+COLUMNS = {choice: i for i, choice in enumerate(itertools.chain(*SCALES))}
+"""Every answer's column in the judge's table; the failure after the variances has no text."""
+ENDS = list(itertools.accumulate(map(len, SCALES)))
 
 PROBLEM = re.compile(r'"""\n(.*?)\n"""', re.DOTALL)
 
@@ -119,7 +123,8 @@ class SimulatedEngine:
         edges = np.quantile(perceived, np.linspace(0, 1, BINS + 1)[1:-1])
         self.level = np.searchsorted(edges, perceived)
         self.ability = np.zeros(simulation.skills)
-        self.judge = world.normal(0, 0.3, (BINS, len(COLUMNS)))
+        columns = (ENDS[1], ENDS[2] - ENDS[1])
+        self.judge = np.hstack([world.normal(0, 0.3, (BINS, count)) for count in columns])
         self.bound = GradientBound()
         self.values: dict[ValueModel, NDArray[np.float64]] = {}
         self.version = 0
@@ -234,12 +239,15 @@ class SimulatedEngine:
 
     # The policy's hidden state, and the models that learn from outcomes
 
-    def embed(self, prompts: Sequence[Prompt]) -> list[NDArray[np.float32]]:
+    def embed(
+        self, prompts: Sequence[Prompt] | Sequence[Chat], depths: Sequence[float] = LAST
+    ) -> list[NDArray[np.float32]]:
+        """Level and skill, alike at every depth."""
         self._spend(30 * len(prompts), 1e-5)
         items = self._items(prompts)
         levels = np.eye(BINS, dtype=np.float32)[self.level[items]]
         skills = np.eye(self.simulation.skills, dtype=np.float32)[self.skill[items]]
-        return list(np.concatenate([levels, skills], axis=1))
+        return list(np.tile(np.concatenate([levels, skills], axis=1), len(depths)))
 
     def predict(
         self, prompts: Sequence[Prompt], model: Predictor, evidence: Evidence = ()
@@ -306,7 +314,8 @@ class SimulatedEngine:
         total = np.zeros_like(self.judge)
         for judgment in batch.judgments:
             level, column = self._judged(judgment)
-            scale = slice(None, FAILED + 1) if column <= FAILED else slice(FAILED + 1, None)
+            end = next(i for i, end in enumerate(ENDS) if column < end)
+            scale = slice([0, *ENDS][end], ENDS[end])
             gradient = np.zeros(len(COLUMNS))
             gradient[scale] -= softmax(self.judge[level, scale])
             gradient[column] += 1.0
@@ -368,15 +377,15 @@ class SimulatedEngine:
         }
 
     def load_state_dict(self, saved: dict[str, Any]) -> None:
-        for name in ("ability", "judge", "seconds", "processed"):
-            setattr(self, name, saved[name])
-        self.version = saved["policy"]
+        self.ability, self.judge, self.version = saved["ability"], saved["judge"], saved["policy"]
+        self.seconds, self.processed = saved["seconds"], saved["processed"]
         self.bound.load_state_dict(saved["bound"])
         self.values = {model: table.copy() for model, table in saved["values"]}
         self.rng.bit_generator.state = saved["rng"]
 
-    def _items(self, prompts: Sequence[Prompt]) -> NDArray[np.int64]:
-        return np.array([int(prompt.id.split(":")[1]) for prompt in prompts], dtype=np.int64)
+    def _items(self, prompts: Sequence[Prompt] | Sequence[Chat]) -> NDArray[np.int64]:
+        numbers = (x.id.split(":")[1] if isinstance(x, Prompt) else self._item(x) for x in prompts)
+        return np.fromiter(map(int, numbers), dtype=np.int64)
 
 
 def build(

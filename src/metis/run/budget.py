@@ -10,16 +10,20 @@ from metis.errors import MetisError
 from metis.run.statistics import average, mean
 
 IDLE = 100
-"""Steps after which a budget of tokens alone is given up."""
+"""Steps without a token, after which a budget of tokens alone is given up."""
 
 
 @dataclass(frozen=True)
 class Budget:
-    """The budget of a run, which ends at the first of these limits that it reaches; 0 is none."""
+    """The budget of a run, which ends at the first of these limits that it reaches; 0 is none.
+
+    `tokens` are those the policy wrote, `processed` all that passed through a network.
+    """
 
     steps: int = 0
     tokens: int = 0
     seconds: float = 0.0
+    processed: int = 0
 
 
 @dataclass
@@ -33,15 +37,16 @@ class Account:
     best: tuple[int, float] = (0, -math.inf)
     """The step that tested best so far, and its accuracy; of equals, the first."""
     idle: int = 0
-    """Steps in a row in which nothing was written."""
+    """Steps in a row in which nothing was counted towards a budget of tokens."""
 
     @property
     def fraction(self) -> float:
-        """Share of the budget that is spent: the steps, the tokens or the seconds."""
+        """Share of the budget that is spent: that of the limit which is nearest."""
         spent = (
             (self.step, self.budget.steps),
             (self.generated, self.budget.tokens),
             (self.elapsed, self.budget.seconds),
+            (self.processed, self.budget.processed),
         )
         return min(1.0, max((part / whole for part, whole in spent if whole), default=0.0))
 
@@ -51,19 +56,30 @@ class Account:
         return self.totals["rollout/tokens"] + self.totals["judge/tokens"]
 
     @property
+    def processed(self) -> int:
+        """Tokens through a network: prompts and answers, judging and hidden states, the update."""
+        return sum(n for name, n in self.totals.items() if name.endswith("/processed"))
+
+    @property
+    def _limited(self) -> int:
+        """Tokens that bring a budget of tokens nearer to its end."""
+        return self.generated + (self.processed if self.budget.processed else 0)
+
+    @property
     def improved(self) -> bool:
         """True if the validation of this step is the best so far."""
         return self.best[0] == self.step
 
     def count(self, counts: Mapping[str, int]) -> dict[str, float]:
         """Add what a step took; the metrics of it, and of the run so far."""
-        before = self.generated
+        before = self._limited
         self.totals.update(counts)
-        self.idle = 0 if self.generated > before else self.idle + 1
+        self.idle = 0 if self._limited > before else self.idle + 1
         if self.idle >= IDLE and not (self.budget.steps or self.budget.seconds):
+            limit = "tokens" if self.budget.tokens else "processed"
             raise MetisError(
-                f"tokens = {self.budget.tokens}: nothing was written in {IDLE} steps in a row, so "
-                "the run would not end; prompts may be longer than the model reads"
+                f"{limit} = {getattr(self.budget, limit)}: nothing was written in {IDLE} steps in "
+                "a row, so the run would not end; prompts may be longer than the model reads"
             )
         totals = {f"total/{name.replace('/', '_')}": n for name, n in sorted(self.totals.items())}
         return {name: float(n) for name, n in (dict(counts) | totals).items()}

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from metis.core import Batch, Chat, Completion, Engine, Evidence, Group, Prompt, Sampling
+from metis.core import LAST, Batch, Chat, Completion, Engine, Evidence, Group, Prompt, Sampling
 from metis.core.predictors import Predictor
 
 ROLLOUTS = ("generated", "failed", "cut_off", "tokens", "wasted", "trained")
@@ -89,14 +89,16 @@ class Meter:
             self.counts["rollout/wasted"] += group.failed_tokens
         return groups
 
-    def embed(self, prompts: Sequence[Prompt]) -> Sequence[NDArray[np.float32]]:
-        with self._selecting(prompts):
-            return self.engine.embed(prompts)
+    def embed(
+        self, prompts: Sequence[Prompt] | Sequence[Chat], depths: Sequence[float] = LAST
+    ) -> Sequence[NDArray[np.float32]]:
+        with self._selecting(len(prompts)):
+            return self.engine.embed(prompts, depths)
 
     def predict(
         self, prompts: Sequence[Prompt], model: Predictor, evidence: Evidence = ()
     ) -> list[float]:
-        with self._selecting(prompts, evidence):
+        with self._selecting(_read(prompts, evidence)):
             return self.engine.predict(prompts, model, evidence)
 
     def fit(
@@ -106,18 +108,22 @@ class Meter:
         model: Predictor,
         evidence: Evidence = (),
     ) -> float:
-        with self._selecting(prompts, evidence):
+        with self._selecting(_read(prompts, evidence)):
             return self.engine.fit(prompts, targets, model, evidence)
 
     @contextmanager
-    def _selecting(self, prompts: Sequence[Prompt], evidence: Evidence = ()) -> Iterator[None]:
+    def _selecting(self, read: int) -> Iterator[None]:
         with self._phase("select"):
             yield
-        read = {prompt.id for prompt in prompts} | {prompt.id for prompt, _ in evidence}
-        self.counts["select/forwards"] += len(read)
+        self.counts["select/forwards"] += read
 
     def update(self, batch: Batch) -> Mapping[str, float]:
         with self._phase("update"):
             metrics = self.engine.update(batch)
         self.counts["rollout/trained"] += sum(len(group.rewards) for group in batch.groups)
         return metrics
+
+
+def _read(prompts: Sequence[Prompt], evidence: Evidence) -> int:
+    """Prompts that a learned model has to read, each once."""
+    return len({prompt.id for prompt in prompts} | {prompt.id for prompt, _ in evidence})

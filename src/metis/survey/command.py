@@ -19,7 +19,8 @@ answers; nothing is kept of it.
   metis survey RECIPE --prompts 1000 --out surveys/mine
 
 A survey that was stopped goes on where it was when the same command is given again. Outcomes are
-in DIR/outcomes.jsonl, the page in DIR/survey.md.
+in DIR/outcomes.jsonl, the page in DIR/survey.md. `--keep FILE.jsonl.gz` writes ids, rewards and
+lengths as an outcome set, to develop a judge on without rollouts.
 """
 
 
@@ -36,6 +37,7 @@ def add(commands: Any) -> None:
     option("--prompts", type=int, default=256, metavar="N", help="prompts to roll out (256)")
     option("--no-step", action="store_true", help="do not measure a step of training")
     option("--out", type=Path, metavar="DIR", help="default: under surveys/")
+    option("--keep", type=Path, metavar="FILE", help="also write the outcomes as a small file")
     parser.set_defaults(run=run)
 
 
@@ -48,10 +50,13 @@ def run(chosen: argparse.Namespace) -> int:
     from metis.engines import ENGINES
     from metis.survey.collect import SurveyFolder, collect, sampled
     from metis.survey.facts import Facts
+    from metis.survey.outcome_set import SUFFIX, OutcomeSet
     from metis.survey.page import page
     from metis.survey.timing import step_seconds
 
     require(chosen.prompts >= 2, "--prompts", chosen.prompts, "use at least 2")
+    named = chosen.keep is None or chosen.keep.name.endswith(SUFFIX)
+    require(named, "--keep", str(chosen.keep), f"name a file that ends in {SUFFIX}")
     settings = config.load(*config.parse(chosen.settings))
     training = settings.training
     if ENGINES[settings.engine_name].build is None:
@@ -87,6 +92,9 @@ def run(chosen: argparse.Namespace) -> int:
                 judge = settings.curriculum
             engine.reseed(len(prompts))
             seconds = step_seconds(engine, pool, judge, out)
+        if chosen.keep is not None:
+            versions = json.loads((out / "versions.json").read_text("utf-8"))
+            OutcomeSet(described, versions, len(pool), outcomes).write(chosen.keep)
         text = page(Facts(outcomes), len(pool), training.group, seconds)
         with files.atomic(out / "survey.md") as file:
             file.write(text.encode())

@@ -54,7 +54,7 @@ def heading(config: Config, folder: Path) -> Heading:
         resolved.get("task", {}).get("name", ""),
         f"{config.engine_name} engine",
     ]
-    by_steps = not training.tokens and not training.seconds
+    by_steps = not (training.tokens or training.processed or training.seconds)
     title = " · ".join(filter(None, parts))
     simulated = config.engine_name == "simulated"
     return Heading(title, str(folder), training.steps, by_steps, simulated)

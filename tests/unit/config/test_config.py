@@ -94,6 +94,7 @@ def test_the_paper_preset_is_algorithm_1_and_a_knob_changes_just_itself():
         "layout": "single",
         "scale": "variance",
         "loss": "reinforce",
+        "reward": "quadratic",
         "offsets": False,
         "train": 1.0,
         "share": 0.0,
@@ -142,7 +143,7 @@ def test_the_paper_preset_is_algorithm_1_and_a_knob_changes_just_itself():
         (["curriculum.multiplier=0"], ["curriculum.multiplier = 0", "at least 1"]),
         (["curriculum.examples=-1"], ["curriculum.examples = -1", "at least 0"]),
         (["curriculum.ema=nan"], ["curriculum.ema"]),
-        (["steps=0"], ["steps = 0", "set tokens or seconds"]),
+        (["steps=0"], ["steps = 0", "set a limit: tokens, processed or seconds"]),
         (["steps=-1"], ["steps = -1", "at least 0"]),
         (["answers=-1"], ["answers = -1", "at least 0"]),
         (

@@ -121,8 +121,9 @@ def test_an_order_names_every_label_once(order):
 
 def test_clusters_need_difficulties_to_be_ordered_by():
     engine, pool = world(known=False)
-    with pytest.raises(MetisError, match="'clusters': clusters have no order"):
-        drive(E2H(categories="clusters").step(pool, Progress(0)), engine)
+    for kind in ("clusters", "auto"):
+        with pytest.raises(MetisError, match=f"'{kind}': clusters have no order"):
+            drive(E2H(categories=kind).step(pool, Progress(0)), engine)
 
 
 @pytest.mark.parametrize(

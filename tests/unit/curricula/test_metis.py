@@ -10,6 +10,7 @@ from metis import Group, MetisError, Pool, Progress, Prompt, drive
 from metis.core import Complete, Completion, Continuation, Rollout, Score, Trajectory
 from metis.curricula.judge import Judge
 from metis.curricula.judge.paper import PAPER
+from metis.curricula.judge.preference import Preference
 from metis.curricula.judge.scale import GRID, PASSES, VARIANCE
 from metis.curricula.metis import Metis
 from metis.signal import judge_reward
@@ -54,7 +55,8 @@ def name(chat) -> str:
 
 def paper(**knobs) -> Metis:
     judge = Judge(**{**PAPER["judge"], **knobs.pop("judge", {})})
-    return Metis(**{**PAPER, "batch": 2, "multiplier": 2, "judge": judge, **knobs})
+    sections = {"judge": judge, "preference": Preference(**PAPER["preference"])}
+    return Metis(**{**PAPER, "batch": 2, "multiplier": 2, **sections, **knobs})
 
 
 REPLIES = {

@@ -5,7 +5,8 @@ import pytest
 
 from metis import Group, Pool, Progress, Prompt, drive
 from metis.core import Trajectory, state
-from metis.curricula.probe import PENALTIES, Probe, best_penalty, ridge
+from metis.curricula.probe import Probe
+from metis.curricula.readout import PENALTIES, best_penalty, ridge
 from metis.engines.simulated import SimulatedEngine, Simulation
 
 PROMPTS = [Prompt(f"p{i}", f"p{i}") for i in range(16)]
@@ -21,7 +22,7 @@ class Scripted:
     def __init__(self, failing=()):
         self.failing, self.rolled = set(failing), []
 
-    def embed(self, prompts):
+    def embed(self, prompts, depths):
         return [np.array([number(p), 7, -number(p)], dtype=np.float32) for p in prompts]
 
     def rollout(self, prompts, n):
@@ -110,7 +111,7 @@ def test_labels_of_the_window_only_and_none_of_failures():
         drive(curriculum.step(pool, Progress(i)), engine).metrics["select/labels"] for i in range(5)
     ]
     assert counts == [0.0, 14.0, 28.0, 28.0, 28.0]
-    assert [step for step, _, _ in curriculum.labels] == [2, 3, 4]
+    assert [step for step, _, _ in curriculum.readout.labels] == [2, 3, 4]
 
 
 def test_nothing_but_failures_stays_uniform():
@@ -118,7 +119,7 @@ def test_nothing_but_failures_stays_uniform():
     for i in range(3):
         batch = drive(curriculum.step(Pool(PROMPTS), Progress(i)), engine)
         assert all(decision.score is None for decision in batch.decisions)
-    assert curriculum.labels == []
+    assert curriculum.readout.labels == []
 
 
 def test_exploration_is_drawn_first():

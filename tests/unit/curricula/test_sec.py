@@ -118,5 +118,5 @@ def test_the_preset_of_the_paper():
     from metis.config import resolve
 
     sec = resolve({"curriculum": {"name": "sec", "preset": "paper"}}).curriculum
-    assert (sec.categories, sec.arms, sec.alpha, sec.tau) == ("difficulty", 10, 0.5, 0.4)
+    assert (sec.categories, sec.arms, sec.alpha, sec.tau) == ("auto", 10, 0.5, 0.4)
     assert (sec.objective, sec.decay_unseen, sec.draw) == ("raw", False, "slot")

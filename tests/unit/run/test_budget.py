@@ -15,13 +15,17 @@ from metis.run.budget import IDLE, Account, Budget
         (Budget(steps=8), 0.25),
         (Budget(tokens=60), 0.5),
         (Budget(seconds=10.0), 0.75),
+        (Budget(processed=500), 0.4),
+        (Budget(processed=100, tokens=60), 1.0),
         (Budget(steps=8, tokens=60, seconds=10.0), 0.75),
         (Budget(steps=8, tokens=3), 1.0),
     ],
 )
 def test_the_limit_that_is_nearest_counts(budget, fraction):
     account = Account(budget, step=2, elapsed=7.5)
-    account.count({"rollout/tokens": 20, "judge/tokens": 10, "rollout/trained": 1000})
+    written = {"rollout/tokens": 20, "judge/tokens": 10, "rollout/trained": 1000}
+    account.count(written | {"rollout/processed": 80, "select/processed": 50})
+    account.count({"select/processed": 70})
     assert account.fraction == fraction
 
 
@@ -65,6 +69,11 @@ def test_a_budget_of_tokens_alone_is_given_up_where_nothing_is_written():
         account.count(nothing)
     with pytest.raises(MetisError, match=r"tokens = 1000: nothing was written in 100 steps"):
         account.count(nothing)
+    read = Account(Budget(processed=1000))
+    for _ in range(IDLE - 1):
+        read.count(nothing)
+    with pytest.raises(MetisError, match=r"processed = 1000: nothing was written"):
+        read.count(nothing)
     limited = Account(Budget(tokens=1000, seconds=1.0))
     for _ in range(2 * IDLE):
         limited.count(nothing)

@@ -4,7 +4,17 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from metis.core import Batch, Completion, Group, Prompt, Rollout, Sampling, Score, Trajectory
+from metis.core import (
+    LAST,
+    Batch,
+    Completion,
+    Group,
+    Prompt,
+    Rollout,
+    Sampling,
+    Score,
+    Trajectory,
+)
 from metis.core.drive import drive
 from metis.core.predictors import AttentionModel, ValueModel
 from metis.run.meter import ROLLOUTS, Meter
@@ -65,7 +75,7 @@ def engine():
             {"rollout": 4.0},
             {"generated": 6, "failed": 3, "cut_off": 2, "tokens": 22, "wasted": 12},
         ),
-        ("embed", ([ONE],), {"select": 8.0}, {"forwards": 1}),
+        ("embed", ([ONE], LAST), {"select": 8.0}, {"forwards": 1}),
         ("predict", ([ONE, TWO], ValueModel(), ()), {"select": 16.0}, {"forwards": 2}),
         ("predict", ([ONE], AttentionModel(), [(TWO, 0.1)]), {"select": 16.0}, {"forwards": 2}),
         ("fit", ([ONE, TWO], [0.1, 0.2], ValueModel(), ()), {"select": 32.0}, {"forwards": 2}),

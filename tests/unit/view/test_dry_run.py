@@ -55,7 +55,8 @@ def test_origins_stand_in_a_column_and_have_colours_on_a_terminal():
     lines = printed(config).splitlines()
     settings = [line for line in lines if " = " in line and not line.startswith("#")]
     assert len({line.index("  # ") for line in settings if len(line) < 60}) == 1
-    assert "batch = 4" in lines[5] and lines[5].endswith("# command line")
+    [batch] = [line for line in lines if line.startswith("batch = 4")]
+    assert batch.endswith("# command line")
     assert "\x1b[" not in printed(config)
     assert "\x1b[" in printed(config, force_terminal=True, color_system="standard")
 

@@ -28,7 +28,7 @@ from metis.curricula.arms.partition import (
     draw_arms,
 )
 from metis.curricula.filtering import rollout_count
-from metis.curricula.measurement import costly
+from metis.curricula.measurement import begun, costly
 from metis.errors import require_at_least
 
 CATEGORIES = "categories: labels, difficulties or hidden states"
@@ -45,19 +45,11 @@ class Draw(NamedTuple):
 
 @dataclass
 class Armed(Stateful):
-    """A curriculum that chooses between arms.
-
-    batch, group  B prompts a step, n rollouts each
-    categories    what makes an arm: the data's own `label` · quantiles of `difficulty`, the data's
-                  own or else measured on the base policy · `clusters` of the policy's hidden states
-    arms          how many arms to make; with `label` there are as many as labels
-    measure       rollouts of each prompt when its difficulty has to be measured: s of them tell
-                  s + 1 pass rates apart, and arms of equals are copies of each other
-    """
+    """A curriculum that chooses between arms; each describes its knobs, these among them."""
 
     batch: int = 256
     group: int = 8
-    categories: Literal["label", "difficulty", "clusters"] = "label"
+    categories: Literal["label", "difficulty", "clusters", "auto"] = "label"
     arms: int = 10
     measure: int = 4
 
@@ -69,6 +61,8 @@ class Armed(Stateful):
     """Difficulties that the quantiles were cut from: with fewer than arms, some arms are alike."""
     start: float | None = field(init=False, default=None)
     """Share of the budget that was spent when training began."""
+    basis: str = field(init=False, default="")
+    """The kind of `categories` that the arms are made of, which `auto` leaves to the data."""
 
     def __post_init__(self) -> None:
         require_at_least(self, {"batch": 1, "group": 2})
@@ -76,7 +70,7 @@ class Armed(Stateful):
 
     @property
     def needs(self) -> Needs:
-        clustered = self.categories == "clusters"
+        clustered = self.categories in ("clusters", "auto")
         return Needs(frozenset({Embed} if clustered else ()), data=CATEGORIES)
 
     def check(self, pool: Pool) -> None:
@@ -90,12 +84,14 @@ class Armed(Stateful):
             return Batch([])
         if self.arm_of:
             return None
-        if self.categories == "label":
+        known, self.basis = difficulties(pool), self.categories
+        if self.basis == "auto":
+            self.basis = "clusters" if known is None else "difficulty"
+        if self.basis == "label":
             self._divide(self.labelled(pool))
             return None
         self.check(pool)
-        known = difficulties(pool)
-        if self.categories == "difficulty" and known is not None:
+        if self.basis == "difficulty" and known is not None:
             self._divide(self._quantiles(known, progress))
             return None
         return (yield from self._measure(pool, progress))
@@ -111,7 +107,7 @@ class Armed(Stateful):
     def _measure(self, pool: Pool, progress: Progress) -> Plan[Batch]:
         """One step of the pass: no more work than the rollouts of a training step."""
         done, rollouts = sum(map(len, self.measured)), self.batch * self.group
-        if self.categories == "clusters":
+        if self.basis == "clusters":
             share, noun = 8 * rollouts, "hidden states"  # a prompt is read faster than answered
             part = pool.prompts[done : done + share]
             vectors = yield from embed(part)
@@ -129,13 +125,14 @@ class Armed(Stateful):
         if done + len(part) == len(pool):
             self._divide(self._conclude(pool, progress))
         steps = math.ceil(len(pool) / share)
-        notice = f"measuring the {noun} of {len(pool)} prompts; steps without an update: {steps}"
+        spared = self.measure * len(pool) if self.categories == "auto" else 0
         warning = costly(steps, progress.fraction) if done == share else []
-        return Batch([], metrics=metrics, notices=warning if done else [notice])
+        notices = warning if done else [begun(noun, len(pool), steps, spared)]
+        return Batch([], metrics=metrics, notices=notices)
 
     def _conclude(self, pool: Pool, progress: Progress) -> Partition:
         values = np.concatenate(self.measured)
-        if self.categories == "clusters":
+        if self.basis == "clusters":
             return by_cluster(kmeans(values, self.arms, progress.rng("kmeans")), difficulties(pool))
         return self._quantiles(values, progress)
 
@@ -162,7 +159,7 @@ class Armed(Stateful):
         return [np.flatnonzero(arm_of == arm) for arm in range(len(self.names))]
 
     def _subset(self, arm: int, members: NDArray[np.int64]) -> Subset:
-        return Subset(f"{self.categories} {self.names[arm]}", members)
+        return Subset(f"{self.basis} {self.names[arm]}", members)
 
     def report(
         self,
@@ -198,7 +195,7 @@ class Armed(Stateful):
         shown = [f"{name or 'no label'} ({sizes[arm]})" for arm, name in enumerate(self.names)]
         more = f" and {len(shown) - SHOWN} more" if len(shown) > SHOWN else ""
         values = f" (distinct values: {self.distinct})" if self.distinct else ""
-        text = f"{len(shown)} arms by {self.categories}{values}: {', '.join(shown[:SHOWN])}{more}"
+        text = f"{len(shown)} arms by {self.basis}{values}: {', '.join(shown[:SHOWN])}{more}"
         if min(sizes.values()) < self.batch:
             text += f"; an arm fills at most as many of the {self.batch} slots as it has prompts"
         return text

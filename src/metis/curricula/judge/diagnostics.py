@@ -77,6 +77,20 @@ def auroc_informative(v_hat: Numbers, v: Numbers) -> float | None:
     return (rank_sum - positives * (positives - 1) / 2) / (positives * negatives)
 
 
+def calibration_error(v_hat: Numbers, v: Numbers, bins: int = 10) -> float | None:
+    """Mean distance of predictions from outcomes, over bins of as many predictions each.
+
+    Equal predictions are not kept together: they are cut in the order given.
+    """
+    if not v:
+        return None
+    predictions, outcomes = np.asarray(v_hat, dtype=np.float64), np.asarray(v, dtype=np.float64)
+    order = np.argsort(predictions, kind="stable")
+    parts = np.array_split(order, min(bins, len(order)))
+    gaps = [abs(predictions[part].mean() - outcomes[part].mean()) * len(part) for part in parts]
+    return float(sum(gaps) / len(order))
+
+
 class Reliability(NamedTuple):
     """The outcomes of the prompts for which one value was predicted."""
 

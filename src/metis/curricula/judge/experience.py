@@ -1,22 +1,23 @@
 """The experience of a judge: outcomes to show, to train on again, and to be measured by."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from metis.core import Group, Judgment
-from metis.core.pool import Rewards
+from metis.core import Group, Judgment, Progress
+from metis.core.pool import Pool, Rewards
 from metis.core.state import Stateful
 from metis.curricula.judge.judgment import Scored, Verdict
 from metis.curricula.judge.losses import learn
-from metis.curricula.judge.memory import Pair, pairs, recent, remembered
+from metis.curricula.judge.memory import Pair, pairs, recent, remembered, replayed
 from metis.curricula.judge.offsets import Labelled, labelled, moved
 from metis.curricula.judge.settings import Judge
 from metis.curricula.judge.skill import FLAT, Outcome, noted, outcome_metrics, verdict_metrics
 from metis.curricula.judge.target import Target
 from metis.curricula.judge.trial import Comparison, Lift, compared, realised_lift
+from metis.curricula.readout import Readout
 
 KEPT_STEPS = 8
 """Steps whose outcomes are replayed, and set the offsets."""
@@ -33,6 +34,7 @@ class Experience(Stateful):
     offsets: list[float] = field(init=False, default_factory=list)
     outcomes: list[Outcome] = field(init=False, default_factory=list)
     comparisons: list[Comparison] = field(init=False, default_factory=list)
+    readout: Readout = field(init=False, default_factory=Readout)
     flat: int = field(init=False, default=0)
     """Steps in a row whose predictions were all alike."""
 
@@ -43,8 +45,9 @@ class Experience(Stateful):
         self.comparisons = [Comparison(*each) for each in self.comparisons]
         self.labels = [(step, logprobs, targets) for step, logprobs, targets in self.labels]
 
-    def forget(self, step: int, memory: int, trial: int) -> None:
+    def forget(self, step: int, memory: int, trial: int, window: int) -> None:
         """Drop what is too old to be of use in a step."""
+        self.readout.forget(step, window)
         self.pairs = remembered(self.pairs, step, max(memory, KEPT_STEPS))
         self.labels = [label for label in self.labels if label[0] > step - KEPT_STEPS]
         self.comparisons = [each for each in self.comparisons if each.step >= step - trial]
@@ -52,6 +55,14 @@ class Experience(Stateful):
     def memory(self, step: int, window: int, anchor: bool) -> list[Pair]:
         """The calibration memory before a step; with an anchor, see `remembered`."""
         return (remembered if anchor else recent)(self.pairs, step, window)
+
+    def again(
+        self, count: int, texts: Collection[str], pool: Pool, progress: Progress
+    ) -> list[Pair]:
+        """Outcomes of the last steps to judge again, of none of these texts."""
+        earlier = recent(self.pairs, progress.step, KEPT_STEPS)
+        avoid = {pair.prompt for pair in earlier if pool[pair.prompt].text in texts}
+        return replayed(earlier, count, avoid, progress.rng("replay"))
 
     def target(self, judge: Judge, rewards: Rewards, step: int, window: int) -> Target:
         """The target of judgments, from the outcomes so far."""

@@ -146,8 +146,13 @@ def scored(
     ]
 
 
-def decisions(verdicts: Sequence[Verdict], choice: Choice, on_trial: bool) -> list[Decision]:
-    """The prediction for each candidate, and why it was, or was not, rolled out."""
+def decisions(
+    verdicts: Sequence[Verdict],
+    scores: Sequence[float | None],
+    choice: Choice,
+    on_trial: bool,
+) -> list[Decision]:
+    """The score of each candidate, and why it was, or was not, rolled out."""
     reasons = dict.fromkeys(choice.explored, "trial" if on_trial else "explore")
     reasons |= dict.fromkeys(choice.top, "top")
     return [
@@ -155,7 +160,7 @@ def decisions(verdicts: Sequence[Verdict], choice: Choice, on_trial: bool) -> li
             verdict.prompt,
             chosen=i in reasons,
             reason=reasons.get(i, "passed over"),
-            score=verdict.v_hat,
+            score=None if verdict.v_hat is None else scores[i],
             failure=verdict.failure,
             propensity=choice.propensities[i],
             reply=verdict.completion.text if verdict.completion else None,

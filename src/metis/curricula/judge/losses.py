@@ -16,12 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metis.core import Continuation, Judgment
-from metis.curricula.judge.judgment import Scored, Verdict
+from metis.curricula.judge.judgment import Scored
 from metis.curricula.judge.reply import Failure
 from metis.curricula.judge.settings import Judge
 from metis.signal import judge_reward
 
 Floats = NDArray[np.float64]
+
+MASA = 0.01
+"""The base of MASA's reward for a predicted pass rate (Kim et al., arXiv 2510.03259)."""
 
 
 def learn(
@@ -37,7 +40,7 @@ def learn(
     scored = [item for item in scored if item.verdict.failure is not Failure.DOES_NOT_FIT]
     if not scored:
         return [], {}
-    rewards = [_reward(item.verdict, item.target, failures) for item in scored]
+    rewards = [_reward(judge, item, failures) for item in scored]
     fresh = [reward for item, reward in zip(scored, rewards, strict=True) if not item.key]
     metrics = {"judge/reward": float(np.mean(fresh))} if fresh else {}
     if judge.loss == "log_score":
@@ -56,19 +59,24 @@ def learn(
     return judgments, metrics | {"judge/baseline": baseline}
 
 
-def _reward(verdict: Verdict, target: float, failures: str) -> float:
+def _reward(judge: Judge, item: Scored, failures: str) -> float:
     """R_judge (Eq. 8), expected over the values in `direct`."""
+    verdict, target = item.verdict, item.target
     if verdict.sampled is not None:
-        return judge_reward(verdict.scale.values[verdict.sampled], target)
+        return float(_rewards(judge, item)[verdict.sampled])
     if verdict.distribution is not None:
-        return float(verdict.distribution @ _rewards(verdict, target))
+        return float(verdict.distribution @ _rewards(judge, item))
     if verdict.v_hat is not None:
         return judge_reward(verdict.v_hat, target)
     return judge_reward(0.0, target) if failures == "zero" else 0.0
 
 
-def _rewards(verdict: Verdict, target: float) -> Floats:
-    return 1.0 - np.square(4.0 * (np.array(verdict.scale.values) - target))
+def _rewards(judge: Judge, item: Scored) -> Floats:
+    """The reward of every answer: Eq. 8, or MASA's of a pass rate, 0.01^|p_hat - p|."""
+    scale = item.verdict.scale
+    if judge.reward == "masa" and scale.rates:
+        return np.asarray(MASA ** np.abs(np.array(scale.rates) - scale.rate(item.point)))
+    return 1.0 - np.square(4.0 * (np.array(scale.values) - item.target))
 
 
 def _rows(judge: Judge, item: Scored, reward: float, advantage: float) -> list[Judgment]:
@@ -78,13 +86,14 @@ def _rows(judge: Judge, item: Scored, reward: float, advantage: float) -> list[J
         trajectory = verdict.completion.trajectory
         if judge.aggregate == "mean":
             weight /= max(1, int(trajectory.loss_mask.sum()))
-        clip = judge.ratio == "clip"
-        return [Judgment(verdict.prompt, trajectory, advantage, weight, clip)] if weight else []
+        clip, temperature = judge.ratio == "clip", judge.temperature
+        row = Judgment(verdict.prompt, trajectory, advantage, weight, clip, temperature=temperature)
+        return [row] if weight else []
     distribution = verdict.distribution
     if distribution is None:
         return []
     if verdict.sampled is None:
-        return _choices(judge, item, distribution * (_rewards(verdict, item.target) - reward))
+        return _choices(judge, item, distribution * (_rewards(judge, item) - reward))
     drawn = np.eye(len(distribution))[verdict.sampled]
     return _choices(judge, item, advantage * (drawn - distribution))
 

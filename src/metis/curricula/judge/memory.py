@@ -28,15 +28,23 @@ class Pair(NamedTuple):
     mean: float
     explored: bool = False
     """It was drawn uniformly, not for what was predicted of it."""
+    length: float = 0.0
+    """Mean tokens of its answers."""
 
 
 def pairs(groups: Iterable[Group], step: int, explored: Collection[str] = ()) -> list[Pair]:
     """The pairs that a step adds to the memory: every group whose variance is defined."""
     return [
-        Pair(step, group.prompt.id, v, group.mean or 0.0, group.prompt.id in explored)
+        Pair(
+            step, group.prompt.id, v, group.mean or 0.0, group.prompt.id in explored, _tokens(group)
+        )
         for group in groups
         if (v := group.variance) is not None
     ]
+
+
+def _tokens(group: Group) -> float:
+    return float(np.mean([trajectory.loss_mask.sum() for trajectory in group.trajectories]))
 
 
 def recent(memory: Iterable[Pair], step: int, window: int) -> list[Pair]:
@@ -78,6 +86,7 @@ def exemplars(
     pool: Pool,
     value: Callable[[Pair], float],
     rng: random.Random,
+    choose: Callable[..., list[Pair]] = pick,
 ) -> list[Pair]:
     """K pairs of different texts, none of a candidate unless there are fewer than K others.
 
@@ -94,7 +103,7 @@ def exemplars(
         if missing and lost <= spare:
             usable.append(pair)
             missing, spare = missing - 1, spare - lost
-    return pick(usable, k, rng, value)
+    return choose(usable, k, rng, value)
 
 
 def replayed(

@@ -5,6 +5,7 @@ from typing import Any
 PAPER: dict[str, Any] = {
     "multiplier": 8,
     "examples": 3,
+    "exemplars": "spread",
     "ema": 0.95,
     "ties": "random",
     "explore": 0.0,
@@ -20,6 +21,7 @@ PAPER: dict[str, Any] = {
         "layout": "single",
         "scale": "variance",
         "loss": "reinforce",
+        "reward": "quadratic",
         "offsets": False,
         "share": 0.0,
         "train": 1.0,
@@ -31,4 +33,5 @@ PAPER: dict[str, Any] = {
         "max_tokens": 512,
         "temperature": 1.0,
     },
+    "preference": {"readout": "none", "harder": 0.0},
 }

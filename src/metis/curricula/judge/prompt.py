@@ -28,9 +28,8 @@ def single(
     """Everything in one user message, as the paper prints it; one chat a text."""
     words = _words(scale.name)
     blocks = [_instruction(words, "user", bool(examples))]
-    digits = ".3f" if scale is VARIANCE else ".0f"
     for number, example in enumerate(examples, start=1):
-        label = Template(words["label"]).substitute(value=format(example.point, digits))
+        label = Template(words["label"]).substitute(value=scale.written(example.point))
         blocks.append(_problem(f"Example {number}", example.text) + "\n" + label)
     shared = "\n\n".join([*blocks, ""])
     system = _system(words, examples)

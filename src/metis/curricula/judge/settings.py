@@ -13,7 +13,7 @@ from metis.core import Chat, Complete, Sampling, Score
 from metis.core.needs import Needs
 from metis.core.pool import Rewards
 from metis.curricula.judge.prompt import Example, single, turns
-from metis.curricula.judge.scale import PASSES, VARIANCE, Scale
+from metis.curricula.judge.scale import PASSES, PASSES_AND_LENGTH, VARIANCE, Scale
 from metis.errors import require, require_at_least
 
 WEIGHTS = {"log_score": 1.0, "exact": 0.1, "reinforce": 0.1}
@@ -27,11 +27,14 @@ class Judge:
     mode       `reason`: free text, then a box (paper) · `direct`: log-probabilities of the answers
     layout     `single`: one user message (paper) · `turns`: exemplars as earlier chat turns
     scale      what is asked for: the reward `variance` (paper) · `passes`, the right answers out of
-               eight, one digit, of a `direct` judge of binary rewards; others have the variance,
-               and so has `auto`
+               eight, one digit · `passes_length`, those and a word for the length of the answers,
+               both of a `direct` judge of binary rewards; others have the variance, and so has
+               `auto`
     loss       `log_score`: cross-entropy to a two-hot target, direct only · `reinforce` with an EMA
                baseline (Eq. 9) · `exact`: the expected score of Eq. 8, direct only, which collapses
                to one answer; `auto` is `log_score` for `direct`, else `reinforce`
+    reward     of an answer in `reinforce` and `exact`: `quadratic` (Eq. 8) · `masa`, MASA's of
+               a pass rate, 0.01^|p_hat - p|, with scale `passes`
     offsets    of the answers' log-probabilities, outside the network, moved towards the mean
                outcome: what all prompts have in common costs no gradient; needs `log_score`
     share      the judge's gradient norm is at most this share of the policy's; 0 is no bound
@@ -50,8 +53,9 @@ class Judge:
 
     mode: Literal["reason", "direct"] = "direct"
     layout: Literal["single", "turns"] = "turns"
-    scale: Literal["variance", "passes", "auto"] = "auto"
+    scale: Literal["variance", "passes", "passes_length", "auto"] = "auto"
     loss: Literal["log_score", "reinforce", "exact", "auto"] = "auto"
+    reward: Literal["quadratic", "masa"] = "quadratic"
     offsets: bool = None  # type: ignore[assignment]  # filled in below, by loss
     share: float = 0.25
     train: float = 1.0
@@ -84,9 +88,14 @@ class Judge:
             "offsets need curriculum.judge.loss=log_score",
         )
         self._require(
-            self.scale != "passes" or self.target != "rank",
+            not self.counts or self.target != "rank",
             "target",
             "a rank is of the variance: use curriculum.judge.scale=variance",
+        )
+        self._require(
+            self.reward == "quadratic" or (self.counts and self.loss != "log_score"),
+            "reward",
+            "it is of a pass rate: use curriculum.judge.scale=passes, and loss reinforce or exact",
         )
         for name in ("weight", "share"):
             value = getattr(self, name)
@@ -103,19 +112,26 @@ class Judge:
         require(condition, f"curriculum.judge.{name}", getattr(self, name), remedy)
 
     @property
+    def counts(self) -> bool:
+        """True of a judge that is asked for passes, and so knows hard from easy."""
+        return self.scale in (PASSES.name, PASSES_AND_LENGTH.name)
+
+    @property
     def sampling(self) -> Sampling:
         return Sampling(max_tokens=self.max_tokens, temperature=self.temperature)
 
     def needs(self, replay: int) -> Needs:
         """The needs of a curriculum with this judge, which trains on `replay` judgments again."""
         if self.mode == "reason":
-            return Needs(frozenset({Complete}), replay=replay)
+            return Needs(frozenset({Complete}), replay=replay, sampling=self.temperature)
         choices = PASSES.choices if self.scale == "passes" else VARIANCE.choices
         return Needs(frozenset({Score}), choices=choices, replay=replay)
 
     def scale_for(self, rewards: Rewards) -> Scale:
         """The answers asked for: a count of passes says nothing of continuous rewards."""
-        return PASSES if self.scale == "passes" and rewards == "binary" else VARIANCE
+        if not self.counts or rewards != "binary":
+            return VARIANCE
+        return PASSES if self.scale == PASSES.name else PASSES_AND_LENGTH
 
     def chats(
         self, texts: Sequence[str], examples: Sequence[Example], scale: Scale = VARIANCE

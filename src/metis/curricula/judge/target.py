@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from metis.core.pool import Rewards
 from metis.curricula.judge.memory import Pair, quantile
-from metis.curricula.judge.scale import ATTEMPTS, PASSES, Scale
+from metis.curricula.judge.scale import ATTEMPTS, PASSES, PASSES_AND_LENGTH, Scale
 from metis.curricula.judge.settings import Judge
 from metis.signal import VARIANCE_MAX
 
@@ -15,13 +17,17 @@ class Target(NamedTuple):
 
     scale: Scale
     among: tuple[float, ...] | None
+    thirds: tuple[float, ...] = ()
+    """The lengths of answers between which the middle third of the recent ones is."""
 
     @classmethod
     def of(cls, judge: Judge, rewards: Rewards, memory: Sequence[Pair]) -> "Target":
         automatic = "rank" if rewards == "continuous" else "variance"
         ranked = (automatic if judge.target == "auto" else judge.target) == "rank"
         among = tuple(pair.v for pair in memory) if ranked else None
-        return cls(judge.scale_for(rewards), among)
+        lengths = [pair.length for pair in memory]
+        thirds = tuple(np.quantile(lengths, [1 / 3, 2 / 3]).tolist()) if lengths else ()
+        return cls(judge.scale_for(rewards), among, thirds)
 
     def variance(self, v: float) -> float:
         """The v of Eq. 8: the realised variance, or its rank scaled to the same range."""
@@ -29,4 +35,7 @@ class Target(NamedTuple):
 
     def point(self, pair: Pair) -> float:
         """An outcome on the scale that the judge answers in."""
+        if self.scale is PASSES_AND_LENGTH:
+            third = sum(pair.length > bound for bound in self.thirds)
+            return len(PASSES.points) * third + ATTEMPTS * pair.mean
         return ATTEMPTS * pair.mean if self.scale is PASSES else self.variance(pair.v)

@@ -10,7 +10,18 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from metis.core import Batch, Chat, Completion, Evidence, Group, Prompt, Sampling, Trajectory, state
+from metis.core import (
+    LAST,
+    Batch,
+    Chat,
+    Completion,
+    Evidence,
+    Group,
+    Prompt,
+    Sampling,
+    Trajectory,
+    state,
+)
 from metis.core.pool import Pool
 from metis.core.predictors import Predictor
 from metis.engines import model_files
@@ -148,10 +159,12 @@ class LocalEngine:
             else:
                 yield from stream(self.policy, prompts, copies, sampling, generator, rows)
 
-    def embed(self, prompts: Sequence[Prompt]) -> list[NDArray[np.float32]]:
-        """The last layer's state of each prompt's last token."""
+    def embed(
+        self, prompts: Sequence[Prompt] | Sequence[Chat], depths: Sequence[float] = LAST
+    ) -> list[NDArray[np.float32]]:
+        """States of the last token of each prompt, or chat."""
         with device_remedies(self.settings, self.policy):
-            states = embed(self.policy, self._encode(prompts), self.settings.tokens)
+            states = embed(self.policy, self._encode(prompts), self.settings.tokens, depths)
         return list(states.cpu().numpy())
 
     def predict(
@@ -189,9 +202,9 @@ class LocalEngine:
     def _question(self, prompts: Sequence[Prompt], evidence: Evidence) -> Question:
         return Question.of(prompts, evidence, self._encode)
 
-    def _encode(self, prompts: Sequence[Prompt]) -> list[list[int]]:
+    def _encode(self, prompts: Sequence[Prompt] | Sequence[Chat]) -> list[list[int]]:
         """The prompt that the policy reads; the end of it where it exceeds the context."""
-        chats = [self.task.episode(prompt).chat for prompt in prompts]
+        chats = [self.task.episode(x).chat if isinstance(x, Prompt) else x for x in prompts]
         policy = self.policy
         return [tokens[-policy.context :] for tokens in encode_chats(policy, chats)]
 

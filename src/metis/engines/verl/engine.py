@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from metis.core import Batch, Chat, Completion, Evidence, Group, Prompt, Sampling
+from metis.core import LAST, Batch, Chat, Completion, Evidence, Group, Prompt, Sampling
 from metis.core.predictors import Predictor, separate
 from metis.engines.learners.checkpoint import load_learner, save_learner
 from metis.engines.learners.learner import Encode, Learner, Question, Reader
-from metis.engines.tokens.encoding import encode_scored
+from metis.engines.tokens.encoding import encode_chats, encode_scored
 from metis.engines.verl.launch.checks import NO_CRITIC
 from metis.engines.verl.servers.judging import Servers
 from metis.engines.verl.servers.rollouts import Rollouts
@@ -53,8 +53,13 @@ class VerlEngine:
     def rollout(self, prompts: Sequence[Prompt], n: int) -> list[Group]:
         return self.rollouts.play(prompts, n, self.version)
 
-    def embed(self, prompts: Sequence[Prompt]) -> list[NDArray[np.float32]]:
-        return list(self.states.of(self.encode(prompts)).numpy())
+    def embed(
+        self, prompts: Sequence[Prompt] | Sequence[Chat], depths: Sequence[float] = LAST
+    ) -> list[NDArray[np.float32]]:
+        asked = [x for x in prompts if isinstance(x, Prompt)]
+        chats = [x for x in prompts if not isinstance(x, Prompt)]
+        tokens = self.encode(asked) if asked else encode_chats(self.servers, chats)
+        return list(self.states.of(tokens, depths).numpy())
 
     def predict(
         self, prompts: Sequence[Prompt], model: Predictor, evidence: Evidence = ()

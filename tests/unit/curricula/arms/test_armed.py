@@ -210,6 +210,26 @@ def test_hidden_states_are_gathered_in_bounded_parts_and_make_arms():
     assert means == sorted(means)
 
 
+def test_left_to_the_data_arms_are_difficulties_or_else_clusters_and_that_is_said():
+    """SEC's preset of the paper on data without difficulties has nothing to measure by rollouts."""
+    engine, pool = world(size=40)
+    known = make("sec", categories="auto", arms=4)
+    (batch,) = run(known, engine, pool, 1)
+    assert batch.groups and known.names[0] == "difficulty-1"
+    assert "4 arms by difficulty" in batch.notices[0]
+
+    engine, pool = world(size=40, known=False)
+    unknown = make("sec", categories="auto", arms=4)
+    engine.rollout = None  # which measuring does without
+    (batch,) = run(unknown, engine, pool, 1)
+    assert not batch.groups and batch.metrics["select/discarded"] == 0
+    assert unknown.names[0] == "cluster-1"
+    assert "the data has no difficulties, which would take 160 rollouts" in batch.notices[0]
+    del engine.rollout
+    (batch,) = run(unknown, engine, pool, 1, start=1)
+    assert "4 arms by clusters" in batch.notices[0]
+
+
 # Drawing
 
 
@@ -252,7 +272,7 @@ def test_advantages_are_divided_by_the_deviation_unless_raw():
 
 
 @armed
-@pytest.mark.parametrize("categories", ["label", "difficulty", "clusters"])
+@pytest.mark.parametrize("categories", ["label", "difficulty", "clusters", "auto"])
 @pytest.mark.parametrize("size", [1, 4, BATCH + 1, 60])
 @pytest.mark.parametrize("arms", [1, 7])
 def test_batches_are_full_and_distinct_whatever_the_arms(name, categories, size, arms):

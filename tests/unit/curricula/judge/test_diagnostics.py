@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from metis.curricula.judge.diagnostics import (
     Reliability,
     auroc_informative,
+    calibration_error,
     lift,
     pearson,
     ranks,
@@ -152,3 +153,19 @@ def test_reliability_counts_every_outcome_once(pairs):
     assert sum(row.outcomes for row in rows) == len(pairs)
     total = sum(row.mean_v * row.outcomes for row in rows)
     assert total == pytest.approx(sum(b for _, b in pairs))
+
+
+def test_calibration_error_by_hand():
+    """Two bins: 0.1 and 0.0 against a mean of 0.1, then 0.2 twice against 0.05."""
+    assert calibration_error([0.2, 0.0, 0.2, 0.1], [0.1, 0.2, 0.0, 0.0], bins=2) == pytest.approx(
+        (2 * 0.05 + 2 * 0.15) / 4
+    )
+    assert calibration_error([], []) is None
+
+
+@given(variances)
+@deterministic
+def test_a_judge_that_is_right_is_calibrated_and_a_constant_is_off_by_the_difference(v):
+    assert calibration_error(v, v) == pytest.approx(0.0, abs=1e-12)
+    mean = sum(v) / len(v)
+    assert calibration_error([0.5] * len(v), v, bins=1) == pytest.approx(0.5 - mean)

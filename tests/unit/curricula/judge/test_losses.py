@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metis import Prompt
+from metis import MetisError, Prompt
 from metis.curricula.judge import Judge
 from metis.curricula.judge.judgment import Scored, _weigh
 from metis.curricula.judge.losses import learn, subsample
@@ -46,6 +46,21 @@ def test_log_score_has_the_gradient_of_the_cross_entropy(scale, offset):
     assert sum(row.advantage for row in rows) == pytest.approx(0.0, abs=1e-12)
     entropy = -sum(y * np.log(y) for y in target if y > 0)
     assert metrics["loss/judge"] == pytest.approx(cross_entropy(logprobs) - entropy)
+
+
+def test_masa_s_reward_is_of_the_pass_rate():
+    """Of answer k and 6 right of 8: 0.01^(|k - 6| / 8); its expectation has the advantages."""
+    judge = Judge(scale="passes", loss="exact", reward="masa", weight=1.0)
+    said = verdict(PASSES)
+    rows, metrics = learn(judge, [Scored(said, 0.1875, 0.1875, 6.0, True)], None, "last")
+    rewards = np.array([0.01 ** (abs(k - 6) / 8) for k in range(9)])
+    expected = float(said.distribution @ rewards)
+    assert metrics["judge/reward"] == pytest.approx(expected)
+    wanted = said.distribution * (rewards - expected)
+    assert [row.advantage for row in rows] == pytest.approx(wanted.tolist())
+    for knobs in ({"loss": "exact"}, {"scale": "passes"}):
+        with pytest.raises(MetisError, match=r"judge\.reward = 'masa': it is of a pass rate"):
+            Judge(reward="masa", **knobs)
 
 
 def test_the_loss_that_is_read_is_zero_for_a_perfect_judge():

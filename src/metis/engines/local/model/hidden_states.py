@@ -1,12 +1,15 @@
-"""Hidden states of prompts: the last layer's, of the last token, many at a time.
+"""Hidden states of prompts: those of the last token, in some layers, many at a time.
 
 Sequences are padded on the right, where a causal model does not look.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
+from metis.core import LAST
+from metis.engines.depths import layers_at
 from metis.engines.local.model.forward import prefix_cache
 from metis.engines.local.model.policy import Policy
 from metis.engines.tokens.packing import shareable
@@ -24,7 +27,10 @@ def parts(sequences: Sequence[list[int]], budget: int) -> list[list[int]]:
 
 
 def last_states(
-    policy: Policy, sequences: Sequence[list[int]], prefix: Sequence[int] = ()
+    policy: Policy,
+    sequences: Sequence[list[int]],
+    prefix: Sequence[int] = (),
+    depths: Sequence[float] = LAST,
 ) -> torch.Tensor:
     """The states of the last tokens of sequences that continue a prefix, in one pass."""
     sizes = torch.tensor([len(sequence) for sequence in sequences])
@@ -33,14 +39,27 @@ def last_states(
         row[: len(sequence)] = torch.tensor(sequence)
     with policy.autocast():
         cache = prefix_cache(policy, list(prefix), len(sequences)) if prefix else None
-        states = policy.states(input_ids=tokens.to(policy.device), past_key_values=cache)
+        found = _at_depths(policy, tokens.to(policy.device), cache, depths)
     policy.processed += int(sizes.sum())
     rows = torch.arange(len(sequences), device=policy.device)
-    return states[rows, sizes.to(policy.device) - 1].float()
+    ends = sizes.to(policy.device) - 1
+    return torch.cat([states[rows, ends].float() for states in found], dim=1)
+
+
+def _at_depths(
+    policy: Policy, tokens: torch.Tensor, cache: Any, depths: Sequence[float]
+) -> list[torch.Tensor]:
+    given = {"input_ids": tokens, "past_key_values": cache}
+    if tuple(depths) == LAST:
+        return [policy.states(**given)]
+    layers = policy.every_layer(**given)
+    return [layers[layer] for layer in layers_at(depths, len(layers) - 1)]
 
 
 @torch.no_grad()
-def embed(policy: Policy, sequences: Sequence[list[int]], budget: int) -> torch.Tensor:
+def embed(
+    policy: Policy, sequences: Sequence[list[int]], budget: int, depths: Sequence[float] = LAST
+) -> torch.Tensor:
     """The states of the last tokens, within a budget of padded tokens a pass.
 
     On a CPU, what all begin with is computed once a pass; a GPU is quicker without.
@@ -49,6 +68,6 @@ def embed(policy: Policy, sequences: Sequence[list[int]], budget: int) -> torch.
     skip = 0 if policy.wide else shareable(sequences, latest, policy.layout.aligned)
     rests, prefix = [tokens[skip:] for tokens in sequences], sequences[0][:skip]
     order = parts(rests, budget)
-    states = [last_states(policy, [rests[i] for i in part], prefix) for part in order]
+    states = [last_states(policy, [rests[i] for i in part], prefix, depths) for part in order]
     places = torch.tensor([i for part in order for i in part]).argsort()
     return torch.cat(states)[places.to(policy.device)]

@@ -145,14 +145,22 @@ class Policy:
 
     def states(self, past_key_values: Any = None, **arguments: Any) -> torch.Tensor:
         """The last layer's states; a cache takes up the keys and values, and is not compiled."""
+        states: torch.Tensor = self._outputs(past_key_values, **arguments).last_hidden_state
+        return states
+
+    def every_layer(self, past_key_values: Any = None, **arguments: Any) -> Sequence[torch.Tensor]:
+        """The states below and after every layer; those of the last have passed its norm."""
+        outputs = self._outputs(past_key_values, output_hidden_states=True, **arguments)
+        states: Sequence[torch.Tensor] = outputs.hidden_states
+        return states
+
+    def _outputs(self, past_key_values: Any, **arguments: Any) -> Any:
         arguments |= {"past_key_values": past_key_values, "use_cache": past_key_values is not None}
         if not self.compiled:
-            states: torch.Tensor = self.backbone(**arguments).last_hidden_state
-            return states
+            return self.backbone(**arguments)
         stance = "default" if past_key_values is None else "force_eager"
         with torch.compiler.set_stance(stance):
-            states = self.backbone(**arguments).last_hidden_state
-        return states
+            return self.backbone(**arguments)
 
     def head(self, hidden: torch.Tensor) -> torch.Tensor:
         logits: torch.Tensor = self.base.get_output_embeddings()(hidden)

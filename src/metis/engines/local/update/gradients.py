@@ -31,9 +31,7 @@ def bundles(policy: Policy, items: Sequence[Item], budget: int) -> Iterator[Part
     """Rows that share a beginning go together where that saves work; all within the budget."""
     judge = [item for item in items if item.judge]
     answers = [item for item in items if not item.judge]
-    for members in [*_by_context(policy, answers), judge]:
-        if not members:
-            continue
+    for members in [*_by_context(policy, answers), *_by_temperature(judge)]:
         members = sorted(members, key=lambda item: len(item.tokens))
         sequences = [item.tokens for item in members]
         shares = members[0].judge or not policy.wide
@@ -46,10 +44,18 @@ def bundles(policy: Policy, items: Sequence[Item], budget: int) -> Iterator[Part
             done += len(bundle.rows)
 
 
+def _by_temperature(items: list[Item]) -> list[list[Item]]:
+    """A pass over judgments has one temperature."""
+    groups: dict[float, list[Item]] = {}
+    for item in items:
+        groups.setdefault(item.temperature, []).append(item)
+    return list(groups.values())
+
+
 def _by_context(policy: Policy, items: list[Item]) -> list[list[Item]]:
     """On a CPU the answers to one prompt share its pass; a GPU prefers few large plain batches."""
     if policy.wide:
-        return [items]
+        return [items] if items else []
     groups: dict[tuple[int, ...], list[Item]] = {}
     for item in items:
         groups.setdefault(tuple(item.tokens[: item.start + 1]), []).append(item)
@@ -107,7 +113,7 @@ def _each(
 ) -> Iterator[tuple[Item, loss.Floats]]:
     for parts in passes(policy, items, settings):
         with judging.running(_judged(parts)):
-            found = [logprobs.cpu().numpy() for logprobs in _logprobs(policy, parts, settings)]
+            found = [logprobs.cpu().numpy() for logprobs in _logprobs(policy, parts)]
         for part, logprobs in zip(parts, found, strict=True):
             start = 0
             for item in part.items:
@@ -115,9 +121,9 @@ def _each(
                 start += item.units.targets
 
 
-def _logprobs(policy: Policy, parts: Sequence[Part], settings: Local) -> list[torch.Tensor]:
-    """Rollouts are trained on the distribution they were drawn from; judgments on the plain one."""
-    temperatures = [1.0 if part.judge else settings.temperature for part in parts]
+def _logprobs(policy: Policy, parts: Sequence[Part]) -> list[torch.Tensor]:
+    """Rows are trained on the distribution they were drawn from; choices on the plain one."""
+    temperatures = [part.items[0].temperature for part in parts]
     return together(policy, [part.bundle for part in parts], temperatures)
 
 
@@ -154,7 +160,7 @@ def backward(
 def _backward(policy: Policy, parts: list[Part], settings: Local, losses: Losses) -> None:
     prefixed = any(part.bundle.prefix for part in parts)
     policy.network.train(settings.checkpointing and not prefixed)
-    found = _logprobs(policy, parts, settings)
+    found = _logprobs(policy, parts)
     results = [_part_loss(*each, settings) for each in zip(parts, found, strict=True)]
     torch.stack([value for value, _ in results]).sum().backward()  # type: ignore[no-untyped-call]
     # Numbers are fetched last: the GPU would wait for every one.

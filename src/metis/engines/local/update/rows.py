@@ -7,6 +7,7 @@ comes before rows without an advantage are left out; denominators count those.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -32,6 +33,8 @@ class Item:
     row: Callable[[int], Row]
     units: loss.Units
     judge: bool
+    temperature: float = 1.0
+    """Of the log-probabilities: that of the sampling, which the row was drawn at."""
     share: float = 0.0
     """Coefficient of each token in the KL term."""
     reference: loss.Floats | None = None
@@ -102,13 +105,16 @@ def _rollout_items(
             units = loss.sequence(float(advantage), count, each, old)
         else:
             units = loss.tokens(float(advantage), count, each / count, old, clip=True)
-        yield _plain(trajectory, units, False, settings.kl * each / count)
+        item = _plain(trajectory, units, False, settings.temperature)
+        item.share = settings.kl * each / count
+        yield item
 
 
-def _plain(trajectory: Trajectory, units: loss.Units, judge: bool, share: float = 0.0) -> Item:
+def _plain(trajectory: Trajectory, units: loss.Units, judge: bool, temperature: float) -> Item:
     tokens, mask = trajectory.tokens, trajectory.loss_mask
     start = int(np.argmax(mask[1:]))
-    return Item(tokens.tolist(), start, lambda skip: plain(tokens, mask, skip), units, judge, share)
+    row: Callable[[int], Row] = partial(plain, tokens, mask)
+    return Item(tokens.tolist(), start, row, units, judge, temperature)
 
 
 def _judgment_items(policy: Policy, judgments: Sequence[list[Judgment]]) -> list[list[Item]]:
@@ -124,7 +130,7 @@ def _judgment_items(policy: Policy, judgments: Sequence[list[Judgment]]) -> list
             count = int(trajectory.loss_mask[1:].sum())
             if count and judgment.advantage:
                 units = loss.tokens(judgment.advantage, count, judgment.weight, None, judgment.clip)
-                items[i].append(_plain(trajectory, units, True))
+                items[i].append(_plain(trajectory, units, True, judgment.temperature))
     for i, item in zip(scored, _scored_items(policy, list(scored.values())), strict=True):
         items[i].append(item)
     return items

@@ -20,7 +20,10 @@ NO_CRITIC = (
 
 ESTIMATORS = ("grpo", "rloo")
 LOG_PROB_BATCHES = ("log_prob_use_dynamic_bsz", "log_prob_micro_batch_size_per_gpu")
-KEYS = ("seed", "rewards", "tokens", "seconds", "best", "answers", "run", "curriculum")
+KEYS = (
+    *("seed", "rewards", "tokens", "processed", "seconds"),
+    *("best", "answers", "run", "curriculum"),
+)
 
 CHECKS: dict[str, tuple[tuple[Any, ...], str]] = {
     "trainer.use_v1": ((True,), "verl's older trainers would train without a curriculum"),
@@ -159,7 +162,7 @@ def _check_section(section: Any) -> None:
     """trainer.v1.metis has the keys of metis.yaml, with values that mean something."""
     for key in section:
         require(key in KEYS, f"trainer.v1.metis.{key}", section[key], f"the keys are {KEYS}")
-    for key in ("seed", "tokens", "seconds"):
+    for key in ("seed", "tokens", "processed", "seconds"):
         value = section[key]
         number = isinstance(value, int | float) and value >= 0
         require(number, f"trainer.v1.metis.{key}", value, "use a number, 0 or more")
@@ -174,6 +177,7 @@ def check_needs(config: Any, needs: Needs) -> None:
     """Refuse a curriculum whose requests verl's workers, as they are set, cannot answer."""
     if needs.judges:
         require_temperature(config.actor_rollout_ref.rollout)
+        require_judge_temperature(needs.sampling)
     if Score in needs.requests:
         require_logits(config.actor_rollout_ref)
     if needs.model is not None and separate(needs.model):
@@ -201,6 +205,17 @@ def require_temperature(rollout: Any) -> None:
             f"actor_rollout_ref.rollout.temperature = {rollout.temperature}: judgments are trained "
             "at the temperature of the rollouts, so a curriculum that judges needs 1.0"
         )
+
+
+def require_judge_temperature(temperature: float) -> None:
+    """verl's update has one temperature, and judgments are trained beside rollouts."""
+    require(
+        temperature == 1,
+        "curriculum.judge.temperature",
+        temperature,
+        "on verl judgments are trained at the temperature of the rollouts, which is 1: set it to "
+        "1, or use engine=local",
+    )
 
 
 def require_logits(settings: Any) -> None:

@@ -145,6 +145,7 @@ def _trainer(config: Any, out: Path) -> dict[str, Any]:
         "logger": ["console", *training.sinks],
         "v1.metis.seed": training.seed,
         "v1.metis.tokens": training.tokens,
+        "v1.metis.processed": training.processed,
         "v1.metis.seconds": training.seconds,
         "v1.metis.answers": training.answers,
         "v1.metis.rewards": config.task.rewards,

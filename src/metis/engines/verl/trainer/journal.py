@@ -21,7 +21,7 @@ PHASES = {
 """verl's timers, by what they are called in a run folder."""
 
 
-MAY_CHANGE = ("tokens", "seconds", "best", "answers")
+MAY_CHANGE = ("tokens", "processed", "seconds", "best", "answers")
 """Settings that a run may be resumed with others of."""
 
 

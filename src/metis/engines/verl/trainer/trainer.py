@@ -96,8 +96,8 @@ class MetisTrainer(Validating):
         self.data = PromptData(self.train_dataset)
         self.pool = Pool(self.data.prompts, self.settings["rewards"], self.settings["seed"])
         check_pool(self.pool, self.curriculum, self.config.data.train_batch_size)
-        limits = (self.settings["tokens"], self.settings["seconds"])
-        self.account = Account(Budget(self.total_training_steps, *limits))
+        limits = {key: self.settings[key] for key in ("tokens", "processed", "seconds")}
+        self.account = Account(Budget(self.total_training_steps, **limits))
         default = Path(self.config.trainer.default_local_dir) / "metis"
         self.journal = Journal(
             Path(self.settings["run"] or default),

@@ -1,4 +1,4 @@
-"""Hidden states of prompts in the actor: the last layer's, of the last token.
+"""Hidden states of prompts in the actor: those of the last token, in some layers.
 
 verl's workers run a function that is handed to them; all of them do, each on its share of the rows,
 since a sharded model is put together by all.
@@ -13,6 +13,8 @@ from transformers import AutoConfig
 from verl import DataProto
 from verl.utils.device import get_device_id, get_device_name
 
+from metis.core import LAST
+from metis.engines.depths import layers_at
 from metis.engines.verl.workers.lengths import sharing
 from metis.errors import MetisError
 
@@ -51,16 +53,23 @@ def last_states(worker: Any, data: DataProto) -> DataProto:
         torch.autocast(get_device_name(), dtype) if narrow else nullcontext(),
         _kept(engine.module, rows, sizes - 1) as found,
     ):
-        engine.module(
+        depths = data.meta_info.get("depths", LAST)
+        output = engine.module(
             input_ids=tokens,
             attention_mask=(places < sizes[:, None]).long(),
             position_ids=places.expand_as(tokens),
             logits_to_keep=1,
             return_dict=True,
             use_cache=False,
+            **({} if depths == LAST else {"output_hidden_states": True}),
         )
-    [states] = found
-    return DataProto.from_dict({"states": states})
+        if depths != LAST:
+            layers = output.hidden_states
+            found = [
+                layers[layer][rows, sizes - 1].float().cpu()
+                for layer in layers_at(depths, len(layers) - 1)
+            ]
+    return DataProto.from_dict({"states": torch.cat(found, dim=1)})
 
 
 class States:
@@ -82,7 +91,7 @@ class States:
         size, budget = known.get_text_config().hidden_size, settings.actor.ppo_max_token_len_per_gpu
         return cls(workers, size, budget, shared=sharing(config) > 1)
 
-    def of(self, sequences: Sequence[list[int]]) -> torch.Tensor:
+    def of(self, sequences: Sequence[list[int]], depths: Sequence[float] = LAST) -> torch.Tensor:
         if self.shared:
             raise MetisError(
                 "ulysses_sequence_parallel_size: hidden states are not read where ranks share a "
@@ -93,11 +102,11 @@ class States:
         while done < len(order):
             longest = len(sequences[order[done]])
             rows = max(1, self.budget // longest) * self.workers.world_size
-            states.append(self._pass([sequences[i] for i in order[done : done + rows]]))
+            states.append(self._pass([sequences[i] for i in order[done : done + rows]], depths))
             done += rows
         return torch.cat(states)[torch.tensor(order).argsort()]
 
-    def _pass(self, sequences: Sequence[list[int]]) -> torch.Tensor:
+    def _pass(self, sequences: Sequence[list[int]], depths: Sequence[float]) -> torch.Tensor:
         """Rows for all workers, filled up with copies of the last one."""
         filled = [*sequences, *[sequences[-1]] * (-len(sequences) % self.workers.world_size)]
         sizes = torch.tensor([len(sequence) for sequence in filled])
@@ -105,6 +114,7 @@ class States:
         for row, sequence in zip(tokens, filled, strict=True):
             row[: len(sequence)] = torch.tensor(sequence)
         data = DataProto.from_dict({"tokens": tokens, "sizes": sizes})
+        data.meta_info["depths"] = tuple(depths)
         found = self.workers.execute_with_func_generator(last_states, data)
         self.processed += int(sizes.sum())
         states: torch.Tensor = found.batch["states"][: len(sequences)]

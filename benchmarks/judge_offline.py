@@ -1,0 +1,251 @@
+"""Judges trained on recorded outcomes, and measured on prompts they have not seen.
+
+    python benchmarks/judge_offline.py SET.jsonl.gz ... --out RESULTS.jsonl [--data data/math]
+        [--rows probe "log score"] [--labels 256 512 1024] [--splits 5] [--minutes 60] [--table]
+
+Sets are outcome sets (`metis survey --keep`); `--data` is the folder of the prepared files they are
+of. In each split a judge is trained, by the curriculum's own code and the local engine, on the
+first labels of a random order of all prompts, and predicts the variance of those after the last
+label: rank correlation, lift of the best eighth, calibration, mean reward of what it would choose.
+A part is one judge in one split. Its results are appended when it is done, and it is not run again;
+`--minutes` begins no further part after that time. `--table` prints what is there.
+"""
+
+import argparse
+import gc
+import json
+import math
+import random
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from offline_rows import LEARNED, LEVEL, MEAN, ROWS, UNSCALED
+from offline_table import table
+
+from metis import Pool, Progress, Prompt, drive
+from metis.config import curriculum_of, task_of
+from metis.core.pool import Rewards
+from metis.curricula.judge.diagnostics import calibration_error, lift, spearman
+from metis.engines.local.engine import LocalEngine
+from metis.engines.local.settings import Local
+from metis.errors import MetisError, require
+from metis.signal import INFORMATIVE, top_b
+from metis.survey.facts import Outcome
+from metis.survey.outcome_set import SUFFIX, OutcomeSet
+from metis.survey.recorded import Recorded
+
+EIGHTH = 1 / 8
+ALL = "all"
+
+
+class Sets:
+    """Several outcome sets with their prompts: a task whose rollouts are recorded."""
+
+    rewards: Rewards = "binary"
+
+    def __init__(self, paths: Sequence[Path], data: Path | None) -> None:
+        self.prompts: list[Prompt] = []
+        self.outcomes: dict[str, Outcome] = {}
+        self.set_of: dict[str, str] = {}
+        self.tasks: dict[str, Any] = {}
+        for path in paths:
+            name, found = path.name.removesuffix(SUFFIX), OutcomeSet.read(path)
+            self.settings = found.settings
+            self.tasks[name] = task = task_of(_relocated(found.settings, data))
+            for prompt, outcome in found.joined(task.training()):
+                if outcome.variance is not None:
+                    self.prompts.append(prompt)
+                    self.outcomes[prompt.id], self.set_of[prompt.id] = outcome, name
+
+    def training(self) -> Sequence[Prompt]:
+        return self.prompts
+
+    def heldout(self) -> Sequence[Prompt]:
+        return []
+
+    def episode(self, prompt: Prompt) -> Any:
+        return self.tasks[self.set_of[prompt.id]].episode(prompt)
+
+    def variance(self, prompt: Prompt) -> float:
+        variance = self.outcomes[prompt.id].variance
+        assert variance is not None
+        return variance
+
+
+def _relocated(settings: Any, data: Path | None) -> dict[str, Any]:
+    task = dict(settings["task"])
+    if data is not None and "path" in task:
+        task["path"] = str(data / Path(task["path"]).name)
+    return {**settings, "task": task, "benchmarks": ()}
+
+
+class InOrder(Pool):
+    """All prompts, of which steps draw the next of these."""
+
+    def __init__(self, prompts: Iterable[Prompt], order: Sequence[Prompt]) -> None:
+        super().__init__(prompts)
+        self.waiting = list(order)
+
+    def sample(self, count: int, **_: Any) -> list[Prompt]:
+        drawn, self.waiting = self.waiting[:count], self.waiting[count:]
+        return drawn
+
+
+def part(row: str, split: int, sets: Sets, chosen: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """The results of one judge in one split."""
+    order = random.Random(f"split {split}").sample(sets.prompts, len(sets.prompts))
+    most = max(chosen.labels)
+    trained, rest = order[:most], order[most:]
+    if row in LEARNED:
+        predicted = learned(row, split, sets, trained, rest, chosen)
+    else:
+        predicted = ((count, plain(row, sets, trained[:count], rest)) for count in chosen.labels)
+    for count, predictions in predicted:
+        for name in [*sets.tasks, *([ALL] if len(sets.tasks) > 1 else [])]:
+            mine = [p for p in rest if name in (ALL, sets.set_of[p.id]) and p.id in predictions]
+            scores = [predictions[p.id] for p in mine]
+            found = measured(scores, mine, sets, row not in UNSCALED)
+            yield {"row": row, "split": split, "labels": count, "set": name, **found}
+
+
+def learned(
+    row: str,
+    split: int,
+    sets: Sets,
+    trained: Sequence[Prompt],
+    rest: Sequence[Prompt],
+    chosen: argparse.Namespace,
+) -> Iterator[tuple[int, dict[str, float]]]:
+    """Predictions for the rest after each number of labels."""
+    settings = Local(
+        model=chosen.model or sets.settings["engine"]["model"],
+        device=chosen.device,
+        learning_rate=chosen.learning_rate,
+        tokens=chosen.tokens,
+    )
+    local = LocalEngine(settings, sets, seed=split)
+    engine, group = Recorded(local, sets.outcomes.values()), sets.settings["group"]
+    curriculum = curriculum_of(LEARNED[row], chosen.batch, group)
+    pool = InOrder(sets.prompts, trained)
+    steps = {math.ceil(count / chosen.batch): count for count in chosen.labels}
+    for step in range(max(steps)):
+        progress = Progress(step, policy=local.version, seed=split)
+        engine.update(drive(curriculum.step(pool, progress), engine))
+        if (count := steps.get(step + 1)) is not None:
+            section = {**LEARNED[row], "multiplier": math.ceil(len(rest) / chosen.batch)}
+            judge = curriculum_of(section, chosen.batch, group)
+            judge.load_state_dict(curriculum.state_dict())
+            asked = replace(progress, step=step + 1, policy=local.version)
+            found = drive(judge.step(InOrder(sets.prompts, rest), asked), engine).decisions
+            known = {each.prompt.id: each.score for each in found if each.score is not None}
+            lowest = min(known.values(), default=0.0)
+            yield count, {each.prompt.id: known.get(each.prompt.id, lowest) for each in found}
+    local.close()
+
+
+def plain(
+    row: str, sets: Sets, trained: Sequence[Prompt], rest: Sequence[Prompt]
+) -> dict[str, float]:
+    """The mean of all labels, or of those of the same level in the same set, for every prompt."""
+
+    def level(prompt: Prompt) -> Any:
+        given = prompt.category if prompt.difficulty is None else prompt.difficulty
+        return (sets.set_of[prompt.id], given) if row == LEVEL else MEAN
+
+    by_level: dict[Any, list[float]] = {}
+    for prompt in trained:
+        by_level.setdefault(level(prompt), []).append(sets.variance(prompt))
+    means = {key: float(np.mean(values)) for key, values in by_level.items()}
+    overall = float(np.mean([sets.variance(prompt) for prompt in trained]))
+    return {prompt.id: means.get(level(prompt), overall) for prompt in rest}
+
+
+def measured(
+    scores: Sequence[float], prompts: Sequence[Prompt], sets: Sets, calibrated: bool
+) -> dict[str, Any]:
+    """The quality of predictions, and what the best eighth of them is."""
+    outcomes = [sets.variance(prompt) for prompt in prompts]
+    best = top_b(scores, max(1, round(EIGHTH * len(scores))), random.Random(0))
+    rewards = [float(np.mean(sets.outcomes[prompts[i].id].rewards)) for i in best]
+    return {
+        "prompts": len(prompts),
+        "spearman": spearman(scores, outcomes),
+        "lift": lift(scores, outcomes, EIGHTH),
+        "calibration": calibration_error(scores, outcomes) if calibrated else None,
+        "reward": float(np.mean(rewards)),
+        "informative": float(np.mean([outcomes[i] > INFORMATIVE for i in best])),
+    }
+
+
+def heading(sets: Sets, chosen: argparse.Namespace) -> dict[str, Any]:
+    """What the results of a file have in common."""
+    return {
+        "sets": {name: list(sets.set_of.values()).count(name) for name in sets.tasks},
+        "model": Path(chosen.model or sets.settings["engine"]["model"]).name,
+        "labels": chosen.labels,
+        "batch": chosen.batch,
+        "learning_rate": chosen.learning_rate,
+    }
+
+
+def results(out: Path, about: dict[str, Any]) -> list[dict[str, Any]]:
+    """What is done already; another comparison's file is refused, and a torn line cut off."""
+    if not out.exists():
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_text(json.dumps(about) + "\n")
+        return []
+    whole = [line for line in out.read_text().splitlines(keepends=True) if line.endswith("\n")]
+    first, *rows = map(json.loads, whole)
+    if first != about:
+        raise MetisError(f"--out {str(out)!r} is of {first}, not of {about}: name another file")
+    out.write_text("".join(whole))
+    return rows
+
+
+def arguments(words: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    option = parser.add_argument
+    option("sets", nargs="+", type=Path, metavar="SET.jsonl.gz")
+    option("--out", type=Path, required=True, metavar="RESULTS.jsonl")
+    option("--data", type=Path, help="folder of the prepared files")
+    option("--model", default="", help="by default the one that the sets are of")
+    option("--rows", nargs="+", choices=ROWS, default=list(ROWS), metavar="ROW")
+    option("--labels", nargs="+", type=int, default=[256, 512, 1024])
+    option("--splits", nargs="+", type=int, default=[0, 1, 2, 3, 4])
+    option("--batch", type=int, default=32, help="labels of a step")
+    option("--learning-rate", type=float, default=1e-5)
+    option("--tokens", type=int, default=16384, help="padded tokens in one pass")
+    option("--device", default="auto")
+    option("--minutes", type=float, default=math.inf, help="begin no part after this time")
+    option("--table", action="store_true", help="print the table of what is there alone")
+    return parser.parse_args(words)
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    chosen, begun = arguments(words), time.monotonic()
+    sets = Sets(chosen.sets, chosen.data)
+    most = len(sets.prompts) - 16
+    require(max(chosen.labels) <= most, "--labels", chosen.labels, f"at most {most} leave a rest")
+    about = heading(sets, chosen)
+    rows = results(chosen.out, about)
+    done = {(row["row"], row["split"]) for row in rows}
+    parts = [(row, split) for split in chosen.splits for row in chosen.rows]
+    for row, split in () if chosen.table else parts:
+        if (row, split) in done or time.monotonic() - begun > 60 * chosen.minutes:
+            continue
+        started = time.monotonic()
+        found = list(part(row, split, sets, chosen))
+        with chosen.out.open("a") as file:
+            file.write("".join(f"{json.dumps(each)}\n" for each in found))
+        rows += found
+        gc.collect()  # a model that is done with is let go of before the next is loaded
+        print(f"{row}, split {split}: {time.monotonic() - started:.0f} s", flush=True)
+    print(table(rows, about))
+
+
+if __name__ == "__main__":
+    main()

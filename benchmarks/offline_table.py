@@ -1,0 +1,56 @@
+"""The table of `judge_offline.py`: means over splits, and differences from the probe in pairs."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from offline_rows import PROBE, ROWS
+
+from metis.markdown import markdown_table
+from metis.run.statistics import mean
+
+COLUMNS = {
+    "spearman": "Spearman",
+    "lift": "lift of the best eighth",
+    "calibration": "calibration error",
+    "reward": "its mean reward",
+    "informative": "its informative share",
+}
+
+
+def table(rows: Sequence[dict[str, Any]], about: dict[str, Any]) -> str:
+    """A section for each set and number of labels."""
+    sections = [f"{about['model']}, learning rate {about['learning_rate']:g}.\n"]
+    for name in dict.fromkeys(row["set"] for row in rows):
+        for count in about["labels"]:
+            mine = [row for row in rows if (row["set"], row["labels"]) == (name, count)]
+            if mine:
+                rest = round(sum(row["prompts"] for row in mine) / len(mine))
+                sections.append(f"### {name}: {count} labels, about {rest} other prompts\n")
+                sections.append(markdown_table(list(_lines(mine))))
+    return "\n".join(sections)
+
+
+def _lines(rows: Sequence[dict[str, Any]]) -> list[list[str]]:
+    lines = [["judge", "splits", "Spearman", "above the probe's", *list(COLUMNS.values())[1:]]]
+    probe = {row["split"]: row["spearman"] for row in rows if row["row"] == PROBE}
+    for name in ROWS:
+        mine = {row["split"]: row for row in rows if row["row"] == name}
+        if mine:
+            above = [
+                row["spearman"] - probe[split]
+                for split, row in mine.items()
+                if name != PROBE and row["spearman"] is not None and probe.get(split) is not None
+            ]
+            first, *others = (_estimate([row[key] for row in mine.values()]) for key in COLUMNS)
+            lines.append([name, str(len(mine)), first, _estimate(above, "+"), *others])
+    return lines
+
+
+def _estimate(values: Sequence[float | None], sign: str = "") -> str:
+    """Mean and standard error; a dash where it is not defined."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return "–"
+    found = mean(known)
+    error = "" if found.error is None or len(known) < 2 else f" ± {found.error:.3f}"
+    return f"{found.mean:{sign}.3f}{error}"

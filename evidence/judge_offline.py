@@ -1,0 +1,43 @@
+"""Tables of the offline judge sets: what their pools are, and how judges do on them."""
+
+import json
+import sys
+from pathlib import Path
+
+from metis.markdown import markdown_table
+from metis.survey.facts import Facts, Share
+from metis.survey.outcome_set import SUFFIX, OutcomeSet
+
+RESULTS = "-results.jsonl"
+
+
+def pools(folder: Path) -> str:
+    """The facts of every set."""
+    rows = [
+        ["set", "model", "prompts", "dead", "informative", "solved", "cut off", "median tokens"]
+    ]
+    for path in sorted(folder.glob(f"*{SUFFIX}")):
+        found = OutcomeSet.read(path)
+        facts, shares = Facts(found.outcomes), Facts(found.outcomes).shares()
+        kinds = [_share(shares[kind]) for kind in ("dead", "informative", "solved")]
+        drawn = f"{len(found.outcomes):,} of {found.pool:,}"
+        model = Path(found.settings["engine"]["model"]).name
+        others = [f"{facts.cut_off:.1%}", f"{facts.length(0.5):,.0f}"]
+        rows.append([f"`{path.name.removesuffix(SUFFIX)}`", model, drawn, *kinds, *others])
+    return markdown_table(rows)
+
+
+def judges(folder: Path) -> str:
+    """The tables of every file of results."""
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
+    from offline_table import table
+
+    texts = []
+    for path in sorted(folder.glob(f"*{RESULTS}")):
+        about, *rows = map(json.loads, path.read_text("utf-8").splitlines())
+        texts.append(table(rows, about))
+    return "\n".join(texts)
+
+
+def _share(share: Share) -> str:
+    return f"{share.value:.1%} [{share.low:.1%}, {share.high:.1%}]"

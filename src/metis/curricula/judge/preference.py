@@ -1,0 +1,126 @@
+"""The order in which judged candidates are taken: the judge's, a readout's, or the mean of both.
+
+Off by default, where candidates are taken by the judge's expected variance. A readout is the ridge
+regression of the probe, on the policy's state of a candidate or of the judge's question about it;
+its worth to a curriculum is the same: v (1 - mean reward)^harder.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from metis.core import LAST, Chat, Embed, Group, Plan, Prompt, embed
+from metis.core.needs import Needs
+from metis.curricula.judge.diagnostics import ranks
+from metis.curricula.judge.judgment import Verdict
+from metis.curricula.judge.settings import Judge
+from metis.curricula.readout import Readout, States, require_depths
+from metis.errors import require, require_at_least
+
+Scores = list[float | None]
+
+
+@dataclass(frozen=True)
+class Preference:
+    """The order in which judged candidates are taken; without a readout, the judge's.
+
+    readout  a ridge regression beside the judge: `none` · on the policy's state of the `prompt`,
+             which is the probe's · on its state at the end of the `judge` prompt
+    depths   layers whose states are read, as shares of the network; 1 is the last
+    window   steps whose outcomes are the readout's labels
+    mix      weight of the readout's rank against the judge's: 0.5 is the mean of both ranks, 1 the
+             readout alone
+    harder   weight on the harder side: candidates are taken by the expected v (1 - p)^harder, which
+             is highest at a pass rate of 1 / (2 + harder); 0 is the variance alone
+    """
+
+    readout: Literal["none", "prompt", "judge"] = "none"
+    depths: tuple[float, ...] = LAST
+    window: int = 20
+    mix: float = 0.5
+    harder: float = 0.0
+
+    def __post_init__(self) -> None:
+        prefix = "curriculum.preference."
+        require_depths(f"{prefix}depths", self.depths)
+        require_at_least(self, {"window": 1}, prefix)
+        require(0 <= self.mix <= 1, f"{prefix}mix", self.mix, "use a share, 0 to 1")
+        known = math.isfinite(self.harder) and self.harder >= 0
+        require(known, f"{prefix}harder", self.harder, "use 0 or more")
+
+    def check(self, judge: Judge) -> None:
+        """Refuse a judge that does not say on which side of 1/2 a candidate is."""
+        alone = self.readout != "none" and self.mix == 1
+        require(
+            not self.harder or alone or judge.counts,
+            "curriculum.preference.harder",
+            self.harder,
+            "a variance does not tell hard from easy: set curriculum.judge.scale=passes",
+        )
+
+    def needs(self, judging: Needs) -> Needs:
+        """The needs of judging, and of the readout if there is one."""
+        if self.readout == "none":
+            return judging
+        return replace(judging, requests=judging.requests | {Embed})
+
+    def states(self, candidates: Sequence[Prompt], chats: Sequence[Chat]) -> Plan[States | None]:
+        """The states that the readout reads of the candidates; None where there is none."""
+        if self.readout == "none":
+            return None
+        asked = candidates if self.readout == "prompt" else chats
+        return (yield from embed(asked, self.depths))
+
+    def learn(
+        self,
+        readout: Readout,
+        states: States | None,
+        chosen: Sequence[int],
+        groups: Sequence[Group],
+        step: int,
+    ) -> None:
+        """Take up what became of the chosen candidates."""
+        if states is not None:
+            readout.learn([states[i] for i in chosen], list(map(self.worth, groups)), step)
+
+    def worth(self, group: Group) -> float | None:
+        """The worth of an outcome."""
+        if group.variance is None or group.mean is None:
+            return None
+        return float(group.variance * (1.0 - group.mean) ** self.harder)
+
+    def scores(
+        self,
+        verdicts: Sequence[Verdict],
+        default: float | None,
+        states: States | None,
+        readout: Readout,
+    ) -> tuple[Scores, dict[str, float]]:
+        """The scores that candidates are taken by, and metrics of the readout.
+
+        A failed verdict has the default.
+        """
+        judged = [default if v.v_hat is None else self._expected(v) for v in verdicts]
+        if states is None:
+            return judged, {}
+        read, metrics = readout.predict(states)
+        known = [value for value in read if value is not None]
+        if len(known) < len(read) or not known:
+            return judged, metrics
+        if self.mix == 1:
+            return read, metrics
+        lowest = [-math.inf if score is None else score for score in judged]
+        mixed = (1 - self.mix) * ranks(lowest) + self.mix * ranks(known)
+        scores: Scores = (mixed / max(1, len(known) - 1)).tolist()
+        return scores, metrics
+
+    def _expected(self, verdict: Verdict) -> float | None:
+        """The expected worth; of continuous rewards, whose rates are not asked for, v_hat."""
+        scale = verdict.scale
+        if not self.harder or verdict.distribution is None or not scale.rates:
+            return verdict.v_hat
+        worth = np.array(scale.values) * (1 - np.array(scale.rates)) ** self.harder
+        return float(verdict.distribution @ worth)

@@ -1,0 +1,90 @@
+"""The offline benchmark of judges, whole, on the tiny model and a set made for it."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from metis import MetisError
+from metis.config import load
+from metis.survey.facts import Outcome
+from metis.survey.outcome_set import OutcomeSet
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+SMALL = ["--labels", "8", "16", "--splits", "0", "--batch", "8", "--device", "cpu"]
+
+
+@pytest.fixture(scope="module")
+def benchmark():
+    sys.path.insert(0, str(BENCHMARKS))
+    try:
+        import judge_offline
+    finally:
+        sys.path.remove(str(BENCHMARKS))
+    return judge_offline
+
+
+@pytest.fixture(scope="module")
+def kept(tiny, tmp_path_factory):
+    """Sums of three levels: none right, half of them, all."""
+    words = ["task.prompts=48", "task.heldout=1", "task.levels=[1,2,3]", "group=4"]
+    config = load(None, [f"engine.model={tiny}", *words])
+    passes = {"level-1": 0, "level-2": 2, "level-3": 4}
+    outcomes = [
+        Outcome(p.id, "", tuple(float(i < passes[p.category]) for i in range(4)), (9,) * 4, 0, 0)
+        for p in config.task.training()
+    ]
+    path = tmp_path_factory.mktemp("set") / "sums.jsonl.gz"
+    OutcomeSet(config.resolved, {}, 48, outcomes).write(path)
+    return path
+
+
+@pytest.fixture
+def run(benchmark, kept, tiny, tmp_path):
+    out = tmp_path / "new" / "results.jsonl"
+
+    def call(*words):
+        benchmark.main([str(kept), "--out", str(out), "--model", str(tiny), *SMALL, *words])
+        return [json.loads(line) for line in out.read_text().splitlines()[1:]]
+
+    call.out = out
+    return call
+
+
+def test_every_judge_is_trained_and_measured_on_the_rest(run, benchmark, capsys):
+    rows = run("--labels", "16")
+    assert [row["row"] for row in rows] == list(benchmark.ROWS)
+    for row in rows:
+        assert row["prompts"] == 32 and row["set"] == "sums"
+        assert row["spearman"] is None or -1 <= row["spearman"] <= 1
+        assert (row["calibration"] is None) == (row["row"] in benchmark.UNSCALED)
+    by_name = {row["row"]: row for row in rows}
+    known = by_name["level label"]
+    assert known["spearman"] > 0.99 and known["informative"] == 1.0 and known["reward"] == 0.5
+    flat = by_name["mean"]
+    assert flat["spearman"] is None and flat["lift"] == pytest.approx(1.0)
+    said = capsys.readouterr().out
+    assert "### sums: 16 labels, about 32 other prompts" in said and "above the probe's" in said
+
+
+def test_what_is_done_is_not_done_again_and_other_results_are_refused(run, capsys):
+    first = run("--rows", "mean", "log score, passes")
+    assert [row["labels"] for row in first] == [8, 16] * 2
+    content = run.out.read_text()
+    run.out.write_text(content + '{"row": "to')  # it was stopped while it wrote the next
+    assert run("--rows", "mean", "log score, passes", "probe", "--minutes", "0") == first
+    assert run.out.read_text() == content
+    assert "split 0" not in capsys.readouterr().out.split("### ")[-1]
+    assert len(run("--rows", "probe")) == len(first) + 2
+    with pytest.raises(MetisError, match=r"is of \{.*name another file"):
+        run("--learning-rate", "1e-4")
+    with pytest.raises(MetisError, match=r"--labels = \[999\]: at most 32 leave a rest"):
+        run("--labels", "999")
+
+
+def test_a_judge_learns_from_recorded_outcomes(run):
+    """The tiny network tells sums that always fail from those that sometimes pass."""
+    words = ["--rows", "log score, passes", "--learning-rate", "1e-2", "--labels", "32"]
+    (row,) = run(*words)
+    assert row["spearman"] > 0.1

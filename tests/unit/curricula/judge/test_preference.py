@@ -1,0 +1,128 @@
+"""The order in which candidates are taken: by hand, and what METIS then chooses."""
+
+import math
+
+import numpy as np
+import pytest
+
+from metis import Group, MetisError, Pool, Progress, Prompt, drive
+from metis.core import Trajectory
+from metis.curricula.judge import Judge
+from metis.curricula.judge.judgment import Verdict
+from metis.curricula.judge.preference import Preference
+from metis.curricula.judge.scale import PASSES
+from metis.curricula.metis import Metis
+from metis.curricula.readout import Readout
+from metis.engines.simulated import SimulatedEngine, Simulation
+
+NOTHING = Trajectory(np.zeros(1, int), np.ones(1, bool), np.zeros(1, np.float32), 0)
+
+
+def verdicts(*values):
+    return [Verdict(Prompt(str(i), ""), [], value) for i, value in enumerate(values)]
+
+
+def certain(count):
+    """A judge that is certain of a number of passes."""
+    distribution = np.eye(9)[count]
+    v_hat = PASSES.values[count]
+    return Verdict(Prompt("x", ""), [], v_hat, scale=PASSES, distribution=distribution)
+
+
+def group(*rewards):
+    return Group(Prompt("p", ""), rewards, (NOTHING,) * len(rewards))
+
+
+def trained(slope=1.0):
+    """A readout of one number, which what prompts are worth grows or falls with."""
+    readout = Readout()
+    states = [np.array([i], np.float32) for i in range(20)]
+    readout.learn(states, [0.1 + 0.005 * slope * i for i in range(20)], 0)
+    return readout
+
+
+STATES = [np.array([x], np.float32) for x in (3, 1, 2, 0)]
+
+
+def test_without_a_readout_the_judge_decides():
+    scores, metrics = Preference().scores(verdicts(0.1, None, 0.2), None, None, Readout())
+    assert (scores, metrics) == ([0.1, None, 0.2], {})
+    scores, _ = Preference().scores(verdicts(None), 0.0, None, Readout())
+    assert scores == [0.0]
+
+
+def test_ranks_are_mixed():
+    """The judge's ranks are 0, 3, 2, 1 of 4, the readout's 3, 1, 2, 0."""
+    judged = verdicts(0.01, 0.2, 0.15, 0.1)
+    for mix, wanted in ((0.5, [0.5, 2 / 3, 2 / 3, 1 / 6]), (0.0, [0, 1, 2 / 3, 1 / 3])):
+        scores, metrics = Preference("prompt", mix=mix).scores(judged, None, STATES, trained())
+        assert scores == pytest.approx(wanted)
+    assert metrics["select/labels"] == 20 and metrics["select/held_out_pearson"] > 0.99
+    alone, _ = Preference("prompt", mix=1.0).scores(judged, None, STATES, trained(-1.0))
+    assert alone[3] > alone[1] > alone[2] > alone[0]
+
+
+def test_a_failed_judgment_ranks_last_with_the_judge_and_may_be_read_still():
+    scores, _ = Preference("prompt").scores(verdicts(None, 0.0), None, STATES[:2], trained())
+    assert scores == pytest.approx([0.5, 0.5])
+
+
+def test_before_there_are_labels_the_judge_decides_alone():
+    judged = verdicts(0.1, 0.2)
+    scores, metrics = Preference("judge").scores(judged, None, STATES[:2], Readout())
+    assert scores == [0.1, 0.2] and metrics == {"select/labels": 0.0}
+
+
+@pytest.mark.parametrize("harder", [0.0, 1.0, 2.0])
+def test_the_harder_side_is_preferred_to_the_rate_of_one_in_two_plus_harder(harder):
+    preference = Preference(harder=harder)
+    scores, _ = preference.scores([certain(k) for k in range(9)], None, None, Readout())
+    wanted = [k / 8 * (1 - k / 8) ** (1 + harder) for k in range(9)]
+    assert scores == pytest.approx(wanted)
+    assert int(np.argmax(scores)) == round(8 / (2 + harder))
+    assert preference.worth(group(1.0, 0.0, 0.0, 0.0)) == pytest.approx(0.25 * 0.75 ** (1 + harder))
+    assert preference.worth(group(1.0)) is None
+
+
+@pytest.mark.parametrize(
+    ("knobs", "message"),
+    [
+        ({"mix": 1.5}, r"preference\.mix = 1\.5: use a share"),
+        ({"depths": (0.0,)}, r"preference\.depths = \[0\.0\]: use shares"),
+        ({"depths": ()}, r"preference\.depths = \[\]"),
+        ({"harder": math.nan}, r"preference\.harder = nan: use 0 or more"),
+        ({"window": 0}, r"preference\.window = 0"),
+    ],
+)
+def test_knobs_are_checked(knobs, message):
+    with pytest.raises(MetisError, match=message):
+        Preference(**knobs)
+
+
+def test_a_variance_does_not_tell_hard_from_easy():
+    with pytest.raises(MetisError, match=r"harder = 1\.0: a variance does not tell .*scale=passes"):
+        Metis(preference=Preference(harder=1.0))
+    Metis(preference=Preference("prompt", mix=1.0, harder=1.0))
+    Metis(preference=Preference(harder=1.0), judge=Judge(scale="passes"))
+
+
+@pytest.mark.parametrize("readout", ["prompt", "judge"])
+def test_metis_asks_for_the_states_it_reads_and_chooses_by_them(readout):
+    """A judge that never learns finds nothing; a readout of the simulated states does."""
+    asked = []
+
+    class Noting(SimulatedEngine):
+        def embed(self, prompts, depths):
+            asked.append((isinstance(prompts[0], Prompt), tuple(depths)))
+            return super().embed(prompts, depths)
+
+    engine = Noting(Simulation(judge_rate=0.0, rate=0.0, hardness=4.0))
+    preference = Preference(readout, depths=(0.5, 1.0), mix=1.0)
+    curriculum = Metis(batch=16, group=8, trial=0, preference=preference)
+    pool, late = Pool(engine.pool), []
+    for step in range(15):
+        batch = drive(curriculum.step(pool, Progress(step)), engine)
+        late += [g.variance for g in batch.groups] if step > 5 else []
+    assert set(asked) == {(readout == "prompt", (0.5, 1.0))}
+    every = [p * (1 - p) for p in engine._success(np.arange(2000))]
+    assert np.mean(late) > 2 * np.mean(every)
