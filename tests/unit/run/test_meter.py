@@ -4,17 +4,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from metis.core import (
-    LAST,
-    Batch,
-    Completion,
-    Group,
-    Prompt,
-    Rollout,
-    Sampling,
-    Score,
-    Trajectory,
-)
+from metis.core import LAST, Batch, Completion, Group, Prompt, Rollout, Sampling, Score, Trajectory
 from metis.core.drive import drive
 from metis.core.predictors import AttentionModel, ValueModel
 from metis.run.meter import ROLLOUTS, Meter

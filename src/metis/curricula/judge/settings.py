@@ -33,8 +33,8 @@ class Judge:
     loss       `log_score`: cross-entropy to a two-hot target, direct only · `reinforce` with an EMA
                baseline (Eq. 9) · `exact`: the expected score of Eq. 8, direct only, which collapses
                to one answer; `auto` is `log_score` for `direct`, else `reinforce`
-    reward     of an answer in `reinforce` and `exact`: `quadratic` (Eq. 8) · `masa`, MASA's of
-               a pass rate, 0.01^|p_hat - p|, with scale `passes`
+    reward     of an answer in `reinforce` and `exact`: `quadratic` (Eq. 8) · `masa`, MASA's
+               for a pass rate, 0.01^|p_hat - p|; needs scale `passes` or `passes_length`
     offsets    of the answers' log-probabilities, outside the network, moved towards the mean
                outcome: what all prompts have in common costs no gradient; needs `log_score`
     share      the judge's gradient norm is at most this share of the policy's; 0 is no bound

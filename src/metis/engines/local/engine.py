@@ -10,18 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from metis.core import (
-    LAST,
-    Batch,
-    Chat,
-    Completion,
-    Evidence,
-    Group,
-    Prompt,
-    Sampling,
-    Trajectory,
-    state,
-)
+from metis.core import LAST, Batch, Chat, Completion, Evidence, Group, Prompt, Sampling, Trajectory, state
 from metis.core.pool import Pool
 from metis.core.predictors import Predictor
 from metis.engines import model_files
