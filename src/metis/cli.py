@@ -18,6 +18,7 @@ from metis.compare import command as comparison
 from metis.errors import MetisError
 from metis.evals import command as evaluation
 from metis.export import command as exporting
+from metis.prepare import bfcl_command
 from metis.survey import command as survey
 from metis.view.browse import command as browsing
 
@@ -170,7 +171,9 @@ def _parser() -> argparse.ArgumentParser:
     exporting.add(commands)
     survey.add(commands)
     prepare = commands.add_parser("prepare", help="data to train on and to test with")
-    math = prepare.add_subparsers(title="tasks", metavar="TASK", required=True).add_parser(
+    tasks = prepare.add_subparsers(title="tasks", metavar="TASK", required=True)
+    bfcl_command.add(tasks)
+    math = tasks.add_parser(
         "math",
         help="DAPO-Math-17k, MATH, AIME 2024 and 2025, MATH-500, Minerva",
         description=PREPARE_MATH_HELP,
