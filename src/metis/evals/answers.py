@@ -26,7 +26,7 @@ class Answerer:
     """A model, and how it is sampled from; with a checkpoint, the model as it was then."""
 
     def __init__(self, settings: Local, checkpoint: Path | None, sampling: Sampling) -> None:
-        self.sampling = sampling
+        self.sampling, self.limit = sampling, settings.episode_tokens
         require_vllm(settings)
         folder = assets.model(settings.model)
         print(loading(settings.model, folder))
@@ -52,7 +52,7 @@ class Answerer:
         for part in parts:
             rows = len(prompts) * part
             sampler = partial(self._stream, generator, rows)
-            settings = (self.sampling, sampler, self.rewards, rows)
+            settings = (self.sampling, sampler, self.rewards, rows, self.limit)
             plays = play_all(self.policy, task, prompts, part, *settings)
             for said, games in zip(answers, plays, strict=True):
                 said += map(_read, games)

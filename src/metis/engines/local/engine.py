@@ -146,7 +146,8 @@ class LocalEngine:
     ) -> tuple[list[Group], list[Exception]]:
         rows, version = self.settings.rows, self.policy
         arguments = (self.model_policy, self.task, prompts, n, sampling, self._stream)
-        groups, errors = play(*arguments, self.rewards, rows, version)
+        limit = self.settings.episode_tokens
+        groups, errors = play(*arguments, self.rewards, rows, version, limit)
         self.complaints.add(errors)
         return groups, errors
 

@@ -5,12 +5,14 @@ played on instances of its own, and the two worlds are compared.
 """
 
 from collections.abc import Sequence
+from functools import cached_property
 
 from metis.core import Chat, Message
 from metis.tasks.bfcl import calls, wording
 from metis.tasks.bfcl.calls import Call, Refusal
 from metis.tasks.bfcl.dialogue import Dialogue
 from metis.tasks.bfcl.scoring import Abstention, Record, Turn, matched
+from metis.tasks.bfcl.world import World
 
 OFFICIAL_STEPS = 20
 """Steps of a turn after which the official handler gives up."""
@@ -31,13 +33,22 @@ class Episode:
         self.dialogue, self.steps, self.output = dialogue, steps, output
         self.abstention: Abstention = abstention
         self.record = Record([not truth for truth in dialogue.truth])
-        self.world, self.right = dialogue.world(), dialogue.world()
         self.results: list[str] = []
         self.turn, self.step, self.called = 0, 0, False
 
     @property
     def chat(self) -> Chat:
         return self.dialogue.chat
+
+    @cached_property
+    def world(self) -> World:
+        """The APIs that the policy calls."""
+        return self.dialogue.world()
+
+    @cached_property
+    def right(self) -> World:
+        """The same APIs as the ground truth leaves them."""
+        return self.dialogue.world()
 
     def reply(self, text: str) -> Sequence[Message] | None:
         """The results of the policy's calls, or the user's next turn; None at the end."""
@@ -83,7 +94,12 @@ class Episode:
         self.turn, self.step, self.called = self.turn + 1, 0, False
 
     def reward(self) -> dict[str, float]:
-        """The reward, and beside it the official verdict and how far the dialogue came."""
+        """The reward, and beside it the official verdict and how far the dialogue came.
+
+        A turn that was cut short counts for what was done in it.
+        """
+        if self.called:
+            self.end_turn()
         planned = len(self.record.planned)
         return {
             "score": self.record.reward(self.abstention),

@@ -112,7 +112,15 @@ def test_a_turn_of_too_many_steps_ends_the_episode(dialogues):
     for _ in range(3):
         assert "Results" in answer(episode, "[pwd()]")
     assert episode.reply("[pwd()]") is None
-    assert episode.reward() == {"score": 0.0, "official": 0.0, "turns": 0.0}
+    assert episode.reward()["official"] == 0.0
+
+
+def test_an_episode_that_is_cut_short_counts_for_what_was_done(dialogues):
+    dialogue = dialogues["base"][0]
+    episode = Episode(dialogue)
+    episode.reply(written(dialogue.truth[0]))
+    part = 1 / len(dialogue.truth)
+    assert episode.reward() == {"score": part, "official": 0.0, "turns": part}
 
 
 def test_what_cannot_be_read_or_done_is_told(dialogues):

@@ -1,0 +1,125 @@
+"""Function calling on the local engine with a tiny random model: tokens, training, evaluation."""
+
+import json
+
+import numpy as np
+import pytest
+
+import bfcl_package
+from integration.conftest import save_tiny
+from metis.cli import main
+from metis.core import Sampling
+from metis.engines.local.episodes import play
+from metis.engines.local.policy import Policy
+from metis.engines.local.rewards import RewardRunner
+from metis.engines.local.sampling import Reply
+from metis.engines.local.settings import Local
+from metis.prepare import bfcl_sets
+from metis.runlog import read
+from metis.tasks.bfcl import calls
+from metis.tasks.bfcl.episode import Episode
+from metis.tasks.bfcl.task import Bfcl, build
+
+bfcl_package.require()
+
+SHORT = ["engine.device=cpu", "engine.max_tokens=4", "steps=2", "batch=2", "group=2", "evaluate=0"]
+SHORT += ["engine.learning_rate=1e-3", "curriculum=metis", "curriculum.multiplier=2"]
+SHORT += ["curriculum.warmup=false", "task=bfcl", "task.heldout=1", "checkpoints.every=1"]
+
+
+@pytest.fixture(scope="module")
+def roomy(tmp_path_factory):
+    """A tiny model whose context holds a dialogue, byte by byte."""
+    folder = save_tiny(tmp_path_factory.mktemp("roomy"))
+    about = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**about, "max_position_embeddings": 16384}))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """The shortest dialogues: bytes are many tokens."""
+    folder = tmp_path_factory.mktemp("bfcl")
+    found = [each for name in ("base", "miss_func") for each in bfcl_sets.official(name)]
+    found.sort(key=lambda each: (len(each.truth), len(each.chat[0]["content"])))
+    for name, part in (("train", found[:8]), ("heldout", found[8:10])):
+        rows = [{"reward_model": {"ground_truth": each.written}} for each in part]
+        (folder / f"{name}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    return folder
+
+
+@pytest.fixture
+def paths(data):
+    return [f"task.path={data}/train.jsonl", f"task.heldout_path={data}/heldout.jsonl"]
+
+
+@pytest.fixture
+def acting(monkeypatch):
+    """Some first replies to a user stand for the right calls, which no random model writes."""
+    reply = Episode.reply
+
+    def acted(self, text):
+        if self.step == 0 and len(text) % 2:
+            right = self.dialogue.truth[self.turn]
+            text = f"[{', '.join(right)}]" if right else text
+        elif self.step:
+            text = "Done."
+        return reply(self, text)
+
+    monkeypatch.setattr(Episode, "reply", acted)
+
+
+def test_only_what_the_policy_wrote_is_trained_on(roomy, data):
+    task = build(Bfcl(str(data / "train.jsonl"), str(data / "heldout.jsonl")), 0)
+    prompt = task.training()[0]
+    dialogue = task.episode(prompt).dialogue
+    said = [
+        text
+        for turn in dialogue.truth
+        for text in ([f"[{', '.join(turn)}]"] if turn else []) + ["Done."]
+    ]
+    policy = Policy(roomy, Local(model=str(roomy), device="cpu"))
+    turns = iter(said)
+
+    def script(prompts, copies, sampling):
+        text = next(turns)
+        tokens = [*policy.encode_reply(text), policy.tokenizer.eos_token_id]
+        count = copies * len(prompts)
+        return enumerate(Reply(tokens, [-0.5] * len(tokens), "stop") for _ in range(count))
+
+    rewards = RewardRunner(30)
+    [group], errors = play(policy, task, [prompt], 2, Sampling(512), script, rewards, 8, version=0)
+    rewards.close()
+    assert errors == [] and group.rewards == (1.0, 1.0)
+    [trajectory, _] = group.trajectories
+    written = policy.decode(trajectory.tokens[trajectory.loss_mask].tolist())
+    assert written == "".join(said)
+    before = policy.encode_chat(dialogue.chat)
+    assert trajectory.tokens[: len(before)].tolist() == before
+    unwritten = policy.decode(trajectory.tokens[~trajectory.loss_mask].tolist())
+    assert "Results:" in unwritten and dialogue.questions[-1] in unwritten
+    assert np.all(trajectory.logprobs[~trajectory.loss_mask] == 0)
+
+
+def test_metis_trains_on_it_end_to_end(roomy, paths, tmp_path, capsys, acting):
+    out = tmp_path / "run"
+    words = [*SHORT, *paths, f"engine.model={roomy}"]
+    assert main(["train", *words, "--out", str(out)]) == 0
+    assert "held-out accuracy" in capsys.readouterr().out
+    rows = read(out, "metrics")
+    assert [row["step"] for row in rows] == [0, 1, 2]
+    assert any(row.get("update/steps") == 1.0 for row in rows)
+    assert all(0 <= row["reward/official"] <= 1 for row in rows[1:])
+    rollouts = read(out, "rollouts")
+    assert any(0 < reward < 1 for row in rollouts for reward in row["rewards"])
+    assert all("APIs: " in row["text"] for row in read(out, "judgments") if "text" in row)
+
+
+def test_a_random_model_answers_without_an_error(roomy, paths, tmp_path):
+    """No call is in what it says; every episode comes to its end, and earns nothing."""
+    out = tmp_path / "run"
+    words = [*SHORT, *paths, f"engine.model={roomy}", "steps=1"]
+    assert main(["train", *words, "--out", str(out)]) == 0
+    assert {reward for row in read(out, "rollouts") for reward in row["rewards"]} == {0.0}
+    assert read(out, "metrics")[1]["rollout/failed"] == 0
+    assert calls.read("no call") == []
