@@ -13,7 +13,7 @@ from metis.curricula import CURRICULA
 from metis.curricula.cards import card
 from metis.curricula.judge import Judge
 from metis.provenance import COMMAND_LINE, DEFAULT
-from metis.tasks.base import SingleTurn
+from metis.tasks.base import takes_turns
 
 WIDEST = 44
 """Columns of a setting, after which its origin is no longer aligned."""
@@ -85,10 +85,9 @@ def estimate(config: Config) -> Iterator[str]:
 
 def _longest(config: Config) -> int:
     """Tokens of an answer, at most; 0 where the settings do not bound the whole of it."""
-    task = config.task
-    prompts = task.training() if task is not None else ()
-    turns = any(not isinstance(task.episode(prompt), SingleTurn) for prompt in prompts[:1])
-    return 0 if turns else getattr(config.engine, "max_tokens", 0)
+    if config.task is not None and takes_turns(config.task):
+        return getattr(config.engine, "episode_tokens", 0)
+    return getattr(config.engine, "max_tokens", 0)
 
 
 def _tokens(answers: int, longest: int) -> str:

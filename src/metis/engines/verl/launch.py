@@ -27,7 +27,6 @@ from metis.errors import MetisError, first_line, require
 from metis.identity import complete, described
 from metis.pool import Pool
 from metis.runlog import RunFolder, check
-from metis.tasks.base import SingleTurn
 
 MAIN = [
     *("-m", "verl.trainer.main_ppo"),
@@ -165,10 +164,6 @@ def _complete(config: Any, out: Path) -> bool:
 
 
 def _check(config: Any, pool: Pool, dry_run: bool) -> None:
-    if not isinstance(config.task.episode(config.task.training()[0]), SingleTurn):
-        raise MetisError(
-            "this task takes turns, which the verl engine does not play: use engine=local"
-        )
     judges = isinstance(getattr(config.curriculum, "judge", None), Judge)
     require(
         not judges or config.engine.temperature == 1,

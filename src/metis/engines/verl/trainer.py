@@ -33,7 +33,7 @@ from metis.curricula.demands import check_pool
 from metis.curricula.judge import Judge
 from metis.cutoffs import CutOffs
 from metis.driver import drive
-from metis.engines.verl import checks, lengths, log_probabilities, resuming, retention
+from metis.engines.verl import checks, episodes, lengths, log_probabilities, resuming, retention
 from metis.engines.verl.buffer import PlannedBuffer
 from metis.engines.verl.client import AddressedClient
 from metis.engines.verl.costs import judge_cost
@@ -57,6 +57,7 @@ from metis.run import composition
 from metis.run.records import batch_metrics
 
 log_probabilities.install()  # verl imports this module in each of its processes
+episodes.install()
 
 FRACTIONS = "some rewards lie between 0 and 1: set trainer.v1.metis.rewards=continuous"
 
