@@ -14,9 +14,11 @@ from metis.engines.local.policy import Policy
 from metis.engines.local.rewards import RewardRunner
 from metis.engines.local.sampling import Reply
 from metis.engines.local.settings import Local
-from metis.prepare import bfcl_sets
+from metis.prepare import bfcl_sets, parquet
+from metis.prepare.bfcl import row_of
 from metis.runlog import read
 from metis.tasks.bfcl import calls
+from metis.tasks.bfcl.dialogue import Dialogue
 from metis.tasks.bfcl.episode import Episode
 from metis.tasks.bfcl.task import Bfcl, build
 
@@ -123,3 +125,24 @@ def test_a_random_model_answers_without_an_error(roomy, paths, tmp_path):
     assert {reward for row in read(out, "rollouts") for reward in row["rewards"]} == {0.0}
     assert read(out, "metrics")[1]["rollout/failed"] == 0
     assert calls.read("no call") == []
+
+
+def test_an_evaluation_reports_the_official_verdict_beside_the_reward(
+    roomy, data, tmp_path, monkeypatch, capsys
+):
+    pytest.importorskip("pyarrow")
+    monkeypatch.chdir(tmp_path)
+    about = {"request": {}, "outcomes": []}
+    [dialogue, _] = (Dialogue.read(row["reward_model"]["ground_truth"]) for row in heldout(data))
+    parquet.write(tmp_path / "heldout.parquet", [row_of(dialogue, 0, "heldout")], about)
+    name = f"bfcl_{dialogue.category}"
+    words = [str(roomy), "--suite", name, "--samples", "2", "--max-tokens", "4", "--device", "cpu"]
+    assert main(["eval", *words, "--data", str(tmp_path), "--out", str(tmp_path / "eval")]) == 0
+    assert "official verdict" in capsys.readouterr().out
+    found = json.loads((tmp_path / "eval" / "results.json").read_text())
+    assert found["benchmarks"][name]["scores"].keys() == {"faithful", "official"}
+    assert found["metric"] == "mean@2"
+
+
+def heldout(data):
+    return map(json.loads, (data / "heldout.jsonl").read_text().splitlines())

@@ -83,4 +83,5 @@ def _read(game: Play) -> Answer:
     if game.earned is None:
         assert game.error is not None
         return Answer(turns, tokens, "failed", 0.0, located(game.error))
-    return Answer(turns, tokens, "stop" if game.stopped else "length", game.earned.score)
+    finish = "stop" if game.stopped else "length"
+    return Answer(turns, tokens, finish, game.earned.score, report=game.earned.report)

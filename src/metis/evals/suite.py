@@ -6,7 +6,7 @@ last whole batch; the rest is answered as if nothing had happened (`plan`).
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -17,6 +17,7 @@ from metis.evals.scoring import scores
 from metis.evals.sets import PromptSet, reference
 from metis.runlog import Folder
 from metis.tasks.base import Task
+from metis.values import Report
 
 
 class AnswerFolder(Folder):
@@ -75,7 +76,7 @@ class Answer:
     """The policy's turns of an episode, and what they earned.
 
     finish: the last turn came to an end (`stop`) or was cut off (`length`), or the episode `failed`
-    and earned nothing, which `error` explains.
+    and earned nothing, which `error` explains. `report` is the reward's, beside its score.
     """
 
     turns: tuple[str, ...]
@@ -83,6 +84,11 @@ class Answer:
     finish: str
     reward: float
     error: str = ""
+    report: Report = field(default_factory=dict)
+
+    def beside(self, names: Sequence[str]) -> dict[str, float]:
+        """Reported scores; a failed answer has none of them."""
+        return {name: float(self.report.get(name, 0.0)) for name in names}
 
 
 class Answering(Protocol):
@@ -190,7 +196,8 @@ def _row(each: PromptSet, place: int, answers: Sequence[Answer]) -> dict[str, An
         "reference": right,
         "answers": [
             {
-                "scores": scores(said.reward, "".join(said.turns[-1:]), right, each.measured),
+                "scores": scores(said.reward, "".join(said.turns[-1:]), right, each.measured)
+                | said.beside(each.reported),
                 "tokens": said.tokens,
                 "finish": said.finish,
                 "turns": said.turns,

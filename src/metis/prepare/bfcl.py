@@ -103,7 +103,7 @@ def prepare(
             for each in part
             if (each.id in heldout) == (name == "heldout")
         ]
-        rows = [_row(each, number, name) for number, each in enumerate(chosen)]
+        rows = [row_of(each, number, name) for number, each in enumerate(chosen)]
         parquet.write(out / f"{name}.parquet", rows, about)
     return Prepared(outcomes, out)
 
@@ -165,7 +165,7 @@ def _about(path: Path) -> dict[str, Any]:
     return about
 
 
-def _row(dialogue: Dialogue, number: int, part: str) -> dict[str, Any]:
+def row_of(dialogue: Dialogue, number: int, part: str) -> dict[str, Any]:
     """A dialogue in the columns that verl reads."""
     prompt = dialogue.prompt
     return {

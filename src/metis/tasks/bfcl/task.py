@@ -54,6 +54,8 @@ class Dialogues:
 
     rewards: Literal["continuous"] = "continuous"
     scorer = Episode.scorer
+    reported = ("official",)
+    """Scores beside the reward, for an evaluation."""
 
     def __init__(
         self, settings: Bfcl, training: Sequence[Dialogue], heldout: Sequence[Dialogue]
