@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from metis import assets
+from metis.prepare import bfcl_sets
 from metis.tasks.bfcl import calls, package
 from metis.tasks.bfcl.episode import Episode
 
@@ -73,3 +74,19 @@ def solved(dialogue):
 def without_withholding(dialogue):
     """The official executor does not know that functions are withheld."""
     return replace(dialogue, handed={})
+
+
+def write(folder, count=100):
+    """Short dialogues as files to train on and to test with, by the settings that name them."""
+    require()
+    found = [each for name in ("base", "miss_func") for each in bfcl_sets.official(name)]
+    found.sort(key=lambda each: (len(each.truth), len(each.chat[0]["content"])))
+    paths = {}
+    for key, part in (
+        ("task.path", found[:count]),
+        ("task.heldout_path", found[count : count + 2]),
+    ):
+        rows = [{"reward_model": {"ground_truth": each.written}} for each in part]
+        paths[key] = folder / f"{key}.jsonl"
+        paths[key].write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    return {key: str(path) for key, path in paths.items()}

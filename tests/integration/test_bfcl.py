@@ -1,6 +1,7 @@
 """Function calling on the local engine with a tiny random model: tokens, training, evaluation."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from metis.engines.local.policy import Policy
 from metis.engines.local.rewards import RewardRunner
 from metis.engines.local.sampling import Reply
 from metis.engines.local.settings import Local
-from metis.prepare import bfcl_sets, parquet
+from metis.prepare import parquet
 from metis.prepare.bfcl import row_of
 from metis.runlog import read
 from metis.tasks.bfcl import calls
@@ -41,18 +42,12 @@ def roomy(tmp_path_factory):
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
     """The shortest dialogues: bytes are many tokens."""
-    folder = tmp_path_factory.mktemp("bfcl")
-    found = [each for name in ("base", "miss_func") for each in bfcl_sets.official(name)]
-    found.sort(key=lambda each: (len(each.truth), len(each.chat[0]["content"])))
-    for name, part in (("train", found[:8]), ("heldout", found[8:10])):
-        rows = [{"reward_model": {"ground_truth": each.written}} for each in part]
-        (folder / f"{name}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    return folder
+    return bfcl_package.write(tmp_path_factory.mktemp("bfcl"), 8)
 
 
 @pytest.fixture
 def paths(data):
-    return [f"task.path={data}/train.jsonl", f"task.heldout_path={data}/heldout.jsonl"]
+    return [f"{key}={path}" for key, path in data.items()]
 
 
 @pytest.fixture
@@ -72,7 +67,7 @@ def acting(monkeypatch):
 
 
 def test_only_what_the_policy_wrote_is_trained_on(roomy, data):
-    task = build(Bfcl(str(data / "train.jsonl"), str(data / "heldout.jsonl")), 0)
+    task = build(Bfcl(*data.values()), 0)
     prompt = task.training()[0]
     dialogue = task.episode(prompt).dialogue
     said = [
@@ -145,4 +140,4 @@ def test_an_evaluation_reports_the_official_verdict_beside_the_reward(
 
 
 def heldout(data):
-    return map(json.loads, (data / "heldout.jsonl").read_text().splitlines())
+    return map(json.loads, Path(data["task.heldout_path"]).read_text().splitlines())

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from omegaconf import OmegaConf
 from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopOutput, register
 from verl.utils.profiler import simple_timer
 
@@ -43,7 +44,8 @@ class EpisodeLoop(AgentLoopBase):  # type: ignore[misc]
     """Plays an episode with verl's rollout servers, and rewards it."""
 
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> AgentLoopOutput:
-        task = played(**self.config.reward.custom_reward_function.reward_kwargs)
+        named = self.config.reward.custom_reward_function.reward_kwargs
+        task = played(**OmegaConf.to_container(named, resolve=True))
         episode = task.episode(row["extra_info"])
         metrics: dict[str, Any] = {}
         chat = list(episode.chat)

@@ -16,6 +16,7 @@ from metis.core import Message, Prompt
 from metis.engines.learning import Learning
 from metis.engines.local.rewards import RewardRunner
 from metis.engines.verl.heldout import PROMPT, REPORTED
+from metis.errors import MetisError
 from metis.tasks.base import Episode, Task
 from metis.tasks.math import reward
 
@@ -75,7 +76,12 @@ def played(
 
     `place` is where its files were named from.
     """
-    return _played(run, place, json.dumps(task, default=dict))
+    if not run and task is None:
+        raise MetisError(
+            "reward.custom_reward_function.reward_kwargs has neither run nor task: name a run "
+            "folder, or the settings of a task, such as task={name:bfcl}"
+        )
+    return _played(run, place, json.dumps(task))
 
 
 def _scored(
