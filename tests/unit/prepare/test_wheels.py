@@ -39,7 +39,9 @@ def test_the_named_parts_are_unpacked_once(wheel, archive):
 def test_another_content_is_refused_and_nothing_is_left(wheel, archive, tmp_path):
     with zipfile.ZipFile(archive, "a") as file:
         file.writestr("more", "")
-    with pytest.raises(MetisError, match=r"not the file it should be .* package=PATH"):
+    with pytest.raises(
+        MetisError, match=r"whl is not the file it should be .*: get some-data==1.0"
+    ):
         wheel.unpacked(archive, quiet)
     assert not list((tmp_path / "home" / "wheels").iterdir())
 

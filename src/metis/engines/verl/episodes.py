@@ -21,7 +21,7 @@ from metis.engines.verl.reward import played
 
 
 @dataclass
-class Rollout:
+class Conversation:
     """A rollout so far: the tokens after its prompt, and which of them the policy wrote."""
 
     chat: list[Message]
@@ -49,7 +49,9 @@ class EpisodeLoop(AgentLoopBase):  # type: ignore[misc]
         episode = task.episode(row["extra_info"])
         metrics: dict[str, Any] = {}
         chat = list(episode.chat)
-        rollout = Rollout(chat, await self.ct_build_initial_tokens([dict(said) for said in chat]))
+        rollout = Conversation(
+            chat, await self.ct_build_initial_tokens([dict(said) for said in chat])
+        )
         request, going = uuid.uuid4().hex, True
         while going:
             with simple_timer("generate_sequences", metrics):
@@ -71,7 +73,7 @@ class EpisodeLoop(AgentLoopBase):  # type: ignore[misc]
         )
 
     async def _speak(
-        self, rollout: Rollout, request: str, longest: int, sampling: dict[str, Any]
+        self, rollout: Conversation, request: str, longest: int, sampling: dict[str, Any]
     ) -> str:
         """The policy's turn, within the room that is left."""
         limit = min(longest, self._room(rollout))
@@ -89,7 +91,7 @@ class EpisodeLoop(AgentLoopBase):  # type: ignore[misc]
         text: str = self.tokenizer.decode(tokens, skip_special_tokens=True)
         return text
 
-    def _hear(self, rollout: Rollout, said: str, answers: Sequence[Message]) -> bool:
+    def _hear(self, rollout: Conversation, said: str, answers: Sequence[Message]) -> bool:
         """Add the environment's turn; False where it leaves no room for another one."""
         end = self.tokenizer.eos_token_id
         ends = [self.tokenizer.decode([end])] if rollout.tokens[-1:] == [end] else []
@@ -101,7 +103,7 @@ class EpisodeLoop(AgentLoopBase):  # type: ignore[misc]
         rollout.chat += [{"role": "assistant", "content": said}, *answers]
         return True
 
-    def _room(self, rollout: Rollout) -> int:
+    def _room(self, rollout: Conversation) -> int:
         return int(self.rollout_config.response_length) - len(rollout.tokens)
 
     def _render(self, chat: Chat) -> str:

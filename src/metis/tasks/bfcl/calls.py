@@ -6,6 +6,7 @@ words. Text in a code block counts without its fence, and what comes before `</t
 
 import ast
 import re
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,8 @@ LONGEST = 65_536
 """Characters of calls that are read."""
 MOST = 64
 """Calls of one reply that are read; no ground truth has more than 34 in a turn."""
+
+warnings.filterwarnings("ignore", module="<unknown>")  # of ast.parse, about a policy's text
 
 _FENCE = re.compile(r"```[a-zA-Z_]*\n?(.*?)```", re.DOTALL)
 _LIKE_CALLS = re.compile(r"\[?\s*[A-Za-z_][\w.]*\s*\(")

@@ -53,6 +53,14 @@ def test_a_list_of_calls_is_read_as_it_was_written(written):
     assert read(f"[{text}]") == [Call(name, (), tuple(named.items())) for name, named in written]
 
 
+@given(st.text() | st.text("[](){}*=.,'abls019 \\n#:").map("[ls({})".format))
+def test_any_text_is_calls_or_words_or_unreadable(text):
+    try:
+        assert all(isinstance(call, Call | Refusal) for call in read(text))
+    except Unreadable as error:
+        assert str(error)
+
+
 @pytest.mark.parametrize(
     ("reply", "names"),
     [
