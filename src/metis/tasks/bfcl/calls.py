@@ -45,10 +45,12 @@ def read(reply: str) -> list[Call | Refusal]:
     """The calls of a reply; none where it is an answer in words."""
     text = _written(reply)
     meant = _LIKE_CALLS.match(text) is not None
-    if meant and len(text) > LONGEST:
-        raise Unreadable(f"calls of {len(text)} characters; at most {LONGEST} are read")
+    if len(text) > LONGEST:
+        if meant:
+            raise Unreadable(f"calls of {len(text)} characters; at most {LONGEST} are read")
+        return []
     try:
-        body = ast.parse(text[: LONGEST + 1], mode="eval").body
+        body = ast.parse(text, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         if meant and text.startswith("["):
             reason = str(error.args[0] if error.args else type(error).__name__)[:100]
