@@ -84,9 +84,9 @@ def prepare(
     parquet.arrow()
     require_folder(out)
     request = {"format": FORMAT, "source": WHEEL.fingerprint, "settings": asdict(settings)}
+    WHEEL.unpacked(package, say)
     if (before := _made_before(out, request)) is not None:
         return Prepared(before, out, fresh=False)
-    WHEEL.unpacked(package, say)
     say(f"bfcl: reading {WHEEL.requirement}")
     categories = bfcl_sets.every(settings.composite)
     failures = [each for part in categories.values() for each in bfcl_sets.failures(part)]

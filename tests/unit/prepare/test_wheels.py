@@ -33,7 +33,9 @@ def test_the_named_parts_are_unpacked_once(wheel, archive):
     folder = wheel.unpacked(archive, quiet)
     assert sorted(path.name for path in folder.rglob("*") if path.is_file()) == ["rows.json"]
     archive.unlink()
-    assert wheel.unpacked(archive, quiet) == folder
+    assert wheel.unpacked(None, quiet) == folder
+    with pytest.raises(MetisError, match="no such file"):
+        wheel.unpacked(archive, quiet)
 
 
 def test_another_content_is_refused_and_nothing_is_left(wheel, archive, tmp_path):
