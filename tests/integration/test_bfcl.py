@@ -109,7 +109,12 @@ def test_metis_trains_on_it_end_to_end(roomy, paths, tmp_path, capsys, acting):
     assert all(0 <= row["reward/official"] <= 1 for row in rows[1:])
     rollouts = read(out, "rollouts")
     assert any(0 < reward < 1 for row in rollouts for reward in row["rewards"])
-    assert all("APIs: " in row["text"] for row in read(out, "judgments") if "text" in row)
+    texts = [row["text"] for row in rollouts if "text" in row]
+    assert texts and all("\n\nAPIs: " in text for text in texts)
+    assert main(["eval", str(out), "--checkpoint", "last", "--out", str(tmp_path / "eval")]) == 0
+    found = json.loads((tmp_path / "eval" / "results.json").read_text())["benchmarks"]["heldout"]
+    assert found["scores"]["faithful"]["accuracy"] == pytest.approx(rows[-1]["eval/accuracy"])
+    assert "official" in found["scores"]
 
 
 def test_a_random_model_answers_without_an_error(roomy, paths, tmp_path):
