@@ -48,6 +48,7 @@ judge-set:
 .venv/ready: .venv/quickstart
 	$(BIN)/pip install --quiet --editable '.[local,report,math,gym,dev]'
 	$(BIN)/python -c 'from metis.engines import model_files; model_files.model("smollm2-135m")'
+	$(BIN)/python -c 'from metis.tasks.bfcl import package; package.folder()'
 	@touch $@
 
 # verl's pins are not those of the rest, so it has an environment of its own.

@@ -13,6 +13,7 @@ GPUS=${GPUS:-8}
 OUT=$(realpath -m "${OUT:-runs/$NAME-$CURRICULUM}")
 DATA=$(realpath -m "${DATA:-data/paper}")
 PROBLEMS=${PROBLEMS:-dapo}
+TESTS=${TESTS:-aime24 aime25 math500 minerva}
 CONFIG=${CONFIG:-metis_math}
 
 [[ $HOURS =~ ^[0-9]*\.?[0-9]+$ ]] || { echo "HOURS=$HOURS: use a number, such as 0.5" >&2; exit 2; }
@@ -29,11 +30,14 @@ export VLLM_USE_FLASHINFER_SAMPLER=${VLLM_USE_FLASHINFER_SAMPLER:-0}
 
 quoted() { printf "'%s'" "${1//\'/\\\'}"; }
 
+# Every data source in them has the same weight in metis/eval/accuracy.
+HELDOUT=
+for test in $TESTS; do HELDOUT+=,$(quoted "$DATA/$test.parquet"); done
+
 FILES=(
     # What `metis prepare math preset=paper --out data/paper` writes.
     data.train_files="$(quoted "$DATA/$PROBLEMS.parquet")"
-    # The four benchmarks of the main table, each with the same weight in metis/eval/accuracy.
-    data.val_files="[$(quoted "$DATA/aime24.parquet"),$(quoted "$DATA/aime25.parquet"),$(quoted "$DATA/math500.parquet"),$(quoted "$DATA/minerva.parquet")]"
+    data.val_files="[${HELDOUT#,}]"
 )
 
 MODEL=(

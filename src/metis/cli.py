@@ -11,13 +11,14 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import metis
 from metis.compare import command as comparison
 from metis.errors import MetisError
 from metis.evals import command as evaluation
 from metis.export import command as exporting
+from metis.prepare import bfcl_command
 from metis.survey import command as survey
 from metis.view.browse import command as browsing
 
@@ -170,7 +171,17 @@ def _parser() -> argparse.ArgumentParser:
     exporting.add(commands)
     survey.add(commands)
     prepare = commands.add_parser("prepare", help="data to train on and to test with")
-    math = prepare.add_subparsers(title="tasks", metavar="TASK", required=True).add_parser(
+    tasks = prepare.add_subparsers(title="tasks", metavar="TASK", required=True)
+    bfcl_command.add(tasks)
+    _add_math(tasks)
+    curricula = commands.add_parser("curricula", help="the curricula there are, and their knobs")
+    curricula.add_argument("name", nargs="?", metavar="NAME", help="what this one is, knob by knob")
+    curricula.set_defaults(run=_curricula)
+    return parser
+
+
+def _add_math(tasks: Any) -> None:
+    math = tasks.add_parser(
         "math",
         help="DAPO-Math-17k, MATH, AIME 2024 and 2025, MATH-500, Minerva",
         description=PREPARE_MATH_HELP,
@@ -181,10 +192,6 @@ def _parser() -> argparse.ArgumentParser:
         "--out", type=Path, default=Path("data/math"), metavar="DIR", help="default: data/math"
     )
     math.set_defaults(run=_prepare_math)
-    curricula = commands.add_parser("curricula", help="the curricula there are, and their knobs")
-    curricula.add_argument("name", nargs="?", metavar="NAME", help="what this one is, knob by knob")
-    curricula.set_defaults(run=_curricula)
-    return parser
 
 
 def _train(chosen: argparse.Namespace) -> int:

@@ -147,11 +147,21 @@ def engine(closing, settings):
 def playing(policy, runner):
     """Plays a task with a scripted policy."""
 
-    def run(task, *turns, prompts=(ONE, TWO), n=2, rows=64, rewards=None, script=None, by=policy):
+    def run(
+        task,
+        *turns,
+        prompts=(ONE, TWO),
+        n=2,
+        rows=64,
+        rewards=None,
+        script=None,
+        by=policy,
+        limit=0,
+    ):
         sampler = script or Script(by, *(turns or ("a",)))
         rewards = rewards or runner()
         groups, run.errors = play(
-            by, task, prompts, n, Sampling(8), sampler, rewards, rows, version=5
+            by, task, prompts, n, Sampling(8), sampler, rewards, rows, 5, limit
         )
         return groups
 
@@ -726,6 +736,19 @@ def test_an_episode_that_outgrows_the_context_fails_alone(policy, playing):
     first, second = playing(Mixed())
     assert (first.rewards, first.failed) == ((), 2)
     assert (second.rewards, second.failed) == ((0.2, 0.2), 0)
+
+
+def test_an_episode_that_reaches_its_limit_is_rewarded_as_it_stands(policy, playing):
+    whole = playing(Interviews("And then?", "And then?"))[0]
+    asked = len(policy.encode_chat(Interviews().episode(ONE).chat))
+    limit = len(whole.trajectories[0].tokens) - asked
+    assert (whole.rewards, whole.cut_off) == ((0.3, 0.3), 0)
+    for given, turns, written in ((limit + 1, 3, 6), (limit // 2, 2, 3), (limit // 3, 1, 2)):
+        [cut, _] = playing(Interviews("And then?", "And then?"), limit=given)
+        assert cut.rewards == (turns / 10, turns / 10)
+        assert cut.cut_off == (0 if turns == 3 else 2)
+        assert all(len(t.tokens) - asked <= given for t in cut.trajectories)
+        assert cut.trajectories[0].loss_mask.sum() == written
 
 
 def test_an_empty_answer_is_its_end_token(policy, playing):

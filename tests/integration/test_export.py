@@ -19,7 +19,7 @@ from transformers import AutoModelForCausalLM
 import metis
 from metis import MetisError
 from metis.cli import main
-from metis.engines import model_files
+from metis.data import fetched
 from metis.engines.local.checkpoint import load_weights
 from metis.engines.local.model.policy import Policy
 from metis.export import card, write
@@ -107,7 +107,7 @@ EMBEDDED = pytest.param(
     marks=[
         pytest.mark.slow,
         pytest.mark.skipif(
-            not (model_files.home() / "models/smollm2-135m").is_dir(),
+            not (fetched.home() / "models/smollm2-135m").is_dir(),
             reason="make test fetches it",
         ),
     ],

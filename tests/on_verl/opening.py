@@ -8,7 +8,22 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from metis.core import Batch, Continuation, Group, Judgment, Plan, Progress, Prompt, Sampling, Trajectory, complete, embed, fit, predict, score
+from metis.core import (
+    Batch,
+    Continuation,
+    Group,
+    Judgment,
+    Plan,
+    Progress,
+    Prompt,
+    Sampling,
+    Trajectory,
+    complete,
+    embed,
+    fit,
+    predict,
+    score,
+)
 from metis.core.pool import Pool
 from metis.core.predictors import AttentionModel, ValueModel
 from metis.curricula.judge.scale import PASSES, VARIANCE, Scale

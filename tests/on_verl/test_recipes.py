@@ -3,6 +3,7 @@
 import os
 import shlex
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -10,18 +11,21 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 from verl.utils.config import validate_config
 
+import bfcl_package
 import made_up_problems
 from composing import composed
 from metis.config import curriculum_of, load
 from metis.engines.verl.launch.checks import check
 from metis.engines.verl.launch.overrides import overrides
+from metis.engines.verl.reward import played
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 SCRIPTS = {
-    "run_qwen3_8b_base_math.sh": "qwen3-8b-base.toml",
-    "run_qwen3_4b_base_math.sh": "qwen3-4b-base.toml",
-    "run_llama3.1_8b_instruct_math.sh": "llama-3.1-8b-instruct.toml",
-    "run_qwen3_4b_base_case_study.sh": "qwen3-4b-base-math.toml",
+    "run_qwen3_8b_base_math.sh": "math/qwen3-8b-base.toml",
+    "run_qwen3_4b_base_math.sh": "math/qwen3-4b-base.toml",
+    "run_llama3.1_8b_instruct_math.sh": "math/llama-3.1-8b-instruct.toml",
+    "run_qwen3_4b_base_case_study.sh": "math/qwen3-4b-base-math.toml",
+    "run_qwen3_4b_instruct_bfcl.sh": "bfcl/qwen3-4b-instruct.toml",
 }
 SAME = [
     "algorithm.norm_adv_by_std_in_grpo",
@@ -46,6 +50,7 @@ SAME = [
     "actor_rollout_ref.rollout.top_p",
     "actor_rollout_ref.rollout.logprobs_mode",
     "actor_rollout_ref.rollout.max_model_len",
+    "actor_rollout_ref.rollout.agent.default_agent_loop",
     "trainer.total_training_steps",
     "trainer.test_freq",
     "trainer.save_freq",
@@ -56,6 +61,7 @@ SAME = [
     "trainer.n_gpus_per_node",
     "trainer.v1.metis.seconds",
     "trainer.v1.metis.best",
+    "trainer.v1.metis.rewards",
 ]
 
 
@@ -88,15 +94,35 @@ def test_a_script_says_what_its_recipe_says(name, tmp_path, monkeypatch):
     check(verl)
     validate_config(verl, use_reference_policy=False, use_critic=False)
     monkeypatch.chdir(tmp_path)
-    pool, tests = (made_up_problems.write(tmp_path / f"{name}.jsonl") for name in ("pool", "test"))
     words = ["engine=verl", "engine.nodes=12", "engine.gpus=8", "engine.max_prompt=2048"]
-    words += [f"task.path={pool}", f"benchmarks={[str(tests)]}"]
-    recipe = load(RECIPES / "math" / SCRIPTS[name], words)
+    recipe = load(RECIPES / SCRIPTS[name], [*words, *data(SCRIPTS[name], tmp_path)])
     other = composed(overrides(recipe, tmp_path, recipe.engine.model))
     for key in SAME:
         assert OmegaConf.select(verl, key) == OmegaConf.select(other, key), key
     section = OmegaConf.to_container(verl.trainer.v1.metis.curriculum)
-    assert curriculum_of(section, 256, 8) == recipe.curriculum
+    assert curriculum_of(section, verl.data.train_batch_size, 8) == recipe.curriculum
+
+
+def data(recipe, folder):
+    """Other files in the place of those that a recipe names."""
+    if recipe.startswith("bfcl"):
+        return [f"{key}={path}" for key, path in bfcl_package.write(folder).items()]
+    pool, tests = (made_up_problems.write(folder / f"{name}.jsonl") for name in ("pool", "test"))
+    return [f"task.path={pool}", f"benchmarks={[str(tests)]}"]
+
+
+def test_the_script_of_function_calling_plays_its_recipe_s_task(tmp_path):
+    bfcl_package.require()
+    verl = native("run_qwen3_4b_instruct_bfcl.sh", tmp_path, DATA="mine")
+    named = OmegaConf.to_container(verl.reward.custom_reward_function.reward_kwargs, resolve=True)
+    recipe = tomllib.loads((RECIPES / "bfcl/qwen3-4b-instruct.toml").read_text())["task"]
+    paths = {"path": "train", "heldout_path": "heldout"}
+    here = {key: f"{Path.cwd()}/mine/{name}.parquet" for key, name in paths.items()}
+    assert named["task"] == {**recipe, **here}
+    files = {key.removeprefix("task."): path for key, path in bfcl_package.write(tmp_path).items()}
+    task = played(task={**named["task"], **files})
+    prompt = task.task.training()[0]
+    assert task.episode({"id": prompt.id}).output == recipe["output"]
 
 
 def test_scripts_take_other_curricula_and_a_single_node(tmp_path):

@@ -23,6 +23,7 @@ LAYERS = (
     "evals",
     "prepare",
     "engines.verl.trainer",  # processes of verl's own, which read a run's settings
+    "engines.verl.episodes",
     "engines.verl.reward",
     "loop",
     "config",

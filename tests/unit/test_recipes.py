@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import bfcl_package
 import made_up_problems
 from metis import config
 from metis.data.math_sets import SETS
@@ -15,6 +16,7 @@ RECIPES = Path(__file__).parents[2] / "recipes"
 FILES = sorted(RECIPES.rglob("*.toml"))
 PREPARED = Path("data/paper")
 PAPER = {path.stem: path for path in FILES if 'preset = "paper"' in path.read_text()}
+MATH = {name: path for name, path in PAPER.items() if path.parent.name == "math"}
 
 
 def write_sums(path, count):
@@ -31,7 +33,9 @@ def load(tmp_path, monkeypatch):
     def read(path):
         raw = tomllib.loads(path.read_text())
         overrides = []
-        if "path" in raw["task"]:
+        if raw["task"]["name"] == "bfcl":
+            overrides += [f"{key}={file}" for key, file in bfcl_package.write(tmp_path).items()]
+        elif "path" in raw["task"]:
             overrides.append(f"task.path={made_up_problems.write(tmp_path / 'pool.jsonl')}")
         if "benchmarks" in raw:
             names = [Path(name).stem for name in raw["benchmarks"]]
@@ -61,7 +65,7 @@ def test_every_recipe_is_a_whole_setting_and_explained(load, path):
     ],
 )
 def test_the_paper_s_recipes_have_the_paper_s_values(load, name, model, hours):
-    found = load(PAPER[name])
+    found = load(MATH[name])
     training, engine, curriculum = found.training, found.engine, found.curriculum
     assert (training.batch, training.group, engine.minibatch) == (256, 8, 64)
     assert (training.steps, training.seconds) == (0, hours * 3600)
@@ -73,7 +77,7 @@ def test_the_paper_s_recipes_have_the_paper_s_values(load, name, model, hours):
     names = [Path(path).stem for path in training.benchmarks]
     assert names == ["aime24", "aime25", "math500", "minerva"]
     assert found.resolved["task"]["verify"] is False
-    text = PAPER[name].read_text()
+    text = MATH[name].read_text()
     raw = tomllib.loads(text)
     assert {Path(path).parent for path in (raw["task"]["path"], *raw["benchmarks"])} == {PREPARED}
     assert f"#   metis prepare math preset=paper --out {PREPARED}\n" in text
@@ -81,5 +85,21 @@ def test_the_paper_s_recipes_have_the_paper_s_values(load, name, model, hours):
         assert re.search(rf"^{knob} = \S+ +# not in the paper$", text, re.MULTILINE), knob
 
 
+def test_function_calling_has_the_paper_s_values(load):
+    found = load(PAPER["qwen3-4b-instruct"])
+    training, engine, curriculum = found.training, found.engine, found.curriculum
+    assert (training.batch, training.group, engine.minibatch) == (64, 8, 64)
+    assert (training.steps, training.seconds) == (0, 20 * 3600)
+    assert engine.model == "Qwen/Qwen3-4B-Instruct-2507" and engine.learning_rate == 1e-6
+    assert (engine.episode_tokens, engine.kl, engine.std_division) == (4096, 0.0, False)
+    assert (engine.clip_low, engine.clip_high, engine.lora) == (0.2, 0.2, 0)
+    assert (curriculum.multiplier, curriculum.examples, curriculum.ema) == (8, 3, 0.95)
+    assert (curriculum.judge.weight, curriculum.judge.mode) == (0.01, "reason")
+    text = PAPER["qwen3-4b-instruct"].read_text()
+    assert "#   metis prepare bfcl preset=paper --out data/paper/bfcl\n" in text
+    for knob in ("temperature", "top_p", "weight_decay", "gradient_clip"):
+        assert re.search(rf"^{knob} = \S+ +# not in the paper$", text, re.MULTILINE), knob
+
+
 def test_all_of_the_paper_s_recipes_are_checked():
-    assert len(PAPER) == 4
+    assert (len(MATH), len(PAPER)) == (4, 5)

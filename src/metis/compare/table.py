@@ -7,7 +7,16 @@ from typing import NamedTuple
 import numpy as np
 
 from metis.compare.comparison import Comparison
-from metis.compare.inference import LEVEL, Ratio, cost_to_best, cost_to_own_best, least_p, log_speed, p_value, seeds_to_settle
+from metis.compare.inference import (
+    LEVEL,
+    Ratio,
+    cost_to_best,
+    cost_to_own_best,
+    least_p,
+    log_speed,
+    p_value,
+    seeds_to_settle,
+)
 from metis.compare.measures import Measured, average, seconds_a_step, tokens_a_second, waste
 from metis.markdown import markdown_table
 from metis.report.curves import Recorded

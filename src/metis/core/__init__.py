@@ -1,7 +1,40 @@
 """The contract between curricula and engines: values, requests, the pool, saved state, `drive`."""
 
-from metis.core.requests import LAST, Complete, Curriculum, Embed, Engine, Evidence, Fit, Plan, Predict, Request, Rollout, Score, complete, embed, fit, predict, rollout, score
-from metis.core.values import Batch, Chat, Completion, Continuation, Decision, Exemplar, Group, Judgment, Message, Progress, Prompt, Sampling, Trajectory
+from metis.core.requests import (
+    LAST,
+    Complete,
+    Curriculum,
+    Embed,
+    Engine,
+    Evidence,
+    Fit,
+    Plan,
+    Predict,
+    Request,
+    Rollout,
+    Score,
+    complete,
+    embed,
+    fit,
+    predict,
+    rollout,
+    score,
+)
+from metis.core.values import (
+    Batch,
+    Chat,
+    Completion,
+    Continuation,
+    Decision,
+    Exemplar,
+    Group,
+    Judgment,
+    Message,
+    Progress,
+    Prompt,
+    Sampling,
+    Trajectory,
+)
 
 __all__ = [
     "LAST",

@@ -37,7 +37,18 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from metis.core import Batch, Decision, Evidence, Group, Plan, Progress, Prompt, fit, predict, rollout
+from metis.core import (
+    Batch,
+    Decision,
+    Evidence,
+    Group,
+    Plan,
+    Progress,
+    Prompt,
+    fit,
+    predict,
+    rollout,
+)
 from metis.core.needs import Needs
 from metis.core.pool import Pool, Rewards
 from metis.core.predictors import AttentionModel

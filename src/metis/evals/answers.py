@@ -26,7 +26,7 @@ class Answerer:
     """A model, and how it is sampled from; with a checkpoint, the model as it was then."""
 
     def __init__(self, settings: Local, checkpoint: Path | None, sampling: Sampling) -> None:
-        self.sampling = sampling
+        self.sampling, self.limit = sampling, settings.episode_tokens
         require_vllm(settings)
         folder = model_files.model(settings.model)
         print(loading(settings.model, folder))
@@ -52,7 +52,7 @@ class Answerer:
         for part in parts:
             rows = len(prompts) * part
             sampler = partial(self._stream, generator, rows)
-            settings = (self.sampling, sampler, self.rewards, rows)
+            settings = (self.sampling, sampler, self.rewards, rows, self.limit)
             plays = play_all(self.policy, task, prompts, part, *settings)
             for said, games in zip(answers, plays, strict=True):
                 said += map(_read, games)
@@ -83,4 +83,5 @@ def _read(game: Play) -> Answer:
     if game.earned is None:
         assert game.error is not None
         return Answer(turns, tokens, "failed", 0.0, located(game.error))
-    return Answer(turns, tokens, "stop" if game.stopped else "length", game.earned.score)
+    finish = "stop" if game.stopped else "length"
+    return Answer(turns, tokens, finish, game.earned.score, report=game.earned.report)

@@ -1,6 +1,7 @@
 """The run's own test: what training held out, or its benchmarks, through the run's own task."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,8 @@ def own_sets(settings: Mapping[str, Any], run: Path | None) -> list[PromptSet]:
         sets = task.sets()
     else:
         prompts, own, code = tuple(task.heldout()), run is not None, source(task)
-        sets = [PromptSet(OWN, "held-out", task, prompts, scorer(task), own=own, source=code)]
+        asked = PromptSet(OWN, "held-out", task, prompts, scorer(task), own=own, source=code)
+        sets = [replace(asked, reported=tuple(getattr(task, "reported", ())))]
     if run is not None:
         _require_tested(sets, run)
     return sets

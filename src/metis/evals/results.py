@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from metis import files
-from metis.evals.scoring import FAITHFUL, NUMERIC
+from metis.evals.scoring import FAITHFUL, TITLES
 from metis.evals.suite import Evaluation
 from metis.markdown import markdown_table
 from metis.run.statistics import Estimate, average, mean
@@ -35,8 +35,7 @@ def results(
         name: _written(
             average([_estimate(scores.get(name, scores[FAITHFUL])) for scores in scored])
         )
-        for name in (FAITHFUL, NUMERIC)
-        if any(name in scores for scores in scored)
+        for name in dict.fromkeys(name for scores in scored for name in scores)
     }
     return found
 
@@ -79,11 +78,11 @@ def markdown(found: Mapping[str, Any]) -> str:
     table = [header, [found["name"], *(_percent(b["scores"][FAITHFUL]) for b in benchmarks)]]
     if several:
         table[-1].append(_percent(found["average"][FAITHFUL]))
-    if NUMERIC in found["average"]:
-        near = [_percent(b["scores"].get(NUMERIC)) for b in benchmarks]
-        table.append(["… numbers within 1 %", *near])
+    for name in (name for name in found["average"] if name != FAITHFUL):
+        beside = [_percent(b["scores"].get(name)) for b in benchmarks]
+        table.append([f"… {TITLES.get(name, name)}", *beside])
         if several:
-            table[-1].append(_percent(found["average"][NUMERIC]))
+            table[-1].append(_percent(found["average"][name]))
     drawn = "greedy" if found["temperature"] == 0 else f"temperature {found['temperature']:g}"
     note = (
         f"{found['metric']} in percent ± one standard error over problems; {drawn}, answers of up "

@@ -1,7 +1,7 @@
-"""The scores of an answer: the reward of training, and near numbers beside it.
+"""The scores of an answer: the reward of training, and what is scored beside it.
 
 The references of some benchmarks are measured quantities, which an exact scorer does not recognise
-in another writing.
+in another writing. Others have an official verdict, which is stricter than a continuous reward.
 """
 
 from metis.tasks.math.answers import final_answer
@@ -11,6 +11,9 @@ FAITHFUL = "faithful"
 """The score that counts: what training would give."""
 NUMERIC = "numeric"
 """The score beside it: numbers within 1 % of the reference are right."""
+
+TITLES = {NUMERIC: "numbers within 1 %", "official": "official verdict"}
+"""Scores beside the one that counts, as tables call them."""
 
 
 def scores(reward: float, reply: str, reference: str, measured: bool) -> dict[str, float]:

@@ -6,11 +6,12 @@ last whole batch; the rest is answered as if nothing had happened (`plan`).
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
 from metis.core import Chat, Prompt, Sampling
+from metis.core.values import Report
 from metis.errors import MetisError
 from metis.evals.plan import Limits, batch_seed, batches, copies, in_order
 from metis.evals.scoring import scores
@@ -75,7 +76,7 @@ class Answer:
     """The policy's turns of an episode, and what they earned.
 
     finish: the last turn came to an end (`stop`) or was cut off (`length`), or the episode `failed`
-    and earned nothing, which `error` explains.
+    and earned nothing, which `error` explains. `report` is the reward's, beside its score.
     """
 
     turns: tuple[str, ...]
@@ -83,6 +84,11 @@ class Answer:
     finish: str
     reward: float
     error: str = ""
+    report: Report = field(default_factory=dict)
+
+    def beside(self, names: Sequence[str]) -> dict[str, float]:
+        """Reported scores; a failed answer has none of them."""
+        return {name: float(self.report.get(name, 0.0)) for name in names}
 
 
 class Answering(Protocol):
@@ -190,7 +196,8 @@ def _row(each: PromptSet, place: int, answers: Sequence[Answer]) -> dict[str, An
         "reference": right,
         "answers": [
             {
-                "scores": scores(said.reward, "".join(said.turns[-1:]), right, each.measured),
+                "scores": scores(said.reward, "".join(said.turns[-1:]), right, each.measured)
+                | said.beside(each.reported),
                 "tokens": said.tokens,
                 "finish": said.finish,
                 "turns": said.turns,

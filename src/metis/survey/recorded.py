@@ -10,7 +10,18 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from metis.core import LAST, Batch, Chat, Completion, Engine, Evidence, Group, Prompt, Sampling, Trajectory
+from metis.core import (
+    LAST,
+    Batch,
+    Chat,
+    Completion,
+    Engine,
+    Evidence,
+    Group,
+    Prompt,
+    Sampling,
+    Trajectory,
+)
 from metis.core.predictors import Predictor
 from metis.errors import MetisError
 from metis.survey.facts import Outcome

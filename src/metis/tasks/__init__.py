@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from metis.tasks import arithmetic, file, gym, math
+from metis.tasks import arithmetic, bfcl, file, gym, math
 from metis.tasks.base import Task
 
 
@@ -16,6 +16,7 @@ class TaskEntry(NamedTuple):
 
 TASKS: dict[str, TaskEntry] = {
     "arithmetic": TaskEntry(arithmetic.Arithmetic, arithmetic.build),
+    "bfcl": TaskEntry(bfcl.Bfcl, bfcl.build),
     "file": TaskEntry(file.File, file.build),
     "gym": TaskEntry(gym.Gym, gym.build),
     "math": TaskEntry(math.Math, math.build),

@@ -62,6 +62,11 @@ class SingleTurn:
         return self.score(self.answer)
 
 
+def takes_turns(task: Task) -> bool:
+    """True of a task whose episodes may have more than one question and answer."""
+    return any(not isinstance(task.episode(prompt), SingleTurn) for prompt in task.training()[:1])
+
+
 _NUMBER = re.compile(r"-?\d+(?:,\d{3})*(?:\.\d+)?")
 
 

@@ -13,7 +13,7 @@ from metis.config.origins import COMMAND_LINE, DEFAULT
 from metis.curricula import CURRICULA
 from metis.curricula.cards import card
 from metis.curricula.judge import Judge
-from metis.tasks.base import SingleTurn
+from metis.tasks.base import takes_turns
 
 WIDEST = 44
 """Columns of a setting, after which its origin is no longer aligned."""
@@ -86,11 +86,9 @@ def estimate(config: Config) -> Iterator[str]:
 
 def _longest(config: Config) -> int:
     """Tokens of an answer, at most; 0 where the settings do not bound the whole of it."""
-    task = config.task
-    turns = task is not None and any(
-        not isinstance(task.episode(prompt), SingleTurn) for prompt in task.training()[:1]
-    )
-    return 0 if turns else getattr(config.engine, "max_tokens", 0)
+    if config.task is not None and takes_turns(config.task):
+        return getattr(config.engine, "episode_tokens", 0)
+    return getattr(config.engine, "max_tokens", 0)
 
 
 def _tokens(answers: int, longest: int) -> str:

@@ -3,7 +3,18 @@
 import numpy as np
 import pytest
 
-from metis.compare.inference import LEVEL, Runs, cost_to_best, cost_to_own_best, crossing, least_p, log_speed, p_value, seeds_to_settle, smoothed
+from metis.compare.inference import (
+    LEVEL,
+    Runs,
+    cost_to_best,
+    cost_to_own_best,
+    crossing,
+    least_p,
+    log_speed,
+    p_value,
+    seeds_to_settle,
+    smoothed,
+)
 from metis.core import Progress
 from metis.core.drive import drive
 from metis.curricula import CURRICULA

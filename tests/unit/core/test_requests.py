@@ -6,7 +6,20 @@ import numpy as np
 import pytest
 
 from metis import core
-from metis.core import Batch, Complete, Embed, Fit, Group, Predict, Progress, Prompt, Rollout, Sampling, Score, Trajectory
+from metis.core import (
+    Batch,
+    Complete,
+    Embed,
+    Fit,
+    Group,
+    Predict,
+    Progress,
+    Prompt,
+    Rollout,
+    Sampling,
+    Score,
+    Trajectory,
+)
 from metis.core.drive import drive
 from metis.core.predictors import AttentionModel, ValueModel
 from metis.errors import MetisError

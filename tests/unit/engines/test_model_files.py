@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from metis.data import fetched
 from metis.engines import model_files
 from metis.errors import MetisError
 
@@ -104,13 +105,13 @@ def test_a_folder_below_the_user_s_home_is_found(tmp_path, monkeypatch):
 
 
 def test_where_files_are_kept(tmp_path, monkeypatch):
-    assert model_files.home() == tmp_path / "home"
+    assert fetched.home() == tmp_path / "home"
     monkeypatch.delenv("METIS_HOME")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    assert model_files.home() == tmp_path / "cache" / "metis"
+    assert fetched.home() == tmp_path / "cache" / "metis"
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert model_files.home() == tmp_path / ".cache" / "metis"
+    assert fetched.home() == tmp_path / ".cache" / "metis"
 
 
 def test_a_gguf_file_that_is_not_there(tmp_path, home):

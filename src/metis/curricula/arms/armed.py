@@ -19,7 +19,14 @@ from metis.core.needs import Needs
 from metis.core.pool import Pool, Subset
 from metis.core.state import Stateful
 from metis.curricula.arms.clusters import kmeans, project
-from metis.curricula.arms.partition import Partition, by_cluster, by_label, by_quantile, difficulties, draw_arms
+from metis.curricula.arms.partition import (
+    Partition,
+    by_cluster,
+    by_label,
+    by_quantile,
+    difficulties,
+    draw_arms,
+)
 from metis.curricula.filtering import rollout_count
 from metis.curricula.measurement import begun, costly
 from metis.errors import require_at_least

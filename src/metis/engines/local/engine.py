@@ -10,7 +10,18 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from metis.core import LAST, Batch, Chat, Completion, Evidence, Group, Prompt, Sampling, Trajectory, state
+from metis.core import (
+    LAST,
+    Batch,
+    Chat,
+    Completion,
+    Evidence,
+    Group,
+    Prompt,
+    Sampling,
+    Trajectory,
+    state,
+)
 from metis.core.pool import Pool
 from metis.core.predictors import Predictor
 from metis.engines import model_files
@@ -134,7 +145,8 @@ class LocalEngine:
     ) -> tuple[list[Group], list[Exception]]:
         rows, version = self.settings.rows, self.version
         arguments = (self.policy, self.task, prompts, n, sampling, self._stream)
-        groups, errors = play(*arguments, self.rewards, rows, version)
+        limit = self.settings.episode_tokens
+        groups, errors = play(*arguments, self.rewards, rows, version, limit)
         self.failures.add(errors)
         return groups, errors
 

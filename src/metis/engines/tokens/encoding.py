@@ -1,9 +1,10 @@
 """Many chats into tokens at once: what they share is rendered and encoded once."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
-from metis.core import Chat
+from metis.core import Chat, Message
+from metis.errors import MetisError
 
 MARK = "\u2402METIS\u2403"
 """Stands for a message while the template is rendered; no message contains it."""
@@ -75,6 +76,25 @@ def encode_scored(encoder: Encoder, chats: Sequence[Chat]) -> list[list[int]]:
     if None in known:
         return encode_chats(encoder, chats)
     return [tokens for _, tokens in filter(None, known)]
+
+
+def between_turns(
+    render: Callable[[Chat], str], chat: Chat, answers: Sequence[Message], ends: Iterable[str]
+) -> str:
+    """The text between the assistant's answer to `chat` and its next turn.
+
+    `ends` are the ends of a turn that the answer brought itself; none where it was cut short.
+    """
+    spoken: list[Message] = [*chat, {"role": "assistant", "content": MARK}, *answers]
+    before, mark, after = render(spoken).partition(MARK)
+    if not mark or before.rstrip() != render(chat).rstrip():
+        raise MetisError(
+            "the chat template rewrites earlier turns, so that a multi-turn rollout cannot be "
+            "trained on: use a template that only appends"
+        )
+    for end in ends:
+        after = after.removeprefix(end)
+    return after
 
 
 def _ends(encoder: Encoder, texts: Sequence[str]) -> list[list[int]]:

@@ -4,15 +4,20 @@ import asyncio
 import contextlib
 import functools
 import json
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from metis.config import task_of
-from metis.core import Prompt
+from metis.core import Message, Prompt
+from metis.engines.learning import Learning
 from metis.engines.rewards import RewardRunner
 from metis.engines.verl.validation import PROMPT, REPORTED
-from metis.tasks.base import Task
+from metis.errors import MetisError
+from metis.tasks.base import Episode, Task
 from metis.tasks.math import reward
 
 
@@ -33,23 +38,54 @@ async def compute_score(
     solution_str: str,
     ground_truth: Any,
     extra_info: dict[str, Any],
-    run: str,
-    place: str = ".",
-    **_: Any,
+    **named: Any,
 ) -> dict[str, Any]:
-    """Play the answer to its end and reward it.
-
-    `run` is the folder that names the task, `place` where its files were named from.
-    """
-    task, prompts, rewards = _task(run, place)
-    episode = task.episode(prompts[extra_info["id"]])
+    """Play the answer to its end and reward it; `played` explains what is named."""
+    task = played(**named)
+    episode = task.episode(extra_info)
     episode.reply(solution_str)
-    found = await asyncio.wrap_future(rewards.submit(episode))
-    return _scored(found.score, extra_info, found.report)
+    return await task.reward(episode, extra_info)
+
+
+@dataclass(frozen=True)
+class Played:
+    """A task in a process of verl's; `longest` are the tokens of one answer."""
+
+    task: Task
+    prompts: Mapping[str, Prompt]
+    rewards: RewardRunner
+    longest: int
+
+    def episode(self, extra_info: Mapping[str, Any]) -> Episode:
+        return self.task.episode(self.prompts[extra_info["id"]])
+
+    async def turn(self, episode: Episode, said: str) -> Sequence[Message] | None:
+        """The environment's turn."""
+        return await asyncio.wrap_future(self.rewards.turn(partial(episode.reply, said)))
+
+    async def reward(self, episode: Episode, extra_info: Mapping[str, Any]) -> dict[str, Any]:
+        """The reward as verl reads it."""
+        found = await asyncio.wrap_future(self.rewards.submit(episode))
+        return _scored(found.score, extra_info, found.report)
+
+
+def played(
+    run: str = "", place: str = ".", task: Mapping[str, Any] | None = None, **_: Any
+) -> Played:
+    """The task that a run folder names, or that is described by itself.
+
+    `place` is where its files were named from.
+    """
+    if not run and task is None:
+        raise MetisError(
+            "reward.custom_reward_function.reward_kwargs has neither run nor task: name a run "
+            "folder, or the settings of a task, such as task={name:bfcl}"
+        )
+    return _played(run, place, json.dumps(task))
 
 
 def _scored(
-    score: float, extra_info: dict[str, Any], report: Mapping[str, Any] | None = None
+    score: float, extra_info: Mapping[str, Any], report: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
     """A reward as verl reads it; reported names get a prefix, so that none is taken for verl's."""
     more = {f"{REPORTED}{name}": value for name, value in (report or {}).items()}
@@ -57,9 +93,13 @@ def _scored(
 
 
 @functools.cache
-def _task(run: str, place: str) -> tuple[Task, dict[str, Prompt], RewardRunner]:
-    settings = json.loads((Path(run) / "config.json").read_text("utf-8"))
+def _played(run: str, place: str, described: str) -> Played:
+    settings = {"task": json.loads(described)}
+    if run:
+        settings = json.loads((Path(run) / "config.json").read_text("utf-8"))
+    engine = {"reward_timeout": Learning.reward_timeout, **settings.get("engine", {})}
     with contextlib.chdir(place):
         task = task_of(settings)
         prompts = {prompt.id: prompt for prompt in (*task.training(), *task.heldout())}
-        return task, prompts, RewardRunner(settings["engine"]["reward_timeout"])
+    longest = engine.get("max_tokens", sys.maxsize)
+    return Played(task, prompts, RewardRunner(engine["reward_timeout"]), longest)

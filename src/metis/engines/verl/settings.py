@@ -36,6 +36,11 @@ class Verl(Learning):
     MAY_CHANGE: ClassVar = ("vllm_memory", "tokens", "checkpointing", "reward_timeout")
     """Knobs that a resumed run may change; a learning rate verl would take from its checkpoint."""
 
+    @property
+    def longest(self) -> int:
+        """Tokens of a rollout."""
+        return self.episode_tokens or self.max_tokens
+
     def __post_init__(self) -> None:
         super().__post_init__()
         least = {"nodes": 1, "gpus": 1, "tensor": 1, "max_prompt": 1}
@@ -46,14 +51,20 @@ class Verl(Learning):
         require(
             count % self.tensor == 0, "engine.tensor", self.tensor, f"it must divide {count} GPUs"
         )
-        room = self.max_prompt + self.max_tokens
+        require(
+            self.longest >= self.max_tokens,
+            "engine.episode_tokens",
+            self.episode_tokens,
+            f"use at least engine.max_tokens = {self.max_tokens}",
+        )
+        room = self.max_prompt + self.longest
         if not self.context:
             object.__setattr__(self, "context", max(room, 5 * self.max_prompt))
         require(
             self.context >= room,
             "engine.context",
             self.context,
-            f"use at least max_prompt + max_tokens = {room}",
+            f"use at least max_prompt and a rollout, {room}",
         )
         require(
             self.tokens >= self.context,

@@ -16,7 +16,9 @@ from metis.data.math_sets import SETS
 from metis.errors import MetisError, MissingData
 from metis.tasks import file
 from metis.tasks.base import Task
+from metis.tasks.benchmarks import function_calling
 from metis.tasks.benchmarks.sets import PromptSet, scorer, source
+from metis.tasks.bfcl import Bfcl
 from metis.tasks.file import File, read_rows
 from metis.tasks.math import Math, MathProblems, read_problems
 from metis.tasks.math.answers.verifier import Verifier
@@ -43,7 +45,10 @@ BENCHMARKS = {
     "minerva": Benchmark("Minerva", ("minerva", "minerva_math"), measured=True),
 }
 
-SUITES = {"math": ("aime24", "aime25", "math500", "minerva")}
+SUITES = {
+    "math": ("aime24", "aime25", "math500", "minerva"),
+    "bfcl": tuple(function_calling.TITLES),
+}
 """Benchmarks side by side in the paper's tables, in their order."""
 
 READERS = ("file", "math")
@@ -64,11 +69,13 @@ class Manner:
     math      settings of mathematics
     file      settings of a run's task=file; without them a file is mathematics too
     verifier  the second opinion on mathematics, if any
+    bfcl      settings of a run's task=bfcl
     """
 
     math: Math = PAPER
     file: File | None = None
     verifier: Verifier | None = None
+    bfcl: Bfcl | None = None
 
     @classmethod
     def of(
@@ -78,7 +85,9 @@ class Manner:
         told = settings if isinstance(settings, Math) else PAPER
         asks = told.verify if verify is None else verify
         opinion = (verifier or Verifier(told.verify_limit)) if asks else None
-        return cls(told, settings if isinstance(settings, File) else None, opinion)
+        own = settings if isinstance(settings, File) else None
+        calling = settings if isinstance(settings, Bfcl) else None
+        return cls(told, own, opinion, calling)
 
     def read(self, path: Path, key: str, known: bool) -> Task:
         """The problems of a file, all of them to test on; `known` is one of a benchmark."""
@@ -89,6 +98,11 @@ class Manner:
             settings = Math(path=str(path), instruction=self.math.instruction)
             remedy = "a benchmark has the fields problem and answer"
         return MathProblems((), read_problems(settings, str(path), key, remedy), self.verifier)
+
+
+def known_names() -> list[str]:
+    """Suites, each with its benchmarks after it."""
+    return [name for suite, members in SUITES.items() for name in (suite, *members)]
 
 
 def data_folder() -> Path:
@@ -102,7 +116,12 @@ def load(
     """The benchmarks of these names, suites and paths, each once, in the order of their naming."""
     wanted = dict.fromkeys(part for name in names for part in SUITES.get(name, (name,)))
     asked = manner or Manner()
-    found = [_load(name, folder or data_folder(), asked) for name in wanted]
+    found = [
+        function_calling.load(name, folder, asked.bfcl)
+        if name in function_calling.TITLES
+        else _load(name, folder or data_folder(), asked)
+        for name in wanted
+    ]
     require_distinct(found)
     return found
 
@@ -121,7 +140,7 @@ def _load(name: str, folder: Path, manner: Manner) -> PromptSet:
     path = _find(name, BENCHMARKS[name], folder) if name in BENCHMARKS else Path(name).expanduser()
     if not path.name.endswith(table.SUFFIXES):
         raise MetisError(
-            f"--suite {name!r}: there are {', '.join([OWN, *SUITES, *BENCHMARKS])}; or name a file "
+            f"--suite {name!r}: there are {', '.join([OWN, *known_names()])}; or name a file "
             f"({', '.join(table.SUFFIXES)})"
         )
     label = _recognise(path)

@@ -23,6 +23,7 @@ class PromptSet:
     measured  its references are measured quantities, so that near numbers are scored beside it
     own       the test of a training run, answered in its order and batches
     source    a digest of the file that a task or reward of one's own is in
+    reported  what the task's rewards report that is a score beside them
     """
 
     name: str
@@ -33,6 +34,7 @@ class PromptSet:
     measured: bool = False
     own: bool = False
     source: str = ""
+    reported: tuple[str, ...] = ()
 
     @cached_property
     def openings(self) -> Sequence[Episode]:

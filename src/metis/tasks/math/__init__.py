@@ -1,6 +1,15 @@
 """Mathematics: problems with answers in boxes, and what an answer earns."""
 
-from metis.tasks.math.task import INSTRUCTION, Math, MathProblems, Problem, build, read_problems, reward, wrap
+from metis.tasks.math.task import (
+    INSTRUCTION,
+    Math,
+    MathProblems,
+    Problem,
+    build,
+    read_problems,
+    reward,
+    wrap,
+)
 
 __all__ = [
     "INSTRUCTION",

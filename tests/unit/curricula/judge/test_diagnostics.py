@@ -4,7 +4,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metis.curricula.judge.diagnostics import Reliability, auroc_informative, calibration_error, lift, pearson, ranks, reliability, skill, spearman
+from metis.curricula.judge.diagnostics import (
+    Reliability,
+    auroc_informative,
+    calibration_error,
+    lift,
+    pearson,
+    ranks,
+    reliability,
+    skill,
+    spearman,
+)
 
 deterministic = settings(derandomize=True, deadline=None)
 levels = st.integers(0, 10)

@@ -7,7 +7,17 @@ from hypothesis import strategies as st
 
 from metis import Pool
 from metis.core import Group, Prompt, Trajectory
-from metis.curricula.judge.memory import Pair, exemplars, pairs, pick, quantile, recent, remembered, replayed, spread
+from metis.curricula.judge.memory import (
+    Pair,
+    exemplars,
+    pairs,
+    pick,
+    quantile,
+    recent,
+    remembered,
+    replayed,
+    spread,
+)
 
 deterministic = settings(derandomize=True, deadline=None)
 LEVELS = sorted({passes * (8 - passes) / 64 for passes in range(9)})

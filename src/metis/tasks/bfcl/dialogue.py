@@ -1,0 +1,145 @@
+"""A task of the benchmark: what the user says, in which state the APIs start, what would be right.
+
+Written as one JSON object, it is what prepared files hold of a dialogue.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from metis.core import Chat, Prompt
+from metis.tasks.bfcl import calls, wording
+from metis.tasks.bfcl.calls import Call, Refusal
+from metis.tasks.bfcl.package import Api, apis
+from metis.tasks.bfcl.world import World
+
+CATEGORIES = {
+    "base": "Base",
+    "miss_func": "Miss-F",
+    "miss_param": "Miss-P",
+    "long_context": "Long",
+    "composite": "Comp.",
+}
+"""The multi-turn categories, and what the paper's table calls them."""
+LONG = ("long_context", "composite")
+"""Categories whose scenarios are filled up with distractors."""
+
+
+@dataclass(frozen=True)
+class Dialogue:
+    """A dialogue with one user.
+
+    questions  the user's turns; an empty one hands over functions that were withheld
+    truth      the calls of each turn
+    scenario   the initial state of each API
+    handed     functions by the turn in which they are handed over
+    """
+
+    id: str
+    category: str
+    names: tuple[str, ...]
+    questions: tuple[str, ...]
+    truth: tuple[tuple[str, ...], ...]
+    scenario: Mapping[str, Any]
+    handed: Mapping[int, tuple[str, ...]]
+
+    @classmethod
+    def of(cls, entry: Mapping[str, Any], truth: list[list[str]], category: str) -> "Dialogue":
+        """An entry of the package, with its ground truth."""
+        return cls(
+            id=entry["id"],
+            category=category,
+            names=tuple(entry["involved_classes"]),
+            questions=tuple(
+                "\n".join(said["content"] for said in turn) for turn in entry["question"]
+            ),
+            truth=tuple(tuple(turn) for turn in truth),
+            scenario=entry["initial_config"],
+            handed={
+                int(turn): tuple(names) for turn, names in entry.get("missed_function", {}).items()
+            },
+        )
+
+    @classmethod
+    def read(cls, text: str) -> "Dialogue":
+        """The dialogue that `written` wrote."""
+        known = json.loads(text)
+        return cls(
+            id=known["id"],
+            category=known["category"],
+            names=tuple(known["apis"]),
+            questions=tuple(known["questions"]),
+            truth=tuple(tuple(turn) for turn in known["truth"]),
+            scenario=known["scenario"],
+            handed={int(turn): tuple(names) for turn, names in known["handed"].items()},
+        )
+
+    @property
+    def written(self) -> str:
+        """All of it as JSON."""
+        return json.dumps(
+            {
+                "id": self.id,
+                "category": self.category,
+                "apis": self.names,
+                "questions": self.questions,
+                "truth": self.truth,
+                "scenario": self.scenario,
+                "handed": self.handed,
+            }
+        )
+
+    @property
+    def apis(self) -> list[Api]:
+        known = apis()
+        return [known[name] for name in self.names]
+
+    @cached_property
+    def solution(self) -> list[list[Call | Refusal]]:
+        """The ground truth as calls."""
+        return [[calls.parse(call) for call in turn] for turn in self.truth]
+
+    @property
+    def prompt(self) -> Prompt:
+        return Prompt(self.id, wording.judged(self.questions[0], self.apis), self.category)
+
+    @property
+    def chat(self) -> Chat:
+        """The chat that the policy answers first."""
+        return [
+            {"role": "system", "content": wording.system(self.apis, self.withheld(0))},
+            {"role": "user", "content": self.said(0)},
+        ]
+
+    def withheld(self, turn: int) -> frozenset[str]:
+        """The functions that are not offered yet, but for those that a ground truth before calls:
+        one official dialogue withholds such a function."""
+        return frozenset(
+            name
+            for since, names in self.handed.items()
+            if since > turn
+            for name in names
+            if name not in self._called_before(since)
+        )
+
+    def _called_before(self, turn: int) -> set[str]:
+        return {
+            call.name
+            for before in self.solution[:turn]
+            for call in before
+            if isinstance(call, Call)
+        }
+
+    def world(self) -> World:
+        """A fresh world."""
+        return World(self.apis, self.scenario, self.category in LONG)
+
+    def said(self, turn: int) -> str:
+        """The user's words."""
+        if self.questions[turn]:
+            return self.questions[turn]
+        functions = [each for api in self.apis for each in api.functions.values()]
+        handed = self.handed.get(turn, ())
+        return wording.added([each for each in functions if each.name in handed])

@@ -1,0 +1,108 @@
+"""An episode: a user who goes on turn by turn, functions to call, and a reward for what was done.
+
+The user's turn lasts until the policy replies without a call. Then the ground truth of that turn is
+played on instances of its own, and the two worlds are compared.
+"""
+
+from collections.abc import Sequence
+from functools import cached_property
+
+from metis.core import Chat, Message
+from metis.tasks.bfcl import calls, wording
+from metis.tasks.bfcl.calls import Call, Refusal
+from metis.tasks.bfcl.dialogue import Dialogue
+from metis.tasks.bfcl.scoring import Abstention, Record, Turn, matched
+from metis.tasks.bfcl.world import World
+
+OFFICIAL_STEPS = 20
+"""Steps of a turn after which the official handler gives up."""
+
+
+class Episode:
+    """One rollout of a dialogue."""
+
+    scorer = "function calling: state and results of every turn"
+
+    def __init__(
+        self,
+        dialogue: Dialogue,
+        steps: int = OFFICIAL_STEPS,
+        output: int = 4000,
+        abstention: Abstention = "earned",
+    ) -> None:
+        self.dialogue, self.steps, self.output = dialogue, steps, output
+        self.abstention: Abstention = abstention
+        self.record = Record([not truth for truth in dialogue.truth])
+        self.results: list[str] = []
+        self.turn, self.step, self.called = 0, 0, False
+
+    @property
+    def chat(self) -> Chat:
+        return self.dialogue.chat
+
+    @cached_property
+    def world(self) -> World:
+        """The APIs that the policy calls."""
+        return self.dialogue.world()
+
+    @cached_property
+    def right(self) -> World:
+        """The same APIs as the ground truth leaves them."""
+        return self.dialogue.world()
+
+    def reply(self, text: str) -> Sequence[Message] | None:
+        """The results of the policy's calls, or the user's next turn; None at the end."""
+        self.step += 1
+        try:
+            written = calls.read(text)
+        except calls.Unreadable as error:
+            return self._go_on(f"Error: {error}")
+        if not written:
+            return self._next_turn()
+        outputs = self.make(written)
+        names = [call.name if isinstance(call, Call) else "call" for call in written]
+        return self._go_on(wording.results(names, outputs, self.output))
+
+    def make(self, written: Sequence[Call | Refusal]) -> list[str]:
+        """Make calls in the user's current turn; their whole results."""
+        withheld = self.dialogue.withheld(self.turn)
+        outputs = [self.world.call(call, withheld) for call in written]
+        self.called = True
+        self.results += outputs
+        return outputs
+
+    def _go_on(self, content: str) -> Sequence[Message] | None:
+        """Show what came of a step, unless the turn has had too many."""
+        if self.step > self.steps:
+            self.record.stuck = True
+            return None
+        return [{"role": "user", "content": content}]
+
+    def _next_turn(self) -> Sequence[Message] | None:
+        self.end_turn()
+        if self.turn == len(self.dialogue.questions):
+            return None
+        return [{"role": "user", "content": self.dialogue.said(self.turn)}]
+
+    def end_turn(self) -> None:
+        """Play the ground truth of the user's turn, and compare."""
+        truth = self.dialogue.solution[self.turn]
+        expected = [self.right.call(call) for call in truth]
+        same = not truth or self.world.equals(self.right)
+        share = matched(expected, self.results)
+        self.record.turns.append(Turn(not truth, self.called, same, share))
+        self.turn, self.step, self.called = self.turn + 1, 0, False
+
+    def reward(self) -> dict[str, float]:
+        """The reward, and beside it the official verdict and how far the dialogue came.
+
+        A turn that was cut short counts for what was done in it.
+        """
+        if self.called:
+            self.end_turn()
+        planned = len(self.record.planned)
+        return {
+            "score": self.record.reward(self.abstention),
+            "official": float(self.record.valid),
+            "turns": len(self.record.turns) / planned,
+        }

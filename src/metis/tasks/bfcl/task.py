@@ -1,0 +1,117 @@
+"""Function calling over several turns: the multi-turn part of BFCL v3 as a task.
+
+Dialogues come from the files that `metis prepare bfcl` writes; the APIs that they call are
+simulated by the package `bfcl-eval`, which is fetched once.
+"""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from metis.core import Prompt
+from metis.errors import MetisError, MissingData, require, require_at_least
+from metis.tasks.bfcl.dialogue import CATEGORIES, Dialogue
+from metis.tasks.bfcl.episode import OFFICIAL_STEPS, Episode
+from metis.tasks.bfcl.scoring import Abstention
+from metis.tasks.file import read_rows
+
+
+@dataclass(frozen=True)
+class Bfcl:
+    """The knobs of function calling.
+
+    path          dialogues to train on: a file that `metis prepare bfcl` wrote
+    heldout_path  dialogues to test on, another such file; empty draws them from `path`
+    heldout       how many to test on, drawn by the seed; of heldout_path, 0 is all
+    categories    of base, miss_func, miss_param, long_context, composite; empty is all
+    steps         replies with calls that a user's turn may have; the episode ends with more
+    output        characters of results that are shown after a reply; the rest is cut off
+    abstention    turns in which no call is right count where another turn `earned` something,
+                  `always`, or are `ignored`
+    """
+
+    path: str = "data/bfcl/train.parquet"
+    heldout_path: str = "data/bfcl/heldout.parquet"
+    heldout: int = 0
+    categories: tuple[str, ...] = ()
+    steps: int = OFFICIAL_STEPS
+    output: int = 4000
+    abstention: Abstention = "earned"
+
+    def __post_init__(self) -> None:
+        require(bool(self.path), "task.path", self.path, "name a file of `metis prepare bfcl`")
+        least = {"heldout": 0 if self.heldout_path else 1, "steps": 1, "output": 1}
+        require_at_least(self, least, "task.")
+        for name in self.categories:
+            known = ", ".join(CATEGORIES)
+            require(name in CATEGORIES, "task.categories", name, f"use some of {known}")
+
+
+class Dialogues:
+    """Dialogues to train and to test on."""
+
+    rewards: Literal["continuous"] = "continuous"
+    scorer = Episode.scorer
+    reported = ("official",)
+    """Scores beside the reward, for an evaluation."""
+
+    def __init__(
+        self, settings: Bfcl, training: Sequence[Dialogue], heldout: Sequence[Dialogue]
+    ) -> None:
+        self.settings = settings
+        self._training, self._heldout = training, heldout
+        self._dialogues = {each.id: each for each in (*training, *heldout)}
+
+    def training(self) -> Sequence[Prompt]:
+        return [each.prompt for each in self._training]
+
+    def heldout(self) -> Sequence[Prompt]:
+        return [each.prompt for each in self._heldout]
+
+    def episode(self, prompt: Prompt) -> Episode:
+        settings = self.settings
+        dialogue = self._dialogues[prompt.id]
+        return Episode(dialogue, settings.steps, settings.output, settings.abstention)
+
+
+def read(settings: Bfcl, path: str, key: str) -> list[Dialogue]:
+    """The dialogues of a prepared file, of the categories in the settings."""
+    if not Path(path).exists():
+        raise MissingData(f"{key} = {path!r}: no such file; `metis prepare bfcl` makes it")
+    found: dict[str, Dialogue] = {}
+    for number, row in enumerate(read_rows(path, key), start=1):
+        try:
+            dialogue = Dialogue.read(row["reward_model"]["ground_truth"])
+        except (KeyError, TypeError, ValueError):
+            raise MetisError(
+                f"{key} = {path!r}, row {number}: not as `metis prepare bfcl` writes it; prepare "
+                "it again"
+            ) from None
+        if dialogue.id in found:
+            raise MetisError(f"{key} = {path!r}, row {number}: a second {dialogue.id!r}")
+        if not settings.categories or dialogue.category in settings.categories:
+            found[dialogue.id] = dialogue
+    return list(found.values())
+
+
+def build(settings: Bfcl, seed: int) -> Dialogues:
+    """The task for a run's seed."""
+    rng = random.Random(seed)
+    training = read(settings, settings.path, "task.path")
+    rng.shuffle(training)
+    if settings.heldout_path:
+        heldout = read(settings, settings.heldout_path, "task.heldout_path")
+        rng.shuffle(heldout)
+        heldout = heldout[: settings.heldout or None]
+    else:
+        heldout, training = training[: settings.heldout], training[settings.heldout :]
+    tested = {dialogue.id for dialogue in heldout}
+    training = [dialogue for dialogue in training if dialogue.id not in tested]
+    if not training or not heldout:
+        raise MetisError(
+            f"task.heldout = {settings.heldout}: {len(training)} dialogues are left to train on "
+            f"and {len(heldout)} to test on"
+        )
+    return Dialogues(settings, training, heldout)

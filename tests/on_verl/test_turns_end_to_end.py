@@ -1,0 +1,48 @@
+"""`metis train engine=verl` on a task of several turns, with a tiny model on this CPU."""
+
+import pytest
+
+from integration.conftest import save_tiny
+from metis.run import folder as run_folder
+from running import cpu_overrides, finish, start
+
+pytestmark = pytest.mark.slow
+
+GAMES = """
+from own_task import GuessingGame, GuessingGames
+
+
+class Game(GuessingGame):
+    def reward(self):
+        return {"score": (len(self.last) % 3) / 2, "tries": self.tries}
+
+    def reply(self, text):
+        self.last = text
+        return super().reply(text)
+
+
+class Games(GuessingGames):
+    def episode(self, prompt):
+        return Game(int(prompt.id.removeprefix("guess:")))
+"""
+
+
+def test_a_task_of_several_turns_is_trained_and_tested_on(tmp_path):
+    model = save_tiny(tmp_path / "model")
+    (tmp_path / "games.py").write_text(GAMES)
+    out = tmp_path / "run"
+    extra = [word for word in cpu_overrides(1) if not word.startswith("reward.custom")]
+    words = [
+        *("engine=verl", f"engine.model={model}", f"engine.overrides={extra}"),
+        *("engine.generation=transformers", "engine.max_prompt=64", "engine.context=1024"),
+        *("engine.tokens=2048", "engine.max_tokens=6", "engine.episode_tokens=90"),
+        *("engine.learning_rate=0.1", "steps=1", "batch=2", "group=3", "evaluate=1"),
+        *(f"task={tmp_path}/games.py:Games", "task.tests=2", "curriculum=uniform"),
+    ]
+    command = ["-m", "metis.cli", "train", *words, "--out", str(out)]
+    finish(start(command, tmp_path / "log"), tmp_path / "log")
+    rows = run_folder.read(out, "metrics")
+    assert [row["step"] for row in rows] == [0, 1]
+    assert rows[1]["rollout/failed"] == 0 and rows[1]["update/rollouts"] == 6
+    assert rows[1]["reward/tries"] > 1 and rows[1]["actor/grad_norm"] > 0
+    assert "eval/accuracy" in rows[1]

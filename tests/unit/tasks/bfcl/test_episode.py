@@ -1,0 +1,135 @@
+"""An episode as a policy lives it: calls and results, the user's next turns, what is withheld."""
+
+import pytest
+
+import bfcl_package
+from metis.prepare import bfcl_sets
+from metis.tasks.bfcl import wording
+from metis.tasks.bfcl.dialogue import Dialogue
+from metis.tasks.bfcl.episode import Episode
+
+bfcl_package.require()
+
+
+@pytest.fixture(scope="module")
+def dialogues():
+    return bfcl_sets.every("rebuilt")
+
+
+def written(turn):
+    return f"[{', '.join(turn)}]"
+
+
+def answer(episode, text):
+    [message] = episode.reply(text)
+    assert message["role"] == "user"
+    return message["content"]
+
+
+def test_a_user_goes_on_when_the_policy_replies_in_words(dialogues):
+    dialogue = dialogues["base"][0]
+    episode = Episode(dialogue)
+    system, user = episode.chat
+    assert (system["role"], user["role"]) == ("system", "user")
+    assert user["content"] == dialogue.questions[0]
+    for turn, question in zip(dialogue.truth, [*dialogue.questions[1:], None], strict=True):
+        assert answer(episode, written(turn)).startswith("Results:\n")
+        if question is None:
+            assert episode.reply("That is all done.") is None
+        else:
+            assert answer(episode, "That is done.") == question
+    assert episode.reward() == {"score": 1.0, "official": 1.0, "turns": 1.0}
+
+
+def test_the_system_message_summarises_every_function_in_a_line(dialogues):
+    for dialogue in dialogues["base"]:
+        said = dialogue.chat[0]["content"]
+        for api in dialogue.apis:
+            assert api.purpose in said
+            for function in api.functions.values():
+                assert f"\n- {function.name}(" in said
+        assert len(said) < 4500, "the paper's prompts have 2,048 tokens"
+
+
+def test_the_judge_reads_the_first_turn_and_the_names_of_the_apis(dialogues):
+    dialogue = dialogues["miss_func"][0]
+    text = dialogue.prompt.text
+    assert text == f"{dialogue.questions[0]}\n\nAPIs: TwitterAPI, GorillaFileSystem"
+    assert dialogue.prompt.category == "miss_func"
+
+
+@pytest.mark.parametrize("category", ["miss_func", "composite"])
+def test_a_withheld_function_is_withheld_until_its_turn(dialogues, category):
+    for dialogue in dialogues[category][::20]:
+        episode = Episode(dialogue)
+        [(handed, names)] = dialogue.handed.items()
+        for name in names:
+            assert f"- {name}(" not in episode.chat[0]["content"]
+        for turn in range(handed):
+            for name in names:
+                assert f"no function {name!r}" in answer(episode, f"{name}()")
+            said = answer(episode, "I cannot do that.")
+            assert all((f"- {name}(" in said) == (turn == handed - 1) for name in names)
+        assert said.endswith(wording.AGAIN)
+        assert "no function" not in answer(episode, written(dialogue.truth[handed]))
+
+
+@pytest.mark.parametrize("category", ["base", "miss_func", "miss_param", "composite"])
+def test_doing_nothing_does_not_pay(dialogues, category):
+    for dialogue in dialogues[category][::10]:
+        episode = Episode(dialogue)
+        while episode.reply("I did it.") is not None:
+            pass
+        assert episode.reward() == {"score": 0.0, "official": 0.0, "turns": 1.0}
+
+
+def test_part_of_the_work_earns_part_of_the_reward(dialogues):
+    dialogue = dialogues["base"][0]
+    episode = Episode(dialogue)
+    episode.reply(written(dialogue.truth[0]))
+    while episode.reply("Done.") is not None:
+        pass
+    assert episode.reward()["score"] == pytest.approx(1 / len(dialogue.truth))
+    assert episode.reward()["official"] == 0.0
+
+
+def test_results_are_cut_but_scored_whole(dialogues):
+    dialogue = next(
+        each
+        for each in dialogues["long_context"]
+        if max(map(len, bfcl_package.play(each, bfcl_package.solved(each)).results)) > 2000
+    )
+    episode, longest = Episode(dialogue, output=300), 0
+    for turn in dialogue.truth:
+        for call in turn:
+            longest = max(longest, len(answer(episode, f"[{call}]")))
+        episode.reply("Done.")
+    assert longest < 400 and episode.reward()["score"] == 1.0
+
+
+def test_a_turn_of_too_many_steps_ends_the_episode(dialogues):
+    episode = Episode(dialogues["base"][0], steps=3)
+    for _ in range(3):
+        assert "Results" in answer(episode, "[pwd()]")
+    assert episode.reply("[pwd()]") is None
+    assert episode.reward()["official"] == 0.0
+
+
+def test_an_episode_that_is_cut_short_counts_for_what_was_done(dialogues):
+    dialogue = dialogues["base"][0]
+    episode = Episode(dialogue)
+    episode.reply(written(dialogue.truth[0]))
+    part = 1 / len(dialogue.truth)
+    assert episode.reward() == {"score": part, "official": 0.0, "turns": part}
+
+
+def test_what_cannot_be_read_or_done_is_told(dialogues):
+    episode = Episode(dialogues["base"][0])
+    assert answer(episode, "[cd(folder='x'").startswith("Error: not a list of calls")
+    assert "there is no function 'fly'" in answer(episode, "[fly()]")
+    assert "not a literal" in answer(episode, "[cd(folder=x)]")
+
+
+def test_a_dialogue_is_the_same_when_it_was_written_and_read(dialogues):
+    for part in dialogues.values():
+        assert Dialogue.read(part[0].written) == part[0]
