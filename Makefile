@@ -11,6 +11,7 @@ quickstart: .venv/quickstart
 	$(BIN)/metis report runs/quickstart
 
 test: .venv/ready
+	@sh .ci/bubblewrap
 	$(BIN)/pytest
 
 test-verl: .venv-verl/ready
@@ -49,6 +50,7 @@ judge-set:
 	$(BIN)/pip install --quiet --editable '.[local,report,math,gym,dev]'
 	$(BIN)/python -c 'from metis.engines import model_files; model_files.model("smollm2-135m")'
 	$(BIN)/python -c 'from metis.tasks.bfcl import package; package.folder()'
+	$(BIN)/python -c 'from metis.tasks.code import checkers; checkers.testlib()'
 	@touch $@
 
 # verl's pins are not those of the rest, so it has an environment of its own.

@@ -1,0 +1,131 @@
+"""Tests of one program, each decided from what its process did; none of that raises here."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from metis.errors import MetisError
+from metis.tasks.code.checkers import CheckerSession
+from metis.tasks.code.compare import same_output, same_value
+from metis.tasks.code.exchange import Exchange, Failed
+from metis.tasks.code.inside.plain import NotPlain
+from metis.tasks.code.limits import Limits
+from metis.tasks.code.outcome import Kind, Result
+from metis.tasks.code.session import Dead, End, Session
+from metis.tasks.code.tests import Asserts, Call, Checker, Io, Script, Test
+
+
+class Runner:
+    """A program's sandbox, replaced when a test has spoilt it, and those of its asserts and its
+    checkers."""
+
+    def __init__(
+        self, program: str, limits: Limits, libraries: Sequence[Path] = (), room: int = 0
+    ) -> None:
+        self._program, self._limits = program, limits
+        self._libraries, self._room = libraries, room
+        self._session: Session | None = None
+        self._tester: Session | None = None
+        self._checkers: dict[Checker, CheckerSession] = {}
+        self._broken: tuple[Kind, str] | None = None
+
+    def __enter__(self) -> "Runner":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._discard()
+        for session in self._checkers.values():
+            session.close()
+
+    def result(self, test: Test) -> Result:
+        """Run one test."""
+        kind: Kind = "passed"
+        detail = ""
+        try:
+            self._run(test)
+        except Failed as failed:
+            kind, detail = failed.kind, failed.detail
+        except Dead as dead:
+            self._discard()
+            kind, detail = dead.kind, dead.detail
+        except NotPlain as error:
+            raise MetisError(f"{type(test).__name__}: {error}; make the test a Script") from None
+        return Result(kind, detail, self._settle(), isinstance(test, Script))
+
+    def _run(self, test: Test) -> None:
+        exchange = Exchange(self._ready())
+        if isinstance(test, Io):
+            self._io(exchange, test)
+        elif isinstance(test, Call):
+            if not same_value(exchange.value(test.function, *test.arguments), test.expected):
+                raise Failed("wrong", "another value than expected")
+        elif isinstance(test, Script):
+            exchange.script(test.code, test.method)
+        else:
+            self._asserts(exchange, test)
+
+    def _ready(self) -> Session:
+        if self._broken is None and self._session is None:
+            self._session = Session(self._program, self._limits, self._libraries, self._room)
+            self._broken = self._session.failure
+        if self._broken is not None or self._session is None:
+            raise Failed.told(self._broken or ())
+        return self._session
+
+    def _settle(self) -> float:
+        """Leave both sandboxes as a next test needs them; the seconds of this one."""
+        try:
+            for session in (self._session, self._tester):
+                if session is not None and session.running:
+                    session.stop()
+                    while not isinstance(session.hear(), End):
+                        pass
+        except Dead:
+            self._discard()
+        last = self._session.last if self._session else None
+        if last is not None and not last.clean:
+            self._discard()
+        return last.seconds if last else 0.0
+
+    def _discard(self) -> None:
+        for session in (self._session, self._tester):
+            if session is not None:
+                session.close()
+        self._session = self._tester = None
+
+    def _io(self, exchange: Exchange, test: Io) -> None:
+        exchange.start("io", test.stdin)
+        output = exchange.end().stdout
+        if test.checker is None:
+            right, remark = same_output(output, test.expected), "another output than expected"
+        else:
+            session = self._checkers.get(test.checker) or CheckerSession(test.checker.source)
+            self._checkers[test.checker] = session
+            right, remark = session.check(test.stdin, output, test.expected)
+        if not right:
+            raise Failed("wrong", remark)
+
+    def _asserts(self, exchange: Exchange, test: Asserts) -> None:
+        """Statements in another sandbox, whose calls are passed on to the program."""
+        if self._tester is None:
+            self._tester = Session("", self._limits)
+        tester = Exchange(self._tester)
+        exchange.load()
+        tester.start("drive", code=test.code, functions=test.functions)
+        raised: Sequence[Any] = ()
+        try:
+            while (heard := tester.heard()) != ["ended"]:
+                if heard[:1] != ["call"] or len(heard) != 4:
+                    raise Failed("error", "asserts that tell of something else than a call")
+                answer, first, *rest = exchange.call(*heard[1:])
+                raised = rest
+                self._tester.tell(answer, first, *rest[1:])
+        except Failed as failed:
+            raise Failed.told(raised) if raised and failed.kind == "error" else failed from None
+        exchange.stop()

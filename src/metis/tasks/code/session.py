@@ -1,0 +1,235 @@
+"""A running sandbox for one program: its driver inside, and the two pipes to it."""
+
+import contextlib
+import dataclasses
+import functools
+import json
+import os
+import select
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from metis.tasks.code import bubblewrap
+from metis.tasks.code.bubblewrap import SandboxMissing
+from metis.tasks.code.inside import frames
+from metis.tasks.code.limits import Limits
+from metis.tasks.code.outcome import Kind
+
+INSIDE = "/inside/metis/tasks/code/inside"
+FILES = ("plain.py", "frames.py", "child.py", "driver.py")
+PATIENCE = 30.0
+"""Seconds that a sandbox may take to start on a busy machine."""
+GRACE = 5.0
+"""Seconds that a driver may take beyond a test's wall time."""
+
+
+class Dead(Exception):
+    """The sandbox is gone, or does not answer; `kind` is what that makes of the test."""
+
+    def __init__(self, kind: Kind, detail: str) -> None:
+        super().__init__(detail)
+        self.kind: Kind = kind
+        self.detail = detail
+
+
+@dataclasses.dataclass(frozen=True)
+class End:
+    """The end of a test's process, as the driver saw it.
+
+    reason: `exit`, or the limit that ended it, or `stopped`.
+    status: of the process, negative for a signal.
+    """
+
+    reason: str
+    status: int
+    stdout: str
+    seconds: float
+    cpu: float
+    clean: bool
+
+
+class Session:
+    """A sandbox that has compiled a program and waits for tests."""
+
+    def __init__(
+        self,
+        program: str,
+        limits: Limits,
+        libraries: Sequence[Path] = (),
+        room: int = 0,
+        files: Mapping[str, bytes] | None = None,
+    ) -> None:
+        """`room` is the size of the largest input in bytes; `files` are further files to see."""
+        self.limits, self.running = limits, False
+        self.last: End | None = None
+        contents = {**_sources(), **(files or {})}
+        with contextlib.ExitStack() as opened:
+            given = {path: opened.enter_context(_file(contents[path])) for path in contents}
+            syscalls = opened.enter_context(_file(bubblewrap.filter_program()))
+            size = (limits.file_mb << 20) + room
+            words = bubblewrap.command(size, libraries, given, syscalls)
+            words += [bubblewrap.interpreter().path, "-S", "-s", "-B", "-X", "utf8"]
+            errors = opened.enter_context(_file(b""))
+            self._process = _launch(
+                [*words, f"{INSIDE}/driver.py"], (*given.values(), syscalls), errors
+            )
+            self._errors = os.dup(errors)
+        self._begin(program, libraries)
+
+    def _begin(self, program: str, libraries: Sequence[Path]) -> None:
+        assert self._process.stdin and self._process.stdout
+        self._to, self._from = self._process.stdin.fileno(), self._process.stdout.fileno()
+        for descriptor in (self._to, self._from):
+            os.set_blocking(descriptor, False)
+        self._inbox = frames.Inbox(1 << 40)
+        self._arrived: list[tuple[bytes, bytes]] = []
+        self._deadline = time.monotonic() + PATIENCE
+        given = {
+            "program": program,
+            "limits": dataclasses.asdict(self.limits),
+            "libraries": bubblewrap.library_paths(len(libraries)),
+        }
+        try:
+            self._send(b"P", json.dumps(given).encode())
+            self._receive()
+        except Dead as dead:
+            said = self._said() or dead.detail
+            self.close()
+            raise SandboxMissing(_unusable(said)) from None
+        self.failure = self._compilation()
+
+    def _compilation(self) -> tuple[Kind, str] | None:
+        """The failure of the program's compilation."""
+        self._deadline = time.monotonic() + self.limits.wall_seconds + GRACE
+        try:
+            failure = json.loads(self._receive()[1])
+        except Dead as dead:
+            self.close()
+            return dead.kind, f"{dead.detail} in its compilation"
+        return tuple(failure) if failure else None
+
+    def start(self, role: str, stdin: str = "", **test: Any) -> None:
+        """Start a test in the sandbox."""
+        self.running, self.last = True, None
+        self._deadline = time.monotonic() + self.limits.wall_seconds + GRACE
+        self._send(b"T", json.dumps({"role": role, "stdin": stdin, **test}).encode())
+
+    def tell(self, *message: Any) -> None:
+        """Send a message to the test's process."""
+        self._send(b"M", json.dumps(message).encode())
+
+    def hear(self) -> list[Any] | End:
+        """The next message of the test's process, empty where it is none; or its end."""
+        letter, content = self._receive()
+        if letter == b"E":
+            self.running, self.last = False, End(**json.loads(content))
+            return self.last
+        try:
+            message = json.loads(content)
+        except (ValueError, RecursionError):
+            return []
+        return message if isinstance(message, list) else []
+
+    def stop(self) -> None:
+        """End the test at once; its end is still to be heard."""
+        self._send(b"S", b"")
+
+    def _send(self, letter: bytes, content: bytes) -> None:
+        left = memoryview(frames.frame(letter, content))
+        while left:
+            self._wait(self._to, select.POLLOUT)
+            try:
+                left = left[os.write(self._to, left) :]
+            except BlockingIOError:
+                continue
+            except BrokenPipeError:
+                raise Dead("error", "the sandbox ended") from None
+
+    def _receive(self) -> tuple[bytes, bytes]:
+        while not self._arrived:
+            self._wait(self._from, select.POLLIN)
+            chunk = os.read(self._from, 1 << 20)
+            if not chunk:
+                raise Dead("error", "the sandbox ended")
+            self._arrived += self._inbox.add(chunk)
+        return self._arrived.pop(0)
+
+    def _wait(self, descriptor: int, event: int) -> None:
+        poller = select.poll()
+        poller.register(descriptor, event)
+        if not poller.poll(max(0.0, 1000 * (self._deadline - time.monotonic()))):
+            raise Dead("timeout", "the sandbox did not answer")
+
+    def _said(self) -> str:
+        """The last line that bubblewrap or the driver wrote to stderr."""
+        size = os.fstat(self._errors).st_size
+        lines = os.pread(self._errors, min(size, 4096), 0).decode("utf-8", "replace").splitlines()
+        return lines[-1] if lines else ""
+
+    def close(self) -> None:
+        """End all processes of the sandbox; none is left when this returns."""
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe and not pipe.closed:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+        try:
+            self._process.wait(timeout=1.0)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        if self._errors >= 0:
+            os.close(self._errors)
+            self._errors = -1
+
+
+def _launch(words: list[str], descriptors: tuple[int, ...], errors: int) -> subprocess.Popen[bytes]:
+    nobody = bubblewrap.identity()
+    try:
+        return subprocess.Popen(
+            words,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            bufsize=0,
+            pass_fds=descriptors,
+            start_new_session=True,
+            env={},
+            user=nobody,
+            group=nobody,
+            extra_groups=None if nobody is None else [],
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise SandboxMissing(_unusable(str(error))) from error
+
+
+def _unusable(reason: str) -> str:
+    return (
+        f"bubblewrap does not work here ({reason}): it needs version 0.8 or newer and user "
+        "namespaces; in a container, allow these (docker run --security-opt seccomp=unconfined); "
+        "on Ubuntu, sysctl kernel.apparmor_restrict_unprivileged_userns=0"
+    )
+
+
+@contextlib.contextmanager
+def _file(content: bytes) -> Iterator[int]:
+    """A descriptor of a file in memory with this content."""
+    descriptor = os.memfd_create("metis")
+    try:
+        left = memoryview(content)
+        while left:
+            left = left[os.write(descriptor, left) :]
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@functools.cache
+def _sources() -> dict[str, bytes]:
+    """The files of the driver, by their paths in the sandbox."""
+    folder = resources.files("metis.tasks.code.inside")
+    return {f"{INSIDE}/{name}": (folder / name).read_bytes() for name in FILES}
