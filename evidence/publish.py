@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-import judge_offline
+import judge_tables
 import numpy as np
 import when_it_pays
 
@@ -109,8 +109,8 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "hopeless-arms": hopeless_arms,
     "levels": levels,
     "when-it-pays": lambda: when_it_pays.table(pools()),
-    "judge-sets": lambda: judge_offline.pools(EVIDENCE / "judge-offline"),
-    "judge-offline": lambda: judge_offline.judges(EVIDENCE / "judge-offline"),
+    "judge-sets": lambda: judge_tables.pools(EVIDENCE / "judge-offline"),
+    "judge-offline": lambda: judge_tables.judges(EVIDENCE / "judge-offline"),
     "when-it-pays-in-short": lambda: when_it_pays.short_table(pools()),
 }
 
