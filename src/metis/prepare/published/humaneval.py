@@ -1,0 +1,50 @@
+"""HumanEval (Chen et al., 2021): functions to complete. A test is an assertion of its `check`.
+
+An assertion in a loop is one test, with the loop; what stands before it is a part of it.
+"""
+
+import ast
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from metis.prepare.published.asserts import defined, header, test_of
+from metis.tasks.code.problem import Problem
+from metis.tasks.code.tests import Test
+
+
+def problem(row: Mapping[str, Any]) -> Problem:
+    """A row of `openai/openai_humaneval`."""
+    prompt, function = str(row["prompt"]), str(row["entry_point"])
+    return Problem(
+        id=f"humaneval:{row['task_id']}",
+        statement=f"Complete this function.\n\n```python\n{prompt.strip()}\n```",
+        tests=tuple(_tests(str(row["test"]), function, defined(prompt))),
+        category="humaneval",
+        before=header(prompt, function),
+        reference=f"{prompt}{row['canonical_solution']}",
+        view=prompt.strip(),
+    )
+
+
+def _tests(code: str, function: str, functions: list[str]) -> Iterator[Test]:
+    check = next(
+        node
+        for node in ast.parse(code).body
+        if isinstance(node, ast.FunctionDef) and node.name == "check"
+    )
+    before: list[ast.stmt] = []
+    for statement in _Renamed(check.args.args[0].arg, function).visit(check).body:
+        if any(isinstance(node, ast.Assert) for node in ast.walk(statement)):
+            yield test_of([*before, statement], functions)
+        elif not isinstance(statement, ast.Pass):
+            before.append(statement)
+
+
+class _Renamed(ast.NodeTransformer):
+    """A name in the place of another."""
+
+    def __init__(self, old: str, new: str) -> None:
+        self.old, self.new = old, new
+
+    def visit_Name(self, node: ast.Name) -> ast.Name:
+        return ast.Name(self.new, node.ctx) if node.id == self.old else node

@@ -1,0 +1,40 @@
+"""MBPP (Austin et al., 2021): short functions. A test is an item of the problem's list.
+
+`test_setup_code` builds objects of the answer's own classes (problems 367 and 927), so it runs after
+the answer, in its process. The paper's 974 are all splits together; the test split is 11 to 510.
+"""
+
+import ast
+from collections.abc import Mapping
+from typing import Any
+
+from metis.prepare.published.asserts import defined, test_of
+from metis.tasks.code.problem import Problem
+
+TEST_SPLIT = range(11, 511)
+
+
+def problem(row: Mapping[str, Any]) -> Problem:
+    """A row of `google-research-datasets/mbpp`, config full."""
+    reference = _lines(row["code"])
+    functions, setup = defined(reference), _lines(row["test_setup_code"]).strip()
+    items = [_lines(item).strip() for item in row["test_list"]]
+    shown = "\n".join(items)
+    return Problem(
+        id=f"mbpp:{row['task_id']}",
+        statement=f"{row['text'].strip()}\n\nThe code has to pass these tests:\n"
+        f"```python\n{shown}\n```",
+        tests=tuple(test_of(ast.parse(item).body, functions, setup) for item in items),
+        category="mbpp",
+        reference=reference,
+        view=str(row["text"]).strip(),
+    )
+
+
+def in_test_split(row: Mapping[str, Any]) -> bool:
+    return int(row["task_id"]) in TEST_SPLIT
+
+
+def _lines(text: Any) -> str:
+    """A text of the file, which has carriage returns."""
+    return str(text).replace("\r\n", "\n")

@@ -1,0 +1,177 @@
+"""Programming: problems with tests, and programs as answers.
+
+Without a file the problems are those of the package (`embedded`). A file is one that `metis prepare
+code` wrote (parquet with the columns verl reads), or JSON lines with a `problem` and `tests` in
+every row. A response earns the fraction of all tests that its program passes in the sandbox.
+"""
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from metis.core import Prompt
+from metis.errors import MetisError, MissingData, require, require_at_least
+from metis.prepare import wording
+from metis.prepare.problems import difficulty, written
+from metis.tasks.base import SingleTurn
+from metis.tasks.code import embedded, records, sandbox
+from metis.tasks.code.pool import cores, shared
+from metis.tasks.code.problem import Problem
+from metis.tasks.code.scoring import reward
+from metis.tasks.file import read_rows
+
+SCORER = "programs: the fraction of all tests passed, in a sandbox"
+
+
+@dataclass(frozen=True)
+class Code:
+    """The knobs of the code task.
+
+    path          problems to train on: .parquet, .jsonl or .jsonl.gz; empty is the embedded set
+    heldout_path  problems to test on, another such file; empty draws them from `path`
+    heldout       how many to test on, drawn by the seed; of heldout_path, 0 is all
+    instruction   what follows the statement; empty asks for a program or a function, as tests need
+    seconds       CPU seconds that a test may take at most, where its problem allows more
+    workers       programs that run at a time, each in a process; 0 is one for every core
+    """
+
+    path: str = ""
+    heldout_path: str = ""
+    heldout: int = 12
+    instruction: str = ""
+    seconds: float = 10.0
+    workers: int = 0
+
+    def __post_init__(self) -> None:
+        require_at_least(self, {"heldout": 0 if self.heldout_path else 1, "workers": 0}, "task.")
+        limit = self.seconds
+        require(0 < limit < float("inf"), "task.seconds", limit, "use seconds above 0")
+
+
+class CodeProblems:
+    """Problems to train and to test on, answered by programs."""
+
+    rewards: Literal["continuous"] = "continuous"
+    scorer = SCORER
+
+    def __init__(
+        self, training: Sequence[Problem], heldout: Sequence[Problem], settings: Code
+    ) -> None:
+        self.settings = settings
+        self._training, self._heldout = training, heldout
+        self._problems = {problem.id: problem for problem in (*training, *heldout)}
+
+    def training(self) -> Sequence[Prompt]:
+        return [problem.prompt for problem in self._training]
+
+    def heldout(self) -> Sequence[Prompt]:
+        return [problem.prompt for problem in self._heldout]
+
+    def problem(self, name: str) -> Problem:
+        """The problem of a prompt's id."""
+        return self._problems[name]
+
+    def episode(self, prompt: Prompt) -> SingleTurn:
+        problem = limited(self._problems[prompt.id], self.settings.seconds)
+        pool = shared(self.settings.workers)
+        return SingleTurn(
+            problem.chat(self.settings.instruction),
+            lambda text: reward(text, problem, pool),
+            problem.reference,
+        )
+
+    def scorers(self) -> int:
+        """Programs that can be scored at a time; refused where there is no sandbox."""
+        sandbox.require_bubblewrap()
+        return self.settings.workers or cores()
+
+
+def limited(problem: Problem, seconds: float) -> Problem:
+    """The problem with at most so many CPU seconds a test; real time is bounded alike."""
+    limits = problem.limits
+    if limits.cpu_seconds <= seconds:
+        return problem
+    share = seconds / limits.cpu_seconds
+    shorter = replace(limits, cpu_seconds=seconds, wall_seconds=limits.wall_seconds * share)
+    return replace(problem, limits=shorter)
+
+
+class CodeTask(CodeProblems):
+    """Problems to train and to test on, none of them both."""
+
+    def __init__(self, settings: Code, seed: int) -> None:
+        rng = random.Random(seed)
+        training = _read(settings.path, "task.path")
+        rng.shuffle(training)
+        if settings.heldout_path:
+            heldout = read_problems(settings.heldout_path, "task.heldout_path")
+            rng.shuffle(heldout)
+            heldout = heldout[: settings.heldout or None]
+        else:
+            heldout, training = training[: settings.heldout], training[settings.heldout :]
+        tested = {wording.key(problem.statement) for problem in heldout}
+        training = [p for p in training if wording.key(p.statement) not in tested]
+        if not training or not heldout:
+            raise MetisError(
+                f"task.heldout = {settings.heldout}: {len(training)} problems are left to train on "
+                f"and {len(heldout)} to test on"
+            )
+        names = {problem.id for problem in training}
+        if any(problem.id in names for problem in heldout):  # two files of one name
+            heldout = [replace(problem, id=f"test/{problem.id}") for problem in heldout]
+        super().__init__(training, heldout, settings)
+
+
+def _read(path: str, key: str) -> list[Problem]:
+    return read_problems(path, key) if path else list(embedded.problems())
+
+
+def read_problems(path: str, key: str) -> list[Problem]:
+    """The problems of a file, each statement once."""
+    if not Path(path).exists():
+        raise MissingData(f"{key} = {path!r}: no such file; `metis prepare code` makes some")
+    found = {problem.statement: problem for problem in reversed(list(_rows(path, key)))}
+    return list(reversed(found.values()))
+
+
+def _rows(path: str, key: str) -> Iterator[Problem]:
+    names: set[str] = set()
+    for number, row in enumerate(read_rows(path, key), start=1):
+        where = f"{key} = {path!r}, row {number}"
+        try:
+            problem = _problem(row, f"{Path(path).name.split('.')[0]}:", number)
+        except (KeyError, TypeError, ValueError, SyntaxError) as error:
+            raise MetisError(
+                f"{where}: no problem with tests ({type(error).__name__}: {error}); prepare it "
+                "again, or see docs/tasks.md for the fields of your own"
+            ) from None
+        if problem.id in names:
+            raise MetisError(f"{where}: a second {problem.id!r}; ids must differ")
+        names.add(problem.id)
+        yield problem
+
+
+def _problem(row: dict[str, Any], prefix: str, number: int) -> Problem:
+    """A row with verl's columns, or one of somebody's own."""
+    if "reward_model" not in row:
+        about = {"category": written(row.get("category"))}
+        level = difficulty(row.get("difficulty"))
+        name = prefix + (written(row.get("id")) or str(number))
+        return records.read(name, str(row["problem"]).strip(), row, difficulty=level, **about)
+    extra = row["extra_info"]
+    record = records.loads(row["reward_model"]["ground_truth"])
+    return records.read(
+        str(extra["id"]),
+        str(record["statement"]),
+        record,
+        category=written(extra.get("category")),
+        difficulty=difficulty(extra.get("difficulty")),
+        view=str(extra["problem"]),
+    )
+
+
+def build(settings: Code, seed: int) -> CodeTask:
+    """The task for a run's seed."""
+    return CodeTask(settings, seed)
