@@ -1,0 +1,1 @@
+"""Programs as answers: the tests they are run against, in a sandbox."""

@@ -1,0 +1,193 @@
+"""bubblewrap's command line: a read-only system, no network, no devices, one private folder.
+
+The root user is nobody inside and outside, since the kernel counts no processes of root's.
+"""
+
+import functools
+import glob
+import os
+import platform
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from metis.errors import MetisError
+from metis.tasks.code import seccomp
+
+NOBODY = 65534
+PYTHON = "METIS_SANDBOX_PYTHON"
+"""The variable that names another interpreter for programs."""
+DEVICES = ("null", "zero", "full", "random", "urandom")
+PACKAGES = ("/usr/lib/python3*", "/usr/local/lib/python3*", "/usr/local/lib64/python3*")
+ENVIRONMENT = {
+    "HOME": "/tmp",
+    "TMPDIR": "/tmp",
+    "PATH": "/usr/local/bin:/usr/bin:/bin",
+    "LANG": "C.UTF-8",
+    "PYTHONHASHSEED": "0",
+    "MPLBACKEND": "Agg",
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+}
+INSTALLERS = {
+    "apt-get": "apt-get install -y bubblewrap",
+    "dnf": "dnf install -y bubblewrap",
+    "pacman": "pacman -S --noconfirm bubblewrap",
+    "zypper": "zypper install -y bubblewrap",
+    "apk": "apk add bubblewrap",
+}
+
+
+class SandboxMissing(MetisError):
+    """There is no bubblewrap, or it does not hold here what it has to; no program is run then."""
+
+
+def install_command() -> str:
+    """The command that installs bubblewrap on this machine."""
+    known = [command for tool, command in INSTALLERS.items() if shutil.which(tool)]
+    command = known[0] if known else "install bubblewrap 0.8 or newer"
+    return command if os.geteuid() == 0 or not known else f"sudo {command}"
+
+
+def executable() -> str:
+    """The path of bubblewrap; SandboxMissing without it."""
+    found = shutil.which("bwrap")
+    if found is None:
+        raise SandboxMissing(
+            "bubblewrap is not installed, and programs are run in no other way: "
+            f"{install_command()}"
+        )
+    return found
+
+
+@dataclass(frozen=True)
+class Interpreter:
+    """A Python for programs, and the folders outside /usr that it needs."""
+
+    path: str
+    folders: tuple[str, ...]
+
+
+@functools.cache
+def interpreter() -> Interpreter:
+    """This process's own Python, without its packages; the system's where that one lies in a folder
+    that the sandbox's user cannot open."""
+    named = os.environ.get(PYTHON)
+    if named:
+        if not reachable(Path(named)):
+            raise SandboxMissing(f"{PYTHON} = {named!r}: no file that {_user()} can execute")
+        return _described(named)
+    own = os.path.realpath(sys.executable)
+    if reachable(Path(own)) and reachable(Path(sys.base_prefix) / "lib"):
+        return _with_folders(own, sys.base_prefix)
+    system = os.path.realpath("/usr/bin/python3")
+    if not reachable(Path(system)):
+        raise SandboxMissing(
+            f"{own!r} lies where {_user()} cannot execute it, and there is no /usr/bin/python3: "
+            f"set {PYTHON} to a Python that everybody can execute"
+        )
+    return Interpreter(system, ())
+
+
+def _described(path: str) -> Interpreter:
+    asked = [path, "-I", "-S", "-c", "import sys; print(sys.base_prefix)"]
+    try:
+        answer = subprocess.run(asked, capture_output=True, text=True, check=True, timeout=60)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise SandboxMissing(f"{PYTHON} = {path!r}: no Python ({error})") from error
+    return _with_folders(os.path.realpath(path), answer.stdout.strip())
+
+
+def _with_folders(path: str, prefix: str) -> Interpreter:
+    if prefix in ("/usr", "/usr/local"):
+        return Interpreter(path, ())
+    parts = (os.path.join(prefix, name) for name in ("bin", "lib", "lib64"))
+    return Interpreter(path, tuple(part for part in parts if os.path.isdir(part)))
+
+
+def _user() -> str:
+    return "nobody" if os.geteuid() == 0 else "this user"
+
+
+def reachable(path: Path) -> bool:
+    """True where the sandbox's user can open a file or folder."""
+    path = path.absolute()
+    if os.geteuid():
+        return os.access(path, os.R_OK | os.X_OK)
+    needed = stat.S_IROTH | stat.S_IXOTH
+    try:
+        open_to_all = path.stat().st_mode & needed == needed
+        return open_to_all and all(p.stat().st_mode & stat.S_IXOTH for p in path.parents)
+    except OSError:
+        return False
+
+
+def identity() -> dict[str, object]:
+    """Arguments of Popen that make root nobody."""
+    if os.geteuid():
+        return {}
+    return {"user": NOBODY, "group": NOBODY, "extra_groups": []}
+
+
+def filter_program() -> bytes:
+    """The seccomp filter of this machine."""
+    try:
+        return seccomp.compiled(platform.machine())
+    except KeyError as error:
+        known = ", ".join(seccomp.AUDIT_ARCH)
+        raise SandboxMissing(f"no seccomp filter for {error}: programs run on {known}") from None
+
+
+def command(
+    room: int, libraries: Sequence[Path], files: dict[str, int], syscalls: int, binds: Sequence[str]
+) -> list[str]:
+    """The options of a sandbox whose private folder holds `room` bytes.
+
+    `files` are the names and descriptors of files that it has at its root, `syscalls` is the
+    descriptor of the filter, `binds` are further paths to see.
+    """
+    words = [executable(), "--unshare-all", "--unshare-user", "--disable-userns"]
+    words += ["--die-with-parent", "--new-session", "--as-pid-1", "--cap-drop", "ALL"]
+    words += ["--uid", str(NOBODY), "--gid", str(NOBODY), "--hostname", "sandbox", "--clearenv"]
+    for name, value in ENVIRONMENT.items():
+        words += ["--setenv", name, value]
+    words += ["--ro-bind", "/usr", "/usr", "--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache"]
+    for name in ("bin", "lib", "lib64"):
+        words += _system(f"/{name}")
+    python = interpreter()
+    for folder in python.folders:
+        words += ["--ro-bind", folder, folder]
+    for folder in _packages(python):
+        words += ["--size", "4096", "--tmpfs", folder, "--remount-ro", folder]
+    for path in (*map(str, libraries), *binds):
+        words += ["--ro-bind", path, path]
+    words += ["--proc", "/proc", "--dir", "/dev"]
+    for name in DEVICES:
+        words += ["--dev-bind", f"/dev/{name}", f"/dev/{name}"]
+    words += ["--size", str(room), "--tmpfs", "/tmp", "--symlink", "/tmp", "/dev/shm"]
+    for target, descriptor in files.items():
+        words += ["--perms", "0444", "--file", str(descriptor), target]
+    return [*words, "--seccomp", str(syscalls), "--chdir", "/tmp", "--remount-ro", "/", "--"]
+
+
+def _system(path: str) -> list[str]:
+    """A folder of the root that is a link into /usr on merged systems, and a folder on others."""
+    if os.path.islink(path):
+        return ["--symlink", os.readlink(path).lstrip("/"), path]
+    return ["--ro-bind", path, path] if os.path.isdir(path) else []
+
+
+def _packages(python: Interpreter) -> list[str]:
+    """Folders of installed packages, whose data may hold the answers."""
+    roots = [*PACKAGES, *(os.path.join(folder, "python3*") for folder in python.folders)]
+    found = {
+        os.path.realpath(path)
+        for root in roots
+        for kind in ("site-packages", "dist-packages")
+        for path in glob.glob(os.path.join(root, kind))
+    }
+    return sorted(found)

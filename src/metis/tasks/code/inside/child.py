@@ -1,0 +1,263 @@
+"""The process of one test: confined first, then the program, in one of four roles.
+
+| role | runs |
+|---|---|
+| `io` | the program as `__main__`, on stdin and stdout |
+| `serve` | the program as a module, then calls of its functions with plain data |
+| `script` | the program, then statements in the same namespace |
+| `drive` | statements, for which functions of a program elsewhere are called |
+
+Whatever it says of itself counts only against it, but for the word that it is asked to repeat.
+"""
+
+import builtins
+import errno
+import fcntl
+import math
+import os
+import resource
+import signal
+import sys
+import types
+from collections.abc import Callable
+from typing import Any
+
+import frames
+import plain
+
+DOWN, UP = 3, 4
+"""Descriptors of the messages to and from this process."""
+HIGH = 64
+LONGEST = 300
+DESCRIPTORS = 256
+STACK = 64 << 20
+REFUSED = {
+    errno.EPERM,
+    errno.EACCES,
+    errno.EROFS,
+    errno.EAGAIN,
+    errno.EFBIG,
+    errno.ENOSPC,
+    errno.EMFILE,
+    errno.ENETUNREACH,
+    errno.ECONNREFUSED,
+    errno.EAFNOSUPPORT,
+}
+"""Errors with which the sandbox answers what it does not allow."""
+
+
+def run(test: dict[str, Any], program: Any, limits: dict[str, Any], given: list[int]) -> None:
+    """The whole life of the process; `given` are its five descriptors."""
+    status = 1
+    try:
+        _take(given)
+        _confine(limits)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        status = ROLES[test["role"]](test, program)
+    except BaseException as error:
+        _say(*_failure(error))
+    finally:
+        os._exit(status)
+
+
+def _take(given: list[int]) -> None:
+    """Make the given descriptors 0 to 4, and close all others."""
+    moved = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, HIGH) for descriptor in given]
+    for number, descriptor in enumerate(moved):
+        os.dup2(descriptor, number, inheritable=number < DOWN)
+    os.closerange(UP + 1, os.sysconf("SC_OPEN_MAX"))
+
+
+def _confine(limits: dict[str, Any]) -> None:
+    cpu = math.ceil(limits["cpu_seconds"])
+    size = limits["file_mb"] << 20
+    bounds = {
+        resource.RLIMIT_CPU: (cpu, cpu + 1),
+        resource.RLIMIT_FSIZE: (size, size),
+        resource.RLIMIT_NOFILE: (DESCRIPTORS, DESCRIPTORS),
+        resource.RLIMIT_CORE: (0, 0),
+        resource.RLIMIT_NPROC: (limits["processes"] + 1,) * 2,  # the driver is one of them
+        resource.RLIMIT_AS: (limits["memory_mb"] << 20,) * 2,
+    }
+    for name, bound in bounds.items():
+        resource.setrlimit(name, bound)
+    hard = resource.getrlimit(resource.RLIMIT_STACK)[1]
+    stack = STACK if hard == resource.RLIM_INFINITY else min(STACK, hard)
+    resource.setrlimit(resource.RLIMIT_STACK, (stack, hard))
+
+
+def _say(*message: Any, write: Callable[..., None] = frames.write) -> None:
+    write(UP, b"M", plain.dumps(message))
+
+
+def _hear() -> Any:
+    return plain.loads(frames.read(DOWN)[1])
+
+
+def _failure(error: BaseException, wrong: type[BaseException] | None = None) -> tuple[str, ...]:
+    """The kind of a failure and a line about it; `wrong` are exceptions that say so."""
+    if wrong and isinstance(error, wrong):
+        kind = "wrong"
+    elif isinstance(error, MemoryError):
+        kind = "memory"
+    elif isinstance(error, OSError) and error.errno in REFUSED:
+        kind = "blocked"
+    else:
+        kind = "error"
+    return "failed", kind, _described(error)
+
+
+def _described(error: BaseException) -> str:
+    try:
+        text = f"{type(error).__name__}: {error}"[:LONGEST]
+    except BaseException:
+        text = type(error).__name__
+    trace, line = error.__traceback__, None
+    while trace:
+        if trace.tb_frame.f_code.co_filename == "program.py":
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return f"{text} (line {line})" if line else text
+
+
+def _module(name: str) -> types.ModuleType:
+    module = types.ModuleType(name)
+    vars(module).update(__builtins__=builtins, __file__="program.py")
+    sys.modules[name] = module
+    return module
+
+
+def _leave() -> None:
+    """What the interpreter does at its end, up to the flushing of its output."""
+    import atexit
+
+    if "threading" in sys.modules:
+        sys.modules["threading"]._shutdown()
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None and not stream.closed:
+            stream.flush()
+
+
+def io(test: dict[str, Any], program: Any) -> int:
+    status = 0
+    try:
+        exec(program, vars(_module("__main__")))
+    except SystemExit as error:
+        code = error.code
+        status = code if isinstance(code, int) else int(code is not None)
+    _leave()
+    return status & 0xFF
+
+
+def _load(program: Any) -> dict[str, Any]:
+    """The namespace of a program that is a module."""
+    module = _module("__test__")
+    exec(program, vars(module))
+    return vars(module)
+
+
+def serve(test: dict[str, Any], program: Any) -> int:
+    namespace = _load(program)
+    _say("loaded")
+    while True:
+        word, name, arguments, keywords = _hear()
+        try:
+            value = _function(namespace, name)(*arguments, **keywords)
+            _say("value", word, value)
+        except Exception as error:
+            _say("raised", type(error).__name__, *_failure(error)[1:])
+
+
+def _function(namespace: dict[str, Any], name: str) -> Any:
+    first, *rest = name.split(".")
+    if first not in namespace:
+        raise NameError(f"the program has no {first!r}")
+    found = namespace[first]
+    for part in rest:
+        found = getattr(found() if isinstance(found, type) else found, part)
+    return found
+
+
+def script(test: dict[str, Any], program: Any) -> int:
+    hear, say, pristine = _hear, _say, _snapshot("unittest" in test["code"])
+    namespace = _load(program)
+    for owner, content in pristine:
+        _restore(owner, content)
+    try:
+        exec(compile(test["code"], "test.py", "exec"), namespace)
+        if test["method"]:
+            _method(namespace, test["method"])
+    except SystemExit:
+        say("failed", "error", "SystemExit in a test")
+        return 1
+    except BaseException as error:
+        say(*_failure(error, AssertionError))
+        return 1
+    say("ended")
+    say("word", hear())
+    return 0
+
+
+def _snapshot(unittest: bool) -> list[tuple[Any, dict[str, Any]]]:
+    """What tests rely on, as it is before the program can change it."""
+    owners: list[Any] = [builtins]
+    if unittest:
+        from unittest import case, mock, result, suite
+
+        owners += [case, result, suite, mock, case.TestCase, result.TestResult, suite.TestSuite]
+    return [(owner, dict(vars(owner))) for owner in owners]
+
+
+def _restore(owner: Any, content: dict[str, Any]) -> None:
+    for name, value in content.items():
+        if vars(owner).get(name) is not value:
+            setattr(owner, name, value)
+
+
+def _method(namespace: dict[str, Any], name: str) -> None:
+    from unittest import TestResult, TestSuite
+
+    owner, _, method = name.partition(".")
+    outcome = TestResult()
+    TestSuite([namespace[owner](method)]).run(outcome)
+    broken = outcome.failures + outcome.unexpectedSuccesses
+    if outcome.errors or broken or not outcome.testsRun:
+        text = (outcome.errors or broken or [(None, "no test was run")])[0][1]
+        last = str(text).strip().splitlines()[-1]
+        raise RuntimeError(last) if outcome.errors else AssertionError(last)
+
+
+def drive(test: dict[str, Any], program: Any) -> int:
+    namespace = {name: _remote(name) for name in test["functions"]}
+    namespace["__name__"] = "__test__"
+    try:
+        exec(compile(test["code"], "test.py", "exec"), namespace)
+    except BaseException as error:
+        _say(*_failure(error, AssertionError))
+        return 1
+    _say("ended")
+    return 0
+
+
+def _remote(name: str) -> Callable[..., Any]:
+    """A function of the program, which runs elsewhere."""
+
+    def call(*arguments: Any, **keywords: Any) -> Any:
+        _say("call", name, arguments, keywords)
+        answer, *content = _hear()
+        if answer == "value":
+            return content[0]
+        kind = getattr(builtins, content[0], RuntimeError)
+        usable = isinstance(kind, type) and issubclass(kind, Exception)
+        raise (kind if usable else RuntimeError)(content[1])
+
+    return call
+
+
+ROLES: dict[str, Callable[[dict[str, Any], Any], int]] = {
+    "io": io,
+    "serve": serve,
+    "script": script,
+    "drive": drive,
+}

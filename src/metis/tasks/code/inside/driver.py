@@ -1,0 +1,241 @@
+"""Process 1 of a sandbox: forks a process for each test, watches it, clears up after it.
+
+No process inside can signal it, as process 1, or read its memory and descriptors, as it is not
+dumpable. It knows no expected output. What a test's process writes is passed on unread.
+"""
+
+import ctypes
+import gc
+import json
+import os
+import select
+import signal
+import sys
+import time
+from typing import Any
+
+sys.path[:0] = [os.path.dirname(__file__)]
+
+import child
+import frames
+
+PR_SET_DUMPABLE = 4
+HOME = "/tmp"
+INTERVAL = 0.025
+"""Seconds between two looks at what a test uses."""
+FILES = 4096
+PAGE = os.sysconf("SC_PAGE_SIZE")
+TICK = os.sysconf("SC_CLK_TCK")
+HEADROOM = 65536
+"""Bytes of messages beyond the output's limit."""
+
+
+def main() -> None:
+    ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    control, answer = os.dup(0), os.dup(1)
+    null = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1):
+        os.dup2(null, number)
+    given = json.loads(frames.read(control)[1])
+    sys.path.extend(given["libraries"])
+    program, failure = _compiled(given["program"])
+    frames.write(answer, b"R", json.dumps(failure).encode())
+    gc.freeze()
+    while True:
+        letter, content = frames.read(control)
+        if letter == b"T":
+            run = Run(json.loads(content), given["limits"], control, answer)
+            end = run.go(program, null)
+            frames.write(answer, b"E", json.dumps(end).encode())
+
+
+def _compiled(source: str) -> tuple[Any, tuple[str, str] | None]:
+    try:
+        return compile(source, "program.py", "exec", dont_inherit=True), None
+    except MemoryError:
+        return None, ("memory", "MemoryError while it was compiled")
+    except (SyntaxError, ValueError, OverflowError, RecursionError) as error:
+        return None, ("error", f"{type(error).__name__}: {error}"[: child.LONGEST])
+
+
+class Run:
+    """One test, from its process's start to the last of its traces."""
+
+    def __init__(
+        self, test: dict[str, Any], limits: dict[str, Any], control: int, answer: int
+    ) -> None:
+        self.test, self.limits = test, limits
+        self.control, self.answer = control, answer
+        self.room = limits["output_kb"] << 10
+        self.output = bytearray()
+        self.inbox = frames.Inbox(self.room + HEADROOM)
+        self.waiting = bytearray()
+        self.cpu = 0.0
+
+    def go(self, program: Any, null: int) -> dict[str, Any]:
+        stdin = _file(self.test.pop("stdin").encode("utf-8", "replace"))
+        pipes = [os.pipe() for _ in range(3)]
+        (self.out, out), (down, self.down), (self.up, up) = pipes
+        start = time.monotonic()
+        self.pid = os.fork()
+        if not self.pid:
+            child.run(self.test, program, self.limits, [stdin, out, null, down, up])
+        for descriptor in (stdin, out, down, up):
+            os.close(descriptor)
+        for descriptor in (self.out, self.down, self.up):
+            os.set_blocking(descriptor, False)
+        self.ended = os.pidfd_open(self.pid)
+        reason = self._watch(start)
+        status = self._sweep()
+        reason = self._drain() or reason
+        for descriptor in (self.out, self.down, self.up, self.ended):
+            os.close(descriptor)
+        return {
+            "reason": reason,
+            "status": status,
+            "stdout": self.output.decode("utf-8", "replace"),
+            "seconds": time.monotonic() - start,
+            "cpu": self.cpu,
+            "clean": _clear(HOME),
+        }
+
+    def _watch(self, start: float) -> str:
+        """Serve the process until it ends, or has to be ended; the reason of that."""
+        self.poller = select.poll()
+        for descriptor in (self.out, self.up, self.ended, self.control):
+            self.poller.register(descriptor, select.POLLIN)
+        looked, deadline = start, start + self.limits["wall_seconds"]
+        while True:
+            for descriptor, _ in self.poller.poll(1000 * INTERVAL):
+                if reason := self._serve(descriptor):
+                    return reason
+            now = time.monotonic()
+            if now > deadline:
+                return "timeout"
+            if now > looked + INTERVAL:
+                looked = now
+                if reason := self._excess():
+                    return reason
+
+    def _serve(self, descriptor: int) -> str:
+        if descriptor == self.ended:
+            return "exit"
+        if descriptor == self.control:
+            letter, content = frames.read(self.control)
+            if letter == b"S":
+                return "stopped"
+            self.waiting += frames.frame(b"M", content)
+            self.poller.register(self.down, select.POLLOUT)
+            return ""
+        if descriptor == self.down:
+            return self._send()
+        chunk = _read(descriptor)
+        if chunk == b"":
+            self.poller.unregister(descriptor)
+        return self._take(descriptor, chunk or b"")
+
+    def _send(self) -> str:
+        try:
+            del self.waiting[: os.write(self.down, self.waiting)]
+        except BrokenPipeError:
+            self.waiting.clear()
+        if not self.waiting:
+            self.poller.unregister(self.down)
+        return ""
+
+    def _take(self, descriptor: int, chunk: bytes) -> str:
+        if descriptor == self.out:
+            self.output += chunk
+            return "output" if len(self.output) > self.room else ""
+        try:
+            for _, content in self.inbox.add(chunk):
+                frames.write(self.answer, b"M", content)
+        except ValueError:
+            return "output"
+        return ""
+
+    def _excess(self) -> str:
+        """The limit that all processes of the test together are beyond."""
+        cpu, pages = self.cpu, 0
+        for name in os.listdir("/proc"):
+            if name.isdigit() and name != "1":
+                try:
+                    with open(f"/proc/{name}/stat", "rb") as file:
+                        fields = file.read().rpartition(b")")[2].split()
+                except OSError:
+                    continue
+                cpu += sum(map(int, fields[11:15])) / TICK
+                pages += int(fields[21])
+        if pages * PAGE > self.limits["memory_mb"] << 20:
+            return "memory"
+        space = os.statvfs(HOME)
+        if space.f_files - space.f_ffree > FILES:
+            return "files"
+        return "timeout" if cpu > self.limits["cpu_seconds"] else ""
+
+    def _sweep(self) -> int:
+        """End all processes but this one; the status of the test's own."""
+        status = -signal.SIGKILL
+        try:
+            os.kill(-1, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        while True:
+            try:
+                pid, ended, usage = os.wait4(-1, 0)
+            except ChildProcessError:
+                return status
+            self.cpu += usage.ru_utime + usage.ru_stime
+            if pid == self.pid:
+                status = os.waitstatus_to_exitcode(ended)
+
+    def _drain(self) -> str:
+        for descriptor in (self.out, self.up):
+            while chunk := _read(descriptor):
+                if reason := self._take(descriptor, chunk):
+                    return reason
+        return ""
+
+
+def _read(descriptor: int) -> bytes | None:
+    """What is there now; nothing at the end, None where there is nothing yet."""
+    try:
+        return os.read(descriptor, 65536)
+    except BlockingIOError:
+        return None
+
+
+def _file(content: bytes) -> int:
+    """A file without a name, open at its start."""
+    descriptor = os.open(HOME, os.O_TMPFILE | os.O_RDWR)
+    left = memoryview(content)
+    while left:
+        left = left[os.write(descriptor, left) :]
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
+
+
+def _clear(folder: str) -> bool:
+    """Delete all that is in a folder; False where that fails."""
+    try:
+        os.chmod(folder, 0o700)
+        with os.scandir(folder) as entries:
+            found = list(entries)
+        for entry in found:
+            if entry.is_dir(follow_symlinks=False):
+                if not _clear(entry.path):
+                    return False
+                os.rmdir(entry.path)
+            else:
+                os.unlink(entry.path)
+    except (OSError, RecursionError):
+        return False
+    return True
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except (EOFError, BrokenPipeError):
+        pass

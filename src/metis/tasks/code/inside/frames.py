@@ -1,0 +1,65 @@
+"""Frames on a pipe: a length, a letter, the content.
+
+| letter | from | content |
+|---|---|---|
+| `P` | outside | the program and its limits |
+| `R` | driver | ready for tests; or why the program has none, as a failure |
+| `T` | outside | a test |
+| `M` | outside, or the test's process | a message between the two, which the driver passes on |
+| `S` | outside | stop the test |
+| `E` | driver | the end of the test |
+"""
+
+import os
+
+HEAD = 5
+
+
+def frame(letter: bytes, content: bytes) -> bytes:
+    return len(content).to_bytes(4, "big") + letter + content
+
+
+def write(descriptor: int, letter: bytes, content: bytes) -> None:
+    left = memoryview(frame(letter, content))
+    while left:
+        left = left[os.write(descriptor, left) :]
+
+
+def read(descriptor: int) -> tuple[bytes, bytes]:
+    """The next frame; an EOFError where the other side has closed."""
+    head = _exactly(descriptor, HEAD)
+    return head[4:], _exactly(descriptor, int.from_bytes(head[:4], "big"))
+
+
+def _exactly(descriptor: int, count: int) -> bytes:
+    content = bytearray()
+    while len(content) < count:
+        chunk = os.read(descriptor, count - len(content))
+        if not chunk:
+            raise EOFError
+        content += chunk
+    return bytes(content)
+
+
+class Inbox:
+    """Frames out of bytes that come in pieces; no more than `room` of them in all."""
+
+    def __init__(self, room: int) -> None:
+        self.room = room
+        self._held = bytearray()
+
+    def add(self, chunk: bytes) -> list[tuple[bytes, bytes]]:
+        """The frames that are whole now; a ValueError where they exceed the room."""
+        self._held += chunk
+        self.room -= len(chunk)
+        found = []
+        while len(self._held) >= HEAD:
+            length = int.from_bytes(self._held[:4], "big")
+            if self.room < 0 or length > self.room + len(self._held):
+                raise ValueError
+            if len(self._held) < HEAD + length:
+                break
+            letter = bytes(self._held[4:HEAD])
+            found.append((letter, bytes(self._held[HEAD : HEAD + length])))
+            del self._held[: HEAD + length]
+        return found

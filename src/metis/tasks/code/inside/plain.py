@@ -1,0 +1,77 @@
+"""Plain data as JSON: all that passes between a program's process and others.
+
+A value that JSON lacks is an object whose only key is its type. Loading makes nothing else.
+"""
+
+import json
+from typing import Any
+
+SIMPLE = 1 << 53
+"""Integers from here on are written in hexadecimal, which Python reads at any length."""
+ITEMS = {list: "list", tuple: "tuple", set: "set", frozenset: "frozenset"}
+
+
+class NotPlain(Exception):
+    """A value that is no plain data."""
+
+
+def dumps(value: Any) -> bytes:
+    return json.dumps(_pack(value)).encode()
+
+
+def loads(content: bytes) -> Any:
+    return _unpack(json.loads(content))
+
+
+def _pack(value: Any) -> Any:
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int):
+        number = int.__int__(value)
+        return number if -SIMPLE < number < SIMPLE else {"int": hex(number)}
+    if isinstance(value, float):
+        return {"float": float.hex(value)}
+    if isinstance(value, complex):
+        return {"complex": [float.hex(value.real), float.hex(value.imag)]}
+    if isinstance(value, (bytes, bytearray)):
+        return {"bytes": value.hex()}
+    if isinstance(value, range):
+        return {"range": [_pack(part) for part in (value.start, value.stop, value.step)]}
+    if isinstance(value, dict):
+        return {"dict": [[_pack(key), _pack(item)] for key, item in value.items()]}
+    for kind, name in ITEMS.items():
+        if isinstance(value, kind):
+            return {name: [_pack(item) for item in value]}
+    return _pack(_number(value))
+
+
+def _number(value: Any) -> Any:
+    """The Python number that a scalar of numpy or another library stands for."""
+    item = getattr(value, "item", None)
+    number = item() if callable(item) else None
+    if type(number) in (bool, int, float, complex, str, bytes):
+        return number
+    raise NotPlain(f"a {type(value).__name__} is no plain data")
+
+
+def _unpack(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    ((name, content),) = value.items()
+    return _READERS[name](content)
+
+
+_READERS: dict[str, Any] = {
+    "int": lambda text: int(text, 16),
+    "float": float.fromhex,
+    "complex": lambda parts: complex(*map(float.fromhex, parts)),
+    "bytes": bytes.fromhex,
+    "range": lambda parts: range(*map(_unpack, parts)),
+    "dict": lambda pairs: {_unpack(key): _unpack(item) for key, item in pairs},
+    "list": lambda items: [_unpack(item) for item in items],
+    "tuple": lambda items: tuple(map(_unpack, items)),
+    "set": lambda items: set(map(_unpack, items)),
+    "frozenset": lambda items: frozenset(map(_unpack, items)),
+}

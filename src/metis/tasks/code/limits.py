@@ -1,0 +1,32 @@
+"""Bounds of a program, each of which holds for one test."""
+
+from dataclasses import dataclass
+
+from metis.errors import require, require_at_least
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds of one test.
+
+    cpu_seconds: of all its processes together.
+    wall_seconds: from start to end.
+    memory_mb: of all its processes together, and of each one's address space.
+    processes: at one time, threads included.
+    file_mb: of all its files together, and of each.
+    output_kb: on stdout, and of a returned value.
+    """
+
+    cpu_seconds: float = 10.0
+    wall_seconds: float = 20.0
+    memory_mb: int = 1024
+    processes: int = 32
+    file_mb: int = 32
+    output_kb: int = 4096
+
+    def __post_init__(self) -> None:
+        least = {"memory_mb": 64, "processes": 1, "file_mb": 1, "output_kb": 1}
+        require_at_least(self, least, "limits.")
+        for name in ("cpu_seconds", "wall_seconds"):
+            value = getattr(self, name)
+            require(value > 0, f"limits.{name}", value, "use more than 0")

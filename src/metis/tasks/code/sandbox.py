@@ -1,0 +1,82 @@
+"""`run`: a program against its tests, in a sandbox that nothing gets out of.
+
+One sandbox serves all tests of a program, with a process for each. Expected outputs never enter it.
+A pass counts only with a word that the program cannot know: the expected output itself, one drawn
+for each call, or the end of statements that run elsewhere.
+"""
+
+import functools
+from collections.abc import Sequence
+from pathlib import Path
+
+from metis.errors import MetisError
+from metis.tasks.code import bubblewrap
+from metis.tasks.code.bubblewrap import SandboxMissing
+from metis.tasks.code.checkers import Checker
+from metis.tasks.code.limits import Limits
+from metis.tasks.code.outcome import Kind, Outcome, Result
+from metis.tasks.code.runner import Runner
+from metis.tasks.code.tests import Asserts, Call, Io, Script, Test
+
+__all__ = [
+    "Asserts",
+    "Call",
+    "Checker",
+    "Io",
+    "Kind",
+    "Limits",
+    "Outcome",
+    "Result",
+    "SandboxMissing",
+    "Script",
+    "Test",
+    "ready",
+    "run",
+]
+
+PROCESSES = 4
+FORKS = f"""
+import os, signal
+started = 0
+try:
+    while started < {4 * PROCESSES}:
+        if os.fork() == 0:
+            signal.pause()
+        started += 1
+except BlockingIOError:
+    print("limited" if started < {PROCESSES} else "late")
+"""
+"""A program that starts processes until it is refused one."""
+
+
+def run(
+    program: str,
+    tests: Sequence[Test],
+    limits: Limits = Limits(),
+    libraries: Sequence[Path] = (),
+) -> Outcome:
+    """Run a Python program against tests, each within the limits.
+
+    It has the standard library, and the packages in `libraries`: folders as `pip install --target`
+    makes them. Nothing that it does raises; SandboxMissing where there is no sandbox to run it in.
+    """
+    for folder in libraries:
+        if not bubblewrap.reachable(folder):
+            raise MetisError(f"libraries: the sandbox cannot read {str(folder)!r}: chmod a+rx it")
+    ready()
+    room = max((len(test.stdin.encode()) for test in tests if isinstance(test, Io)), default=0)
+    with Runner(program, limits, libraries, room) as runner:
+        return Outcome(tuple(runner.result(test) for test in tests))
+
+
+@functools.cache
+def ready() -> None:
+    """Make sure that the sandbox holds, once in a process; SandboxMissing where it does not."""
+    bubblewrap.executable()
+    with Runner(FORKS, Limits(processes=PROCESSES)) as runner:
+        result = runner.result(Io("", "limited"))
+    if not result.passed:
+        raise SandboxMissing(
+            f"the sandbox does not limit processes here ({result.detail}): it needs Linux 5.14 or "
+            "newer, which counts them in each user namespace"
+        )
