@@ -9,7 +9,7 @@ from metis.evals.benchmarks import Manner
 from metis.evals.sets import PromptSet
 from metis.pool import Rewards
 from metis.prepare import wording
-from metis.tasks.base import Episode, Task
+from metis.tasks.base import Episode, Task, scorers
 
 
 class Validated:
@@ -45,6 +45,11 @@ class Validated:
             return self.task.episode(prompt)
         asked, own = self._named[prompt.id]
         return asked.task.episode(own)
+
+    def scorers(self) -> int | None:
+        """The fewest rewards at a time that its task or a benchmark allows."""
+        tasks = {id(task): task for task in (self.task, *(s.task for s, _ in self._named.values()))}
+        return min((most for task in tasks.values() if (most := scorers(task))), default=None)
 
     def sets(self) -> list[PromptSet]:
         """The benchmarks, each with its prompts as they are called here."""

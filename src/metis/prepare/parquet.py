@@ -68,7 +68,10 @@ def about(path: Path) -> dict[str, Any] | None:
 
 def write(path: Path, table: Sequence[dict[str, Any]], made_from: dict[str, Any]) -> None:
     """Write rows in the columns that verl reads; the file appears when it is whole."""
-    stream(path, table, lambda: made_from, max(1, len(table)))
+    pyarrow, parquet = arrow()
+    schema = _schema(pyarrow).with_metadata({ABOUT: json.dumps(made_from).encode()})
+    with atomic(path) as file:
+        parquet.write_table(pyarrow.Table.from_pylist(table, schema=schema), file)
 
 
 def stream(

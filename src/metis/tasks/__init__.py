@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from metis.tasks import arithmetic, file, gym, math
 from metis.tasks.base import Task
+from metis.tasks.code import task as code
 
 
 class TaskEntry(NamedTuple):
@@ -16,6 +17,7 @@ class TaskEntry(NamedTuple):
 
 TASKS: dict[str, TaskEntry] = {
     "arithmetic": TaskEntry(arithmetic.Arithmetic, arithmetic.build),
+    "code": TaskEntry(code.Code, code.build),
     "file": TaskEntry(file.File, file.build),
     "gym": TaskEntry(gym.Gym, gym.build),
     "math": TaskEntry(math.Math, math.build),

@@ -100,6 +100,7 @@ def play_all(
     rows: int,
 ) -> list[list[Play]]:
     """n episodes of every prompt, each played to its end, and to its reward or its error."""
+    rewards.serve(task)
     plays: list[list[Play]] = []
     size = max(1, rows // n)
     for start in range(0, len(prompts), size):

@@ -62,4 +62,6 @@ def _task(run: str, place: str) -> tuple[Task, dict[str, Prompt], RewardRunner]:
     with contextlib.chdir(place):
         task = task_of(settings)
         prompts = {prompt.id: prompt for prompt in (*task.training(), *task.heldout())}
-        return task, prompts, RewardRunner(settings["engine"]["reward_timeout"])
+        rewards = RewardRunner(settings["engine"]["reward_timeout"])
+        rewards.serve(task)
+        return task, prompts, rewards

@@ -22,7 +22,7 @@ def test_of(statements: Sequence[ast.stmt], functions: Collection[str], setup: s
     if setup:
         return Script(f"{setup}\n{code}")
     if all(_is_plain(statement, functions, _bound(statements)) for statement in statements):
-        named = {node.id for part in statements for node in ast.walk(part) if _is_name(node)}
+        named = {name.id for statement in statements for name in _names(statement)}
         return Asserts(code, tuple(name for name in functions if name in named))
     return Script(code)
 
@@ -32,8 +32,7 @@ def _is_plain(node: ast.AST, functions: Collection[str], bound: Collection[str])
     called = {id(part.func) for part in ast.walk(node) if isinstance(part, ast.Call)}
     return all(
         name.id in bound or (id(name) in called and (name.id in functions or _is_builtin(name.id)))
-        for name in ast.walk(node)
-        if _is_name(name)
+        for name in _names(node)
     )
 
 
@@ -41,8 +40,11 @@ def _is_builtin(name: str) -> bool:
     return hasattr(builtins, name)
 
 
-def _is_name(node: ast.AST) -> bool:
-    return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+def _names(node: ast.AST) -> Iterator[ast.Name]:
+    """The names whose values a piece of code uses."""
+    for part in ast.walk(node):
+        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load):
+            yield part
 
 
 def _bound(statements: Sequence[ast.stmt]) -> set[str]:

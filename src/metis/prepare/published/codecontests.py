@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from metis.tasks.code.checkers import Checker
+from metis.tasks.code.limits import Limits
 from metis.tasks.code.problem import Problem
-from metis.tasks.code.tests import Io, Limits
+from metis.tasks.code.tests import Io
 
 COLUMNS = (
     *("source", "id", "title", "description", "time_limit", "memory_limit"),

@@ -1,7 +1,7 @@
 """MBPP (Austin et al., 2021): short functions. A test is an item of the problem's list.
 
-`test_setup_code` builds objects of the answer's own classes (problems 367 and 927), so it runs after
-the answer, in its process. The paper's 974 are all splits together; the test split is 11 to 510.
+`test_setup_code` builds objects of the answer's own classes (problems 367 and 927), so it runs
+after the answer, in its process. The paper's 974 are all splits together; 11 to 510 are for tests.
 """
 
 import ast

@@ -11,9 +11,10 @@ from importlib import resources
 from typing import Any
 
 from metis.tasks.code import records
+from metis.tasks.code.limits import Limits
 from metis.tasks.code.problem import Problem
 from metis.tasks.code.statement import prose
-from metis.tasks.code.tests import Call, Io, Limits, Test
+from metis.tasks.code.tests import Call, Io, Test
 
 CATEGORIES = ("numbers", "strings", "lists", "simulation", "search", "graphs")
 EXAMPLES = 2
@@ -24,9 +25,7 @@ LIMITS = Limits(cpu_seconds=4.0, wall_seconds=8.0, memory_mb=512)
 @cache
 def problems() -> tuple[Problem, ...]:
     """All of them, by category, the easy ones first."""
-    return tuple(
-        _problem(category, given) for category in CATEGORIES for given in _read(category)
-    )
+    return tuple(_problem(category, given) for category in CATEGORIES for given in _read(category))
 
 
 def _read(category: str) -> list[dict[str, Any]]:

@@ -1,9 +1,9 @@
 """The scoring pool: programs run in worker processes beside generation.
 
-A program waits until a worker is free; so at most `workers` run at a time, and their time limits
-are not spent waiting for a core. A worker that is killed, or hangs, is replaced and its program run
-again, `ATTEMPTS` times in all; then its rollout fails. Workers are programs of their own: no fork of
-a process that holds a model, and none of generation's time.
+A program waits until a worker is free, so its time limits are not spent waiting for a core. A
+worker that is killed, or hangs, is replaced and its program run again, `ATTEMPTS` times in all; then
+its rollout fails. Workers are processes of their own: no fork of one that holds a model, and none of
+generation's time.
 """
 
 import os
@@ -20,8 +20,9 @@ from typing import NamedTuple
 
 import metis
 from metis.errors import require
+from metis.tasks.code.limits import Limits
 from metis.tasks.code.outcome import Outcome
-from metis.tasks.code.tests import Limits, Test
+from metis.tasks.code.tests import Test
 
 ATTEMPTS = 3
 GRACE = 60.0

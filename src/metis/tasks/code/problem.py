@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from metis.core import Chat, Prompt
+from metis.tasks.code.limits import Limits
 from metis.tasks.code.statement import FUNCTION, PROGRAM, prose, wrap
-from metis.tasks.code.tests import Asserts, Call, Io, Limits, Test
+from metis.tasks.code.tests import Asserts, Call, Io, Test
 
 
 @dataclass(frozen=True)

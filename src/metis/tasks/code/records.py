@@ -11,8 +11,9 @@ from dataclasses import asdict
 from typing import Any
 
 from metis.tasks.code.checkers import Checker
+from metis.tasks.code.limits import Limits
 from metis.tasks.code.problem import Problem
-from metis.tasks.code.tests import Asserts, Call, Io, Limits, Script, Test
+from metis.tasks.code.tests import Asserts, Call, Io, Script, Test
 
 
 def written(problem: Problem) -> str:
@@ -40,9 +41,15 @@ def read(name: str, statement: str, record: Mapping[str, Any], **about: Any) -> 
     tests = tuple(_test(test, checker) for test in record["tests"])
     if not tests:
         raise ValueError("no tests")
-    limits = Limits(**record.get("limits", {}))
-    kept = {key: str(record.get(key) or "") for key in ("before", "reference")}
-    return Problem(name, statement, tests, limits=limits, **kept, **about)
+    return Problem(
+        name,
+        statement,
+        tests,
+        limits=Limits(**record.get("limits", {})),
+        before=str(record.get("before") or ""),
+        reference=str(record.get("reference") or ""),
+        **about,
+    )
 
 
 def loads(text: str) -> dict[str, Any]:

@@ -84,7 +84,7 @@ class CodeProblems:
 
     def scorers(self) -> int:
         """Programs that can be scored at a time; refused where there is no sandbox."""
-        sandbox.require_bubblewrap()
+        sandbox.ready()
         return self.settings.workers or cores()
 
 
