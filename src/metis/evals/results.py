@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from metis import state
-from metis.evals.scoring import FAITHFUL, NUMERIC
+from metis.evals.scoring import BESIDE, FAITHFUL
 from metis.evals.statistics import Estimate, average, mean
 from metis.evals.suite import Evaluation
 from metis.markdown import markdown_table
@@ -35,7 +35,7 @@ def results(
         name: _written(
             average([_estimate(scores.get(name, scores[FAITHFUL])) for scores in scored])
         )
-        for name in (FAITHFUL, NUMERIC)
+        for name in (FAITHFUL, *BESIDE)
         if any(name in scores for scores in scored)
     }
     return found
@@ -79,17 +79,19 @@ def markdown(found: Mapping[str, Any]) -> str:
     table = [header, [found["name"], *(_percent(b["scores"][FAITHFUL]) for b in benchmarks)]]
     if several:
         table[-1].append(_percent(found["average"][FAITHFUL]))
-    if NUMERIC in found["average"]:
-        near = [_percent(b["scores"].get(NUMERIC)) for b in benchmarks]
-        table.append(["… numbers within 1 %", *near])
-        if several:
-            table[-1].append(_percent(found["average"][NUMERIC]))
+    for name, words in BESIDE.items():
+        if name in found["average"]:
+            table.append([f"… {words}", *(_percent(b["scores"].get(name)) for b in benchmarks)])
+            if several:
+                table[-1].append(_percent(found["average"][name]))
     drawn = "greedy" if found["temperature"] == 0 else f"temperature {found['temperature']:g}"
     note = (
         f"{found['metric']} in percent ± one standard error over problems; {drawn}, answers of up "
         f"to {found['max_tokens']:,} tokens, seed {found['seed']}.\n"
     )
-    asked = "".join(f"- {b['title']}: {_asked(b)}; scorer: {b['scorer']}\n" for b in benchmarks)
+    asked = "".join(
+        f"- {b['title']}: {_asked(b)}; scorer: {b['scorer']}{_remark(b)}\n" for b in benchmarks
+    )
     return "\n".join([markdown_table(table), note, markdown_table(_details(found)), asked])
 
 
@@ -98,6 +100,10 @@ def _asked(benchmark: Mapping[str, Any]) -> str:
     if instruction is None:
         return "asked in its task's words"
     return f"instruction: “{instruction}”" if instruction else "no instruction"
+
+
+def _remark(benchmark: Mapping[str, Any]) -> str:
+    return f"; {benchmark['remark']}" if "remark" in benchmark else ""
 
 
 def _details(found: Mapping[str, Any]) -> list[list[str]]:

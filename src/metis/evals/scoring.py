@@ -1,7 +1,7 @@
-"""The scores of an answer: the reward of training, and near numbers beside it.
+"""The scores of an answer: the reward of training, and for some benchmarks another beside it.
 
-The references of some benchmarks are measured quantities, which an exact scorer does not recognise
-in another writing.
+The references of some are measured quantities, which an exact scorer does not recognise in another
+writing. Programs that fail one test of many are nearly right, and useless.
 """
 
 from metis.tasks.answers import final_answer
@@ -10,13 +10,20 @@ from metis.tasks.answers.tolerance import close
 FAITHFUL = "faithful"
 """The score that counts: what training would give."""
 NUMERIC = "numeric"
-"""The score beside it: numbers within 1 % of the reference are right."""
+"""A score beside it: numbers within 1 % of the reference are right."""
+ALL_PASSED = "all_passed"
+"""A score beside it: programs that pass all tests are right, others wrong."""
+BESIDE = {NUMERIC: "numbers within 1 %", ALL_PASSED: "all tests passed"}
+"""Scores beside the one that counts, as tables call them."""
 
 
-def scores(reward: float, reply: str, reference: str, measured: bool) -> dict[str, float]:
+def scores(reward: float, reply: str, reference: str, beside: str) -> dict[str, float]:
     """All scores of a reply with this reward, by name."""
-    if not measured:
-        return {FAITHFUL: reward}
-    answer = final_answer(reply)
-    near = answer is not None and close(answer, reference)
-    return {FAITHFUL: reward, NUMERIC: max(reward, float(near))}
+    found = {FAITHFUL: reward}
+    if beside == NUMERIC:
+        answer = final_answer(reply)
+        near = answer is not None and close(answer, reference)
+        found[NUMERIC] = max(reward, float(near))
+    elif beside == ALL_PASSED:
+        found[ALL_PASSED] = float(reward == 1.0)
+    return found

@@ -190,7 +190,7 @@ def _row(each: PromptSet, place: int, answers: Sequence[Answer]) -> dict[str, An
         "reference": right,
         "answers": [
             {
-                "scores": scores(said.reward, "".join(said.turns[-1:]), right, each.measured),
+                "scores": scores(said.reward, "".join(said.turns[-1:]), right, each.beside),
                 "tokens": said.tokens,
                 "finish": said.finish,
                 "turns": said.turns,

@@ -3,6 +3,7 @@ case, in the program's process, since many of them patch what the function calls
 """
 
 import ast
+import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -27,6 +28,7 @@ def problem(row: Mapping[str, Any]) -> Problem:
         before=header(prompt, function),
         reference=f"{prompt}{row['canonical_solution']}",
         view=prompt.strip(),
+        libraries=tuple(sorted(libraries(row) - sys.stdlib_module_names)),
     )
 
 

@@ -36,8 +36,16 @@ def _tests(code: str, function: str, functions: list[str]) -> Iterator[Test]:
     for statement in _Renamed(check.args.args[0].arg, function).visit(check).body:
         if any(isinstance(node, ast.Assert) for node in ast.walk(statement)):
             yield test_of([*before, statement], functions)
-        elif not isinstance(statement, ast.Pass):
+        elif not _is_idle(statement):
             before.append(statement)
+
+
+def _is_idle(statement: ast.stmt) -> bool:
+    """True of a statement without effect: `pass`, a text or a name on a line of its own."""
+    match statement:
+        case ast.Pass() | ast.Expr(value=ast.Constant() | ast.Name()):
+            return True
+    return False
 
 
 class _Renamed(ast.NodeTransformer):

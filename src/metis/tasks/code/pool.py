@@ -1,9 +1,9 @@
 """The scoring pool: programs run in worker processes beside generation.
 
 A program waits until a worker is free, so its time limits are not spent waiting for a core. A
-worker that is killed, or hangs, is replaced and its program run again, `ATTEMPTS` times in all; then
-its rollout fails. Workers are processes of their own: no fork of one that holds a model, and none of
-generation's time.
+worker that is killed, or hangs, is replaced and its program run again, `ATTEMPTS` times in all;
+then its rollout fails. Workers are processes of their own: no fork of one that holds a model, and
+none of generation's time.
 """
 
 import os
@@ -24,6 +24,8 @@ from metis.tasks.code.limits import Limits
 from metis.tasks.code.outcome import Outcome
 from metis.tasks.code.tests import Test
 
+LIBRARIES = "METIS_SANDBOX_LIBRARIES"
+"""The variable with the folders of packages for programs, as `pip install --target` makes them."""
 ATTEMPTS = 3
 GRACE = 60.0
 """Seconds beyond the limits of all its tests after which a worker hangs."""

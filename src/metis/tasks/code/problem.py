@@ -18,6 +18,7 @@ class Problem:
     tests       all of them count, each the same
     before      code that stands before every answer, such as imports of a benchmark
     reference   a program that passes all tests; empty where none is known
+    libraries   packages beside the standard library that reference or tests import
     view        the text that a judge reads; empty is the prose of the statement
     """
 
@@ -30,6 +31,7 @@ class Problem:
     before: str = ""
     reference: str = ""
     view: str = ""
+    libraries: tuple[str, ...] = ()
 
     @property
     def prompt(self) -> Prompt:
@@ -48,6 +50,10 @@ class Problem:
 
     def chat(self, instruction: str = "") -> Chat:
         return wrap(self.statement, instruction or self.instruction)
+
+    def whole(self) -> "Problem":
+        """The problem with its tests: itself."""
+        return self
 
     def program(self, answer: str) -> str:
         """The program to run for an answer."""

@@ -17,15 +17,15 @@ from metis.tasks.code.tests import Asserts, Call, Io, Script, Test
 
 
 def written(problem: Problem) -> str:
-    """The statement and the tests of a problem, and what belongs to them."""
+    """The tests of a problem, and what belongs to them."""
     checkers = {test.checker for test in problem.tests if isinstance(test, Io)} - {None}
     assert len(checkers) <= 1, f"{problem.id} has several checkers"
     record = {
-        "statement": problem.statement,
         "tests": [_written(test) for test in problem.tests],
         "limits": asdict(problem.limits),
         "before": problem.before,
         "reference": problem.reference,
+        "libraries": problem.libraries,
         "checker": next((checker.source for checker in checkers if checker), ""),
     }
     return json.dumps({key: value for key, value in record.items() if value}, ensure_ascii=False)
@@ -48,6 +48,7 @@ def read(name: str, statement: str, record: Mapping[str, Any], **about: Any) -> 
         limits=Limits(**record.get("limits", {})),
         before=str(record.get("before") or ""),
         reference=str(record.get("reference") or ""),
+        libraries=tuple(record.get("libraries", ())),
         **about,
     )
 

@@ -16,10 +16,11 @@ from metis.errors import MetisError, MissingData, require, require_at_least
 from metis.prepare import wording
 from metis.prepare.problems import difficulty, written
 from metis.tasks.base import SingleTurn
-from metis.tasks.code import embedded, records, sandbox
+from metis.tasks.code import embedded, records, sandbox, stored
 from metis.tasks.code.pool import cores, shared
 from metis.tasks.code.problem import Problem
 from metis.tasks.code.scoring import reward
+from metis.tasks.code.stored import Entry, Stored
 from metis.tasks.file import read_rows
 
 SCORER = "programs: the fraction of all tests passed, in a sandbox"
@@ -56,9 +57,7 @@ class CodeProblems:
     rewards: Literal["continuous"] = "continuous"
     scorer = SCORER
 
-    def __init__(
-        self, training: Sequence[Problem], heldout: Sequence[Problem], settings: Code
-    ) -> None:
+    def __init__(self, training: Sequence[Entry], heldout: Sequence[Entry], settings: Code) -> None:
         self.settings = settings
         self._training, self._heldout = training, heldout
         self._problems = {problem.id: problem for problem in (*training, *heldout)}
@@ -70,16 +69,14 @@ class CodeProblems:
         return [problem.prompt for problem in self._heldout]
 
     def problem(self, name: str) -> Problem:
-        """The problem of a prompt's id."""
-        return self._problems[name]
+        """The problem of a prompt's id, within the limits of the settings."""
+        return limited(self._problems[name].whole(), self.settings.seconds)
 
     def episode(self, prompt: Prompt) -> SingleTurn:
-        problem = limited(self._problems[prompt.id], self.settings.seconds)
         pool = shared(self.settings.workers)
         return SingleTurn(
-            problem.chat(self.settings.instruction),
-            lambda text: reward(text, problem, pool),
-            problem.reference,
+            self._problems[prompt.id].chat(self.settings.instruction),
+            lambda text: reward(text, self.problem(prompt.id), pool),
         )
 
     def scorers(self) -> int:
@@ -120,55 +117,64 @@ class CodeTask(CodeProblems):
             )
         names = {problem.id for problem in training}
         if any(problem.id in names for problem in heldout):  # two files of one name
-            heldout = [replace(problem, id=f"test/{problem.id}") for problem in heldout]
+            heldout = [_renamed(problem, f"test/{problem.id}") for problem in heldout]
         super().__init__(training, heldout, settings)
 
 
-def _read(path: str, key: str) -> list[Problem]:
+def _renamed(problem: Entry, name: str) -> Entry:
+    if isinstance(problem, Stored):
+        return replace(problem, prompt=replace(problem.prompt, id=name))
+    return replace(problem.whole(), id=name)
+
+
+def _read(path: str, key: str) -> list[Entry]:
     return read_problems(path, key) if path else list(embedded.problems())
 
 
-def read_problems(path: str, key: str) -> list[Problem]:
+def read_problems(path: str, key: str) -> list[Entry]:
     """The problems of a file, each statement once."""
     if not Path(path).exists():
         raise MissingData(f"{key} = {path!r}: no such file; `metis prepare code` makes some")
-    found = {problem.statement: problem for problem in reversed(list(_rows(path, key)))}
-    return list(reversed(found.values()))
-
-
-def _rows(path: str, key: str) -> Iterator[Problem]:
+    found: dict[str, Entry] = {}
     names: set[str] = set()
-    for number, row in enumerate(read_rows(path, key), start=1):
-        where = f"{key} = {path!r}, row {number}"
+    for number, problem in enumerate(_problems(path, key), start=1):
+        if problem.id in names:
+            raise MetisError(
+                f"{key} = {path!r}, row {number}: a second {problem.id!r}; ids must differ"
+            )
+        names.add(problem.id)
+        found.setdefault(problem.statement, problem)
+    return list(found.values())
+
+
+def _problems(path: str, key: str) -> Iterator[Entry]:
+    if path.endswith(".parquet"):
         try:
-            problem = _problem(row, f"{Path(path).name.split('.')[0]}:", number)
+            yield from stored.read(Path(path))
+        except (KeyError, TypeError, IndexError) as error:
+            raise MetisError(
+                f"{key} = {path!r}: not as `metis prepare code` writes it ({error!r}); prepare it "
+                "again, or use JSON lines for your own"
+            ) from None
+        return
+    for number, row in enumerate(read_rows(path, key), start=1):
+        try:
+            yield _problem(row, f"{Path(path).name.split('.')[0]}:", number)
         except (KeyError, TypeError, ValueError, SyntaxError) as error:
             raise MetisError(
-                f"{where}: no problem with tests ({type(error).__name__}: {error}); prepare it "
-                "again, or see docs/tasks.md for the fields of your own"
+                f"{key} = {path!r}, row {number}: no problem with tests ({type(error).__name__}: "
+                f"{error}); docs/tasks.md has the fields of your own"
             ) from None
-        if problem.id in names:
-            raise MetisError(f"{where}: a second {problem.id!r}; ids must differ")
-        names.add(problem.id)
-        yield problem
 
 
 def _problem(row: dict[str, Any], prefix: str, number: int) -> Problem:
-    """A row with verl's columns, or one of somebody's own."""
-    if "reward_model" not in row:
-        about = {"category": written(row.get("category"))}
-        level = difficulty(row.get("difficulty"))
-        name = prefix + (written(row.get("id")) or str(number))
-        return records.read(name, str(row["problem"]).strip(), row, difficulty=level, **about)
-    extra = row["extra_info"]
-    record = records.loads(row["reward_model"]["ground_truth"])
+    """A row of somebody's own."""
     return records.read(
-        str(extra["id"]),
-        str(record["statement"]),
-        record,
-        category=written(extra.get("category")),
-        difficulty=difficulty(extra.get("difficulty")),
-        view=str(extra["problem"]),
+        prefix + (written(row.get("id")) or str(number)),
+        str(row["problem"]).strip(),
+        row,
+        category=written(row.get("category")),
+        difficulty=difficulty(row.get("difficulty")),
     )
 
 

@@ -5,18 +5,24 @@ runs at that moment dies with it.
 """
 
 import contextlib
+import os
 import sys
 from multiprocessing.connection import Connection
+from pathlib import Path
 
+from metis.tasks.code.pool import LIBRARIES
 from metis.tasks.code.sandbox import run
 
 
 def main() -> None:
     """Answer requests, each a program with its tests and limits, until there are no more."""
     connection = Connection(int(sys.argv[1]))
+    named = os.environ.get(LIBRARIES, "").split(os.pathsep)
+    libraries = [Path(folder) for folder in named if folder]
     with contextlib.suppress(EOFError, ConnectionError):
         while True:
-            connection.send(run(*connection.recv()))
+            program, tests, limits = connection.recv()
+            connection.send(run(program, tests, limits, libraries))
 
 
 if __name__ == "__main__":

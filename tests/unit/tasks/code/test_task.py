@@ -109,7 +109,7 @@ def test_a_problem_survives_being_written():
     )
     problem = Problem("p", "Do it.", tests, before="import os", reference="def f(): ...")
     record = records.loads(records.written(problem))
-    assert records.read("p", record["statement"], record) == problem
+    assert records.read("p", "Do it.", record) == problem
 
 
 @needs_bubblewrap

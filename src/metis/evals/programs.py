@@ -1,0 +1,78 @@
+"""Benchmarks of programming: published files, or what `metis prepare code` made of them.
+
+The score is the paper's, the fraction of tests passed; beside it stands the share of problems with
+all tests passed. Problems whose libraries the sandbox does not have are left out, and counted.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from metis.errors import MetisError
+from metis.prepare.published import bigcodebench, humaneval, livecodebench, mbpp
+from metis.tasks.code import pool
+from metis.tasks.code.limits import Limits
+from metis.tasks.code.problem import Problem
+from metis.tasks.code.stored import Entry
+from metis.tasks.code.task import Code, CodeProblems, read_problems
+from metis.tasks.code.tests import Script
+from metis.tasks.file import read_rows
+
+READERS: dict[str, Callable[[Mapping[str, Any]], Problem]] = {
+    "livecodebench": livecodebench.problem,
+    "humaneval": humaneval.problem,
+    "mbpp": mbpp.problem,
+    "mbpp-test": mbpp.problem,
+    "bigcodebench": bigcodebench.problem,
+}
+LOADING = Limits(cpu_seconds=30.0, wall_seconds=60.0, memory_mb=4096, processes=64)
+"""Bounds of importing a library."""
+
+
+def read(name: str, path: Path, key: str, settings: Code) -> tuple[CodeProblems, int, str]:
+    """The problems of a benchmark, how many its file has, and a remark on those left out."""
+    found = list(_entries(name, path, key))
+    if name == "mbpp-test":
+        found = [entry for entry in found if mbpp.in_test_split(entry.id)]
+    usable, remark = _with_libraries(found) if name == "bigcodebench" else (found, "")
+    return CodeProblems((), usable, settings), len(found), remark
+
+
+def _entries(name: str, path: Path, key: str) -> Iterator[Entry]:
+    first = next(read_rows(str(path), key), {})
+    if "reward_model" in first:
+        yield from read_problems(str(path), key)
+        return
+    for number, row in enumerate(read_rows(str(path), key), start=1):
+        try:
+            yield READERS[name](row)
+        except (KeyError, TypeError, ValueError, SyntaxError) as error:
+            raise MetisError(
+                f"{key} = {str(path)!r}, row {number}: not of {name}'s published form "
+                f"({type(error).__name__}: {error}); fetch it again: metis prepare code {name}"
+            ) from None
+
+
+def _with_libraries(found: Sequence[Entry]) -> tuple[list[Entry], str]:
+    """The problems that can be run here, and what is missing for the others."""
+    needed = {entry.id: entry.whole().libraries for entry in found}
+    missing = missing_libraries(sorted({name for each in needed.values() for name in each}))
+    usable = [entry for entry in found if not missing & set(needed[entry.id])]
+    if not missing:
+        return usable, ""
+    names = ", ".join(sorted(missing))
+    return usable, (
+        f"{len(found) - len(usable):,} of {len(found):,} problems are left out, since the sandbox "
+        f"has none of the libraries they need ({names}): name a folder that has them with "
+        f"{pool.LIBRARIES}"
+    )
+
+
+def missing_libraries(names: Iterable[str]) -> set[str]:
+    """Those that cannot be imported in the sandbox."""
+    wanted = list(names)
+    if not wanted:
+        return set()
+    tests = [Script(f"import {name}") for name in wanted]
+    results = pool.shared().run("", tests, LOADING).outcome.results
+    return {name for name, result in zip(wanted, results, strict=True) if not result.passed}
