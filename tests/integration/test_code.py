@@ -18,7 +18,8 @@ from metis.engines.local.workers import Workers
 from metis.tasks.base import SingleTurn
 from metis.tasks.code import pool as pools
 from metis.tasks.code.task import Code, CodeTask
-from sandboxed import answer, first_answer, needs_bubblewrap
+from programmed import answer, first_answer
+from sandboxed import needs_bubblewrap
 
 pytestmark = needs_bubblewrap
 BATCH = 3

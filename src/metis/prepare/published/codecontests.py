@@ -9,10 +9,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from metis.tasks.code.checkers import Checker
 from metis.tasks.code.limits import Limits
 from metis.tasks.code.problem import Problem
-from metis.tasks.code.tests import Io
+from metis.tasks.code.tests import Checker, Io
 
 COLUMNS = (
     *("source", "id", "title", "description", "time_limit", "memory_limit"),

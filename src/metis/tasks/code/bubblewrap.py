@@ -11,7 +11,7 @@ import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,16 +29,17 @@ ENVIRONMENT = {
     "PATH": "/usr/local/bin:/usr/bin:/bin",
     "LANG": "C.UTF-8",
     "PYTHONHASHSEED": "0",
+    "PYTHONPATH": "/inside",
     "MPLBACKEND": "Agg",
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
 }
 INSTALLERS = {
-    "apt-get": "apt-get install -y bubblewrap",
-    "dnf": "dnf install -y bubblewrap",
-    "pacman": "pacman -S --noconfirm bubblewrap",
-    "zypper": "zypper install -y bubblewrap",
-    "apk": "apk add bubblewrap",
+    "apt-get": "apt-get install -y {}",
+    "dnf": "dnf install -y {}",
+    "pacman": "pacman -S --noconfirm {}",
+    "zypper": "zypper install -y {}",
+    "apk": "apk add {}",
 }
 
 
@@ -46,11 +47,12 @@ class SandboxMissing(MetisError):
     """There is no bubblewrap, or it does not hold here what it has to; no program is run then."""
 
 
-def install_command() -> str:
-    """The command that installs bubblewrap on this machine."""
-    known = [command for tool, command in INSTALLERS.items() if shutil.which(tool)]
-    command = known[0] if known else "install bubblewrap 0.8 or newer"
-    return command if os.geteuid() == 0 or not known else f"sudo {command}"
+def install_command(package: str = "bubblewrap") -> str:
+    """The command that installs a package on this machine."""
+    for tool, command in INSTALLERS.items():
+        if shutil.which(tool):
+            return ("" if os.geteuid() == 0 else "sudo ") + command.format(package)
+    return f"install {package} with this system's package manager"
 
 
 def executable() -> str:
@@ -126,11 +128,9 @@ def reachable(path: Path) -> bool:
         return False
 
 
-def identity() -> dict[str, object]:
-    """Arguments of Popen that make root nobody."""
-    if os.geteuid():
-        return {}
-    return {"user": NOBODY, "group": NOBODY, "extra_groups": []}
+def identity() -> int | None:
+    """The user and group that a launch by root drops to; None where it is not root's."""
+    return None if os.geteuid() else NOBODY
 
 
 def filter_program() -> bytes:
@@ -143,12 +143,12 @@ def filter_program() -> bytes:
 
 
 def command(
-    room: int, libraries: Sequence[Path], files: dict[str, int], syscalls: int, binds: Sequence[str]
+    room: int, libraries: Sequence[Path], files: Mapping[str, int], syscalls: int
 ) -> list[str]:
     """The options of a sandbox whose private folder holds `room` bytes.
 
-    `files` are the names and descriptors of files that it has at its root, `syscalls` is the
-    descriptor of the filter, `binds` are further paths to see.
+    `files` are the descriptors of files that it has, by their paths there; `syscalls` is the
+    descriptor of the filter.
     """
     words = [executable(), "--unshare-all", "--unshare-user", "--disable-userns"]
     words += ["--die-with-parent", "--new-session", "--as-pid-1", "--cap-drop", "ALL"]
@@ -163,14 +163,14 @@ def command(
         words += ["--ro-bind", folder, folder]
     for folder in _packages(python):
         words += ["--size", "4096", "--tmpfs", folder, "--remount-ro", folder]
-    for path in (*map(str, libraries), *binds):
+    for path in map(str, libraries):
         words += ["--ro-bind", path, path]
     words += ["--proc", "/proc", "--dir", "/dev"]
     for name in DEVICES:
         words += ["--dev-bind", f"/dev/{name}", f"/dev/{name}"]
     words += ["--size", str(room), "--tmpfs", "/tmp", "--symlink", "/tmp", "/dev/shm"]
     for target, descriptor in files.items():
-        words += ["--perms", "0444", "--file", str(descriptor), target]
+        words += ["--perms", "0555", "--file", str(descriptor), target]
     return [*words, "--seccomp", str(syscalls), "--chdir", "/tmp", "--remount-ro", "/", "--"]
 
 

@@ -1,14 +1,167 @@
-"""Testlib checkers: C++ programs that decide whether an output is right."""
+"""Testlib checkers: programs in C++ that decide whether an output is right.
 
-from dataclasses import dataclass
+A checker is compiled once, in a sandbox, into `METIS_HOME/checkers` under the digest of its source
+and header, and runs in a sandbox of its own. It is called as `checker input output answer` and ends
+with status 0 for a right output, 1 or 2 for a wrong one, 3 for an answer that is wrong itself.
+`testlib.h` (Mike Mirzayanov, MIT) is fetched once from the package index, or is the file that
+`METIS_TESTLIB` names.
+"""
+
+import functools
+import hashlib
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from metis import assets, disk, state
+from metis.errors import MetisError
+from metis.tasks.code.bubblewrap import install_command
+from metis.tasks.code.exchange import Exchange, Failed
+from metis.tasks.code.inside.plain import unpack
+from metis.tasks.code.limits import Limits
+from metis.tasks.code.session import Dead, Session
+
+HEADER = "METIS_TESTLIB"
+TESTLIB = assets.WheelFile(
+    requirement="rbx.cp==2.3.3",
+    member="rbx/resources/predownloaded/testlib.h",
+    sha256="26facaf1259071eb14ff9e011b6b50473a14ab0e0a8e702087b73cffd1fb1b90",
+    megabytes=3,
+    remedy=f"set {HEADER} to a copy of testlib.h",
+)
+COMPILING = Limits(
+    cpu_seconds=60, wall_seconds=120, memory_mb=2048, processes=16, file_mb=64, output_kb=65536
+)
+CHECKING = Limits(cpu_seconds=10, wall_seconds=20, memory_mb=1024, processes=4, file_mb=256)
+BINARY = "/checker"
+RIGHT, WRONG, PRESENTATION, POINTS = 0, 1, 2, 7
+VERSION = 1
+"""Of how checkers are compiled."""
+LONGEST = 200
+
+COMPILE = """
+import subprocess
+
+def compiled(source, header):
+    for name, text in (("checker.cpp", source), ("testlib.h", header)):
+        with open(name, "w") as file:
+            file.write(text)
+    words = ["g++", "-std=c++17", "-O1", "-w", "-I.", "-o", "checker", "checker.cpp"]
+    ran = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    if ran.returncode:
+        return ran.stderr[:1000]
+    with open("checker", "rb") as file:
+        return file.read()
+"""
+CHECK = f"""
+import os
+
+def check(*texts):
+    names = ("input", "output", "answer")
+    for name, text in zip(names, texts):
+        with open(name, "w", newline="") as file:
+            file.write(text)
+    flags = os.O_WRONLY | os.O_CREAT
+    streams = [(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)]
+    for number, name in ((1, os.devnull), (2, "remark")):
+        streams.append((os.POSIX_SPAWN_OPEN, number, name, flags, 0o600))
+    process = os.posix_spawn("{BINARY}", ["{BINARY}", *names], {{}}, file_actions=streams)
+    status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+    with open("remark", "rb") as file:
+        return status, file.read({LONGEST}).decode("utf-8", "replace").strip()
+"""
 
 
-@dataclass(frozen=True)
-class Checker:
-    """The C++ source of a checker that includes `testlib.h`."""
+class BadChecker(MetisError):
+    """A checker that cannot be compiled, or that refuses the answer it is to compare with."""
 
-    source: str
 
-    def check(self, stdin: str, output: str, expected: str) -> tuple[str, str] | None:
-        """None where the output is right."""
-        raise NotImplementedError
+class CheckerSession:
+    """A compiled checker in its sandbox."""
+
+    def __init__(self, source: str) -> None:
+        self._binary = compiled(source)
+        self._session: Session | None = None
+
+    def check(self, stdin: str, output: str, answer: str) -> tuple[bool, str]:
+        """True where the output is right, and the checker's remark.
+
+        A checker that fails on the output counts against it, unless it fails on the answer too.
+        """
+        status, remark = self._status(stdin, output, answer)
+        if status not in (RIGHT, WRONG, PRESENTATION, POINTS):
+            if self._status(stdin, answer, answer)[0] != RIGHT:
+                raise BadChecker(f"a checker refuses the expected output ({remark}): drop the test")
+            remark = f"the checker failed: {remark}"
+        return status == RIGHT, remark
+
+    def _status(self, *texts: str) -> tuple[int | None, str]:
+        """The status that the checker ends with; None where it does not end by itself."""
+        if self._session is None:
+            room = 3 * max(len(text.encode("utf-8", "replace")) for text in texts)
+            self._session = Session(CHECK, CHECKING, room=room, files={BINARY: self._binary})
+        try:
+            status, remark = unpack(Exchange(self._session).value("check", *texts))
+            return status, remark
+        except (Failed, Dead) as failed:
+            self.close()
+            return None, failed.detail
+
+    def close(self) -> None:
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+
+
+def compiled(source: str) -> bytes:
+    """The binary of a checker, compiled if it has not been before."""
+    header = testlib() if "testlib.h" in source else ""
+    digest = hashlib.sha256(f"{VERSION}\0{header}\0{source}".encode()).hexdigest()
+    path = assets.home() / "checkers" / digest
+    if not path.is_file():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = path.with_suffix(".lock")
+        with disk.lock(lock, wait=True):
+            if not path.is_file():
+                binary = _compile(source, header)
+                with state.atomic(path) as file:
+                    file.write(binary)
+            lock.unlink(missing_ok=True)
+    return path.read_bytes()
+
+
+def _compile(source: str, header: str) -> bytes:
+    if shutil.which("g++") is None:
+        command = install_command("g++")
+        raise MetisError(f"testlib checkers are compiled with g++, which is missing: {command}")
+    session = Session(COMPILE, COMPILING)
+    try:
+        made = unpack(Exchange(session).value("compiled", source, header))
+    except (Failed, Dead) as failed:
+        raise BadChecker(f"a checker could not be compiled: {failed.detail}") from None
+    finally:
+        session.close()
+    if isinstance(made, str):
+        raise BadChecker(f"a checker could not be compiled: {made}")
+    return bytes(made)
+
+
+@functools.cache
+def testlib() -> str:
+    """The text of testlib.h."""
+    named = os.environ.get(HEADER)
+    path = Path(named) if named else assets.home() / "checkers" / "testlib.h"
+    if named is None and not path.is_file():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+            assets.fetch(TESTLIB, Path(folder), _say).replace(path)
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise MetisError(f"{HEADER} = {str(path)!r} cannot be read ({error})") from None
+
+
+def _say(text: str) -> None:
+    print(f"metis: {text}", file=sys.stderr, flush=True)

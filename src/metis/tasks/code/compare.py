@@ -1,10 +1,15 @@
 """Equality of outputs and of returned values, decided outside the sandbox."""
 
+import json
 import math
 from typing import Any
 
+from metis.tasks.code.inside.plain import pack, unpack
+
 TOLERANCE = 1e-6
+ALIKE = {"tuple": "list", "frozenset": "set"}
 DEEPEST = 100
+"""Levels of lists, and characters of a number."""
 
 
 def same_output(output: str, expected: str) -> bool:
@@ -32,32 +37,74 @@ def _decimal(token: str) -> bool:
     return bool(point) and digits.isascii() and digits.isdigit() and len(digits) < DEEPEST
 
 
-def same_value(value: Any, expected: Any, depth: int = 0) -> bool:
-    """Python's equality of plain data, with a list equal to a tuple, and floats within 1e-6."""
+def same_value(packed: Any, expected: Any) -> bool:
+    """Python's equality of a packed value with plain data, except that a list equals a tuple, and
+    floats are equal within 1e-6.
+
+    A program chose the value, so nothing of it is hashed but texts, and nothing raises.
+    """
+    try:
+        return _same(packed, pack(expected), 0)
+    except (ValueError, TypeError, KeyError, OverflowError, AttributeError):
+        return False
+
+
+def _same(given: Any, wanted: Any, depth: int) -> bool:
+    """Equality of two packed values."""
     if depth > DEEPEST:
         return False
-    if isinstance(expected, list | tuple):
-        return (
-            isinstance(value, list | tuple)
-            and len(value) == len(expected)
-            and all(same_value(a, b, depth + 1) for a, b in zip(value, expected, strict=True))
-        )
-    if isinstance(expected, dict):
-        return (
-            isinstance(value, dict)
-            and value.keys() == expected.keys()
-            and all(same_value(value[key], expected[key], depth + 1) for key in expected)
-        )
-    if isinstance(expected, float) and isinstance(value, int | float):
-        return _close(value, expected)
-    return bool(value == expected)
-
-
-def _close(value: float, expected: float) -> bool:
-    try:
-        number = float(value)
-    except OverflowError:
+    kind, content = _opened(given)
+    wanted_kind, wanted_content = _opened(wanted)
+    if kind != wanted_kind:
         return False
-    if math.isnan(expected):
-        return math.isnan(number)
-    return math.isclose(number, expected, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
+    if kind == "number":
+        return _same_number(content, wanted_content)
+    if kind == "list":
+        return len(content) == len(wanted_content) and all(
+            _same(a, b, depth + 1) for a, b in zip(content, wanted_content, strict=True)
+        )
+    if kind == "dict":
+        items, wanted_items = _by_key(content), _by_key(wanted_content)
+        return items.keys() == wanted_items.keys() and all(
+            _same(items[key], wanted_items[key], depth + 1) for key in items
+        )
+    return _text(given) == _text(wanted)
+
+
+def _opened(packed: Any) -> tuple[str, Any]:
+    """The kind of a packed value, for which lists and tuples are one, and all numbers; and what it
+    holds."""
+    if isinstance(packed, int | float):
+        return "number", packed
+    if not isinstance(packed, dict):
+        return "text", packed
+    ((name, content),) = packed.items()
+    if name in ("int", "float", "complex"):
+        return "number", unpack(packed)
+    return ALIKE.get(name, str(name)), content
+
+
+def _by_key(pairs: list[list[Any]]) -> dict[str, Any]:
+    return {_text(key): item for key, item in pairs}
+
+
+def _text(packed: Any) -> str:
+    """A text that equal values share."""
+    kind, content = _opened(packed)
+    if kind == "number":
+        whole = isinstance(content, int) or (isinstance(content, float) and content.is_integer())
+        return f"number {int(content):x}" if whole else f"number {content!r}"
+    if kind in ("list", "set"):
+        texts = [_text(item) for item in content]
+        return json.dumps([kind, *(sorted(texts) if kind == "set" else texts)])
+    if kind == "dict":
+        return json.dumps([kind, *sorted((_text(key), _text(item)) for key, item in content)])
+    return json.dumps([kind, content])
+
+
+def _same_number(given: Any, wanted: Any) -> bool:
+    if not isinstance(wanted, float) or not isinstance(given, int | float):
+        return bool(given == wanted)
+    if math.isnan(wanted):
+        return math.isnan(given)
+    return math.isclose(given, wanted, rel_tol=TOLERANCE, abs_tol=TOLERANCE)

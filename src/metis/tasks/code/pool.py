@@ -14,12 +14,12 @@ import threading
 import weakref
 from collections.abc import Sequence
 from functools import cache
-from multiprocessing.connection import Connection, Pipe
+from multiprocessing.connection import Pipe
 from pathlib import Path
 from typing import NamedTuple
 
 import metis
-from metis.errors import require
+from metis.errors import MetisError, require
 from metis.tasks.code.limits import Limits
 from metis.tasks.code.outcome import Outcome
 from metis.tasks.code.tests import Test
@@ -61,7 +61,7 @@ class Pool:
         self._finalizer = weakref.finalize(self, _end_all, self._started)
 
     def run(self, program: str, tests: Sequence[Test], limits: Limits) -> Scored:
-        """Run a program; WorkerLost if no worker survives it."""
+        """Run a program; WorkerLost if no worker survives it, MetisError if none can run it."""
         seconds = GRACE + len(tests) * limits.wall_seconds
         for attempt in range(ATTEMPTS):
             worker = self._idle.get()
@@ -70,14 +70,16 @@ class Pool:
                     self._forget(worker)
                     worker = _Worker()
                     self._started.add(worker)
-                outcome = worker.ask((program, tuple(tests), limits), seconds)
+                found = worker.ask((program, tuple(tests), limits), seconds)
             except BaseException:
                 self._forget(worker)
                 self._idle.put(None)
                 raise
-            if outcome is not None:
+            if found is not None:
                 self._idle.put(worker)
-                return Scored(outcome, attempt)
+                if isinstance(found, MetisError):
+                    raise found
+                return Scored(found, attempt)
             self._forget(worker)
             self._idle.put(None)
         raise WorkerLost
@@ -117,12 +119,12 @@ class _Worker:
     def ended(self) -> bool:
         return self.process.poll() is not None
 
-    def ask(self, request: object, seconds: float) -> Outcome | None:
-        """The outcome, or None of a worker that ended or hangs."""
-        connection: Connection = self.connection
+    def ask(self, request: object, seconds: float) -> Outcome | MetisError | None:
+        """The outcome or its hindrance, or None of a worker that ended or hangs."""
         try:
-            connection.send(request)
-            found: Outcome | None = connection.recv() if connection.poll(seconds) else None
+            self.connection.send(request)
+            ready = self.connection.poll(seconds)
+            found: Outcome | MetisError | None = self.connection.recv() if ready else None
         except (EOFError, OSError):
             return None
         return found

@@ -12,14 +12,15 @@ from pathlib import Path
 from metis.errors import MetisError
 from metis.tasks.code import bubblewrap
 from metis.tasks.code.bubblewrap import SandboxMissing
-from metis.tasks.code.checkers import Checker
+from metis.tasks.code.checkers import BadChecker
 from metis.tasks.code.limits import Limits
 from metis.tasks.code.outcome import Kind, Outcome, Result
 from metis.tasks.code.runner import Runner
-from metis.tasks.code.tests import Asserts, Call, Io, Script, Test
+from metis.tasks.code.tests import Asserts, Call, Checker, Io, Script, Test
 
 __all__ = [
     "Asserts",
+    "BadChecker",
     "Call",
     "Checker",
     "Io",
@@ -34,6 +35,7 @@ __all__ = [
     "run",
 ]
 
+DEFAULT = Limits()
 PROCESSES = 4
 FORKS = f"""
 import os, signal
@@ -52,7 +54,7 @@ except BlockingIOError:
 def run(
     program: str,
     tests: Sequence[Test],
-    limits: Limits = Limits(),
+    limits: Limits = DEFAULT,
     libraries: Sequence[Path] = (),
 ) -> Outcome:
     """Run a Python program against tests, each within the limits.

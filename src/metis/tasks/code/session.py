@@ -2,23 +2,25 @@
 
 import contextlib
 import dataclasses
+import functools
 import json
 import os
 import select
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
-from importlib.resources import files
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from metis.tasks.code import bubblewrap
 from metis.tasks.code.bubblewrap import SandboxMissing
-from metis.tasks.code.inside import frames, plain
+from metis.tasks.code.inside import frames
 from metis.tasks.code.limits import Limits
 from metis.tasks.code.outcome import Kind
 
-INSIDE = ("plain.py", "frames.py", "child.py", "driver.py")
+INSIDE = "/inside/metis/tasks/code/inside"
+FILES = ("plain.py", "frames.py", "child.py", "driver.py")
 PATIENCE = 30.0
 """Seconds that a sandbox may take to start on a busy machine."""
 GRACE = 5.0
@@ -54,21 +56,26 @@ class Session:
     """A sandbox that has compiled a program and waits for tests."""
 
     def __init__(
-        self, program: str, limits: Limits, libraries: Sequence[Path] = (), room: int = 0
+        self,
+        program: str,
+        limits: Limits,
+        libraries: Sequence[Path] = (),
+        room: int = 0,
+        files: Mapping[str, bytes] | None = None,
     ) -> None:
-        """`room` is the size of the largest input in bytes."""
+        """`room` is the size of the largest input in bytes; `files` are further files to see."""
         self.limits, self.running = limits, False
-        size = (limits.file_mb << 20) + room
+        self.last: End | None = None
+        contents = {**_sources(), **(files or {})}
         with contextlib.ExitStack() as opened:
-            sources = {f"/inside/{name}": opened.enter_context(_source(name)) for name in INSIDE}
-            syscalls = opened.enter_context(_sealed(bubblewrap.filter_program()))
+            given = {path: opened.enter_context(_file(contents[path])) for path in contents}
+            syscalls = opened.enter_context(_file(bubblewrap.filter_program()))
+            size = (limits.file_mb << 20) + room
+            words = bubblewrap.command(size, libraries, given, syscalls)
+            words += [bubblewrap.interpreter().path, "-S", "-s", "-B", "-X", "utf8"]
             self._errors = os.memfd_create("errors")
-            python = bubblewrap.interpreter().path
-            words = bubblewrap.command(size, libraries, sources, syscalls, ())
             self._process = _launch(
-                [*words, python, "-S", "-s", "-B", "-X", "utf8", "/inside/driver.py"],
-                (*sources.values(), syscalls),
-                self._errors,
+                [*words, f"{INSIDE}/driver.py"], (*given.values(), syscalls), self._errors
             )
         self._begin(program, libraries)
 
@@ -101,25 +108,25 @@ class Session:
 
     def start(self, role: str, stdin: str = "", **test: Any) -> None:
         """Start a test in the sandbox."""
-        self.running = True
+        self.running, self.last = True, None
         self._deadline = time.monotonic() + self.limits.wall_seconds + GRACE
         self._send(b"T", json.dumps({"role": role, "stdin": stdin, **test}).encode())
 
     def tell(self, *message: Any) -> None:
         """Send a message to the test's process."""
-        self._send(b"M", plain.dumps(message))
+        self._send(b"M", json.dumps(message).encode())
 
-    def hear(self) -> tuple[Any, ...] | End:
-        """The next message of the test's process, or its end."""
+    def hear(self) -> list[Any] | End:
+        """The next message of the test's process, empty where it is none; or its end."""
         letter, content = self._receive()
         if letter == b"E":
-            self.running = False
-            return End(**json.loads(content))
+            self.running, self.last = False, End(**json.loads(content))
+            return self.last
         try:
-            message = plain.loads(content)
-        except (ValueError, TypeError, KeyError, RecursionError, OverflowError, MemoryError):
-            return ()
-        return message if isinstance(message, tuple) else ()
+            message = json.loads(content)
+        except (ValueError, RecursionError):
+            return []
+        return message if isinstance(message, list) else []
 
     def stop(self) -> None:
         """End the test at once; its end is still to be heard."""
@@ -175,9 +182,8 @@ class Session:
             self._errors = -1
 
 
-def _launch(
-    words: list[str], descriptors: tuple[int, ...], errors: int
-) -> "subprocess.Popen[bytes]":
+def _launch(words: list[str], descriptors: tuple[int, ...], errors: int) -> subprocess.Popen[bytes]:
+    nobody = bubblewrap.identity()
     try:
         return subprocess.Popen(
             words,
@@ -188,7 +194,9 @@ def _launch(
             pass_fds=descriptors,
             start_new_session=True,
             env={},
-            **bubblewrap.identity(),  # type: ignore[call-overload]
+            user=nobody,
+            group=nobody,
+            extra_groups=None if nobody is None else [],
         )
     except (OSError, subprocess.SubprocessError) as error:
         raise SandboxMissing(_unusable(str(error))) from error
@@ -203,16 +211,21 @@ def _unusable(reason: str) -> str:
 
 
 @contextlib.contextmanager
-def _sealed(content: bytes) -> Iterator[int]:
+def _file(content: bytes) -> Iterator[int]:
     """A descriptor of a file in memory with this content."""
     descriptor = os.memfd_create("metis")
     try:
-        os.write(descriptor, content)
+        left = memoryview(content)
+        while left:
+            left = left[os.write(descriptor, left) :]
         os.lseek(descriptor, 0, os.SEEK_SET)
         yield descriptor
     finally:
         os.close(descriptor)
 
 
-def _source(name: str) -> "contextlib.AbstractContextManager[int]":
-    return _sealed((files("metis.tasks.code.inside") / name).read_bytes())
+@functools.cache
+def _sources() -> dict[str, bytes]:
+    """The files of the driver, by their paths in the sandbox."""
+    folder = resources.files("metis.tasks.code.inside")
+    return {f"{INSIDE}/{name}": (folder / name).read_bytes() for name in FILES}

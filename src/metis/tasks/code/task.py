@@ -21,6 +21,7 @@ from metis.tasks.code.pool import cores, shared
 from metis.tasks.code.problem import Problem
 from metis.tasks.code.scoring import reward
 from metis.tasks.code.stored import Entry, Stored
+from metis.tasks.code.tests import Io
 from metis.tasks.file import read_rows
 
 SCORER = "programs: the fraction of all tests passed, in a sandbox"
@@ -34,6 +35,8 @@ class Code:
     heldout_path  problems to test on, another such file; empty draws them from `path`
     heldout       how many to test on, drawn by the seed; of heldout_path, 0 is all
     instruction   what follows the statement; empty asks for a program or a function, as tests need
+    checkers      let a problem's own checker decide, where it has one, which needs g++; false
+                  compares outputs word by word
     seconds       CPU seconds that a test may take at most, where its problem allows more
     workers       programs that run at a time, each in a process; 0 is one for every core
     """
@@ -42,6 +45,7 @@ class Code:
     heldout_path: str = ""
     heldout: int = 12
     instruction: str = ""
+    checkers: bool = True
     seconds: float = 10.0
     workers: int = 0
 
@@ -69,8 +73,9 @@ class CodeProblems:
         return [problem.prompt for problem in self._heldout]
 
     def problem(self, name: str) -> Problem:
-        """The problem of a prompt's id, within the limits of the settings."""
-        return limited(self._problems[name].whole(), self.settings.seconds)
+        """The problem of a prompt's id, as the settings have it."""
+        problem = limited(self._problems[name].whole(), self.settings.seconds)
+        return problem if self.settings.checkers else without_checkers(problem)
 
     def episode(self, prompt: Prompt) -> SingleTurn:
         pool = shared(self.settings.workers)
@@ -93,6 +98,12 @@ def limited(problem: Problem, seconds: float) -> Problem:
     share = seconds / limits.cpu_seconds
     shorter = replace(limits, cpu_seconds=seconds, wall_seconds=limits.wall_seconds * share)
     return replace(problem, limits=shorter)
+
+
+def without_checkers(problem: Problem) -> Problem:
+    """The problem with outputs compared word by word."""
+    tests = (replace(t, checker=None) if isinstance(t, Io) else t for t in problem.tests)
+    return replace(problem, tests=tuple(tests))
 
 
 class CodeTask(CodeProblems):

@@ -13,7 +13,12 @@ Plain data is None, numbers, strings, bytes, ranges, and lists, tuples, sets and
 from dataclasses import dataclass
 from typing import Any
 
-from metis.tasks.code.checkers import Checker
+
+@dataclass(frozen=True)
+class Checker:
+    """A program in C++ that includes `testlib.h` and decides whether an output is right."""
+
+    source: str
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,8 @@ import sys
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+from metis.errors import MetisError
+from metis.tasks.code.outcome import Outcome
 from metis.tasks.code.pool import LIBRARIES
 from metis.tasks.code.sandbox import run
 
@@ -22,7 +24,11 @@ def main() -> None:
     with contextlib.suppress(EOFError, ConnectionError):
         while True:
             program, tests, limits = connection.recv()
-            connection.send(run(program, tests, limits, libraries))
+            try:
+                found: Outcome | MetisError = run(program, tests, limits, libraries)
+            except MetisError as error:
+                found = error
+            connection.send(found)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,8 @@ from metis.tasks.code.embedded import CATEGORIES, problems
 from metis.tasks.code.pool import cores
 from metis.tasks.code.scoring import reward
 from metis.tasks.code.tests import Call, Io
-from sandboxed import answer, first_answer, needs_bubblewrap
+from programmed import answer, first_answer
+from sandboxed import needs_bubblewrap
 
 PROBLEMS = problems()
 

@@ -11,7 +11,8 @@ from metis.tasks.code.limits import Limits
 from metis.tasks.code.problem import Problem
 from metis.tasks.code.task import Code, CodeTask, limited
 from metis.tasks.code.tests import Asserts, Call, Io, Script
-from sandboxed import answer, needs_bubblewrap
+from programmed import answer
+from sandboxed import needs_bubblewrap
 
 
 def lines(path, rows):

@@ -13,6 +13,7 @@ Whatever it says of itself counts only against it, but for the word that it is a
 import builtins
 import errno
 import fcntl
+import json
 import math
 import os
 import resource
@@ -22,8 +23,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-import frames
-import plain
+from metis.tasks.code.inside import frames, plain
 
 DOWN, UP = 3, 4
 """Descriptors of the messages to and from this process."""
@@ -86,12 +86,12 @@ def _confine(limits: dict[str, Any]) -> None:
     resource.setrlimit(resource.RLIMIT_STACK, (stack, hard))
 
 
-def _say(*message: Any, write: Callable[..., None] = frames.write) -> None:
-    write(UP, b"M", plain.dumps(message))
+def _say(*message: Any) -> None:
+    frames.write(UP, b"M", json.dumps(message).encode())
 
 
 def _hear() -> Any:
-    return plain.loads(frames.read(DOWN)[1])
+    return json.loads(frames.read(DOWN)[1])
 
 
 def _failure(error: BaseException, wrong: type[BaseException] | None = None) -> tuple[str, ...]:
@@ -163,8 +163,9 @@ def serve(test: dict[str, Any], program: Any) -> int:
     while True:
         word, name, arguments, keywords = _hear()
         try:
-            value = _function(namespace, name)(*arguments, **keywords)
-            _say("value", word, value)
+            function = _function(namespace, name)
+            value = function(*plain.unpack(arguments), **plain.unpack(keywords))
+            _say("value", word, plain.pack(value))
         except Exception as error:
             _say("raised", type(error).__name__, *_failure(error)[1:])
 
@@ -195,7 +196,7 @@ def script(test: dict[str, Any], program: Any) -> int:
         say(*_failure(error, AssertionError))
         return 1
     say("ended")
-    say("word", hear())
+    say("word", *hear())
     return 0
 
 
@@ -221,16 +222,17 @@ def _method(namespace: dict[str, Any], name: str) -> None:
     owner, _, method = name.partition(".")
     outcome = TestResult()
     TestSuite([namespace[owner](method)]).run(outcome)
-    broken = outcome.failures + outcome.unexpectedSuccesses
-    if outcome.errors or broken or not outcome.testsRun:
-        text = (outcome.errors or broken or [(None, "no test was run")])[0][1]
-        last = str(text).strip().splitlines()[-1]
-        raise RuntimeError(last) if outcome.errors else AssertionError(last)
+    for _, text in outcome.errors:
+        raise RuntimeError(text.strip().splitlines()[-1])
+    for _, text in outcome.failures:
+        raise AssertionError(text.strip().splitlines()[-1].removeprefix("AssertionError: "))
+    if outcome.unexpectedSuccesses or outcome.skipped or not outcome.testsRun:
+        raise AssertionError(f"{name} was skipped, or should have failed")
 
 
 def drive(test: dict[str, Any], program: Any) -> int:
-    namespace = {name: _remote(name) for name in test["functions"]}
-    namespace["__name__"] = "__test__"
+    remote = {name: _remote(name) for name in test["functions"]}
+    namespace: dict[str, Any] = {"__name__": "__test__", **remote}
     try:
         exec(compile(test["code"], "test.py", "exec"), namespace)
     except BaseException as error:
@@ -244,10 +246,10 @@ def _remote(name: str) -> Callable[..., Any]:
     """A function of the program, which runs elsewhere."""
 
     def call(*arguments: Any, **keywords: Any) -> Any:
-        _say("call", name, arguments, keywords)
+        _say("call", name, plain.pack(arguments), plain.pack(keywords))
         answer, *content = _hear()
         if answer == "value":
-            return content[0]
+            return plain.unpack(content[0])
         kind = getattr(builtins, content[0], RuntimeError)
         usable = isinstance(kind, type) and issubclass(kind, Exception)
         raise (kind if usable else RuntimeError)(content[1])

@@ -4,6 +4,7 @@ No process inside can signal it, as process 1, or read its memory and descriptor
 dumpable. It knows no expected output. What a test's process writes is passed on unread.
 """
 
+import contextlib
 import ctypes
 import gc
 import json
@@ -14,13 +15,11 @@ import sys
 import time
 from typing import Any
 
-sys.path[:0] = [os.path.dirname(__file__)]
-
-import child
-import frames
+from metis.tasks.code.inside import child, frames
 
 PR_SET_DUMPABLE = 4
 HOME = "/tmp"
+ROOT = "/inside"
 INTERVAL = 0.025
 """Seconds between two looks at what a test uses."""
 FILES = 4096
@@ -38,7 +37,8 @@ def main() -> None:
     for number in (0, 1):
         os.dup2(null, number)
     given = json.loads(frames.read(control)[1])
-    sys.path.extend(given["libraries"])
+    del os.environ["PYTHONPATH"]
+    sys.path[:] = [path for path in sys.path if not path.startswith(ROOT)] + given["libraries"]
     program, failure = _compiled(given["program"])
     frames.write(answer, b"R", json.dumps(failure).encode())
     gc.freeze()
@@ -177,10 +177,8 @@ class Run:
     def _sweep(self) -> int:
         """End all processes but this one; the status of the test's own."""
         status = -signal.SIGKILL
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.kill(-1, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         while True:
             try:
                 pid, ended, usage = os.wait4(-1, 0)
@@ -235,7 +233,5 @@ def _clear(folder: str) -> bool:
 
 
 if __name__ == "__main__":
-    try:
+    with contextlib.suppress(EOFError, BrokenPipeError):
         main()
-    except (EOFError, BrokenPipeError):
-        pass

@@ -1,9 +1,8 @@
-"""Plain data as JSON: all that passes between a program's process and others.
+"""Plain data in the types of JSON: all that passes between a program's process and others.
 
-A value that JSON lacks is an object whose only key is its type. Loading makes nothing else.
+A value that JSON lacks is an object whose only key is its type. Unpacking makes nothing else.
 """
 
-import json
 from typing import Any
 
 SIMPLE = 1 << 53
@@ -15,15 +14,7 @@ class NotPlain(Exception):
     """A value that is no plain data."""
 
 
-def dumps(value: Any) -> bytes:
-    return json.dumps(_pack(value)).encode()
-
-
-def loads(content: bytes) -> Any:
-    return _unpack(json.loads(content))
-
-
-def _pack(value: Any) -> Any:
+def pack(value: Any) -> Any:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
@@ -38,13 +29,13 @@ def _pack(value: Any) -> Any:
     if isinstance(value, (bytes, bytearray)):
         return {"bytes": value.hex()}
     if isinstance(value, range):
-        return {"range": [_pack(part) for part in (value.start, value.stop, value.step)]}
+        return {"range": [pack(part) for part in (value.start, value.stop, value.step)]}
     if isinstance(value, dict):
-        return {"dict": [[_pack(key), _pack(item)] for key, item in value.items()]}
+        return {"dict": [[pack(key), pack(item)] for key, item in value.items()]}
     for kind, name in ITEMS.items():
         if isinstance(value, kind):
-            return {name: [_pack(item) for item in value]}
-    return _pack(_number(value))
+            return {name: [pack(item) for item in value]}
+    return pack(_number(value))
 
 
 def _number(value: Any) -> Any:
@@ -56,7 +47,7 @@ def _number(value: Any) -> Any:
     raise NotPlain(f"a {type(value).__name__} is no plain data")
 
 
-def _unpack(value: Any) -> Any:
+def unpack(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     ((name, content),) = value.items()
@@ -68,10 +59,10 @@ _READERS: dict[str, Any] = {
     "float": float.fromhex,
     "complex": lambda parts: complex(*map(float.fromhex, parts)),
     "bytes": bytes.fromhex,
-    "range": lambda parts: range(*map(_unpack, parts)),
-    "dict": lambda pairs: {_unpack(key): _unpack(item) for key, item in pairs},
-    "list": lambda items: [_unpack(item) for item in items],
-    "tuple": lambda items: tuple(map(_unpack, items)),
-    "set": lambda items: set(map(_unpack, items)),
-    "frozenset": lambda items: frozenset(map(_unpack, items)),
+    "range": lambda parts: range(*map(unpack, parts)),
+    "dict": lambda pairs: {unpack(key): unpack(item) for key, item in pairs},
+    "list": lambda items: [unpack(item) for item in items],
+    "tuple": lambda items: tuple(map(unpack, items)),
+    "set": lambda items: set(map(unpack, items)),
+    "frozenset": lambda items: frozenset(map(unpack, items)),
 }

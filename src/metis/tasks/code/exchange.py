@@ -1,0 +1,126 @@
+"""A conversation with a test's process, in which nothing is taken on its word."""
+
+import secrets
+import signal
+from collections.abc import Sequence
+from typing import Any, get_args
+
+from metis.tasks.code.inside.plain import pack
+from metis.tasks.code.outcome import Kind
+from metis.tasks.code.session import End, Session
+
+FAILURES = {kind for kind in get_args(Kind) if kind != "passed"}
+REASONS: dict[str, tuple[Kind, str]] = {
+    "timeout": ("timeout", "ran out of time"),
+    "memory": ("memory", "ran out of memory"),
+    "files": ("memory", "made too many files"),
+    "output": ("output", "wrote too much"),
+}
+SIGNALS: dict[int, Kind] = {
+    signal.SIGXCPU: "timeout",
+    signal.SIGXFSZ: "blocked",
+    signal.SIGSYS: "blocked",
+}
+LONGEST = 300
+
+
+class Failed(Exception):
+    """A test that is not passed: its kind and a line about it."""
+
+    def __init__(self, kind: Kind, detail: str) -> None:
+        super().__init__(detail)
+        self.kind: Kind = kind
+        self.detail = detail
+
+    @classmethod
+    def told(cls, told: Sequence[Any]) -> "Failed":
+        """A failure as a process told of it, which may have told anything."""
+        if len(told) == 2 and told[0] in FAILURES and isinstance(told[1], str):
+            return cls(told[0], told[1][:LONGEST])
+        return cls("error", "failed without a reason")
+
+
+class Exchange:
+    """The one test that a session runs."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def start(self, role: str, stdin: str = "", **test: Any) -> None:
+        self._session.start(role, stdin, **test)
+
+    def load(self) -> None:
+        """Load the program as a module whose functions can be called."""
+        self._session.start("serve")
+        if self.heard() != ["loaded"]:
+            raise Failed("error", "ended before it was called")
+
+    def call(self, name: str, arguments: Any, keywords: Any) -> list[Any]:
+        """`value` and the value, or `raised`, the exception, its kind and a line about it.
+
+        Arguments and values are packed, and stay so.
+        """
+        word = secrets.token_hex()
+        self._session.tell(word, name, arguments, keywords)
+        heard = self.heard()
+        if heard[:2] == ["value", word] and len(heard) == 3:
+            return ["value", heard[2]]
+        if heard[:1] == ["raised"] and len(heard) == 4:
+            return heard
+        raise Failed("error", "answered without the word")
+
+    def value(self, name: str, *arguments: Any) -> Any:
+        """The packed value of one call, after which the process is ended."""
+        self.load()
+        kind, *content = self.call(name, pack(arguments), pack({}))
+        if kind == "raised":
+            raise Failed.told(content[1:])
+        self.stop()
+        return content[0]
+
+    def repeat_word(self) -> None:
+        """Have the process repeat a word that it has not heard before."""
+        word = secrets.token_hex()
+        self._session.tell(word)
+        if self.heard() != ["word", word]:
+            raise Failed("error", "ended without the word")
+
+    def heard(self) -> list[Any]:
+        """The next message of the process; Failed where it ends, or reports a failure."""
+        heard = self._session.hear()
+        if isinstance(heard, End) or heard[:1] == ["failed"]:
+            self.end(heard)
+            raise Failed("error", "ended before its test did")
+        return heard
+
+    def stop(self) -> End:
+        """End the process; Failed where a limit had ended it before."""
+        self._session.stop()
+        return self.end()
+
+    def end(self, heard: list[Any] | End | None = None) -> End:
+        """Wait for the end of the process; Failed where it is no good one."""
+        report: Sequence[Any] = ()
+        while not isinstance(heard, End):
+            report = heard[1:] if heard and heard[0] == "failed" else report
+            heard = self._session.hear()
+        if failure := _failure(heard, report, self._session.limits.cpu_seconds):
+            raise Failed.told(failure)
+        return heard
+
+
+def _failure(end: End, report: Sequence[Any], cpu_seconds: float) -> Sequence[Any]:
+    """The kind of a failure and a line about it; empty where there is none."""
+    if end.reason in REASONS:
+        return REASONS[end.reason]
+    if end.cpu > cpu_seconds:
+        return REASONS["timeout"]
+    if report:
+        return report
+    if end.reason == "stopped" or end.status == 0:
+        return ()
+    if end.status > 0:
+        return "error", f"ended with status {end.status}"
+    number = -end.status
+    name = signal.Signals(number).name if number in set(signal.Signals) else number
+    return SIGNALS.get(number, "error"), f"ended by signal {name}"

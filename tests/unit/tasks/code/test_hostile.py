@@ -1,0 +1,89 @@
+"""Hostile programs: none gets out, none earns what it does not deserve, none outlives its test."""
+
+import ctypes
+import os
+import secrets
+import socket
+import time
+from pathlib import Path
+
+import pytest
+
+from hostile import cheats, escapes, resources
+from metis.tasks.sandbox import Limits, run
+from sandboxed import needs_bubblewrap
+
+pytestmark = needs_bubblewrap
+
+LIMITS = Limits(
+    cpu_seconds=1, wall_seconds=1.5, memory_mb=128, processes=8, file_mb=2, output_kb=128
+)
+PATIENCE = 15
+"""Seconds on a busy machine beyond what the limits allow."""
+PR_SET_CHILD_SUBREAPER = 36
+PLACES = ("/", "/tmp", "/var/tmp", "/dev/shm", "/usr", "/usr/bin", "/usr/lib", "/etc", "/run", ".")
+ROWS = {**resources.ROWS, **escapes.ROWS, **cheats.ROWS}
+
+
+def children():
+    """Processes that descend from this one, those without a parent included."""
+    threads = Path("/proc/self/task").iterdir()
+    return {pid for thread in threads for pid in (thread / "children").read_text().split()}
+
+
+def named(marker):
+    """Files of the host whose name has a marker."""
+    return [name for place in PLACES for name in os.listdir(place) if marker in name]
+
+
+@pytest.fixture(scope="module")
+def host():
+    """What programs would reach if they got out, by its name in their texts."""
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    secret = Path(f"/tmp/metis-{secrets.token_hex(8)}")
+    secret.write_text("escaped")
+    secret.chmod(0o644)
+    word = secrets.token_hex(8)
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.socket(socket.AF_UNIX) as abstract,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams,
+    ):
+        datagrams.bind(server.getsockname())
+        abstract.bind(f"\0{word}")
+        abstract.listen()
+        yield {
+            "@PORT@": str(server.getsockname()[1]),
+            "@SOCKET@": word,
+            "@MARKER@": f"hostile-{word}",
+            "@FILE@": str(secret),
+        }
+        for listening in (server, abstract, datagrams):
+            listening.setblocking(False)
+        for reached in (server.accept, abstract.accept, lambda: datagrams.recv(1)):
+            with pytest.raises(BlockingIOError):
+                reached()
+    secret.unlink()
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+
+
+@pytest.fixture(autouse=True)
+def nothing_left(host):
+    before = children()
+    yield
+    assert children() <= before
+    assert named(host["@MARKER@"]) == []
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_a_hostile_program(name, host):
+    row = ROWS[name]
+    program = row.program
+    for placeholder, value in host.items():
+        program = program.replace(placeholder, value)
+    start = time.monotonic()
+    results = run(program, row.tests, LIMITS).results
+    assert time.monotonic() - start < len(row.tests) * LIMITS.wall_seconds + PATIENCE
+    for result in results:
+        assert result.kind in row.kind.split() and row.detail in result.detail, result
+    assert not results[0].passed
