@@ -10,11 +10,11 @@ from typing import Any
 
 from metis.errors import MetisError
 from metis.prepare.published import bigcodebench, humaneval, livecodebench, mbpp
-from metis.tasks.code import pool
+from metis.tasks.code import pool, stored
 from metis.tasks.code.limits import Limits
 from metis.tasks.code.problem import Problem
 from metis.tasks.code.stored import Entry
-from metis.tasks.code.task import Code, CodeProblems, read_problems
+from metis.tasks.code.task import Code, CodeProblems
 from metis.tasks.code.tests import Script
 from metis.tasks.file import read_rows
 
@@ -41,7 +41,7 @@ def read(name: str, path: Path, key: str, settings: Code) -> tuple[CodeProblems,
 def _entries(name: str, path: Path, key: str) -> Iterator[Entry]:
     first = next(read_rows(str(path), key), {})
     if "reward_model" in first:
-        yield from read_problems(str(path), key)
+        yield from stored.read(path)
         return
     for number, row in enumerate(read_rows(str(path), key), start=1):
         try:
@@ -62,9 +62,8 @@ def _with_libraries(found: Sequence[Entry]) -> tuple[list[Entry], str]:
         return usable, ""
     names = ", ".join(sorted(missing))
     return usable, (
-        f"{len(found) - len(usable):,} of {len(found):,} problems are left out, since the sandbox "
-        f"has none of the libraries they need ({names}): name a folder that has them with "
-        f"{pool.LIBRARIES}"
+        f"{len(found) - len(usable):,} of {len(found):,} problems are left out: the sandbox lacks "
+        f"libraries that they need ({names}); {pool.LIBRARIES} names folders with more"
     )
 
 

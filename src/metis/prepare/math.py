@@ -14,8 +14,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from metis.errors import MetisError, require, require_folder
-from metis.prepare import contamination, parquet, problems, table
+from metis.errors import require, require_folder
+from metis.prepare import contamination, made, parquet, problems, table
 from metis.prepare.math_sets import SETS
 from metis.prepare.problems import Collection, RawProblem
 from metis.prepare.sources import Hub, Local
@@ -110,8 +110,8 @@ def _prepare(
         "settings": asdict(settings),
         "evaluation": {key: _digest(texts) for key, texts in evaluation.items()},
     }
-    if (before := _made_before(path, request)) is not None:
-        return before
+    if (before := made.before(path, request)) is not None:
+        return Outcome(**{**before, "path": str(path), "fresh": False})
     say(f"{name}: reading {source}")
     collection = problems.read(source.fetch(name), settings.duplicates)
     outcome = Outcome(name, str(source), str(path), collection.rows, len(collection.problems))
@@ -137,22 +137,6 @@ def _evaluation(out: Path) -> Evaluation:
 
 def _digest(names: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(sorted(names)).encode()).hexdigest()
-
-
-def _made_before(path: Path, request: dict[str, Any]) -> Outcome | None:
-    """The outcome of an earlier, equal preparation; a file from elsewhere is never overwritten."""
-    if not path.exists():
-        return None
-    try:
-        about = parquet.about(path)
-    except MetisError:
-        about = None
-    if about is None:
-        raise MetisError(
-            f"{str(path)!r} is not a file that was prepared here: move it, or choose another --out"
-        )
-    same = about["request"] == request
-    return Outcome(**{**about["outcome"], "path": str(path), "fresh": False}) if same else None
 
 
 def _select(
