@@ -163,8 +163,8 @@ def command(
         words += ["--ro-bind", folder, folder]
     for folder in _packages(python):
         words += ["--size", "4096", "--tmpfs", folder, "--remount-ro", folder]
-    for path in map(str, libraries):
-        words += ["--ro-bind", path, path]
+    for source, target in zip(libraries, library_paths(len(libraries)), strict=True):
+        words += ["--ro-bind", str(source), target]
     words += ["--proc", "/proc", "--dir", "/dev"]
     for name in DEVICES:
         words += ["--dev-bind", f"/dev/{name}", f"/dev/{name}"]
@@ -172,6 +172,11 @@ def command(
     for target, descriptor in files.items():
         words += ["--perms", "0555", "--file", str(descriptor), target]
     return [*words, "--seccomp", str(syscalls), "--chdir", "/tmp", "--remount-ro", "/", "--"]
+
+
+def library_paths(count: int) -> list[str]:
+    """Paths of the folders of packages in the sandbox."""
+    return [f"/libraries/{number}" for number in range(count)]
 
 
 def _system(path: str) -> list[str]:

@@ -124,11 +124,13 @@ def compiled(source: str) -> bytes:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock = path.with_suffix(".lock")
         with disk.lock(lock, wait=True):
-            if not path.is_file():
-                binary = _compile(source, header)
-                with state.atomic(path) as file:
-                    file.write(binary)
-            lock.unlink(missing_ok=True)
+            try:
+                if not path.is_file():
+                    binary = _compile(source, header)
+                    with state.atomic(path) as file:
+                        file.write(binary)
+            finally:
+                lock.unlink(missing_ok=True)
     return path.read_bytes()
 
 

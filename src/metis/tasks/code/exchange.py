@@ -49,9 +49,9 @@ class Exchange:
     def start(self, role: str, stdin: str = "", **test: Any) -> None:
         self._session.start(role, stdin, **test)
 
-    def load(self) -> None:
-        """Load the program as a module whose functions can be called."""
-        self._session.start("serve")
+    def load(self, role: str = "serve", **test: Any) -> None:
+        """Load the program as a module, whose functions can be called then."""
+        self._session.start(role, **test)
         if self.heard() != ["loaded"]:
             raise Failed("error", "ended before it was called")
 
@@ -78,12 +78,17 @@ class Exchange:
         self.stop()
         return content[0]
 
-    def repeat_word(self) -> None:
-        """Have the process repeat a word that it has not heard before."""
+    def script(self, code: str, method: str) -> None:
+        """Run statements in the program's process, which has to repeat a word at their end."""
+        self.load("script", unittest="unittest" in code)
+        self._session.tell(code, method)
+        if self.heard() != ["ended"]:
+            raise Failed("error", "ended before its test did")
         word = secrets.token_hex()
         self._session.tell(word)
         if self.heard() != ["word", word]:
             raise Failed("error", "ended without the word")
+        self.end()
 
     def heard(self) -> list[Any]:
         """The next message of the process; Failed where it ends, or reports a failure."""

@@ -28,7 +28,7 @@ class Runner:
         self._session: Session | None = None
         self._tester: Session | None = None
         self._checkers: dict[Checker, CheckerSession] = {}
-        self._broken: tuple[str, str] | None = None
+        self._broken: tuple[Kind, str] | None = None
 
     def __enter__(self) -> "Runner":
         return self
@@ -66,7 +66,7 @@ class Runner:
             if not same_value(exchange.value(test.function, *test.arguments), test.expected):
                 raise Failed("wrong", "another value than expected")
         elif isinstance(test, Script):
-            self._script(exchange, test)
+            exchange.script(test.code, test.method)
         else:
             self._asserts(exchange, test)
 
@@ -110,13 +110,6 @@ class Runner:
             right, remark = session.check(test.stdin, output, test.expected)
         if not right:
             raise Failed("wrong", remark)
-
-    def _script(self, exchange: Exchange, test: Script) -> None:
-        exchange.start("script", code=test.code, method=test.method)
-        if exchange.heard() != ["ended"]:
-            raise Failed("error", "ended before its test did")
-        exchange.repeat_word()
-        exchange.end()
 
     def _asserts(self, exchange: Exchange, test: Asserts) -> None:
         """Statements in another sandbox, whose calls are passed on to the program."""

@@ -90,21 +90,26 @@ class Session:
         given = {
             "program": program,
             "limits": dataclasses.asdict(self.limits),
-            "libraries": [str(path) for path in libraries],
+            "libraries": bubblewrap.library_paths(len(libraries)),
         }
-        self.failure: tuple[str, str] | None = None
         try:
             self._send(b"P", json.dumps(given).encode())
-            _, content = self._receive()
-        except Dead as dead:
+            self._receive()
+        except Dead:
             said = self._said()
             self.close()
-            if said.startswith("bwrap:"):
-                raise SandboxMissing(_unusable(said)) from None
-            self.failure = ("error", f"{dead.detail} while the program was compiled {said}".strip())
-            return
-        failure = json.loads(content)
-        self.failure = tuple(failure) if failure else None
+            raise SandboxMissing(_unusable(said)) from None
+        self.failure = self._compilation()
+
+    def _compilation(self) -> tuple[Kind, str] | None:
+        """The failure of the program's compilation."""
+        self._deadline = time.monotonic() + self.limits.wall_seconds + GRACE
+        try:
+            failure = json.loads(self._receive()[1])
+        except Dead as dead:
+            self.close()
+            return dead.kind, f"{dead.detail} in its compilation"
+        return tuple(failure) if failure else None
 
     def start(self, role: str, stdin: str = "", **test: Any) -> None:
         """Start a test in the sandbox."""

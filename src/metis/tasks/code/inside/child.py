@@ -108,10 +108,12 @@ def _failure(error: BaseException, wrong: type[BaseException] | None = None) -> 
 
 
 def _described(error: BaseException) -> str:
+    text = type(error).__name__
     try:
-        text = f"{type(error).__name__}: {error}"[:LONGEST]
+        message = str(error)[:LONGEST]
     except BaseException:
-        text = type(error).__name__
+        message = ""
+    text += f": {message}" if message else ""
     trace, line = error.__traceback__, None
     while trace:
         if trace.tb_frame.f_code.co_filename == "program.py":
@@ -181,14 +183,16 @@ def _function(namespace: dict[str, Any], name: str) -> Any:
 
 
 def script(test: dict[str, Any], program: Any) -> int:
-    hear, say, pristine = _hear, _say, _snapshot("unittest" in test["code"])
+    hear, say, pristine = _hear, _say, _snapshot(test["unittest"])
     namespace = _load(program)
     for owner, content in pristine:
         _restore(owner, content)
+    say("loaded")
+    code, method = hear()
     try:
-        exec(compile(test["code"], "test.py", "exec"), namespace)
-        if test["method"]:
-            _method(namespace, test["method"])
+        exec(compile(code, "test.py", "exec"), namespace)
+        if method:
+            _method(namespace, method)
     except SystemExit:
         say("failed", "error", "SystemExit in a test")
         return 1

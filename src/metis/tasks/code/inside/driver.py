@@ -9,6 +9,7 @@ import ctypes
 import gc
 import json
 import os
+import resource
 import select
 import signal
 import sys
@@ -36,10 +37,11 @@ def main() -> None:
     null = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1):
         os.dup2(null, number)
+    os.environ.pop("PYTHONPATH", None)
     given = json.loads(frames.read(control)[1])
-    del os.environ["PYTHONPATH"]
     sys.path[:] = [path for path in sys.path if not path.startswith(ROOT)] + given["libraries"]
-    program, failure = _compiled(given["program"])
+    frames.write(answer, b"R", b"")
+    program, failure = _compiled(given["program"], given["limits"]["memory_mb"] << 20)
     frames.write(answer, b"R", json.dumps(failure).encode())
     gc.freeze()
     while True:
@@ -50,13 +52,18 @@ def main() -> None:
             frames.write(answer, b"E", json.dumps(end).encode())
 
 
-def _compiled(source: str) -> tuple[Any, tuple[str, str] | None]:
+def _compiled(source: str, memory: int) -> tuple[Any, tuple[str, str] | None]:
+    """The program, or the kind of its failure and a line about it."""
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (memory, before[1]))
     try:
         return compile(source, "program.py", "exec", dont_inherit=True), None
     except MemoryError:
-        return None, ("memory", "MemoryError while it was compiled")
+        return None, ("memory", "MemoryError in its compilation")
     except (SyntaxError, ValueError, OverflowError, RecursionError) as error:
         return None, ("error", f"{type(error).__name__}: {error}"[: child.LONGEST])
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
 
 
 class Run:
@@ -233,5 +240,6 @@ def _clear(folder: str) -> bool:
 
 
 if __name__ == "__main__":
+    assert os.getpid() == 1, "it ends all processes that it can see"
     with contextlib.suppress(EOFError, BrokenPipeError):
         main()

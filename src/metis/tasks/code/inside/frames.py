@@ -3,7 +3,7 @@
 | letter | from | content |
 |---|---|---|
 | `P` | outside | the program and its limits |
-| `R` | driver | ready for tests; or why the program has none, as a failure |
+| `R` | driver | first that it runs, then the failure of the program's compilation, or null |
 | `T` | outside | a test |
 | `M` | outside, or the test's process | a message between the two, which the driver passes on |
 | `S` | outside | stop the test |
