@@ -4,18 +4,16 @@ The score is the paper's, the fraction of tests passed; beside it stands the sha
 all tests passed. Problems whose libraries the sandbox does not have are left out, and counted.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from metis.errors import MetisError
 from metis.prepare.published import bigcodebench, humaneval, livecodebench, mbpp
-from metis.tasks.code import pool, stored
-from metis.tasks.code.limits import Limits
+from metis.tasks.code import libraries, pool, stored
 from metis.tasks.code.problem import Problem
 from metis.tasks.code.stored import Entry
 from metis.tasks.code.task import Code, CodeProblems
-from metis.tasks.code.tests import Script
 from metis.tasks.file import read_rows
 
 READERS: dict[str, Callable[[Mapping[str, Any]], Problem]] = {
@@ -25,8 +23,6 @@ READERS: dict[str, Callable[[Mapping[str, Any]], Problem]] = {
     "mbpp-test": mbpp.problem,
     "bigcodebench": bigcodebench.problem,
 }
-LOADING = Limits(cpu_seconds=30.0, wall_seconds=60.0, memory_mb=4096, processes=64)
-"""Bounds of importing a library."""
 
 
 def read(name: str, path: Path, key: str, settings: Code) -> tuple[CodeProblems, int, str]:
@@ -56,7 +52,7 @@ def _entries(name: str, path: Path, key: str) -> Iterator[Entry]:
 def _with_libraries(found: Sequence[Entry]) -> tuple[list[Entry], str]:
     """The problems that can be run here, and what is missing for the others."""
     needed = {entry.id: entry.whole().libraries for entry in found}
-    missing = missing_libraries(sorted({name for each in needed.values() for name in each}))
+    missing = libraries.missing(name for each in needed.values() for name in each)
     usable = [entry for entry in found if not missing & set(needed[entry.id])]
     if not missing:
         return usable, ""
@@ -65,13 +61,3 @@ def _with_libraries(found: Sequence[Entry]) -> tuple[list[Entry], str]:
         f"{len(found) - len(usable):,} of {len(found):,} problems are left out: the sandbox lacks "
         f"libraries that they need ({names}); {pool.LIBRARIES} names folders with more"
     )
-
-
-def missing_libraries(names: Iterable[str]) -> set[str]:
-    """Those that cannot be imported in the sandbox."""
-    wanted = list(names)
-    if not wanted:
-        return set()
-    tests = [Script(f"import {name}") for name in wanted]
-    results = pool.shared().run("", tests, LOADING).outcome.results
-    return {name for name, result in zip(wanted, results, strict=True) if not result.passed}

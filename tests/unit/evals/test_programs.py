@@ -80,8 +80,7 @@ def test_a_prepared_benchmark_is_the_same(tmp_path):
 
 
 @needs_bubblewrap
-def test_problems_without_their_libraries_are_left_out_and_told(tmp_path, monkeypatch):
-    monkeypatch.setattr(programs.bigcodebench, "LIMITS", programs.LOADING)
+def test_problems_without_their_libraries_are_left_out_and_told(tmp_path):
     here = {**published.BIGCODEBENCH, "task_id": "BigCodeBench/0", "libs": "['random']"}
     for key in ("complete_prompt", "test"):
         here[key] = here[key].replace("import pandas as pd\n", "")
@@ -95,12 +94,6 @@ def test_problems_without_their_libraries_are_left_out_and_told(tmp_path, monkey
     assert count == 2 and [p.id for p in task.heldout()] == ["bigcodebench:BigCodeBench/0"]
     assert remark.startswith("1 of 2 problems are left out: the sandbox lacks libraries that they")
     assert "(no_such_one); METIS_SANDBOX_LIBRARIES" in remark
-
-
-@needs_bubblewrap
-def test_libraries_are_asked_for_in_the_sandbox():
-    assert programs.missing_libraries([]) == set()
-    assert programs.missing_libraries(["json", "no_such_one"]) == {"no_such_one"}
 
 
 def test_a_file_of_one_s_own_is_asked_as_a_run_s_code_task_does(tmp_path):

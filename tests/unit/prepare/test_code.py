@@ -17,7 +17,7 @@ from metis.prepare.code import prepare, understand
 from metis.prepare.code_sets import SETS
 from metis.prepare.published import codecontests
 from metis.prepare.sources import Hub
-from metis.tasks.code.task import Code, CodeTask, read_problems
+from metis.tasks.code.task import Code, CodeTask, read_problems, without_checkers
 
 CONTESTS = [
     *(published.codecontests(id=str(k), description=f"Add {k}.") for k in range(5)),
@@ -79,10 +79,11 @@ def problem_with_view(problem):
 
 
 def test_a_prepared_file_is_trained_on(out):
-    task = CodeTask(Code(path=str(out / "codecontests.parquet"), heldout=2, checkers=False), 0)
+    task = CodeTask(Code(path=str(out / "codecontests.parquet"), heldout=2), 0)
     assert len(task.training()) == 3
     problem = task.problem(task.training()[0].id)
-    assert all(test.checker is None for test in problem.tests)
+    assert all(test.checker for test in problem.tests)
+    assert all(test.checker is None for test in without_checkers(problem).tests)
 
 
 def test_what_is_there_is_left_alone(out, contests, capsys):

@@ -49,7 +49,7 @@ from metis.engines.local.vllm import VllmSampler, require_vllm
 from metis.errors import MetisError
 from metis.pool import Pool
 from metis.predictors import Predictor
-from metis.tasks.base import Task
+from metis.tasks.base import Task, scorers
 from metis.waiting import Count, Say, uncounted
 
 LIGHTER = 4
@@ -61,6 +61,7 @@ class LocalEngine:
 
     def __init__(self, settings: Local, task: Task, seed: int = 0, say: Say = print) -> None:
         self.settings, self.task, self.seed, self.say = settings, task, seed, say
+        scorers(task)  # before a model is loaded for rewards that cannot be computed
         require_vllm(settings)
         torch.manual_seed(seed)
         if settings.compile:

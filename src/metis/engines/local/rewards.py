@@ -40,13 +40,14 @@ class RewardRunner:
         self.waited = 0.0
         self.ended: Callable[[], object] = lambda: None
 
-    def serve(self, task: Task) -> None:
+    def serve(self, task: Task, share: int = 1) -> None:
         """Make room for as many rewards as a task can score at a time, where it says so.
 
-        Then the time limit of a reward is not spent waiting for its scorer. A task that cannot
-        score here refuses.
+        Then the time limit of a reward is not spent waiting for its scorer. `share` runners divide
+        them. A task that cannot score here refuses.
         """
-        self.rewards.places = min(self.workers, scorers(task) or self.workers)
+        most = scorers(task)
+        self.rewards.places = min(self.workers, max(1, most // share) if most else self.workers)
 
     @property
     def backlog(self) -> int:

@@ -27,7 +27,7 @@ from metis.errors import MetisError, first_line, require
 from metis.identity import complete, described
 from metis.pool import Pool
 from metis.runlog import RunFolder, check
-from metis.tasks.base import SingleTurn
+from metis.tasks.base import SingleTurn, scorers
 
 MAIN = [
     *("-m", "verl.trainer.main_ppo"),
@@ -169,6 +169,8 @@ def _check(config: Any, pool: Pool, dry_run: bool) -> None:
         raise MetisError(
             "this task takes turns, which the verl engine does not play: use engine=local"
         )
+    if not dry_run:
+        scorers(config.task)
     judges = isinstance(getattr(config.curriculum, "judge", None), Judge)
     require(
         not judges or config.engine.temperature == 1,

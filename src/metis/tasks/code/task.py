@@ -15,7 +15,7 @@ from metis.core import Prompt
 from metis.errors import MetisError, MissingData, require, require_at_least
 from metis.prepare import wording
 from metis.prepare.problems import difficulty, written
-from metis.tasks.base import SingleTurn
+from metis.tasks.base import Reward, SingleTurn
 from metis.tasks.code import embedded, records, sandbox, stored
 from metis.tasks.code.pool import cores, shared
 from metis.tasks.code.problem import Problem
@@ -73,16 +73,21 @@ class CodeProblems:
         return [problem.prompt for problem in self._heldout]
 
     def problem(self, name: str) -> Problem:
-        """The problem of a prompt's id, as the settings have it."""
-        problem = limited(self._problems[name].whole(), self.settings.seconds)
-        return problem if self.settings.checkers else without_checkers(problem)
+        """The problem of a prompt's id, read with its tests."""
+        return self._problems[name].whole()
 
     def episode(self, prompt: Prompt) -> SingleTurn:
-        pool = shared(self.settings.workers)
-        return SingleTurn(
-            self._problems[prompt.id].chat(self.settings.instruction),
-            lambda text: reward(text, self.problem(prompt.id), pool),
-        )
+        return self.asked(self._problems[prompt.id])
+
+    def asked(self, entry: Entry) -> SingleTurn:
+        """An episode of any problem, within the limits of the settings."""
+        chat = entry.chat(self.settings.instruction)
+        return SingleTurn(chat, lambda text: self._score(text, entry.whole()))
+
+    def _score(self, response: str, problem: Problem) -> Reward:
+        problem = limited(problem, self.settings.seconds)
+        problem = problem if self.settings.checkers else without_checkers(problem)
+        return reward(response, problem, shared(self.settings.workers))
 
     def scorers(self) -> int:
         """Programs that can be scored at a time; refused where there is no sandbox."""
