@@ -1,5 +1,6 @@
 """The run scripts for verl: they compose, and say what the recipes of the same name say."""
 
+import json
 import os
 import shlex
 import subprocess
@@ -18,10 +19,13 @@ from metis.engines.verl.overrides import overrides
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 SCRIPTS = {
-    "run_qwen3_8b_base_math.sh": "qwen3-8b-base.toml",
-    "run_qwen3_4b_base_math.sh": "qwen3-4b-base.toml",
-    "run_llama3.1_8b_instruct_math.sh": "llama-3.1-8b-instruct.toml",
-    "run_qwen3_4b_base_case_study.sh": "qwen3-4b-base-math.toml",
+    "run_qwen3_8b_base_math.sh": "math/qwen3-8b-base.toml",
+    "run_qwen3_4b_base_math.sh": "math/qwen3-4b-base.toml",
+    "run_llama3.1_8b_instruct_math.sh": "math/llama-3.1-8b-instruct.toml",
+    "run_qwen3_4b_base_case_study.sh": "math/qwen3-4b-base-math.toml",
+    "run_qwen3_8b_base_code.sh": "code/qwen3-8b-base.toml",
+    "run_llama3.1_8b_instruct_code.sh": "code/llama-3.1-8b-instruct.toml",
+    "run_deepseek_r1_distill_llama_8b_code.sh": "code/deepseek-r1-distill-llama-8b.toml",
 }
 SAME = [
     "algorithm.norm_adv_by_std_in_grpo",
@@ -54,6 +58,7 @@ SAME = [
     "trainer.max_critic_ckpt_to_keep",
     "trainer.nnodes",
     "trainer.n_gpus_per_node",
+    "trainer.v1.metis.rewards",
     "trainer.v1.metis.seconds",
     "trainer.v1.metis.best",
 ]
@@ -88,15 +93,34 @@ def test_a_script_says_what_its_recipe_says(name, tmp_path, monkeypatch):
     check(verl)
     validate_config(verl, use_reference_policy=False, use_critic=False)
     monkeypatch.chdir(tmp_path)
-    pool, tests = (made_up_problems.write(tmp_path / f"{name}.jsonl") for name in ("pool", "test"))
+    write = programs if SCRIPTS[name].startswith("code") else made_up_problems.write
+    pool, tests = (write(tmp_path / f"{name}.jsonl") for name in ("pool", "test"))
     words = ["engine=verl", "engine.nodes=12", "engine.gpus=8", "engine.max_prompt=2048"]
     words += [f"task.path={pool}", f"benchmarks={[str(tests)]}"]
-    recipe = load(RECIPES / "math" / SCRIPTS[name], words)
+    recipe = load(RECIPES / SCRIPTS[name], words)
     other = composed(overrides(recipe, tmp_path, recipe.engine.model))
     for key in SAME:
         assert OmegaConf.select(verl, key) == OmegaConf.select(other, key), key
     section = OmegaConf.to_container(verl.trainer.v1.metis.curriculum)
-    assert curriculum_of(section, 256, 8) == recipe.curriculum
+    assert curriculum_of(section, recipe.training.batch, 8) == recipe.curriculum
+
+
+def programs(path):
+    """Programming problems of one's own."""
+    test = {"stdin": "", "expected": "1"}
+    rows = [{"problem": f"Print {n}, or 1.", "tests": [test]} for n in range(4)]
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    return path
+
+
+def test_scripts_of_code_score_programs_with_the_cores_divided(tmp_path):
+    name, libraries = "run_qwen3_8b_base_code.sh", {"METIS_SANDBOX_LIBRARIES": "/packages"}
+    verl = native(name, tmp_path, BENCHMARKS="humaneval mbpp", **libraries)
+    assert verl.data.train_files == f"{Path.cwd()}/data/code/codecontests.parquet"
+    assert [Path(file).stem for file in verl.data.val_files] == ["humaneval", "mbpp"]
+    function = verl.reward.custom_reward_function
+    assert (function.name, function.reward_kwargs.share) == ("score_code", verl.reward.num_workers)
+    assert verl.ray_kwargs.ray_init.runtime_env.env_vars.items() >= libraries.items()
 
 
 def test_scripts_take_other_curricula_and_a_single_node(tmp_path):
