@@ -11,6 +11,7 @@ quickstart: .venv/quickstart
 	$(BIN)/metis report runs/quickstart
 
 test: .venv/ready
+	@sh .ci/bubblewrap
 	$(BIN)/pytest
 
 test-verl: .venv-verl/ready
@@ -41,6 +42,7 @@ docs: .venv/ready
 .venv/ready: .venv/quickstart
 	$(BIN)/pip install --quiet --editable '.[local,report,math,gym,dev]'
 	$(BIN)/python -c 'from metis import assets; assets.model("smollm2-135m")'
+	$(BIN)/python -c 'from metis.tasks.code import checkers; checkers.testlib()'
 	@touch $@
 
 # verl's pins are not those of the rest, so it has an environment of its own.

@@ -131,6 +131,25 @@ print(*found)
         "import os; os.write(4, (60000).to_bytes(4, 'big') + b'M' + b'[' * 60000)", "wrong"
     ),
     "a failure that is a pass": Row(SAY + "say('failed', 'passed', 'escaped')", "error"),
+    "a failure that is none": Row(SAY + "say('failed', [], {}); say('failed', ['x'])", "error"),
+    "a failure of no text": Row(SAY + "say('failed', 'wrong', '\\ud800')", "wrong", "?"),
+    "an exception that is none": Row(
+        SAY + "def f(x):\n    say('raised', [], {}, 1); os._exit(0)", "error", tests=ASSERTS
+    ),
+    "a value of sets in sets": Row(
+        SAY
+        + """
+def f(x):
+    import sys
+    frame = sys._getframe(1)
+    value = '{"set": [' * 900 + "]}" * 900
+    content = '["value", "%s", %s]' % (frame.f_locals["word"], value)
+    os.write(4, len(content).to_bytes(4, "big") + b"M" + content.encode())
+    os._exit(0)
+""",
+        "wrong error",
+        tests=(Call("f", (1,), {1}),),
+    ),
     "a value equal to all": Row(EQUAL, "wrong", tests=CALL),
     "a value equal to all, of no plain type": Row(
         "class E:\n    __eq__ = lambda *a: True\ndef f(x): return E()", "error", "plain", CALL

@@ -23,6 +23,8 @@ PYTHON = "METIS_SANDBOX_PYTHON"
 """The variable that names another interpreter for programs."""
 DEVICES = ("null", "zero", "full", "random", "urandom")
 PACKAGES = ("/usr/lib/python3*", "/usr/local/lib/python3*", "/usr/local/lib64/python3*")
+SETTINGS = ("/etc/ld.so.cache", "/etc/alternatives")
+"""Where programs and libraries of /usr are looked up."""
 ENVIRONMENT = {
     "HOME": "/tmp",
     "TMPDIR": "/tmp",
@@ -83,7 +85,7 @@ def interpreter() -> Interpreter:
         if not reachable(Path(named)):
             raise SandboxMissing(f"{PYTHON} = {named!r}: no file that {_user()} can execute")
         return _described(named)
-    own = os.path.realpath(sys.executable)
+    own = os.path.realpath(getattr(sys, "_base_executable", sys.executable))
     if reachable(Path(own)) and reachable(Path(sys.base_prefix) / "lib"):
         return _with_folders(own, sys.base_prefix)
     system = os.path.realpath("/usr/bin/python3")
@@ -155,7 +157,9 @@ def command(
     words += ["--uid", str(NOBODY), "--gid", str(NOBODY), "--hostname", "sandbox", "--clearenv"]
     for name, value in ENVIRONMENT.items():
         words += ["--setenv", name, value]
-    words += ["--ro-bind", "/usr", "/usr", "--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache"]
+    words += ["--ro-bind", "/usr", "/usr"]
+    for path in SETTINGS:
+        words += ["--ro-bind-try", path, path]
     for name in ("bin", "lib", "lib64"):
         words += _system(f"/{name}")
     python = interpreter()

@@ -45,7 +45,7 @@ def same_value(packed: Any, expected: Any) -> bool:
     """
     try:
         return _same(packed, pack(expected), 0)
-    except (ValueError, TypeError, KeyError, OverflowError, AttributeError):
+    except (ValueError, TypeError, KeyError, OverflowError, AttributeError, RecursionError):
         return False
 
 

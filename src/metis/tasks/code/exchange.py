@@ -9,7 +9,7 @@ from metis.tasks.code.inside.plain import pack
 from metis.tasks.code.outcome import Kind
 from metis.tasks.code.session import End, Session
 
-FAILURES = {kind for kind in get_args(Kind) if kind != "passed"}
+FAILURES: dict[str, Kind] = {kind: kind for kind in get_args(Kind) if kind != "passed"}
 REASONS: dict[str, tuple[Kind, str]] = {
     "timeout": ("timeout", "ran out of time"),
     "memory": ("memory", "ran out of memory"),
@@ -35,8 +35,9 @@ class Failed(Exception):
     @classmethod
     def told(cls, told: Sequence[Any]) -> "Failed":
         """A failure as a process told of it, which may have told anything."""
-        if len(told) == 2 and told[0] in FAILURES and isinstance(told[1], str):
-            return cls(told[0], told[1][:LONGEST])
+        kind, detail = told if len(told) == 2 else ("", "")
+        if isinstance(kind, str) and kind in FAILURES and isinstance(detail, str):
+            return cls(FAILURES[kind], detail[:LONGEST].encode("utf-8", "replace").decode())
         return cls("error", "failed without a reason")
 
 

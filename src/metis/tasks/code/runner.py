@@ -121,6 +121,8 @@ class Runner:
         raised: Sequence[Any] = ()
         try:
             while (heard := tester.heard()) != ["ended"]:
+                if heard[:1] != ["call"] or len(heard) != 4:
+                    raise Failed("error", "asserts that tell of something else than a call")
                 answer, first, *rest = exchange.call(*heard[1:])
                 raised = rest
                 self._tester.tell(answer, first, *rest[1:])

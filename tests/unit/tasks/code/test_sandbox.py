@@ -178,6 +178,23 @@ def test_limits_that_cannot_be_held_are_refused():
         Limits(memory_mb=1)
 
 
+def test_descriptors_are_closed_whatever_happened():
+    before = len(os.listdir("/proc/self/fd"))
+    for program in ("", "while True: pass", "x = " + "(" * 10_000, "import os; os.close(1)"):
+        run(program, [Io("", ""), Asserts("", ())], Limits(wall_seconds=0.2))
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_processes_of_the_standard_library_work():
+    program = """
+import multiprocessing, subprocess
+with multiprocessing.Pool(2) as pool:
+    print(pool.map(abs, [-1, 2]))
+print(subprocess.run(["echo", "done"], capture_output=True, text=True).stdout)
+"""
+    assert kinds(program, Io("", "[1, 2] done")) == ["passed"]
+
+
 def test_many_programs_run_at_a_time():
     def fraction(number):
         return run(f"print(int(input()) * {number})", [Io("3", str(3 * number))], QUICK).fraction

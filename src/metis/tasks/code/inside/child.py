@@ -10,6 +10,8 @@
 Whatever it says of itself counts only against it, but for the word that it is asked to repeat.
 """
 
+from __future__ import annotations  # the system's Python may be 3.9
+
 import builtins
 import errno
 import fcntl

@@ -4,6 +4,8 @@ No process inside can signal it, as process 1, or read its memory and descriptor
 dumpable. It knows no expected output. What a test's process writes is passed on unread.
 """
 
+from __future__ import annotations  # the system's Python may be 3.9
+
 import contextlib
 import ctypes
 import gc
@@ -31,7 +33,8 @@ HEADROOM = 65536
 
 
 def main() -> None:
-    ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+    if ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0):
+        raise OSError("the driver's memory cannot be protected")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     control, answer = os.dup(0), os.dup(1)
     null = os.open(os.devnull, os.O_RDWR)
