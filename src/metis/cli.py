@@ -86,7 +86,7 @@ Fetches programming problems and writes them as parquet that task=code, metis ev
 
 To train on: codecontests (CodeContests+, 46 GB to fetch), with the paper's filters: a Python
 program among the correct submissions, at most 25 tests, no figure. To test with: livecodebench
-(release 6, 4.5 GB), humaneval, mbpp (all 974), bigcodebench (v0.1.4).
+(release 6), humaneval, mbpp (all 974), bigcodebench (v0.1.4).
 
 What is there already, from the same source, is left as it is.
 """
