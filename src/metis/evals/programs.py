@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from metis.errors import MetisError
+from metis.prepare import table
 from metis.prepare.published import bigcodebench, humaneval, livecodebench, mbpp
 from metis.tasks.code import libraries, pool, stored
 from metis.tasks.code.problem import Problem
@@ -35,8 +36,7 @@ def read(name: str, path: Path, key: str, settings: Code) -> tuple[CodeProblems,
 
 
 def _entries(name: str, path: Path, key: str) -> Iterator[Entry]:
-    first = next(read_rows(str(path), key), {})
-    if "reward_model" in first:
+    if any(field.startswith("reward_model.") for field in table.fields(path)):
         yield from stored.read(path)
         return
     for number, row in enumerate(read_rows(str(path), key), start=1):

@@ -10,6 +10,7 @@ import ast
 import builtins
 from collections.abc import Collection, Iterator, Sequence
 
+from metis.tasks.code.syntax import parsed
 from metis.tasks.code.tests import Asserts, Script, Test
 
 
@@ -64,12 +65,12 @@ def _bindings(statement: ast.stmt) -> Iterator[str]:
 
 def defined(code: str) -> list[str]:
     """The functions that a module defines."""
-    return [node.name for node in ast.parse(code).body if isinstance(node, ast.FunctionDef)]
+    return [node.name for node in parsed(code).body if isinstance(node, ast.FunctionDef)]
 
 
 def header(code: str, function: str) -> str:
     """The lines of a module before a function: its imports and its other definitions."""
-    for node in ast.parse(code).body:
+    for node in parsed(code).body:
         if isinstance(node, ast.FunctionDef) and node.name == function:
             first = min([node.lineno, *(part.lineno for part in node.decorator_list)])
             return "\n".join(code.splitlines()[: first - 1]).strip()

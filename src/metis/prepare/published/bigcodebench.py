@@ -10,6 +10,7 @@ from typing import Any
 from metis.prepare.published.asserts import header
 from metis.tasks.code.limits import Limits
 from metis.tasks.code.problem import Problem
+from metis.tasks.code.syntax import parsed
 from metis.tasks.code.tests import Script
 
 LIMITS = Limits(cpu_seconds=20.0, wall_seconds=40.0, memory_mb=4096, processes=64)
@@ -33,7 +34,7 @@ def problem(row: Mapping[str, Any]) -> Problem:
 
 
 def _methods(code: str) -> Iterator[str]:
-    for node in ast.parse(code).body:
+    for node in parsed(code).body:
         if isinstance(node, ast.ClassDef) and any("TestCase" in ast.unparse(b) for b in node.bases):
             for item in node.body:
                 if isinstance(item, ast.FunctionDef) and item.name.startswith("test"):
@@ -44,7 +45,7 @@ def libraries(row: Mapping[str, Any]) -> frozenset[str]:
     """The packages that a problem names, or that its reference or its tests import."""
     named = {str(name).partition(".")[0] for name in ast.literal_eval(str(row["libs"]))}
     code = f"{row['complete_prompt']}{row['canonical_solution']}\n\n{row['test']}"
-    for node in ast.walk(ast.parse(code)):
+    for node in ast.walk(parsed(code)):
         if isinstance(node, ast.Import):
             named |= {alias.name.partition(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:

@@ -9,6 +9,7 @@ from typing import Any
 
 from metis.prepare.published.asserts import defined, header, test_of
 from metis.tasks.code.problem import Problem
+from metis.tasks.code.syntax import parsed
 from metis.tasks.code.tests import Test
 
 
@@ -29,7 +30,7 @@ def problem(row: Mapping[str, Any]) -> Problem:
 def _tests(code: str, function: str, functions: list[str]) -> Iterator[Test]:
     check = next(
         node
-        for node in ast.parse(code).body
+        for node in parsed(code).body
         if isinstance(node, ast.FunctionDef) and node.name == "check"
     )
     before: list[ast.stmt] = []

@@ -12,9 +12,10 @@ Whatever a model thinks before `</think>` is no part of its response.
 
 import ast
 import re
-import warnings
 from collections.abc import Sequence
 from typing import NamedTuple
+
+from metis.tasks.code.syntax import parsed
 
 THOUGHT = "</think>"
 MARKS = ("python", "python3", "py", "py3")
@@ -61,10 +62,8 @@ def _defines(code: str, name: str) -> bool:
 
 def _is_python(text: str) -> bool:
     """True of statements that can be parsed, and are more than a word or a sentence."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            body = ast.parse(text).body
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return False
+    try:
+        body = parsed(text).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
     return any(not isinstance(part, ast.Expr) or isinstance(part.value, ast.Call) for part in body)
