@@ -19,13 +19,14 @@ from metis.evals.suite import AnswerFolder, Evaluation, answer_all, finished
 HELP = """\
 Evaluates a model, or a checkpoint of a training run: the best, or else the last. Without --suite a
 run is tested on its own held-out prompts, by its own task, as in training. Benchmarks are read
-from files that `metis prepare math` wrote; a file with a problem and an answer in every row is one
-too, asked and scored as the run's task says, or for a model as mathematics. key=value sets the task
+from files that `metis prepare` wrote; a file with a problem and an answer in every row is one too,
+asked and scored as the run's task says, or for a model as mathematics. key=value sets the task
 otherwise.
 
   metis eval runs/mine --checkpoint last
   metis eval runs/mine --suite heldout more.jsonl aime24 --samples 32
   metis eval Qwen/Qwen3-4B-Base --suite math
+  metis eval Qwen/Qwen3-8B-Base --suite code
   metis eval smollm2-135m task=file task.match=number --suite problems.jsonl --limit 20
 
 An evaluation that was stopped goes on where it was when the same command is given again.
@@ -56,7 +57,7 @@ def add(commands: Any) -> None:
     option("--checkpoint", default="", metavar="NAME", help=kept)
     verify = "ask math-verify too (default: as the run did; of a model, no)"
     option("--verify", action=argparse.BooleanOptionalAction, default=None, help=verify)
-    option("--data", type=Path, metavar="DIR", help="of benchmarks (METIS_DATA, or data/math)")
+    option("--data", type=Path, metavar="DIR", help="of benchmarks (METIS_DATA, data/math or code)")
     option("--device", metavar="NAME", help="cpu, cuda, mps or auto")
     option("--generation", choices=("transformers", "vllm"), help="default: the run's")
     option("--rows", type=int, metavar="N", help="answers generated at once")

@@ -213,15 +213,37 @@ def test_real_statements_of_contests_lose_their_formal_sections():
         assert codecontests.refusal(complete) in ("too many tests", "figure")
 
 
+SOLUTIONS = {
+    "codeforces/1873_A": (
+        "for _ in range(int(input())):\n"
+        "    wrong = sum(a != b for a, b in zip(input(), 'abc'))\n"
+        "    print('YES' if wrong <= 2 else 'NO')\n"
+    ),
+    "leetcode/2727": (
+        "class Solution:\n    def countSeniors(self, details: List[str]) -> int:\n"
+        "        return sum(int(each[11:13]) > 60 for each in details)\n"
+    ),
+}
+
+
 @needs_data
-def test_real_tests_of_livecodebench_survive_the_published_form():
+@needs_bubblewrap
+def test_real_tests_of_livecodebench_pass_in_the_published_form():
     for row in real("livecodebench_sample"):
         given = json.loads(row["tests"]["input_output"])
-        kind = "functional" if given["fn_name"] else "stdin"
+        function = given["fn_name"]
         tests = [
-            {"input": stdin, "output": expected, "testtype": kind}
-            for stdin, expected in zip(given["inputs"], given["outputs"], strict=True)
+            {"input": stdin, "output": out, "testtype": "functional" if function else "stdin"}
+            for stdin, out in zip(given["inputs"], given["outputs"], strict=True)
         ]
-        about = json.dumps({"func_name": given["fn_name"]})
-        published = rows.livecodebench(rows.packed(tests), metadata=about, public_test_cases="[]")
-        assert len(livecodebench.problem(published).tests) == len(tests)
+        published = rows.livecodebench(
+            rows.packed(tests),
+            public_test_cases="[]",
+            starter_code="class Solution:" if function else "",
+            metadata=json.dumps({"func_name": function}),
+        )
+        problem = livecodebench.problem(published)
+        assert len(problem.tests) == len(tests)
+        if row["id"] in SOLUTIONS:
+            assert passed(problem, SOLUTIONS[row["id"]]).fraction == 1.0
+            assert passed(problem, "print()").fraction < 1.0
