@@ -65,7 +65,7 @@ ROWS = {
     "an answer kept for the next test": Row(
         """
 import glob, os
-for path in glob.glob("/tmp/*") + glob.glob("/dev/shm/*"): print("two"); os._exit(0)
+for path in glob.glob("/tmp/*") + glob.glob("/dev/shm/*"): print("two", flush=True); os._exit(0)
 open("/tmp/kept", "w").write(input())
 open("/tmp/.hidden", "w").write("two")
 os.mkdir("/tmp/closed", 0)

@@ -100,8 +100,7 @@ class CheckerSession:
     def _status(self, *texts: str) -> tuple[int | None, str]:
         """The status that the checker ends with; None where it does not end by itself."""
         if self._session is None:
-            room = 3 * max(len(text.encode("utf-8", "replace")) for text in texts)
-            self._session = Session(CHECK, CHECKING, room=room, files={BINARY: self._binary})
+            self._session = Session(CHECK, CHECKING, files={BINARY: self._binary})
         try:
             status, remark = unpack(Exchange(self._session).value("check", *texts))
             return status, remark

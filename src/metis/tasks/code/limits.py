@@ -15,6 +15,7 @@ class Limits:
     processes: at one time, threads included.
     file_mb: of all its files together, and of each.
     output_kb: on stdout, and of a returned value.
+    timeouts: after so many of a program, its other tests are not run and count as such; 0 runs all.
     """
 
     cpu_seconds: float = 10.0
@@ -23,9 +24,10 @@ class Limits:
     processes: int = 32
     file_mb: int = 32
     output_kb: int = 4096
+    timeouts: int = 0
 
     def __post_init__(self) -> None:
-        least = {"memory_mb": 64, "processes": 1, "file_mb": 1, "output_kb": 1}
+        least = {"memory_mb": 64, "processes": 1, "file_mb": 1, "output_kb": 1, "timeouts": 0}
         require_at_least(self, least, "limits.")
         for name in ("cpu_seconds", "wall_seconds"):
             value = getattr(self, name)

@@ -55,7 +55,7 @@ class Runner:
             self._discard()
             kind, detail = dead.kind, dead.detail
         except NotPlain as error:
-            raise MetisError(f"a {type(test).__name__} has {error}: make it a Script") from None
+            raise MetisError(f"{type(test).__name__}: {error}; make the test a Script") from None
         return Result(kind, detail, self._settle(), isinstance(test, Script))
 
     def _run(self, test: Test) -> None:

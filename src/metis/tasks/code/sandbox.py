@@ -36,6 +36,7 @@ __all__ = [
 ]
 
 DEFAULT = Limits()
+NOT_RUN = Result("timeout", "not run, after the program's other timeouts")
 PROCESSES = 4
 FORKS = f"""
 import os, signal
@@ -66,9 +67,14 @@ def run(
         if not bubblewrap.reachable(folder):
             raise MetisError(f"libraries: the sandbox cannot read {str(folder)!r}: chmod a+rx it")
     ready()
-    room = max((len(test.stdin.encode()) for test in tests if isinstance(test, Io)), default=0)
-    with Runner(program, limits, libraries, room) as runner:
-        return Outcome(tuple(runner.result(test) for test in tests))
+    inputs = [test.stdin.encode("utf-8", "replace") for test in tests if isinstance(test, Io)]
+    results: list[Result] = []
+    with Runner(program, limits, libraries, max(map(len, inputs), default=0)) as runner:
+        for test in tests:
+            timeouts = sum(result.kind == "timeout" for result in results)
+            spent = bool(limits.timeouts) and timeouts >= limits.timeouts
+            results.append(NOT_RUN if spent else runner.result(test))
+    return Outcome(tuple(results))
 
 
 @functools.cache

@@ -73,10 +73,11 @@ class Session:
             size = (limits.file_mb << 20) + room
             words = bubblewrap.command(size, libraries, given, syscalls)
             words += [bubblewrap.interpreter().path, "-S", "-s", "-B", "-X", "utf8"]
-            self._errors = os.memfd_create("errors")
+            errors = opened.enter_context(_file(b""))
             self._process = _launch(
-                [*words, f"{INSIDE}/driver.py"], (*given.values(), syscalls), self._errors
+                [*words, f"{INSIDE}/driver.py"], (*given.values(), syscalls), errors
             )
+            self._errors = os.dup(errors)
         self._begin(program, libraries)
 
     def _begin(self, program: str, libraries: Sequence[Path]) -> None:
@@ -95,8 +96,8 @@ class Session:
         try:
             self._send(b"P", json.dumps(given).encode())
             self._receive()
-        except Dead:
-            said = self._said()
+        except Dead as dead:
+            said = self._said() or dead.detail
             self.close()
             raise SandboxMissing(_unusable(said)) from None
         self.failure = self._compilation()
@@ -140,7 +141,7 @@ class Session:
     def _send(self, letter: bytes, content: bytes) -> None:
         left = memoryview(frames.frame(letter, content))
         while left:
-            self._wait([], [self._to])
+            self._wait(self._to, select.POLLOUT)
             try:
                 left = left[os.write(self._to, left) :]
             except BlockingIOError:
@@ -150,23 +151,21 @@ class Session:
 
     def _receive(self) -> tuple[bytes, bytes]:
         while not self._arrived:
-            self._wait([self._from], [])
+            self._wait(self._from, select.POLLIN)
             chunk = os.read(self._from, 1 << 20)
             if not chunk:
                 raise Dead("error", "the sandbox ended")
             self._arrived += self._inbox.add(chunk)
         return self._arrived.pop(0)
 
-    def _wait(self, readers: list[int], writers: list[int]) -> None:
+    def _wait(self, descriptor: int, event: int) -> None:
         poller = select.poll()
-        for descriptor in readers:
-            poller.register(descriptor, select.POLLIN)
-        for descriptor in writers:
-            poller.register(descriptor, select.POLLOUT)
+        poller.register(descriptor, event)
         if not poller.poll(max(0.0, 1000 * (self._deadline - time.monotonic()))):
             raise Dead("timeout", "the sandbox did not answer")
 
     def _said(self) -> str:
+        """The last line that bubblewrap or the driver wrote to stderr."""
         size = os.fstat(self._errors).st_size
         lines = os.pread(self._errors, min(size, 4096), 0).decode("utf-8", "replace").splitlines()
         return lines[-1] if lines else ""

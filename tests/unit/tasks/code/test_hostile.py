@@ -38,7 +38,7 @@ def named(marker):
 
 @pytest.fixture(scope="module")
 def host():
-    """What programs would reach if they got out, by its name in their texts."""
+    """Things that programs would reach if they got out, by their names in the texts."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     secret = Path(f"/tmp/metis-{secrets.token_hex(8)}")
     secret.write_text("escaped")

@@ -128,7 +128,7 @@ def test_methods_of_a_test_case_are_tests(method, kind):
 
 
 def test_arguments_that_are_no_plain_data_are_refused_before_they_are_passed():
-    with pytest.raises(MetisError, match="make it a Script"):
+    with pytest.raises(MetisError, match="Call: object is no plain data; make the test a Script"):
         run(F, [Call("f", (object(),), 1)], QUICK)
 
 
@@ -169,6 +169,14 @@ def test_packages_of_a_folder_can_be_imported(tmp_path_factory):
 def test_a_folder_that_cannot_be_read_is_refused(tmp_path):
     with pytest.raises(MetisError, match="cannot read"):
         run(F, [Call("f", (1,), 2)], QUICK, [tmp_path / "absent"])
+
+
+def test_the_rest_is_not_run_after_so_many_timeouts():
+    short = Limits(wall_seconds=0.2, timeouts=2)
+    program = "import time\nif input().strip(): time.sleep(9)"
+    results = run(program, [Io(text, "") for text in ("x", " ", "x", " ", " ")], short).results
+    assert [result.kind for result in results] == ["timeout", "passed", *["timeout"] * 3]
+    assert "not run" in results[3].detail and results[4].seconds == 0
 
 
 def test_limits_that_cannot_be_held_are_refused():

@@ -55,6 +55,8 @@ def run(test: dict[str, Any], program: Any, limits: dict[str, Any], given: list[
         _take(given)
         _confine(limits)
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        for name in [name for name in sys.modules if name.startswith("metis")]:
+            del sys.modules[name]
         status = ROLES[test["role"]](test, program)
     except BaseException as error:
         _say(*_failure(error))
@@ -97,7 +99,7 @@ def _hear() -> Any:
 
 
 def _failure(error: BaseException, wrong: type[BaseException] | None = None) -> tuple[str, ...]:
-    """The kind of a failure and a line about it; `wrong` are exceptions that say so."""
+    """A report of a failure: its kind, which is wrong for exceptions of that type, and a line."""
     if wrong and isinstance(error, wrong):
         kind = "wrong"
     elif isinstance(error, MemoryError):
@@ -110,6 +112,7 @@ def _failure(error: BaseException, wrong: type[BaseException] | None = None) -> 
 
 
 def _described(error: BaseException) -> str:
+    """The exception, its message, and the line of the program that it arose in."""
     text = type(error).__name__
     try:
         message = str(error)[:LONGEST]
@@ -132,7 +135,7 @@ def _module(name: str) -> types.ModuleType:
 
 
 def _leave() -> None:
-    """What the interpreter does at its end, up to the flushing of its output."""
+    """The end of an interpreter, up to the flushing of its output."""
     import atexit
 
     if "threading" in sys.modules:
@@ -175,6 +178,7 @@ def serve(test: dict[str, Any], program: Any) -> int:
 
 
 def _function(namespace: dict[str, Any], name: str) -> Any:
+    """A function, or `Class.method` of an instance that is made without arguments."""
     first, *rest = name.split(".")
     if first not in namespace:
         raise NameError(f"the program has no {first!r}")
@@ -207,7 +211,7 @@ def script(test: dict[str, Any], program: Any) -> int:
 
 
 def _snapshot(unittest: bool) -> list[tuple[Any, dict[str, Any]]]:
-    """What tests rely on, as it is before the program can change it."""
+    """Objects that tests rely on, with their content before the program can change it."""
     owners: list[Any] = [builtins]
     if unittest:
         from unittest import case, mock, result, suite
@@ -223,6 +227,7 @@ def _restore(owner: Any, content: dict[str, Any]) -> None:
 
 
 def _method(namespace: dict[str, Any], name: str) -> None:
+    """Run `Class.method` of a unittest case; an exception where it does not pass."""
     from unittest import TestResult, TestSuite
 
     owner, _, method = name.partition(".")

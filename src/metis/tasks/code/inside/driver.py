@@ -207,7 +207,7 @@ class Run:
 
 
 def _read(descriptor: int) -> bytes | None:
-    """What is there now; nothing at the end, None where there is nothing yet."""
+    """The bytes that are there now; none at the end, None where there are none yet."""
     try:
         return os.read(descriptor, 65536)
     except BlockingIOError:

@@ -44,7 +44,7 @@ def _number(value: Any) -> Any:
     number = item() if callable(item) else None
     if type(number) in (bool, int, float, complex, str, bytes):
         return number
-    raise NotPlain(f"a {type(value).__name__} is no plain data")
+    raise NotPlain(f"{type(value).__name__} is no plain data")
 
 
 def unpack(value: Any) -> Any:
