@@ -11,6 +11,7 @@ same, from the same weights and seed, and take turns; the ratio is that of the s
 import argparse
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 from metis import Pool, Progress, drive
 from metis.core import Prompt
@@ -18,6 +19,7 @@ from metis.curricula.uniform import Uniform
 from metis.engines.local.engine import LocalEngine
 from metis.engines.local.settings import Local
 from metis.tasks.base import Reward, SingleTurn
+from metis.tasks.code.pool import cores
 from metis.tasks.code.problem import Problem
 from metis.tasks.code.scoring import reward
 from metis.tasks.code.task import Code, CodeTask
@@ -38,7 +40,7 @@ class Exchanged(CodeTask):
         answers = (problem.reference, constant(problem))
         return SingleTurn(
             problem.chat(),
-            lambda text: self.scoring(f"```python\n{answers[len(text) % 2]}```", problem),
+            lambda text: self.scoring(fenced(answers[len(text) % 2]), problem),
         )
 
 
@@ -51,14 +53,17 @@ def constant(problem: Problem) -> str:
 
 def remembered() -> Scoring:
     """The same rewards, computed before."""
-    known: dict[str, Reward] = {}
     task = CodeTask(Code(), 0)
-    for prompt in task.training():
-        problem = task.problem(prompt.id)
-        for code in (problem.reference, constant(problem)):
-            text = f"```python\n{code}```"
-            known[text + problem.id] = reward(text, problem)
-    return lambda text, problem: known[text + problem.id]
+    problems = [task.problem(prompt.id) for prompt in task.training()]
+    pairs = [(fenced(code), p) for p in problems for code in (p.reference, constant(p))]
+    with ThreadPoolExecutor(cores()) as threads:
+        rewards = list(threads.map(lambda pair: reward(*pair), pairs))
+    known = {(text, p.id): r for (text, p), r in zip(pairs, rewards, strict=True)}
+    return lambda text, problem: known[text, problem.id]
+
+
+def fenced(code: str) -> str:
+    return f"```python\n{code}```"
 
 
 def seconds(scoring: Scoring, chosen: argparse.Namespace) -> list[float]:

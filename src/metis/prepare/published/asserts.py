@@ -14,7 +14,7 @@ from metis.tasks.code.syntax import parsed
 from metis.tasks.code.tests import Asserts, Script, Test
 
 
-def test_of(statements: Sequence[ast.stmt], functions: Collection[str], setup: str = "") -> Test:
+def as_test(statements: Sequence[ast.stmt], functions: Collection[str], setup: str = "") -> Test:
     """The test of an assertion, which is the last statement, and what it needs before it.
 
     `functions` are the program's; `setup` are statements in the program's own terms.

@@ -7,7 +7,7 @@ import ast
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from metis.prepare.published.asserts import defined, header, test_of
+from metis.prepare.published.asserts import as_test, defined, header
 from metis.tasks.code.problem import Problem
 from metis.tasks.code.syntax import parsed
 from metis.tasks.code.tests import Test
@@ -36,7 +36,7 @@ def _tests(code: str, function: str, functions: list[str]) -> Iterator[Test]:
     before: list[ast.stmt] = []
     for statement in _Renamed(check.args.args[0].arg, function).visit(check).body:
         if any(isinstance(node, ast.Assert) for node in ast.walk(statement)):
-            yield test_of([*before, statement], functions)
+            yield as_test([*before, statement], functions)
         elif not _is_idle(statement):
             before.append(statement)
 

@@ -7,7 +7,7 @@ after the answer, in its process. The paper's 974 are all splits together; 11 to
 from collections.abc import Mapping
 from typing import Any
 
-from metis.prepare.published.asserts import defined, test_of
+from metis.prepare.published.asserts import as_test, defined
 from metis.tasks.code.problem import Problem
 from metis.tasks.code.syntax import parsed
 
@@ -24,7 +24,7 @@ def problem(row: Mapping[str, Any]) -> Problem:
         id=f"mbpp:{row['task_id']}",
         statement=f"{row['text'].strip()}\n\nThe code has to pass these tests:\n"
         f"```python\n{shown}\n```",
-        tests=tuple(test_of(parsed(item).body, functions, setup) for item in items),
+        tests=tuple(as_test(parsed(item).body, functions, setup) for item in items),
         category="mbpp",
         reference=reference,
         view=str(row["text"]).strip(),
