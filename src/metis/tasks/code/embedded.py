@@ -19,7 +19,7 @@ from metis.tasks.code.tests import Call, Io, Test
 CATEGORIES = ("numbers", "strings", "lists", "simulation", "search", "graphs")
 EXAMPLES = 2
 """Tests that the statement shows."""
-LIMITS = Limits(cpu_seconds=4.0, wall_seconds=8.0, memory_mb=512)
+LIMITS = Limits(cpu_seconds=2.0, wall_seconds=6.0, memory_mb=512)
 
 
 @cache

@@ -24,8 +24,6 @@ from metis.tasks.code.stored import Entry, Stored
 from metis.tasks.code.tests import Io
 from metis.tasks.file import read_rows
 
-SCORER = "programs: the fraction of all tests passed, in a sandbox"
-
 
 @dataclass(frozen=True)
 class Code:
@@ -59,12 +57,17 @@ class CodeProblems:
     """Problems to train and to test on, answered by programs."""
 
     rewards: Literal["continuous"] = "continuous"
-    scorer = SCORER
 
     def __init__(self, training: Sequence[Entry], heldout: Sequence[Entry], settings: Code) -> None:
         self.settings = settings
         self._training, self._heldout = training, heldout
         self._problems = {problem.id: problem for problem in (*training, *heldout)}
+
+    @property
+    def scorer(self) -> str:
+        seconds = f"at most {self.settings.seconds:g} CPU seconds a test"
+        compared = "" if self.settings.checkers else ", outputs compared word by word"
+        return f"programs: the fraction of all tests passed, {seconds}{compared}"
 
     def training(self) -> Sequence[Prompt]:
         return [problem.prompt for problem in self._training]

@@ -39,6 +39,9 @@ def test_the_embedded_set_is_split_by_the_seed():
     assert not {p.id for p in task.training()} & {p.id for p in task.heldout()}
     assert task.heldout() == again.heldout() != other.heldout()
     assert task.rewards == "continuous"
+    assert task.scorer.endswith("tests passed, at most 10 CPU seconds a test")
+    other = CodeTask(Code(checkers=False, seconds=2.5), 0)
+    assert other.scorer.endswith("2.5 CPU seconds a test, outputs compared word by word")
 
 
 def test_problems_of_one_s_own(tmp_path):
