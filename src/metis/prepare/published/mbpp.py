@@ -8,10 +8,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from metis.prepare.published.asserts import as_test, defined
+from metis.tasks.code.limits import Limits
 from metis.tasks.code.problem import Problem
 from metis.tasks.code.syntax import parsed
 
 TEST_SPLIT = range(11, 511)
+LIMITS = Limits(cpu_seconds=10.0, wall_seconds=60.0)
+"""The reference of 123 needs seconds of a core, which it may have to share."""
 
 
 def problem(row: Mapping[str, Any]) -> Problem:
@@ -26,6 +29,7 @@ def problem(row: Mapping[str, Any]) -> Problem:
         f"```python\n{shown}\n```",
         tests=tuple(as_test(parsed(item).body, functions, setup) for item in items),
         category="mbpp",
+        limits=LIMITS,
         reference=reference,
         view=str(row["text"]).strip(),
     )
