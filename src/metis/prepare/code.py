@@ -22,6 +22,8 @@ from metis.tasks.code.problem import Problem
 FORMAT = 1
 GROUP = 8
 """Problems in memory at a time, and read together later."""
+IDENTITY = ("source", "id", "title", "task_id", "question_id")
+"""Fields that tell which row was dropped."""
 REPEATED, UNREADABLE = "repeats another", "cannot be read"
 
 
@@ -88,10 +90,6 @@ def _prepare(name: str, source: Local | Hub, out: Path, say: Callable[[str], Non
     if not outcome.dropped:
         (out / f"{name}.dropped.jsonl").unlink()
     return outcome
-
-
-IDENTITY = ("source", "id", "title", "task_id", "question_id")
-"""Fields that tell which row was dropped."""
 
 
 def _rows(
