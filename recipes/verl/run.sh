@@ -13,7 +13,7 @@ GPUS=${GPUS:-8}
 OUT=$(realpath -m "${OUT:-runs/$NAME-$CURRICULUM}")
 DATA=$(realpath -m "${DATA:-data/paper}")
 PROBLEMS=${PROBLEMS:-dapo}
-TESTS=${TESTS:-aime24 aime25 math500 minerva}
+BENCHMARKS=${BENCHMARKS:-aime24 aime25 math500 minerva}
 CONFIG=${CONFIG:-metis_math}
 
 [[ $HOURS =~ ^[0-9]*\.?[0-9]+$ ]] || { echo "HOURS=$HOURS: use a number, such as 0.5" >&2; exit 2; }
@@ -30,14 +30,14 @@ export VLLM_USE_FLASHINFER_SAMPLER=${VLLM_USE_FLASHINFER_SAMPLER:-0}
 
 quoted() { printf "'%s'" "${1//\'/\\\'}"; }
 
-# Every data source in them has the same weight in metis/eval/accuracy.
-HELDOUT=
-for test in $TESTS; do HELDOUT+=,$(quoted "$DATA/$test.parquet"); done
+# The benchmarks of the main table, each with the same weight in metis/eval/accuracy.
+TESTS=()
+for name in $BENCHMARKS; do TESTS+=("$(quoted "$DATA/$name.parquet")"); done
 
 FILES=(
-    # What `metis prepare math preset=paper --out data/paper` writes.
+    # What `metis prepare` writes.
     data.train_files="$(quoted "$DATA/$PROBLEMS.parquet")"
-    data.val_files="[${HELDOUT#,}]"
+    data.val_files="[$(IFS=,; echo "${TESTS[*]}")]"
 )
 
 MODEL=(
@@ -61,7 +61,7 @@ TRAINER=(
 # Workers of a cluster that is already running need the variables as well. Arguments are printed and
 # logged: no key is among them.
 RAY=()
-for variable in VERL_USE_EXTERNAL_MODULES TORCH_CUDNN_SDPA_DEPRIORITIZED VLLM_USE_FLASHINFER_SAMPLER ${!WANDB_@}; do
+for variable in VERL_USE_EXTERNAL_MODULES TORCH_CUDNN_SDPA_DEPRIORITIZED VLLM_USE_FLASHINFER_SAMPLER ${!METIS_SANDBOX_@} ${!WANDB_@}; do
     [[ $variable != WANDB_API_KEY ]] || continue
     RAY+=(+ray_kwargs.ray_init.runtime_env.env_vars.$variable="$(quoted "${!variable}")")
 done

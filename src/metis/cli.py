@@ -77,6 +77,20 @@ math500, minerva. Settings, with their defaults; all but the last are for traini
 
 What is there already, from the same source and with the same settings, is left as it is.
 """
+PREPARE_CODE_HELP = """\
+Fetches programming problems and writes them as parquet that task=code, metis eval and verl read.
+
+  metis prepare code                                 all sets, from the hub
+  metis prepare code humaneval mbpp                  only these
+  metis prepare code mbpp=mbpp.jsonl                 from a file: .parquet, .jsonl or .jsonl.gz
+  metis prepare code codecontests=ORG/NAME@REV:FILE  from another place on the hub
+
+To train on: codecontests (CodeContests+, 46 GB to fetch), with the paper's filters: a Python
+program among the correct submissions, at most 25 tests, no figure. To test with: livecodebench
+(release 6), humaneval, mbpp (all 974), bigcodebench (v0.1.4).
+
+What is there already, from the same source, is left as it is.
+"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -174,6 +188,7 @@ def _parser() -> argparse.ArgumentParser:
     tasks = prepare.add_subparsers(title="tasks", metavar="TASK", required=True)
     bfcl_command.add(tasks)
     _add_math(tasks)
+    _add_code(tasks)
     curricula = commands.add_parser("curricula", help="the curricula there are, and their knobs")
     curricula.add_argument("name", nargs="?", metavar="NAME", help="what this one is, knob by knob")
     curricula.set_defaults(run=_curricula)
@@ -192,6 +207,20 @@ def _add_math(tasks: Any) -> None:
         "--out", type=Path, default=Path("data/math"), metavar="DIR", help="default: data/math"
     )
     math.set_defaults(run=_prepare_math)
+
+
+def _add_code(tasks: Any) -> None:
+    code = tasks.add_parser(
+        "code",
+        help="CodeContests+, LiveCodeBench, HumanEval, MBPP, BigCodeBench",
+        description=PREPARE_CODE_HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    code.add_argument("sets", nargs="*", metavar="SET | SET=SOURCE")
+    code.add_argument(
+        "--out", type=Path, default=Path("data/code"), metavar="DIR", help="default: data/code"
+    )
+    code.set_defaults(run=_prepare_code)
 
 
 def _train(chosen: argparse.Namespace) -> int:
@@ -303,6 +332,14 @@ def _prepare_math(chosen: argparse.Namespace) -> int:
     from metis.prepare.math import prepare
 
     for line in summary.lines(prepare(*understand(chosen.settings), chosen.out)):
+        print(line)
+    return 0
+
+
+def _prepare_code(chosen: argparse.Namespace) -> int:
+    from metis.prepare.code import lines, prepare, understand
+
+    for line in lines(prepare(understand(chosen.sets), chosen.out)):
         print(line)
     return 0
 

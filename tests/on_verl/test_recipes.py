@@ -1,5 +1,6 @@
 """The run scripts for verl: they compose, and say what the recipes of the same name say."""
 
+import json
 import os
 import shlex
 import subprocess
@@ -26,6 +27,9 @@ SCRIPTS = {
     "run_llama3.1_8b_instruct_math.sh": "math/llama-3.1-8b-instruct.toml",
     "run_qwen3_4b_base_case_study.sh": "math/qwen3-4b-base-math.toml",
     "run_qwen3_4b_instruct_bfcl.sh": "bfcl/qwen3-4b-instruct.toml",
+    "run_qwen3_8b_base_code.sh": "code/qwen3-8b-base.toml",
+    "run_llama3.1_8b_instruct_code.sh": "code/llama-3.1-8b-instruct.toml",
+    "run_deepseek_r1_distill_llama_8b_code.sh": "code/deepseek-r1-distill-llama-8b.toml",
 }
 SAME = [
     "algorithm.norm_adv_by_std_in_grpo",
@@ -59,6 +63,7 @@ SAME = [
     "trainer.max_critic_ckpt_to_keep",
     "trainer.nnodes",
     "trainer.n_gpus_per_node",
+    "trainer.v1.metis.rewards",
     "trainer.v1.metis.seconds",
     "trainer.v1.metis.best",
     "trainer.v1.metis.rewards",
@@ -107,7 +112,8 @@ def data(recipe, folder):
     """Other files in the place of those that a recipe names."""
     if recipe.startswith("bfcl"):
         return [f"{key}={path}" for key, path in bfcl_package.write(folder).items()]
-    pool, tests = (made_up_problems.write(folder / f"{name}.jsonl") for name in ("pool", "test"))
+    write = programs if recipe.startswith("code") else made_up_problems.write
+    pool, tests = (write(folder / f"{name}.jsonl") for name in ("pool", "test"))
     return [f"task.path={pool}", f"benchmarks={[str(tests)]}"]
 
 
@@ -123,6 +129,24 @@ def test_the_script_of_function_calling_plays_its_recipe_s_task(tmp_path):
     task = played(task={**named["task"], **files})
     prompt = task.task.training()[0]
     assert task.episode({"id": prompt.id}).output == recipe["output"]
+
+
+def programs(path):
+    """Programming problems of one's own."""
+    test = {"stdin": "", "expected": "1"}
+    rows = [{"problem": f"Print {n}, or 1.", "tests": [test]} for n in range(4)]
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    return path
+
+
+def test_scripts_of_code_score_programs_with_the_cores_divided(tmp_path):
+    name, libraries = "run_qwen3_8b_base_code.sh", {"METIS_SANDBOX_LIBRARIES": "/packages"}
+    verl = native(name, tmp_path, BENCHMARKS="humaneval mbpp", **libraries)
+    assert verl.data.train_files == f"{Path.cwd()}/data/code/codecontests.parquet"
+    assert [Path(file).stem for file in verl.data.val_files] == ["humaneval", "mbpp"]
+    function = verl.reward.custom_reward_function
+    assert (function.name, function.reward_kwargs.share) == ("score_code", verl.reward.num_workers)
+    assert verl.ray_kwargs.ray_init.runtime_env.env_vars.items() >= libraries.items()
 
 
 def test_scripts_take_other_curricula_and_a_single_node(tmp_path):

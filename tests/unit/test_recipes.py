@@ -11,12 +11,25 @@ import bfcl_package
 import made_up_problems
 from metis import config
 from metis.data.math_sets import SETS
+from metis.tasks.benchmarks.catalogue import SUITES
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 FILES = sorted(RECIPES.rglob("*.toml"))
-PREPARED = Path("data/paper")
-PAPER = {path.stem: path for path in FILES if 'preset = "paper"' in path.read_text()}
-MATH = {name: path for name, path in PAPER.items() if path.parent.name == "math"}
+PREPARED = {"math": Path("data/paper"), "code": Path("data/code")}
+COMMAND = {"math": "metis prepare math preset=paper --out data/paper", "code": "metis prepare code"}
+BATCH = {"math": 256, "code": 128}
+PAPER = {
+    path.relative_to(RECIPES).with_suffix("").as_posix(): path
+    for path in FILES
+    if 'preset = "paper"' in path.read_text()
+}
+
+
+def write_programs(path, count):
+    test = {"stdin": "", "expected": "1"}
+    rows = [{"problem": f"Print {n}, or 1.", "tests": [test]} for n in range(count)]
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    return path
 
 
 def write_sums(path, count):
@@ -33,14 +46,22 @@ def load(tmp_path, monkeypatch):
     def read(path):
         raw = tomllib.loads(path.read_text())
         overrides = []
+        code = raw["task"]["name"] == "code"
         if raw["task"]["name"] == "bfcl":
             overrides += [f"{key}={file}" for key, file in bfcl_package.write(tmp_path).items()]
         elif "path" in raw["task"]:
-            overrides.append(f"task.path={made_up_problems.write(tmp_path / 'pool.jsonl')}")
+            pool = tmp_path / "pool.jsonl"
+            made = write_programs(pool, 4) if code else made_up_problems.write(pool)
+            overrides.append(f"task.path={made}")
         if "benchmarks" in raw:
             names = [Path(name).stem for name in raw["benchmarks"]]
-            files = [str(write_sums(tmp_path / f"{name}.jsonl", SETS[name].size)) for name in names]
-            overrides.append(f"benchmarks={files}")
+            files = [
+                write_programs(tmp_path / f"{name}-sample.jsonl", 2)
+                if code
+                else write_sums(tmp_path / f"{name}.jsonl", SETS[name].size)
+                for name in names
+            ]
+            overrides.append(f"benchmarks={[str(file) for file in files]}")
         if raw["task"]["name"] == "math" and "verify" not in raw["task"]:
             pytest.importorskip("math_verify")
         return config.load(path, overrides)
@@ -58,35 +79,38 @@ def test_every_recipe_is_a_whole_setting_and_explained(load, path):
 @pytest.mark.parametrize(
     ("name", "model", "hours"),
     [
-        ("qwen3-8b-base", "Qwen/Qwen3-8B-Base", 40),
-        ("llama-3.1-8b-instruct", "meta-llama/Llama-3.1-8B-Instruct", 40),
-        ("qwen3-4b-base", "Qwen/Qwen3-4B-Base", 20),
-        ("qwen3-4b-base-math", "Qwen/Qwen3-4B-Base", 20),
+        ("math/qwen3-8b-base", "Qwen/Qwen3-8B-Base", 40),
+        ("math/llama-3.1-8b-instruct", "meta-llama/Llama-3.1-8B-Instruct", 40),
+        ("math/qwen3-4b-base", "Qwen/Qwen3-4B-Base", 20),
+        ("math/qwen3-4b-base-math", "Qwen/Qwen3-4B-Base", 20),
+        ("code/qwen3-8b-base", "Qwen/Qwen3-8B-Base", 40),
+        ("code/llama-3.1-8b-instruct", "meta-llama/Llama-3.1-8B-Instruct", 40),
+        ("code/deepseek-r1-distill-llama-8b", "deepseek-ai/DeepSeek-R1-Distill-Llama-8B", 40),
     ],
 )
 def test_the_paper_s_recipes_have_the_paper_s_values(load, name, model, hours):
-    found = load(MATH[name])
+    found, family = load(PAPER[name]), name.partition("/")[0]
     training, engine, curriculum = found.training, found.engine, found.curriculum
-    assert (training.batch, training.group, engine.minibatch) == (256, 8, 64)
+    assert (training.batch, training.group, engine.minibatch) == (BATCH[family], 8, 64)
     assert (training.steps, training.seconds) == (0, hours * 3600)
     assert (engine.model, engine.max_tokens, engine.learning_rate) == (model, 8192, 2e-6)
     assert (engine.clip_low, engine.clip_high, engine.kl) == (0.2, 0.2, 0.0)
     assert not engine.std_division and engine.lora == 0 and engine.checkpointing
     assert (curriculum.multiplier, curriculum.examples, curriculum.ema) == (8, 3, 0.95)
     assert (curriculum.judge.weight, curriculum.judge.mode) == (0.01, "reason")
-    names = [Path(path).stem for path in training.benchmarks]
-    assert names == ["aime24", "aime25", "math500", "minerva"]
-    assert found.resolved["task"]["verify"] is False
-    text = MATH[name].read_text()
+    text = PAPER[name].read_text()
     raw = tomllib.loads(text)
-    assert {Path(path).parent for path in (raw["task"]["path"], *raw["benchmarks"])} == {PREPARED}
-    assert f"#   metis prepare math preset=paper --out {PREPARED}\n" in text
+    assert tuple(Path(path).stem for path in raw["benchmarks"]) == SUITES[family]
+    assert found.resolved["task"].get("verify", False) is False
+    folders = {Path(path).parent for path in (raw["task"]["path"], *raw["benchmarks"])}
+    assert folders == {PREPARED[family]}
+    assert f"#   {COMMAND[family]}\n" in text
     for knob in ("temperature", "top_p", "weight_decay", "gradient_clip"):
         assert re.search(rf"^{knob} = \S+ +# not in the paper$", text, re.MULTILINE), knob
 
 
 def test_function_calling_has_the_paper_s_values(load):
-    found = load(PAPER["qwen3-4b-instruct"])
+    found = load(PAPER["bfcl/qwen3-4b-instruct"])
     training, engine, curriculum = found.training, found.engine, found.curriculum
     assert (training.batch, training.group, engine.minibatch) == (64, 8, 64)
     assert (training.steps, training.seconds) == (0, 20 * 3600)
@@ -95,11 +119,11 @@ def test_function_calling_has_the_paper_s_values(load):
     assert (engine.clip_low, engine.clip_high, engine.lora) == (0.2, 0.2, 0)
     assert (curriculum.multiplier, curriculum.examples, curriculum.ema) == (8, 3, 0.95)
     assert (curriculum.judge.weight, curriculum.judge.mode) == (0.01, "reason")
-    text = PAPER["qwen3-4b-instruct"].read_text()
+    text = PAPER["bfcl/qwen3-4b-instruct"].read_text()
     assert "#   metis prepare bfcl preset=paper --out data/paper/bfcl\n" in text
     for knob in ("temperature", "top_p", "weight_decay", "gradient_clip"):
         assert re.search(rf"^{knob} = \S+ +# not in the paper$", text, re.MULTILINE), knob
 
 
 def test_all_of_the_paper_s_recipes_are_checked():
-    assert (len(MATH), len(PAPER)) == (4, 5)
+    assert len(PAPER) == 8

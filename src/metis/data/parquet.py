@@ -4,8 +4,9 @@ Fields are taken column by column, so that a file of millions of rows streams in
 """
 
 import contextlib
+import itertools
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,26 @@ ABOUT = b"metis"
 """The key under which a file says what it was made from."""
 
 
-def rows(path: Path) -> Iterator[dict[str, Any]]:
-    """The rows of a file in their order, nested as they are."""
+def rows(
+    path: Path, columns: Sequence[str] | None = None, batch_size: int = BATCH
+) -> Iterator[dict[str, Any]]:
+    """The rows of a file in their order, nested as they are; of some columns, those it has."""
     with _opened(path) as file:
-        for batch in file.iter_batches(BATCH):
+        known = None if columns is None else [c for c in columns if c in file.schema_arrow.names]
+        for batch in file.iter_batches(batch_size, columns=known):
             yield from batch.to_pylist()
+
+
+def value(path: Path, row: int, column: str) -> Any:
+    """One value of a file, of which no more than a group of rows is read."""
+    with _opened(path) as file:
+        before = 0
+        for group in range(file.num_row_groups):
+            count = file.metadata.row_group(group).num_rows
+            if row < before + count:
+                return file.read_row_group(group, columns=[column])[column][row - before].as_py()
+            before += count
+    raise IndexError(row)
 
 
 def fields(path: Path) -> list[str]:
@@ -45,7 +61,7 @@ def values(path: Path, names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
 def about(path: Path) -> dict[str, Any] | None:
     """The sources that a file says it was made from; None for a file from elsewhere."""
     with _opened(path) as file:
-        text = (file.schema_arrow.metadata or {}).get(ABOUT)
+        text = (file.metadata.metadata or {}).get(ABOUT)
         said: dict[str, Any] | None = json.loads(text) if text else None
         return said
 
@@ -53,28 +69,44 @@ def about(path: Path) -> dict[str, Any] | None:
 def write(path: Path, table: Sequence[dict[str, Any]], made_from: dict[str, Any]) -> None:
     """Write rows in the columns that verl reads; the file appears when it is whole."""
     pyarrow, parquet = arrow()
+    schema = _schema(pyarrow).with_metadata({ABOUT: json.dumps(made_from).encode()})
+    with atomic(path) as file:
+        parquet.write_table(pyarrow.Table.from_pylist(table, schema=schema), file)
+
+
+def stream(
+    path: Path, table: Iterable[dict[str, Any]], made_from: Callable[[], dict[str, Any]], group: int
+) -> None:
+    """The same for rows that come one after the other, so many in memory as a group has.
+
+    `made_from` is asked after the last row.
+    """
+    pyarrow, parquet = arrow()
+    schema = _schema(pyarrow)
+    with atomic(path) as file, parquet.ParquetWriter(file, schema) as writer:
+        for part in _parts(table, group):
+            writer.write_table(pyarrow.Table.from_pylist(part, schema=schema))
+        writer.add_key_value_metadata({ABOUT: json.dumps(made_from()).encode()})
+
+
+def _parts(table: Iterable[dict[str, Any]], size: int) -> Iterator[list[dict[str, Any]]]:
+    left = iter(table)
+    while part := list(itertools.islice(left, size)):
+        yield part
+
+
+def _schema(pyarrow: Any) -> Any:
     text = pyarrow.string()
-    schema = pyarrow.schema(
+    about = {"id": text, "index": pyarrow.int64(), "split": text, "problem": text, "category": text}
+    return pyarrow.schema(
         {
             "data_source": text,
             "prompt": pyarrow.list_(pyarrow.struct({"role": text, "content": text})),
             "ability": text,
             "reward_model": pyarrow.struct({"style": text, "ground_truth": text}),
-            "extra_info": pyarrow.struct(
-                {
-                    "id": text,
-                    "index": pyarrow.int64(),
-                    "split": text,
-                    "problem": text,
-                    "category": text,
-                    "difficulty": pyarrow.float64(),
-                }
-            ),
-        },
-        metadata={ABOUT: json.dumps(made_from).encode()},
+            "extra_info": pyarrow.struct({**about, "difficulty": pyarrow.float64()}),
+        }
     )
-    with atomic(path) as file:
-        parquet.write_table(pyarrow.Table.from_pylist(table, schema=schema), file)
 
 
 def _plain(kind: Any, name: str) -> Iterator[str]:

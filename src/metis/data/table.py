@@ -16,10 +16,14 @@ from metis.errors import MetisError, MissingData
 SUFFIXES = (".parquet", ".jsonl", ".jsonl.gz")
 
 
-def rows(path: Path | str) -> Iterator[dict[str, Any]]:
-    """The rows of a file in their order, nested as they are."""
+def rows(
+    path: Path | str, columns: Sequence[str] = (), batch_size: int = parquet.BATCH
+) -> Iterator[dict[str, Any]]:
+    """The rows of a file in their order, nested as they are; of parquet, some columns only."""
     path = Path(path)
-    return parquet.rows(path) if _is_parquet(path) else _lines(path)
+    if not _is_parquet(path):
+        return _lines(path)
+    return parquet.rows(path, columns or None, batch_size)
 
 
 def fields(path: Path) -> list[str]:

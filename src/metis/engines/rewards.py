@@ -16,27 +16,49 @@ from typing import TypeVar
 
 from metis.engines.workers import Workers
 from metis.tasks import outcome
-from metis.tasks.base import Episode, Reward
+from metis.tasks.base import Episode, Reward, Task, scorers
 from metis.tasks.outcome import Outcome
 
 T = TypeVar("T")
+
+
+BACKLOG = 64
+"""Rewards for each place that may wait before generation does."""
 
 
 class RewardRunner:
     """Runs at most `workers` turns and as many rewards at a time in the background.
 
     Turns have threads of their own, so that the next one to generate never waits for rewards.
-    `waited` are the seconds that `wait` and `result` took so far. `ended` hears of every episode
-    that is over, in the thread of its last turn.
+    `waited` are the seconds that `turn`, `wait` and `result` took so far. `ended` hears of every
+    episode that is over, in the thread of its last turn.
     """
 
     def __init__(self, timeout: float, workers: int = 64) -> None:
         self.turns, self.rewards = (Workers(timeout, workers) for _ in range(2))
+        self.workers = workers
         self.waited = 0.0
         self.ended: Callable[[], object] = lambda: None
 
+    def serve(self, task: Task, share: int = 1) -> None:
+        """Make room for as many rewards as a task can score at a time, where it says so.
+
+        Then the time limit of a reward is not spent waiting for its scorer. `share` runners divide
+        them. A task that cannot score here refuses.
+        """
+        most = scorers(task)
+        self.rewards.places = min(self.workers, max(1, most // share) if most else self.workers)
+
+    @property
+    def backlog(self) -> int:
+        """Rewards that may be unfinished before generation has to wait for them."""
+        return (1 + BACKLOG) * self.rewards.places
+
     def turn(self, call: Callable[[], T]) -> "Future[T]":
-        """Start an environment's turn."""
+        """Start an environment's turn; first wait while too many rewards are unfinished."""
+        start = time.perf_counter()
+        self.rewards.wait_below(self.backlog)
+        self.waited += time.perf_counter() - start
         return self.turns.submit(call, "an environment's turn")
 
     def submit(self, episode: Episode) -> "Future[Outcome]":

@@ -34,7 +34,7 @@ class Workers:
         self.jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self.workers: list[_Worker] = []
         self.unfinished = 0
-        self.counting = threading.Lock()
+        self.counting = threading.Condition()
         self.closed = threading.Event()
         self.watcher = threading.Thread(target=self._watch, daemon=True, name="rewards")
         self.watcher.start()
@@ -45,6 +45,11 @@ class Workers:
         self.jobs.put(job)
         self.count(1)
         return cast("Future[T]", job.answer)
+
+    def wait_below(self, count: int) -> None:
+        """Wait until fewer calls than that are unfinished."""
+        with self.counting:
+            self.counting.wait_for(lambda: self.unfinished < count)
 
     def close(self) -> None:
         """Let threads end when their calls do."""
@@ -57,6 +62,7 @@ class Workers:
         """Keep account of unfinished calls and of threads; start one where there are too few."""
         with self.counting:
             self.unfinished += more
+            self.counting.notify_all()
             if gone is not None:
                 self.workers.remove(gone)
             if len(self.workers) < min(self.unfinished, self.places):

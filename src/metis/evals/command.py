@@ -20,13 +20,14 @@ from metis.tasks.benchmarks.sets import PromptSet
 HELP = """\
 Evaluates a model, or a checkpoint of a training run: the best, or else the last. Without --suite a
 run is tested on its own held-out prompts, by its own task, as in training. Benchmarks are read
-from files that `metis prepare` wrote; a file with a problem and an answer in every row is one
-too, asked and scored as the run's task says, or for a model as mathematics. key=value sets the task
+from files that `metis prepare` wrote; a file with a problem and an answer in every row is one too,
+asked and scored as the run's task says, or for a model as mathematics. key=value sets the task
 otherwise.
 
   metis eval runs/mine --checkpoint last
   metis eval runs/mine --suite heldout more.jsonl aime24 --samples 32
   metis eval Qwen/Qwen3-4B-Base --suite math
+  metis eval Qwen/Qwen3-8B-Base --suite code
   metis eval Qwen/Qwen3-4B-Instruct-2507 --suite bfcl --samples 8
   metis eval smollm2-135m task=file task.match=number --suite problems.jsonl --limit 20
 

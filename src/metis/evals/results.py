@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from metis import files
-from metis.evals.scoring import FAITHFUL, TITLES
 from metis.evals.suite import Evaluation
 from metis.markdown import markdown_table
 from metis.run.statistics import Estimate, average, mean
+from metis.tasks.benchmarks.scoring import FAITHFUL, TITLES
 
 SCHEMA = 2
 MISSING = "–"
@@ -88,7 +88,9 @@ def markdown(found: Mapping[str, Any]) -> str:
         f"{found['metric']} in percent ± one standard error over problems; {drawn}, answers of up "
         f"to {found['max_tokens']:,} tokens, seed {found['seed']}.\n"
     )
-    asked = "".join(f"- {b['title']}: {_asked(b)}; scorer: {b['scorer']}\n" for b in benchmarks)
+    asked = "".join(
+        f"- {b['title']}: {_asked(b)}; scorer: {b['scorer']}{_remark(b)}\n" for b in benchmarks
+    )
     return "\n".join([markdown_table(table), note, markdown_table(_details(found)), asked])
 
 
@@ -97,6 +99,10 @@ def _asked(benchmark: Mapping[str, Any]) -> str:
     if instruction is None:
         return "asked in its task's words"
     return f"instruction: “{instruction}”" if instruction else "no instruction"
+
+
+def _remark(benchmark: Mapping[str, Any]) -> str:
+    return f"; {benchmark['remark']}" if "remark" in benchmark else ""
 
 
 def _details(found: Mapping[str, Any]) -> list[list[str]]:

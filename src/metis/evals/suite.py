@@ -14,9 +14,9 @@ from metis.core import Chat, Prompt, Sampling
 from metis.core.values import Report
 from metis.errors import MetisError
 from metis.evals.plan import Limits, batch_seed, batches, copies, in_order
-from metis.evals.scoring import scores
 from metis.run.folder import Folder
 from metis.tasks.base import Task
+from metis.tasks.benchmarks.scoring import scores
 from metis.tasks.benchmarks.sets import PromptSet, reference
 
 
@@ -196,7 +196,7 @@ def _row(each: PromptSet, place: int, answers: Sequence[Answer]) -> dict[str, An
         "reference": right,
         "answers": [
             {
-                "scores": scores(said.reward, "".join(said.turns[-1:]), right, each.measured)
+                "scores": scores(said.reward, "".join(said.turns[-1:]), right, each.beside)
                 | said.beside(each.reported),
                 "tokens": said.tokens,
                 "finish": said.finish,

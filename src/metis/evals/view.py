@@ -7,8 +7,8 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from metis.evals.scoring import FAITHFUL
 from metis.evals.suite import Evaluation
+from metis.tasks.benchmarks.scoring import FAITHFUL
 
 
 class EvaluationView:

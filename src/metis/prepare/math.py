@@ -18,8 +18,9 @@ from metis.data import contamination, parquet, problems, table
 from metis.data.math_sets import SETS
 from metis.data.problems import Collection, RawProblem
 from metis.data.sources import Hub, Local
-from metis.errors import MetisError, require, require_folder
+from metis.errors import require, require_folder
 from metis.files import atomic
+from metis.prepare import made
 from metis.tasks.math import INSTRUCTION, wrap
 
 FORMAT = 2
@@ -110,8 +111,8 @@ def _prepare(
         "settings": asdict(settings),
         "evaluation": {key: _digest(texts) for key, texts in evaluation.items()},
     }
-    if (before := _made_before(path, request)) is not None:
-        return before
+    if (before := made.before(path, request)) is not None:
+        return Outcome(**{**before, "path": str(path), "fresh": False})
     say(f"{name}: reading {source}")
     collection = problems.read(source.fetch(name), settings.duplicates)
     outcome = Outcome(name, str(source), str(path), collection.rows, len(collection.problems))
@@ -137,22 +138,6 @@ def _evaluation(out: Path) -> Evaluation:
 
 def _digest(names: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(sorted(names)).encode()).hexdigest()
-
-
-def _made_before(path: Path, request: dict[str, Any]) -> Outcome | None:
-    """The outcome of an earlier, equal preparation; a file from elsewhere is never overwritten."""
-    if not path.exists():
-        return None
-    try:
-        about = parquet.about(path)
-    except MetisError:
-        about = None
-    if about is None:
-        raise MetisError(
-            f"{str(path)!r} is not a file that was prepared here: move it, or choose another --out"
-        )
-    same = about["request"] == request
-    return Outcome(**{**about["outcome"], "path": str(path), "fresh": False}) if same else None
 
 
 def _select(

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from metis.tasks import arithmetic, bfcl, file, gym, math
 from metis.tasks.base import Task
+from metis.tasks.code import task as code
 
 
 class TaskEntry(NamedTuple):
@@ -17,6 +18,7 @@ class TaskEntry(NamedTuple):
 TASKS: dict[str, TaskEntry] = {
     "arithmetic": TaskEntry(arithmetic.Arithmetic, arithmetic.build),
     "bfcl": TaskEntry(bfcl.Bfcl, bfcl.build),
+    "code": TaskEntry(code.Code, code.build),
     "file": TaskEntry(file.File, file.build),
     "gym": TaskEntry(gym.Gym, gym.build),
     "math": TaskEntry(math.Math, math.build),

@@ -67,6 +67,15 @@ def takes_turns(task: Task) -> bool:
     return any(not isinstance(task.episode(prompt), SingleTurn) for prompt in task.training()[:1])
 
 
+def scorers(task: Task) -> int | None:
+    """The number of rewards that a task can score at a time; None where it does not say.
+
+    A task says so with a method of this name, which refuses where nothing can be scored.
+    """
+    own: Callable[[], int | None] | None = getattr(task, "scorers", None)
+    return None if own is None else own()
+
+
 _NUMBER = re.compile(r"-?\d+(?:,\d{3})*(?:\.\d+)?")
 
 

@@ -145,11 +145,14 @@ class FileTask:
         )
 
 
-def read_rows(path: str, key: str) -> Iterator[dict[str, Any]]:
-    """The rows of the table that a setting names; what is wrong with it is said of its key."""
+def read_rows(path: str, key: str, columns: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
+    """The rows of the table that a setting names; what is wrong with it is said of its key.
+
+    Of parquet, some columns are all that is read.
+    """
     empty = True
     try:
-        for row in table.rows(Path(path)):
+        for row in table.rows(Path(path), columns):
             empty = False
             yield row
     except MetisError as error:

@@ -7,17 +7,17 @@ import pytest
 from metis.core import Prompt, Sampling
 from metis.evals import results
 from metis.evals.plan import Limits
-from metis.evals.scoring import scores
 from metis.evals.suite import Evaluation
 from metis.run.statistics import Estimate, average, mean
+from metis.tasks.benchmarks.scoring import scores
 from metis.tasks.benchmarks.sets import PromptSet
 from metis.tasks.math import INSTRUCTION, MathProblems, Problem, wrap
 
 
-def problem_set(name, count, measured=False):
+def problem_set(name, count, beside=""):
     problems = [Problem(Prompt(f"{i}", "?"), wrap("?"), "1") for i in range(count)]
     task = MathProblems((), problems, None)
-    return PromptSet(name, name.upper(), task, tuple(task.heldout()), "the box", measured)
+    return PromptSet(name, name.upper(), task, tuple(task.heldout()), "the box", beside)
 
 
 def evaluation(*sets, samples=1):
@@ -69,7 +69,7 @@ def test_samples_of_a_problem_count_as_one_observation():
 
 
 def test_the_table_is_the_paper_s_with_a_row_for_near_numbers():
-    asked = evaluation(problem_set("a", 1), problem_set("m", 1, measured=True))
+    asked = evaluation(problem_set("a", 1), problem_set("m", 1, beside="numeric"))
     found = results.results(asked, [row("a", 0, 1.0), row("m", 0, 0.0, numeric=1.0)], {"name": "x"})
     lines = results.markdown(found).splitlines()
     cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines[:4]]
@@ -104,6 +104,6 @@ def test_answers_that_failed_are_counted_where_there_are_any():
     ],
 )
 def test_measured_quantities_are_also_scored_with_a_tolerance(reply, faithful, numeric):
-    found = scores(faithful, reply, "4.5e33", measured=True)
+    found = scores(faithful, reply, "4.5e33", beside="numeric")
     assert found == {"faithful": faithful, "numeric": numeric}
-    assert scores(faithful, reply, "4.5e33", measured=False) == {"faithful": faithful}
+    assert scores(faithful, reply, "4.5e33", beside="") == {"faithful": faithful}

@@ -49,7 +49,7 @@ from metis.engines.tokens.encoding import encode_chats, encode_to_score
 from metis.engines.tokens.packing import Bundle, shareable
 from metis.errors import MetisError
 from metis.run.waiting import Count, Say, uncounted
-from metis.tasks.base import Task
+from metis.tasks.base import Task, scorers
 
 LIGHTER = 4
 """Times as many tokens as in the update that are judged at once: nothing is kept for gradients."""
@@ -60,6 +60,7 @@ class LocalEngine:
 
     def __init__(self, settings: Local, task: Task, seed: int = 0, say: Say = print) -> None:
         self.settings, self.task, self.seed, self.say = settings, task, seed, say
+        scorers(task)  # before a model is loaded for rewards that cannot be computed
         require_vllm(settings)
         torch.manual_seed(seed)
         if settings.compile:

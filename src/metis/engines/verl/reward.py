@@ -1,4 +1,4 @@
-"""The rewards of our tasks as verl calls them: any task of a run folder, or math alone."""
+"""The rewards of our tasks as verl calls them: any task of a run folder, or math or code alone."""
 
 import asyncio
 import contextlib
@@ -6,7 +6,7 @@ import functools
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,11 @@ from metis.engines.rewards import RewardRunner
 from metis.engines.verl.validation import PROMPT, REPORTED
 from metis.errors import MetisError
 from metis.tasks.base import Episode, Task
+from metis.tasks.code import libraries, records
+from metis.tasks.code.pool import LIBRARIES
+from metis.tasks.code.task import Code, CodeProblems
 from metis.tasks.math import reward
+from metis.tasks.outcome import Outcome
 
 
 def score_math(
@@ -31,6 +35,35 @@ def score_math(
 ) -> dict[str, Any]:
     """Answers to problems that `metis prepare math` wrote, or others with a `ground_truth`."""
     return _scored(reward(solution_str, str(ground_truth), verify), extra_info or {})
+
+
+async def score_code(
+    data_source: str,
+    solution_str: str,
+    ground_truth: Any,
+    extra_info: dict[str, Any] | None = None,
+    share: int = 1,
+    timeout: float = 600.0,
+    **settings: Any,
+) -> dict[str, Any]:
+    """Programs for problems that `metis prepare code` wrote; `settings` are of task=code.
+
+    `share` are verl's reward workers, which divide the cores among them.
+    """
+    known = {knob.name for knob in fields(Code)}
+    knobs = {key: value for key, value in settings.items() if key in known}
+    task, scorer = _code(tuple(sorted(knobs.items())), share, timeout)
+    about = extra_info or {}
+    problem = records.read(str(about.get("id", "")), "", records.loads(str(ground_truth)))
+    if lacking := await asyncio.to_thread(libraries.missing, problem.libraries):
+        raise MetisError(
+            f"{problem.id}: the sandbox lacks {', '.join(sorted(lacking))}; name folders of "
+            f"packages with {LIBRARIES}, or leave out {data_source}"
+        )
+    episode = task.asked(problem)
+    episode.reply(solution_str)
+    found = await scorer.outcome(episode)
+    return _scored(found.score, about, found.report)
 
 
 async def compute_score(
@@ -47,13 +80,26 @@ async def compute_score(
     return await task.reward(episode, extra_info)
 
 
+class Scorer:
+    """Rewards in threads beside generation; when too many are unfinished, further ones wait."""
+
+    def __init__(self, task: Task, share: int, timeout: float) -> None:
+        self.rewards = RewardRunner(timeout)
+        self.rewards.serve(task, share)
+        self.room = asyncio.Semaphore(self.rewards.backlog)
+
+    async def outcome(self, episode: Episode) -> Outcome:
+        async with self.room:
+            return await asyncio.wrap_future(self.rewards.submit(episode))
+
+
 @dataclass(frozen=True)
 class Played:
     """A task in a process of verl's; `longest` are the tokens of one answer."""
 
     task: Task
     prompts: Mapping[str, Prompt]
-    rewards: RewardRunner
+    scorer: Scorer
     longest: int
 
     def episode(self, extra_info: Mapping[str, Any]) -> Episode:
@@ -61,27 +107,32 @@ class Played:
 
     async def turn(self, episode: Episode, said: str) -> Sequence[Message] | None:
         """The environment's turn."""
-        return await asyncio.wrap_future(self.rewards.turn(partial(episode.reply, said)))
+        return await asyncio.wrap_future(self.scorer.rewards.turn(partial(episode.reply, said)))
 
     async def reward(self, episode: Episode, extra_info: Mapping[str, Any]) -> dict[str, Any]:
         """The reward as verl reads it."""
-        found = await asyncio.wrap_future(self.rewards.submit(episode))
+        found = await self.scorer.outcome(episode)
         return _scored(found.score, extra_info, found.report)
 
 
 def played(
-    run: str = "", place: str = ".", task: Mapping[str, Any] | None = None, **_: Any
+    run: str = "",
+    place: str = ".",
+    task: Mapping[str, Any] | None = None,
+    share: int = 1,
+    **_: Any,
 ) -> Played:
     """The task that a run folder names, or that is described by itself.
 
-    `place` is where its files were named from.
+    `place` is where its files were named from; `share` are verl's reward workers, which divide
+    among them what a task can score at a time.
     """
     if not run and task is None:
         raise MetisError(
             "reward.custom_reward_function.reward_kwargs has neither run nor task: name a run "
             "folder, or the settings of a task, such as task={name:bfcl}"
         )
-    return _played(run, place, json.dumps(task))
+    return _played(run, place, json.dumps(task), share)
 
 
 def _scored(
@@ -93,7 +144,7 @@ def _scored(
 
 
 @functools.cache
-def _played(run: str, place: str, described: str) -> Played:
+def _played(run: str, place: str, described: str, share: int) -> Played:
     settings = {"task": json.loads(described)}
     if run:
         settings = json.loads((Path(run) / "config.json").read_text("utf-8"))
@@ -101,5 +152,13 @@ def _played(run: str, place: str, described: str) -> Played:
     with contextlib.chdir(place):
         task = task_of(settings)
         prompts = {prompt.id: prompt for prompt in (*task.training(), *task.heldout())}
-    longest = engine.get("max_tokens", sys.maxsize)
-    return Played(task, prompts, RewardRunner(engine["reward_timeout"]), longest)
+        scorer = Scorer(task, share, engine["reward_timeout"])
+    return Played(task, prompts, scorer, engine.get("max_tokens", sys.maxsize))
+
+
+@functools.cache
+def _code(
+    knobs: tuple[tuple[str, Any], ...], share: int, timeout: float
+) -> tuple[CodeProblems, Scorer]:
+    task = CodeProblems((), (), Code(**dict(knobs)))
+    return task, Scorer(task, share, timeout)

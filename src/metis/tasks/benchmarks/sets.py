@@ -20,10 +20,11 @@ class PromptSet:
 
     title     what tables call it
     scorer    how answers are scored, in words
-    measured  its references are measured quantities, so that near numbers are scored beside it
+    beside    the score beside the one that counts, if any: a name of `scoring.BESIDE`
     own       the test of a training run, answered in its order and batches
     source    a digest of the file that a task or reward of one's own is in
     reported  what the task's rewards report that is a score beside them
+    remark    what a reader has to know of it, such as problems that are left out
     """
 
     name: str
@@ -31,10 +32,11 @@ class PromptSet:
     task: Task
     prompts: tuple[Prompt, ...]
     scorer: str
-    measured: bool = False
+    beside: str = ""
     own: bool = False
     source: str = ""
     reported: tuple[str, ...] = ()
+    remark: str = ""
 
     @cached_property
     def openings(self) -> Sequence[Episode]:
@@ -69,6 +71,7 @@ class PromptSet:
             "instruction": self.instruction,
             "scorer": self.scorer,
             **({"source": self.source} if self.source else {}),
+            **({"remark": self.remark} if self.remark else {}),
         }
 
     def sample(self, count: int, seed: int) -> "PromptSet":

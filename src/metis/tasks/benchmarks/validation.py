@@ -6,7 +6,7 @@ from dataclasses import replace
 from metis.core import Prompt
 from metis.core.pool import Rewards
 from metis.data import wording
-from metis.tasks.base import Episode, Task
+from metis.tasks.base import Episode, Task, scorers
 from metis.tasks.benchmarks import catalogue
 from metis.tasks.benchmarks.catalogue import Manner
 from metis.tasks.benchmarks.sets import PromptSet
@@ -45,6 +45,11 @@ class Validated:
             return self.task.episode(prompt)
         asked, own = self._named[prompt.id]
         return asked.task.episode(own)
+
+    def scorers(self) -> int | None:
+        """The fewest rewards at a time that its task or a benchmark allows."""
+        tasks = {id(task): task for task in (self.task, *(s.task for s, _ in self._named.values()))}
+        return min((most for task in tasks.values() if (most := scorers(task))), default=None)
 
     def sets(self) -> list[PromptSet]:
         """The benchmarks, each with its prompts as they are called here."""

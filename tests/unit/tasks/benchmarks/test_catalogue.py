@@ -128,7 +128,8 @@ def test_a_file_is_known_as_a_benchmark_by_its_name_or_by_what_it_was_prepared_a
         ("mine.parquet", "minerva", "Minerva"),
     ):
         [found] = load([file])
-        assert (found.name, found.title, found.measured) == (name, title, name == "minerva")
+        beside = "numeric" if name == "minerva" else ""
+        assert (found.name, found.title, found.beside) == (name, title, beside)
     with pytest.raises(MetisError, match=r"benchmark minerva = .*: 100 different .*, not 272"):
         load(["half.parquet"])
 
@@ -147,7 +148,7 @@ def test_what_is_not_there_is_named(tmp_path):
     aime(tmp_path / "aime25.jsonl")
     with pytest.raises(MetisError, match=r"benchmark math500: .* `metis prepare math math500`"):
         load(["math"], tmp_path)
-    with pytest.raises(MetisError, match=r"--suite 'maths': there are heldout, math, aime24"):
+    with pytest.raises(MetisError, match=r"--suite 'maths': there are heldout, math, code, aime24"):
         load(["maths"])
     with pytest.raises(MetisError, match="no such file"):
         load(["none.jsonl"])

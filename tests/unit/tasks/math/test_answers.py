@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from answer_pairs import DIFFERENT, EQUAL, pairs
-from metis.evals.scoring import scores
+from metis.tasks.benchmarks.scoring import scores
 from metis.tasks.math.answers import LONGEST, exact, final_answer, same, score, settle
 from metis.tasks.math.answers.literals import integer, literal
 from metis.tasks.math.answers.tolerance import close, number

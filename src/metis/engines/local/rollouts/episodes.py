@@ -113,6 +113,7 @@ def play_all(
     limit: int = 0,
 ) -> list[list[Play]]:
     """n episodes of every prompt, each played to its end, and to its reward or its error."""
+    rewards.serve(task)
     plays: list[list[Play]] = []
     size = max(1, rows // n)
     for start in range(0, len(prompts), size):

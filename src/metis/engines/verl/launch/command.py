@@ -28,6 +28,7 @@ from metis.errors import MetisError, first_line, require
 from metis.run.budget import Account
 from metis.run.folder import RunFolder, check
 from metis.run.manifest import complete, described
+from metis.tasks.base import scorers
 
 MAIN = [
     *("-m", "verl.trainer.main_ppo"),
@@ -165,6 +166,8 @@ def _complete(config: Any, out: Path) -> bool:
 
 
 def _check(config: Any, pool: Pool, dry_run: bool) -> None:
+    if not dry_run:
+        scorers(config.task)
     require(
         not needs_of(config.curriculum).judges or config.engine.temperature == 1,
         "engine.temperature",

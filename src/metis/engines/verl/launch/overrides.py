@@ -127,6 +127,7 @@ def _reward(out: Path) -> dict[str, Any]:
         "name": "compute_score",
         "+reward_kwargs.run": str(out),
         "+reward_kwargs.place": str(Path.cwd()),
+        "+reward_kwargs.share": "${reward.num_workers}",
     }
 
 

@@ -1,0 +1,155 @@
+"""Programming: problems to train on, and benchmarks to test with, as parquet for verl.
+
+The paper ("Dataset Pre-processing") trains on CodeContests+ after three filters, and tests on
+LiveCodeBench v6, HumanEval, MBPP and BigCodeBench. Rows are read, filtered and written one after
+the other, since their tests are gigabytes.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from metis.data import parquet, table
+from metis.data.sources import Hub, Local, parse
+from metis.errors import MetisError, require_folder
+from metis.files import atomic
+from metis.prepare import made
+from metis.prepare.code_sets import SETS, PublishedCode
+from metis.tasks.code import records
+from metis.tasks.code.problem import Problem
+
+FORMAT = 1
+GROUP = 8
+"""Problems in memory at a time, and read together later."""
+IDENTITY = ("source", "id", "title", "task_id", "question_id")
+"""Fields that tell which row was dropped."""
+REPEATED, UNREADABLE = "repeats another", "cannot be read"
+
+
+@dataclass
+class Outcome:
+    """The outcome for a set: its rows were written, or dropped for a reason."""
+
+    name: str
+    source: str
+    licence: str
+    path: str
+    rows: int = 0
+    dropped: dict[str, int] = field(default_factory=dict)
+    written: int = 0
+    fresh: bool = True
+
+    @property
+    def notes(self) -> Iterator[str]:
+        """Remarks beside the counts."""
+        yield f"licence: {self.licence}"
+        expected = SETS[self.name].size
+        if self.written != expected:
+            yield f"{self.written:,} problems written; the paper has {expected:,}"
+
+
+def understand(words: Sequence[str]) -> dict[str, Local | Hub]:
+    """The sources of the sets asked for; none named: all."""
+    sources: dict[str, Local | Hub] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if key not in SETS:
+            raise MetisError(f"{word!r}: the sets are {', '.join(SETS)}; a source is SET=PATH")
+        sources[key] = parse(value, key, SETS[key].hub) if equals else SETS[key].hub
+    return sources or {name: known.hub for name, known in SETS.items()}
+
+
+def prepare(
+    sources: Mapping[str, Local | Hub], out: Path, say: Callable[[str], None] = print
+) -> list[Outcome]:
+    """Write the named sets into a folder; what is there already, and the same, is left alone."""
+    parquet.arrow()
+    require_folder(out)
+    return [_prepare(name, sources[name], out, say) for name in SETS if name in sources]
+
+
+def _prepare(name: str, source: Local | Hub, out: Path, say: Callable[[str], None]) -> Outcome:
+    path, known = out / f"{name}.parquet", SETS[name]
+    request = {"format": FORMAT, "source": source.fingerprint}
+    if (before := made.before(path, request)) is not None:
+        return Outcome(**{**before, "path": str(path), "fresh": False})
+    say(f"{name}: reading {source}")
+    outcome = Outcome(name, str(source), known.licence, str(path))
+    out.mkdir(parents=True, exist_ok=True)
+    with atomic(out / f"{name}.dropped.jsonl") as dropped:
+
+        def drop(row: Mapping[str, Any], reason: str) -> None:
+            outcome.dropped[reason] = outcome.dropped.get(reason, 0) + 1
+            about = {"reason": reason, **{key: row[key] for key in IDENTITY if key in row}}
+            dropped.write(json.dumps(about, ensure_ascii=False).encode() + b"\n")
+
+        rows = _rows(known, source.fetch(name), outcome, drop)
+        about = {"request": request}
+        parquet.stream(path, rows, lambda: {**about, "outcome": asdict(outcome)}, GROUP)
+    if not outcome.dropped:
+        (out / f"{name}.dropped.jsonl").unlink()
+    return outcome
+
+
+def _rows(
+    known: PublishedCode,
+    files: Sequence[Path],
+    outcome: Outcome,
+    drop: Callable[[Mapping[str, Any], str], None],
+) -> Iterator[dict[str, Any]]:
+    """The rows to write; counted in the outcome."""
+    seen: set[str] = set()
+    for path in files:
+        for row in table.rows(path, known.columns, GROUP):
+            outcome.rows += 1
+            try:
+                reason = known.refusal(row)
+                problem = None if reason else known.problem(row)
+            except KeyError as error:
+                raise MetisError(
+                    f"{str(path)!r}, row {outcome.rows}: no field {error}, only {', '.join(row)}; "
+                    "another file, or another revision of it?"
+                ) from None
+            except (TypeError, ValueError, SyntaxError):
+                reason, problem = UNREADABLE, None
+            if problem is not None and known.split == "train" and problem.statement in seen:
+                reason, problem = REPEATED, None
+            if problem is None:
+                drop(row, reason)
+                continue
+            seen.add(problem.statement)
+            outcome.written += 1
+            yield _row(outcome, problem, known.split)
+
+
+def _row(outcome: Outcome, problem: Problem, split: str) -> dict[str, Any]:
+    """A problem in the columns that verl reads."""
+    prompt = problem.prompt
+    return {
+        "data_source": f"metis/{outcome.name}",
+        "prompt": problem.chat(),
+        "ability": "CODE",
+        "reward_model": {"style": "rule", "ground_truth": records.written(problem)},
+        "extra_info": {
+            "id": prompt.id,
+            "index": outcome.written - 1,
+            "split": split,
+            "problem": prompt.text,
+            "category": prompt.category,
+            "difficulty": prompt.difficulty,
+        },
+    }
+
+
+def lines(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    """The counts of a preparation, and what should be known of each set."""
+    for outcome in outcomes:
+        state = "" if outcome.fresh else f" (already there, from {outcome.source})"
+        yield f"{outcome.name}: {outcome.rows:,} rows, {outcome.written:,} problems{state}"
+        for reason, count in outcome.dropped.items():
+            yield f"  {count:7,}  {reason}"
+        yield f"  {outcome.written:7,}  written to {outcome.path}"
+        for note in outcome.notes:
+            yield f"  {note}"

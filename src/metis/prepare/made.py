@@ -1,0 +1,23 @@
+"""Files that were prepared before, found again by what was asked for; no other is overwritten."""
+
+from pathlib import Path
+from typing import Any
+
+from metis.data import parquet
+from metis.errors import MetisError
+
+
+def before(path: Path, request: dict[str, Any]) -> dict[str, Any] | None:
+    """The outcome of an earlier, equal preparation; None where there is none."""
+    if not path.exists():
+        return None
+    try:
+        about = parquet.about(path)
+    except MetisError:
+        about = None
+    if about is None:
+        raise MetisError(
+            f"{str(path)!r} is not a file that was prepared here: move it, or choose another --out"
+        )
+    outcome: dict[str, Any] = about["outcome"]
+    return outcome if about["request"] == request else None

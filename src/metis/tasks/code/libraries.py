@@ -1,0 +1,22 @@
+"""Packages that programs find in the sandbox, beside the standard library."""
+
+from collections.abc import Iterable
+
+from metis.tasks.code.limits import Limits
+from metis.tasks.code.pool import shared
+from metis.tasks.code.tests import Script
+
+LOADING = Limits(cpu_seconds=30.0, wall_seconds=60.0, memory_mb=4096, processes=64)
+"""Bounds of importing a library."""
+_found: dict[str, bool] = {}
+
+
+def missing(names: Iterable[str]) -> set[str]:
+    """Those that cannot be imported in the sandbox; each is tried once in a process."""
+    wanted = set(names)
+    unknown = sorted(wanted - _found.keys())
+    if unknown:
+        tests = [Script(f"import {name}") for name in unknown]
+        results = shared().run("", tests, LOADING).outcome.results
+        _found.update(zip(unknown, (result.passed for result in results), strict=True))
+    return {name for name in wanted if not _found[name]}

@@ -1,0 +1,160 @@
+"""The scoring pool: programs run in worker processes beside generation.
+
+A program waits until a worker is free, so its time limits are not spent waiting for a core. A
+worker that is killed, or hangs, is replaced and its program run again, `ATTEMPTS` times in all;
+then its rollout fails. Workers are processes of their own: no fork of one that holds a model, and
+none of generation's time.
+"""
+
+import os
+import queue
+import subprocess
+import sys
+import threading
+import weakref
+from collections.abc import Sequence
+from functools import cache
+from multiprocessing.connection import Pipe
+from pathlib import Path
+from typing import NamedTuple
+
+import metis
+from metis.errors import MetisError, require
+from metis.tasks.code.limits import Limits
+from metis.tasks.code.outcome import Outcome
+from metis.tasks.code.tests import Test
+
+LIBRARIES = "METIS_SANDBOX_LIBRARIES"
+"""The variable with the folders of packages for programs, as `pip install --target` makes them."""
+ATTEMPTS = 3
+GRACE = 60.0
+"""Seconds beyond the limits of all its tests after which a worker hangs."""
+
+
+class Scored(NamedTuple):
+    """The outcome of a program, and how often it had to be run again."""
+
+    outcome: Outcome
+    rescored: int
+
+
+class WorkerLost(RuntimeError):
+    """All workers that ran a program were killed, or hung."""
+
+    def __str__(self) -> str:
+        return f"{ATTEMPTS} workers that ran this program one after the other were killed or hung"
+
+
+class Pool:
+    """At most `workers` processes, started when they are needed; any thread may ask.
+
+    They end with `close`, with this object, or with the program.
+    """
+
+    def __init__(self, workers: int) -> None:
+        require(workers > 0, "workers", workers, "use at least 1")
+        self.workers = workers
+        self._started: set[_Worker] = set()
+        self._idle: queue.LifoQueue[_Worker | None] = queue.LifoQueue()
+        for _ in range(workers):
+            self._idle.put(None)
+        self._finalizer = weakref.finalize(self, _end_all, self._started)
+
+    def run(self, program: str, tests: Sequence[Test], limits: Limits) -> Scored:
+        """Run a program; WorkerLost if no worker survives it, MetisError if none can run it."""
+        seconds = GRACE + len(tests) * limits.wall_seconds
+        for attempt in range(ATTEMPTS):
+            worker = self._idle.get()
+            try:
+                if worker is None or worker.ended:
+                    self._forget(worker)
+                    worker = _Worker()
+                    self._started.add(worker)
+                found = worker.ask((program, tuple(tests), limits), seconds)
+            except BaseException:
+                self._forget(worker)
+                self._idle.put(None)
+                raise
+            if found is not None:
+                self._idle.put(worker)
+                if isinstance(found, MetisError):
+                    raise found
+                return Scored(found, attempt)
+            self._forget(worker)
+            self._idle.put(None)
+        raise WorkerLost
+
+    @property
+    def processes(self) -> list[int]:
+        """The process ids of the workers that were started and not replaced."""
+        return [worker.process.pid for worker in list(self._started)]
+
+    def close(self) -> None:
+        """End the workers; a later program starts new ones."""
+        _end_all(self._started)
+
+    def _forget(self, worker: "_Worker | None") -> None:
+        if worker is not None:
+            worker.end()
+            self._started.discard(worker)
+
+
+class _Worker:
+    """One process and the connection to it."""
+
+    def __init__(self) -> None:
+        self.connection, theirs = Pipe()
+        source = str(Path(metis.__file__).parents[1])
+        path = os.pathsep.join(filter(None, (source, os.environ.get("PYTHONPATH"))))
+        with theirs:
+            self.process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "metis.tasks.code.worker", str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                env={**os.environ, "PYTHONPATH": path},
+                start_new_session=True,
+            )
+
+    @property
+    def ended(self) -> bool:
+        return self.process.poll() is not None
+
+    def ask(self, request: object, seconds: float) -> Outcome | MetisError | None:
+        """The outcome or its hindrance, or None of a worker that ended or hangs."""
+        try:
+            self.connection.send(request)
+            ready = self.connection.poll(seconds)
+            found: Outcome | MetisError | None = self.connection.recv() if ready else None
+        except (EOFError, OSError):
+            return None
+        return found
+
+    def end(self) -> None:
+        """End it with what it runs, and wait for it, so that no zombie stays."""
+        self.process.kill()
+        self.process.wait()
+        self.connection.close()
+
+
+def _end_all(started: set[_Worker]) -> None:
+    while started:
+        started.pop().end()
+
+
+def cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+_making = threading.Lock()
+
+
+def shared(workers: int = 0) -> Pool:
+    """One pool of a size for the whole process; 0 is a worker for every core."""
+    with _making:
+        return _shared(workers or cores())
+
+
+@cache
+def _shared(workers: int) -> Pool:
+    return Pool(workers)

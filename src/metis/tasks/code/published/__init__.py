@@ -1,0 +1,1 @@
+"""Published sets of programming problems, each read by its own schema: a row in, a problem out."""

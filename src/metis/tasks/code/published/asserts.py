@@ -1,0 +1,77 @@
+"""Assertions of a benchmark as tests, each decided as far from the program as it can be.
+
+| assertion | test |
+|---|---|
+| calls functions of the program with plain data | `Asserts`: in another sandbox |
+| uses objects, types or modules of the program | `Script`: in the program's process |
+"""
+
+import ast
+import builtins
+from collections.abc import Collection, Iterator, Sequence
+
+from metis.tasks.code.syntax import parsed
+from metis.tasks.code.tests import Asserts, Script, Test
+
+
+def as_test(statements: Sequence[ast.stmt], functions: Collection[str], setup: str = "") -> Test:
+    """The test of an assertion, which is the last statement, and what it needs before it.
+
+    `functions` are the program's; `setup` are statements in the program's own terms.
+    """
+    code = "\n".join(ast.unparse(statement) for statement in statements)
+    if setup:
+        return Script(f"{setup}\n{code}")
+    if all(_is_plain(statement, functions, _bound(statements)) for statement in statements):
+        named = {name.id for statement in statements for name in _names(statement)}
+        return Asserts(code, tuple(name for name in functions if name in named))
+    return Script(code)
+
+
+def _is_plain(node: ast.AST, functions: Collection[str], bound: Collection[str]) -> bool:
+    """True where only plain data goes to the program: names are called, or bound right here."""
+    called = {id(part.func) for part in ast.walk(node) if isinstance(part, ast.Call)}
+    return all(
+        name.id in bound or (id(name) in called and (name.id in functions or _is_builtin(name.id)))
+        for name in _names(node)
+    )
+
+
+def _is_builtin(name: str) -> bool:
+    return hasattr(builtins, name)
+
+
+def _names(node: ast.AST) -> Iterator[ast.Name]:
+    """The names whose values a piece of code uses."""
+    for part in ast.walk(node):
+        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load):
+            yield part
+
+
+def _bound(statements: Sequence[ast.stmt]) -> set[str]:
+    return {name for statement in statements for name in _bindings(statement)}
+
+
+def _bindings(statement: ast.stmt) -> Iterator[str]:
+    """The names that a statement binds."""
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.alias):
+            yield (node.asname or node.name).partition(".")[0]
+        elif isinstance(node, ast.arg):
+            yield node.arg
+
+
+def defined(code: str) -> list[str]:
+    """The functions that a module defines."""
+    return [node.name for node in parsed(code).body if isinstance(node, ast.FunctionDef)]
+
+
+def header(code: str, function: str) -> str:
+    """The lines of a module before a function: its imports and its other definitions."""
+    for node in parsed(code).body:
+        if isinstance(node, ast.FunctionDef) and node.name == function:
+            first = min([node.lineno, *(part.lineno for part in node.decorator_list)])
+            return "\n".join(code.splitlines()[: first - 1]).strip()
+    raise ValueError(f"no function {function!r}")

@@ -1,0 +1,202 @@
+"""Programming: problems with tests, and programs as answers.
+
+Without a file the problems are those of the package (`embedded`). A file is one that `metis prepare
+code` wrote (parquet with the columns verl reads), or JSON lines with a `problem` and `tests` in
+every row. A response earns the fraction of all tests that its program passes in the sandbox.
+"""
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from metis.core import Prompt
+from metis.data import wording
+from metis.data.problems import difficulty, written
+from metis.errors import MetisError, MissingData, require, require_at_least
+from metis.tasks.base import Reward, SingleTurn
+from metis.tasks.code import embedded, records, sandbox, stored
+from metis.tasks.code.pool import cores, shared
+from metis.tasks.code.problem import Problem
+from metis.tasks.code.scoring import reward
+from metis.tasks.code.stored import Entry, Stored
+from metis.tasks.code.tests import Io
+from metis.tasks.file import read_rows
+
+
+@dataclass(frozen=True)
+class Code:
+    """The knobs of the code task.
+
+    path          problems to train on: .parquet, .jsonl or .jsonl.gz; empty is the embedded set
+    heldout_path  problems to test on, another such file; empty draws them from `path`
+    heldout       how many to test on, drawn by the seed; of heldout_path, 0 is all
+    instruction   what follows the statement; empty asks for a program or a function, as tests need
+    checkers      let a problem's own checker decide, where it has one, which needs g++; false
+                  compares outputs word by word
+    seconds       CPU seconds that a test may take at most, where its problem allows more
+    workers       programs that run at a time, each in a process; 0 is one for every core
+    """
+
+    path: str = ""
+    heldout_path: str = ""
+    heldout: int = 12
+    instruction: str = ""
+    checkers: bool = True
+    seconds: float = 10.0
+    workers: int = 0
+
+    def __post_init__(self) -> None:
+        require_at_least(self, {"heldout": 0 if self.heldout_path else 1, "workers": 0}, "task.")
+        limit = self.seconds
+        require(0 < limit < float("inf"), "task.seconds", limit, "use seconds above 0")
+
+
+class CodeProblems:
+    """Problems to train and to test on, answered by programs."""
+
+    rewards: Literal["continuous"] = "continuous"
+
+    def __init__(self, training: Sequence[Entry], heldout: Sequence[Entry], settings: Code) -> None:
+        self.settings = settings
+        self._training, self._heldout = training, heldout
+        self._problems = {problem.id: problem for problem in (*training, *heldout)}
+
+    @property
+    def scorer(self) -> str:
+        seconds = f"at most {self.settings.seconds:g} CPU seconds a test"
+        compared = "" if self.settings.checkers else ", outputs compared word by word"
+        return f"programs: the fraction of all tests passed, {seconds}{compared}"
+
+    def training(self) -> Sequence[Prompt]:
+        return [problem.prompt for problem in self._training]
+
+    def heldout(self) -> Sequence[Prompt]:
+        return [problem.prompt for problem in self._heldout]
+
+    def problem(self, name: str) -> Problem:
+        """The problem of a prompt's id, read with its tests."""
+        return self._problems[name].whole()
+
+    def episode(self, prompt: Prompt) -> SingleTurn:
+        return self.asked(self._problems[prompt.id])
+
+    def asked(self, entry: Entry) -> SingleTurn:
+        """An episode of any problem, within the limits of the settings."""
+        chat = entry.chat(self.settings.instruction)
+        return SingleTurn(chat, lambda text: self._score(text, entry.whole()))
+
+    def _score(self, response: str, problem: Problem) -> Reward:
+        problem = limited(problem, self.settings.seconds)
+        problem = problem if self.settings.checkers else without_checkers(problem)
+        return reward(response, problem, shared(self.settings.workers))
+
+    def scorers(self) -> int:
+        """Programs that can be scored at a time; refused where there is no sandbox."""
+        sandbox.ready()
+        return self.settings.workers or cores()
+
+
+def limited(problem: Problem, seconds: float) -> Problem:
+    """The problem with at most so many CPU seconds a test; real time is bounded alike."""
+    limits = problem.limits
+    if limits.cpu_seconds <= seconds:
+        return problem
+    share = seconds / limits.cpu_seconds
+    shorter = replace(limits, cpu_seconds=seconds, wall_seconds=limits.wall_seconds * share)
+    return replace(problem, limits=shorter)
+
+
+def without_checkers(problem: Problem) -> Problem:
+    """The problem with outputs compared word by word."""
+    tests = (replace(t, checker=None) if isinstance(t, Io) else t for t in problem.tests)
+    return replace(problem, tests=tuple(tests))
+
+
+class CodeTask(CodeProblems):
+    """Problems to train and to test on, none of them both."""
+
+    def __init__(self, settings: Code, seed: int) -> None:
+        rng = random.Random(seed)
+        training = _read(settings.path, "task.path")
+        rng.shuffle(training)
+        if settings.heldout_path:
+            heldout = read_problems(settings.heldout_path, "task.heldout_path")
+            rng.shuffle(heldout)
+            heldout = heldout[: settings.heldout or None]
+        else:
+            heldout, training = training[: settings.heldout], training[settings.heldout :]
+        tested = {wording.key(problem.statement) for problem in heldout}
+        training = [p for p in training if wording.key(p.statement) not in tested]
+        if not training or not heldout:
+            raise MetisError(
+                f"task.heldout = {settings.heldout}: {len(training)} problems are left to train on "
+                f"and {len(heldout)} to test on"
+            )
+        names = {problem.id for problem in training}
+        if any(problem.id in names for problem in heldout):  # two files of one name
+            heldout = [_renamed(problem, f"test/{problem.id}") for problem in heldout]
+        super().__init__(training, heldout, settings)
+
+
+def _renamed(problem: Entry, name: str) -> Entry:
+    if isinstance(problem, Stored):
+        return replace(problem, prompt=replace(problem.prompt, id=name))
+    return replace(problem.whole(), id=name)
+
+
+def _read(path: str, key: str) -> list[Entry]:
+    return read_problems(path, key) if path else list(embedded.problems())
+
+
+def read_problems(path: str, key: str) -> list[Entry]:
+    """The problems of a file, each statement once."""
+    if not Path(path).exists():
+        raise MissingData(f"{key} = {path!r}: no such file; `metis prepare code` makes some")
+    found: dict[str, Entry] = {}
+    names: set[str] = set()
+    for number, problem in enumerate(_problems(path, key), start=1):
+        if problem.id in names:
+            raise MetisError(
+                f"{key} = {path!r}, row {number}: a second {problem.id!r}; ids must differ"
+            )
+        names.add(problem.id)
+        found.setdefault(problem.statement, problem)
+    return list(found.values())
+
+
+def _problems(path: str, key: str) -> Iterator[Entry]:
+    if path.endswith(".parquet"):
+        try:
+            yield from stored.read(Path(path))
+        except (KeyError, TypeError, IndexError) as error:
+            raise MetisError(
+                f"{key} = {path!r}: not as `metis prepare code` writes it ({error!r}); prepare it "
+                "again, or use JSON lines for your own"
+            ) from None
+        return
+    for number, row in enumerate(read_rows(path, key), start=1):
+        try:
+            yield _problem(row, f"{Path(path).name.split('.')[0]}:", number)
+        except (KeyError, TypeError, ValueError, SyntaxError) as error:
+            raise MetisError(
+                f"{key} = {path!r}, row {number}: no problem with tests ({type(error).__name__}: "
+                f"{error}); docs/tasks.md has the fields of your own"
+            ) from None
+
+
+def _problem(row: dict[str, Any], prefix: str, number: int) -> Problem:
+    """A row of somebody's own."""
+    return records.read(
+        prefix + (written(row.get("id")) or str(number)),
+        str(row["problem"]).strip(),
+        row,
+        category=written(row.get("category")),
+        difficulty=difficulty(row.get("difficulty")),
+    )
+
+
+def build(settings: Code, seed: int) -> CodeTask:
+    """The task for a run's seed."""
+    return CodeTask(settings, seed)

@@ -1,0 +1,35 @@
+"""A worker of the scoring pool: a process that runs one program after the other in the sandbox.
+
+Run as a program with the descriptor of its connection. It ends when the other side does; what it
+runs at that moment dies with it.
+"""
+
+import contextlib
+import os
+import sys
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from metis.errors import MetisError
+from metis.tasks.code.outcome import Outcome
+from metis.tasks.code.pool import LIBRARIES
+from metis.tasks.code.sandbox import run
+
+
+def main() -> None:
+    """Answer requests, each a program with its tests and limits, until there are no more."""
+    connection = Connection(int(sys.argv[1]))
+    named = os.environ.get(LIBRARIES, "").split(os.pathsep)
+    libraries = [Path(folder) for folder in named if folder]
+    with contextlib.suppress(EOFError, ConnectionError):
+        while True:
+            program, tests, limits = connection.recv()
+            try:
+                found: Outcome | MetisError = run(program, tests, limits, libraries)
+            except MetisError as error:
+                found = error
+            connection.send(found)
+
+
+if __name__ == "__main__":
+    main()

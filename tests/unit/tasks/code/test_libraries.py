@@ -1,0 +1,29 @@
+"""Packages of programs: found where the sandbox finds them."""
+
+from metis.tasks.code.libraries import missing
+from metis.tasks.code.limits import Limits
+from metis.tasks.code.pool import LIBRARIES, Pool
+from metis.tasks.code.tests import Script
+from sandboxed import needs_bubblewrap
+
+pytestmark = needs_bubblewrap
+
+
+def test_packages_are_looked_for_in_the_sandbox():
+    assert missing([]) == set()
+    assert missing(["json", "no_such_package"]) == {"no_such_package"}
+    assert missing(["pytest"]) == {"pytest"}, "those of this process do not count"
+
+
+def test_folders_of_packages_may_be_named(tmp_path, monkeypatch):
+    (tmp_path / "packages").mkdir()
+    for folder in (tmp_path, *tmp_path.parents[:2], tmp_path / "packages"):
+        folder.chmod(0o755)
+    (tmp_path / "packages" / "given.py").write_text("VALUE = 7\n")
+    monkeypatch.setenv(LIBRARIES, str(tmp_path / "packages"))
+    pool = Pool(1)
+    try:
+        found = pool.run("", [Script("import given; assert given.VALUE == 7")], Limits())
+    finally:
+        pool.close()
+    assert found.outcome.fraction == 1, found.outcome

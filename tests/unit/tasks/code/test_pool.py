@@ -1,0 +1,128 @@
+"""The scoring pool: bounded, replaced when killed, and never the end of a step."""
+
+import os
+import random
+import signal
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from metis.errors import MetisError
+from metis.tasks.code import pool as pools
+from metis.tasks.code.limits import Limits
+from metis.tasks.code.pool import ATTEMPTS, Pool, WorkerLost
+from metis.tasks.code.tests import Io
+from sandboxed import needs_bubblewrap
+
+pytestmark = needs_bubblewrap
+LIMITS = Limits(cpu_seconds=5, wall_seconds=20, memory_mb=256)
+DOUBLE = "print(2 * int(input()))"
+TESTS = [Io(f"{n}\n", f"{2 * n}\n") for n in range(4)]
+
+
+@pytest.fixture
+def pool():
+    made = Pool(2)
+    yield made
+    made.close()
+
+
+def test_a_program_is_run(pool):
+    found = pool.run(DOUBLE, TESTS, LIMITS)
+    assert (found.outcome.passed, found.outcome.total, found.rescored) == (4, 4, 0)
+    assert pool.run("print(0)", TESTS, LIMITS).outcome.fraction == 0.25
+
+
+def test_no_more_workers_than_asked_for(pool):
+    with ThreadPoolExecutor(8) as threads:
+        found = list(threads.map(lambda _: pool.run(DOUBLE, TESTS, LIMITS), range(12)))
+    assert all(each.outcome.fraction == 1 for each in found)
+    assert 1 <= len(pool.processes) <= 2
+
+
+def test_workers_end_with_their_pool(pool):
+    pool.run(DOUBLE, TESTS, LIMITS)
+    [process] = pool.processes
+    pool.close()
+    assert pool.processes == []
+    with pytest.raises(ProcessLookupError):
+        os.kill(process, 0)
+    assert pool.run(DOUBLE, TESTS, LIMITS).rescored == 0
+
+
+def test_a_worker_killed_at_work_is_replaced_and_its_program_run_again(pool):
+    killed = []
+
+    def kill_once(*arguments):
+        if not killed:
+            killed.append(pool.processes[0])
+            os.kill(killed[0], signal.SIGKILL)
+
+    with pytest.MonkeyPatch.context() as patch:
+        ask = pools._Worker.ask
+        patch.setattr(pools._Worker, "ask", lambda *a: (kill_once(), ask(*a))[1])
+        found = pool.run(DOUBLE, TESTS, LIMITS)
+    assert killed and (found.outcome.fraction, found.rescored) == (1, 1)
+    assert killed[0] not in pool.processes
+
+
+def test_a_program_whose_workers_are_all_killed_is_lost(pool):
+    def kill(worker, *arguments):
+        worker.process.kill()
+        return ask(worker, *arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        ask = pools._Worker.ask
+        patch.setattr(pools._Worker, "ask", kill)
+        with pytest.raises(WorkerLost, match=f"{ATTEMPTS} workers"):
+            pool.run(DOUBLE, TESTS, LIMITS)
+    assert pool.run(DOUBLE, TESTS, LIMITS).outcome.fraction == 1
+
+
+class Doomed:
+    """A connection whose worker is killed at its work, now and then."""
+
+    def __init__(self, worker, draw):
+        self.worker, self.draw, self.real = worker, draw, worker.connection
+
+    def send(self, request):
+        self.real.send(request)
+        if self.draw.random() < 0.3:
+            self.worker.process.kill()
+
+    def __getattr__(self, name):
+        return getattr(self.real, name)
+
+
+def test_workers_killed_at_random_lose_no_program(pool, monkeypatch):
+    draw, ask = random.Random(1), pools._Worker.ask
+
+    def asked(worker, *arguments):
+        if not isinstance(worker.connection, Doomed):
+            worker.connection = Doomed(worker, draw)
+        return ask(worker, *arguments)
+
+    def score(_):
+        try:
+            found = pool.run(DOUBLE, TESTS, LIMITS)
+            return found.outcome.fraction, found.rescored
+        except WorkerLost:
+            return None
+
+    monkeypatch.setattr(pools._Worker, "ask", asked)
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(score, range(16)))
+    scored = [each for each in found if each is not None]
+    assert len(found) == 16 and all(fraction == 1 for fraction, _ in scored)
+    assert len(scored) > 8 and sum(again for _, again in scored) > 0
+
+
+def test_a_worker_that_hangs_is_replaced(pool, monkeypatch):
+    monkeypatch.setattr(pools, "GRACE", -len(TESTS) * LIMITS.wall_seconds)
+    with pytest.raises(WorkerLost):
+        pool.run(DOUBLE, TESTS, LIMITS)
+
+
+def test_a_pool_needs_a_worker():
+    with pytest.raises(MetisError, match="use at least 1"):
+        Pool(0)
