@@ -1,4 +1,4 @@
-"""What scoring programs adds to a step that generates meanwhile: the embedded problems, two cores.
+"""The cost of scoring programs beside generation, in a step: the embedded problems, two cores.
 
     python benchmarks/code_step.py [--model smollm2-135m] [--steps 3] [--batch 4] [--group 8]
 

@@ -12,7 +12,7 @@ _found: dict[str, bool] = {}
 
 
 def missing(names: Iterable[str]) -> set[str]:
-    """Those that cannot be imported in the sandbox; each is tried once in a process."""
+    """Names that cannot be imported in the sandbox; each is tried once in a process."""
     wanted = set(names)
     unknown = sorted(wanted - _found.keys())
     if unknown:
