@@ -193,7 +193,7 @@ def heading(sets: Sets, chosen: argparse.Namespace) -> dict[str, Any]:
 
 
 def results(out: Path, about: dict[str, Any]) -> list[dict[str, Any]]:
-    """Parts that are done already; another comparison's file is refused, and a torn line cut off."""
+    """Parts that are done; another comparison's file is refused, and a torn line cut off."""
     if not out.exists():
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_text(json.dumps(about) + "\n")
