@@ -12,7 +12,7 @@ from typing import Literal
 
 from metis.core import Message, Prompt
 from metis.errors import MetisError, require, require_at_least
-from metis.tasks.base import SingleTurn, last_number
+from metis.tasks.base import SingleTurn, Split, last_number
 
 DIGITS = {level: ((level + 2) // 2, (level + 1) // 2) for level in range(1, 16)}
 """Digits of the two numbers at each level."""
@@ -61,7 +61,7 @@ class Arithmetic:
         )
 
 
-class ArithmeticTask:
+class ArithmeticTask(Split):
     """Problems with their answers; the same seed makes the same ones."""
 
     rewards: Literal["binary"] = "binary"
@@ -109,12 +109,6 @@ class ArithmeticTask:
             problems.append(prompt)
         rng.shuffle(problems)
         return problems
-
-    def training(self) -> Sequence[Prompt]:
-        return self._training
-
-    def heldout(self) -> Sequence[Prompt]:
-        return self._heldout
 
     def episode(self, prompt: Prompt) -> SingleTurn:
         answer = self.answers[prompt.id]

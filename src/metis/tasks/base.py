@@ -42,6 +42,19 @@ class Task(Protocol):
     def episode(self, prompt: Prompt) -> Episode: ...
 
 
+class Split:
+    """The pools of a task that holds its prompts: to train on, and to test on."""
+
+    _training: Sequence[Prompt]
+    _heldout: Sequence[Prompt]
+
+    def training(self) -> Sequence[Prompt]:
+        return self._training
+
+    def heldout(self) -> Sequence[Prompt]:
+        return self._heldout
+
+
 @dataclass
 class SingleTurn:
     """The usual case: one question, one answer, one score.

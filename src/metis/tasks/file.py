@@ -17,7 +17,7 @@ from metis.core.pool import Rewards
 from metis.data import table
 from metis.data.problems import written
 from metis.errors import MetisError, require, require_at_least
-from metis.tasks.base import SingleTurn, last_number
+from metis.tasks.base import SingleTurn, Split, last_number
 from metis.tasks.rewards import Asked, OwnReward
 
 
@@ -53,7 +53,7 @@ class File:
         )
 
 
-class FileTask:
+class FileTask(Split):
     """The problems of a file, each text once, split into those to train and those to test on."""
 
     def __init__(self, settings: File, seed: int | None, key: str = "task.path") -> None:
@@ -126,12 +126,6 @@ class FileTask:
         return (
             f"{COMPARED[self.settings.match]} equals the answer (task.match={self.settings.match})"
         )
-
-    def training(self) -> Sequence[Prompt]:
-        return self._training
-
-    def heldout(self) -> Sequence[Prompt]:
-        return self._heldout
 
     def episode(self, prompt: Prompt) -> SingleTurn:
         asked, own = self.asked[prompt.id], self.reward

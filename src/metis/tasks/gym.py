@@ -5,14 +5,13 @@ rescaled so that an empty answer earns 0 and the right one 1.
 """
 
 import random
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from metis.core import Message, Prompt
 from metis.core.pool import Rewards
 from metis.errors import MetisError, require_at_least
-from metis.tasks.base import SingleTurn
+from metis.tasks.base import SingleTurn, Split
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,7 @@ class Gym:
         require_at_least(self, {"prompts": 1, "heldout": 1}, "task.")
 
 
-class GymTask:
+class GymTask(Split):
     """A reasoning-gym data set, split into problems to train and to test on."""
 
     def __init__(self, settings: Gym, seed: int) -> None:
@@ -67,12 +66,6 @@ class GymTask:
         difficulty = item["metadata"].get("difficulty")
         label = ",".join(f"{k}={v}" for k, v in difficulty.items()) if difficulty else ""
         return Prompt(name, item["question"], label)
-
-    def training(self) -> Sequence[Prompt]:
-        return self._training
-
-    def heldout(self) -> Sequence[Prompt]:
-        return self._heldout
 
     def episode(self, prompt: Prompt) -> SingleTurn:
         text = f"{prompt.text}\n{self.settings.instruction}".strip()
