@@ -76,7 +76,7 @@ def test_states_of_padded_prompts_equal_those_of_one_prompt_at_a_time(settings, 
 @pytest.mark.parametrize("budget", [1, 16384])
 def test_states_of_chats_at_several_depths_stand_one_after_the_other(settings, prompts, budget):
     engine = make(dataclasses.replace(settings, tokens=budget))
-    policy = engine.model_policy
+    policy = engine.policy
     chats = [[{"role": "user", "content": prompt.text}] for prompt in prompts[:5]]
     for chat, vector in zip(chats, engine.embed(chats, (0.5, 1.0)), strict=True):
         tokens = torch.tensor([policy.encode_chat(chat)])

@@ -1,7 +1,10 @@
 """`metis train engine=verl` on a task of several turns, with a tiny model on this CPU."""
 
+import shutil
+
 import pytest
 
+import own_task
 from integration.conftest import save_tiny
 from metis.run import folder as run_folder
 from running import cpu_overrides, finish, start
@@ -30,6 +33,7 @@ class Games(GuessingGames):
 def test_a_task_of_several_turns_is_trained_and_tested_on(tmp_path):
     model = save_tiny(tmp_path / "model")
     (tmp_path / "games.py").write_text(GAMES)
+    shutil.copy(own_task.__file__, tmp_path)  # a task may import its neighbours
     out = tmp_path / "run"
     extra = [word for word in cpu_overrides(1) if not word.startswith("reward.custom")]
     words = [

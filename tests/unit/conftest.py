@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("pyarrow")
-
 FILES = {
     "aime24": "aime24.jsonl",
     "aime25": "aime25.jsonl",
@@ -81,6 +79,7 @@ class Published:
 
 @pytest.fixture(scope="session")
 def published(tmp_path_factory):
+    pytest.importorskip("pyarrow")
     if folder := os.environ.get("METIS_DATA"):
         counts = {
             "aime24": (30, 30, 0, 0, 0),
