@@ -349,6 +349,7 @@ def _assignments(settings: Mapping[str, object]) -> list[str]:
 
 
 def _curricula(chosen: argparse.Namespace) -> int:
+    from metis.core.needs import needs_of
     from metis.curricula import CURRICULA
     from metis.curricula.registry import curriculum_class, defaults, flat, presets, sections
 
@@ -361,6 +362,7 @@ def _curricula(chosen: argparse.Namespace) -> int:
         about = [inspect.getdoc(inspect.getmodule(kind)), inspect.getdoc(kind)]
         about += [f"{key}: {inspect.getdoc(section)}" for key, section in sections(kind).items()]
         print(*filter(None, about), sep="\n\n")
+        print("", f"Needs  {needs_of(kind()).described()}", sep="\n")
         known = defaults(kind)
         print("", "Defaults", *_assignments(known), sep="\n")
         for name, preset in presets(chosen.name).items():

@@ -388,6 +388,7 @@ def test_a_mistyped_command_is_one_line(capsys, arguments, word):
 def test_a_curriculum_tells_its_defaults_and_what_its_presets_change(capsys):
     assert main(["curricula", "metis"]) == 0
     out = capsys.readouterr().out
+    assert "\nNeeds  log-probabilities of choices\n" in out
     assert "Defaults\n  curriculum.multiplier=8\n" in out
     assert '\n  curriculum.judge.mode="direct"\n' in out
     paper = out.partition("curriculum.preset=paper\n")[2]
