@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 
 from metis.tasks import arithmetic, bfcl, file, gym, math
 from metis.tasks.base import Task
-from metis.tasks.code import task as code
+from metis.tasks.code.task import Code
+from metis.tasks.code.task import build as build_code
 
 
 class TaskEntry(NamedTuple):
@@ -18,7 +19,7 @@ class TaskEntry(NamedTuple):
 TASKS: dict[str, TaskEntry] = {
     "arithmetic": TaskEntry(arithmetic.Arithmetic, arithmetic.build),
     "bfcl": TaskEntry(bfcl.Bfcl, bfcl.build),
-    "code": TaskEntry(code.Code, code.build),
+    "code": TaskEntry(Code, build_code),
     "file": TaskEntry(file.File, file.build),
     "gym": TaskEntry(gym.Gym, gym.build),
     "math": TaskEntry(math.Math, math.build),

@@ -148,7 +148,7 @@ def test_what_is_not_there_is_named(tmp_path):
     aime(tmp_path / "aime25.jsonl")
     with pytest.raises(MetisError, match=r"benchmark math500: .* `metis prepare math math500`"):
         load(["math"], tmp_path)
-    with pytest.raises(MetisError, match=r"--suite 'maths': there are heldout, math, code, aime24"):
+    with pytest.raises(MetisError, match=r"--suite 'maths': there are heldout, math, aime24"):
         load(["maths"])
     with pytest.raises(MetisError, match="no such file"):
         load(["none.jsonl"])

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from answer_pairs import DIFFERENT, EQUAL, pairs
-from metis.tasks.benchmarks.scoring import scores
+from metis.tasks.benchmarks.scoring import NUMERIC, scores
 from metis.tasks.math.answers import LONGEST, exact, final_answer, same, score, settle
 from metis.tasks.math.answers.literals import integer, literal
 from metis.tasks.math.answers.tolerance import close, number
@@ -156,7 +156,7 @@ def bounded():
 def test_no_answer_takes_long_to_read(answer, bounded):
     assert not settle(answer, "3x") and not exact(answer, "3x")
     reply = f"\\boxed{{{answer}}}"
-    assert scores(score(reply, "0.7"), reply, "0.7", True) == {"faithful": 0.0, "numeric": 0.0}
+    assert scores(score(reply, "0.7"), reply, "0.7", NUMERIC) == {"faithful": 0.0, "numeric": 0.0}
     assert not close(answer, "0.7")
 
 
