@@ -351,6 +351,7 @@ def _assignments(settings: Mapping[str, object]) -> list[str]:
 def _curricula(chosen: argparse.Namespace) -> int:
     from metis.core.needs import needs_of
     from metis.curricula import CURRICULA
+    from metis.curricula.cards import documented
     from metis.curricula.registry import curriculum_class, defaults, flat, presets, sections
 
     if chosen.name is not None:
@@ -359,7 +360,7 @@ def _curricula(chosen: argparse.Namespace) -> int:
             remedy = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(CURRICULA)}"
             raise MetisError(f"curriculum {chosen.name!r}: {remedy}")
         kind = curriculum_class(chosen.name)
-        about = [inspect.getdoc(inspect.getmodule(kind)), inspect.getdoc(kind)]
+        about = [inspect.getdoc(inspect.getmodule(kind)), documented(kind)]
         about += [f"{key}: {inspect.getdoc(section)}" for key, section in sections(kind).items()]
         print(*filter(None, about), sep="\n\n")
         print("", f"Needs  {needs_of(kind()).described()}", sep="\n")

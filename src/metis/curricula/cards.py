@@ -1,15 +1,16 @@
-"""The card of a curriculum: the labelled parts of its module's docstring, as a value.
+"""The docstrings of a curriculum as values: the card of its module, the knobs of its class.
 
 `docs/curricula.md` is made of these cards, so that every fact about a method stands in its file.
 """
 
 import inspect
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 
 LABELS = ("Idea", "Equation", "Acts", "Costs", "Continuous", "Reference", "Deviations")
 LABEL = re.compile(rf"^({'|'.join(LABELS)})\b", re.MULTILINE)
 NUMBER = re.compile(r"^\d+\. ", re.MULTILINE)
+KNOB = re.compile(r"\n(?=\S)")
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,22 @@ def parse(docstring: str) -> Card:
     note, *deviations = NUMBER.split(found.pop("deviations"))
     lines = {label: _line(text) for label, text in found.items()}
     return Card(_line(summary), **lines, note=_line(note), deviations=tuple(map(_line, deviations)))
+
+
+def documented(kind: type) -> str:
+    """The docstring of a class with the knobs that it inherits; its own words on a knob win."""
+    summary, own = _knobs(kind)
+    for base in kind.__mro__[1:]:
+        if is_dataclass(base):
+            own = _knobs(base)[1] | own
+    return "\n".join([summary, "", *own.values()])
+
+
+def _knobs(kind: type) -> tuple[str, dict[str, str]]:
+    """The summary of a class, and the lines on each of its knobs."""
+    summary, _, table = inspect.cleandoc(kind.__doc__ or "").partition("\n\n")
+    lines = KNOB.split(table) if table else []
+    return summary, {text.partition("  ")[0]: text for text in lines}
 
 
 def _line(text: str) -> str:

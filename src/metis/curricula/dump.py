@@ -31,13 +31,6 @@ from metis.signal import softmax
 class Dump(Armed):
     """An upper confidence bound on the advantages of each category.
 
-    batch, group  B prompts a step, n rollouts each
-    categories    what makes an arm: the data's own `label` · quantiles of `difficulty`, the data's
-                  own or else measured on the base policy · `clusters` of the policy's hidden
-                  states · `auto`: the data's own difficulty, or else clusters
-    arms          how many arms to make (10); with `label` there are as many as labels
-    measure       rollouts of each prompt when its difficulty has to be measured (4, which tell five
-                  pass rates apart: arms of equals are copies of each other)
     window        W: rollouts of an arm that are remembered (300)
     tau           temperature of the draw (0.1)
     objective     what is remembered: `normalised` |A|, divided by the group's deviation · `raw` |A|

@@ -38,13 +38,10 @@ Schedule = Literal["cosine", "gaussian", "classic", "balanced"]
 class E2H(Armed):
     """Levels of difficulty from easy to hard, on a schedule.
 
-    batch, group  B prompts a step, n rollouts each
     categories    what makes a level: the data's own `label` · quantiles of `difficulty`, the data's
                   own or else measured on the base policy · `clusters` of the policy's hidden
                   states, if the data has difficulties to order them by, as with `auto`
     arms          how many levels to make (4); with `label` there are as many as labels
-    measure       rollouts of each prompt when its difficulty has to be measured (4, which tell five
-                  pass rates apart: arms of equals are copies of each other)
     schedule      `cosine` · `gaussian`, a moving bell · `classic`, a hard switch · `balanced`
     order         labels from easy to hard; without it by difficulty, or by name if there is none
     exponent      e of `gaussian`: below 1, the bell moves faster at first (0.5)

@@ -34,13 +34,6 @@ from metis.signal import softmax
 class Sec(Armed):
     """A bandit over categories that goes where advantages are large.
 
-    batch, group  B prompts a step, n rollouts each
-    categories    what makes an arm: the data's own `label` · quantiles of `difficulty`, the data's
-                  own or else measured on the base policy · `clusters` of the policy's hidden
-                  states · `auto`: the data's own difficulty, or else clusters
-    arms          how many arms to make (10); with `label` there are as many as labels
-    measure       rollouts of each prompt when its difficulty has to be measured (4, which tell five
-                  pass rates apart: arms of equals are copies of each other)
     alpha         how fast Q follows the last reward (0.5)
     tau           temperature of the draw (0.4)
     draw          an arm for each `slot` of the batch (released code) · one for the whole `step`

@@ -1,13 +1,13 @@
 """Advice on a pool, in two sentences, by the share of its prompts that are informative.
 
-The bounds are those of measured runs (docs/when-it-pays.md): below 5% METIS took 0.16 to 0.35 of
-uniform selection's rollouts, at 5 to 6% 0.62 and 0.67 on two pools and as many on a third
-(evidence/levels-2-to-10), at 19% more.
+The bounds are those of measured runs (docs/when-it-pays.md): below 5% METIS took 0.16 to 0.58 of
+uniform selection's rollouts, at 6% 0.71 on one pool and as many on another
+(evidence/levels-2-to-10), at 19% as many or more.
 """
 
 from metis.survey.facts import Facts
 
-MEASURED = ((0.188, 1.26), (0.059, 0.67), (0.053, 0.62), (0.028, 0.35), (0.006, 0.16))
+MEASURED = ((0.190, 1.08), (0.060, 0.71), (0.048, 0.58), (0.021, 0.30), (0.006, 0.16))
 """Pools of `evidence/when-it-pays`: the share of informative prompts at first, and METIS's rollouts
 to equal accuracy as a share of uniform selection's."""
 

@@ -99,7 +99,7 @@ def _place(facts: Facts) -> Iterator[str]:
     header = ["informative at first", "METIS's rollouts to equal accuracy over uniform selection's"]
     yield "## Among measured pools\n"
     yield markdown_table([header, *([a, b] for _, a, b in ordered)])
-    yield "Sums, SmolLM2-135M, two seeds (docs/when-it-pays.md): a hint, not a promise.\n"
+    yield "Sums, SmolLM2-135M, three seeds (docs/when-it-pays.md): a hint, not a promise.\n"
 
 
 def _answers(facts: Facts) -> str:

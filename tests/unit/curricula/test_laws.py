@@ -12,7 +12,7 @@ from metis.core import state as states
 from metis.core.needs import needs_of
 from metis.core.state import Stateful
 from metis.curricula import CURRICULA
-from metis.curricula.cards import card
+from metis.curricula.cards import card, documented
 from metis.engines.simulated import SimulatedEngine, Simulation
 from metis.run.meter import Meter
 
@@ -192,7 +192,9 @@ def test_it_documents_itself(name):
     assert issubclass(kind, Stateful)
     assert kind.__doc__.splitlines()[0].endswith(".")
     for field in fields(kind):
-        assert not field.init or field.name in kind.__doc__, f"knob {field.name} is undocumented"
+        assert not field.init or field.name in documented(kind), (
+            f"knob {field.name} is undocumented"
+        )
     said = card(kind)
     assert said.summary.endswith(".") and said.idea and said.equation and said.reference
     assert said.deviations or said.note == "none."

@@ -45,7 +45,16 @@ class Draw(NamedTuple):
 
 @dataclass
 class Armed(Stateful):
-    """A curriculum that chooses between arms; each describes its knobs, these among them."""
+    """A curriculum that chooses between arms.
+
+    batch, group  B prompts a step, n rollouts each
+    categories    what makes an arm: the data's own `label` · quantiles of `difficulty`, the data's
+                  own or else measured on the base policy · `clusters` of the policy's hidden
+                  states · `auto`: the data's own difficulty, or else clusters
+    arms          how many arms to make (10); with `label` there are as many as labels
+    measure       rollouts of each prompt when its difficulty has to be measured (4, which tell five
+                  pass rates apart: arms of equals are copies of each other)
+    """
 
     batch: int = 256
     group: int = 8

@@ -39,6 +39,7 @@ from metis.engines.verl.servers.liveness import Liveness
 from metis.engines.verl.servers.rollouts import PARTITION, Rollouts
 from metis.engines.verl.trainer.buffer import PlannedBuffer
 from metis.engines.verl.trainer.journal import Journal
+from metis.engines.verl.trainer.reward_check import RewardCheck
 from metis.engines.verl.trainer.throughput import rollout_throughput
 from metis.engines.verl.trainer.validation import Validating
 from metis.engines.verl.workers import lengths, log_probabilities
@@ -55,8 +56,6 @@ from metis.run.truncation import Truncations
 
 log_probabilities.install()  # verl imports this module in each of its processes
 episodes.install()
-
-FRACTIONS = "some rewards lie between 0 and 1: set trainer.v1.metis.rewards=continuous"
 
 
 @register_trainer("metis")
@@ -75,7 +74,8 @@ class MetisTrainer(Validating):
         self.saved = 0
         self.learned = (Path(), ())
         self.update = Update(config)
-        self.tested = self.told = False
+        self.tested = False
+        self.rewards = RewardCheck(self.settings["rewards"])
         longest = config.data.max_response_length
         self.truncations = Truncations(f"data.max_response_length = {longest}")
         self.save_every, self.test_every = config.trainer.save_freq, config.trainer.test_freq
@@ -205,17 +205,9 @@ class MetisTrainer(Validating):
             if phase in meter.seconds:
                 timing_raw[name] = timing_raw.get(name, 0.0) + meter.seconds[phase]
         cut_off = self.truncations.notices(counts)
-        for notice in (*batch.notices, *cut_off, *self._about_rewards(batch)):
+        for notice in (*batch.notices, *cut_off, *self.rewards.notices(batch)):
             print(f"metis: step {self.global_steps}: {notice}")
         return batch
-
-    def _about_rewards(self, batch: Batch) -> list[str]:
-        """A word, said once, about rewards that are not what the settings say."""
-        fractional = any(0 < reward < 1 for group in batch.groups for reward in group.rewards)
-        if self.told or self.pool.rewards != "binary" or not fractional:
-            return []
-        self.told = True
-        return [FRACTIONS]
 
     def _balance_batch(self, batch: KVBatchMeta, *_: Any, **__: Any) -> KVBatchMeta:
         """The rows are laid out already."""

@@ -34,10 +34,14 @@ class JudgeColumn(NamedTuple):
 
     @classmethod
     def of(cls, data: Any) -> "JudgeColumn":
-        """The column of a micro-batch; it may arrive as a nested tensor."""
-        column = data["judge"]
-        column = column.values() if column.is_nested else column
-        return cls(*column.reshape(-1, len(cls._fields)).unbind(-1))
+        """The numbers of a micro-batch."""
+        return cls(*columns(data["judge"], len(cls._fields)))
+
+
+def columns(numbers: torch.Tensor, count: int) -> tuple[torch.Tensor, ...]:
+    """A column of `count` numbers a row, each by itself; it may arrive as a nested tensor."""
+    flat = numbers.values() if numbers.is_nested else numbers
+    return flat.reshape(-1, count).unbind(-1)
 
 
 def metis_loss(

@@ -9,7 +9,7 @@ import math
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -20,8 +20,20 @@ from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
 from metis.core import Batch, Continuation, Group, Judgment, Trajectory
 from metis.engines.objective.minibatches import Share, deal
-from metis.engines.verl.workers.loss import JudgeColumn
+from metis.engines.verl.workers.loss import JudgeColumn, columns
 from metis.engines.verl.workers.scored import Encode, Laid, Trees
+
+
+class Target(NamedTuple):
+    """The value that a value model should predict of a row, and the row's weight in the loss."""
+
+    value: Any = 0.0
+    weight: Any = 0.0
+
+    @classmethod
+    def of(cls, data: Any) -> "Target":
+        """The targets of a micro-batch."""
+        return cls(*columns(data["target"], len(cls._fields)))
 
 
 @dataclass
@@ -35,6 +47,7 @@ class Row:
     index: int = 0
     reward: float = 0.0
     judge: JudgeColumn = field(default_factory=JudgeColumn)
+    target: Target = field(default_factory=Target)
     kind: str = "rollout"
     ground_truth: Any = None
     scored: Laid | None = None
@@ -88,6 +101,7 @@ class Row:
             "loss_mask": written if self.kind == "rollout" else nothing,
             "judge_mask": written if self.kind == "judgment" and not scored else nothing,
             "judge": torch.tensor(self.judge, dtype=torch.float32),
+            "target": torch.tensor(self.target, dtype=torch.float32),
             "choices": scored.choices.packed() if scored else b"",
             "rm_scores": scores,
             "rollout_log_probs": torch.from_numpy(trajectory.logprobs[cut:].astype(np.float32)),

@@ -19,8 +19,7 @@ from verl.workers.utils.padding import no_padding_2_padding, response_from_neste
 from metis.core import Prompt
 from metis.core.predictors import Predictor, ValueModel
 from metis.engines.verl.launch.checks import check_value_model
-from metis.engines.verl.workers.loss import JudgeColumn
-from metis.engines.verl.workers.rows import Row, lay_out, put, ranks, sequence
+from metis.engines.verl.workers.rows import Row, Target, lay_out, put, ranks, sequence
 from metis.errors import MetisError
 
 PARTITION = "values"
@@ -29,16 +28,14 @@ PARTITION = "values"
 def value_loss(
     kind: str, model_output: Any, data: Any, dp_group: Any = None
 ) -> tuple[torch.Tensor, dict[str, Any]]:
-    """The error of the values of a micro-batch; a row's advantage is what it should have said."""
-    column = JudgeColumn.of(data)
+    """The error of the values of a micro-batch against their targets."""
+    target = Target.of(data)
     values = no_padding_2_padding(model_output["values"], data)[:, 0].float()
     if kind == "bce":
-        errors = functional.binary_cross_entropy_with_logits(
-            values, column.advantage, reduction="none"
-        )
+        errors = functional.binary_cross_entropy_with_logits(values, target.value, reduction="none")
     else:
-        errors = functional.mse_loss(values, column.advantage, reduction="none")
-    total = data["dp_size"] * (column.coefficient * errors).sum()
+        errors = functional.mse_loss(values, target.value, reduction="none")
+    total = data["dp_size"] * (target.weight * errors).sum()
     return total, {"value_loss": Metric(value=total, aggregation=AggregationType.SUM)}
 
 
@@ -53,7 +50,7 @@ class ValueWorker:
 
     def predict(self, prompts: Sequence[Prompt], model: Predictor) -> list[float]:
         self._settle(model)
-        rows = [self._row(prompt, 0.0, 0.0) for prompt in prompts]
+        rows = [self._row(prompt, Target()) for prompt in prompts]
         batch = self._put([rows])
         batch.extra_info.update(compute_loss=False, temperature=1.0)
         try:
@@ -81,7 +78,7 @@ class ValueWorker:
         pairs = list(zip(prompts, targets, strict=True))
         size = described.minibatch
         parts = [
-            [self._row(prompt, target, 1.0 / len(part)) for prompt, target in part]
+            [self._row(prompt, Target(value, 1.0 / len(part))) for prompt, value in part]
             for part in (pairs[start : start + size] for start in range(0, len(pairs), size))
         ]
         batch = self._put(parts)
@@ -113,9 +110,9 @@ class ValueWorker:
     def _logistic(self) -> bool:
         return self.model is not None and self.model.loss == "bce"
 
-    def _row(self, prompt: Prompt, target: float, share: float) -> Row:
+    def _row(self, prompt: Prompt, target: Target) -> Row:
         tokens = self.encode(prompt)
-        return Row(sequence(tokens, [self.filler]), judge=JudgeColumn(target, share), kind="value")
+        return Row(sequence(tokens, [self.filler]), target=target, kind="value")
 
     def _put(self, parts: list[list[Row]]) -> KVBatchMeta:
         spread = ranks(self.workers, "train")
