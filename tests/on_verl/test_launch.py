@@ -32,7 +32,7 @@ from metis.curricula.judge import Judge
 from metis.engines import model_files
 from metis.engines.verl.launch import command as launch
 from metis.engines.verl.launch.checks import CHECKS, check, check_needs
-from metis.engines.verl.launch.datafiles import rows, write_data
+from metis.engines.verl.launch.datafiles import write_data
 from metis.engines.verl.launch.overrides import ENDLESS, overrides
 from metis.engines.verl.prompts import PromptData
 from metis.engines.verl.reward import compute_score, score_math
@@ -358,6 +358,11 @@ class Dataset:
         self.dataframe = datasets.Dataset.from_list(rows)
 
 
+def first_written(config, folder):
+    write_data(config, folder)
+    return parquet.read_table(folder / "heldout.parquet").to_pylist()[0]
+
+
 def test_the_data_come_back_as_the_pool_they_were(tmp_path):
     config = recipe("task.prompts=12", "task.heldout=3")
     write_data(config, tmp_path)
@@ -395,7 +400,7 @@ def test_the_reward_is_the_task_s(tmp_path):
     config = recipe("task.prompts=6", "task.heldout=2", "seed=4")
     with RunFolder.open(tmp_path / "run", config.resolved):
         pass
-    row = next(rows(config.task, config.task.heldout(), str))
+    row = first_written(config, tmp_path)
     name = row["extra_info"]["id"]
     answer = str(config.task.answers[name])
     for reply, expected in ((f"it is {answer}", 1.0), ("no idea", 0.0)):
@@ -411,7 +416,7 @@ def test_files_of_a_task_are_found_from_where_they_were_named(tmp_path, monkeypa
     with RunFolder.open(tmp_path / "run", config.resolved):
         pass
     words = composed(overrides(config, tmp_path / "run", "m")).reward.custom_reward_function
-    row = next(rows(config.task, config.task.heldout(), str))
+    row = first_written(config, tmp_path)
     monkeypatch.chdir("/")
     score = compute_score("metis", "no idea", "", row["extra_info"], **words.reward_kwargs)
     assert asyncio.run(score)["score"] == 0.0

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from metis.data.verl_rows import schema
 from metis.errors import MetisError
 from metis.files import atomic
 
@@ -69,9 +70,9 @@ def about(path: Path) -> dict[str, Any] | None:
 def write(path: Path, table: Sequence[dict[str, Any]], made_from: dict[str, Any]) -> None:
     """Write rows in the columns that verl reads; the file appears when it is whole."""
     pyarrow, parquet = arrow()
-    schema = _schema(pyarrow).with_metadata({ABOUT: json.dumps(made_from).encode()})
+    types = schema(pyarrow).with_metadata({ABOUT: json.dumps(made_from).encode()})
     with atomic(path) as file:
-        parquet.write_table(pyarrow.Table.from_pylist(table, schema=schema), file)
+        parquet.write_table(pyarrow.Table.from_pylist(table, schema=types), file)
 
 
 def stream(
@@ -82,10 +83,10 @@ def stream(
     `made_from` is asked after the last row.
     """
     pyarrow, parquet = arrow()
-    schema = _schema(pyarrow)
-    with atomic(path) as file, parquet.ParquetWriter(file, schema) as writer:
+    types = schema(pyarrow)
+    with atomic(path) as file, parquet.ParquetWriter(file, types) as writer:
         for part in _parts(table, group):
-            writer.write_table(pyarrow.Table.from_pylist(part, schema=schema))
+            writer.write_table(pyarrow.Table.from_pylist(part, schema=types))
         writer.add_key_value_metadata({ABOUT: json.dumps(made_from()).encode()})
 
 
@@ -93,20 +94,6 @@ def _parts(table: Iterable[dict[str, Any]], size: int) -> Iterator[list[dict[str
     left = iter(table)
     while part := list(itertools.islice(left, size)):
         yield part
-
-
-def _schema(pyarrow: Any) -> Any:
-    text = pyarrow.string()
-    about = {"id": text, "index": pyarrow.int64(), "split": text, "problem": text, "category": text}
-    return pyarrow.schema(
-        {
-            "data_source": text,
-            "prompt": pyarrow.list_(pyarrow.struct({"role": text, "content": text})),
-            "ability": text,
-            "reward_model": pyarrow.struct({"style": text, "ground_truth": text}),
-            "extra_info": pyarrow.struct({**about, "difficulty": pyarrow.float64()}),
-        }
-    )
 
 
 def _plain(kind: Any, name: str) -> Iterator[str]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from metis.data import parquet
+from metis.data.verl_rows import verl_row
 from metis.errors import MetisError, require, require_at_least, require_folder
 from metis.files import atomic
 from metis.prepare import bfcl_sets
@@ -168,21 +169,15 @@ def _about(path: Path) -> dict[str, Any]:
 
 def row_of(dialogue: Dialogue, number: int, part: str) -> dict[str, Any]:
     """A dialogue in the columns that verl reads."""
-    prompt = dialogue.prompt
-    return {
-        "data_source": f"metis/bfcl_{dialogue.category}",
-        "prompt": [dict(message) for message in dialogue.chat],
-        "ability": "function calling",
-        "reward_model": {"style": "rule", "ground_truth": dialogue.written},
-        "extra_info": {
-            "id": prompt.id,
-            "index": number,
-            "split": part,
-            "problem": prompt.text,
-            "category": prompt.category,
-            "difficulty": None,
-        },
-    }
+    return verl_row(
+        dialogue.prompt,
+        dialogue.chat,
+        number,
+        source=f"metis/bfcl_{dialogue.category}",
+        ability="function calling",
+        split=part,
+        ground_truth=dialogue.written,
+    )
 
 
 def _write_split(

@@ -13,6 +13,7 @@ from typing import Any
 
 from metis.data import parquet, table
 from metis.data.sources import Hub, Local, parse
+from metis.data.verl_rows import verl_row
 from metis.errors import MetisError, require_folder
 from metis.files import atomic
 from metis.prepare import made
@@ -125,22 +126,15 @@ def _rows(
 
 
 def _row(outcome: Outcome, problem: Problem, split: str) -> dict[str, Any]:
-    """A problem in the columns that verl reads."""
-    prompt = problem.prompt
-    return {
-        "data_source": f"metis/{outcome.name}",
-        "prompt": problem.chat(),
-        "ability": "CODE",
-        "reward_model": {"style": "rule", "ground_truth": records.written(problem)},
-        "extra_info": {
-            "id": prompt.id,
-            "index": outcome.written - 1,
-            "split": split,
-            "problem": prompt.text,
-            "category": prompt.category,
-            "difficulty": prompt.difficulty,
-        },
-    }
+    return verl_row(
+        problem.prompt,
+        problem.chat(),
+        outcome.written - 1,
+        source=f"metis/{outcome.name}",
+        ability="CODE",
+        split=split,
+        ground_truth=records.written(problem),
+    )
 
 
 def lines(outcomes: Sequence[Outcome]) -> Iterator[str]:

@@ -14,10 +14,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from metis.core import Prompt
 from metis.data import contamination, parquet, problems, table
 from metis.data.math_sets import SETS
 from metis.data.problems import Collection, RawProblem
 from metis.data.sources import Hub, Local
+from metis.data.verl_rows import verl_row
 from metis.errors import require, require_folder
 from metis.files import atomic
 from metis.prepare import made
@@ -195,25 +197,16 @@ def identity_of(name: str, text: str) -> str:
 
 
 def _row(name: str, index: int, problem: RawProblem, settings: Settings) -> dict[str, Any]:
-    """A problem in the columns that verl reads.
-
-    verl scores `math` and `aime...` sources by rules of its own, for answers that are not in a box;
-    a source it does not know makes it ask for a reward function.
-    """
-    return {
-        "data_source": f"metis/{name}",
-        "prompt": wrap(problem.text, settings.instruction),
-        "ability": "MATH",
-        "reward_model": {"style": "rule", "ground_truth": problem.answers[0]},
-        "extra_info": {
-            "id": identity_of(name, problem.text),
-            "index": index,
-            "split": SETS[name].split,
-            "problem": problem.text,
-            "category": problem.category,
-            "difficulty": problem.difficulty,
-        },
-    }
+    identity = identity_of(name, problem.text)
+    return verl_row(
+        Prompt(identity, problem.text, problem.category, problem.difficulty),
+        wrap(problem.text, settings.instruction),
+        index,
+        source=f"metis/{name}",
+        ability="MATH",
+        split=SETS[name].split,
+        ground_truth=problem.answers[0],
+    )
 
 
 def _write_dropped(path: Path, dropped: Sequence[dict[str, Any]]) -> None:
