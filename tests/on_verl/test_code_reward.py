@@ -2,18 +2,25 @@
 
 import asyncio
 import json
+import os
+import signal
+from contextlib import nullcontext
 
 import pytest
+from omegaconf import OmegaConf
 
 import published_rows as published
 from composing import composed
 from metis.config import load
+from metis.data import parquet
+from metis.data.verl_rows import verl_row
 from metis.engines.verl import reward
+from metis.engines.verl.launch.library_check import check_libraries
 from metis.engines.verl.launch.overrides import overrides
 from metis.errors import MetisError
 from metis.run.folder import RunFolder
 from metis.tasks.code import records
-from metis.tasks.code.pool import cores
+from metis.tasks.code.pool import cores, shared
 from metis.tasks.code.published import bigcodebench, mbpp
 from programmed import answer
 from sandboxed import needs_bubblewrap
@@ -60,6 +67,41 @@ def test_a_library_that_is_missing_is_an_error_and_no_score():
     row = json.loads(json.dumps(published.BIGCODEBENCH).replace("pandas", "no_such_package"))
     with pytest.raises(MetisError, match=r"the sandbox lacks no_such_package; .*SANDBOX_LIBRARIES"):
         asyncio.run(scored(answer("x = 1"), row, bigcodebench))
+
+
+def test_a_library_that_validation_needs_is_missed_before_anything_starts(tmp_path):
+    text = json.dumps(published.BIGCODEBENCH)
+    for package, refused in (("json", False), ("no_such_package", True)):
+        problem = bigcodebench.problem(json.loads(text.replace("pandas", package)))
+        row = verl_row(
+            problem.prompt,
+            problem.chat(),
+            0,
+            source="metis/bigcodebench",
+            ability="CODE",
+            split="test",
+            ground_truth=records.written(problem),
+        )
+        parquet.write(tmp_path / "bigcodebench.parquet", [row], {})
+        config = OmegaConf.create(
+            {
+                "reward": {"custom_reward_function": {"name": "score_code"}},
+                "data": {"val_files": [str(tmp_path / "bigcodebench.parquet")]},
+            }
+        )
+        with pytest.raises(MetisError, match="need no_such_package") if refused else nullcontext():
+            check_libraries(config)
+
+
+def test_a_worker_that_is_killed_costs_no_reward():
+    async def killed():
+        first = await scored(answer(RIGHT))
+        for process in shared().processes:
+            os.kill(process, signal.SIGKILL)
+        return first, await scored(answer(HALF))
+
+    first, second = asyncio.run(killed())
+    assert (first["score"], second["score"]) == (1.0, 0.5)
 
 
 def test_a_run_s_code_task_is_scored_in_a_share_of_the_cores(tmp_path):

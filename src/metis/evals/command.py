@@ -13,6 +13,7 @@ from metis.evals import subject
 from metis.evals.plan import Limits
 from metis.evals.subject import Subject
 from metis.evals.suite import AnswerFolder, Evaluation, answer_all, finished
+from metis.tasks.base import scorers
 from metis.tasks.benchmarks import catalogue
 from metis.tasks.benchmarks.catalogue import OWN, READERS, Manner
 from metis.tasks.benchmarks.sets import PromptSet
@@ -169,6 +170,8 @@ def _place(who: Subject) -> str:
 def _model(evaluation: Evaluation, who: Subject) -> Any:
     from metis.evals.answers import Answerer
 
+    for each in evaluation.sets:
+        scorers(each.task)  # before a model is loaded for answers that cannot be scored
     return Answerer(who.engine, who.checkpoint, evaluation.sampling)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from metis.core import Prompt
 from metis.importing import digest
 from metis.tasks.base import Episode, Task
+from metis.tasks.code.task import CodeProblems
 from metis.tasks.file import FileTask
 
 
@@ -20,7 +21,7 @@ class PromptSet:
 
     title     what tables call it
     scorer    how answers are scored, in words
-    beside    the score beside the one that counts, if any: a name of `scoring.BESIDE`
+    beside    the score beside the one that counts, if any: a name of `scoring.TITLES`
     own       the test of a training run, answered in its order and batches
     source    a digest of the file that a task or reward of one's own is in
     reported  what the task's rewards report that is a score beside them
@@ -70,9 +71,14 @@ class PromptSet:
             "digest": self.digest,
             "instruction": self.instruction,
             "scorer": self.scorer,
-            **({"source": self.source} if self.source else {}),
+            **({"source": source} if (source := self._tests or self.source) else {}),
             **({"remark": self.remark} if self.remark else {}),
         }
+
+    @property
+    def _tests(self) -> str:
+        """A digest of the tests of programs."""
+        return self.task.digest() if isinstance(self.task, CodeProblems) else ""
 
     def sample(self, count: int, seed: int) -> "PromptSet":
         """`count` of the prompts, drawn by the seed, in their order; 0 or too many is all."""

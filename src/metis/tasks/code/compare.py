@@ -1,5 +1,6 @@
 """Equality of outputs and of returned values, decided outside the sandbox."""
 
+import hashlib
 import json
 import math
 from typing import Any
@@ -41,11 +42,13 @@ def same_value(packed: Any, expected: Any) -> bool:
     """Python's equality of a packed value with plain data, except that a list equals a tuple, and
     floats are equal within 1e-6.
 
-    A program chose the value, so nothing of it is hashed but texts, and nothing raises.
+    A program chose the value, so none of its objects is hashed, and nothing raises.
     """
     try:
         return _same(packed, pack(expected), 0)
-    except (ValueError, TypeError, KeyError, OverflowError, AttributeError, RecursionError):
+    except (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError):
+        return False
+    except (TypeError, ValueError):
         return False
 
 
@@ -64,11 +67,11 @@ def _same(given: Any, wanted: Any, depth: int) -> bool:
             _same(a, b, depth + 1) for a, b in zip(content, wanted_content, strict=True)
         )
     if kind == "dict":
-        items, wanted_items = _by_key(content), _by_key(wanted_content)
+        items, wanted_items = _by_key(content, depth), _by_key(wanted_content, depth)
         return items.keys() == wanted_items.keys() and all(
             _same(items[key], wanted_items[key], depth + 1) for key in items
         )
-    return _text(given) == _text(wanted)
+    return _digest(given, depth) == _digest(wanted, depth)
 
 
 def _opened(packed: Any) -> tuple[str, Any]:
@@ -84,22 +87,26 @@ def _opened(packed: Any) -> tuple[str, Any]:
     return ALIKE.get(name, str(name)), content
 
 
-def _by_key(pairs: list[list[Any]]) -> dict[str, Any]:
-    return {_text(key): item for key, item in pairs}
+def _by_key(pairs: list[list[Any]], depth: int) -> dict[bytes, Any]:
+    return {_digest(key, depth + 1): item for key, item in pairs}
 
 
-def _text(packed: Any) -> str:
-    """A text that equal values share."""
+def _digest(packed: Any, depth: int) -> bytes:
+    """Bytes that equal values share, as many for a deep value as for a number."""
+    if depth > DEEPEST:
+        raise ValueError("too deep")
     kind, content = _opened(packed)
     if kind == "number":
         whole = isinstance(content, int) or (isinstance(content, float) and content.is_integer())
-        return f"number {int(content):x}" if whole else f"number {content!r}"
-    if kind in ("list", "set"):
-        texts = [_text(item) for item in content]
-        return json.dumps([kind, *(sorted(texts) if kind == "set" else texts)])
-    if kind == "dict":
-        return json.dumps([kind, *sorted((_text(key), _text(item)) for key, item in content)])
-    return json.dumps([kind, content])
+        parts = [(f"{int(content):x}" if whole else repr(content)).encode()]
+    elif kind in ("list", "set"):
+        parts = [_digest(item, depth + 1) for item in content]
+    elif kind == "dict":
+        parts = [_digest(key, depth + 1) + _digest(item, depth + 1) for key, item in content]
+    else:
+        parts = [json.dumps(content).encode()]
+    ordered = sorted(parts) if kind in ("set", "dict") else parts
+    return hashlib.sha256(b"\0".join([kind.encode(), *ordered])).digest()
 
 
 def _same_number(given: Any, wanted: Any) -> bool:

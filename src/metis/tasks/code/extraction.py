@@ -7,7 +7,8 @@
 | a block that is never closed | the rest of the response: it was cut off |
 | no block | the whole response if it is Python, else none |
 
-Whatever a model thinks before `</think>` is no part of its response.
+Thoughts between `<think>` and `</think>` are no part of a response, nor what comes before the end
+of one whose beginning is in the prompt. The indentation of a fence is taken from its block.
 """
 
 import ast
@@ -17,9 +18,19 @@ from typing import NamedTuple
 
 from metis.tasks.code.syntax import parsed
 
-THOUGHT = "</think>"
+THINKING, THOUGHT = "<think>", "</think>"
 MARKS = ("python", "python3", "py", "py3")
-_FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*([\w+.-]*)[^\n`]*$", re.MULTILINE)
+_FENCE = re.compile(r"([ \t]*+)(`{3,}+|~{3,}+)[ \t]*+([\w+.-]*+)([^`\n]*+)\n?")
+
+
+class _Fence(NamedTuple):
+    indent: int
+    signs: str
+    mark: str = ""
+    bare: bool = False
+
+    def closes(self, other: "_Fence") -> bool:
+        return self.bare and self.signs.startswith(other.signs)
 
 
 class _Block(NamedTuple):
@@ -29,7 +40,7 @@ class _Block(NamedTuple):
 
 def program(response: str, functions: Sequence[str] = ()) -> str:
     """The program of a response; empty where there is none."""
-    said = response.rpartition(THOUGHT)[2]
+    said = response.rpartition(THOUGHT)[2].partition(THINKING)[0]
     blocks = _blocks(said)
     if not blocks:
         return said.strip() + "\n" if _is_python(said) else ""
@@ -41,23 +52,49 @@ def program(response: str, functions: Sequence[str] = ()) -> str:
 
 def _blocks(text: str) -> list[_Block]:
     """Fenced blocks in their order; a fence is closed by a bare one of its kind and length."""
-    found: list[_Block] = []
-    opened: re.Match[str] | None = None
-    for fence in _FENCE.finditer(text):
+    blocks: list[_Block] = []
+    opened: _Fence | None = None
+    lines: list[str] = []
+    for line in text.splitlines(keepends=True):
+        fence = _fence(line)
         if opened is None:
-            opened = fence
-        elif fence[1].startswith(opened[1]) and not fence[2]:
-            found.append(_Block(opened[2], text[opened.end() + 1 : fence.start()]))
-            opened = None
+            opened = fence or _fence_after_text(line)
+        elif fence and fence.closes(opened):
+            blocks.append(_Block(opened.mark, "".join(lines)))
+            opened, lines = None, []
+        else:
+            lines.append(_dedented(line, opened.indent))
     if opened is not None:
-        found.append(_Block(opened[2], text[opened.end() + 1 :]))
-    return found
+        blocks.append(_Block(opened.mark, "".join(lines)))
+    return blocks
+
+
+def _fence(line: str) -> _Fence | None:
+    """The fence that a line is."""
+    match = _FENCE.fullmatch(line)
+    if match is None:
+        return None
+    bare = not match[3] and not match[4].strip()
+    return _Fence(len(match[1]), match[2], match[3], bare)
+
+
+def _fence_after_text(line: str) -> _Fence | None:
+    """The fence at the end of a line, if it says that Python follows."""
+    _, signs, mark = line.rpartition("```")
+    python = signs and mark.strip().lower() in MARKS
+    return _Fence(0, signs, mark.strip()) if python else None
+
+
+def _dedented(line: str, indent: int) -> str:
+    """The line without as much white space as its fence has before it."""
+    return line[min(indent, len(line) - len(line.lstrip(" \t"))) :]
 
 
 def _defines(code: str, name: str) -> bool:
     """True of a function or a class of this name; `Class.method` asks for the class."""
     own = re.escape(name.partition(".")[0])
-    return re.search(rf"^\s*(?:async\s+def|def|class)\s+{own}\b", code, re.MULTILINE) is not None
+    definition = rf"^[ \t]*+(?:async[ \t]++def|def|class)[ \t]++{own}\b"
+    return re.search(definition, code, re.MULTILINE) is not None
 
 
 def _is_python(text: str) -> bool:

@@ -71,13 +71,22 @@ def _written(test: Test) -> dict[str, Any]:
     return {"script": test.code, "method": test.method}
 
 
+def _literal(text: str) -> Any:
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        raise ValueError(
+            f"{text!r} is no Python literal; a call's `arguments` are a list, such as [1, 2]"
+        ) from None
+
+
 def _test(given: Mapping[str, Any], checker: Checker | None) -> Test:
     if "stdin" in given:
         return Io(str(given["stdin"]), str(given["expected"]), checker)
     if "function" in given:
         arguments, expected = given["arguments"], given["expected"]
         if isinstance(arguments, str):
-            arguments, expected = ast.literal_eval(arguments), ast.literal_eval(expected)
+            arguments, expected = _literal(arguments), _literal(expected)
         return Call(str(given["function"]), tuple(arguments), expected)
     if "asserts" in given:
         return Asserts(str(given["asserts"]), tuple(given["functions"]))

@@ -5,6 +5,7 @@ code` wrote (parquet with the columns verl reads), or JSON lines with a `problem
 every row. A response earns the fraction of all tests that its program passes in the sandbox.
 """
 
+import hashlib
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +14,7 @@ from typing import Any, Literal
 
 from metis.core import Prompt
 from metis.data import wording
+from metis.data.fetched import sha256
 from metis.data.problems import difficulty, written
 from metis.errors import MetisError, MissingData, require, require_at_least
 from metis.tasks.base import Reward, SingleTurn
@@ -91,6 +93,18 @@ class CodeProblems:
         problem = limited(problem, self.settings.seconds)
         problem = problem if self.settings.checkers else without_checkers(problem)
         return reward(response, problem, shared(self.settings.workers))
+
+    def digest(self) -> str:
+        """The same for the same tests of the problems to test on."""
+        stored = {entry.path for entry in self._heldout if isinstance(entry, Stored)}
+        files = {path: sha256(path) for path in stored}
+        parts = [
+            f"{files[entry.path]} {entry.row}"
+            if isinstance(entry, Stored)
+            else records.written(entry.whole())
+            for entry in self._heldout
+        ]
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
     def scorers(self) -> int:
         """Programs that can be scored at a time; refused where there is no sandbox."""
@@ -179,6 +193,8 @@ def _problems(path: str, key: str) -> Iterator[Entry]:
     for number, row in enumerate(read_rows(path, key), start=1):
         try:
             yield _problem(row, f"{Path(path).name.split('.')[0]}:", number)
+        except MetisError as error:
+            raise MetisError(f"{key} = {path!r}, row {number}: {error}") from None
         except (KeyError, TypeError, ValueError, SyntaxError) as error:
             raise MetisError(
                 f"{key} = {path!r}, row {number}: no problem with tests ({type(error).__name__}: "

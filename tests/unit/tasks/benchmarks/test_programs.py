@@ -50,6 +50,18 @@ def test_mbpp_says_which_problems_it_has(tmp_path):
     assert by_path.name == "mbpp"
 
 
+def test_other_tests_are_another_benchmark(tmp_path):
+    mbpp(tmp_path / "mbpp.jsonl", range(1, 975))
+    [before] = load(["mbpp"], tmp_path)
+    easier = {**published.MBPP, "test_list": ["assert add(1, 1)"]}
+    write(
+        tmp_path / "mbpp.jsonl",
+        ({**easier, "task_id": n, "text": f"Add {n}."} for n in range(1, 975)),
+    )
+    [after] = load(["mbpp"], tmp_path)
+    assert before.described != after.described
+
+
 def test_a_part_of_a_benchmark_is_refused(tmp_path):
     mbpp(tmp_path / "mbpp.jsonl", range(1, 101))
     with pytest.raises(MetisError, match=r"benchmark mbpp = .*: 100 different problems, not 974"):

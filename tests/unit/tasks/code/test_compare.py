@@ -91,3 +91,11 @@ def test_a_value_of_great_depth_is_no_other():
     for _ in range(500):
         deep, wanted = {"list": [deep]}, {"list": [wanted]}
     assert not same_value(deep, [[]])
+
+
+def test_a_deep_key_costs_no_more_than_its_depth():
+    key = ()
+    for _ in range(60):
+        key = (key,)
+    assert same_value(pack({key: 1, 2: {key}}), {key: 1, 2: {key}})
+    assert not same_value(pack({key: 1}), {(): 1})

@@ -1,5 +1,7 @@
 """The program of a response: the right block, whole, and never a guess."""
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -74,3 +76,33 @@ def test_any_text_has_a_program_or_none(text):
 def test_a_block_is_kept_to_the_letter(lines):
     code = "\n".join(lines) + "\n"
     assert program(f"Well.\n{fenced(code)}") == code
+
+
+def test_a_block_in_a_list_loses_the_list_s_indentation():
+    indented = "".join(f"   {line}\n" for line in fenced(CODE).splitlines())
+    assert program(f"1. Here:\n\n{indented}") == CODE
+
+
+def test_a_fence_may_follow_text_on_its_line():
+    assert program(f"Here it is: {fenced(CODE)}") == CODE
+
+
+@pytest.mark.parametrize("thought", ["<think>first ", "<think>a</think> b <think>"])
+def test_a_thought_that_never_ends_is_no_answer(thought):
+    assert program(thought + fenced(CODE)) == ""
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        "```" + "a" * 200_000 + "`",
+        "```python\n" + "\n" * 200_000 + "```",
+        "`" * 200_000,
+        "``` " * 50_000,
+        "\t" * 200_000 + "x",
+    ],
+)
+def test_no_response_takes_long_to_read(response):
+    start = time.process_time()
+    assert "def" not in program(response, ["f"])
+    assert time.process_time() - start < 5

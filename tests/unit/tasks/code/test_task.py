@@ -69,13 +69,23 @@ def test_another_file_to_test_on_is_not_trained_on(tmp_path):
         ({"problem": "x"}, "KeyError: 'tests'"),
         ({"tests": [{"stdin": "", "expected": ""}]}, "KeyError: 'problem'"),
         ({"problem": "x", "tests": [{"stdin": "1"}]}, "KeyError: 'expected'"),
-        ({"problem": "x", "tests": [{"function": "f", "arguments": "(", "expected": "1"}]}, "Synt"),
+        (
+            {"problem": "x", "tests": [{"function": "f", "arguments": "(", "expected": "1"}]},
+            "no Pyth",
+        ),
     ],
 )
 def test_a_row_without_a_problem_or_tests_is_refused(tmp_path, row, flaw):
     path = lines(tmp_path / "bad.jsonl", [*sums(1), row])
     with pytest.raises(MetisError, match=f"row 2: no problem with tests .*{flaw}"):
         CodeTask(Code(path=path, heldout=1), 0)
+
+
+def test_limits_out_of_bounds_are_refused_with_their_row(tmp_path):
+    row = {"problem": "x", "tests": [{"stdin": "", "expected": ""}], "limits": {"memory_mb": 1}}
+    path = lines(tmp_path / "bad.jsonl", [*sums(1), row])
+    with pytest.raises(MetisError, match=r"bad\.jsonl', row 2: .*memory_mb = 1: use at least"):
+        CodeTask(Code(path=str(path), heldout=1), 0)
 
 
 def test_a_second_id_a_missing_file_and_too_many_to_test_on_are_refused(tmp_path):

@@ -32,6 +32,7 @@ from metis.engines.verl import episodes
 from metis.engines.verl.engine import VerlEngine, encoder
 from metis.engines.verl.launch import checks, resuming
 from metis.engines.verl.launch.costs import judge_cost
+from metis.engines.verl.launch.library_check import check_libraries
 from metis.engines.verl.prompts import PromptData
 from metis.engines.verl.servers.client import AddressedClient
 from metis.engines.verl.servers.judging import Servers
@@ -64,6 +65,7 @@ class MetisTrainer(Validating):
 
     def __init__(self, config: Any) -> None:
         checks.check(config)
+        check_libraries(config)
         resuming.settle(config.trainer)
         self.settings = OmegaConf.to_container(config.trainer.v1.metis, resolve=True)
         batch, group = config.data.train_batch_size, config.actor_rollout_ref.rollout.n

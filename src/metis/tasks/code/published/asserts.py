@@ -23,7 +23,7 @@ def as_test(statements: Sequence[ast.stmt], functions: Collection[str], setup: s
     if setup:
         return Script(f"{setup}\n{code}")
     if all(_is_plain(statement, functions, _bound(statements)) for statement in statements):
-        named = {name.id for statement in statements for name in _names(statement)}
+        named = {name for statement in statements for name in names_in(statement)}
         return Asserts(code, tuple(name for name in functions if name in named))
     return Script(code)
 
@@ -33,7 +33,7 @@ def _is_plain(node: ast.AST, functions: Collection[str], bound: Collection[str])
     called = {id(part.func) for part in ast.walk(node) if isinstance(part, ast.Call)}
     return all(
         name.id in bound or (id(name) in called and (name.id in functions or _is_builtin(name.id)))
-        for name in _names(node)
+        for name in _loaded(node)
     )
 
 
@@ -41,8 +41,12 @@ def _is_builtin(name: str) -> bool:
     return hasattr(builtins, name)
 
 
-def _names(node: ast.AST) -> Iterator[ast.Name]:
+def names_in(node: ast.AST) -> set[str]:
     """The names whose values a piece of code uses."""
+    return {name.id for name in _loaded(node)}
+
+
+def _loaded(node: ast.AST) -> Iterator[ast.Name]:
     for part in ast.walk(node):
         if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load):
             yield part
@@ -61,6 +65,8 @@ def _bindings(statement: ast.stmt) -> Iterator[str]:
             yield (node.asname or node.name).partition(".")[0]
         elif isinstance(node, ast.arg):
             yield node.arg
+        elif isinstance(node, ast.FunctionDef):
+            yield node.name
 
 
 def defined(code: str) -> list[str]:

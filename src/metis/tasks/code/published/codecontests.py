@@ -23,7 +23,8 @@ REASONS = ("no Python reference", "no tests", "too many tests", "figure", "inter
 """Reasons to drop a problem; the first one that holds counts."""
 
 _FIGURE = re.compile(
-    r"<image>|<img\b|!\[|\\includegraphics|\b(?:figure|picture|diagram|illustration)s?\b"
+    r"<image>|<img\b|!\[|\\includegraphics|\b(?:diagram|illustration)s?\b"
+    r"|\bfigures?\b(?! out\b)|\bpictures?\b(?! (?:an?|that|yourself)\b)"
     r"|\bimages? (?:below|above|shows?)\b|\bshown? in the image\b",
     re.IGNORECASE,
 )

@@ -1,14 +1,16 @@
 """HumanEval (Chen et al., 2021): functions to complete. A test is an assertion of its `check`.
 
-An assertion in a loop is one test, with the loop; what stands before it is a part of it.
+An assertion in a loop is one test, with the loop; what stands before it is a part of it. Helper
+functions of a prompt that a test calls are the prompt's own, not the program's. An assertion that
+calls nothing of the program, such as `assert True`, is no test.
 """
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from metis.tasks.code.problem import Problem
-from metis.tasks.code.published.asserts import as_test, defined, header
+from metis.tasks.code.published.asserts import as_test, header, names_in
 from metis.tasks.code.syntax import parsed
 from metis.tasks.code.tests import Test
 
@@ -19,7 +21,7 @@ def problem(row: Mapping[str, Any]) -> Problem:
     return Problem(
         id=f"humaneval:{row['task_id']}",
         statement=f"Complete this function.\n\n```python\n{prompt.strip()}\n```",
-        tests=tuple(_tests(str(row["test"]), function, defined(prompt))),
+        tests=tuple(_tests(str(row["test"]), function, parsed(prompt).body)),
         category="humaneval",
         before=header(prompt, function),
         reference=f"{prompt}{row['canonical_solution']}",
@@ -27,7 +29,7 @@ def problem(row: Mapping[str, Any]) -> Problem:
     )
 
 
-def _tests(code: str, function: str, functions: list[str]) -> Iterator[Test]:
+def _tests(code: str, function: str, prompt: Sequence[ast.stmt]) -> Iterator[Test]:
     check = next(
         node
         for node in parsed(code).body
@@ -36,9 +38,27 @@ def _tests(code: str, function: str, functions: list[str]) -> Iterator[Test]:
     before: list[ast.stmt] = []
     for statement in _Renamed(check.args.args[0].arg, function).visit(check).body:
         if any(isinstance(node, ast.Assert) for node in ast.walk(statement)):
-            yield as_test([*before, statement], functions)
+            statements = [*before, statement]
+            used = {name for each in statements for name in names_in(each)}
+            if function in used:
+                yield as_test([*_helpers(prompt, used - {function}), *statements], [function])
         elif not _is_idle(statement):
             before.append(statement)
+
+
+def _helpers(prompt: Sequence[ast.stmt], used: set[str]) -> list[ast.stmt]:
+    """The functions of a prompt that a test calls, with its imports; none where it calls none."""
+    functions = [node for node in prompt if isinstance(node, ast.FunctionDef) and node.name in used]
+    imports = [node for node in prompt if isinstance(node, ast.Import | ast.ImportFrom)]
+    return [*imports, *map(_unannotated, functions)] if functions else []
+
+
+def _unannotated(function: ast.FunctionDef) -> ast.FunctionDef:
+    for argument in ast.walk(function.args):
+        if isinstance(argument, ast.arg):
+            argument.annotation = None
+    function.returns = None
+    return function
 
 
 def _is_idle(statement: ast.stmt) -> bool:

@@ -29,12 +29,11 @@ def passed(problem, code=None):
 
 def test_humaneval_has_a_test_for_every_assertion():
     problem = humaneval.problem(rows.HUMANEVAL)
-    first, second, loop, last = problem.tests
+    first, second, loop = problem.tests
     assert all(isinstance(test, Asserts) for test in problem.tests)
     assert first.code == "import random\nassert half(5) == 2, 'odd'"
-    assert second.functions == ("half",) and loop.functions == ("twice", "half")
+    assert second.functions == loop.functions == ("half",)
     assert "for _ in range(3):" in loop.code and "half(5)" not in loop.code
-    assert last.code == "import random\nassert True"
     assert problem.before.startswith("from math import floor") and "twice" in problem.before
     assert "def half" not in problem.before
     assert (problem.id, problem.instruction.split(",")[0]) == (
@@ -48,8 +47,16 @@ def test_humaneval_s_answers_may_lean_on_what_the_prompt_defines():
     problem = humaneval.problem(rows.HUMANEVAL)
     assert passed(problem).fraction == 1.0
     assert passed(problem, "def half(x):\n    return floor(x / 2)").fraction == 1.0
-    assert passed(problem, "def half(x):\n    return abs(x) // 2").passed == 3
-    assert passed(problem, "x = 1").passed == 1  # `assert True`
+    assert passed(problem, "def half(x):\n    return abs(x) // 2").passed == 2
+    assert passed(problem, "x = 1").passed == 0
+
+
+@needs_bubblewrap
+def test_humaneval_s_helpers_are_the_prompt_s_own():
+    problem = humaneval.problem(rows.HUMANEVAL)
+    assert "def twice(x):" in problem.tests[-1].code
+    cheat = "def half(x):\n    return 0\n\n\ndef twice(x):\n    return 0"
+    assert not passed(problem, cheat).results[-1].passed
 
 
 def test_mbpp_has_a_test_for_every_item():
@@ -168,6 +175,7 @@ def test_codecontests_keeps_limits_checker_and_reference():
         ({"description": "![a](b.png)"}, "figure"),
         ({"description": "Configure the figures' order"}, "figure"),
         ({"description": "Reconfigure the imagery."}, ""),
+        ({"description": "Figure out the sum, or picture a line."}, ""),
         ({"description": "This is an interactive problem."}, "interactive"),
     ],
 )
