@@ -100,7 +100,7 @@ def test_text_is_shown_as_it_is():
 def test_an_example_is_what_its_page_shows(name):
     example = (ROOT / f"examples/{name}.py").read_text()
     assert len(example.splitlines()) < 60
-    page = (ROOT / "docs/tasks.md").read_text("utf-8")
+    page = (ROOT / f"docs/{name.replace('_', '-')}.md").read_text("utf-8")
     shown = [part.split("```")[0] for part in page.split("```python\n")[1:]]
     assert any(part in example for part in shown)
     command = example.split('"""')[1].strip().splitlines()[-1]
