@@ -13,9 +13,13 @@ PAGE = Path(__file__).with_name("curricula.md")
 HEAD = """\
 # Curricula
 
-`metis train curriculum=NAME` trains with one, `metis curricula NAME` explains its knobs, and
-[adding-a-curriculum.md](adding-a-curriculum.md) shows how to write another. This page is made from
-the docstrings by `make docs`; change them, not it.
+```
+metis train recipes/arithmetic/hopeless-90.toml curriculum=dapo      # trains with one
+metis curricula dapo                                                 # explains it and its knobs
+```
+
+[Adding a curriculum](adding-a-curriculum.md) shows how to write another. This page is made from the
+docstrings by `make docs`; change them, not it.
 
 | symbol | meaning |
 |---|---|

@@ -563,7 +563,7 @@ def test_a_run_that_is_complete_is_not_started_again(tmp_path, capsys, monkeypat
 
 
 def test_the_command_in_the_documentation_composes():
-    text = (Path(__file__).parents[2] / "docs" / "engines.md").read_text()
+    text = (Path(__file__).parents[2] / "docs" / "verl.md").read_text()
     [command] = re.findall(
         r"^VERL_USE_EXTERNAL_MODULES=.*?(?=^```)", text, re.DOTALL | re.MULTILINE
     )
@@ -649,7 +649,7 @@ def test_the_step_that_ends_the_budget_is_saved_tested_and_the_last(
 
 
 def test_the_command_of_the_documentation_leaves_nothing_open():
-    text = Path(__file__).parents[2].joinpath("docs", "engines.md").read_text()
+    text = Path(__file__).parents[2].joinpath("docs", "verl.md").read_text()
     block = next(part for part in text.split("```") if "verl.trainer.main_ppo" in part)
     words = shlex.split(block.replace("\\\n", " "))
     config = composed(words[words.index("metis_trainer") + 1 :])

@@ -1,6 +1,7 @@
 """Docs that are made from code are up to date, and what they show runs."""
 
 import os
+import re
 import runpy
 import subprocess
 import sys
@@ -10,6 +11,48 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+PAGES = sorted(
+    path.relative_to(ROOT).as_posix()
+    for pattern in ("*.md", "docs/*.md", "recipes/**/*.md", "evidence/*.md")
+    for path in ROOT.glob(pattern)
+)
+
+
+def prose(page: Path) -> str:
+    """A page without its code blocks."""
+    return re.sub(r"^ *```.*?^ *```", "", page.read_text("utf-8"), flags=re.S | re.M)
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors that GitHub makes of a page's headings."""
+    found: set[str] = set()
+    for heading in re.findall(r"^#+ (.+)$", prose(page), re.M):
+        shown = re.sub(r"\[(.*?)\]\(.*?\)", r"\1", heading).lower()
+        slug = re.sub(r"[^\w\- ]", "", shown).replace(" ", "-")
+        repeats = sum(bool(re.fullmatch(rf"{slug}(-\d+)?", other)) for other in found)
+        found.add(f"{slug}-{repeats}" if repeats else slug)
+    return found
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_link_of_a_page_leads_somewhere(name):
+    page = ROOT / name
+    links = re.findall(r"\]\(\s*([^)\s]+)\s*\)", prose(page))
+    for link in links:
+        if re.match(r"[a-z]+:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = page.parent / path if path else page
+        assert target.exists(), f"{name} links to {link}: there is no such file"
+        assert not anchor or anchor in anchors(target), f"{name} links to {link}: no such heading"
+
+
+@pytest.mark.parametrize("source", ["src", "benchmarks", "examples"])
+def test_every_page_that_code_names_exists(source):
+    for path in (ROOT / source).rglob("*.*"):
+        if path.suffix in {".py", ".toml", ".yaml"}:
+            for named in re.findall(r"docs/[\w-]+\.md", path.read_text("utf-8")):
+                assert (ROOT / named).exists(), f"{path.relative_to(ROOT)} names {named}"
 
 
 @pytest.mark.parametrize("name", ["curricula", "metrics", "settings"])
@@ -57,7 +100,7 @@ def test_text_is_shown_as_it_is():
 def test_an_example_is_what_its_page_shows(name):
     example = (ROOT / f"examples/{name}.py").read_text()
     assert len(example.splitlines()) < 60
-    page = (ROOT / "docs/tasks.md").read_text("utf-8")
+    page = (ROOT / f"docs/{name.replace('_', '-')}.md").read_text("utf-8")
     shown = [part.split("```")[0] for part in page.split("```python\n")[1:]]
     assert any(part in example for part in shown)
     command = example.split('"""')[1].strip().splitlines()[-1]

@@ -13,5 +13,5 @@ def judge_cost(needs: Needs) -> str | None:
     return (
         f"curriculum.judge.mode = 'direct' trains {rows} for a judgment on verl, with its whole "
         f"prompt{replayed if needs.replay else ''}; curriculum.judge.train=0.25 trains on a "
-        "quarter of them: docs/engines.md has the figures"
+        "quarter of them: docs/verl-costs.md has the figures"
     )
