@@ -198,7 +198,7 @@ def _problems(path: str, key: str) -> Iterator[Entry]:
         except (KeyError, TypeError, ValueError, SyntaxError) as error:
             raise MetisError(
                 f"{key} = {path!r}, row {number}: no problem with tests ({type(error).__name__}: "
-                f"{error}); docs/tasks.md has the fields of your own"
+                f"{error}); docs/code.md has the fields of your own"
             ) from None
 
 
