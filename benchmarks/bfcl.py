@@ -82,9 +82,9 @@ def checked(dialogue: Dialogue) -> bool:
                 long_context=dialogue.category in ("long_context", "composite"),
             )
     truth = [list(turn) for turn in dialogue.truth]
-    found = checker.multi_turn_checker(turns, truth, entry, dialogue.category, "checked")
+    verdict = checker.multi_turn_checker(turns, truth, entry, dialogue.category, "checked")
     _forget(utils)
-    return bool(found["valid"])
+    return bool(verdict["valid"])
 
 
 @cache

@@ -58,8 +58,8 @@ def remembered() -> Scoring:
     pairs = [(fenced(code), p) for p in problems for code in (p.reference, constant(p))]
     with ThreadPoolExecutor(cores()) as threads:
         rewards = list(threads.map(lambda pair: reward(*pair), pairs))
-    known = {(text, p.id): r for (text, p), r in zip(pairs, rewards, strict=True)}
-    return lambda text, problem: known[text, problem.id]
+    reward_of = {(text, p.id): r for (text, p), r in zip(pairs, rewards, strict=True)}
+    return lambda text, problem: reward_of[text, problem.id]
 
 
 def fenced(code: str) -> str:

@@ -29,8 +29,8 @@ def main() -> None:
     parser.add_argument("--most", type=float, default=0.25, help="mean reward (0.25)")
     chosen = parser.parse_args()
     require(0 <= chosen.most < 1, "--most", chosen.most, "use a mean reward from 0 to below 1")
-    found = OutcomeSet.read(chosen.outcomes).outcomes
-    hard = {o.prompt: o for o in found if o.rewards and np.mean(o.rewards) <= chosen.most}
+    surveyed = OutcomeSet.read(chosen.outcomes).outcomes
+    hard = {o.prompt: o for o in surveyed if o.rewards and np.mean(o.rewards) <= chosen.most}
     rows = [row for row in read_rows(str(chosen.data), "PREPARED") if _id(row) in hard]
     if len(rows) < len(hard):
         raise MetisError(
@@ -41,7 +41,7 @@ def main() -> None:
         file.write("".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows).encode())
     shares = Facts(list(hard.values())).shares()
     said = ", ".join(f"{shares[kind].value:.1%} {kind}" for kind in ("dead", "informative"))
-    print(f"{len(rows):,} of {len(found):,} problems ({said}) → {chosen.out}")
+    print(f"{len(rows):,} of {len(surveyed):,} problems ({said}) → {chosen.out}")
 
 
 def _id(row: dict[str, object]) -> object:

@@ -53,10 +53,10 @@ class Sets:
         self.set_of: dict[str, str] = {}
         self.tasks: dict[str, Any] = {}
         for path in paths:
-            name, found = path.name.removesuffix(SUFFIX), OutcomeSet.read(path)
-            self.settings = found.settings
-            self.tasks[name] = task = task_of(_relocated(found.settings, data))
-            for prompt, outcome in found.joined(task.training()):
+            name, outcome_set = path.name.removesuffix(SUFFIX), OutcomeSet.read(path)
+            self.settings = outcome_set.settings
+            self.tasks[name] = task = task_of(_relocated(outcome_set.settings, data))
+            for prompt, outcome in outcome_set.joined(task.training()):
                 if outcome.variance is not None:
                     self.prompts.append(prompt)
                     self.outcomes[prompt.id], self.set_of[prompt.id] = outcome, name
@@ -108,8 +108,8 @@ def part(row: str, split: int, sets: Sets, chosen: argparse.Namespace) -> Iterat
         for name in [*sets.tasks, *([ALL] if len(sets.tasks) > 1 else [])]:
             mine = [p for p in rest if name in (ALL, sets.set_of[p.id]) and p.id in predictions]
             scores = [predictions[p.id] for p in mine]
-            found = measured(scores, mine, sets, row not in UNSCALED)
-            yield {"row": row, "split": split, "labels": count, "set": name, **found}
+            measures = measured(scores, mine, sets, row not in UNSCALED)
+            yield {"row": row, "split": split, "labels": count, "set": name, **measures}
 
 
 def learned(
@@ -140,10 +140,10 @@ def learned(
             judge = curriculum_of(section, chosen.batch, group)
             judge.load_state_dict(curriculum.state_dict())
             asked = replace(progress, step=step + 1, policy=local.version)
-            found = drive(judge.step(InOrder(sets.prompts, rest), asked), engine).decisions
-            known = {each.prompt.id: each.score for each in found if each.score is not None}
-            lowest = min(known.values(), default=0.0)
-            yield count, {each.prompt.id: known.get(each.prompt.id, lowest) for each in found}
+            decisions = drive(judge.step(InOrder(sets.prompts, rest), asked), engine).decisions
+            scores = {each.prompt.id: each.score for each in decisions if each.score is not None}
+            lowest = min(scores.values(), default=0.0)
+            yield count, {each.prompt.id: scores.get(each.prompt.id, lowest) for each in decisions}
     local.close()
 
 
@@ -238,10 +238,10 @@ def main(words: Sequence[str] | None = None) -> None:
         if (row, split) in done or time.monotonic() - begun > 60 * chosen.minutes:
             continue
         started = time.monotonic()
-        found = list(part(row, split, sets, chosen))
+        measures = list(part(row, split, sets, chosen))
         with chosen.out.open("a") as file:
-            file.write("".join(f"{json.dumps(each)}\n" for each in found))
-        rows += found
+            file.write("".join(f"{json.dumps(each)}\n" for each in measures))
+        rows += measures
         gc.collect()  # a model that is done with is let go of before the next is loaded
         print(f"{row}, split {split}: {time.monotonic() - started:.0f} s", flush=True)
     print(table(rows, about))

@@ -48,9 +48,9 @@ def _lines(rows: Sequence[dict[str, Any]]) -> list[list[str]]:
 
 def _estimate(values: Sequence[float | None], sign: str = "") -> str:
     """Mean and standard error; a dash where it is not defined."""
-    known = [value for value in values if value is not None]
-    if not known:
+    numbers = [value for value in values if value is not None]
+    if not numbers:
         return "–"
-    found = mean(known)
-    error = "" if found.error is None or len(known) < 2 else f" ± {found.error:.3f}"
-    return f"{found.mean:{sign}.3f}{error}"
+    estimate = mean(numbers)
+    error = "" if estimate.error is None or len(numbers) < 2 else f" ± {estimate.error:.3f}"
+    return f"{estimate.mean:{sign}.3f}{error}"

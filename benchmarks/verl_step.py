@@ -58,10 +58,10 @@ def seconds(out: Path, steps: int, skip: int) -> dict[str, float]:
     if not counted:
         raise SystemExit(f"{out} has {len(rows)} steps: it needs more than --skip {skip}")
     begun = rows[skip - 1]["elapsed"] if skip else 0.0
-    found = {"step": (rows[-1]["elapsed"] - begun) / len(counted)}
+    means = {"step": (rows[-1]["elapsed"] - begun) / len(counted)}
     for phase in PHASES:
-        found[phase] = statistics.fmean(row.get(phase, 0.0) for row in counted)
-    return found
+        means[phase] = statistics.fmean(row.get(phase, 0.0) for row in counted)
+    return means
 
 
 def main() -> None:
@@ -80,11 +80,11 @@ def main() -> None:
         parser.error(f"--steps {chosen.steps}: use more than --skip {chosen.skip}")
     for arm in arms:
         run(chosen.recipe, chosen.words, arm, chosen.steps, chosen.out / arm)
-    found = {arm: seconds(chosen.out / arm, chosen.steps, chosen.skip) for arm in arms}
+    means = {arm: seconds(chosen.out / arm, chosen.steps, chosen.skip) for arm in arms}
     print(f"{'arm':22}" + "".join(f"{name:>10}" for name in ("step", *PHASES, "ratio")))
-    for arm, spent in found.items():
+    for arm, spent in means.items():
         cells = "".join(f"{spent[name]:10.2f}" for name in ("step", *PHASES))
-        ratio = spent["step"] / found["uniform"]["step"] if "uniform" in found else float("nan")
+        ratio = spent["step"] / means["uniform"]["step"] if "uniform" in means else float("nan")
         print(f"{arm:22}{cells}{ratio:10.2f}")
 
 

@@ -79,7 +79,7 @@ def plain(text: str) -> str:
     pieces = re.split(r"(`[^`]*`)", text)
     pieces[::2] = [_symbols(piece) for piece in pieces[::2]]
     whole = "".join(pieces)
-    return ARXIV.sub(lambda found: f"[{found[0]}](https://arxiv.org/abs/{found[0][6:]})", whole)
+    return ARXIV.sub(lambda match: f"[{match[0]}](https://arxiv.org/abs/{match[0][6:]})", whole)
 
 
 def _symbols(text: str) -> str:

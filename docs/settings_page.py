@@ -83,11 +83,11 @@ def read(kind: type) -> tuple[str, dict[str, str]]:
 def _knobs(text: str) -> Iterator[tuple[str, str]]:
     """Each begins a line with its name, or the names of several; further lines are indented."""
     for block in re.split(r"\n(?=\S)", text):
-        found = KNOB.match(" ".join(block.split()))
-        if found is None:
+        match = KNOB.match(" ".join(block.split()))
+        if match is None:
             raise ValueError(f"no knob: {block!r}")
-        for name in found[1].split(", "):
-            yield name, found[2]
+        for name in match[1].split(", "):
+            yield name, match[2]
 
 
 def _default(knob: "Field[Any]") -> Any:

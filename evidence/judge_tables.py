@@ -17,11 +17,11 @@ def pools(folder: Path) -> str:
         ["set", "model", "prompts", "dead", "informative", "solved", "cut off", "median tokens"]
     ]
     for path in sorted(folder.glob(f"*{SUFFIX}")):
-        found = OutcomeSet.read(path)
-        facts, shares = Facts(found.outcomes), Facts(found.outcomes).shares()
+        outcome_set = OutcomeSet.read(path)
+        facts, shares = Facts(outcome_set.outcomes), Facts(outcome_set.outcomes).shares()
         kinds = [_share(shares[kind]) for kind in ("dead", "informative", "solved")]
-        drawn = f"{len(found.outcomes):,} of {found.pool:,}"
-        model = Path(found.settings["engine"]["model"]).name
+        drawn = f"{len(outcome_set.outcomes):,} of {outcome_set.pool:,}"
+        model = Path(outcome_set.settings["engine"]["model"]).name
         others = [f"{facts.cut_off:.1%}", f"{facts.length(0.5):,.0f}"]
         rows.append([f"`{path.name.removesuffix(SUFFIX)}`", model, drawn, *kinds, *others])
     return markdown_table(rows)

@@ -117,13 +117,13 @@ BLOCKS: dict[str, Callable[[], str]] = {
 
 def rendered() -> dict[Path, str]:
     """Every published file with what it should say."""
-    found = {ROOT / "docs/figures/when-it-pays.svg": when_it_pays.figure(pools())}
+    texts = {ROOT / "docs/figures/when-it-pays.svg": when_it_pays.figure(pools())}
     pages = [ROOT / "README.md", *ROOT.glob("docs/*.md"), *EVIDENCE.glob("*.md")]
     for page in pages:
         text = page.read_text("utf-8")
         if BLOCK.search(text):
-            found[page] = fill(text)
-    return found
+            texts[page] = fill(text)
+    return texts
 
 
 def fill(text: str) -> str:

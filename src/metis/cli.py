@@ -364,10 +364,10 @@ def _curricula(chosen: argparse.Namespace) -> int:
         about += [f"{key}: {inspect.getdoc(section)}" for key, section in sections(kind).items()]
         print(*filter(None, about), sep="\n\n")
         print("", f"Needs  {needs_of(kind()).described()}", sep="\n")
-        known = defaults(kind)
-        print("", "Defaults", *_assignments(known), sep="\n")
+        knobs = defaults(kind)
+        print("", "Defaults", *_assignments(knobs), sep="\n")
         for name, preset in presets(chosen.name).items():
-            changed = {key: value for key, value in flat(preset).items() if known[key] != value}
+            changed = {key: value for key, value in flat(preset).items() if knobs[key] != value}
             lines = _assignments(changed) or ["  the defaults"]
             print("", f"curriculum.preset={name}", *lines, sep="\n")
         return 0

@@ -66,8 +66,8 @@ def located(error: BaseException) -> str:
     """Type and message of an error, with the file, line and function where it arose."""
     message = textwrap.shorten(str(error), LONGEST, placeholder=" ...")
     text = f"{type(error).__name__}: {message}" if message else type(error).__name__
-    found = place(error)
-    return f"{text} ({found[0]}, line {found[1]}, in {found[2]})" if found else text
+    where = place(error)
+    return f"{text} ({where[0]}, line {where[1]}, in {where[2]})" if where else text
 
 
 def place(error: BaseException) -> tuple[str, int, str] | None:

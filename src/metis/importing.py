@@ -84,9 +84,9 @@ def _from_file(key: str, name: str, place: str) -> ModuleType:
         return main
     about = path.stat()
     version = (about.st_mtime_ns, about.st_size)
-    known = sys.modules.get(str(path))
-    if known is not None and known.__spec__ and known.__spec__.loader_state == version:
-        return known
+    loaded = sys.modules.get(str(path))
+    if loaded is not None and loaded.__spec__ and loaded.__spec__.loader_state == version:
+        return loaded
     _look_in(path.parent)
     spec = importlib.util.spec_from_file_location(str(path), path)
     assert spec is not None and spec.loader is not None

@@ -40,10 +40,10 @@ class TrainedRun:
     @property
     def model(self) -> Path:
         """The folder of its best checkpoint, or else of the last: `from_pretrained` loads it."""
-        found = models.named(self.path)
-        if found is None:
+        checkpoint = models.named(self.path)
+        if checkpoint is None:
             raise MetisError(f"{str(self.path)!r} is no run folder any more: train it again")
-        return found.model
+        return checkpoint.model
 
     def export(
         self, target: str | Path, checkpoint: str = "", dtype: str = "", adapter: bool = False
@@ -90,19 +90,19 @@ def train(
     """
     if model is not None:
         settings["engine"] = {**_mapping(settings.get("engine", {})), "model": str(model)}
-    found = config.assemble(Path(recipe) if recipe else None, list(_flat(written(settings))))
-    for notice in found.notices:
+    run_config = config.assemble(Path(recipe) if recipe else None, list(_flat(written(settings))))
+    for notice in run_config.notices:
         print(f"metis: {notice}", file=sys.stderr)
     path = Path(out)
-    if launch := ENGINES[found.engine_name].launch:
+    if launch := ENGINES[run_config.engine_name].launch:
         if on_step:
             raise MetisError("on_step: verl trains in processes of its own; read the run's metrics")
-        if code := launch(found, path, False):
-            raise MetisError(f"engine = {found.engine_name!r} ended with exit code {code}")
-        return TrainedRun(path, found.resolved, True)
+        if code := launch(run_config, path, False):
+            raise MetisError(f"engine = {run_config.engine_name!r} ended with exit code {code}")
+        return TrainedRun(path, run_config.resolved, True)
     say = print if show else logging.getLogger("metis").info
-    finished = conduct(found, path, _view(found, path, show), on_step, say)
-    return TrainedRun(path, found.resolved, finished)
+    finished = conduct(run_config, path, _view(run_config, path, show), on_step, say)
+    return TrainedRun(path, run_config.resolved, finished)
 
 
 def curriculum(
@@ -142,7 +142,7 @@ def _plain(value: Any) -> Any:
     return str(value) if isinstance(value, Path) else value
 
 
-def _view(found: config.Config, path: Path, show: bool) -> AbstractContextManager[View]:
+def _view(run_config: config.Config, path: Path, show: bool) -> AbstractContextManager[View]:
     if not show:
         return nullcontext(Unseen())
     from rich.console import Console
@@ -150,7 +150,7 @@ def _view(found: config.Config, path: Path, show: bool) -> AbstractContextManage
     from metis.view import TerminalView, heading
 
     console = Console(soft_wrap=True, markup=False, highlight=False)
-    return TerminalView(console, heading(found, path), found.training.evaluate)
+    return TerminalView(console, heading(run_config, path), run_config.training.evaluate)
 
 
 class Unseen:

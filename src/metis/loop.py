@@ -126,10 +126,10 @@ class Run:
 
 def finished(path: Path, budget: Budget) -> bool:
     """True if the latest checkpoint of a run folder is at the end of a budget."""
-    found = latest(path)
-    if found is None:
+    checkpoint = latest(path)
+    if checkpoint is None:
         return False
-    saved, _ = found
+    saved, _ = checkpoint
     return Account.of(budget, saved["step"], saved).fraction >= 1
 
 

@@ -102,7 +102,7 @@ def _train(plan: Plan, chosen: argparse.Namespace) -> tuple[dict[str, str], bool
 
     configs = plan.configs()
     runs, gpus = pending(plan, configs, chosen.out), devices()
-    if any(ENGINES[found.engine_name].launch for found in configs.values()):
+    if any(ENGINES[arm.engine_name].launch for arm in configs.values()):
         gpus = []  # an engine that sees to its devices itself has them all
     jobs = chosen.jobs or max(1, len(gpus))
     plan = replace(plan, finished=tuple({*plan.finished} - {run.name for run in runs}))

@@ -41,22 +41,22 @@ def is_comparison(folder: Path) -> bool:
     """True of the folder of a comparison: it has a plan, or runs named ARM-SEED and is none."""
     if (folder / FILE).exists():
         return True
-    return not (folder / "config.json").exists() and bool(_found(folder))
+    return not (folder / "config.json").exists() and bool(_runs(folder))
 
 
 def arms_and_seeds(out: Path, plan: Plan | None) -> tuple[list[str], list[int]]:
     """Arms and seeds of the plan; without one, of the folders named ARM-SEED."""
     if plan is not None:
         return [arm.name for arm in plan.arms], list(plan.seeds)
-    found = _found(out)
-    if not found:
+    runs = _runs(out)
+    if not runs:
         raise MetisError(
             f"--out {str(out)!r} has no runs: name arms with --curricula or --arm to train some"
         )
-    return list(dict.fromkeys(name for name, _ in found)), sorted({seed for _, seed in found})
+    return list(dict.fromkeys(name for name, _ in runs)), sorted({seed for _, seed in runs})
 
 
-def _found(out: Path) -> list[tuple[str, int]]:
+def _runs(out: Path) -> list[tuple[str, int]]:
     runs = [re.fullmatch(r"(.+)-(\d+)", path.parent.name) for path in out.glob("*/config.json")]
     return sorted((match[1], int(match[2])) for match in runs if match)
 
@@ -68,10 +68,10 @@ def read(
     names, seeds = arms_and_seeds(out, plan)
     usual = BASELINE if BASELINE in names else names[0]
     baseline = baseline or (plan.baseline if plan else "") or usual
-    found = find(out, names, seeds, missing)
-    if baseline not in found:
+    runs = find(out, names, seeds, missing)
+    if baseline not in runs:
         raise MetisError(f"the baseline {baseline!r} has no finished run")
-    measured = {name: measure(name, folders) for name, folders in found.items()}
+    measured = {name: measure(name, folders) for name, folders in runs.items()}
     arms = [arm for name, arm in measured.items() if name != baseline]
     untimed = "" if plan else "It is not known whether runs had a device of their own"
     if plan and plan.crowded:

@@ -60,8 +60,8 @@ class Measured:
     def fact(self, of: Callable[[Recorded], float | None]) -> Estimate | None:
         """The mean of a number over the runs; None where any has none."""
         values = [of(record) for record in self.records]
-        known = [value for value in values if value is not None]
-        return mean(known) if len(known) == len(values) else None
+        numbers = [value for value in values if value is not None]
+        return mean(numbers) if len(numbers) == len(values) else None
 
 
 def measure(name: str, folders: Mapping[int, Path]) -> Measured:
@@ -133,7 +133,7 @@ def find(
     out: Path, names: Sequence[str], seeds: Sequence[int], missing: Collection[str]
 ) -> dict[str, dict[int, Path]]:
     """The run folders there are, by arm and seed, without those that are not finished."""
-    found: dict[str, dict[int, Path]] = {}
+    runs: dict[str, dict[int, Path]] = {}
     for name in names:
         folders = {seed: out / f"{name}-{seed}" for seed in seeds}
         there = {
@@ -142,5 +142,5 @@ def find(
             if (path / "config.json").exists() and path.name not in missing
         }
         if there:
-            found[name] = there
-    return found
+            runs[name] = there
+    return runs

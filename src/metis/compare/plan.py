@@ -46,18 +46,18 @@ class Plan:
     def configs(self) -> dict[str, config.Config]:
         """The settings of each arm, complete, for its first seed; bad ones are refused."""
         recipe = Path(self.recipe) if self.recipe else None
-        found = {}
+        configs = {}
         for arm in self.arms:
             try:
-                found[arm.name] = config.load(recipe, self.overrides(arm, self.seeds[0]))
+                configs[arm.name] = config.load(recipe, self.overrides(arm, self.seeds[0]))
             except MetisError as error:
                 raise MetisError(f"arm {arm.name!r}: {error}") from None
-        return found
+        return configs
 
     def on_the_same_prompts(self) -> "Plan":
         """The same with one draw of prompts for all runs, unless the settings have their own."""
         arms = self.configs().values()
-        if any(found.training.data_seed is not None for found in arms):
+        if any(arm.training.data_seed is not None for arm in arms):
             return self
         return replace(self, settings=(*self.settings, "data_seed=0"))
 

@@ -55,7 +55,7 @@ class Pending(NamedTuple):
 
 def pending(plan: Plan, configs: Mapping[str, Config], out: Path) -> list[Pending]:
     """The runs of a plan that are left to train."""
-    budgets = {name: found.training.budget for name, found in configs.items()}
+    budgets = {name: config.training.budget for name, config in configs.items()}
     return [
         Pending(arm.run(seed), plan.command(arm, seed, out), budgets[arm.name].steps)
         for arm, seed in plan.runs()

@@ -58,8 +58,8 @@ def assemble(path: Path | None, settings: Sequence[Setting], dry: bool = False) 
     recipe.override(raw, settings)
     config = resolve(raw, dry)
     source = f"recipe {path.name}" if path else "quickstart"
-    known = origins(config.resolved, raw, settings, source)
-    config = dataclasses.replace(config, origins=known)
+    origin_of = origins(config.resolved, raw, settings, source)
+    config = dataclasses.replace(config, origins=origin_of)
     if before and recipe.preset_of(raw) is None:
         used = config.resolved["curriculum"].get("preset")
         instead = f"its preset {used!r} holds" if used else "its defaults hold"
@@ -109,11 +109,11 @@ def _require_known(
 ) -> None:
     """Refuse a key that no section has."""
     played = engine.entry.plays_tasks
-    known = [*keys.dotted(Training, ""), *engine.keys, *curriculum.keys]
-    known += task.keys if played else ["task.name"]
+    dotted_keys = [*keys.dotted(Training, ""), *engine.keys, *curriculum.keys]
+    dotted_keys += task.keys if played else ["task.name"]
     given = {**rest, "engine": engine.given, "curriculum": curriculum.given, "task": task.given}
     names = {"curriculum": curriculum.name, "task": task.name}
-    keys.require_known(given, known, names, task.mappings)
+    keys.require_known(given, dotted_keys, names, task.mappings)
 
 
 def _validated(

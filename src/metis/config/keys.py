@@ -36,7 +36,7 @@ def of_mappings(kind: type[Any], prefix: str) -> list[str]:
 
 def require_known(
     given: Mapping[str, Any],
-    known: Sequence[str],
+    keys: Sequence[str],
     named: Mapping[str, str],
     mappings: Sequence[str] = (),
 ) -> None:
@@ -44,8 +44,8 @@ def require_known(
     sections = ("engine", "task", "curriculum")
     for key in _given({k: value for k, value in given.items() if k not in sections or value}):
         inside = any(key.startswith(f"{name}.") for name in mappings)
-        if key not in known and not inside:
-            raise MetisError(f"unknown key {key!r}: {_remedy(key, named, known)}")
+        if key not in keys and not inside:
+            raise MetisError(f"unknown key {key!r}: {_remedy(key, named, keys)}")
 
 
 def _given(raw: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
@@ -56,7 +56,7 @@ def _given(raw: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
             yield prefix + key
 
 
-def _remedy(key: str, named: Mapping[str, str], known: Sequence[str]) -> str:
+def _remedy(key: str, named: Mapping[str, str], keys: Sequence[str]) -> str:
     """A remedy: the owner of a knob of another curriculum or task, else the nearest known key."""
     section = key.partition(".")[0]
     tasks = {name: task.settings for name, task in TASKS.items()}
@@ -65,19 +65,19 @@ def _remedy(key: str, named: Mapping[str, str], known: Sequence[str]) -> str:
     if owners and key not in SHARED:
         have = "has" if len(owners) == 1 else "have"
         return f"{named[section]} has no such knob, {', '.join(owners)} {have}"
-    sections = sorted({part.split(".")[0] for part in known if "." in part})
+    sections = sorted({part.split(".")[0] for part in keys if "." in part})
     if key in sections:
-        return f"{key!r} is a section, with {', '.join(k for k in known if k.startswith(key))}"
-    same_leaf = [k for k in known if k.rpartition(".")[2] == key.rpartition(".")[2]]
-    near = same_leaf or difflib.get_close_matches(key, [*sections, *known], n=1, cutoff=0.75)
-    return f"did you mean {near[0]!r}?" if near else suggestion(key, known)
+        return f"{key!r} is a section, with {', '.join(k for k in keys if k.startswith(key))}"
+    same_leaf = [k for k in keys if k.rpartition(".")[2] == key.rpartition(".")[2]]
+    near = same_leaf or difflib.get_close_matches(key, [*sections, *keys], n=1, cutoff=0.75)
+    return f"did you mean {near[0]!r}?" if near else suggestion(key, keys)
 
 
-def suggestion(word: str, known: Sequence[str]) -> str:
+def suggestion(word: str, words: Sequence[str]) -> str:
     """The nearest known word, if any is near."""
-    nearest = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    nearest = difflib.get_close_matches(word, words, n=1, cutoff=0.6)
     if nearest:
         return f"did you mean {nearest[0]!r}?"
-    if len(known) > MANY:
+    if len(words) > MANY:
         return "`metis train --dry-run` shows what is known, docs/settings.md says what it means"
-    return f"known are {', '.join(known)}"
+    return f"known are {', '.join(words)}"

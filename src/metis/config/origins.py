@@ -24,15 +24,15 @@ def origins(
     written = dict(leaves(given))
     preset = resolved["curriculum"].get("preset", "")
     knobs = flat(presets(resolved["curriculum"]["name"]).get(preset, {}))
-    found = {}
+    origin_of = {}
     for key, value in leaves(resolved):
         if key in written:
-            found[key] = COMMAND_LINE if key in words else recipe
+            origin_of[key] = COMMAND_LINE if key in words else recipe
         elif key in knobs:
-            found[key] = f"preset {preset}"
+            origin_of[key] = f"preset {preset}"
         else:
-            found[key] = DATA if _completed(resolved, key, value) else DEFAULT
-    return found
+            origin_of[key] = DATA if _completed(resolved, key, value) else DEFAULT
+    return origin_of
 
 
 def leaves(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -49,6 +49,6 @@ def leaves(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str,
 def _completed(resolved: Mapping[str, Any], key: str, value: Any) -> bool:
     """True for a setting of a task that was left open and read from the task's file."""
     section, _, name = key.partition(".")
-    known = TASKS.get(resolved["task"]["name"]) if section == "task" else None
-    defaults = {item.name: item.default for item in fields(known.settings)} if known else {}
+    task = TASKS.get(resolved["task"]["name"]) if section == "task" else None
+    defaults = {item.name: item.default for item in fields(task.settings)} if task else {}
     return isinstance(value, str) and defaults.get(name, value) != value

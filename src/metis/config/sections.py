@@ -110,10 +110,10 @@ class CurriculumSection:
     @classmethod
     def read(cls, raw: Any) -> "CurriculumSection":
         name, given = _named(raw, "curriculum", CURRICULA)
-        kind, known = curriculum_class(name), presets(name) or {"": {}}
-        preset = given.pop("preset", next(iter(known)))
-        if not isinstance(preset, str) or preset not in known:
-            names = ", ".join(filter(None, known))
+        kind, choices = curriculum_class(name), presets(name) or {"": {}}
+        preset = given.pop("preset", next(iter(choices)))
+        if not isinstance(preset, str) or preset not in choices:
+            names = ", ".join(filter(None, choices))
             remedy = f"use one of {names}" if names else f"{name} has no presets; leave it out"
             raise MetisError(f"curriculum.preset = {preset!r}: {remedy}")
         return cls(name, kind, preset, given)
@@ -178,17 +178,17 @@ def check(kind: type[T], raw: Mapping[str, Any], prefix: str) -> T:
         raise MetisError(f"{key} = {first['input']!r}: {message}") from None
 
 
-def _named(raw: Any, key: str, known: Mapping[str, Any]) -> tuple[str, Document]:
+def _named(raw: Any, key: str, registry: Mapping[str, Any]) -> tuple[str, Document]:
     """The name and the settings of a section that may be written as just its name."""
     table = {"name": raw} if isinstance(raw, str) else raw
     if not isinstance(table, dict):
-        raise MetisError(f"{key} = {raw!r}: give a name, one of {', '.join(known)}")
+        raise MetisError(f"{key} = {raw!r}: give a name, one of {', '.join(registry)}")
     table = dict(table)
-    name = table.pop("name", next(iter(known)))
+    name = table.pop("name", next(iter(registry)))
     own = key != "engine" and is_import_string(str(name))
-    if not isinstance(name, str) or (name not in known and not own):
+    if not isinstance(name, str) or (name not in registry and not own):
         hint = f" (your own is {FORMS})" if key != "engine" else ""
-        raise MetisError(f"{key} = {name!r}: {keys.suggestion(str(name), list(known))}{hint}")
+        raise MetisError(f"{key} = {name!r}: {keys.suggestion(str(name), list(registry))}{hint}")
     return name, table
 
 

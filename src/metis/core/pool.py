@@ -33,7 +33,7 @@ class Stream:
     """Members of this epoch passed over because the draw had them already; they come next."""
 
     def __post_init__(self) -> None:
-        self._known = frozenset(self.members.tolist())
+        self._member_set = frozenset(self.members.tolist())
         self._shuffle()
 
     def _shuffle(self) -> None:
@@ -45,7 +45,7 @@ class Stream:
 
         A new epoch begins only for a member that is free and was visited in this one.
         """
-        count = min(count, len(self._known) - len(self._known & banned))
+        count = min(count, len(self._member_set) - len(self._member_set & banned))
         drawn: list[int] = []
         taken = set(banned)
         passed, self.deferred = deque(self.deferred), []

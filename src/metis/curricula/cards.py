@@ -45,9 +45,9 @@ def parse(docstring: str) -> Card:
         raise ValueError(
             f"a curriculum's docstring has the parts {LABELS}, once each; not {labels}"
         )
-    found = {label.lower(): text for label, text in zip(labels, texts, strict=True)}
-    note, *deviations = NUMBER.split(found.pop("deviations"))
-    lines = {label: _line(text) for label, text in found.items()}
+    sections = {label.lower(): text for label, text in zip(labels, texts, strict=True)}
+    note, *deviations = NUMBER.split(sections.pop("deviations"))
+    lines = {label: _line(text) for label, text in sections.items()}
     return Card(_line(summary), **lines, note=_line(note), deviations=tuple(map(_line, deviations)))
 
 

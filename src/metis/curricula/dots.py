@@ -139,8 +139,8 @@ class Dots(Stateful):
     def _measure(self, pool: Pool) -> Plan[dict[str, float]]:
         """Learn from the references there were, and measure new ones."""
         evidence = self._evidence(pool)
-        known, values = [prompt for prompt, _ in evidence], [value for _, value in evidence]
-        error = yield from fit(known, values, self.predictor, evidence)
+        references, values = [prompt for prompt, _ in evidence], [value for _, value in evidence]
+        error = yield from fit(references, values, self.predictor, evidence)
         groups = yield from rollout(pool.sample(self._times_batch(self.references)), self.group)
         outcomes = [(group.prompt.id, outcome(group, pool.rewards)) for group in groups]
         self.measured = [(prompt, d) for prompt, d in outcomes if d is not None]
@@ -166,8 +166,8 @@ class Dots(Stateful):
             return [None] * len(candidates), 0.0
         halves, lines = (evidence[::2], evidence[1::2]), []
         for half, other in (halves, halves[::-1]):
-            known = yield from predict([prompt for prompt, _ in half], self.predictor, other)
-            lines.append((np.array(known), np.array([value for _, value in half])))
+            predictions = yield from predict([prompt for prompt, _ in half], self.predictor, other)
+            lines.append((np.array(predictions), np.array([value for _, value in half])))
         slope, intercept = regression(lines)
         raw = yield from predict(candidates, self.predictor, evidence)
         return np.clip(intercept + slope * np.array(raw), 0.0, 1.0).tolist(), slope

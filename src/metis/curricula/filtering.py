@@ -40,14 +40,14 @@ def decided(groups: Sequence[Group], chosen: bool, reason: str) -> list[Decision
 
 
 def shortage(
-    found: int, batch: int, before: int, why: str, enough: float = 1.0
+    count: int, batch: int, before: int, why: str, enough: float = 1.0
 ) -> tuple[int, list[str]]:
     """The part of the batch that is missing, with a notice when that is more than before.
 
     `enough` is the share of a batch that is no news, for methods that train short ones by design.
     """
-    missing = FULL if found >= enough * batch else SHORT if found else EMPTY
+    missing = FULL if count >= enough * batch else SHORT if count else EMPTY
     if missing <= before:
         return missing, []
-    outcome = f"training on {found} of {batch} groups" if found else "no update"
+    outcome = f"training on {count} of {batch} groups" if count else "no update"
     return missing, [f"{why}: {outcome}"]

@@ -172,9 +172,9 @@ class Metis(Stateful):
         self, drawn: Sequence[Prompt], target: Target, pool: Pool, progress: Progress
     ) -> list[Exemplar]:
         rng = progress.rng("exemplars")
-        known = self.experience.memory(progress.step, self.memory, self.anchor)
+        memory = self.experience.memory(progress.step, self.memory, self.anchor)
         context = (drawn, self.batch, pool, target, self.order, rng)
-        return show(self.exemplars, known, self.examples, *context)
+        return show(self.exemplars, memory, self.examples, *context)
 
     def _ask_about(
         self,

@@ -111,7 +111,7 @@ class Pcl(Stateful):
 
     def _learn(self, groups: Sequence[Group], rewards: Rewards) -> Plan[dict[str, float]]:
         outcomes = [g.variance if rewards == "continuous" else g.mean for g in groups]
-        known = [(g, v) for g, v in zip(groups, outcomes, strict=True) if v is not None]
-        prompts, targets = [g.prompt for g, _ in known], [v for _, v in known]
+        labelled = [(g, v) for g, v in zip(groups, outcomes, strict=True) if v is not None]
+        prompts, targets = [g.prompt for g, _ in labelled], [v for _, v in labelled]
         error = yield from fit(prompts, targets, self._model())
-        return {"select/value_loss": error} if known else {}
+        return {"select/value_loss": error} if labelled else {}

@@ -35,10 +35,10 @@ class Readout(Stateful):
 
     def learn(self, states: States, worth: Sequence[float | None], step: int) -> None:
         """Take up the outcomes of a step, where there is one."""
-        known = [(s, value) for s, value in zip(states, worth, strict=True) if value is not None]
-        if known:
-            features = np.stack([state for state, _ in known])
-            self.labels.append((step, features, np.array([value for _, value in known])))
+        labelled = [(s, value) for s, value in zip(states, worth, strict=True) if value is not None]
+        if labelled:
+            features = np.stack([state for state, _ in labelled])
+            self.labels.append((step, features, np.array([value for _, value in labelled])))
 
     def predict(self, states: States) -> tuple[list[float | None], dict[str, float]]:
         """The worth of each state, None before there are labels; and metrics of the regression."""
@@ -46,12 +46,12 @@ class Readout(Stateful):
         metrics = {"select/labels": float(count)}
         if count < 2 or not states:
             return [None] * len(states), metrics
-        known = np.concatenate([features for _, features, _ in self.labels]).astype(np.float64)
+        features = np.concatenate([features for _, features, _ in self.labels]).astype(np.float64)
         worth = np.concatenate([worth for _, _, worth in self.labels])
-        metrics["select/penalty"], correlation = best_penalty(known, worth)
+        metrics["select/penalty"], correlation = best_penalty(features, worth)
         if correlation is not None:
             metrics["select/held_out_pearson"] = correlation
-        (line,) = ridge(known, worth, [metrics["select/penalty"]])
+        (line,) = ridge(features, worth, [metrics["select/penalty"]])
         predictions: list[float | None] = line.predict(np.stack(states)).tolist()
         return predictions, metrics
 
@@ -84,8 +84,8 @@ def ridge(features: Floats, labels: Floats, penalties: Sequence[float]) -> list[
     # one a row a feature, and the smaller is solved.
     dual = len(inputs) < width
     gram = inputs @ inputs.T if dual else inputs.T @ inputs
-    known = labels - offset if dual else inputs.T @ (labels - offset)
-    solved = [np.linalg.solve(gram + penalty * np.eye(len(gram)), known) for penalty in penalties]
+    target = labels - offset if dual else inputs.T @ (labels - offset)
+    solved = [np.linalg.solve(gram + penalty * np.eye(len(gram)), target) for penalty in penalties]
     weights = [inputs.T @ each for each in solved] if dual else solved
     return [Line(centre, scale, each, offset) for each in weights]
 

@@ -86,8 +86,8 @@ class Speed(Stateful):
         finished: list[tuple[Group, Group]] = []
         rounds = 0
         while len(self.ready) < self.batch and rounds < self.rounds:
-            known = prompts(screened, self.waiting, self.ready)
-            fresh = pool.sample(math.ceil(self.multiplier * self.batch), exclude=known)
+            taken = prompts(screened, self.waiting, self.ready)
+            fresh = pool.sample(math.ceil(self.multiplier * self.batch), exclude=taken)
             if not fresh and not self.waiting:
                 break
             tried = yield from rollout(fresh, self.screen)

@@ -109,10 +109,10 @@ class Staged(Stateful):
         """The categories of the pool that the names of a stage stand for."""
         meant: set[str] = set()
         for name in (stage,) if isinstance(stage, str) else stage:
-            found = {c for c in pool.categories if c == name or fnmatchcase(c, name)}
-            known = ", ".join(map(repr, pool.categories))
-            require(bool(found), "curriculum.stages", name, f"the pool has the categories {known}")
-            meant |= found
+            matches = {c for c in pool.categories if c == name or fnmatchcase(c, name)}
+            remedy = f"the pool has the categories {', '.join(map(repr, pool.categories))}"
+            require(bool(matches), "curriculum.stages", name, remedy)
+            meant |= matches
         return sorted(meant)
 
     def _now(self, fraction: float, stages: int) -> int:

@@ -128,8 +128,8 @@ class Vcrl(Stateful):
     def _pop(self, count: int, kappa: float, drawn: list[Group], ties: random.Random) -> list[str]:
         """The highest priorities of the bank, of prompts that were not drawn in this step."""
         self.bank = {name: entry for name, entry in self.bank.items() if entry.priority >= kappa}
-        known = {group.prompt.id for group in drawn}
-        free = [name for name in self.bank if name not in known]
+        ids = {group.prompt.id for group in drawn}
+        free = [name for name in self.bank if name not in ids]
         best = top_b([self.bank[name].priority for name in free], count, ties)
         for i in best:
             self.replayed[free[i]] = self.replayed.get(free[i], 0) + 1

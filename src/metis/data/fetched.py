@@ -82,8 +82,8 @@ def download(
 
 def require_sha256(path: Path, expected: str, name: str, remedy: str) -> None:
     """Refuse a file of another content than the pinned one."""
-    if (found := sha256(path)) != expected:
-        raise MetisError(f"{name} is not the file it should be (SHA-256 {found}): {remedy}")
+    if (digest := sha256(path)) != expected:
+        raise MetisError(f"{name} is not the file it should be (SHA-256 {digest}): {remedy}")
 
 
 def _another(requirement: str, error: Exception, remedy: str) -> MetisError:

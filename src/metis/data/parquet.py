@@ -24,8 +24,8 @@ def rows(
 ) -> Iterator[dict[str, Any]]:
     """The rows of a file in their order, nested as they are; of some columns, those it has."""
     with _opened(path) as file:
-        known = None if columns is None else [c for c in columns if c in file.schema_arrow.names]
-        for batch in file.iter_batches(batch_size, columns=known):
+        present = None if columns is None else [c for c in columns if c in file.schema_arrow.names]
+        for batch in file.iter_batches(batch_size, columns=present):
             yield from batch.to_pylist()
 
 
@@ -49,8 +49,8 @@ def fields(path: Path) -> list[str]:
 
 def values(path: Path, names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
     """The named fields of every row; None where the file lacks one."""
-    known = set(fields(path))
-    present = [name for name in names if name in known]
+    file_fields = set(fields(path))
+    present = [name for name in names if name in file_fields]
     with _opened(path) as file:
         columns = sorted({name.partition(".")[0] for name in present})
         for batch in file.iter_batches(BATCH, columns=columns, use_threads=False):

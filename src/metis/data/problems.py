@@ -104,14 +104,14 @@ def _add(grouped: dict[Any, RawProblem], key: Any, text: str, row: dict[str, Any
 
 def _choose(path: Path) -> dict[str, str]:
     """The field of a file for each thing wanted; a file without a problem or answer is refused."""
-    known = table.fields(path)
+    fields = table.fields(path)
     chosen = {
-        wanted: next((name for name in names if name in known), "")
+        wanted: next((name for name in names if name in fields), "")
         for wanted, names in FIELDS.items()
     }
-    if not known:
+    if not fields:
         raise MetisError(f"{str(path)!r} is empty: fetch it again, or name another file")
-    shown = ", ".join(known)
+    shown = ", ".join(fields)
     if not chosen["problem"]:
         raise MetisError(
             f"{str(path)!r} has no field for problems, such as {_some('problem')}; its fields are "

@@ -74,12 +74,12 @@ def origin(name: str, folder: Path) -> str:
 
 def _from_folder(name: str, given: Path, say: Callable[[str], None]) -> Path:
     """A model folder as it is; of a run the best checkpoint, or else the last."""
-    found = models.named(given)
-    if found is None:
+    checkpoint = models.named(given)
+    if checkpoint is None:
         return given
-    folder = found.ready()
+    folder = checkpoint.ready()
     if models.settings(given) is not None:
-        say(f"engine.model = {name!r}: its {found}")
+        say(f"engine.model = {name!r}: its {checkpoint}")
     return folder
 
 

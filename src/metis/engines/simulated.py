@@ -261,11 +261,11 @@ class SimulatedEngine:
     ) -> NDArray[np.float64]:
         if isinstance(model, ValueModel):
             return self._table(model)[self.skill[items], self.level[items]]
-        known = self._items([prompt for prompt, _ in evidence])
+        basis = self._items([prompt for prompt, _ in evidence])
         values = np.array([value for _, value in evidence])
-        distance = np.abs(self.level[items, None] - self.level[known])
-        kernel = np.exp(-distance) * np.where(self.skill[items, None] == self.skill[known], 1, 0.2)
-        kernel = np.where(items[:, None] == known, 0.0, kernel)
+        distance = np.abs(self.level[items, None] - self.level[basis])
+        kernel = np.exp(-distance) * np.where(self.skill[items, None] == self.skill[basis], 1, 0.2)
+        kernel = np.where(items[:, None] == basis, 0.0, kernel)
         total = kernel.sum(axis=1)
         return np.where(total > 0, kernel @ values / np.where(total > 0, total, 1.0), 0.5)
 

@@ -92,9 +92,9 @@ def run(chosen: argparse.Namespace) -> int:
         else:
             with EvaluationView(console, evaluation) as view:
                 answer_all(evaluation, model or _model(evaluation, who), folder, view)
-        found = results.results(evaluation, [row for _, row in folder.rows()], who.about)
-        results.write(out, found)
-    print(f"\n{results.markdown(found)}\nresults: {out / 'results.json'}, {out / 'results.md'}")
+        summary = results.results(evaluation, [row for _, row in folder.rows()], who.about)
+        results.write(out, summary)
+    print(f"\n{results.markdown(summary)}\nresults: {out / 'results.json'}, {out / 'results.md'}")
     return 0
 
 
@@ -149,8 +149,8 @@ def _sets(chosen: argparse.Namespace, who: Subject) -> list[PromptSet]:
     sets = own_sets(settings, who.run) if OWN in names else []
     others = [name for name in names if name != OWN]
     if others:
-        known = {"path": "-"} if settings["task"]["name"] in READERS else {}
-        asked = config.task_settings(known | settings["task"])
+        defaults = {"path": "-"} if settings["task"]["name"] in READERS else {}
+        asked = config.task_settings(defaults | settings["task"])
         sets += catalogue.load(others, chosen.data, Manner.of(asked, verify=chosen.verify))
     catalogue.require_distinct(sets)
     return sets

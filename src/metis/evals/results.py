@@ -21,23 +21,23 @@ def results(
     evaluation: Evaluation, rows: Sequence[Mapping[str, Any]], about: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Every benchmark with its scores, and their average; the same rows give the same bytes."""
-    found = {"schema": SCHEMA, **about, **evaluation.described, "metric": metric(evaluation)}
-    found["benchmarks"] = {
+    summary = {"schema": SCHEMA, **about, **evaluation.described, "metric": metric(evaluation)}
+    summary["benchmarks"] = {
         each.name: {
             "title": each.title,
-            **found["benchmarks"][each.name],
+            **summary["benchmarks"][each.name],
             **_benchmark([row for row in rows if row["benchmark"] == each.name]),
         }
         for each in evaluation.sets
     }
-    scored = [benchmark["scores"] for benchmark in found["benchmarks"].values()]
-    found["average"] = {
+    scored = [benchmark["scores"] for benchmark in summary["benchmarks"].values()]
+    summary["average"] = {
         name: _written(
             average([_estimate(scores.get(name, scores[FAITHFUL])) for scores in scored])
         )
         for name in dict.fromkeys(name for scores in scored for name in scores)
     }
-    return found
+    return summary
 
 
 def metric(evaluation: Evaluation) -> str:
@@ -70,28 +70,28 @@ def _estimate(score: Mapping[str, Any]) -> Estimate:
     return Estimate(score["accuracy"], score["stderr"])
 
 
-def markdown(found: Mapping[str, Any]) -> str:
+def markdown(summary: Mapping[str, Any]) -> str:
     """The row of the paper's table, and what a reader must know to compare it."""
-    benchmarks = found["benchmarks"].values()
+    benchmarks = summary["benchmarks"].values()
     several = len(benchmarks) > 1
     header = ["model", *(b["title"] for b in benchmarks), *(["Avg."] if several else [])]
-    table = [header, [found["name"], *(_percent(b["scores"][FAITHFUL]) for b in benchmarks)]]
+    table = [header, [summary["name"], *(_percent(b["scores"][FAITHFUL]) for b in benchmarks)]]
     if several:
-        table[-1].append(_percent(found["average"][FAITHFUL]))
-    for name in (name for name in found["average"] if name != FAITHFUL):
+        table[-1].append(_percent(summary["average"][FAITHFUL]))
+    for name in (name for name in summary["average"] if name != FAITHFUL):
         beside = [_percent(b["scores"].get(name)) for b in benchmarks]
         table.append([f"… {TITLES.get(name, name)}", *beside])
         if several:
-            table[-1].append(_percent(found["average"][name]))
-    drawn = "greedy" if found["temperature"] == 0 else f"temperature {found['temperature']:g}"
+            table[-1].append(_percent(summary["average"][name]))
+    drawn = "greedy" if summary["temperature"] == 0 else f"temperature {summary['temperature']:g}"
     note = (
-        f"{found['metric']} in percent ± one standard error over problems; {drawn}, answers of up "
-        f"to {found['max_tokens']:,} tokens, seed {found['seed']}.\n"
+        f"{summary['metric']} in percent ± one standard error over problems; {drawn}, answers of "
+        f"up to {summary['max_tokens']:,} tokens, seed {summary['seed']}.\n"
     )
     asked = "".join(
         f"- {b['title']}: {_asked(b)}; scorer: {b['scorer']}{_remark(b)}\n" for b in benchmarks
     )
-    return "\n".join([markdown_table(table), note, markdown_table(_details(found)), asked])
+    return "\n".join([markdown_table(table), note, markdown_table(_details(summary)), asked])
 
 
 def _asked(benchmark: Mapping[str, Any]) -> str:
@@ -105,13 +105,13 @@ def _remark(benchmark: Mapping[str, Any]) -> str:
     return f"; {benchmark['remark']}" if "remark" in benchmark else ""
 
 
-def _details(found: Mapping[str, Any]) -> list[list[str]]:
-    samples = found["samples"]
+def _details(summary: Mapping[str, Any]) -> list[list[str]]:
+    samples = summary["samples"]
     extra = [f"pass@{samples}"] if samples > 1 else []
-    failures = any(benchmark["failed"] for benchmark in found["benchmarks"].values())
+    failures = any(benchmark["failed"] for benchmark in summary["benchmarks"].values())
     head = ["benchmark", "problems", "cut off", "tokens an answer", *extra]
     table = [[*head, "failed"] if failures else head]
-    for benchmark in found["benchmarks"].values():
+    for benchmark in summary["benchmarks"].values():
         row = [benchmark["title"], f"{benchmark['problems']:,}", f"{benchmark['cut_off']:.1%}"]
         row.append(f"{benchmark['tokens']:,.0f}")
         row += [f"{100 * benchmark['scores'][FAITHFUL][name]:.1f}" for name in extra]
@@ -127,11 +127,11 @@ def _percent(score: Mapping[str, Any] | None) -> str:
     return f"{100 * score['accuracy']:.1f} ± {error}"
 
 
-def write(folder: Path, found: Mapping[str, Any]) -> None:
+def write(folder: Path, summary: Mapping[str, Any]) -> None:
     """`results.json` and `results.md`, each whole or not at all."""
     for name, text in (
-        ("results.json", json.dumps(found, indent=2) + "\n"),
-        ("results.md", markdown(found)),
+        ("results.json", json.dumps(summary, indent=2) + "\n"),
+        ("results.md", markdown(summary)),
     ):
         with files.atomic(folder / name) as file:
             file.write(text.encode())

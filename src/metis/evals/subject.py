@@ -53,8 +53,8 @@ def find(named: str, checkpoint: str = "") -> Subject:
     trained = models.named(Path(named).expanduser(), checkpoint)
     if trained is None:
         name, model = _called(named), model_files.model(named)
-        known = {"name": name, "model": name, "weights": identity(model)}
-        return Subject(name, Local(model=str(model)), known)
+        facts = {"name": name, "model": name, "weights": identity(model)}
+        return Subject(name, Local(model=str(model)), facts)
     config, step = trained.config, trained.step
     knobs = {knob.name for knob in fields(Local)}
     settings = {key: value for key, value in config["engine"].items() if key in knobs}

@@ -27,17 +27,17 @@ class AnswerFolder(Folder):
 
     def rows(self) -> list[tuple[int, dict[str, Any]]]:
         """The whole rows, each with the length of the log up to its end."""
-        found, end = [], 0
+        rows, end = [], 0
         with (self.path / "answers.jsonl").open("rb") as file:
             for line in file:
                 end += len(line)
                 if not line.endswith(b"\n"):
                     break
                 try:
-                    found.append((end, json.loads(line)))
+                    rows.append((end, json.loads(line)))
                 except ValueError:
                     raise _damaged(self.path) from None
-        return found
+        return rows
 
 
 @dataclass(frozen=True)

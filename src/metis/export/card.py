@@ -15,27 +15,27 @@ from metis.run.models import settings as settings_of
 Row = dict[str, Any]
 
 
-def card(found: Checkpoint, settings: str, adapter: bool) -> str:
+def card(checkpoint: Checkpoint, settings: str, adapter: bool) -> str:
     """README.md with the front matter of the hub; `settings` is the file with the run's."""
-    run = read(found.run)
+    run = read(checkpoint.run)
     parts = [
-        f"---\n{_front_matter(found, run, adapter)}\n---",
-        f"# {found.run.resolve().name}",
-        _sentence(found, run, adapter),
-        markdown_table([("what", "value"), *_facts(found, run)]).rstrip(),
-        *_tests(found, run),
+        f"---\n{_front_matter(checkpoint, run, adapter)}\n---",
+        f"# {checkpoint.run.resolve().name}",
+        _sentence(checkpoint, run, adapter),
+        markdown_table([("what", "value"), *_facts(checkpoint, run)]).rstrip(),
+        *_tests(checkpoint, run),
         _use(adapter),
-        *(_base(found) if adapter else ()),
-        _again(found, run, settings),
+        *(_base(checkpoint) if adapter else ()),
+        _again(checkpoint, run, settings),
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def _front_matter(found: Checkpoint, run: Recorded, adapter: bool) -> str:
+def _front_matter(checkpoint: Checkpoint, run: Recorded, adapter: bool) -> str:
     from huggingface_hub import ModelCardData
 
     data = ModelCardData(
-        base_model=published(_model(found)),
+        base_model=published(_model(checkpoint)),
         library_name="peft" if adapter else "transformers",
         pipeline_tag="text-generation",
         tags=["metis", "grpo", "reinforcement-learning", "curriculum-learning"],
@@ -43,8 +43,8 @@ def _front_matter(found: Checkpoint, run: Recorded, adapter: bool) -> str:
     return str(data.to_yaml()).strip()
 
 
-def _model(found: Checkpoint) -> str:
-    return str(found.config["engine"].get("model", ""))
+def _model(checkpoint: Checkpoint) -> str:
+    return str(checkpoint.config["engine"].get("model", ""))
 
 
 def published(model: str) -> str | None:
@@ -67,31 +67,31 @@ def published(model: str) -> str | None:
     return model if isinstance(cached, str) else None
 
 
-def _sentence(found: Checkpoint, run: Recorded, adapter: bool) -> str:
+def _sentence(checkpoint: Checkpoint, run: Recorded, adapter: bool) -> str:
     what = "A LoRA adapter for" if adapter else "A fine-tuned version of"
     return (
-        f"{what} `{_model(found)}`, trained with GRPO under the curriculum `{run.curriculum}` by "
-        "[METIS](https://arxiv.org/abs/2605.11235)."
+        f"{what} `{_model(checkpoint)}`, trained with GRPO under the curriculum `{run.curriculum}` "
+        "by [METIS](https://arxiv.org/abs/2605.11235)."
     )
 
 
-def _facts(found: Checkpoint, run: Recorded) -> list[tuple[str, str]]:
-    config = found.config
+def _facts(checkpoint: Checkpoint, run: Recorded) -> list[tuple[str, str]]:
+    config = checkpoint.config
     curriculum, preset = config["curriculum"], config["curriculum"].get("preset")
     named = f"{curriculum['name']}, preset {preset}" if preset else str(curriculum["name"])
     task = config.get("task", {})
     data = f" ({task['path']})" if task.get("path") else ""
-    total: Row = next((row for row in reversed(run.metrics) if row["step"] <= found.step), {})
+    total: Row = next((row for row in reversed(run.metrics) if row["step"] <= checkpoint.step), {})
     packages = run.versions.get("packages", {})
     shown = {"metis": run.versions.get("metis"), "python": run.versions.get("python")}
     shown |= {name: packages[name] for name in packages if name not in ("numpy", "pydantic")}
     versions = ", ".join(f"{name} {version}" for name, version in shown.items() if version)
     lora = config["engine"].get("lora")
     return [
-        ("base model", _model(found)),
+        ("base model", _model(checkpoint)),
         ("curriculum", named),
         ("task", f"{task.get('name', MISSING)}{data}"),
-        ("checkpoint", f"{found.name}, step {found.step:,} of {run.steps:,}"),
+        ("checkpoint", f"{checkpoint.name}, step {checkpoint.step:,} of {run.steps:,}"),
         ("prompts a step, rollouts a prompt", f"{config.get('batch')}, {config.get('group')}"),
         ("rollouts", _count(total, "total/rollout_generated")),
         ("generated tokens", _count(total, "total/rollout_tokens")),
@@ -105,17 +105,17 @@ def _count(row: Row, metric: str) -> str:
     return f"{row[metric]:,.0f}" if is_number(row.get(metric)) else MISSING
 
 
-def _tests(found: Checkpoint, run: Recorded) -> list[str]:
+def _tests(checkpoint: Checkpoint, run: Recorded) -> list[str]:
     """Accuracy before training and at this step, where they were tested."""
     tests = {test.step: test for test in run.evaluations}
-    before, here = tests.get(0), tests.get(found.step)
+    before, here = tests.get(0), tests.get(checkpoint.step)
     rows = [("model", "accuracy, ± standard error")]
     rows += [("before training", accuracy(before))] if before else []
-    rows += [("this checkpoint", accuracy(here))] if here and found.step else []
+    rows += [("this checkpoint", accuracy(here))] if here and checkpoint.step else []
     if len(rows) == 1:
         return []
-    on = ", ".join(found.config.get("benchmarks") or ()) or "held-out prompts of the task"
-    text = f"Greedy answers to {on}, {_length(found)}:\n\n{markdown_table(rows).rstrip()}"
+    on = ", ".join(checkpoint.config.get("benchmarks") or ()) or "held-out prompts of the task"
+    text = f"Greedy answers to {on}, {_length(checkpoint)}:\n\n{markdown_table(rows).rstrip()}"
     if here and here.step == _best(run):
         text += (
             "\n\nThis test chose the checkpoint among those of the run, so that its accuracy is "
@@ -124,8 +124,8 @@ def _tests(found: Checkpoint, run: Recorded) -> list[str]:
     return ["## Accuracy", text]
 
 
-def _length(found: Checkpoint) -> str:
-    return f"of at most {found.config['engine'].get('max_tokens', MISSING)} tokens"
+def _length(checkpoint: Checkpoint) -> str:
+    return f"of at most {checkpoint.config['engine'].get('max_tokens', MISSING)} tokens"
 
 
 def _best(run: Recorded) -> int | None:
@@ -155,9 +155,9 @@ print(tokenizer.decode(answer[0, prompt["input_ids"].shape[1] :], skip_special_t
 ```"""
 
 
-def _base(found: Checkpoint) -> list[str]:
+def _base(checkpoint: Checkpoint) -> list[str]:
     """A warning where the adapter names its base model by a folder, which others do not have."""
-    about = json.loads((found.path / "adapter_config.json").read_bytes())
+    about = json.loads((checkpoint.path / "adapter_config.json").read_bytes())
     base = Path(about["base_model_name_or_path"])
     if not base.is_absolute():
         return []
@@ -167,8 +167,8 @@ def _base(found: Checkpoint) -> list[str]:
     ]
 
 
-def _again(found: Checkpoint, run: Recorded, settings: str) -> str:
-    if "task" not in found.config:
+def _again(checkpoint: Checkpoint, run: Recorded, settings: str) -> str:
+    if "task" not in checkpoint.config:
         return (
             f"## Settings\n\nThe run was started with verl's own command line; `{settings}` holds "
             "what it wrote down of its settings."

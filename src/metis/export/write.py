@@ -43,40 +43,40 @@ def export(
     say: Callable[[str], None] = print,
 ) -> Checkpoint:
     """Write the checkpoint of a run to a folder that is not there yet, whole or not at all."""
-    found = models.named(run.expanduser(), checkpoint)
-    if found is None:
+    trained = models.named(run.expanduser(), checkpoint)
+    if trained is None:
         raise MetisError(f"{str(run)!r} is no run folder: name the --out of a `metis train`")
     target = target.expanduser()
-    _check(found, target, dtype, adapter)
-    say(f"{found.run}, {found} → {target}")
+    _check(trained, target, dtype, adapter)
+    say(f"{trained.run}, {trained} → {target}")
     try:
         with (
             files.appearing(target.resolve()) as draft,
             tempfile.TemporaryDirectory(dir=draft) as work,
         ):
             if adapter:
-                _copy(found.path, draft)
+                _copy(trained.path, draft)
             else:
-                _write(_parts(found, Path(work), say), draft, dtype)
-            _describe(found, draft, adapter)
+                _write(_parts(trained, Path(work), say), draft, dtype)
+            _describe(trained, draft, adapter)
             files.same_access(draft, SETTINGS)
     except OSError as error:
         raise MetisError(
             f"{str(target)!r} cannot be written ({error.strerror or first_line(error)}): make room "
             "there, or name another folder"
         ) from None
-    return found
+    return trained
 
 
-def _check(found: Checkpoint, target: Path, dtype: str, adapter: bool) -> None:
+def _check(checkpoint: Checkpoint, target: Path, dtype: str, adapter: bool) -> None:
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise MetisError(f"{str(target)!r} is already there: name a folder that is new, or empty")
     if dtype and dtype not in DTYPES:
         raise MetisError(f"--dtype {dtype}: use one of {', '.join(DTYPES)}")
-    if adapter and not (found.adapter and found.engine == "local"):
+    if adapter and not (checkpoint.adapter and checkpoint.engine == "local"):
         why = "of runs on verl only whole models are exported"
-        if found.engine == "local":
-            why = f"{str(found.run)!r} was trained without LoRA (engine.lora = 0)"
+        if checkpoint.engine == "local":
+            why = f"{str(checkpoint.run)!r} was trained without LoRA (engine.lora = 0)"
         raise MetisError(f"--adapter: {why}: leave it out")
     if adapter and dtype:
         raise MetisError(f"--dtype {dtype}: adapters stay as they were trained: leave it out")
@@ -84,21 +84,23 @@ def _check(found: Checkpoint, target: Path, dtype: str, adapter: bool) -> None:
         raise MetisError("metis export needs transformers: pip install 'metis-rft[local]'")
 
 
-def _parts(found: Checkpoint, work: Path, say: Callable[[str], None]) -> Parts:
-    if found.loadable:
-        return Parts(found.model, None, found.model)
-    if found.engine == "local":
-        if not found.adapter:
+def _parts(checkpoint: Checkpoint, work: Path, say: Callable[[str], None]) -> Parts:
+    if checkpoint.loadable:
+        return Parts(checkpoint.model, None, checkpoint.model)
+    if checkpoint.engine == "local":
+        if not checkpoint.adapter:
             raise MetisError(
-                f"{str(found.path)!r} is incomplete, or of an earlier version: export another "
+                f"{str(checkpoint.path)!r} is incomplete, or of an earlier version: export another "
                 "checkpoint (--checkpoint)"
             )
-        with _reading(found.path / "adapter_config.json") as file:
+        with _reading(checkpoint.path / "adapter_config.json") as file:
             about = json.load(file)
         return Parts(
-            model_files.model(about["base_model_name_or_path"], say), found.path, found.path
+            model_files.model(about["base_model_name_or_path"], say),
+            checkpoint.path,
+            checkpoint.path,
         )
-    merged = _merged_by_verl(found.path / "actor", work, say)
+    merged = _merged_by_verl(checkpoint.path / "actor", work, say)
     adapter = merged / "lora_adapter"
     return Parts(merged, adapter if adapter.is_dir() else None, merged)
 
@@ -177,7 +179,7 @@ def _reading(path: Path) -> IO[bytes]:
         ) from None
 
 
-def _describe(found: Checkpoint, draft: Path, adapter: bool) -> None:
-    settings = json.dumps(manifest.settings(found.config), indent=2)
+def _describe(checkpoint: Checkpoint, draft: Path, adapter: bool) -> None:
+    settings = json.dumps(manifest.settings(checkpoint.config), indent=2)
     (draft / SETTINGS).write_text(f"{settings}\n", "utf-8")
-    (draft / "README.md").write_text(card(found, SETTINGS, adapter), "utf-8")
+    (draft / "README.md").write_text(card(checkpoint, SETTINGS, adapter), "utf-8")

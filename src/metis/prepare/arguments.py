@@ -25,7 +25,7 @@ def understand(words: Sequence[str]) -> tuple[dict[str, Local | Hub], Settings]:
             knobs[key] = value
         else:
             raise MetisError(f"{word!r}: {_remedy(key, equals)}")
-    return sources or {name: known.hub for name, known in SETS.items()}, _settings(knobs)
+    return sources or {name: entry.hub for name, entry in SETS.items()}, _settings(knobs)
 
 
 def _settings(knobs: Mapping[str, str]) -> Settings:
@@ -39,5 +39,5 @@ def _remedy(key: str, equals: str) -> str:
     if key in KNOBS:
         return f"a setting needs a value: {key}=VALUE"
     near = difflib.get_close_matches(key, [*SETS, *KNOBS] if equals else list(SETS), n=1)
-    known = f"the sets are {', '.join(SETS)}; the settings {', '.join(KNOBS)}"
-    return f"did you mean {near[0]!r}?" if near else known
+    listing = f"the sets are {', '.join(SETS)}; the settings {', '.join(KNOBS)}"
+    return f"did you mean {near[0]!r}?" if near else listing

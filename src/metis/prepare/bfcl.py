@@ -44,9 +44,9 @@ class Settings:
 
     def __post_init__(self) -> None:
         choices = {"composite": ("rebuilt", "official"), "split": ("dialogue", "category")}
-        for key, known in choices.items():
+        for key, options in choices.items():
             value = getattr(self, key)
-            require(value in known, key, value, f"use {' or '.join(known)}")
+            require(value in options, key, value, f"use {' or '.join(options)}")
         require_at_least(self, {"seed": 0})
 
 
@@ -127,10 +127,10 @@ def understand(words: Sequence[str]) -> tuple[Settings, Path | None]:
     preset = given.pop("preset", "recommended")
     require(preset in PRESETS, "preset", preset, f"use {' or '.join(PRESETS)}")
     package = given.pop("package", "")
-    known = asdict(PRESETS[preset])
+    defaults = asdict(PRESETS[preset])
     for key, value in given.items():
-        names = ", ".join([*known, "preset", "package"])
-        require(key in known, key, value, f"the settings are {names}")
+        names = ", ".join([*defaults, "preset", "package"])
+        require(key in defaults, key, value, f"the settings are {names}")
     if "seed" in given:
         require(given["seed"].isdecimal(), "seed", given["seed"], "use a number, 0 or more")
     changes: dict[str, Any] = {**given, **({"seed": int(given["seed"])} if "seed" in given else {})}
@@ -149,10 +149,10 @@ def _outcome(
 def _made_before(out: Path, request: dict[str, Any]) -> list[Outcome] | None:
     """The outcomes of an earlier, equal preparation; a file from elsewhere is never overwritten."""
     paths = [out / f"{name}.parquet" for name in PARTS]
-    found = [_about(path) for path in paths if path.exists()]
-    if len(found) < len(paths) or any(about["request"] != request for about in found):
+    records = [_about(path) for path in paths if path.exists()]
+    if len(records) < len(paths) or any(about["request"] != request for about in records):
         return None
-    return [Outcome(**outcome) for outcome in found[0]["outcomes"]]
+    return [Outcome(**outcome) for outcome in records[0]["outcomes"]]
 
 
 def _about(path: Path) -> dict[str, Any]:

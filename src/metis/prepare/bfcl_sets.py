@@ -41,14 +41,14 @@ def official(category: str) -> list[Dialogue]:
 
 def every(composite: str) -> dict[str, list[Dialogue]]:
     """All categories; `composite` is official or rebuilt."""
-    found = {name: official(name) for name in CATEGORIES if name != "composite"}
-    parts = zip(*found.values(), strict=True)
-    found["composite"] = (
+    dialogues = {name: official(name) for name in CATEGORIES if name != "composite"}
+    parts = zip(*dialogues.values(), strict=True)
+    dialogues["composite"] = (
         official("composite")
         if composite == "official"
         else [rebuild(number, *each) for number, each in enumerate(parts)]
     )
-    return found
+    return dialogues
 
 
 def rebuild(

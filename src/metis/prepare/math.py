@@ -52,9 +52,9 @@ class Settings:
             "conflicts": ("drop", "first"),
             "contamination": ("drop", "keep"),
         }
-        for key, known in choices.items():
+        for key, options in choices.items():
             value = getattr(self, key)
-            require(value in known, key, value, f"use {' or '.join(known)}")
+            require(value in options, key, value, f"use {' or '.join(options)}")
 
     def of(self, split: str) -> "Settings":
         """A benchmark keeps all of its problems, whatever is done to training sets."""
@@ -129,7 +129,7 @@ def _prepare(
 
 def _evaluation(out: Path) -> Evaluation:
     """The sets to test with that were prepared into this folder."""
-    paths = {name: out / f"{name}.parquet" for name, known in SETS.items() if known.split == "test"}
+    paths = {name: out / f"{name}.parquet" for name, entry in SETS.items() if entry.split == "test"}
     columns = ("extra_info.id", "extra_info.problem")
     return {
         name: dict(table.values(path, columns))
@@ -143,15 +143,15 @@ def _digest(names: Iterable[str]) -> str:
 
 
 def _select(
-    found: Sequence[RawProblem], outcome: Outcome, settings: Settings, evaluation: Evaluation
+    candidates: Sequence[RawProblem], outcome: Outcome, settings: Settings, evaluation: Evaluation
 ) -> tuple[list[RawProblem], list[dict[str, Any]]]:
     """The problems to write, and those to drop with the reason; counted in the outcome."""
     texts = {identity: text for part in evaluation.values() for identity, text in part.items()}
-    repeated = contamination.find([problem.text for problem in found], texts)
+    repeated = contamination.find([problem.text for problem in candidates], texts)
     belongs = {identity: name for name, part in evaluation.items() for identity in part}
     kept, dropped = [], []
     contaminated: Counter[str] = Counter()
-    for index, problem in enumerate(found):
+    for index, problem in enumerate(candidates):
         row = {"id": identity_of(outcome.name, problem.text), **asdict(problem)}
         if not problem.answers:
             outcome.unanswered += 1
@@ -173,9 +173,9 @@ def _notes(
     outcome: Outcome, collection: Collection, settings: Settings, evaluation: Evaluation
 ) -> Iterable[str]:
     """Remarks on a set beside its counts."""
-    known = SETS[outcome.name]
-    if outcome.problems < known.size:
-        yield f"{outcome.problems:,} problems; the published set has {known.size:,}"
+    published = SETS[outcome.name]
+    if outcome.problems < published.size:
+        yield f"{outcome.problems:,} problems; the published set has {published.size:,}"
     if collection.unwrapped is not None and collection.unwrapped < collection.rows:
         bare = collection.rows - collection.unwrapped
         yield f"{bare:,} prompts have no wrapper that is known here; they are taken as they are"
@@ -185,8 +185,8 @@ def _notes(
     if settings.contamination == "drop":
         missing = [name for name, s in SETS.items() if s.split == "test" and name not in evaluation]
         if evaluation:
-            found = (f"{name} {outcome.contaminated.get(name, 0)}" for name in evaluation)
-            yield f"problems dropped that are in a set to test with: {', '.join(found)}"
+            counts = (f"{name} {outcome.contaminated.get(name, 0)}" for name in evaluation)
+            yield f"problems dropped that are in a set to test with: {', '.join(counts)}"
         if missing:
             yield f"not compared with {', '.join(missing)}, which are not prepared in this folder"
 

@@ -47,6 +47,6 @@ def time_unit(runs: Sequence[Recorded]) -> tuple[float, str]:
 
 def _tested(run: Recorded, colour: int, rows: Sequence[tuple[float, float, float | None]]) -> Line:
     series = Series(tuple(float(x) for x, _, _ in rows), tuple(y for _, y, _ in rows))
-    known = any(error is not None for _, _, error in rows)
-    error = tuple(error or 0.0 for _, _, error in rows) if known else ()
+    has_errors = any(error is not None for _, _, error in rows)
+    error = tuple(error or 0.0 for _, _, error in rows) if has_errors else ()
     return Line(run.label, colour, series, error, markers=True)

@@ -159,14 +159,14 @@ NAMES = (
 def figures(subjects: Sequence[Subject], timed: bool = True) -> list[Figure]:
     """All figures over steps that at least one run has data for; with seconds, if `timed`."""
     window = smoothing([run for subject in subjects for run in subject.runs])
-    found = [
+    candidates = [
         *(_per_step(spec, subjects, window) for spec in PER_STEP),
         calibration.figure(subjects),
         forecast.figure(subjects, window),
         occupancy.figure(subjects, window),
         _overhead(subjects, window) if timed else None,
     ]
-    return [figure for figure in found if figure is not None]
+    return [figure for figure in candidates if figure is not None]
 
 
 def smoothing(runs: Sequence[Recorded]) -> int:
@@ -223,8 +223,8 @@ def _chance(metric: Metric, run: Recorded) -> Series:
     if metric.error:
         errors = run.series(metric.error)
         return Series(errors.x, tuple(2 * error for error in errors.y))
-    values, known = dict(zip(*run.series(metric.name), strict=True)), run.series(metric.z)
-    rows = [(x, abs(2 * values[x] / z)) for x, z in zip(*known, strict=True) if z and x in values]
+    values, scores = dict(zip(*run.series(metric.name), strict=True)), run.series(metric.z)
+    rows = [(x, abs(2 * values[x] / z)) for x, z in zip(*scores, strict=True) if z and x in values]
     return Series(tuple(x for x, _ in rows), tuple(distance for _, distance in rows))
 
 

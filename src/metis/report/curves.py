@@ -83,9 +83,9 @@ class Recorded:
 
     def series(self, metric: str) -> Series:
         """A metric against steps, without the steps that lack it."""
-        found = [row for row in self.metrics if is_number(row.get(metric))]
-        steps = tuple(float(row["step"]) for row in found)
-        return Series(steps, tuple(float(row[metric]) for row in found))
+        rows = [row for row in self.metrics if is_number(row.get(metric))]
+        steps = tuple(float(row["step"]) for row in rows)
+        return Series(steps, tuple(float(row[metric]) for row in rows))
 
     def share(self, metric: str, whole: str) -> Series:
         """A metric as a share of another, at the steps where there is any of that."""
@@ -101,13 +101,13 @@ class Recorded:
     def evaluations(self) -> list[Evaluation]:
         clock = {row["step"]: row["elapsed"] for row in self.timings if "elapsed" in row}
         clock.setdefault(0, 0.0)
-        found = []
+        tests = []
         for row in self.metrics:
             if is_number(row.get("eval/accuracy")):
                 stderr = row["eval/stderr"] if is_number(row.get("eval/stderr")) else None
                 elapsed = clock.get(row["step"])
-                found.append(Evaluation(row["step"], elapsed, row["eval/accuracy"], stderr))
-        return found
+                tests.append(Evaluation(row["step"], elapsed, row["eval/accuracy"], stderr))
+        return tests
 
     @property
     def best(self) -> Evaluation | None:

@@ -21,12 +21,12 @@ CAPTION = (
 
 def figure(subjects: Sequence[Subject], window: int) -> Figure | None:
     """A panel for either kind of slot; None where no run has the logs for it."""
-    known = [subject for subject in subjects if subject.outcomes and not ranked(subject)]
+    judged = [subject for subject in subjects if subject.outcomes and not ranked(subject)]
     panels = []
     for title, uniform in ((UNIFORM, True), (CHOSEN, False)):
         lines = [
             line
-            for subject in known
+            for subject in judged
             for line in _lines(subject, uniform, window, alone=len(subjects) == 1)
         ]
         if lines:

@@ -28,14 +28,14 @@ def figure(subjects: Sequence[Subject], window: int) -> Figure | None:
     runs = [run for subject in subjects for run in subject.runs]
     counted = {run.folder: _by_step(run) for run in runs}
     pool = _pool(runs)
-    found = Counter(pool)
+    totals = Counter(pool)
     for steps in counted.values():
-        found.update(sum(steps.values(), Counter()))
-    if len(found) < 2:
+        totals.update(sum(steps.values(), Counter()))
+    if len(totals) < 2:
         return None
     whole = sum(pool.values())
     panels = []
-    for title, names in _panels(pool or found).items():
+    for title, names in _panels(pool or totals).items():
 
         def share(run: Recorded, names: frozenset[str] = names) -> Series:
             return _share(counted[run.folder], names)
@@ -72,8 +72,8 @@ def _share(steps: Shares, names: frozenset[str]) -> Series:
 
 def _pool(runs: Sequence[Recorded]) -> Counter[str]:
     """Prompts of the pool by category; none where runs do not know it or differ."""
-    known = {tuple(sorted(run.pool.items())) for run in runs}
-    return Counter(dict(known.pop())) if len(known) == 1 else Counter()
+    pools = {tuple(sorted(run.pool.items())) for run in runs}
+    return Counter(dict(pools.pop())) if len(pools) == 1 else Counter()
 
 
 def _panels(counts: Mapping[str, int]) -> dict[str, frozenset[str]]:

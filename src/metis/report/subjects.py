@@ -30,16 +30,16 @@ class Subject:
 
     def line(self, of: Callable[[Recorded], Series], window: int = 1) -> Line:
         """A curve over steps: of one run as it is, with a running mean; of several their mean."""
-        found = [series for run in self.runs if (series := of(run)).x]
-        if len(self.runs) == 1 or not found:
-            return Line(self.label, self.colour, found[0] if found else Series(), window=window)
-        mean, band = averaged([running_mean(series, window) for series in found])
+        curves = [series for run in self.runs if (series := of(run)).x]
+        if len(self.runs) == 1 or not curves:
+            return Line(self.label, self.colour, curves[0] if curves else Series(), window=window)
+        mean, band = averaged([running_mean(series, window) for series in curves])
         return Line(self.label, self.colour, mean, band=band)
 
     def mean(self, of: Callable[[Recorded], float | None]) -> float | None:
         """The mean of a number over the runs that have it."""
-        known = [value for run in self.runs if (value := of(run)) is not None]
-        return math.fsum(known) / len(known) if known else None
+        values = [value for run in self.runs if (value := of(run)) is not None]
+        return math.fsum(values) / len(values) if values else None
 
 
 def each(runs: Sequence[Recorded]) -> list[Subject]:

@@ -26,5 +26,5 @@ def exchanges(
         numbers = {"predicted": judged.get("score"), "variance": judged.get("variance")}
         for answer, reward in zip(row.get("answers", ()), row["rewards"], strict=False):
             facts = {"step": row["step"], "reward": reward, **named, **numbers}
-            known = {name: value for name, value in facts.items() if value not in (None, "")}
-            yield Exchange(row["prompt"], row["text"], answer, known)
+            present = {name: value for name, value in facts.items() if value not in (None, "")}
+            yield Exchange(row["prompt"], row["text"], answer, present)

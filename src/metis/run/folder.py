@@ -203,10 +203,10 @@ def check(path: Path, config: Mapping[str, Any], may_change: Collection[str]) ->
 
 def latest(path: Path) -> tuple[dict[str, Any], Path] | None:
     """The state of the latest checkpoint of a run folder, and the checkpoint's folder."""
-    found = checkpoints(path)
-    if not found:
+    entries = checkpoints(path)
+    if not entries:
         return None
-    _, folder = found[-1]
+    _, folder = entries[-1]
     try:
         return state.load(folder / "run.state"), folder
     except OSError as error:

@@ -54,7 +54,7 @@ def changes(
 
     The name of a section stands for all of its keys.
     """
-    found = []
+    changed = []
     before, now = _read(path), json.loads(json.dumps(config))
     for document in (before, now):
         document.pop("changes", None)
@@ -64,8 +64,8 @@ def changes(
                 f"--out {str(path)!r} holds a run with {key} = {old!r}, not {new!r}: name another "
                 f"folder, or go on with its own settings, as {path}/config.json has them"
             )
-        found.append({"step": step, "key": key, "old": old, "new": new})
-    return found
+        changed.append({"step": step, "key": key, "old": old, "new": new})
+    return changed
 
 
 def record(path: Path, config: Mapping[str, Any], made: list[Change]) -> None:

@@ -91,20 +91,20 @@ def words() -> Mapping[str, str]:
 
 
 def _explained(part: str) -> Mapping[str, str]:
-    found: dict[str, str] = _table()[part]
-    return found
+    table: dict[str, str] = _table()[part]
+    return table
 
 
 def metric(name: str) -> Metric | None:
     """The entry of a metric."""
-    found = (entry for pattern, entry in _patterns() if pattern.fullmatch(name))
-    return next(found, None)
+    entries = (entry for pattern, entry in _patterns() if pattern.fullmatch(name))
+    return next(entries, None)
 
 
 def unexplained(log: str, names: Iterable[str]) -> list[str]:
     """Names in a row of a log that nothing explains."""
-    [known] = (each.fields for each in logs() if each.name == f"{log}.jsonl")
-    fields = {"schema", *(field.name for field in known)}
+    [explained] = (each.fields for each in logs() if each.name == f"{log}.jsonl")
+    fields = {"schema", *(field.name for field in explained)}
     return [
         name for name in names if name not in fields and not (METRIC in fields and metric(name))
     ]
@@ -112,8 +112,8 @@ def unexplained(log: str, names: Iterable[str]) -> list[str]:
 
 def reason(text: str) -> str | None:
     """The meaning of a reason in `judgments.jsonl`."""
-    found = (said for name, said in reasons().items() if _pattern(name).fullmatch(text))
-    return next(found, None)
+    meanings = (said for name, said in reasons().items() if _pattern(name).fullmatch(text))
+    return next(meanings, None)
 
 
 @cache

@@ -98,8 +98,8 @@ def _find(run: Path, config: dict[str, Any], name: str) -> Checkpoint:
             "another engine, or a model"
         )
     there = _LISTED[engine](run)
-    steps = {key: found for key, found in there.items() if key != "best"}
-    last = max(steps.values(), key=lambda found: found[0], default=None)
+    steps = {key: entry for key, entry in there.items() if key != "best"}
+    last = max(steps.values(), key=lambda entry: entry[0], default=None)
     if name in ("", "best") and "best" in there:
         return Checkpoint(run, config, "best", *there["best"])
     if name in ("", "last") and last:
@@ -112,10 +112,10 @@ def _find(run: Path, config: dict[str, Any], name: str) -> Checkpoint:
 
 
 def _local(run: Path) -> dict[str, tuple[int, Path]]:
-    found = {path.name: (step, path) for step, path in run_folder.checkpoints(run)}
+    checkpoints = {path.name: (step, path) for step, path in run_folder.checkpoints(run)}
     if (best := run / "checkpoints/best").is_dir():
-        found["best"] = _step(best), best
-    return found
+        checkpoints["best"] = _step(best), best
+    return checkpoints
 
 
 def _verl(run: Path) -> dict[str, tuple[int, Path]]:
@@ -123,14 +123,14 @@ def _verl(run: Path) -> dict[str, tuple[int, Path]]:
     home = run / "verl" if (run / "verl").is_dir() else run.parent
     marker = home / "latest_checkpointed_iteration.txt"
     latest = int(marker.read_text()) if marker.exists() else 0
-    found = {}
+    checkpoints = {}
     for path in home.glob("global_step_*"):
         number = path.name.removeprefix("global_step_")
         if number.isdecimal() and int(number) <= latest:  # later ones were not written to the end
-            found[path.name] = int(number), path
+            checkpoints[path.name] = int(number), path
     if (best := home / "best").is_dir():
-        found["best"] = int(state.load(best / "metis.state")["best"][0]), best
-    return found
+        checkpoints["best"] = int(state.load(best / "metis.state")["best"][0]), best
+    return checkpoints
 
 
 _LISTED = {"local": _local, "verl": _verl}

@@ -31,12 +31,12 @@ def batch_metrics(batch: Batch) -> dict[str, float]:
 
 def _reported(batch: Batch) -> dict[str, float]:
     """The mean of each number that rewards report, over the rollouts that have it."""
-    found: dict[str, list[float]] = {}
+    by_name: dict[str, list[float]] = {}
     for report in (report for group in batch.groups for report in group.reports):
         for name, value in report.items():
             if not isinstance(value, str):
-                found.setdefault(f"reward/{name}", []).append(value)
-    return {name: float(np.mean(values)) for name, values in sorted(found.items())}
+                by_name.setdefault(f"reward/{name}", []).append(value)
+    return {name: float(np.mean(values)) for name, values in sorted(by_name.items())}
 
 
 def judgment_rows(step: int, batch: Batch) -> Iterator[dict[str, Any]]:

@@ -184,12 +184,12 @@ def opened(names: Sequence[str], folder: Path, config: Mapping[str, Any]) -> Ite
     """The sinks of those names for a run folder, each once; closed at the end, come what may."""
     check(names)
     with ExitStack() as stack:
-        found: list[Sink] = []
+        sinks: list[Sink] = []
         for name in dict.fromkeys(names):
             sink = _open(name, folder, config)
             stack.callback(_close, sink)
-            found.append(sink)
-        yield found
+            sinks.append(sink)
+        yield sinks
 
 
 def _close(sink: Sink) -> None:
@@ -210,12 +210,12 @@ def _open(name: str, folder: Path, config: Mapping[str, Any]) -> Sink:
 
 def variables(names: Sequence[str], folder: Path) -> dict[str, str]:
     """Variables that lead a program which opens sinks of its own to those of a run folder."""
-    found: dict[str, str] = {}
+    environment: dict[str, str] = {}
     if "tensorboard" in names and not _set("TENSORBOARD_DIR"):
-        found["TENSORBOARD_DIR"] = TensorBoard.place(folder)
+        environment["TENSORBOARD_DIR"] = TensorBoard.place(folder)
     if "wandb" in names:
-        found |= Wandb.places(folder)
-    return found
+        environment |= Wandb.places(folder)
+    return environment
 
 
 def shared(names: Sequence[str]) -> dict[str, str]:

@@ -28,6 +28,6 @@ def mean(values: Sequence[float]) -> Estimate:
 def average(parts: Sequence[Estimate]) -> Estimate:
     """Over benchmarks, each with the same weight, as in the paper's tables."""
     errors = [part.error for part in parts if part.error is not None]
-    known = len(errors) == len(parts)
-    error = math.sqrt(sum(error**2 for error in errors)) / len(parts) if known else None
+    complete = len(errors) == len(parts)
+    error = math.sqrt(sum(error**2 for error in errors)) / len(parts) if complete else None
     return Estimate(float(np.mean([part.mean for part in parts])), error)

@@ -25,21 +25,21 @@ def advice(facts: Facts, group: int) -> str:
         )
     if not share.value:
         return _nothing(facts, group, share.high)
-    found = f"{share.value:.1%} of the prompts are informative"
+    fact = f"{share.value:.1%} of the prompts are informative"
     ceiling = f"selection could raise the signal of a batch {facts.ceiling(8):.1f} times at best"
     if share.value >= COMMON:
         return (
-            f"{found}: uniform selection is enough to learn from this pool. A curriculum can still "
+            f"{fact}: uniform selection is enough to learn from this pool. A curriculum can still "
             "be faster, the more so as prompts are solved: `metis compare` shows whether it is."
         )
     if share.value > RARE:
         return (
-            f"{found}: METIS finds more of them at first, and may not be ahead in the end. "
+            f"{fact}: METIS finds more of them at first, and may not be ahead in the end. "
             "Compare it with uniform selection over a few seeds before you rely on it: `metis "
             "compare RECIPE --curricula uniform,metis`."
         )
     return (
-        f"{found}: most rollouts of uniform selection teach nothing, and {ceiling}. Use METIS "
+        f"{fact}: most rollouts of uniform selection teach nothing, and {ceiling}. Use METIS "
         f"(curriculum=metis); on measured pools like this one it took {_rollouts()} of the "
         "rollouts."
     )

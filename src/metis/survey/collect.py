@@ -42,16 +42,16 @@ def collect(
     advance: Callable[[int], None],
 ) -> list[Outcome]:
     """The outcomes of all prompts, `batch` at a time; those in the folder are not played again."""
-    known = folder.resume(len(prompts), batch)
-    advance(len(known))
-    for start in range(len(known), len(prompts), batch):
+    outcomes = folder.resume(len(prompts), batch)
+    advance(len(outcomes))
+    for start in range(len(outcomes), len(prompts), batch):
         engine.reseed(zlib.crc32(f"{seed}/{start}".encode()))
         groups = engine.rollout(prompts[start : start + batch], group)
         played = list(_rows(groups))
         folder.append("outcomes", played)
-        known += [Outcome.of(row) for row in played]
-        advance(len(known))
-    return known
+        outcomes += [Outcome.of(row) for row in played]
+        advance(len(outcomes))
+    return outcomes
 
 
 def _rows(groups: Sequence[Group]) -> Iterator[Mapping[str, Any]]:

@@ -92,11 +92,11 @@ class Facts:
     def ceiling(self, multiplier: int) -> float | None:
         """Ceiling of any selection: the mean variance of the best 1/m of the sample over the
         mean of all; None where nothing varies."""
-        found = sorted(self.variances, reverse=True)
-        if not found or not sum(found):
+        variances = sorted(self.variances, reverse=True)
+        if not variances or not sum(variances):
             return None
-        best = found[: max(1, len(found) // multiplier)]
-        return float(np.mean(best) / np.mean(found))
+        best = variances[: max(1, len(variances) // multiplier)]
+        return float(np.mean(best) / np.mean(variances))
 
     def histogram(self, bins: int = 8) -> list[int]:
         """Prompts by mean reward, rounded to the nearest of `bins` equal parts; all of 0 and all of

@@ -74,8 +74,8 @@ class OutcomeSet:
 
     def joined(self, prompts: Iterable[Prompt]) -> list[tuple[Prompt, Outcome]]:
         """Every outcome beside its prompt, of whose category it is."""
-        known = {prompt.id: prompt for prompt in prompts}
-        missing = [outcome.prompt for outcome in self.outcomes if outcome.prompt not in known]
+        by_id = {prompt.id: prompt for prompt in prompts}
+        missing = [outcome.prompt for outcome in self.outcomes if outcome.prompt not in by_id]
         if missing:
             some = ", ".join(missing[:NAMED])
             raise MetisError(
@@ -83,7 +83,7 @@ class OutcomeSet:
                 f"data ({some}): it is of other data, or of data that was prepared differently"
             )
         return [
-            (known[outcome.prompt], outcome._replace(category=known[outcome.prompt].category))
+            (by_id[outcome.prompt], outcome._replace(category=by_id[outcome.prompt].category))
             for outcome in self.outcomes
         ]
 

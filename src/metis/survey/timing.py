@@ -21,8 +21,8 @@ def step_seconds(
     """The phases of the second of two steps, which train the policy; measured before, as then."""
     path = folder / FILE
     if path.exists():
-        known: dict[str, float] = json.loads(path.read_text("utf-8"))
-        return known
+        measured: dict[str, float] = json.loads(path.read_text("utf-8"))
+        return measured
     seconds: dict[str, float] = {}
     for step in range(STEPS):
         meter = Meter(engine)

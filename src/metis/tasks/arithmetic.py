@@ -126,10 +126,10 @@ def _sums(level: int, rng: random.Random, most: int) -> list[tuple[int, int]]:
         pairs = [(a, b) for a in ranges[0] for b in ranges[1]]
         rng.shuffle(pairs)
         return pairs
-    found: dict[tuple[int, int], None] = {}
-    while len(found) < most:
-        found[rng.choice(ranges[0]), rng.choice(ranges[1])] = None
-    return list(found)
+    drawn: dict[tuple[int, int], None] = {}
+    while len(drawn) < most:
+        drawn[rng.choice(ranges[0]), rng.choice(ranges[1])] = None
+    return list(drawn)
 
 
 def build(settings: Arithmetic, seed: int) -> ArithmeticTask:

@@ -63,20 +63,20 @@ class FileTask(Split):
         self.rewards: Rewards = automatic if settings.rewards == "auto" else settings.rewards
         self.settings = replace(settings, rewards=self.rewards)
         self.asked: dict[str, Asked] = {}
-        found: dict[str, Prompt] = {}
+        by_text: dict[str, Prompt] = {}
         for number, row in enumerate(read_rows(settings.path, key), start=1):
             prompt, asked = self._read(number, row)
             answered = asked.reference or not self._answered
-            if not prompt.text or not answered or prompt.text in found:
+            if not prompt.text or not answered or prompt.text in by_text:
                 continue
             if prompt.id in self.asked:
                 raise MetisError(
                     f"{settings.path}, row {number}: a second {prompt.id!r}; ids must differ"
                 )
-            if self.reward and not found:
+            if self.reward and not by_text:
                 self.reward.check(asked)
-            found[prompt.text], self.asked[prompt.id] = prompt, asked
-        prompts = list(found.values())
+            by_text[prompt.text], self.asked[prompt.id] = prompt, asked
+        prompts = list(by_text.values())
         self._heldout, self._training = prompts, []
         if seed is None:
             return

@@ -41,9 +41,9 @@ def task_entry(name: str) -> TaskEntry:
 
 def _settings(name: str, kind: type[Any]) -> type[Any]:
     """The knobs of a class as settings that can be checked before it is made."""
-    known = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
+    fields = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
     try:
-        hints = get_type_hints(kind) if known else {}
+        hints = get_type_hints(kind) if fields else {}
     except NameError as error:
         raise MetisError(
             f"task = {name!r}: the type of a field of {kind.__name__} cannot be read ({error}); "
@@ -55,7 +55,7 @@ def _settings(name: str, kind: type[Any]) -> type[Any]:
             hints[knob.name],
             dataclasses.field(default=knob.default, default_factory=knob.default_factory),
         )
-        for knob in known
+        for knob in fields
         if knob.init
     ]
     settings = dataclasses.make_dataclass(kind.__name__, knobs, frozen=True, kw_only=True)
@@ -91,12 +91,12 @@ def _build(name: str, kind: type[Task], settings: Any, seed: int) -> Task:
     return task
 
 
-def _prompts(name: str, method: str, found: Any) -> Sequence[Prompt]:
-    if not isinstance(found, Sequence) or not all(isinstance(each, Prompt) for each in found):
+def _prompts(name: str, method: str, prompts: Any) -> Sequence[Prompt]:
+    if not isinstance(prompts, Sequence) or not all(isinstance(each, Prompt) for each in prompts):
         raise _refusal(name, f"{method}() gives no list of metis.Prompt")
-    if not found:
+    if not prompts:
         raise _refusal(name, f"{method}() gives no prompt")
-    return found
+    return prompts
 
 
 def _called(name: str, what: str, call: Callable[[], T]) -> T:

@@ -78,18 +78,20 @@ class OwnReward:
         if not callable(self.function):
             raise MetisError(f"{KEY} = {name!r}: it is {self.function!r}, not a function")
         try:
-            found = inspect.signature(self.function).parameters
+            parameters = inspect.signature(self.function).parameters
         except ValueError:
             raise MetisError(
                 f"{KEY} = {name!r}: its parameters are not known, as of some functions in C; "
                 f"write {WRITE}"
             ) from None
-        self.parameters = {key: item for key, item in found.items() if item.kind not in _COLLECTING}
-        self.collects = any(item.kind is Parameter.VAR_KEYWORD for item in found.values())
+        self.parameters = {
+            key: item for key, item in parameters.items() if item.kind not in _COLLECTING
+        }
+        self.collects = any(item.kind is Parameter.VAR_KEYWORD for item in parameters.values())
         mark = next((mark for mark in SIGNATURES if mark in self.parameters), None)
         if mark is None:
             raise MetisError(
-                f"{KEY} = {name!r}: its parameters are ({', '.join(found)}); write {WRITE}"
+                f"{KEY} = {name!r}: its parameters are ({', '.join(parameters)}); write {WRITE}"
             )
         self.mark = mark
 
@@ -117,10 +119,10 @@ class OwnReward:
         given["log_metric"] = logged.__setitem__
         if self._reads_text:
             given["completions"] = [reply]
-        found = self._call(given)
-        if inspect.isawaitable(found):
-            return self._later(found, logged)
-        return self._only(found, logged)
+        rewards = self._call(given)
+        if inspect.isawaitable(rewards):
+            return self._later(rewards, logged)
+        return self._only(rewards, logged)
 
     def _call(self, given: Mapping[str, Any]) -> Any:
         """Call the function with those of its parameters that are given."""
@@ -132,14 +134,14 @@ class OwnReward:
         """True where completions are annotated as text: `completions: list[str]`."""
         return str(self.parameters["completions"].annotation).endswith("[str]")
 
-    async def _later(self, found: Awaitable[Any], logged: Mapping[str, Any]) -> Reward:
-        return self._only(await found, logged)
+    async def _later(self, rewards: Awaitable[Any], logged: Mapping[str, Any]) -> Reward:
+        return self._only(await rewards, logged)
 
-    def _only(self, found: Any, logged: Mapping[str, Any]) -> Reward:
+    def _only(self, rewards: Any, logged: Mapping[str, Any]) -> Reward:
         """The one value of TRL's list of rewards, with what was logged beside it."""
-        values = found.tolist() if hasattr(found, "tolist") else found
+        values = rewards.tolist() if hasattr(rewards, "tolist") else rewards
         if not isinstance(values, Sequence) or isinstance(values, str) or len(values) != 1:
-            raise BadReward.of(self.name, found, "not a list of one number, for one completion")
+            raise BadReward.of(self.name, rewards, "not a list of one number, for one completion")
         return {**logged, SCORE: values[0]}
 
 

@@ -22,11 +22,11 @@ def sparkline(
     drawn: list[tuple[str, str]] = []
     for cell in range(cells):
         part = values[cell * count // cells : (cell + 1) * count // cells]
-        known = [value for value in part if value is not None]
-        if not known:
+        numbers = [value for value in part if value is not None]
+        if not numbers:
             drawn.append((GAP, "dim"))
             continue
-        mean = sum(known) / len(known)
+        mean = sum(numbers) / len(numbers)
         level = int((mean - low) / (high - low) * len(LEVELS))
         drawn.append((LEVELS[min(len(LEVELS) - 1, max(0, level))], style(mean)))
     line = Text()

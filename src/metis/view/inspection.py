@@ -45,8 +45,8 @@ def inspect(
 def _of(run: Recorded, log: str, step: int) -> list[Row]:
     """The rows of a step."""
     having = f'"step": {step},'.encode()
-    found = run_folder.read(run.folder, log, optional=True, having=having)
-    return [row for row in found if row["step"] == step]
+    rows = run_folder.read(run.folder, log, optional=True, having=having)
+    return [row for row in rows if row["step"] == step]
 
 
 COLUMNS = {

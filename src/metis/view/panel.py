@@ -150,8 +150,8 @@ class LivePanel:
         if not history.tested or history.start is None or history.best is None:
             return _row("held-out", Text(" " * width), "", "")
         accuracy, error = history.tested
-        known = [history.start, *(value for value in values if value is not None)]
-        low, high = min(known), max(known)
+        accuracies = [history.start, *(value for value in values if value is not None)]
+        low, high = min(accuracies), max(accuracies)
         margin = max(0.0, 0.02 - (high - low)) / 2
         line = sparkline(values, width, low - margin, high + margin, lambda _: "blue")
         remark = f"{plus_minus(error)} before training"

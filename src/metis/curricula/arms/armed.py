@@ -93,15 +93,15 @@ class Armed(Stateful):
             return Batch([])
         if self.arm_of:
             return None
-        known, self.basis = difficulties(pool), self.categories
+        difficulty, self.basis = difficulties(pool), self.categories
         if self.basis == "auto":
-            self.basis = "clusters" if known is None else "difficulty"
+            self.basis = "clusters" if difficulty is None else "difficulty"
         if self.basis == "label":
             self._divide(self.labelled(pool))
             return None
         self.check(pool)
-        if self.basis == "difficulty" and known is not None:
-            self._divide(self._quantiles(known, progress))
+        if self.basis == "difficulty" and difficulty is not None:
+            self._divide(self._quantiles(difficulty, progress))
             return None
         return (yield from self._measure(pool, progress))
 

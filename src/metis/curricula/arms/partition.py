@@ -31,8 +31,8 @@ class Partition(NamedTuple):
 def difficulties(pool: Pool) -> NDArray[np.float64] | None:
     """The difficulty of each prompt, where the data gives one for all of them."""
     given = [prompt.difficulty for prompt in pool.prompts]
-    known = [value for value in given if value is not None and math.isfinite(value)]
-    return np.array(known) if len(known) == len(given) else None
+    finite = [value for value in given if value is not None and math.isfinite(value)]
+    return np.array(finite) if len(finite) == len(given) else None
 
 
 def by_label(pool: Pool, order: Sequence[str] = ()) -> Partition:
@@ -61,10 +61,10 @@ def require_labels(pool: Pool, setting: str, remedy: str) -> None:
 
 def label_order(pool: Pool) -> list[str]:
     """The categories of the data from easy to hard if that is known, otherwise by name."""
-    known = difficulties(pool)
-    if known is None:
+    difficulty = difficulties(pool)
+    if difficulty is None:
         return sorted(pool.categories, key=_natural)
-    mean = {name: float(known[members].mean()) for name, members in pool.categories.items()}
+    mean = {name: float(difficulty[members].mean()) for name, members in pool.categories.items()}
     return sorted(pool.categories, key=lambda name: (mean[name], _natural(name)))
 
 
@@ -90,12 +90,12 @@ def by_quantile(values: NDArray[np.float64], arms: int, rng: random.Random) -> P
     return Partition([f"difficulty-{i + 1}" for i in range(len(parts))], arm_of.tolist())
 
 
-def by_cluster(clusters: NDArray[np.int64], known: NDArray[np.float64] | None) -> Partition:
+def by_cluster(clusters: NDArray[np.int64], difficulty: NDArray[np.float64] | None) -> Partition:
     """One arm for each cluster, from easy to hard if that is known, otherwise as numbered."""
     arms = int(clusters.max()) + 1
     order = np.arange(arms)
-    if known is not None:
-        order = np.argsort([known[clusters == i].mean() for i in range(arms)], kind="stable")
+    if difficulty is not None:
+        order = np.argsort([difficulty[clusters == i].mean() for i in range(arms)], kind="stable")
     position = np.argsort(order)
     return Partition([f"cluster-{i + 1}" for i in range(arms)], position[clusters].tolist())
 

@@ -36,7 +36,7 @@ FRONTIER = 0.5
 
 def show(
     kind: Kind,
-    known: Iterable[Pair],
+    memory: Iterable[Pair],
     count: int,
     candidates: Sequence[Prompt],
     batch: int,
@@ -51,7 +51,7 @@ def show(
         "frontier": frontier,
         "similar": lambda pairs, k, *rest: similar(pairs, k, candidates, pool),
     }
-    picked = exemplars(known, count, candidates, batch, pool, target.point, rng, choose[kind])
+    picked = exemplars(memory, count, candidates, batch, pool, target.point, rng, choose[kind])
     ordered = sorted(picked, key=lambda pair: (target.point(pair), pair.prompt))
     if order == "shuffled":
         rng.shuffle(ordered)

@@ -110,6 +110,6 @@ class Experience(Stateful):
         if (lift := self.lift) is not None:
             metrics |= {"judge/realised_lift": lift.mean, "judge/realised_lift_z": lift.z}
         rewards = [group.mean for group in groups if group.prompt.id not in explored]
-        if known := [reward for reward in rewards if reward is not None]:
-            metrics["select/chosen_reward"] = float(np.mean(known))
+        if means := [reward for reward in rewards if reward is not None]:
+            metrics["select/chosen_reward"] = float(np.mean(means))
         return metrics

@@ -131,7 +131,7 @@ def scored(
     again: bool = False,
 ) -> list[Scored]:
     """Verdicts beside the outcomes of their prompts, where they have one."""
-    known = {pair.prompt: pair for pair in outcomes}
+    pair_of = {pair.prompt: pair for pair in outcomes}
     return [
         Scored(
             verdict,
@@ -142,7 +142,7 @@ def scored(
             f"step {pair.step}" if again else "",
         )
         for verdict in verdicts
-        if (pair := known.get(verdict.prompt.id)) is not None
+        if (pair := pair_of.get(verdict.prompt.id)) is not None
     ]
 
 

@@ -48,8 +48,8 @@ class Preference:
         require_depths(f"{prefix}depths", self.depths)
         require_at_least(self, {"window": 1}, prefix)
         require(0 <= self.mix <= 1, f"{prefix}mix", self.mix, "use a share, 0 to 1")
-        known = math.isfinite(self.harder) and self.harder >= 0
-        require(known, f"{prefix}harder", self.harder, "use 0 or more")
+        valid = math.isfinite(self.harder) and self.harder >= 0
+        require(valid, f"{prefix}harder", self.harder, "use 0 or more")
 
     def check(self, judge: Judge) -> None:
         """Refuse a judge that does not say on which side of 1/2 a candidate is."""
@@ -107,14 +107,14 @@ class Preference:
         if states is None:
             return judged, {}
         read, metrics = readout.predict(states)
-        known = [value for value in read if value is not None]
-        if len(known) < len(read) or not known:
+        values = [value for value in read if value is not None]
+        if len(values) < len(read) or not values:
             return judged, metrics
         if self.mix == 1:
             return read, metrics
         lowest = [-math.inf if score is None else score for score in judged]
-        mixed = (1 - self.mix) * ranks(lowest) + self.mix * ranks(known)
-        scores: Scores = (mixed / max(1, len(known) - 1)).tolist()
+        mixed = (1 - self.mix) * ranks(lowest) + self.mix * ranks(values)
+        scores: Scores = (mixed / max(1, len(values) - 1)).tolist()
         return scores, metrics
 
     def _expected(self, verdict: Verdict) -> float | None:

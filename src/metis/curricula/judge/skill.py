@@ -96,11 +96,11 @@ def rank_correlation(outcomes: Sequence[Outcome]) -> dict[str, float | None]:
 
     Predictions are ranked within their step: the drift of all of them over time is no skill.
     """
-    found = diagnostics.spearman([o.rank for o in outcomes], [o.v for o in outcomes])
-    if found is None:
+    correlation = diagnostics.spearman([o.rank for o in outcomes], [o.v for o in outcomes])
+    if correlation is None:
         return {}
     error = 1 / math.sqrt(len(outcomes) - 1)
-    return {"judge/spearman": found, "judge/spearman_error": error}
+    return {"judge/spearman": correlation, "judge/spearman_error": error}
 
 
 def verdict_metrics(verdicts: Sequence[Verdict]) -> dict[str, float]:

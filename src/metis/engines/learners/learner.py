@@ -112,8 +112,8 @@ class Learner:
         values = torch.sigmoid(raw) if self._logistic else raw
         if not bool(torch.isfinite(values).all()):
             raise self._broken("its predictions are not finite")
-        found: list[float] = values.tolist()
-        return found
+        predictions: list[float] = values.tolist()
+        return predictions
 
     def fit(self, question: Question, targets: Sequence[float]) -> float:
         """Train on the targets; the mean loss of the first pass, before most was learned of them.

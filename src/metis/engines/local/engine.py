@@ -89,9 +89,9 @@ class LocalEngine:
         prompts = encode_chats(self.policy, chats)
         fits = [i for i, prompt in enumerate(prompts) if len(prompt) < self.policy.context]
         replies = in_order(self._stream([prompts[i] for i in fits], 1, sampling))
-        known = dict(zip(fits, replies, strict=True))
+        reply_of = dict(zip(fits, replies, strict=True))
         return [
-            self._completion(prompt, known.get(i, Reply([], [])))
+            self._completion(prompt, reply_of.get(i, Reply([], [])))
             for i, prompt in enumerate(prompts)
         ]
 
@@ -121,11 +121,11 @@ class LocalEngine:
         values = [[-math.inf] * len(choices) for _ in chats]
         if not fits:
             return values
-        known = [contexts[i] for i in fits]
-        starts = [len(context) - 1 for context in known]
-        skip = shareable(known, starts, policy.layout.aligned)
-        rows = [tree.row(context[skip:]) for context in known]
-        bundle = Bundle(known[0][:skip], rows, policy.layout)
+        fitting = [contexts[i] for i in fits]
+        starts = [len(context) - 1 for context in fitting]
+        skip = shareable(fitting, starts, policy.layout.aligned)
+        rows = [tree.row(context[skip:]) for context in fitting]
+        bundle = Bundle(fitting[0][:skip], rows, policy.layout)
         with device_remedies(self.settings, self.policy):
             lighter = LIGHTER if policy.plain and policy.device.type == "cuda" else 1
             nodes = scores(policy, bundle, lighter * self.settings.tokens).reshape(len(fits), -1)

@@ -28,16 +28,16 @@ class ChoiceTree:
 
     @classmethod
     def of(cls, replies: Sequence[Sequence[int]]) -> "ChoiceTree":
-        tree, known = cls(), {}
+        tree, nodes = cls(), {}
         for reply in replies:
             path: list[int] = []
             for token in reply:
                 key = (path[-1] if path else -1, int(token))
-                if key not in known:
-                    known[key] = len(tree.tokens)
+                if key not in nodes:
+                    nodes[key] = len(tree.tokens)
                     tree.tokens.append(key[1])
                     tree.parents.append(key[0])
-                path.append(known[key])
+                path.append(nodes[key])
             tree.paths.append(path)
         return tree
 

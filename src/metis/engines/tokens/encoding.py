@@ -72,10 +72,10 @@ def encode_to_score(encoder: Encoder, chats: Sequence[Chat]) -> list[list[int]]:
 
 def encode_scored(encoder: Encoder, chats: Sequence[Chat]) -> list[list[int]]:
     """The same of chats that were scored, most often just before."""
-    known = [encoder.scored.get(id(chat)) for chat in chats]
-    if None in known:
+    entries = [encoder.scored.get(id(chat)) for chat in chats]
+    if None in entries:
         return encode_chats(encoder, chats)
-    return [tokens for _, tokens in filter(None, known)]
+    return [tokens for _, tokens in filter(None, entries)]
 
 
 def between_turns(
@@ -100,15 +100,15 @@ def between_turns(
 def _ends(encoder: Encoder, texts: Sequence[str]) -> list[list[int]]:
     """The tokens of texts, most of which come up again: prompts are judged more often than once."""
     new = [text for text in dict.fromkeys(texts) if text not in encoder.ends]
-    found = encoder.ends
+    ends = encoder.ends
     if new:
         tokens = encoder.tokenizer(new, add_special_tokens=False)["input_ids"]
-        found = encoder.ends | dict(zip(new, tokens, strict=True))
-        if sum(map(len, found)) <= REMEMBERED:
-            encoder.ends = found
+        ends = encoder.ends | dict(zip(new, tokens, strict=True))
+        if sum(map(len, ends)) <= REMEMBERED:
+            encoder.ends = ends
         else:
             encoder.ends = {}
-    return [found[text] for text in texts]
+    return [ends[text] for text in texts]
 
 
 def _alike(chats: Sequence[Chat]) -> bool:

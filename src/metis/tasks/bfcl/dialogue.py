@@ -65,15 +65,15 @@ class Dialogue:
     @classmethod
     def read(cls, text: str) -> "Dialogue":
         """The dialogue that `written` wrote."""
-        known = json.loads(text)
+        document = json.loads(text)
         return cls(
-            id=known["id"],
-            category=known["category"],
-            names=tuple(known["apis"]),
-            questions=tuple(known["questions"]),
-            truth=tuple(tuple(turn) for turn in known["truth"]),
-            scenario=known["scenario"],
-            handed={int(turn): tuple(names) for turn, names in known["handed"].items()},
+            id=document["id"],
+            category=document["category"],
+            names=tuple(document["apis"]),
+            questions=tuple(document["questions"]),
+            truth=tuple(tuple(turn) for turn in document["truth"]),
+            scenario=document["scenario"],
+            handed={int(turn): tuple(names) for turn, names in document["handed"].items()},
         )
 
     @property
@@ -93,8 +93,8 @@ class Dialogue:
 
     @property
     def apis(self) -> list[Api]:
-        known = apis()
-        return [known[name] for name in self.names]
+        by_name = apis()
+        return [by_name[name] for name in self.names]
 
     @cached_property
     def solution(self) -> list[list[Call | Refusal]]:

@@ -119,9 +119,9 @@ def _simulator(name: str) -> type[Any]:
         )
     sys.path.insert(0, place)
     try:
-        found: type[Any] = getattr(importlib.import_module(f"{SOURCE}.{FILES[name]}"), name)
+        kind: type[Any] = getattr(importlib.import_module(f"{SOURCE}.{FILES[name]}"), name)
     except ModuleNotFoundError as error:
         raise MetisError(f"task = 'bfcl': {error}: pip install 'metis-rft[bfcl]'") from None
     finally:
         sys.path.remove(place)
-    return found
+    return kind

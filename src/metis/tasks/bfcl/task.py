@@ -45,8 +45,8 @@ class Bfcl:
         least = {"heldout": 0 if self.heldout_path else 1, "steps": 1, "output": 1}
         require_at_least(self, least, "task.")
         for name in self.categories:
-            known = ", ".join(CATEGORIES)
-            require(name in CATEGORIES, "task.categories", name, f"use some of {known}")
+            names = ", ".join(CATEGORIES)
+            require(name in CATEGORIES, "task.categories", name, f"use some of {names}")
 
 
 class Dialogues:
@@ -80,7 +80,7 @@ def read(settings: Bfcl, path: str, key: str) -> list[Dialogue]:
     """The dialogues of a prepared file, of the categories in the settings."""
     if not Path(path).exists():
         raise MissingData(f"{key} = {path!r}: no such file; `metis prepare bfcl` makes it")
-    found: dict[str, Dialogue] = {}
+    dialogues: dict[str, Dialogue] = {}
     for number, row in enumerate(read_rows(path, key), start=1):
         try:
             dialogue = Dialogue.read(row["reward_model"]["ground_truth"])
@@ -89,11 +89,11 @@ def read(settings: Bfcl, path: str, key: str) -> list[Dialogue]:
                 f"{key} = {path!r}, row {number}: not as `metis prepare bfcl` writes it; prepare "
                 "it again"
             ) from None
-        if dialogue.id in found:
+        if dialogue.id in dialogues:
             raise MetisError(f"{key} = {path!r}, row {number}: a second {dialogue.id!r}")
         if not settings.categories or dialogue.category in settings.categories:
-            found[dialogue.id] = dialogue
-    return list(found.values())
+            dialogues[dialogue.id] = dialogue
+    return list(dialogues.values())
 
 
 def build(settings: Bfcl, seed: int) -> Dialogues:

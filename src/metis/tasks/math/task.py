@@ -156,26 +156,26 @@ def read_problems(
     """The problems of a file that have an answer, each text once; `remedy` is for other fields."""
     if not Path(path).exists():
         raise MissingData(f"{key} = {path!r}: no such file; `metis prepare math` makes some")
-    found: dict[str, Problem] = {}
+    problems: dict[str, Problem] = {}
     names: set[str] = set()
     for number, row in enumerate(read_rows(path, key), start=1):
         where = f"{key} = {path!r}, row {number}"
         try:
             problem = _read(settings, row, f"{Path(path).name.split('.')[0]}:", number)
         except _NoField as error:
-            known = ", ".join(row) or "none"
-            raise MetisError(f"{where}: no field {error}, only {known}; {remedy}") from None
+            fields = ", ".join(row) or "none"
+            raise MetisError(f"{where}: no field {error}, only {fields}; {remedy}") from None
         except (KeyError, TypeError, ValueError):
             raise MetisError(
                 f"{where}: not as `metis prepare math` writes it; prepare it again, or name a file "
                 "of plain rows"
             ) from None
-        if problem.prompt.text and problem.answer and problem.prompt.text not in found:
+        if problem.prompt.text and problem.answer and problem.prompt.text not in problems:
             if problem.prompt.id in names:
                 raise MetisError(f"{where}: a second {problem.prompt.id!r}; ids must differ")
             names.add(problem.prompt.id)
-            found[problem.prompt.text] = problem
-    return list(found.values())
+            problems[problem.prompt.text] = problem
+    return list(problems.values())
 
 
 class _NoField(Exception):

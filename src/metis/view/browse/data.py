@@ -39,8 +39,8 @@ def document(run: Recorded) -> dict[str, Any]:
 
 def _steps(run: Recorded) -> Iterator[dict[str, Any]]:
     for row in run.metrics:
-        known = {name: row[key] for name, key in COLUMNS.items() if is_number(row.get(key))}
-        yield {"step": row["step"], **known}
+        numbers = {name: row[key] for name, key in COLUMNS.items() if is_number(row.get(key))}
+        yield {"step": row["step"], **numbers}
 
 
 def _rows(run: Recorded) -> Iterator[dict[str, Any]]:

@@ -71,9 +71,9 @@ class Server(ThreadingHTTPServer):
 
     def _data(self, number: int) -> bytes:
         """A run as it is now; what is wrong with it is for the page to say."""
-        known = self.runs[number]
+        entry = self.runs[number]
         try:
-            run = Recorded(**{**vars(read(known.folder)), "label": known.label})
+            run = Recorded(**{**vars(read(entry.folder)), "label": entry.label})
             return assets.script("metis.add", number, document(run))
         except MetisError as error:
             return assets.script("metis.fail", number, str(error))
@@ -94,11 +94,11 @@ class _Handler(BaseHTTPRequestHandler):
         if foreign and name != "index.html":
             self._answer(HTTPStatus.FORBIDDEN, b"not for another site\n")
             return
-        found = self.server.file(name)
-        if found is None:
+        file = self.server.file(name)
+        if file is None:
             self._answer(HTTPStatus.NOT_FOUND, b"there is no such file\n")
             return
-        self._answer(HTTPStatus.OK, *found)
+        self._answer(HTTPStatus.OK, *file)
 
     def refuse(self) -> None:
         self.close_connection = True

@@ -111,14 +111,14 @@ def _forward(
     for place in _places(pieces, bias):
         queries, keys, values = map(place.rows_of, (query, key, value))
         if place.bias is None:
-            found = log_sum_exp.attend(queries, keys, values, None, scale, causal=True)
+            pair = log_sum_exp.attend(queries, keys, values, None, scale, causal=True)
         else:
             shared_keys, shared_values = map(place.prefix_of, (key, value))
-            found = two_parts.attend(
+            pair = two_parts.attend(
                 queries, keys, values, place.bias, shared_keys, shared_values, scale
             )
-        place.rows_of(mixed).copy_(found[0])
-        place.log_sum_exps_of(total).copy_(found[1])
+        place.rows_of(mixed).copy_(pair[0])
+        place.log_sum_exps_of(total).copy_(pair[1])
     return mixed, total
 
 
@@ -153,8 +153,8 @@ def _backward(
             )
             place.prefix_of(gradients[1]).add_(of_keys)
             place.prefix_of(gradients[2]).add_(of_values)
-        for target, found in zip(gradients, own, strict=True):
-            place.rows_of(target).copy_(found)
+        for target, source in zip(gradients, own, strict=True):
+            place.rows_of(target).copy_(source)
     return gradients[0], gradients[1], gradients[2]
 
 
@@ -222,8 +222,8 @@ def _remember(ctx: Any, inputs: tuple[Any, ...], output: Pair) -> None:
 def _gradients(
     context: Any, gradient: torch.Tensor, _: torch.Tensor
 ) -> tuple[torch.Tensor | None, ...]:
-    found = _backward(gradient, *context.saved_tensors, context.scale)
-    return *found, None, None, None
+    gradients = _backward(gradient, *context.saved_tensors, context.scale)
+    return *gradients, None, None, None
 
 
 _forward.register_autograd(_gradients, setup_context=_remember)

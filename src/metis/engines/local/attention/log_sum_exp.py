@@ -69,31 +69,31 @@ def gradients(
     if kernel == "flash":
         unused = torch.empty(2, dtype=torch.uint64, device=query.device)
         sizes = query.shape[2], key.shape[2]
-        found: Triple = _aten._scaled_dot_product_flash_attention_backward(
+        triple: Triple = _aten._scaled_dot_product_flash_attention_backward(
             gradient, query, key, value, *whole, None, None, *sizes, 0.0, causal, unused, unused,
             scale=scale,
         )  # fmt: skip
-        return found
+        return triple
     keys, values = (_for_every_head(tensor, query) for tensor in (key, value))
     mask = _bias_of_heads(bias, query)
     if kernel == "efficient":
         unused = torch.empty((), dtype=torch.int64, device=query.device)
         missing = -query.shape[2] % _PADDED
         total = torch.nn.functional.pad(total, (0, missing), value=torch.inf)
-        found = _aten._scaled_dot_product_efficient_attention_backward(
+        triple = _aten._scaled_dot_product_efficient_attention_backward(
             gradient, query, keys, values, mask, mixed, total, unused, unused, 0.0,
             [True, True, True, False], causal, scale=scale,
         )[:3]  # fmt: skip
     elif kernel == "cpu":
-        found = _aten._scaled_dot_product_flash_attention_for_cpu_backward(
+        triple = _aten._scaled_dot_product_flash_attention_for_cpu_backward(
             gradient, query, keys, values, *whole, 0.0, causal, attn_mask=mask, scale=scale
         )
     else:
         weights = _weights(_scores(query, keys, mask, scale, causal), total, values)
         common = (gradient.float() * mixed.float()).sum(-1, keepdim=True)
         towards = (weights * ((gradient @ values.mT).float() - common) * scale).to(values.dtype)
-        found = towards @ keys, towards.mT @ query, weights.mT @ gradient
-    return found[0], _of_shared_heads(found[1], key), _of_shared_heads(found[2], value)
+        triple = towards @ keys, towards.mT @ query, weights.mT @ gradient
+    return triple[0], _of_shared_heads(triple[1], key), _of_shared_heads(triple[2], value)
 
 
 def _kernel(

@@ -76,7 +76,7 @@ class Recorder:
         """None where the function cannot be recorded: then nothing is, from here on."""
         own = [tensor.clone() for tensor in inputs]
         graph = torch.cuda.CUDAGraph()
-        pool = next((known.graph.pool() for known in self.recordings.values()), None)
+        pool = next((recording.graph.pool() for recording in self.recordings.values()), None)
         with torch.cuda.device(self.device):
             stream = torch.cuda.current_stream()
             try:

@@ -37,12 +37,12 @@ def together(
         else:
             hidden = [_side_by_side(policy, bundles[0])]
     policy.processed += sum(len(row.tokens) for bundle in bundles for row in bundle.rows)
-    found = []
+    logprobs = []
     for bundle, states, temperature in zip(bundles, hidden, temperatures, strict=True):
         places = _places(bundle.strips)
         wanted = np.concatenate([row.wanted for row in bundle.rows])
-        found.append(_head_logprobs(policy, states, places, wanted, temperature))
-    return found
+        logprobs.append(_head_logprobs(policy, states, places, wanted, temperature))
+    return logprobs
 
 
 def _places(strips: Sequence[Strip]) -> Integers:
@@ -113,10 +113,10 @@ def _in_one_sequence(policy: Policy, bundles: Sequence[Bundle]) -> list[torch.Te
     inputs.append(blocks.table(pieces))
     brief = arrays[0].size * policy.weights <= BRIEF
     if brief and not torch.is_grad_enabled() and all(bundle.trees for bundle in bundles):
-        found = policy.recorder.run(tuple(pieces), states, inputs)
+        hidden = policy.recorder.run(tuple(pieces), states, inputs)
     else:
-        found = states(*inputs)
-    parts = torch.split(found[0], [bundle.size for bundle in bundles])
+        hidden = states(*inputs)
+    parts = torch.split(hidden[0], [bundle.size for bundle in bundles])
     return [part[len(bundle.prefix) :] for part, bundle in zip(parts, bundles, strict=True)]
 
 

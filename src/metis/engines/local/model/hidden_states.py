@@ -39,11 +39,11 @@ def last_states(
         row[: len(sequence)] = torch.tensor(sequence)
     with policy.autocast():
         cache = prefix_cache(policy, list(prefix), len(sequences)) if prefix else None
-        found = _at_depths(policy, tokens.to(policy.device), cache, depths)
+        layers = _at_depths(policy, tokens.to(policy.device), cache, depths)
     policy.processed += int(sizes.sum())
     rows = torch.arange(len(sequences), device=policy.device)
     ends = sizes.to(policy.device) - 1
-    return torch.cat([states[rows, ends].float() for states in found], dim=1)
+    return torch.cat([states[rows, ends].float() for states in layers], dim=1)
 
 
 def _at_depths(

@@ -9,10 +9,10 @@ from transformers import AutoModelForCausalLM, GenerationConfig
 
 def read_network(folder: Path) -> tuple[Any, list[str]]:
     """The model of a folder in float32, and the parts of it that the folder has no weights for."""
-    found: Any = AutoModelForCausalLM.from_pretrained(
+    pair: Any = AutoModelForCausalLM.from_pretrained(
         folder, dtype=torch.float32, attn_implementation="sdpa", output_loading_info=True
     )
-    network, loaded = found
+    network, loaded = pair
     return network, sorted(loaded["missing_keys"])
 
 

@@ -59,11 +59,11 @@ class Play:
     def settle(self, rewards: RewardRunner) -> None:
         """Wait for the reward; what went wrong with it is the error of the episode."""
         if self.reward and not self.error:
-            found = rewards.result(self.reward)
-            if isinstance(found, Outcome):
-                self.earned = found
+            result = rewards.result(self.reward)
+            if isinstance(result, Outcome):
+                self.earned = result
             else:
-                self.error = found
+                self.error = result
 
     def add(self, tokens: Sequence[int], logprobs: Sequence[float], written: bool) -> None:
         self.tokens = [*self.tokens, *tokens]  # the sampler may still read the old ones
@@ -131,8 +131,8 @@ def _open(policy: Policy, task: Task, prompt: Prompt, n: int, limit: int) -> lis
     for _ in range(n):
         episode = task.episode(prompt)
         chat = list(episode.chat)
-        known = games[0].tokens if games and games[0].chat == chat else policy.encode_chat(chat)
-        games.append(Play(prompt, episode, chat, list(known), limit))
+        tokens = games[0].tokens if games and games[0].chat == chat else policy.encode_chat(chat)
+        games.append(Play(prompt, episode, chat, list(tokens), limit))
     return games
 
 

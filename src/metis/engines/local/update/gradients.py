@@ -113,8 +113,8 @@ def _each(
 ) -> Iterator[tuple[Item, loss.Floats]]:
     for parts in passes(policy, items, settings):
         with judging.running(_judged(parts)):
-            found = [logprobs.cpu().numpy() for logprobs in _logprobs(policy, parts)]
-        for part, logprobs in zip(parts, found, strict=True):
+            arrays = [logprobs.cpu().numpy() for logprobs in _logprobs(policy, parts)]
+        for part, logprobs in zip(parts, arrays, strict=True):
             start = 0
             for item in part.items:
                 yield item, logprobs[start : start + item.units.targets].astype(np.float64)
@@ -160,8 +160,8 @@ def backward(
 def _backward(policy: Policy, parts: list[Part], settings: Local, losses: Losses) -> None:
     prefixed = any(part.bundle.prefix for part in parts)
     policy.network.train(settings.checkpointing and not prefixed)
-    found = _logprobs(policy, parts)
-    results = [_part_loss(*each, settings) for each in zip(parts, found, strict=True)]
+    logprobs = _logprobs(policy, parts)
+    results = [_part_loss(*each, settings) for each in zip(parts, logprobs, strict=True)]
     torch.stack([value for value, _ in results]).sum().backward()  # type: ignore[no-untyped-call]
     # Numbers are fetched last: the GPU would wait for every one.
     for part, (value, clipped) in zip(parts, results, strict=True):

@@ -113,9 +113,9 @@ def check(config: Any) -> None:
 
 def _check_loggers(logger: Any) -> None:
     """verl opens its loggers when everything else is there."""
-    key, known = "trainer.logger", Tracking.supported_backend
+    key, backends = "trainer.logger", Tracking.supported_backend
     for name in [logger] if isinstance(logger, str) else logger or ():
-        require(name in known, key, name, f"use some of {', '.join(known)}")
+        require(name in backends, key, name, f"use some of {', '.join(backends)}")
         if name in sinks.SINKS:
             sinks.check([name], key)
 
@@ -130,16 +130,16 @@ def _check_micro_batches(config: Any) -> None:
         parts["actor_rollout_ref.ref"] = LOG_PROB_BATCHES
     dynamic = config.actor_rollout_ref.actor.use_dynamic_bsz
     for section, (by_tokens, size) in parts.items():
-        found = OmegaConf.select(config, section)
-        if found[by_tokens] != dynamic:
+        settings = OmegaConf.select(config, section)
+        if settings[by_tokens] != dynamic:
             raise MetisError(
-                f"{section}.{by_tokens} = {found[by_tokens]}, and "
+                f"{section}.{by_tokens} = {settings[by_tokens]}, and "
                 f"actor_rollout_ref.actor.use_dynamic_bsz = {dynamic}: all passes of an update cut "
                 "their rows in one way; set both to the same, True for micro-batches by tokens"
             )
-        if not dynamic and not found[size]:
+        if not dynamic and not settings[size]:
             raise MetisError(
-                f"{section}.{size} = {found[size]}: give the rows of a micro-batch, or set "
+                f"{section}.{size} = {settings[size]}: give the rows of a micro-batch, or set "
                 "actor_rollout_ref.actor.use_dynamic_bsz=True, which cuts by tokens"
             )
 
@@ -169,8 +169,8 @@ def _check_section(section: Any) -> None:
     answers = section["answers"]
     number = answers is None or (isinstance(answers, int) and answers >= 0)
     require(number, "trainer.v1.metis.answers", answers, "use a number, 0 or more, or null")
-    for key, known in (("rewards", ("binary", "continuous")), ("best", (True, False))):
-        require(section[key] in known, f"trainer.v1.metis.{key}", section[key], f"use {known}")
+    for key, options in (("rewards", ("binary", "continuous")), ("best", (True, False))):
+        require(section[key] in options, f"trainer.v1.metis.{key}", section[key], f"use {options}")
 
 
 def check_needs(config: Any, needs: Needs) -> None:

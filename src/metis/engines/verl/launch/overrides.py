@@ -106,8 +106,8 @@ def _rollout(config: Any, model: str) -> dict[str, Any]:
 def _context(engine: Any, model: str) -> int:
     """The longest sequence on a rollout server: as far as the model goes, where that is known."""
     about = Path(model) / "config.json"
-    known = json.loads(about.read_text("utf-8")) if about.exists() else {}
-    longest = {**known, **known.get("text_config", {})}.get("max_position_embeddings")
+    model_config = json.loads(about.read_text("utf-8")) if about.exists() else {}
+    longest = {**model_config, **model_config.get("text_config", {})}.get("max_position_embeddings")
     if longest is None:
         return int(engine.context)
     room = engine.max_prompt + engine.longest
@@ -192,8 +192,8 @@ def variables(engine: Any) -> dict[str, str]:
     wanted = {"TORCH_CUDNN_SDPA_DEPRIORITIZED": "1"}
     if engine.generation == "vllm" and engine.top_p == 1:
         wanted["VLLM_USE_FLASHINFER_SAMPLER"] = "0"
-    found = {name: os.environ.get(name, value) for name, value in wanted.items()}
-    return {"VERL_USE_EXTERNAL_MODULES": ",".join(modules), **found}
+    environment = {name: os.environ.get(name, value) for name, value in wanted.items()}
+    return {"VERL_USE_EXTERNAL_MODULES": ",".join(modules), **environment}
 
 
 def _written(prefix: str, values: dict[str, Any]) -> Iterator[str]:

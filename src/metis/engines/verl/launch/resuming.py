@@ -57,10 +57,10 @@ def checkpoint(trainer: Any) -> Path | None:
     """The folder that verl goes on from, by its settings."""
     if trainer.resume_mode == "disable":
         return None
-    found = trainer.resume_from_path
+    folder = trainer.resume_from_path
     if trainer.resume_mode == "auto":
-        found = find_latest_ckpt_path(os.path.abspath(trainer.default_local_dir))
-    return Path(found).absolute() if found else None
+        folder = find_latest_ckpt_path(os.path.abspath(trainer.default_local_dir))
+    return Path(folder).absolute() if folder else None
 
 
 def step_of(folder: Path | None) -> int:
@@ -92,5 +92,5 @@ def described(config: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
         "learning_rate": actor.optim.lr,
         "minibatch": actor.ppo_mini_batch_size,
     }
-    known = {key: value for key, value in settings.items() if key != "run"}
-    return {"engine": engine, "batch": data.train_batch_size, "group": rollout.n, **known}
+    rest = {key: value for key, value in settings.items() if key != "run"}
+    return {"engine": engine, "batch": data.train_batch_size, "group": rollout.n, **rest}

@@ -45,8 +45,8 @@ def go_on_from(folder: Path) -> None:
 
 def _numbered(folder: Path) -> list[Path]:
     """The checkpoints in a folder, by step."""
-    found = folder.glob(f"{STEP}*")
-    return sorted((path for path in found if NUMBERED.fullmatch(path.name)), key=_step)
+    paths = folder.glob(f"{STEP}*")
+    return sorted((path for path in paths if NUMBERED.fullmatch(path.name)), key=_step)
 
 
 def _step(folder: Path) -> int:

@@ -88,8 +88,8 @@ async def through_vllm(server: Any) -> Ask:
             last = output
         if last is None or not last.outputs or not last.outputs[0].logprobs:
             raise RuntimeError("a rollout server gave no answer to a judge prompt")
-        found = last.outputs[0].logprobs[0]
-        return [found[token].logprob for token in question.tokens]
+        logprobs = last.outputs[0].logprobs[0]
+        return [logprobs[token].logprob for token in question.tokens]
 
     return ask
 

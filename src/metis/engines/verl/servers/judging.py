@@ -127,8 +127,8 @@ class Servers:
             scores(tree, replies[i % len(servers)][i // len(servers)]) for i in range(len(asked))
         ]
         unasked = [-math.inf] * len(choices)
-        found = iter(rows)
-        return [next(found) if len(context) <= room else unasked for context in contexts]
+        remaining = iter(rows)
+        return [next(remaining) if len(context) <= room else unasked for context in contexts]
 
     def _deal(
         self, ask: Callable[[str, list[int]], Awaitable[Any]], prompts: Sequence[list[int]]
@@ -156,11 +156,11 @@ class Servers:
         self.processed += sum(len(question.prompt) + 1 for wave in waves for question in wave)
         handle, name = self.client.servers[server], uuid.uuid4().hex
         await handle.__ray_call__.remote(in_server.begin, self.rollout.name, name, waves)
-        while (found := await handle.__ray_call__.remote(in_server.collect, name)) is None:
+        while (answers := await handle.__ray_call__.remote(in_server.collect, name)) is None:
             await asyncio.sleep(BETWEEN_LOOKS)
-        for written_by in found.versions:
+        for written_by in answers.versions:
             _require_version(written_by, version)
-        return by_chat(found.rows, chats)
+        return by_chat(answers.rows, chats)
 
     async def _force(self, server: str, version: int, question: Question) -> list[float]:
         """A request for each token, which is forced."""

@@ -23,12 +23,12 @@ def questions(context: Sequence[int], tree: ChoiceTree) -> list[Question]:
 
 def scores(tree: ChoiceTree, answers: Iterable[Sequence[float]]) -> list[float]:
     """The log-probability of each choice, given the stem."""
-    known = {
+    logprobs = {
         node: value
         for (_, part), row in zip(_parts(tree), answers, strict=True)
         for node, value in zip(part, row, strict=True)
     }
-    return [math.fsum(known.get(node, 0.0) for node in path) for path in tree.paths]
+    return [math.fsum(logprobs.get(node, 0.0) for node in path) for path in tree.paths]
 
 
 def _parts(tree: ChoiceTree) -> Iterator[tuple[list[int], list[int]]]:

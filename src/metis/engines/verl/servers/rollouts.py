@@ -61,11 +61,12 @@ class Rollouts:
             self.submit(self.data.batch(prompts, uids, n, version + 1))
         tags = self._wait(uids)
         try:
-            found = self._read([key for key in tags if "_" in key], tags, version)
+            by_prompt = self._read([key for key in tags if "_" in key], tags, version)
         finally:
             transfer_queue.kv_clear(keys=list(tags), partition_id=PARTITION)
         groups = [
-            _group(prompt, found.get(uid, {}), n) for prompt, uid in zip(prompts, uids, strict=True)
+            _group(prompt, by_prompt.get(uid, {}), n)
+            for prompt, uid in zip(prompts, uids, strict=True)
         ]
         if any(group.failed for group in groups):
             self.liveness.check_now()
@@ -90,9 +91,9 @@ class Rollouts:
         self, keys: Sequence[str], tags: Mapping[str, Any], version: int
     ) -> dict[str, dict[int, list[Output]]]:
         """By prompt and rollout: its outputs in order."""
-        found: dict[str, dict[int, list[Output]]] = {}
+        by_prompt: dict[str, dict[int, list[Output]]] = {}
         if not keys:
-            return found
+            return by_prompt
         keys = sorted(keys, key=lambda key: (key.split("_")[0], *map(int, key.split("_")[1:])))
         wanted = [*COLUMNS, EXTRA]
         data = transfer_queue.kv_batch_get(keys=keys, partition_id=PARTITION, select_fields=wanted)
@@ -105,10 +106,10 @@ class Rollouts:
             prompt, response, mask, logprobs, scores = (values.numpy() for values in row)
             self.processed += len(prompt) + len(response)
             trajectory = _trajectory(prompt, response, mask, logprobs, version)
-            outputs = found.setdefault(uid, {}).setdefault(int(session), [])
+            outputs = by_prompt.setdefault(uid, {}).setdefault(int(session), [])
             cut_off = len(response) >= self.limit
             outputs.append(Output(trajectory, float(scores.sum()), cut_off, _report(extra)))
-        return found
+        return by_prompt
 
 
 def _report(extra: Mapping[str, Any]) -> Report:
@@ -124,10 +125,10 @@ def _trajectory(prompt: Any, response: Any, mask: Any, logprobs: Any, version: i
     return Trajectory(tokens, written, np.where(written, values, 0).astype(np.float32), version)
 
 
-def _group(prompt: Prompt, found: Outputs, n: int) -> Group:
+def _group(prompt: Prompt, rollouts: Outputs, n: int) -> Group:
     """The rollouts of a prompt; one whose reward is not finite has failed."""
     rewards, trajectories, reports, cut_off = [], [], [], 0
-    for _, outputs in sorted(found.items()):
+    for _, outputs in sorted(rollouts.items()):
         *earlier, (last, reward, cut, report) = outputs
         if not math.isfinite(reward):
             continue

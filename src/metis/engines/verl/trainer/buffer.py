@@ -23,10 +23,10 @@ class PlannedBuffer(ReplayBuffer):  # type: ignore[misc]
     ) -> tuple[KVBatchMeta, dict[str, Any]]:
         if partition_id == PARTITION:
             return self.planned, {}
-        found: tuple[KVBatchMeta, dict[str, Any]] = super().sample(
+        sampled: tuple[KVBatchMeta, dict[str, Any]] = super().sample(
             global_steps, partition_id, batch_size
         )
-        return found
+        return sampled
 
     def _wait_for_next_poll(self, *arguments: Any) -> Any:
         self.liveness.check()

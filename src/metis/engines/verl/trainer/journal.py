@@ -42,12 +42,12 @@ class Journal:
     """
 
     def __init__(self, folder: Path, settings: Mapping[str, Any], step: int) -> None:
-        known, config = folder / "config.json", {"schema": SCHEMA, **settings}
+        path, config = folder / "config.json", {"schema": SCHEMA, **settings}
         may_change: tuple[str, ...] = MAY_CHANGE
         self.of_recipe = False
         """True of a folder that `metis train` has made."""
-        if known.exists():
-            there = json.loads(known.read_text("utf-8"))
+        if path.exists():
+            there = json.loads(path.read_text("utf-8"))
             if "task" in there:
                 config, self.of_recipe = there, True
             elif not step:
@@ -71,10 +71,10 @@ class Journal:
         lengths = {log: self._length(log, step) for log in LOGS}
         self.folder.cut(lengths)
         rows = read(self.folder.path, "metrics")
-        known = bool(rows) and rows[-1]["step"] == step
-        if not known:
+        is_recorded = bool(rows) and rows[-1]["step"] == step
+        if not is_recorded:
             self.folder.cut(lengths | {"evals": self._length("evals", step - 1)})
-        return known
+        return is_recorded
 
     def _length(self, log: str, step: int) -> int:
         """Bytes of a log up to a step, or to a line that was not written to its end."""

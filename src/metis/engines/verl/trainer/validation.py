@@ -19,14 +19,14 @@ class Validating(Checkpointing):
     liveness: Liveness
 
     def _validate(self, *arguments: Any, **options: Any) -> dict[str, Any]:
-        found: dict[str, Any] = super()._validate(*arguments, **options)
+        metrics: dict[str, Any] = super()._validate(*arguments, **options)
         if self.tested:
-            return found
+            return metrics
         if self.batch is None:  # before the first step of this process
-            self.journal.note(self.global_steps, self.metrics | found)
+            self.journal.note(self.global_steps, self.metrics | metrics)
         if self.global_steps > 0:
             self._keep_tested()
-        return found
+        return metrics
 
     def _keep_tested(self) -> None:
         """The checkpoint of the step has the test in it; the best one is saved, if it was not yet.
@@ -52,7 +52,7 @@ class Validating(Checkpointing):
         expected_acc_counts: Mapping[tuple[str, str], int] | None = None,
     ) -> dict[str, Any]:
         answers = (data_sources, sample_uids, reward_extra_infos_dict, sample_turns)
-        found: dict[str, Any] = super()._val_metrics_update(*answers, expected_acc_counts)
+        metrics: dict[str, Any] = super()._val_metrics_update(*answers, expected_acc_counts)
         keys = list(zip(data_sources, sample_uids, strict=True))
         heldout = Heldout(keys, reward_extra_infos_dict, expected_acc_counts)
         if heldout.failed:
@@ -60,4 +60,4 @@ class Validating(Checkpointing):
         tested = self.account.test(heldout.by_source()) | heldout.failures()
         if not self.tested:
             self.journal.test(self.global_steps, heldout.by_prompt())
-        return found | {f"metis/{name}": value for name, value in tested.items()}
+        return metrics | {f"metis/{name}": value for name, value in tested.items()}

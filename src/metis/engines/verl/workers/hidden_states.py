@@ -26,14 +26,14 @@ def _kept(module: Any, rows: torch.Tensor, ends: torch.Tensor) -> Iterator[list[
     That is the decoder's output. No other layer's states are held, which asking the model for its
     hidden states would do.
     """
-    found: list[torch.Tensor] = []
+    states: list[torch.Tensor] = []
 
     def take(_: Any, __: Any, output: Any) -> None:
-        found.append(output.last_hidden_state[rows, ends].float().cpu())
+        states.append(output.last_hidden_state[rows, ends].float().cpu())
 
     hook = module.get_decoder().register_forward_hook(take)
     try:
-        yield found
+        yield states
     finally:
         hook.remove()
 
@@ -51,7 +51,7 @@ def last_states(worker: Any, data: DataProto) -> DataProto:
         engine.eval_mode(),
         torch.no_grad(),
         torch.autocast(get_device_name(), dtype) if narrow else nullcontext(),
-        _kept(engine.module, rows, sizes - 1) as found,
+        _kept(engine.module, rows, sizes - 1) as states,
     ):
         depths = data.meta_info.get("depths", LAST)
         output = engine.module(
@@ -65,11 +65,11 @@ def last_states(worker: Any, data: DataProto) -> DataProto:
         )
         if depths != LAST:
             layers = output.hidden_states
-            found = [
+            states = [
                 layers[layer][rows, sizes - 1].float().cpu()
                 for layer in layers_at(depths, len(layers) - 1)
             ]
-    return DataProto.from_dict({"states": torch.cat(found, dim=1)})
+    return DataProto.from_dict({"states": torch.cat(states, dim=1)})
 
 
 class States:
@@ -87,8 +87,9 @@ class States:
         """By verl's configuration, of the model in this folder."""
         settings = config.actor_rollout_ref
         trusted = settings.model.get("trust_remote_code", False)
-        known = AutoConfig.from_pretrained(folder, trust_remote_code=trusted)
-        size, budget = known.get_text_config().hidden_size, settings.actor.ppo_max_token_len_per_gpu
+        model_config = AutoConfig.from_pretrained(folder, trust_remote_code=trusted)
+        size = model_config.get_text_config().hidden_size
+        budget = settings.actor.ppo_max_token_len_per_gpu
         return cls(workers, size, budget, shared=sharing(config) > 1)
 
     def of(self, sequences: Sequence[list[int]], depths: Sequence[float] = LAST) -> torch.Tensor:
@@ -115,7 +116,7 @@ class States:
             row[: len(sequence)] = torch.tensor(sequence)
         data = DataProto.from_dict({"tokens": tokens, "sizes": sizes})
         data.meta_info["depths"] = tuple(depths)
-        found = self.workers.execute_with_func_generator(last_states, data)
+        output = self.workers.execute_with_func_generator(last_states, data)
         self.processed += int(sizes.sum())
-        states: torch.Tensor = found.batch["states"][: len(sequences)]
+        states: torch.Tensor = output.batch["states"][: len(sequences)]
         return states

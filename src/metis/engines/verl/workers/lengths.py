@@ -21,8 +21,8 @@ def _on_a_server(settings: Any, folder: str) -> int:
     if settings.rollout.max_model_len:
         return int(settings.rollout.max_model_len)
     trusted = settings.model.get("trust_remote_code", False)
-    known = AutoConfig.from_pretrained(folder, trust_remote_code=trusted)
-    return int(get_max_position_embeddings(known))
+    model_config = AutoConfig.from_pretrained(folder, trust_remote_code=trusted)
+    return int(get_max_position_embeddings(model_config))
 
 
 def in_a_pass(config: Any) -> float:

@@ -23,8 +23,8 @@ def install() -> None:
 def log_probabilities(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     """Of each label, under the softmax over the last dimension."""
     rows = logits.reshape(-1, logits.shape[-1])
-    found: torch.Tensor = _OfLabels.apply(rows, labels.reshape(-1, 1))  # type: ignore[no-untyped-call]
-    return found.view(labels.shape)
+    logprobs: torch.Tensor = _OfLabels.apply(rows, labels.reshape(-1, 1))  # type: ignore[no-untyped-call]
+    return logprobs.view(labels.shape)
 
 
 class _OfLabels(torch.autograd.Function):
@@ -39,15 +39,15 @@ class _OfLabels(torch.autograd.Function):
     def backward(context: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None]:
         """The label's own share less that of every entry, times the gradient."""
         logits, labels, log_sum_exp = context.saved_tensors
-        found = torch.empty_like(logits)
-        columns = (found, logits, labels, log_sum_exp, gradients[0])
+        logit_gradients = torch.empty_like(logits)
+        columns = (logit_gradients, logits, labels, log_sum_exp, gradients[0])
         for target, part, label, total, gradient in zip(
             *(torch.split(column, ROWS) for column in columns), strict=True
         ):
             shares = (_wide(part) - total).exp_().neg_()
             shares.scatter_(-1, label, shares.gather(-1, label) + 1)
             target.copy_(shares.mul_(gradient))
-        return found, None
+        return logit_gradients, None
 
 
 def _wide(values: torch.Tensor) -> torch.Tensor:

@@ -253,10 +253,10 @@ def put(rows: Sequence[Row], partition: str, blank: Sequence[str] = ()) -> KVBat
 
 def ranks(workers: Any, mesh: str) -> int:
     """Over how many data-parallel ranks verl spreads the rows for these workers."""
-    known = workers._dispatch_info
-    if mesh not in known:
-        known[mesh] = workers._query_dispatch_info(mesh)
-    return int(max(known[mesh])) + 1
+    dispatch_info = workers._dispatch_info
+    if mesh not in dispatch_info:
+        dispatch_info[mesh] = workers._query_dispatch_info(mesh)
+    return int(max(dispatch_info[mesh])) + 1
 
 
 def keep_own(batch: KVBatchMeta, partition: str, policy: int) -> None:

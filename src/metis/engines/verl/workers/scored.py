@@ -82,14 +82,14 @@ class Trees:
 
     def __init__(self, encode: Encode) -> None:
         self.encode = encode
-        self.known: dict[tuple[str, ...], ChoiceTree] = {}
+        self.by_texts: dict[tuple[str, ...], ChoiceTree] = {}
 
     def lay(self, rows: Sequence[tuple[Judgment, Continuation]]) -> Laid:
         """The row of a judgment, whose rows are its choices."""
         chat, texts = rows[0][1].chat, tuple(choice.text for _, choice in rows)
-        if texts not in self.known:
-            self.known[texts] = ChoiceTree.of([self.encode(chat, text)[1] for text in texts])
-        return lay(self.encode(chat, texts[0])[0], self.known[texts], rows)
+        if texts not in self.by_texts:
+            self.by_texts[texts] = ChoiceTree.of([self.encode(chat, text)[1] for text in texts])
+        return lay(self.encode(chat, texts[0])[0], self.by_texts[texts], rows)
 
 
 def _units(tree: ChoiceTree, rows: Sequence[tuple[Judgment, Continuation]]) -> loss.Units:
@@ -108,10 +108,10 @@ def _units(tree: ChoiceTree, rows: Sequence[tuple[Judgment, Continuation]]) -> l
 
 def _by_node(tree: ChoiceTree, logprobs: Sequence[float]) -> loss.Floats:
     """Log-probabilities of choices as numbers for the nodes, which add up to them."""
-    found = np.zeros(len(tree.tokens))
+    numbers = np.zeros(len(tree.tokens))
     for path, logprob in sorted(zip(tree.paths, logprobs, strict=True), key=lambda it: len(it[0])):
-        found[path[-1]] = logprob - found[path[:-1]].sum()
-    return found
+        numbers[path[-1]] = logprob - numbers[path[:-1]].sum()
+    return numbers
 
 
 class _Nodes(NamedTuple):
@@ -128,19 +128,19 @@ class _Nodes(NamedTuple):
     def of(cls, data: Any, device: torch.device) -> "_Nodes | None":
         starts = data["input_ids"].offsets().tolist()
         column = enumerate(tensordict_utils.get(data, "choices"))
-        known: list[tuple[int, Choices]] = [(i, pickle.loads(it)) for i, it in column if it]
-        if not known:
+        choices: list[tuple[int, Choices]] = [(i, pickle.loads(it)) for i, it in column if it]
+        if not choices:
             return None
 
         def packed(columns: Sequence[Integers]) -> torch.Tensor:
             return torch.from_numpy(np.concatenate(columns)).to(device)
 
         return cls(
-            packed([starts[i] + each.place for i, each in known]),
-            packed([each.slot for _, each in known]),
-            packed([each.token for _, each in known]),
-            [each for _, each in known],
-            [i for i, _ in known],
+            packed([starts[i] + each.place for i, each in choices]),
+            packed([each.slot for _, each in choices]),
+            packed([each.token for _, each in choices]),
+            [each for _, each in choices],
+            [i for i, _ in choices],
         )
 
     @property
@@ -174,9 +174,9 @@ def _on_this_rank(place: torch.Tensor, data: Any) -> torch.Tensor:
     tokens = torch.arange(total, device=place.device)[None]
     mine, _, _ = ulysses_pad_and_slice_inputs(tokens, sp_size=ranks, pad_value=-1)
     real = torch.nonzero(mine[0] >= 0)[:, 0]
-    found = torch.full((total,), -1, device=place.device)
-    found[mine[0][real]] = real
-    return found[place]
+    places = torch.full((total,), -1, device=place.device)
+    places[mine[0][real]] = real
+    return places[place]
 
 
 def choices_loss(

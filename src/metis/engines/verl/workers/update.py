@@ -58,8 +58,8 @@ class Update:
         parts = minibatches(batch, size, encode, ground_truth)
         self._require_packing(parts)
         self.count, self.judged = len(parts), judged(parts, self._passes_before())
-        found = bound_judgments(parts, batch.judge_share, self.bound)
-        metrics.update({f"metis/{name}": value for name, value in found.items()})
+        ratios = bound_judgments(parts, batch.judge_share, self.bound)
+        metrics.update({f"metis/{name}": value for name, value in ratios.items()})
         return parts
 
     def write(
@@ -95,10 +95,10 @@ class Update:
         if not any(row.several for part in parts for row in part):
             return
         model = self.config.actor_rollout_ref.model
-        known = AutoConfig.from_pretrained(
+        model_config = AutoConfig.from_pretrained(
             self.folder or model.path, trust_remote_code=model.get("trust_remote_code", False)
         )
-        kinds = set(getattr(known.get_text_config(), "layer_types", None) or ())
+        kinds = set(getattr(model_config.get_text_config(), "layer_types", None) or ())
         remedy = (
             "the values of a judgment have several tokens, which are trained in packed sequences; "
             "use curriculum.judge.scale=passes"

@@ -55,14 +55,14 @@ class ValueWorker:
         batch.extra_info.update(compute_loss=False, temperature=1.0)
         try:
             ray.get(self.workers.infer_batch(batch).futures)
-            found = transfer_queue.kv_batch_get(
+            columns = transfer_queue.kv_batch_get(
                 keys=[row.key for row in rows],
                 partition_id=PARTITION,
                 select_fields=["values", "response_mask"],
             )
         finally:
             transfer_queue.kv_clear(keys=batch.keys, partition_id=PARTITION)
-        values = response_from_nested(found["values"], found["response_mask"]).values().float()
+        values = response_from_nested(columns["values"], columns["response_mask"]).values().float()
         values = torch.sigmoid(values) if self._logistic else values
         if not bool(torch.isfinite(values).all()):
             raise MetisError(

@@ -69,7 +69,7 @@ def _true(exactly: str, nearly: list[str]) -> bool:
 
 def _contradict(answer: str, reference: str) -> bool:
     """True if both name a variable or a well-known unit, and not the same one, or one goes on."""
-    names = [found[1] for text in (answer, reference) if (found := _NAMED_NUMBER.fullmatch(text))]
-    units = [known for text in (answer, reference) if (known := unit(text))]
+    names = [match[1] for text in (answer, reference) if (match := _NAMED_NUMBER.fullmatch(text))]
+    units = [unit_name for text in (answer, reference) if (unit_name := unit(text))]
     goes_on = bool(_OPEN_END.search(answer)) != bool(_OPEN_END.search(reference))
     return goes_on or len(set(names)) == 2 or len(set(units)) == 2

@@ -54,8 +54,8 @@ class Literal:
 def integer(text: str) -> int | None:
     """The integer an answer writes: leading zeros, a plus sign, a decimal part of zeros and
     thousands separators (`1,000`, `1{,}000`, `1\\,000`) allowed; none where it is too long."""
-    found = _INTEGER.fullmatch(text) if len(text) <= _LONGEST else None
-    return int(found[1] + _NO_DIGIT.sub("", found[2])) if found else None
+    match = _INTEGER.fullmatch(text) if len(text) <= _LONGEST else None
+    return int(match[1] + _NO_DIGIT.sub("", match[2])) if match else None
 
 
 def literal(text: str) -> Literal | None:
@@ -117,14 +117,14 @@ def _single(bare: str) -> Single | None:
     written = plain(bare)
     if (number := _number(written)) is not None:
         return number
-    if found := _NUMERAL.fullmatch(written):
-        return Numeral(found[1], int(found[2] or found[3]))
+    if match := _NUMERAL.fullmatch(written):
+        return Numeral(match[1], int(match[2] or match[3]))
     return _word(bare)
 
 
 def _number(written: str) -> Fraction | float | None:
-    if found := _POWER.fullmatch(written):
-        factor, power = _factor(found[1]), int(found[2] or found[3] or found[4])
+    if match := _POWER.fullmatch(written):
+        factor, power = _factor(match[1]), int(match[2] or match[3] or match[4])
         return None if factor is None else factor * Fraction(10) ** power
     if written in ("\\infty", "+\\infty", "-\\infty"):
         return -math.inf if written[0] == "-" else math.inf
@@ -135,14 +135,14 @@ def _factor(written: str) -> Fraction | None:
     """A number without a power of ten."""
     if (whole := integer(written)) is not None:
         return Fraction(whole)
-    if (found := _DECIMAL.fullmatch(written)) and (found[2] or found[3] or found[4]):
-        whole_part = _NO_DIGIT.sub("", found[2])
-        return _signed(found[1], _decimal(whole_part, found[3], found[4] or ""))
-    if found := _FRACTION.fullmatch(written):
-        over, under = int(found[2] or found[4]), int(found[3] or found[5])
-        return _signed(found[1], Fraction(over, under)) if under else None
-    if (found := _MIXED.fullmatch(written)) and int(found[3]) < int(found[4]):
-        return _signed(found[1], int(found[2]) + Fraction(int(found[3]), int(found[4])))
+    if (match := _DECIMAL.fullmatch(written)) and (match[2] or match[3] or match[4]):
+        whole_part = _NO_DIGIT.sub("", match[2])
+        return _signed(match[1], _decimal(whole_part, match[3], match[4] or ""))
+    if match := _FRACTION.fullmatch(written):
+        over, under = int(match[2] or match[4]), int(match[3] or match[5])
+        return _signed(match[1], Fraction(over, under)) if under else None
+    if (match := _MIXED.fullmatch(written)) and int(match[3]) < int(match[4]):
+        return _signed(match[1], int(match[2]) + Fraction(int(match[3]), int(match[4])))
     return None
 
 

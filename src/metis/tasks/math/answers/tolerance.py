@@ -68,7 +68,7 @@ def _read(text: str) -> Fraction | None:
     if read is not None:
         first = read.values[0]
         return first if read.kind in ("", "%") and isinstance(first, Fraction) else None
-    found = value(text, letters=False)
-    if isinstance(found, complex):
-        return Fraction(found.real) if abs(found.imag) <= 1e-12 * abs(found) else None
-    return found
+    result = value(text, letters=False)
+    if isinstance(result, complex):
+        return Fraction(result.real) if abs(result.imag) <= 1e-12 * abs(result) else None
+    return result

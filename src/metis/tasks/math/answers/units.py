@@ -52,14 +52,14 @@ def split_unit(text: str) -> tuple[str, str | None]:
 
     A unit in \\text{} may be anything; a plain one has to be well known.
     """
-    if found := _MARKED.fullmatch(text):
-        words = found["unit"].rstrip(". ").split()
-        if _NO_UNIT.intersection(words[:1]) or _NO_NUMBER.search(found["number"]):
+    if match := _MARKED.fullmatch(text):
+        words = match["unit"].rstrip(". ").split()
+        if _NO_UNIT.intersection(words[:1]) or _NO_NUMBER.search(match["number"]):
             return text, None
-        return found["number"], _known(" ".join(words), found["power"] or "1")
-    if found := _PLAIN.fullmatch(text):
-        known = _known(found["unit"], found["power"] or "1")
-        return (found["number"], known) if known else (text, None)
+        return match["number"], _canonical_unit(" ".join(words), match["power"] or "1")
+    if match := _PLAIN.fullmatch(text):
+        unit_name = _canonical_unit(match["unit"], match["power"] or "1")
+        return (match["number"], unit_name) if unit_name else (text, None)
     return text, None
 
 
@@ -67,15 +67,15 @@ def unit(text: str) -> str | None:
     """The well-known unit of an answer, be it a sign or a name."""
     bare = text.strip("$ \n").rstrip(".,; ")
     if bare.startswith("\\$"):
-        return _known("dollar", "1")
+        return _canonical_unit("dollar", "1")
     if bare.endswith("%"):
-        return _known("percent", "1")
+        return _canonical_unit("percent", "1")
     if bare.endswith(("^\\circ", "^{\\circ}")):
-        return _known("degree", "1")
+        return _canonical_unit("degree", "1")
     return split_unit(bare)[1]
 
 
-def _known(name: str, power: str) -> str | None:
+def _canonical_unit(name: str, power: str) -> str | None:
     """One way to write a well-known unit: cm^2 for square centimeters, m^1/s^2 for m/s to the 2."""
     over, slash, under = _SPEEDS.get(name, name).replace(" per ", "/").partition("/")
     parts = [_measure(over, "1"), _measure(under, power)] if slash else [_measure(over, power)]

@@ -40,10 +40,10 @@ def value(text: str, letters: bool = True) -> Value | None:
     if not letters and any(token.isalpha() and token not in _LETTERS for token in tokens):
         return None
     try:
-        found = _Reader(tokens).read()
+        result = _Reader(tokens).read()
     except (_Unreadable, ArithmeticError, RecursionError):
         return None
-    return found if isinstance(found, Fraction) or cmath.isfinite(found) else None
+    return result if isinstance(result, Fraction) or cmath.isfinite(result) else None
 
 
 def same_value(a: Value, b: Value) -> bool | None:
@@ -65,9 +65,9 @@ class _Reader:
         self.at = 0
 
     def read(self) -> Value:
-        found = self.sum()
+        result = self.sum()
         self.take("")
-        return found
+        return result
 
     @property
     def next(self) -> str:
@@ -154,9 +154,9 @@ class _Reader:
         return self.closed("}")
 
     def closed(self, end: str) -> Value:
-        found = self.sum()
+        result = self.sum()
         self.take(end)
-        return found
+        return result
 
 
 def _root(radicand: Value) -> Value:
