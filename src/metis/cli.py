@@ -352,7 +352,8 @@ def _curricula(chosen: argparse.Namespace) -> int:
     from metis.core.needs import needs_of
     from metis.curricula import CURRICULA
     from metis.curricula.cards import documented
-    from metis.curricula.registry import curriculum_class, defaults, flat, presets, sections
+    from metis.curricula.registry import curriculum_class, defaults, presets, sections
+    from metis.dotted import leaves
 
     if chosen.name is not None:
         if chosen.name not in CURRICULA and ":" not in chosen.name:
@@ -367,7 +368,8 @@ def _curricula(chosen: argparse.Namespace) -> int:
         known = defaults(kind)
         print("", "Defaults", *_assignments(known), sep="\n")
         for name, preset in presets(chosen.name).items():
-            changed = {key: value for key, value in flat(preset).items() if known[key] != value}
+            settings = leaves(preset, "curriculum.")
+            changed = {key: value for key, value in settings if known[key] != value}
             lines = _assignments(changed) or ["  the defaults"]
             print("", f"curriculum.preset={name}", *lines, sep="\n")
         return 0

@@ -66,6 +66,7 @@ LAYERS = (
     "curricula",
     "core",
     "importing",
+    "dotted",
     "markdown",
     "boxed",
     "files",
@@ -75,7 +76,7 @@ LAYERS = (
 """From what people type down to the contract; a module belongs to the longest name that fits it."""
 
 FRAMEWORKS = ("torch", "transformers", "vllm", "verl", "ray", "trl", "peft")
-BARE = ("core", "curricula", "signal", "boxed", "errors", "pool", "state")
+BARE = ("core", "curricula", "signal", "boxed", "dotted", "errors", "pool", "state")
 """Layers that import the standard library and numpy only."""
 
 MODULES = {
