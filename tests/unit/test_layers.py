@@ -65,6 +65,7 @@ LAYERS = (
     "state",
     "curricula",
     "core",
+    "commands",
     "importing",
     "dotted",
     "markdown",
