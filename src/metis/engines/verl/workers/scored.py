@@ -107,7 +107,7 @@ def _units(tree: ChoiceTree, rows: Sequence[tuple[Judgment, Continuation]]) -> l
 
 
 def _by_node(tree: ChoiceTree, logprobs: Sequence[float]) -> loss.Floats:
-    """Log-probabilities of choices as numbers for the nodes, which add up to them."""
+    """Log-probabilities of choices as terms of the nodes, which add up to them."""
     found = np.zeros(len(tree.tokens))
     for path, logprob in sorted(zip(tree.paths, logprobs, strict=True), key=lambda it: len(it[0])):
         found[path[-1]] = logprob - found[path[:-1]].sum()
