@@ -1,4 +1,4 @@
-"""What the laws of curricula are checked with, on every engine."""
+"""The laws of curricula, checked on every engine."""
 
 import json
 import math
@@ -87,7 +87,7 @@ def run(curriculum, engine, pool, steps, start=0, total=12):
 
 
 def check(batch, pool, size=BATCH):
-    """What holds for every batch."""
+    """Check the laws that hold for every batch."""
     ids = [group.prompt.id for group in batch.groups]
     assert len(ids) == len(set(ids)) <= size
     assert all(prompt_id in pool for prompt_id in ids)

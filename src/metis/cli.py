@@ -2,7 +2,6 @@
 
 import argparse
 import difflib
-import hashlib
 import inspect
 import io
 import json
@@ -11,14 +10,15 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import metis
+from metis.commands import add_command, digest, plain_console
 from metis.compare import command as comparison
 from metis.errors import MetisError
 from metis.evals import command as evaluation
 from metis.export import command as exporting
-from metis.prepare import bfcl_command
+from metis.prepare import command as preparing
 from metis.survey import command as survey
 from metis.view.browse import command as browsing
 
@@ -53,43 +53,6 @@ that the judge was shown, and an answer.
   metis inspect runs/a --step 12               the prompts of a step
   metis inspect runs/a --step 12 --all         with the candidates that were not chosen
   metis inspect runs/a --step 12 --prompt ID   one prompt
-"""
-
-PREPARE_MATH_HELP = """\
-Prepares problems to train on and benchmarks to test with: parquet files that verl and the tasks of
-`metis train` read, every row with its reference answer and a stable id. A set comes from the
-Hugging Face hub, at a fixed revision, or from the source that is given for it:
-
-  metis prepare math                                 all sets, from the hub
-  metis prepare math aime24 dapo                     only these
-  metis prepare math dapo=dapo-math-17k.parquet      from a file: .parquet, .jsonl or .jsonl.gz
-  metis prepare math dapo=ORG/NAME@REVISION:FILE     from another place on the hub
-  metis prepare math preset=paper                    training sets as they are
-
-To train on: dapo (DAPO-Math-17k), math (the training half of MATH). To test with: aime24, aime25,
-math500, minerva. Settings, with their defaults; all but the last are for training sets:
-
-  duplicates=text        rows are one problem when they have the same `text`, or `wording`
-  conflicts=drop         `drop` problems that have several answers, or keep the `first` answer
-  contamination=drop     `drop` problems that are in a test set of the same folder, or `keep` them
-  preset=recommended     `paper` is conflicts=first contamination=keep
-  instruction="..."      what follows a problem in its prompt
-
-What is there already, from the same source and with the same settings, is left as it is.
-"""
-PREPARE_CODE_HELP = """\
-Fetches programming problems and writes them as parquet that task=code, metis eval and verl read.
-
-  metis prepare code                                 all sets, from the hub
-  metis prepare code humaneval mbpp                  only these
-  metis prepare code mbpp=mbpp.jsonl                 from a file: .parquet, .jsonl or .jsonl.gz
-  metis prepare code codecontests=ORG/NAME@REV:FILE  from another place on the hub
-
-To train on: codecontests (CodeContests+, 46 GB to fetch), with the paper's filters: a Python
-program among the correct submissions, at most 25 tests, no figure. To test with: livecodebench
-(release 6), humaneval, mbpp (all 974), bigcodebench (v0.1.4).
-
-What is there already, from the same source, is left as it is.
 """
 
 
@@ -147,19 +110,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"metis {metis.__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    train = commands.add_parser(
-        "train",
-        help="train under a curriculum; the same command again resumes",
-        description=TRAIN_HELP,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    summary = "train under a curriculum; the same command again resumes"
+    train = add_command(commands, "train", _train, summary, TRAIN_HELP)
     train.add_argument("settings", nargs="*", metavar="RECIPE | key=value")
     train.add_argument("--out", type=Path, metavar="RUN", help="run folder (default: under runs/)")
     train.add_argument(
         "--dry-run", action="store_true", help="print the settings and their origins, and stop"
     )
     train.add_argument("--json", action="store_true", help="with --dry-run: the settings as JSON")
-    train.set_defaults(run=_train)
     report = commands.add_parser(
         "report", help="a page, figures and a table of runs or a comparison"
     )
@@ -168,64 +126,25 @@ def _parser() -> argparse.ArgumentParser:
     )
     report.add_argument("--out", type=Path, metavar="DIR", help="default: RUN; of several, report/")
     report.set_defaults(run=_report)
-    inspect_run = commands.add_parser(
-        "inspect",
-        help="why prompts were chosen in a step, and what came of it",
-        description=INSPECT_HELP,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    summary = "why prompts were chosen in a step, and what came of it"
+    inspect_run = add_command(commands, "inspect", _inspect, summary, INSPECT_HELP)
     inspect_run.add_argument("folder", type=Path, metavar="RUN", help="run folder")
     inspect_run.add_argument("--step", type=int, metavar="T", help="the step to look at")
     inspect_run.add_argument("--prompt", metavar="ID", help="one prompt of it")
     inspect_run.add_argument("--all", action="store_true", help="also candidates not chosen")
-    inspect_run.set_defaults(run=_inspect)
     browsing.add(commands)
     comparison.add(commands)
     evaluation.add(commands)
     exporting.add(commands)
     survey.add(commands)
-    prepare = commands.add_parser("prepare", help="data to train on and to test with")
-    tasks = prepare.add_subparsers(title="tasks", metavar="TASK", required=True)
-    bfcl_command.add(tasks)
-    _add_math(tasks)
-    _add_code(tasks)
+    preparing.add(commands)
     curricula = commands.add_parser("curricula", help="the curricula there are, and their knobs")
     curricula.add_argument("name", nargs="?", metavar="NAME", help="what this one is, knob by knob")
     curricula.set_defaults(run=_curricula)
     return parser
 
 
-def _add_math(tasks: Any) -> None:
-    math = tasks.add_parser(
-        "math",
-        help="DAPO-Math-17k, MATH, AIME 2024 and 2025, MATH-500, Minerva",
-        description=PREPARE_MATH_HELP,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    math.add_argument("settings", nargs="*", metavar="SET | SET=SOURCE | key=value")
-    math.add_argument(
-        "--out", type=Path, default=Path("data/math"), metavar="DIR", help="default: data/math"
-    )
-    math.set_defaults(run=_prepare_math)
-
-
-def _add_code(tasks: Any) -> None:
-    code = tasks.add_parser(
-        "code",
-        help="CodeContests+, LiveCodeBench, HumanEval, MBPP, BigCodeBench",
-        description=PREPARE_CODE_HELP,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    code.add_argument("sets", nargs="*", metavar="SET | SET=SOURCE")
-    code.add_argument(
-        "--out", type=Path, default=Path("data/code"), metavar="DIR", help="default: data/code"
-    )
-    code.set_defaults(run=_prepare_code)
-
-
 def _train(chosen: argparse.Namespace) -> int:
-    from rich.console import Console
-
     from metis import config
     from metis.engines import ENGINES
     from metis.loop import conduct, finished
@@ -244,7 +163,7 @@ def _train(chosen: argparse.Namespace) -> int:
         return _dry_run(settings, out, chosen.json)
     if launch := ENGINES[settings.engine_name].launch:
         return launch(settings, out, False)
-    console = Console(soft_wrap=True, markup=False, highlight=False)
+    console = plain_console()
     check(out, settings.resolved, settings.may_change)
     if finished(out, settings.training.budget):
         console.print(complete(out, _last_step(out), settings.training.steps))
@@ -264,8 +183,6 @@ def _dry_run(settings: "Config", out: Path, as_json: bool) -> int:
 
     That command needs the data.
     """
-    from rich.console import Console
-
     from metis.engines import ENGINES
     from metis.view.dry_run import show
 
@@ -273,7 +190,7 @@ def _dry_run(settings: "Config", out: Path, as_json: bool) -> int:
         print(json.dumps(settings.resolved, indent=2))
         return 0
     launch = ENGINES[settings.engine_name].launch
-    show(settings, Console(stderr=bool(launch), soft_wrap=True, markup=False, highlight=False))
+    show(settings, plain_console(stderr=bool(launch)))
     return launch(settings, out, True) if launch and settings.task is not None else 0
 
 
@@ -292,13 +209,12 @@ def _show_summary(console: "Console", out: Path) -> None:
 
 def _default_folder(resolved: dict[str, object]) -> Path:
     """A name fixed by the settings, so that the same command finds its run again."""
-    digest = hashlib.sha256(json.dumps(resolved, sort_keys=True).encode()).hexdigest()[:8]
     parts = []
     for key in ("curriculum", "engine"):
         section = resolved[key]
         assert isinstance(section, dict)
         parts.append(section["name"].rpartition(":")[2])
-    return Path("runs") / f"{'-'.join(parts)}-seed{resolved['seed']}-{digest}"
+    return Path("runs") / f"{'-'.join(parts)}-seed{resolved['seed']}-{digest(resolved)}"
 
 
 def _report(chosen: argparse.Namespace) -> int:
@@ -316,31 +232,11 @@ def _report(chosen: argparse.Namespace) -> int:
 
 
 def _inspect(chosen: argparse.Namespace) -> int:
-    from rich.console import Console
-
     from metis.view.inspection import inspect
 
-    console = Console(soft_wrap=True, markup=False, highlight=False)
+    console = plain_console()
     for shown in inspect(chosen.folder, chosen.step, chosen.prompt, chosen.all):
         console.print(shown)
-    return 0
-
-
-def _prepare_math(chosen: argparse.Namespace) -> int:
-    from metis.prepare import summary
-    from metis.prepare.arguments import understand
-    from metis.prepare.math import prepare
-
-    for line in summary.lines(prepare(*understand(chosen.settings), chosen.out)):
-        print(line)
-    return 0
-
-
-def _prepare_code(chosen: argparse.Namespace) -> int:
-    from metis.prepare.code import lines, prepare, understand
-
-    for line in lines(prepare(understand(chosen.sets), chosen.out)):
-        print(line)
     return 0
 
 
@@ -352,7 +248,8 @@ def _curricula(chosen: argparse.Namespace) -> int:
     from metis.core.needs import needs_of
     from metis.curricula import CURRICULA
     from metis.curricula.cards import documented
-    from metis.curricula.registry import curriculum_class, defaults, flat, presets, sections
+    from metis.curricula.registry import curriculum_class, defaults, presets, sections
+    from metis.dotted import leaves
 
     if chosen.name is not None:
         if chosen.name not in CURRICULA and ":" not in chosen.name:
@@ -367,7 +264,8 @@ def _curricula(chosen: argparse.Namespace) -> int:
         knobs = defaults(kind)
         print("", "Defaults", *_assignments(knobs), sep="\n")
         for name, preset in presets(chosen.name).items():
-            changed = {key: value for key, value in flat(preset).items() if knobs[key] != value}
+            settings = leaves(preset, "curriculum.")
+            changed = {key: value for key, value in settings if knobs[key] != value}
             lines = _assignments(changed) or ["  the defaults"]
             print("", f"curriculum.preset={name}", *lines, sep="\n")
         return 0

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from metis import config
+from metis.commands import plain_console
 from metis.config.objects import written
 from metis.core import Curriculum
 from metis.engines import ENGINES
@@ -145,11 +146,9 @@ def _plain(value: Any) -> Any:
 def _view(run_config: config.Config, path: Path, show: bool) -> AbstractContextManager[View]:
     if not show:
         return nullcontext(Unseen())
-    from rich.console import Console
-
     from metis.view import TerminalView, heading
 
-    console = Console(soft_wrap=True, markup=False, highlight=False)
+    console = plain_console()
     return TerminalView(console, heading(run_config, path), run_config.training.evaluate)
 
 

@@ -18,7 +18,7 @@ GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
 
 def biases(pieces):
-    """What rows on prefixes see of themselves: what came before, but for a token here and there."""
+    """Causal masks of rows on prefixes, with a token left out here and there."""
     draw = torch.Generator().manual_seed(2)
     found = []
     for rows, width, _, prefix in pieces:

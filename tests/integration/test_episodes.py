@@ -19,7 +19,7 @@ import torch
 
 from metis.core import Batch, Prompt, Sampling
 from metis.engines.local.engine import LocalEngine
-from metis.engines.local.generate.sampling import Reply, sample, stream
+from metis.engines.local.generate.sampling import Reply, in_order, stream
 from metis.engines.local.model.policy import Policy
 from metis.engines.local.rollouts.episodes import play
 from metis.engines.local.settings import Local
@@ -241,7 +241,7 @@ def test_sampled_turns_have_the_log_probabilities_of_one_pass_over_the_whole(pol
     ends = []
 
     def sampler(prompts, copies, sampling):
-        replies = sample(policy, prompts, copies, sampling, generator, rows=3)
+        replies = in_order(stream(policy, prompts, copies, sampling, generator, rows=3))
         for reply in replies:  # most end by their length: give all an end, as a trained policy does
             if reply.finish == "length":
                 reply.tokens[-1] = policy.tokenizer.eos_token_id

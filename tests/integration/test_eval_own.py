@@ -89,7 +89,7 @@ def rows(path):
 
 
 def last_test(run):
-    """What the last test of training found: the accuracy, and the reward of every prompt."""
+    """The last test of training: its metrics, and the reward of every prompt."""
     step = max(row["step"] for row in rows(run / "evals.jsonl"))
     [metrics] = [row for row in rows(run / "metrics.jsonl") if row["step"] == step]
     evals = [row for row in rows(run / "evals.jsonl") if row["step"] == step]

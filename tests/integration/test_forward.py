@@ -12,7 +12,7 @@ from metis.curricula.judge.prompt import Example
 from metis.curricula.judge.scale import VARIANCE
 from metis.engines.local.attention.blocks import supports
 from metis.engines.local.engine import LocalEngine
-from metis.engines.local.generate.sampling import in_order, sample, stream
+from metis.engines.local.generate.sampling import in_order, stream
 from metis.engines.local.model.forward import token_logprobs
 from metis.engines.tokens.choices import ChoiceTree
 from metis.engines.tokens.encoding import encode_chats
@@ -166,7 +166,7 @@ def generator(seed=0):
 
 def test_sampling_reports_the_log_probabilities_it_drew_from(policy):
     prompts = [policy.encode_reply(text) for text in ("one", "three words here", "x")]
-    replies = sample(policy, prompts, 3, Sampling(12, 0.8), generator(), 100)
+    replies = in_order(stream(policy, prompts, 3, Sampling(12, 0.8), generator(), 100))
     assert len(replies) == 9
     for i, reply in enumerate(replies):
         prompt = prompts[i // 3]
@@ -186,37 +186,40 @@ def test_replies_are_handed_over_as_they_end(policy):
         processed.append(policy.processed)
     assert {place for place, _ in handed[:2]} == {2, 3}, "those with little room end first"
     assert processed[0] < processed[-1], "the others were not yet generated then"
-    assert in_order(handed) == sample(policy, tight, 2, Sampling(12), generator(), 100)
+    assert in_order(handed) == in_order(stream(policy, tight, 2, Sampling(12), generator(), 100))
     few = stream(policy, tight, 2, Sampling(12), generator(), 2)
     assert [place // 2 for place, _ in few] == [0, 0, 1, 1, 2, 2]
 
 
 def test_greedy_sampling_does_not_depend_on_its_company(policy):
     prompts = [policy.encode_reply(text) for text in ("a", "bcd", "efghij")]
-    together = sample(policy, prompts, 1, Sampling(10, 0.0), generator(), 100)
-    apart = [sample(policy, [p], 1, Sampling(10, 0.0), generator(), 100)[0] for p in prompts]
+    together = in_order(stream(policy, prompts, 1, Sampling(10, 0.0), generator(), 100))
+    apart = [
+        in_order(stream(policy, [p], 1, Sampling(10, 0.0), generator(), 100))[0] for p in prompts
+    ]
     assert [r.tokens for r in together] == [r.tokens for r in apart]
 
 
 def test_the_same_seed_samples_the_same(policy):
     prompts = [policy.encode_reply("again")]
     first, second, other = (
-        sample(policy, prompts, 4, Sampling(8, 1.0), generator(seed), 100) for seed in (1, 1, 2)
+        in_order(stream(policy, prompts, 4, Sampling(8, 1.0), generator(seed), 100))
+        for seed in (1, 1, 2)
     )
     assert [r.tokens for r in first] == [r.tokens for r in second] != [r.tokens for r in other]
 
 
 def test_a_nucleus_of_almost_nothing_is_greedy(policy):
     prompts = [policy.encode_reply("nucleus")]
-    narrow = sample(policy, prompts, 2, Sampling(6, 1.0, top_p=1e-6), generator(), 100)
-    [greedy] = sample(policy, prompts, 1, Sampling(6, 0.0), generator(), 100)
+    narrow = in_order(stream(policy, prompts, 2, Sampling(6, 1.0, top_p=1e-6), generator(), 100))
+    [greedy] = in_order(stream(policy, prompts, 1, Sampling(6, 0.0), generator(), 100))
     assert all(reply.tokens == greedy.tokens for reply in narrow)
 
 
 def test_a_stop_string_ends_a_reply(policy):
     prompts = [policy.encode_reply("stop")]
-    [free] = sample(policy, prompts, 1, Sampling(12, 0.0), generator(), 100)
+    [free] = in_order(stream(policy, prompts, 1, Sampling(12, 0.0), generator(), 100))
     text = policy.decode(free.tokens[:4])
     sampling = Sampling(12, 0.0, stop=(text[-1],))
-    [stopped] = sample(policy, prompts, 1, sampling, generator(), 100)
+    [stopped] = in_order(stream(policy, prompts, 1, sampling, generator(), 100))
     assert stopped.finish == "stop" and len(stopped.tokens) <= 4

@@ -260,7 +260,7 @@ class Painted(LocalEngine):
 
 
 def learnt(settings, loss: str, scale: str = "variance") -> tuple[float, float]:
-    """How a tiny network judges after a few dozen steps: rank correlation, spread in log-odds."""
+    """Rank correlation and log-odds spread of a tiny network's judgments after some steps."""
     pool = Pool([Prompt(f"n:{i}", f"{WORDS[i % 8]} {i}") for i in range(400)])
     task = build(Arithmetic(prompts=20, heldout=4, levels=(1,)), 0)
     trained = Painted(replace(settings, learning_rate=3e-4), task)

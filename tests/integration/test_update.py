@@ -386,7 +386,7 @@ def test_layers_that_cannot_be_compiled_are_said_to_be_so(settings, monkeypatch,
 
 
 def strips_of(engine, batch) -> int:
-    """How many strips the judgments of a batch stand in."""
+    """The number of strips that the judgments of a batch stand in."""
     [part] = minibatches(engine.policy, batch, engine.settings, 0)
     found = bundles(engine.policy, part.items, engine.settings.tokens)
     return max(len(part.bundle.strips) for part in found)

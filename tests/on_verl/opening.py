@@ -35,7 +35,7 @@ VALUES = ValueModel(learning_rate=1e-3, minibatch=2)
 HEADS = (ValueModel("policy", hidden=8, learning_rate=1e-2), AttentionModel(width=8, layers=1))
 """Models on the policy's own states."""
 FAR = 9.0
-"""What values are taught: nothing that a fresh head says by chance."""
+"""The target that value models are taught: no fresh head says it by chance."""
 SCORED = 4
 """Scored judgments of the fixed batch, beside two sampled ones."""
 STALE = 2

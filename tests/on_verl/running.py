@@ -21,7 +21,7 @@ ENVIRONMENT = {
 
 
 def cpu_overrides(workers: int) -> list[str]:
-    """What every run on a CPU needs; SGD shows the gradient in the weights."""
+    """Overrides of every run on a CPU; SGD shows the gradient in the weights."""
     rollout, actor = "actor_rollout_ref.rollout", "actor_rollout_ref.actor"
     return [
         "data.dataloader_num_workers=0",

@@ -21,7 +21,7 @@ ROWS = [
 
 
 class Dataset:
-    """What the pool needs of verl's data set."""
+    """The part of verl's data set that the pool needs."""
 
     prompt_key, image_key, video_key, audio_key = "prompt", "images", "videos", "audios"
     dataframe = datasets.Dataset.from_list(ROWS)
@@ -29,7 +29,7 @@ class Dataset:
 
 @pytest.fixture
 def started(tmp_path, monkeypatch, capsys):
-    """What a trainer says when verl has read the data."""
+    """Starts a trainer whose data verl has read, and returns its output."""
 
     def read(trainer):
         trainer.train_dataset, trainer.total_training_steps = Dataset(), 5

@@ -1,4 +1,4 @@
-"""What is asked of vLLM's engine inside verl's server; vLLM itself is not needed for that."""
+"""Requests to vLLM's engine inside verl's server; vLLM itself is not needed for them."""
 
 import asyncio
 import sys

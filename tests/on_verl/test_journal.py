@@ -1,4 +1,4 @@
-"""What a run on verl leaves behind, and what it goes on from."""
+"""The logs and checkpoints of a run on verl, and resuming from them."""
 
 import json
 import re
@@ -219,7 +219,7 @@ def test_a_checkpoint_is_tested_on_demand_and_the_logs_stay(resumed, tmp_path):
 def test_a_run_that_goes_on_from_an_earlier_checkpoint_forgets_the_later_ones(
     resumed, tmp_path, settings, marked
 ):
-    """Where it is the run's own, and the run goes on; one of another run is only read."""
+    """Only a run that goes on from a checkpoint of its own; one of another run is only read."""
     path = str(tmp_path / "verl" / "global_step_3")
     resumed(Budget(), marked=9, resume_mode="resume_path", resume_from_path=path, **settings)
     assert (tmp_path / "verl" / "latest_checkpointed_iteration.txt").read_text() == marked

@@ -349,7 +349,7 @@ def test_a_polite_end_reaches_verl():
 
 
 class Dataset:
-    """What `PromptData` needs of verl's data set."""
+    """The part of verl's data set that `PromptData` needs."""
 
     prompt_key = "prompt"
     image_key, video_key, audio_key = "images", "videos", "audios"

@@ -1,4 +1,4 @@
-"""Which of verl's workers are alive, asked of real Ray actors."""
+"""Liveness of verl's workers, asked of real Ray actors."""
 
 import threading
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""What stands in for flash-attn's log-probabilities is verl's own, for packed rows and many."""
+"""The stand-in for flash-attn's log-probabilities is verl's own, for packed rows and many."""
 
 import pytest
 import torch

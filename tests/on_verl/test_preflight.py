@@ -1,4 +1,4 @@
-"""What a dry run finds out, with nothing started: settings, models and checkpoints."""
+"""Checks of a dry run, with nothing started: settings, models and checkpoints."""
 
 import json
 import subprocess

@@ -90,7 +90,7 @@ def servers(client, context=100, row=math.inf, **rollout):
 
 
 def given_the_stem(desk, choices, stem):
-    """What the servers above say of choices, less their first tokens."""
+    """The servers' log-probabilities of choices without their first tokens."""
     return [-sum(desk.encode_reply(choice)[stem:]) / 100 for choice in choices]
 
 

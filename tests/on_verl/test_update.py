@@ -45,7 +45,7 @@ def made(tmp_path):
 
 @pytest.fixture
 def queue(monkeypatch):
-    """What is in the queue, by key."""
+    """The contents of the queue, by key."""
     there = {}
 
     def put(keys, partition_id, fields, tags):

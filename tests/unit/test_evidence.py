@@ -1,4 +1,4 @@
-"""What README and docs publish is what the runs in `evidence/` say."""
+"""Numbers that README and docs publish are those of the runs in `evidence/`."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What is on disk, and in which order: seen through the calls that wait for it."""
+"""The order in which files reach the disk, seen through the calls that wait for it."""
 
 import errno
 import fcntl

@@ -65,7 +65,9 @@ LAYERS = (
     "state",
     "curricula",
     "core",
+    "commands",
     "importing",
+    "dotted",
     "markdown",
     "boxed",
     "files",
@@ -75,7 +77,7 @@ LAYERS = (
 """From what people type down to the contract; a module belongs to the longest name that fits it."""
 
 FRAMEWORKS = ("torch", "transformers", "vllm", "verl", "ray", "trl", "peft")
-BARE = ("core", "curricula", "signal", "boxed", "errors", "pool", "state")
+BARE = ("core", "curricula", "signal", "boxed", "dotted", "errors", "pool", "state")
 """Layers that import the standard library and numpy only."""
 
 MODULES = {

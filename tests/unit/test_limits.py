@@ -1,4 +1,4 @@
-"""When a run ends: after steps, tokens, processed tokens or seconds, whichever comes first."""
+"""The end of a run: after steps, tokens, processed tokens or seconds, whichever comes first."""
 
 import json
 

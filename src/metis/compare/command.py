@@ -5,9 +5,9 @@ import shutil
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from metis import config
+from metis.commands import Commands, add_command, plain_console
 from metis.compare.arms import BASELINE, parse_arms, parse_seeds
 from metis.compare.comparison import arms_and_seeds, read
 from metis.compare.plan import Plan, saved
@@ -33,14 +33,10 @@ with curves DIR/report.html.
 """
 
 
-def add(commands: Any) -> None:
+def add(commands: Commands) -> None:
     """Add the command to the parser's."""
-    parser = commands.add_parser(
-        "compare",
-        help="several curricula and seeds on one recipe, and which is faster",
-        description=HELP,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    summary = "several curricula and seeds on one recipe, and which is faster"
+    parser = add_command(commands, "compare", run, summary, HELP)
     option = parser.add_argument
     option("settings", nargs="*", metavar="RECIPE | key=value")
     option("--curricula", default="", metavar="A,B,C", help="an arm for each")
@@ -50,7 +46,6 @@ def add(commands: Any) -> None:
     option("--jobs", type=int, metavar="N", help="runs at a time (one, or one on each GPU)")
     option("--discard", action="store_true", help="delete a run's checkpoints when it is finished")
     option("--out", type=Path, required=True, metavar="DIR", help="folder of the comparison")
-    parser.set_defaults(run=run)
 
 
 def run(chosen: argparse.Namespace) -> int:
@@ -94,8 +89,6 @@ def _plan(chosen: argparse.Namespace) -> Plan | None:
 
 def _train(plan: Plan, chosen: argparse.Namespace) -> tuple[dict[str, str], bool]:
     """Runs that are not finished, with the reason, and False where they were interrupted."""
-    from rich.console import Console
-
     from metis.compare.schedule import Schedule, devices, pending
     from metis.compare.view import ComparisonView
     from metis.engines import ENGINES
@@ -106,7 +99,7 @@ def _train(plan: Plan, chosen: argparse.Namespace) -> tuple[dict[str, str], bool
         gpus = []  # an engine that sees to its devices itself has them all
     jobs = chosen.jobs or max(1, len(gpus))
     plan = replace(plan, finished=tuple({*plan.finished} - {run.name for run in runs}))
-    console = Console(soft_wrap=True, markup=False, highlight=False)
+    console = plain_console()
     if jobs > max(1, len(gpus)) and len(runs) > 1:
         plan = replace(plan, crowded=tuple({*plan.crowded, *(run.name for run in runs)}))
         console.print("runs share a device: their seconds will not be compared")

@@ -3,7 +3,6 @@
 import json
 import threading
 from pathlib import Path
-from types import TracebackType
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
@@ -35,12 +34,7 @@ class ComparisonView:
         self.looking.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.closing.set()
         self.looking.join()
         self.bars.stop()

@@ -6,11 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, get_origin, get_type_hints
 
 from metis.curricula import CURRICULA
+from metis.dotted import leaves
 from metis.errors import MetisError
 from metis.tasks import TASKS
 
 MANY = 30
 """More names than are listed in a message."""
+
+SECTIONS = ("engine", "task", "curriculum")
+"""Sections that may be written as just a name."""
 
 SHARED = ("curriculum.batch", "curriculum.group")
 """Knobs of every curriculum that are settings of the run."""
@@ -41,19 +45,11 @@ def require_known(
     mappings: Sequence[str] = (),
 ) -> None:
     """Refuse a key that is not known; `named` are the curriculum and the task in use."""
-    sections = ("engine", "task", "curriculum")
-    for key in _given({k: value for k, value in given.items() if k not in sections or value}):
+    written = {key: value for key, value in given.items() if key not in SECTIONS or value}
+    for key, _ in leaves(written):
         inside = any(key.startswith(f"{name}.") for name in mappings)
         if key not in keys and not inside:
             raise MetisError(f"unknown key {key!r}: {_remedy(key, named, keys)}")
-
-
-def _given(raw: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    for key, value in raw.items():
-        if isinstance(value, dict) and value:
-            yield from _given(value, f"{prefix}{key}.")
-        else:
-            yield prefix + key
 
 
 def _remedy(key: str, named: Mapping[str, str], keys: Sequence[str]) -> str:

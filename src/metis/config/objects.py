@@ -9,7 +9,8 @@ from dataclasses import asdict, fields, is_dataclass
 from typing import Any
 
 from metis.curricula import CURRICULA
-from metis.curricula.registry import flat, presets
+from metis.curricula.registry import presets
+from metis.dotted import leaves
 from metis.errors import MetisError
 from metis.importing import name_of
 
@@ -57,10 +58,11 @@ def _value(value: Any) -> Any:
 
 def _preset(name: str, knobs: Mapping[str, Any]) -> dict[str, str]:
     """The preset that a curriculum was made with: of those that hold, the one that says most."""
-    values, held = flat(knobs), {}
+    values, held = dict(leaves(knobs)), {}
     for label, preset in presets(name).items():
-        if all(values[key] == value for key, value in flat(preset).items()):
-            held[label] = len(flat(preset))
+        settings = dict(leaves(preset))
+        if all(values[key] == value for key, value in settings.items()):
+            held[label] = len(settings)
     return {"preset": max(held, key=lambda label: held[label])} if held else {}
 
 

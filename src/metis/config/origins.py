@@ -1,10 +1,12 @@
 """Provenance of the settings of a run: command line, recipe, preset, data or default."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from metis.curricula.registry import flat, presets
+from metis.config.keys import SECTIONS
+from metis.curricula.registry import presets
+from metis.dotted import leaves
 from metis.tasks import TASKS
 
 COMMAND_LINE, DATA, DEFAULT = "command line", "data", "default"
@@ -20,10 +22,9 @@ def origins(
 
     `given` are the settings of a recipe with what was typed put in place.
     """
-    words = dict(leaves(dict(typed)))
-    written = dict(leaves(given))
+    words, written = _flattened(dict(typed)), _flattened(given)
     preset = resolved["curriculum"].get("preset", "")
-    knobs = flat(presets(resolved["curriculum"]["name"]).get(preset, {}))
+    knobs = dict(leaves(presets(resolved["curriculum"]["name"]).get(preset, {}), "curriculum."))
     origin_of = {}
     for key, value in leaves(resolved):
         if key in written:
@@ -35,15 +36,14 @@ def origins(
     return origin_of
 
 
-def leaves(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Dotted keys and values; a section that is written as its name has just that."""
-    for key, value in settings.items():
-        if isinstance(value, Mapping) and value:
-            yield from leaves(value, f"{prefix}{key}.")
-        elif isinstance(value, str) and prefix + key in ("engine", "task", "curriculum"):
-            yield f"{key}.name", value
-        else:
-            yield prefix + key, value
+def _flattened(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Values by dotted key; a section that is written as its name has just that."""
+    values = leaves(settings)
+    return {f"{key}.name" if _is_name(key, value) else key: value for key, value in values}
+
+
+def _is_name(key: str, value: Any) -> bool:
+    return key in SECTIONS and isinstance(value, str)
 
 
 def _completed(resolved: Mapping[str, Any], key: str, value: Any) -> bool:

@@ -13,9 +13,6 @@ from metis.engines import ENGINES
 from metis.errors import MetisError, require
 from metis.run import manifest
 
-SECTIONS = ("engine", "task", "curriculum")
-"""Sections that may be written as just a name."""
-
 Setting = tuple[str, Any]
 """A dotted key and its value."""
 
@@ -89,13 +86,13 @@ def preset_of(raw: Mapping[str, Any]) -> Any:
 
 def _rank(key: str) -> int:
     """A section's name, then a preset, then everything else."""
-    return 0 if key in SECTIONS else 1 if key == "curriculum.preset" else 2
+    return 0 if key in keys.SECTIONS else 1 if key == "curriculum.preset" else 2
 
 
 def _apply(raw: dict[str, Any], key: str, value: Any) -> None:
     """Set a dotted key; another preset drops the curriculum's settings of the recipe."""
     *parents, last = key.split(".")
-    if not parents and last in SECTIONS and isinstance(value, str):
+    if not parents and last in keys.SECTIONS and isinstance(value, str):
         raw[last] = {**_kept(raw.get(last, {}), last, value), "name": value}
         return
     if key == "curriculum.preset" and value != preset_of(raw):
@@ -105,7 +102,7 @@ def _apply(raw: dict[str, Any], key: str, value: Any) -> None:
     table = raw
     for parent in parents:
         child = table.get(parent, {})
-        if isinstance(child, str) and parent in SECTIONS:
+        if isinstance(child, str) and parent in keys.SECTIONS:
             child = {"name": child}
         if not isinstance(child, dict):
             raise MetisError(f"{key} = {value!r}: {parent!r} is {child!r}, not a section")

@@ -3,13 +3,14 @@
 A name is one of CURRICULA, or an import string of a class of one's own.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from metis.core import Curriculum
 from metis.core.pool import Pool
 from metis.curricula import CURRICULA
+from metis.dotted import leaves
 from metis.errors import MetisError
 from metis.importing import is_import_string, load
 
@@ -40,22 +41,13 @@ def presets(name: str) -> Mapping[str, Preset]:
 def defaults(kind: type[Curriculum]) -> dict[str, Any]:
     """Every setting of a class but `batch` and `group`, which all have; sections are flattened."""
     shared = ("curriculum.batch", "curriculum.group")
-    return {key: value for key, value in _flat("curriculum.", kind()) if key not in shared}
+    return {key: value for key, value in leaves(kind(), "curriculum.") if key not in shared}
 
 
 def sections(kind: type[Curriculum]) -> dict[str, type[Any]]:
     """The classes of a curriculum's own sections, by their place on the command line."""
     values = ((field.name, getattr(kind(), field.name)) for field in fields(kind) if field.init)  # type: ignore[arg-type]
     return {f"curriculum.{name}": type(value) for name, value in values if is_dataclass(value)}
-
-
-def flat(settings: Preset, prefix: str = "curriculum.") -> dict[str, Any]:
-    """A preset as dotted keys and values."""
-    keys: dict[str, Any] = {}
-    for key, value in settings.items():
-        section = isinstance(value, Mapping)
-        keys |= flat(value, f"{prefix}{key}.") if section else {prefix + key: value}
-    return keys
 
 
 @runtime_checkable
@@ -74,15 +66,6 @@ def check_pool(pool: Pool, curriculum: Curriculum, batch: int) -> None:
         )
     if isinstance(curriculum, Demanding):
         curriculum.check(pool)
-
-
-def _flat(prefix: str, settings: Any) -> Iterator[tuple[str, Any]]:
-    for field in fields(settings):
-        value = getattr(settings, field.name)
-        if field.init and is_dataclass(value):
-            yield from _flat(f"{prefix}{field.name}.", value)
-        elif field.init:
-            yield prefix + field.name, value
 
 
 def _flaw(kind: Any) -> str | None:

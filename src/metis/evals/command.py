@@ -1,12 +1,11 @@
 """`metis eval`: its options, and how they become an evaluation."""
 
 import argparse
-import hashlib
-import json
 import math
 from pathlib import Path
 from typing import Any
 
+from metis.commands import Commands, add_command, digest, plain_console
 from metis.core import Sampling
 from metis.errors import MetisError, require, require_folder
 from metis.evals import subject
@@ -36,14 +35,10 @@ An evaluation that was stopped goes on where it was when the same command is giv
 """
 
 
-def add(commands: Any) -> None:
+def add(commands: Commands) -> None:
     """Add the command to the parser's."""
-    parser = commands.add_parser(
-        "eval",
-        help="pass@1 (or mean@k) of a model or a run on benchmarks",
-        description=HELP,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    summary = "pass@1 (or mean@k) of a model or a run on benchmarks"
+    parser = add_command(commands, "eval", run, summary, HELP)
     parser.add_argument("subject", metavar="MODEL_OR_RUN")
     parser.add_argument("settings", nargs="*", metavar="key=value", help="of the task")
     names = ", ".join([OWN, *catalogue.known_names()])
@@ -66,13 +61,10 @@ def add(commands: Any) -> None:
     option("--rows", type=int, metavar="N", help="answers generated at once")
     option("--tokens", type=int, metavar="N", help="tokens held at once, at full length")
     option("--out", type=Path, metavar="DIR", help="default: under evals/")
-    parser.set_defaults(run=run)
 
 
 def run(chosen: argparse.Namespace) -> int:
     """Evaluate, or show what an earlier call with the same settings found."""
-    from rich.console import Console
-
     from metis.evals import results
     from metis.evals.view import EvaluationView
 
@@ -82,7 +74,7 @@ def run(chosen: argparse.Namespace) -> int:
     settings = {"schema": results.SCHEMA, **who.about, **evaluation.described}
     out = chosen.out or _default_folder(who, settings)
     require_folder(out)
-    console = Console(soft_wrap=True, markup=False, highlight=False)
+    console = plain_console()
     # a folder appears when the model of its evaluation is there to answer
     model = None if out.exists() else _model(evaluation, who)
     with AnswerFolder.open(out, settings) as folder:
@@ -177,6 +169,5 @@ def _model(evaluation: Evaluation, who: Subject) -> Any:
 
 def _default_folder(who: Subject, settings: dict[str, Any]) -> Path:
     """A name fixed by the settings, so that the same command finds its evaluation again."""
-    digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:8]
     name = who.name.partition(" (")[0].replace("/", "-")
-    return Path("evals") / f"{name}-{digest}"
+    return Path("evals") / f"{name}-{digest(settings)}"

@@ -1,7 +1,6 @@
 """The progress of an evaluation: a bar on a terminal, a line for every tenth elsewhere."""
 
 from collections.abc import Mapping, Sequence
-from types import TracebackType
 from typing import Any
 
 from rich.console import Console
@@ -35,12 +34,7 @@ class EvaluationView:
         self.bar.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.bar.stop()
 
     def advance(self, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -2,8 +2,8 @@
 
 import argparse
 from pathlib import Path
-from typing import Any
 
+from metis.commands import Commands, add_command
 from metis.export.write import DTYPES, export
 
 HELP = """\
@@ -19,14 +19,10 @@ Checkpoints of verl are put together by verl's own merger, where they have to be
 """
 
 
-def add(commands: Any) -> None:
+def add(commands: Commands) -> None:
     """Add the command to the parser's."""
-    parser = commands.add_parser(
-        "export",
-        help="a checkpoint as a Hugging Face folder with a model card",
-        description=HELP,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    summary = "a checkpoint as a Hugging Face folder with a model card"
+    parser = add_command(commands, "export", run, summary, HELP)
     option = parser.add_argument
     option("source", type=Path, metavar="RUN", help="run folder, or one of its checkpoints")
     option("target", type=Path, metavar="DIR", help="a folder that is new, or empty")
@@ -34,7 +30,6 @@ def add(commands: Any) -> None:
     option("--checkpoint", default="", metavar="NAME", help=kept)
     option("--dtype", choices=DTYPES, default="", help="default: as trained, float32")
     option("--adapter", action="store_true", help="of a run with LoRA: not merged, the adapter")
-    parser.set_defaults(run=run)
 
 
 def run(chosen: argparse.Namespace) -> int:

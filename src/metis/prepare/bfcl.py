@@ -15,10 +15,11 @@ from typing import Any
 
 from metis.data import parquet
 from metis.data.verl_rows import verl_row
-from metis.errors import MetisError, require, require_at_least, require_folder
+from metis.errors import require, require_at_least, require_folder
 from metis.files import atomic
 from metis.prepare import bfcl_sets
 from metis.prepare.bfcl_sets import Failure
+from metis.prepare.made import request_and_outcome
 from metis.tasks.bfcl.dialogue import CATEGORIES, Dialogue
 from metis.tasks.bfcl.package import WHEEL
 
@@ -149,22 +150,10 @@ def _outcome(
 def _made_before(out: Path, request: dict[str, Any]) -> list[Outcome] | None:
     """The outcomes of an earlier, equal preparation; a file from elsewhere is never overwritten."""
     paths = [out / f"{name}.parquet" for name in PARTS]
-    records = [_about(path) for path in paths if path.exists()]
+    records = [request_and_outcome(path) for path in paths if path.exists()]
     if len(records) < len(paths) or any(about["request"] != request for about in records):
         return None
     return [Outcome(**outcome) for outcome in records[0]["outcomes"]]
-
-
-def _about(path: Path) -> dict[str, Any]:
-    try:
-        about = parquet.about(path)
-    except MetisError:
-        about = None
-    if about is None:
-        raise MetisError(
-            f"{str(path)!r} is not a file that was prepared here: move it, or choose another --out"
-        )
-    return about
 
 
 def row_of(dialogue: Dialogue, number: int, part: str) -> dict[str, Any]:

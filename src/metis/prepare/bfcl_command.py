@@ -2,8 +2,9 @@
 
 import argparse
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
+
+from metis.commands import Commands, add_command, add_out
 
 HELP = """\
 Prepares the five multi-turn categories of BFCL v3: base, miss_func, miss_param, long_context and
@@ -26,18 +27,11 @@ What is there already, with the same settings, is left as it is.
 """
 
 
-def add(tasks: Any) -> None:
+def add(tasks: Commands) -> None:
     """Add the task to those that can be prepared."""
-    parser = tasks.add_parser(
-        "bfcl",
-        help="BFCL v3, multi-turn function calling",
-        description=HELP,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = add_command(tasks, "bfcl", run, "BFCL v3, multi-turn function calling", HELP)
     parser.add_argument("settings", nargs="*", metavar="key=value")
-    out = Path("data/bfcl")
-    parser.add_argument("--out", type=Path, default=out, metavar="DIR", help=f"default: {out}")
-    parser.set_defaults(run=run)
+    add_out(parser, "data/bfcl")
 
 
 def run(chosen: argparse.Namespace) -> int:

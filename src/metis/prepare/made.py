@@ -11,6 +11,13 @@ def before(path: Path, request: dict[str, Any]) -> dict[str, Any] | None:
     """The outcome of an earlier, equal preparation; None where there is none."""
     if not path.exists():
         return None
+    about = request_and_outcome(path)
+    outcome: dict[str, Any] = about["outcome"]
+    return outcome if about["request"] == request else None
+
+
+def request_and_outcome(path: Path) -> dict[str, Any]:
+    """The notes of a prepared file: what was asked for, and what came of it."""
     try:
         about = parquet.about(path)
     except MetisError:
@@ -19,5 +26,4 @@ def before(path: Path, request: dict[str, Any]) -> dict[str, Any] | None:
         raise MetisError(
             f"{str(path)!r} is not a file that was prepared here: move it, or choose another --out"
         )
-    outcome: dict[str, Any] = about["outcome"]
-    return outcome if about["request"] == request else None
+    return about

@@ -1,12 +1,11 @@
 """`metis survey`: its options, and how they become a survey."""
 
 import argparse
-import hashlib
 import json
 from pathlib import Path
-from typing import Any
 
 from metis import files
+from metis.commands import Commands, add_command, digest, plain_console
 from metis.errors import MetisError, require
 
 HELP = """\
@@ -24,26 +23,20 @@ lengths as an outcome set, to develop a judge on without rollouts.
 """
 
 
-def add(commands: Any) -> None:
+def add(commands: Commands) -> None:
     """Add the command to the parser's."""
-    parser = commands.add_parser(
-        "survey",
-        help="before training: is there anything to gain in this pool?",
-        description=HELP,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    summary = "before training: is there anything to gain in this pool?"
+    parser = add_command(commands, "survey", run, summary, HELP)
     option = parser.add_argument
     option("settings", nargs="*", metavar="RECIPE | key=value")
     option("--prompts", type=int, default=256, metavar="N", help="prompts to roll out (256)")
     option("--no-step", action="store_true", help="do not measure a step of training")
     option("--out", type=Path, metavar="DIR", help="default: under surveys/")
     option("--keep", type=Path, metavar="FILE", help="also write the outcomes as a small file")
-    parser.set_defaults(run=run)
 
 
 def run(chosen: argparse.Namespace) -> int:
     """Survey, or show what an earlier call with the same settings found."""
-    from rich.console import Console
     from rich.progress import Progress
 
     from metis import config, loop
@@ -64,11 +57,11 @@ def run(chosen: argparse.Namespace) -> int:
             f"engine = {settings.engine_name!r}: a survey runs on one machine: use engine=local"
         )
     described = {**settings.resolved, "prompts": chosen.prompts}
-    out = chosen.out or _default_folder(described)
+    out = chosen.out or Path("surveys") / digest(described)
     build = loop.Run.build(settings)
     engine, pool = build.engine, build.pool
     prompts = sampled(pool, chosen.prompts, training.seed)
-    console = Console(soft_wrap=True, markup=False, highlight=False)
+    console = plain_console()
     with (
         SurveyFolder.open(out, described) as folder,
         Progress(console=console, disable=not console.is_terminal) as bars,
@@ -100,9 +93,3 @@ def run(chosen: argparse.Namespace) -> int:
             file.write(text.encode())
     print(f"\n{text}\nsurvey: {out / 'survey.md'}")
     return 0
-
-
-def _default_folder(described: dict[str, object]) -> Path:
-    """A name fixed by the settings, so that the same command finds its survey again."""
-    digest = hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()[:8]
-    return Path("surveys") / digest

@@ -1,11 +1,11 @@
-"""Where each setting comes from."""
+"""The origin of each setting."""
 
 import json
 
 import pytest
 
 from metis.config import load
-from metis.config.origins import leaves
+from metis.dotted import leaves
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ SUBSETS = {"easy": (5, 0, 2), "hard": (1, 3), "none": ()}
 
 
 def source(name):
-    """How the pool is told to draw from a category, a subset or, without a name, all of it."""
+    """Arguments to draw from a category, a subset or, without a name, the whole pool."""
     if name in SUBSETS:
         return {"among": Subset(name, np.array(SUBSETS[name], dtype=np.int64))}
     return {"category": name}

@@ -7,7 +7,7 @@ from metis.core import state as states
 from metis.curricula.adcl import Adcl
 
 PASSES = {"a": 0, "b": 4, "c": 2, "d": 3, "e": 1, "f": 4}
-"""How many of 4 rollouts of each prompt pass."""
+"""Passes among 4 rollouts of each prompt."""
 
 
 class Scripted:

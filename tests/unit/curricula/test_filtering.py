@@ -1,4 +1,4 @@
-"""What the methods that filter by rollouts say of short batches."""
+"""Notices of short batches, by the methods that filter by rollouts."""
 
 from metis.curricula.filtering import EMPTY, FULL, SHORT, shortage
 

@@ -18,7 +18,7 @@ def world(size=40, domains=DOMAINS, difficulties=None):
 
 
 def walk(staged, engine, pool, steps=8, start=0, total=8):
-    """What the domains of each step were, and what was said."""
+    """The domains of each step, and the notices."""
     batches = [
         drive(staged.step(pool, Progress(step, step / total)), engine)
         for step in range(start, steps)

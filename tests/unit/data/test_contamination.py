@@ -1,4 +1,4 @@
-"""Which training problems count as copies of an evaluation problem, and which do not."""
+"""Training problems that count as copies of an evaluation problem, and some that do not."""
 
 from hypothesis import given
 from hypothesis import strategies as st

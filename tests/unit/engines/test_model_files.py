@@ -104,7 +104,7 @@ def test_a_folder_below_the_user_s_home_is_found(tmp_path, monkeypatch):
     assert model_files.model("~/mine") == tmp_path / "mine"
 
 
-def test_where_files_are_kept(tmp_path, monkeypatch):
+def test_files_are_kept_in_the_folder_named_or_the_user_s_cache(tmp_path, monkeypatch):
     assert fetched.home() == tmp_path / "home"
     monkeypatch.delenv("METIS_HOME")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

@@ -1,4 +1,4 @@
-"""Who is evaluated: a name is not enough, the weights tell subjects apart."""
+"""Subjects of an evaluation: a name is not enough, the weights tell them apart."""
 
 import json
 

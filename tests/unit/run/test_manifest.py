@@ -1,4 +1,4 @@
-"""What a resumed run may change, that it is written down, and that all else is refused."""
+"""Changes that a resumed run may make are written down; all others are refused."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Which checkpoint of a run is meant: best, last, a step, or the folder itself."""
+"""Checkpoints of a run by name: best, last, a step, or the folder itself."""
 
 import json
 

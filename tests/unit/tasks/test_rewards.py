@@ -35,7 +35,7 @@ def task(tmp_path, monkeypatch):
 
 
 def earned(task, reply="It is 2."):
-    """What a reply to the problem of number 2 earns."""
+    """The reward of a reply to the problem of number 2."""
     prompts = {prompt.id: prompt for prompt in (*task.training(), *task.heldout())}
     episode = task.episode(prompts["rows:2"])
     episode.reply(reply)

@@ -1,4 +1,4 @@
-"""What a dry run prints: a recipe with origins, and what a step costs."""
+"""The output of a dry run: a recipe with origins, and the cost of a step."""
 
 import io
 import tomllib

@@ -17,7 +17,7 @@ Numbers = Sequence[float]
 
 
 def pearson(x: Numbers, y: Numbers) -> float | None:
-    """Linear correlation; undefined when either side is constant."""
+    """Pearson correlation; undefined when either side is constant."""
     if len(x) < 2:
         return None
     a, b = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
@@ -28,7 +28,7 @@ def pearson(x: Numbers, y: Numbers) -> float | None:
 
 
 def spearman(x: Numbers, y: Numbers) -> float | None:
-    """Rank correlation, ties at their mean rank."""
+    """Spearman rank correlation, ties at their mean rank."""
     return pearson(ranks(x).tolist(), ranks(y).tolist())
 
 
@@ -68,7 +68,7 @@ def lift(v_hat: Numbers, v: Numbers, share: float) -> float | None:
 
 
 def auroc_informative(v_hat: Numbers, v: Numbers) -> float | None:
-    """Probability that an informative prompt was predicted above a zero-variance one."""
+    """AUROC: how likely an informative prompt is predicted above a zero-variance one."""
     informative = np.asarray(v, dtype=np.float64) > INFORMATIVE
     positives, negatives = int(informative.sum()), int((~informative).sum())
     if positives == 0 or negatives == 0:
@@ -78,7 +78,7 @@ def auroc_informative(v_hat: Numbers, v: Numbers) -> float | None:
 
 
 def calibration_error(v_hat: Numbers, v: Numbers, bins: int = 10) -> float | None:
-    """Mean distance of predictions from outcomes, over bins of as many predictions each.
+    """Expected calibration error, over bins of as many predictions each.
 
     Equal predictions are not kept together: they are cut in the order given.
     """

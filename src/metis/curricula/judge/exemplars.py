@@ -94,7 +94,7 @@ def similar(memory: Iterable[Pair], k: int, candidates: Sequence[Prompt], pool: 
 
 
 def word_vectors(texts: Sequence[str]) -> NDArray[np.float64]:
-    """Hashed counts of words, weighted by how few of the texts have them, at length 1."""
+    """TF-IDF vectors over hashed words, of unit norm."""
     counts = np.zeros((len(texts), COLUMNS))
     for row, text in zip(counts, texts, strict=True):
         for word, count in Counter(re.findall(r"\w+|[^\w\s]", text.lower())).items():

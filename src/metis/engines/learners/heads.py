@@ -1,4 +1,4 @@
-"""The small nets that learn on the states of prompts, in float32."""
+"""Heads on the hidden states of prompts, in float32: an MLP, and attention to evidence."""
 
 import math
 
@@ -10,14 +10,14 @@ from metis.core.predictors import AttentionModel, Predictor, ValueModel
 
 
 def made(model: Predictor, size: int) -> nn.Module:
-    """The net of a description, on states of so many numbers."""
+    """The head of a predictor, on hidden states of `size` dimensions."""
     if isinstance(model, ValueModel):
         return ValueHead(size, model)
     return AttentionHead(size, model)
 
 
 class ValueHead(nn.Module):
-    """One hidden layer and a scalar, 0 for every prompt until it is trained."""
+    """An MLP with one hidden layer and a scalar output, 0 for every prompt until it is trained."""
 
     def __init__(self, size: int, model: ValueModel) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ class AttentionHead(nn.Module):
 
 
 def _tower(size: int, model: AttentionModel) -> nn.Sequential:
-    """As published: normalised states in, `layers` linear maps, normalised states out."""
+    """As published: an MLP of `layers` linear layers between two layer norms."""
     layers: list[nn.Module] = [nn.LayerNorm(size), nn.Linear(size, model.width)]
     for _ in range(model.layers - 1):
         layers += [nn.GELU(), nn.Dropout(model.dropout), nn.Linear(model.width, model.width)]

@@ -50,7 +50,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Reader:
-    """The policy as a head sees it: states of so many numbers, on a device."""
+    """The policy as a head sees it: hidden states of `size` dimensions, on a device."""
 
     states: Callable[[Sequence[list[int]]], torch.Tensor]
     size: int
@@ -190,7 +190,7 @@ class Learner:
 
     @contextlib.contextmanager
     def _training(self) -> Iterator[None]:
-        """Dropout in the head; in the layers below only what saves memory."""
+        """Dropout in the head; in the layers below only gradient checkpointing."""
         self.head.train()
         if self.body is not None:
             self.body.train(True)

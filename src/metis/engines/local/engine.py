@@ -245,7 +245,7 @@ class LocalEngine:
         return Policy(self.folder, self.settings)
 
     def _reference(self) -> Policy:
-        """The initial policy, for the KL term."""
+        """The reference policy of the KL term, which is the initial one."""
         reference = self._initial_policy()
         reference.network.requires_grad_(False)
         return reference

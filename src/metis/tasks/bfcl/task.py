@@ -4,7 +4,6 @@ Dialogues come from the files that `metis prepare bfcl` writes; the APIs that th
 simulated by the package `bfcl-eval`, which is fetched once.
 """
 
-import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from metis.errors import MetisError, MissingData, require, require_at_least
 from metis.tasks.bfcl.dialogue import CATEGORIES, Dialogue
 from metis.tasks.bfcl.episode import OFFICIAL_STEPS, Episode
 from metis.tasks.bfcl.scoring import Abstention
+from metis.tasks.division import divided
 from metis.tasks.file import read_rows
 
 
@@ -98,20 +98,10 @@ def read(settings: Bfcl, path: str, key: str) -> list[Dialogue]:
 
 def build(settings: Bfcl, seed: int) -> Dialogues:
     """The task for a run's seed."""
-    rng = random.Random(seed)
-    training = read(settings, settings.path, "task.path")
-    rng.shuffle(training)
+    dialogues, others = read(settings, settings.path, "task.path"), None
     if settings.heldout_path:
-        heldout = read(settings, settings.heldout_path, "task.heldout_path")
-        rng.shuffle(heldout)
-        heldout = heldout[: settings.heldout or None]
-    else:
-        heldout, training = training[: settings.heldout], training[settings.heldout :]
-    tested = {dialogue.id for dialogue in heldout}
-    training = [dialogue for dialogue in training if dialogue.id not in tested]
-    if not training or not heldout:
-        raise MetisError(
-            f"task.heldout = {settings.heldout}: {len(training)} dialogues are left to train on "
-            f"and {len(heldout)} to test on"
-        )
+        others = read(settings, settings.heldout_path, "task.heldout_path")
+    training, heldout = divided(
+        dialogues, others, settings.heldout, seed, lambda dialogue: dialogue.id, "dialogues"
+    )
     return Dialogues(settings, training, heldout)

@@ -7,7 +7,6 @@ repeat a problem, are left out. No problem to test on is trained on, however it 
 0 otherwise; `metis.tasks.math.answers` says what counts as equal.
 """
 
-import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from metis.data import wording
 from metis.data.problems import difficulty, written
 from metis.errors import MetisError, MissingData, require, require_at_least
 from metis.tasks.base import SingleTurn
+from metis.tasks.division import divided
 from metis.tasks.file import File, read_rows
 from metis.tasks.math.answers import score
 from metis.tasks.math.answers.verifier import Verifier, shared
@@ -125,23 +125,14 @@ class MathTask(MathProblems):
     """
 
     def __init__(self, settings: Math, seed: int) -> None:
-        rng = random.Random(seed)
-        training = read_problems(settings, settings.path, "task.path")
-        settings = replace(settings, instruction=settings.instruction or _instruction(training))
-        rng.shuffle(training)
+        problems = read_problems(settings, settings.path, "task.path")
+        settings = replace(settings, instruction=settings.instruction or _instruction(problems))
+        others = None
         if settings.heldout_path:
-            heldout = read_problems(settings, settings.heldout_path, "task.heldout_path")
-            rng.shuffle(heldout)
-            heldout = heldout[: settings.heldout or None]
-        else:
-            heldout, training = training[: settings.heldout], training[settings.heldout :]
-        tested = {wording.key(problem.prompt.text) for problem in heldout}
-        training = [p for p in training if wording.key(p.prompt.text) not in tested]
-        if not training or not heldout:
-            raise MetisError(
-                f"task.heldout = {settings.heldout}: {len(training)} problems are left to train on "
-                f"and {len(heldout)} to test on"
-            )
+            others = read_problems(settings, settings.heldout_path, "task.heldout_path")
+        training, heldout = divided(
+            problems, others, settings.heldout, seed, lambda each: wording.key(each.prompt.text)
+        )
         names = {problem.prompt.id for problem in training}
         if any(problem.prompt.id in names for problem in heldout):  # two files of one name
             heldout = [problem.called(f"test/{problem.prompt.id}") for problem in heldout]

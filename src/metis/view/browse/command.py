@@ -4,7 +4,8 @@ import argparse
 import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+
+from metis.commands import Commands, add_command
 
 HELP = """\
 Opens the logs of runs in a page: every step, why each prompt was chosen, what was predicted, what
@@ -22,19 +23,13 @@ see eight of every group.
 """
 
 
-def add(commands: Any) -> None:
+def add(commands: Commands) -> None:
     """Add the command to the parser's."""
-    parser = commands.add_parser(
-        "view",
-        help="browse judgments and rollouts in a page",
-        description=HELP,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = add_command(commands, "view", run, "browse judgments and rollouts in a page", HELP)
     option = parser.add_argument
     option("runs", nargs="+", type=Path, metavar="RUN", help="run folder, or that of a comparison")
     option("--port", type=int, metavar="N", help="port to serve on (8400); 0 is any that is free")
     option("--bundle", type=Path, metavar="DIR", help="write the page into a folder instead")
-    parser.set_defaults(run=run)
 
 
 def run(chosen: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""Which outcomes a judge is shown: next to the frontier, or like the candidates."""
+"""Exemplars of a judge: outcomes next to the frontier, or like the candidates."""
 
 import random
 

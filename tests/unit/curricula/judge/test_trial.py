@@ -155,7 +155,7 @@ def test_the_window_is_bounded_in_steps():
 
 
 def alone(steps, seed, **simulation):
-    """Whether the judge chose alone, and whether anything varied, in steps of a simulated run."""
+    """For each step of a simulated run: did the judge choose alone, and did any group vary?"""
     engine = SimulatedEngine(Simulation(prompts=4000, **simulation), seed)
     curriculum = Metis(batch=16, multiplier=3, replay=8)
     pool = Pool(engine.pool, seed=seed)

@@ -1,4 +1,4 @@
-"""What takes long at the start is announced, with the time that it takes."""
+"""Slow parts of a start are announced, with the time that they take."""
 
 import pytest
 

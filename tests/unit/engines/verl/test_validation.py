@@ -1,4 +1,4 @@
-"""What verl's validation hands over, by prompt and by benchmark."""
+"""Results of verl's validation, by prompt and by benchmark."""
 
 from metis.engines.verl.validation import Heldout
 

@@ -52,7 +52,7 @@ def windowed(network: Any) -> bool:
 
 
 def table(pieces: Sequence[Piece]) -> torch.Tensor:
-    """Pieces as numbers in a tensor of one size, so that compiled layers need not know of them."""
+    """Pieces in a tensor of fixed shape, so that compiled layers need not know of them."""
     assert len(pieces) <= MOST
     first = 0
     for piece in pieces:
@@ -198,7 +198,7 @@ def _places(pieces: torch.Tensor, bias: torch.Tensor) -> Iterator[_Place]:
 
 
 def _log_sum_exps(query: torch.Tensor) -> torch.Tensor:
-    """As many numbers as tokens x heads; how a piece orders its own is known to its place."""
+    """A buffer of tokens x heads; a piece's place knows the order of its own log-sum-exps."""
     precise = torch.promote_types(query.dtype, torch.float32)
     return query.new_empty(query.shape[:2], dtype=precise)
 

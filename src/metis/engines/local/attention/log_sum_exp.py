@@ -103,7 +103,7 @@ def _kernel(
     bias: torch.Tensor | None,
     causal: bool,
 ) -> Literal["flash", "efficient", "cpu"] | None:
-    """The one there is for these tensors; None writes every weight down."""
+    """The fused kernel for these tensors; None materialises the attention weights."""
     if query.device.type == "cpu":
         return "cpu"
     if not query.is_cuda or query.shape[-1] % 8:
@@ -138,7 +138,7 @@ def _bias_of_heads(bias: torch.Tensor | None, query: torch.Tensor) -> torch.Tens
 def _scores(
     query: torch.Tensor, key: torch.Tensor, mask: torch.Tensor | None, scale: float, causal: bool
 ) -> torch.Tensor:
-    """Never rounded, as in the kernels."""
+    """The attention scores in float32, as in the kernels."""
     scores = query.float() @ key.float().mT * scale
     if causal:
         places = torch.arange(scores.shape[-1], device=scores.device)

@@ -1,7 +1,7 @@
 """Attention over a shared prefix and each row's own keys, merged by their log-sum-exp.
 
 The outputs over both sets of keys are weighted by the softmax of their log-sum-exps (online
-softmax), so the prefix is not copied for the rows and no attention matrix is written down.
+softmax), so the prefix is not copied for the rows and no attention matrix is materialised.
 
 Tensors are of rows x heads x tokens x size, with grouped-query attention. The prefix is of heads x
 tokens x size, the bias of rows x tokens x keys.

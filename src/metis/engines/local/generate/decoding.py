@@ -37,7 +37,7 @@ def attend(
 
 
 class RoomyLayer(DynamicLayer):  # type: ignore[no-untyped-call]
-    """Keys and values of a layer, at the front of larger buffers."""
+    """The KV cache of a layer, at the front of larger buffers."""
 
     buffers: tuple[torch.Tensor, torch.Tensor] | None = None
 

@@ -23,7 +23,7 @@ SPARE = {"cpu": 64}
 
 @dataclass
 class Prefilled:
-    """Rows that can be continued: which tokens count, their keys and values, what may come next."""
+    """Rows that can be continued: attention mask, KV cache, and logits of the next token."""
 
     mask: torch.Tensor
     cache: Any

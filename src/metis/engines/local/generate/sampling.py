@@ -26,18 +26,6 @@ class Reply:
     finish: Literal["stop", "length"] = "length"
 
 
-def sample(
-    policy: Policy,
-    prompts: Sequence[list[int]],
-    copies: int,
-    sampling: Sampling,
-    generator: torch.Generator,
-    rows: int,
-) -> list[Reply]:
-    """`copies` replies to each prompt, those of one prompt side by side."""
-    return in_order(stream(policy, prompts, copies, sampling, generator, rows))
-
-
 def in_order(replies: Iterable[tuple[int, Reply]]) -> list[Reply]:
     """The replies of a stream, each in its place."""
     return [reply for _, reply in sorted(replies, key=lambda pair: pair[0])]
@@ -52,7 +40,7 @@ def stream(
     generator: torch.Generator,
     rows: int,
 ) -> Iterator[tuple[int, Reply]]:
-    """The replies of `sample` as they end, each with its place among them."""
+    """`copies` replies to each prompt as they end; each with its place, prompt after prompt."""
     per_chunk = max(1, rows // copies)
     for start in range(0, len(prompts), per_chunk):
         chunk = prompts[start : start + per_chunk]

@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 import torch
 
 KEPT = 16
-"""Recordings at a time; the one that was not needed for longest makes room."""
+"""Graphs at a time; the least recently used makes room."""
 
 SEEN = 1024
 """Kinds of work that were run once, and are remembered as such."""
 
 
 class Recording(NamedTuple):
-    """A graph, the tensors it reads, and the one it writes."""
+    """A captured CUDA graph, the tensors it reads, and the one it writes."""
 
     graph: Any
     inputs: list[torch.Tensor]
@@ -27,7 +27,7 @@ class Recording(NamedTuple):
 
 
 class Recorder:
-    """Runs functions of tensors that need no gradients."""
+    """Captures and replays functions of tensors that need no gradients."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
@@ -67,13 +67,13 @@ class Recorder:
         return False
 
     def forget(self) -> None:
-        """Give the memory of all recordings back."""
+        """Free the memory of all captured graphs."""
         self.recordings.clear()
 
     def _record(
         self, function: Callable[..., torch.Tensor], inputs: Sequence[torch.Tensor]
     ) -> Recording | None:
-        """None where the function cannot be recorded: then nothing is, from here on."""
+        """None where the function cannot be captured: then nothing is, from here on."""
         own = [tensor.clone() for tensor in inputs]
         graph = torch.cuda.CUDAGraph()
         pool = next((recording.graph.pool() for recording in self.recordings.values()), None)
@@ -94,7 +94,7 @@ class Recorder:
 
 @contextmanager
 def _never_waiting() -> Iterator[None]:
-    """Makes waiting for the GPU an error inside; in a recording it would break more."""
+    """Makes synchronising with the GPU an error inside; during a capture it would break more."""
     usual = torch.cuda.get_sync_debug_mode()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Synchronization debug mode is a prototype")

@@ -62,7 +62,7 @@ def embed(
 ) -> torch.Tensor:
     """The states of the last tokens, within a budget of padded tokens a pass.
 
-    On a CPU, what all begin with is computed once a pass; a GPU is quicker without.
+    On a CPU, the common prefix is computed once a pass; a GPU is quicker without.
     """
     latest = [len(tokens) - 1 for tokens in sequences]
     skip = 0 if policy.wide else shareable(sequences, latest, policy.layout.aligned)

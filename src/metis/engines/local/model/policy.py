@@ -128,7 +128,7 @@ class Policy:
         return [parameter for parameter in self.network.parameters() if parameter.requires_grad]
 
     def autocast(self) -> Any:
-        """Without a cache of converted weights: a recorded pass would go on with them."""
+        """Without autocast's weight cache: a captured CUDA graph would go on with its weights."""
         if self.device.type == "cuda":
             return torch.autocast("cuda", dtype=self.dtype, cache_enabled=False)
         return contextlib.nullcontext()
@@ -257,7 +257,7 @@ def _compile(backbone: Any) -> None:
 
 
 def _without_dropout(network: Any) -> None:
-    """Recomputed activations need the network in training mode, where dropout would change them."""
+    """Gradient checkpointing needs training mode, where dropout would change the activations."""
     for module in network.modules():
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.0

@@ -1,4 +1,4 @@
-"""Rows into gradients: bundles of rows that share a beginning, passes of them, backward."""
+"""Rows into gradients: bundles of rows that share a prefix, passes of them, backward."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class Part(NamedTuple):
 
 
 def bundles(policy: Policy, items: Sequence[Item], budget: int) -> Iterator[Part]:
-    """Rows that share a beginning go together where that saves work; all within the budget."""
+    """Rows that share a prefix go together where that saves work; all within the budget."""
     judge = [item for item in items if item.judge]
     answers = [item for item in items if not item.judge]
     for members in [*_by_context(policy, answers), *_by_temperature(judge)]:
@@ -75,7 +75,7 @@ def passes(policy: Policy, items: Sequence[Item], settings: Local) -> Iterator[l
 
 
 def _joins(policy: Policy, last: Part, part: Part, settings: Local) -> bool:
-    """Not where activations are recomputed, for which the usual attention would be used."""
+    """Not under gradient checkpointing, which would recompute with the usual attention."""
     both = last.bundle, part.bundle
     return (
         (policy.wide and not settings.checkpointing)

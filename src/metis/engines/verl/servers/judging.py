@@ -112,7 +112,7 @@ class Servers:
     def score(
         self, chats: Sequence[Chat], choices: Sequence[str], version: int
     ) -> list[list[float]]:
-        """Log-probabilities of the choices, given what all of them begin with."""
+        """Log-probabilities of the choices, given their common prefix."""
         tree = ChoiceTree.of([self.encode_reply(choice) for choice in choices])
         room = min(self.context - max(map(len, tree.paths)), tree.room(self.row))
         contexts = encode_to_score(self, chats)

@@ -73,9 +73,10 @@ def last_states(worker: Any, data: DataProto) -> DataProto:
 
 
 class States:
-    """Asks the actor's workers for states of `size` numbers, `budget` padded tokens of each a pass.
+    """Asks the actor's workers for hidden states of `size` dimensions.
 
-    `shared` says that several workers have a sequence between them.
+    `budget` are the padded tokens of each in a pass; `shared` says that several workers have a
+    sequence between them.
     """
 
     def __init__(self, workers: Any, size: int, budget: int, shared: bool) -> None:

@@ -37,7 +37,7 @@ class _OfLabels(torch.autograd.Function):
 
     @staticmethod
     def backward(context: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None]:
-        """The label's own share less that of every entry, times the gradient."""
+        """The incoming gradient times one-hot(label) - softmax."""
         logits, labels, log_sum_exp = context.saved_tensors
         logit_gradients = torch.empty_like(logits)
         columns = (logit_gradients, logits, labels, log_sum_exp, gradients[0])

@@ -18,7 +18,7 @@ from metis.engines.verl.workers.scored import choices_loss, read_choices
 
 
 class JudgeColumn(NamedTuple):
-    """The numbers of a row, in the order in which the column `judge` holds them.
+    """The part of a row in the judge's loss, in the order of the column `judge`.
 
     advantage    of a sampled reply, a constant; 0 for other rows
     coefficient  the mean over the judgments of the mini-batch, and the bound on the judge's
@@ -34,12 +34,12 @@ class JudgeColumn(NamedTuple):
 
     @classmethod
     def of(cls, data: Any) -> "JudgeColumn":
-        """The numbers of a micro-batch."""
+        """Those of a micro-batch, row by row."""
         return cls(*columns(data["judge"], len(cls._fields)))
 
 
 def columns(numbers: torch.Tensor, count: int) -> tuple[torch.Tensor, ...]:
-    """A column of `count` numbers a row, each by itself; it may arrive as a nested tensor."""
+    """A column of `count` entries a row, one tensor each; it may arrive as a nested tensor."""
     flat = numbers.values() if numbers.is_nested else numbers
     return flat.reshape(-1, count).unbind(-1)
 

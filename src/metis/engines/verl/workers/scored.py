@@ -107,11 +107,11 @@ def _units(tree: ChoiceTree, rows: Sequence[tuple[Judgment, Continuation]]) -> l
 
 
 def _by_node(tree: ChoiceTree, logprobs: Sequence[float]) -> loss.Floats:
-    """Log-probabilities of choices as numbers for the nodes, which add up to them."""
-    numbers = np.zeros(len(tree.tokens))
+    """Log-probabilities of choices as terms of the nodes, which add up to them."""
+    terms = np.zeros(len(tree.tokens))
     for path, logprob in sorted(zip(tree.paths, logprobs, strict=True), key=lambda it: len(it[0])):
-        numbers[path[-1]] = logprob - numbers[path[:-1]].sum()
-    return numbers
+        terms[path[-1]] = logprob - terms[path[:-1]].sum()
+    return terms
 
 
 class _Nodes(NamedTuple):
