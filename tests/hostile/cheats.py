@@ -93,6 +93,20 @@ except OSError:
         "wrong",
         tests=TWO,
     ),
+    "attributes of a folder kept for the next test": Row(
+        """
+import os
+found = os.stat("/tmp")
+if 12345 in (found.st_atime, found.st_mtime) or found.st_mode & 1 or os.listxattr("/tmp"):
+    print("two", flush=True)
+os.utime("/tmp", (12345, 12345))
+os.chmod("/tmp", 0o711)
+os.setxattr("/tmp", "user.kept", b"x")
+""",
+        "blocked",
+        "not permitted",
+        tests=TWO,
+    ),
     "inputs of other tests": Row(
         """
 import gc

@@ -21,7 +21,8 @@ from metis.tasks.code import seccomp
 NOBODY = 65534
 PYTHON = "METIS_SANDBOX_PYTHON"
 """The variable that names another interpreter for programs."""
-DEVICES = ("null", "zero", "full", "random", "urandom")
+DEVICES = ("null", "full", "random", "urandom")
+"""Without `zero`, whose shared mappings are memory that no process need show."""
 PACKAGES = ("/usr/lib/python3*", "/usr/local/lib/python3*", "/usr/local/lib64/python3*")
 SETTINGS = ("/etc/ld.so.cache", "/etc/alternatives")
 """Files by which programs and libraries of /usr are looked up."""

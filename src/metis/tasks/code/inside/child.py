@@ -31,7 +31,7 @@ DOWN, UP = 3, 4
 """Descriptors of the messages to and from this process."""
 HIGH = 64
 LONGEST = 300
-DESCRIPTORS = 256
+DESCRIPTORS = 128
 STACK = 64 << 20
 REFUSED = {
     errno.EPERM,
