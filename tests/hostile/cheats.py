@@ -219,6 +219,35 @@ def f(x):
     "an assertion of its own": Row(
         "def f(x): raise AssertionError('escaped')", "wrong", tests=ASSERTS
     ),
+    "the end of a loop in asserts": Row(
+        "def f(x): raise StopIteration",
+        "error",
+        "StopIteration",
+        tests=(
+            Asserts("assert all(map(lambda x: f(x) == 2 * x, [1, 2]))", ("f",)),
+            Asserts("for x in map(f, [1, 2]):\n    assert x == 5", ("f",)),
+            Asserts("assert list(iter(lambda: f(1), 0)) == []", ("f",)),
+        ),
+    ),
+    "the end of an asynchronous loop in asserts": Row(
+        "def f(x): raise StopAsyncIteration",
+        "error",
+        "StopAsyncIteration",
+        tests=(
+            Asserts(
+                """
+import asyncio
+class Each:
+    def __aiter__(self): return self
+    async def __anext__(self): return f(1)
+async def main():
+    async for x in Each(): assert x == 5
+asyncio.run(main())
+""",
+                ("f",),
+            ),
+        ),
+    ),
     "an exit in asserts": Row("import os\ndef f(x): os._exit(0)", "error", tests=ASSERTS),
     "the end of asserts by hand": Row(
         SAY + "def f(x):\n    say('ended'); os._exit(0)", "error", tests=ASSERTS
