@@ -93,6 +93,20 @@ except OSError:
         "wrong",
         tests=TWO,
     ),
+    "attributes of a folder kept for the next test": Row(
+        """
+import os
+found = os.stat("/tmp")
+if 12345 in (found.st_atime, found.st_mtime) or found.st_mode & 1 or os.listxattr("/tmp"):
+    print("two", flush=True)
+os.utime("/tmp", (12345, 12345))
+os.chmod("/tmp", 0o711)
+os.setxattr("/tmp", "user.kept", b"x")
+""",
+        "blocked",
+        "not permitted",
+        tests=TWO,
+    ),
     "inputs of other tests": Row(
         """
 import gc
@@ -204,6 +218,35 @@ def f(x):
     ),
     "an assertion of its own": Row(
         "def f(x): raise AssertionError('escaped')", "wrong", tests=ASSERTS
+    ),
+    "the end of a loop in asserts": Row(
+        "def f(x): raise StopIteration",
+        "error",
+        "StopIteration",
+        tests=(
+            Asserts("assert all(map(lambda x: f(x) == 2 * x, [1, 2]))", ("f",)),
+            Asserts("for x in map(f, [1, 2]):\n    assert x == 5", ("f",)),
+            Asserts("assert list(iter(lambda: f(1), 0)) == []", ("f",)),
+        ),
+    ),
+    "the end of an asynchronous loop in asserts": Row(
+        "def f(x): raise StopAsyncIteration",
+        "error",
+        "StopAsyncIteration",
+        tests=(
+            Asserts(
+                """
+import asyncio
+class Each:
+    def __aiter__(self): return self
+    async def __anext__(self): return f(1)
+async def main():
+    async for x in Each(): assert x == 5
+asyncio.run(main())
+""",
+                ("f",),
+            ),
+        ),
     ),
     "an exit in asserts": Row("import os\ndef f(x): os._exit(0)", "error", tests=ASSERTS),
     "the end of asserts by hand": Row(

@@ -11,13 +11,24 @@ for number in range(6):
 time.sleep(5)
 print("escaped")
 """
+FILL = """
+        import socket
+        kept = []
+        while True:
+            kept.append(socket.socketpair())
+            for s in kept[-1]:
+                s.setblocking(False)
+                try:
+                    while True: s.send(b"x" * 32000)
+                except BlockingIOError: pass
+"""
 
 ROWS = {
     "an endless loop": Row("while True: pass", "timeout"),
     "an endless loop that ignores signals": Row(
         """
 import signal
-for number in set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP}:
+for number in set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD}:
     signal.signal(number, signal.SIG_IGN)
 while True: pass
 """,
@@ -34,6 +45,36 @@ while True: pass
     "a huge integer": Row("x = 9\nprint(len(str(x ** x ** x)) and 'escaped')", "timeout"),
     "a sum over ever": Row("import itertools; sum(itertools.count())", "timeout"),
     "cpu time in children": Row(CHILDREN.format(each="while True: pass"), "timeout"),
+    "cpu time in children that nobody waits for": Row(
+        """
+import os, signal
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+for _ in range(40):
+    if os.fork() == 0:
+        for _ in range(10 ** 6): pass
+        os._exit(0)
+    try: os.wait()
+    except ChildProcessError: pass
+print("escaped")
+""",
+        "blocked",
+        "not permitted",
+    ),
+    "cpu time in children that are orphans": Row(
+        """
+import os, time
+for _ in range(60):
+    if os.fork() == 0:
+        if os.fork() == 0:
+            end = time.process_time() + 0.05
+            while time.process_time() < end: pass
+        os._exit(0)
+    os.wait()
+    time.sleep(0.02)
+print("escaped")
+""",
+        "timeout blocked",
+    ),
     "a fork bomb": Row("import os\nwhile True: os.fork()", "blocked", "unavailable"),
     "a fork bomb that does not give up": Row(
         """
@@ -88,8 +129,26 @@ for _ in range(3):
     kept[-1].write(b"x" * (50 << 20))
 print("escaped")
 """,
-        "memory",
+        "blocked",
+        "not permitted",
     ),
+    "shared memory that no process shows": Row(
+        """
+import mmap, os, time
+for _ in range(6):
+    if os.fork() == 0:
+        try: kept = mmap.mmap(-1, 80 << 20)
+        except PermissionError: os._exit(1)
+        for at in range(80):
+            kept.write(b"x" * (1 << 20))
+            kept.madvise(mmap.MADV_DONTNEED, at << 20, 1 << 20)
+        time.sleep(0.5)
+        os._exit(0)
+print("escaped" if not all(os.wait()[1] for _ in range(6)) else "refused")
+""",
+        "wrong",
+    ),
+    "shared memory of a device": Row("open('/dev/zero')", "error", "No such file"),
     "memory without address space": Row(
         """
 import os
@@ -117,6 +176,57 @@ for _ in range(1000):
 print("escaped")
 """,
         "blocked",
+    ),
+    "memory in sockets": Row(CHILDREN.format(each=FILL), "memory"),
+    "memory in sockets that nobody has open": Row(
+        """
+import socket, time
+listening = socket.socket(socket.AF_UNIX)
+listening.bind("\\0x")
+listening.listen(4096)
+for _ in range(2000):
+    with socket.socket(socket.AF_UNIX) as s:
+        s.connect("\\0x")
+        s.setblocking(False)
+        try:
+            while True: s.send(b"x" * 32000)
+        except BlockingIOError: pass
+time.sleep(0.5)
+print("escaped")
+""",
+        "memory",
+    ),
+    "memory in connections": Row(
+        """
+import socket, time
+listening = socket.create_server(("127.0.0.1", 0))
+kept = []
+for _ in range(50):
+    s = socket.create_connection(listening.getsockname())
+    kept += [s, listening.accept()[0]]
+    s.setblocking(False)
+    try:
+        while True: s.send(b"x" * 65536)
+    except BlockingIOError: pass
+time.sleep(0.5)
+print("escaped")
+""",
+        "memory",
+    ),
+    "larger buffers": Row(
+        """
+import socket
+for option in (socket.SO_SNDBUF, socket.SO_RCVBUF, 32, 33):
+    try: socket.socketpair()[0].setsockopt(socket.SOL_SOCKET, option, 1 << 24)
+    except PermissionError: continue
+    print("escaped")
+""",
+        "wrong",
+    ),
+    "a larger pipe": Row(
+        "import fcntl, os; fcntl.fcntl(os.pipe()[1], fcntl.F_SETPIPE_SZ, 8192); print('escaped')",
+        "blocked",
+        "not permitted",
     ),
     "a decompression bomb": Row(
         """

@@ -1,7 +1,7 @@
 """Calls in threads beside generation: many at a time, each with a time limit.
 
 A coroutine has its thread to itself, and an event loop of its own: one that blocks is late like a
-plain function that does, and holds up no other. A thread whose call is late is given up and
+plain function that does, and holds up no other. A call that is late is abandoned and its thread
 replaced; nothing waits for it, not even the end of the process.
 """
 
@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from queue import SimpleQueue
 from typing import Any, TypeVar, cast
 
+from metis.tasks.abandonment import Call, current
+
 T = TypeVar("T")
 
 
@@ -23,6 +25,7 @@ class _Job:
     call: Callable[[], Any]
     name: str
     answer: "Future[Any]" = field(default_factory=Future)
+    running: Call = field(default_factory=Call)
     started: float = 0.0
 
 
@@ -80,6 +83,7 @@ class Workers:
                 if left > 0:
                     pause = min(pause, left)
                 elif _settle(job, self.late(job)):
+                    job.running.abandon()
                     self.count(-1, gone=worker)
 
     def late(self, job: _Job) -> TimeoutError:
@@ -100,9 +104,11 @@ class _Worker:
         while (job := jobs.get()) is not None:
             job.started = time.monotonic()
             self.job = job
+            current.set(job.running)
             if not _settle(job, self._outcome(job)):
                 return
             self.job = None
+            current.set(None)
             self.workers.count(-1)
             del job  # an idle thread keeps no episode alive
 

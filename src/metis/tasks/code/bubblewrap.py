@@ -4,7 +4,6 @@ The root user is nobody inside and outside, since the kernel counts no processes
 """
 
 import functools
-import glob
 import os
 import platform
 import shutil
@@ -16,13 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from metis.errors import MetisError
-from metis.tasks.code import seccomp
+from metis.tasks.code import seccomp, visible
 
 NOBODY = 65534
 PYTHON = "METIS_SANDBOX_PYTHON"
 """The variable that names another interpreter for programs."""
-DEVICES = ("null", "zero", "full", "random", "urandom")
-PACKAGES = ("/usr/lib/python3*", "/usr/local/lib/python3*", "/usr/local/lib64/python3*")
+DEVICES = ("null", "full", "random", "urandom")
+"""Without `zero`, whose shared mappings are memory that no process need show."""
 SETTINGS = ("/etc/ld.so.cache", "/etc/alternatives")
 """Files by which programs and libraries of /usr are looked up."""
 ENVIRONMENT = {
@@ -157,16 +156,11 @@ def command(
     words += ["--uid", str(NOBODY), "--gid", str(NOBODY), "--hostname", "sandbox", "--clearenv"]
     for name, value in ENVIRONMENT.items():
         words += ["--setenv", name, value]
-    words += ["--ro-bind", "/usr", "/usr"]
+    words += visible.mounts(interpreter().folders)
     for path in SETTINGS:
         words += ["--ro-bind-try", path, path]
     for name in ("bin", "lib", "lib64"):
         words += _system(f"/{name}")
-    python = interpreter()
-    for folder in python.folders:
-        words += ["--ro-bind", folder, folder]
-    for folder in _packages(python):
-        words += ["--size", "4096", "--tmpfs", folder, "--remount-ro", folder]
     for source, target in zip(libraries, library_paths(len(libraries)), strict=True):
         words += ["--ro-bind", str(source), target]
     words += ["--proc", "/proc", "--dir", "/dev"]
@@ -188,15 +182,3 @@ def _system(path: str) -> list[str]:
     if os.path.islink(path):
         return ["--symlink", os.readlink(path).lstrip("/"), path]
     return ["--ro-bind", path, path] if os.path.isdir(path) else []
-
-
-def _packages(python: Interpreter) -> list[str]:
-    """Folders of installed packages, whose data may hold the answers."""
-    roots = [*PACKAGES, *(os.path.join(folder, "python3*") for folder in python.folders)]
-    found = {
-        os.path.realpath(path)
-        for root in roots
-        for kind in ("site-packages", "dist-packages")
-        for path in glob.glob(os.path.join(root, kind))
-    }
-    return sorted(found)

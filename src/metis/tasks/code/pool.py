@@ -2,8 +2,9 @@
 
 A program waits until a worker is free, so its time limits are not spent waiting for a core. A
 worker that is killed, or hangs, is replaced and its program run again, `ATTEMPTS` times in all;
-then its rollout fails. Workers are processes of their own: no fork of one that holds a model, and
-none of generation's time.
+then its rollout fails. A program whose call is abandoned is killed with its worker, and leaves its
+place to the next. Workers are processes of their own: no fork of one that holds a model, and none
+of generation's time.
 """
 
 import os
@@ -20,6 +21,7 @@ from typing import NamedTuple
 
 import metis
 from metis.errors import MetisError, require
+from metis.tasks.abandonment import Abandoned, Call, this_call
 from metis.tasks.code.limits import Limits
 from metis.tasks.code.outcome import Outcome
 from metis.tasks.code.tests import Test
@@ -61,16 +63,19 @@ class Pool:
         self._finalizer = weakref.finalize(self, _end_all, self._started)
 
     def run(self, program: str, tests: Sequence[Test], limits: Limits) -> Scored:
-        """Run a program; WorkerLost if no worker survives it, MetisError if none can run it."""
+        """Run a program; WorkerLost if no worker survives it, MetisError if none can run it,
+        Abandoned if nobody waits for it any more."""
         seconds = GRACE + len(tests) * limits.wall_seconds
+        call = this_call()
         for attempt in range(ATTEMPTS):
-            worker = self._idle.get()
+            worker = self._place(call)
             try:
                 if worker is None or worker.ended:
                     self._forget(worker)
                     worker = _Worker()
                     self._started.add(worker)
-                found = worker.ask((program, tuple(tests), limits), seconds)
+                with call.ended_by(worker.process.kill):
+                    found = worker.ask((program, tuple(tests), limits), seconds)
             except BaseException:
                 self._forget(worker)
                 self._idle.put(None)
@@ -92,6 +97,16 @@ class Pool:
     def close(self) -> None:
         """End the workers; a later program starts new ones."""
         _end_all(self._started)
+
+    def _place(self, call: Call) -> "_Worker | None":
+        """Wait for a worker, or for room for one."""
+        worker = self._idle.get()
+        try:
+            call.require_wanted()
+        except Abandoned:
+            self._idle.put(worker)
+            raise
+        return worker
 
     def _forget(self, worker: "_Worker | None") -> None:
         if worker is not None:
@@ -120,13 +135,17 @@ class _Worker:
         return self.process.poll() is not None
 
     def ask(self, request: object, seconds: float) -> Outcome | MetisError | None:
-        """The outcome or its hindrance, or None of a worker that ended or hangs."""
+        """The outcome or its hindrance, or None of a worker that ended, or hung and was killed."""
+        deadline = threading.Timer(seconds, self.process.kill)
+        deadline.daemon = True
+        deadline.start()
         try:
             self.connection.send(request)
-            ready = self.connection.poll(seconds)
-            found: Outcome | MetisError | None = self.connection.recv() if ready else None
+            found: Outcome | MetisError = self.connection.recv()
         except (EOFError, OSError):
             return None
+        finally:
+            deadline.cancel()
         return found
 
     def end(self) -> None:

@@ -1,19 +1,29 @@
 """A seccomp filter: system calls that no answer to a problem needs, refused with EPERM.
 
-They are those that reach other processes or kernel interfaces, and those whose memory neither
-RLIMIT_AS nor the size of a file system bounds. Sockets are local or of the Internet families, which
-the sandbox's own empty network serves; others, such as AF_VSOCK, have no namespaces.
+They are those that reach other processes or kernel interfaces, those whose memory neither
+RLIMIT_AS nor the size of a file system bounds, and those that would outlast a test. Some calls are
+refused by their arguments:
+
+| call | refused |
+|---|---|
+| `socket`, `socketpair` | families without namespaces, such as AF_VSOCK; not TCP or UDP |
+| `setsockopt` | larger buffers |
+| `fcntl` | larger pipes |
+| `mmap` | shared memory without a file |
+| `rt_sigaction` | a new action of SIGCHLD: ignored, it hides the CPU time of children |
+| `ioctl` | attributes of files, which would outlast a test |
 
 The filter is classic BPF over `struct seccomp_data`, as `bwrap --seccomp` reads it.
 """
 
 import errno
+import mmap
+import signal
 import socket
 import struct
+from typing import NamedTuple
 
 AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
-SOCKET = {"x86_64": 41, "aarch64": 198}
-FAMILIES = (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6)
 X32 = 0x40000000
 """The bit of the x32 ABI, whose calls have other numbers."""
 REFUSED = {
@@ -23,6 +33,7 @@ REFUSED = {
     "delete_module": (176, 106),
     "finit_module": (313, 273),
     "fsconfig": (431, 431),
+    "fsetxattr": (190, 7),
     "fsmount": (432, 432),
     "fsopen": (430, 430),
     "fspick": (433, 433),
@@ -31,6 +42,7 @@ REFUSED = {
     "kcmp": (312, 272),
     "kexec_load": (246, 104),
     "keyctl": (250, 219),
+    "lsetxattr": (189, 6),
     "memfd_create": (319, 279),
     "memfd_secret": (447, 447),
     "mount": (165, 40),
@@ -53,6 +65,8 @@ REFUSED = {
     "request_key": (249, 218),
     "semget": (64, 190),
     "setns": (308, 268),
+    "setxattr": (188, 5),
+    "setxattrat": (463, 463),
     "shmget": (29, 194),
     "swapon": (167, 224),
     "umount2": (166, 39),
@@ -61,9 +75,56 @@ REFUSED = {
     "vmsplice": (278, 75),
 }
 """Numbers on x86_64 and on aarch64."""
+WORD = 0xFFFFFFFF
+NUMBER, ARCHITECTURE, ARGUMENTS = 0, 4, 16
 
-LOAD, EQUAL, AT_LEAST, RETURN = 0x20, 0x15, 0x35, 0x06
-NUMBER, ARCHITECTURE, FIRST_ARGUMENT = 0, 4, 16
+
+class Condition(NamedTuple):
+    """A word of an argument, masked, is among these values, or is not."""
+
+    argument: int
+    values: tuple[int, ...]
+    among: bool = True
+    mask: int = WORD
+    high: bool = False
+
+    @property
+    def offset(self) -> int:
+        return ARGUMENTS + 8 * self.argument + 4 * self.high
+
+
+class Refusal(NamedTuple):
+    """A call that is refused where all the conditions hold; numbers as above."""
+
+    call: str
+    numbers: tuple[int, int]
+    conditions: tuple[Condition, ...]
+    error: int = errno.EPERM
+
+
+FAMILIES = (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6)
+PROTOCOLS = (0, socket.IPPROTO_TCP, socket.IPPROTO_UDP)
+BUFFERS = (socket.SO_SNDBUF, socket.SO_RCVBUF, 32, 33)
+"""The last two are SO_SNDBUFFORCE and SO_RCVBUFFORCE."""
+F_SETPIPE_SZ = 1031
+SHARED = mmap.MAP_SHARED | mmap.MAP_ANONYMOUS
+"""The bit of MAP_SHARED is also that of MAP_SHARED_VALIDATE."""
+ATTRIBUTES = (0x40086602, 0x401C5820)
+"""FS_IOC_SETFLAGS and FS_IOC_FSSETXATTR."""
+_OF_CHILDREN = Condition(0, (signal.SIGCHLD,))
+BY_ARGUMENTS = (
+    Refusal("socket", (41, 198), (Condition(0, FAMILIES, among=False),), errno.EAFNOSUPPORT),
+    Refusal("socket", (41, 198), (Condition(2, PROTOCOLS, among=False),)),
+    Refusal("socketpair", (53, 199), (Condition(0, FAMILIES, among=False),), errno.EAFNOSUPPORT),
+    Refusal("setsockopt", (54, 208), (Condition(1, (socket.SOL_SOCKET,)), Condition(2, BUFFERS))),
+    Refusal("fcntl", (72, 25), (Condition(1, (F_SETPIPE_SZ,)),)),
+    Refusal("mmap", (9, 222), (Condition(3, (SHARED,), mask=SHARED),)),
+    Refusal("rt_sigaction", (13, 134), (_OF_CHILDREN, Condition(1, (0,), among=False))),
+    Refusal("rt_sigaction", (13, 134), (_OF_CHILDREN, Condition(1, (0,), among=False, high=True))),
+    Refusal("ioctl", (16, 29), (Condition(1, ATTRIBUTES),)),
+)
+
+LOAD, AND, EQUAL, AT_LEAST, RETURN = 0x20, 0x54, 0x15, 0x35, 0x06
 ALLOW = 0x7FFF0000
 KILL = 0x80000000
 
@@ -94,9 +155,32 @@ def compiled(machine: str) -> bytes:
             _step(EQUAL, numbers[column], if_false=1),
             _step(RETURN, _refuse(errno.EPERM)),
         ]
-    steps += [_step(EQUAL, SOCKET[machine], if_true=1), _step(RETURN, ALLOW)]
-    steps.append(_step(LOAD, FIRST_ARGUMENT))
-    for family in FAMILIES:
-        steps += [_step(EQUAL, family, if_false=1), _step(RETURN, ALLOW)]
-    steps.append(_step(RETURN, _refuse(errno.EAFNOSUPPORT)))
-    return b"".join(steps)
+    for refusal in BY_ARGUMENTS:
+        steps += _by_arguments(refusal, column)
+    return b"".join([*steps, _step(RETURN, ALLOW)])
+
+
+def _by_arguments(refusal: Refusal, column: int) -> list[bytes]:
+    """Steps that refuse a call or go on, with the call's number loaded."""
+    steps = [_step(RETURN, _refuse(refusal.error))]
+    for condition in reversed(refusal.conditions):
+        steps = [
+            _step(LOAD, condition.offset),
+            _step(AND, condition.mask),
+            *_comparisons(condition, len(steps)),
+            *steps,
+        ]
+    return [_step(EQUAL, refusal.numbers[column], if_false=len(steps)), *steps, _step(LOAD, NUMBER)]
+
+
+def _comparisons(condition: Condition, rest: int) -> list[bytes]:
+    """Steps that go on where a condition holds, and skip the `rest` of them where it does not."""
+    last = len(condition.values) - 1
+    steps = []
+    for at, value in enumerate(condition.values):
+        left = last - at
+        if condition.among:
+            steps.append(_step(EQUAL, value, left, 0 if left else rest))
+        else:
+            steps.append(_step(EQUAL, value, left + rest))
+    return steps

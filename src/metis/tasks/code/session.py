@@ -20,7 +20,7 @@ from metis.tasks.code.limits import Limits
 from metis.tasks.code.outcome import Kind
 
 INSIDE = "/inside/metis/tasks/code/inside"
-FILES = ("plain.py", "frames.py", "child.py", "driver.py")
+FILES = ("plain.py", "frames.py", "usage.py", "child.py", "driver.py")
 PATIENCE = 30.0
 """Seconds that a sandbox may take to start on a busy machine."""
 GRACE = 5.0

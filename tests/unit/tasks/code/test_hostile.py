@@ -1,9 +1,11 @@
 """Hostile programs: none gets out, none earns what it does not deserve, none outlives its test."""
 
+import contextlib
 import ctypes
 import os
 import secrets
 import socket
+import tempfile
 import time
 from pathlib import Path
 
@@ -36,19 +38,31 @@ def named(marker):
     return [name for place in PLACES for name in os.listdir(place) if marker in name]
 
 
+@contextlib.contextmanager
+def subreaper():
+    """Make this process the parent of orphans among its descendants."""
+    prctl = ctypes.CDLL(None).prctl
+    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    try:
+        yield
+    finally:
+        prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+
+
 @pytest.fixture(scope="module")
 def host():
     """Things that programs would reach if they got out, by their names in the texts."""
-    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    secret = Path(f"/tmp/metis-{secrets.token_hex(8)}")
-    secret.write_text("escaped")
-    secret.chmod(0o644)
     word = secrets.token_hex(8)
     with (
+        subreaper(),
+        tempfile.NamedTemporaryFile("w", dir="/tmp", prefix="metis-") as secret,
         socket.create_server(("127.0.0.1", 0)) as server,
         socket.socket(socket.AF_UNIX) as abstract,
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams,
     ):
+        secret.write("escaped")
+        secret.flush()
+        os.chmod(secret.name, 0o644)
         datagrams.bind(server.getsockname())
         abstract.bind(f"\0{word}")
         abstract.listen()
@@ -56,15 +70,13 @@ def host():
             "@PORT@": str(server.getsockname()[1]),
             "@SOCKET@": word,
             "@MARKER@": f"hostile-{word}",
-            "@FILE@": str(secret),
+            "@FILE@": secret.name,
         }
         for listening in (server, abstract, datagrams):
             listening.setblocking(False)
         for reached in (server.accept, abstract.accept, lambda: datagrams.recv(1)):
             with pytest.raises(BlockingIOError):
                 reached()
-    secret.unlink()
-    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 
 
 @pytest.fixture(autouse=True)

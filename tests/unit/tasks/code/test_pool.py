@@ -3,11 +3,13 @@
 import os
 import random
 import signal
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from metis.errors import MetisError
+from metis.tasks.abandonment import Abandoned, Call, current
 from metis.tasks.code import pool as pools
 from metis.tasks.code.limits import Limits
 from metis.tasks.code.pool import ATTEMPTS, Pool, WorkerLost
@@ -121,6 +123,43 @@ def test_a_worker_that_hangs_is_replaced(pool, monkeypatch):
     monkeypatch.setattr(pools, "GRACE", -len(TESTS) * LIMITS.wall_seconds)
     with pytest.raises(WorkerLost):
         pool.run(DOUBLE, TESTS, LIMITS)
+
+
+def test_a_worker_that_takes_nothing_is_replaced(pool, monkeypatch):
+    started = pools._Worker.__init__
+
+    def start_stopped(worker):
+        started(worker)
+        os.kill(worker.process.pid, signal.SIGSTOP)
+
+    monkeypatch.setattr(pools._Worker, "__init__", start_stopped)
+    monkeypatch.setattr(pools, "GRACE", 0.1 - LIMITS.wall_seconds)
+    with pytest.raises(WorkerLost):
+        pool.run(DOUBLE, [Io("1" * (8 << 20), "")], LIMITS)
+    assert pool.processes == []
+
+
+def test_an_abandoned_program_leaves_its_place_to_the_next(monkeypatch):
+    pool, call, asked = Pool(1), Call(), threading.Event()
+    ask = pools._Worker.ask
+    monkeypatch.setattr(pools._Worker, "ask", lambda *a: (asked.set(), ask(*a))[1])
+
+    def abandoned():
+        current.set(call)
+        with pytest.raises(Abandoned):
+            pool.run("import time; time.sleep(600)", TESTS, Limits(wall_seconds=600))
+        with pytest.raises(Abandoned):
+            pool.run(DOUBLE, TESTS, LIMITS)
+        return True
+
+    with ThreadPoolExecutor(1) as threads:
+        found = threads.submit(abandoned)
+        assert asked.wait(60)
+        call.abandon()
+        assert found.result(60)
+    assert pool.processes == []
+    assert pool.run(DOUBLE, TESTS, LIMITS).outcome.fraction == 1
+    pool.close()
 
 
 def test_a_pool_needs_a_worker():

@@ -203,6 +203,41 @@ print(subprocess.run(["echo", "done"], capture_output=True, text=True).stdout)
     assert kinds(program, Io("", "[1, 2] done")) == ["passed"]
 
 
+def test_events_shared_values_and_connections_of_the_standard_library_work():
+    program = """
+import asyncio, multiprocessing, subprocess
+
+def add(value, end):
+    with value.get_lock():
+        value.value += 1
+    end.send("sent")
+
+async def echo(reader, writer):
+    writer.write(await reader.readline())
+    writer.close()
+
+async def main():
+    child = await asyncio.create_subprocess_exec("echo", "child", stdout=subprocess.PIPE)
+    print((await child.communicate())[0].decode())
+    server = await asyncio.start_server(echo, "127.0.0.1", 0)
+    reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+    writer.write(b"served\\n")
+    print((await reader.readline()).decode())
+
+value, (ours, theirs) = multiprocessing.Value("i", 1), multiprocessing.Pipe()
+process = multiprocessing.Process(target=add, args=(value, theirs))
+process.start()
+print(ours.recv())
+process.join()
+print(value.value)
+with multiprocessing.Manager() as manager:
+    print(manager.list([3]))
+asyncio.run(main())
+print(subprocess.run("echo x | tr x y", shell=True, capture_output=True, text=True).stdout)
+"""
+    assert kinds(program, Io("", "sent 2 [3] child served y")) == ["passed"]
+
+
 def test_many_programs_run_at_a_time():
     def fraction(number):
         return run(f"print(int(input()) * {number})", [Io("3", str(3 * number))], QUICK).fraction

@@ -31,7 +31,7 @@ DOWN, UP = 3, 4
 """Descriptors of the messages to and from this process."""
 HIGH = 64
 LONGEST = 300
-DESCRIPTORS = 256
+DESCRIPTORS = 128
 STACK = 64 << 20
 REFUSED = {
     errno.EPERM,
@@ -254,7 +254,11 @@ def drive(test: dict[str, Any], program: Any) -> int:
 
 
 def _remote(name: str) -> Callable[..., Any]:
-    """A function of the program, which runs elsewhere."""
+    """A function of the program, which runs elsewhere.
+
+    Its exceptions are raised here, but for those that a loop takes for its end: of them `map` and
+    `all` would make a pass.
+    """
 
     def call(*arguments: Any, **keywords: Any) -> Any:
         _say("call", name, plain.pack(arguments), plain.pack(keywords))
@@ -263,6 +267,7 @@ def _remote(name: str) -> Callable[..., Any]:
             return plain.unpack(content[0])
         kind = getattr(builtins, content[0], RuntimeError)
         usable = isinstance(kind, type) and issubclass(kind, Exception)
+        usable = usable and not issubclass(kind, (StopIteration, StopAsyncIteration))
         raise (kind if usable else RuntimeError)(content[1])
 
     return call

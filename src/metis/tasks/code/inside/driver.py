@@ -19,6 +19,7 @@ import time
 from typing import Any
 
 from metis.tasks.code.inside import child, frames
+from metis.tasks.code.inside.usage import usage
 
 PR_SET_DUMPABLE = 4
 HOME = "/tmp"
@@ -26,8 +27,6 @@ ROOT = "/inside"
 INTERVAL = 0.025
 """Seconds between two looks at what a test uses."""
 FILES = 4096
-PAGE = os.sysconf("SC_PAGE_SIZE")
-TICK = os.sysconf("SC_CLK_TCK")
 HEADROOM = 65536
 """Bytes of messages beyond the output's limit."""
 
@@ -167,22 +166,13 @@ class Run:
 
     def _excess(self) -> str:
         """The limit that all processes of the test together are beyond."""
-        cpu, pages = self.cpu, 0
-        for name in os.listdir("/proc"):
-            if name.isdigit() and name != "1":
-                try:
-                    with open(f"/proc/{name}/stat", "rb") as file:
-                        fields = file.read().rpartition(b")")[2].split()
-                except OSError:
-                    continue
-                cpu += sum(map(int, fields[11:15])) / TICK
-                pages += int(fields[21])
-        if pages * PAGE > self.limits["memory_mb"] << 20:
+        used = usage()
+        if used.memory > self.limits["memory_mb"] << 20:
             return "memory"
         space = os.statvfs(HOME)
         if space.f_files - space.f_ffree > FILES:
             return "files"
-        return "timeout" if cpu > self.limits["cpu_seconds"] else ""
+        return "timeout" if used.cpu_seconds > self.limits["cpu_seconds"] else ""
 
     def _sweep(self) -> int:
         """End all processes but this one; the status of the test's own."""
@@ -191,10 +181,10 @@ class Run:
             os.kill(-1, signal.SIGKILL)
         while True:
             try:
-                pid, ended, usage = os.wait4(-1, 0)
+                pid, ended, spent = os.wait4(-1, 0)
             except ChildProcessError:
                 return status
-            self.cpu += usage.ru_utime + usage.ru_stime
+            self.cpu += spent.ru_utime + spent.ru_stime
             if pid == self.pid:
                 status = os.waitstatus_to_exitcode(ended)
 
@@ -225,7 +215,7 @@ def _file(content: bytes) -> int:
 
 
 def _clear(folder: str) -> bool:
-    """Delete all that is in a folder; False where that fails."""
+    """Delete all that is in a folder, and reset its mode and times; False where that fails."""
     try:
         os.chmod(folder, 0o700)
         with os.scandir(folder) as entries:
@@ -237,6 +227,7 @@ def _clear(folder: str) -> bool:
                 os.rmdir(entry.path)
             else:
                 os.unlink(entry.path)
+        os.utime(folder)
     except (OSError, RecursionError):
         return False
     return True

@@ -1,0 +1,59 @@
+"""Calls that can be abandoned: what holds a scarce place for one lets it go then.
+
+Whoever runs a call in a thread makes it the `current` one there. Whatever the call waits for says
+with `ended_by` how it is ended.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+
+class Abandoned(TimeoutError):
+    """Nobody waits for this call's answer any more."""
+
+    def __str__(self) -> str:
+        return "the call was abandoned, as it was late"
+
+
+class Call:
+    """A call that runs in a thread; any other may abandon it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._abandoned = False
+        self._endings: list[Callable[[], object]] = []
+
+    def abandon(self) -> None:
+        """End what the call waits for, now and later."""
+        with self._lock:
+            self._abandoned = True
+            for end in self._endings:
+                end()
+
+    def require_wanted(self) -> None:
+        if self._abandoned:
+            raise Abandoned
+
+    @contextmanager
+    def ended_by(self, end: Callable[[], object]) -> Iterator[None]:
+        """Wait for something that `end` ends; Abandoned once the call is."""
+        with self._lock:
+            self.require_wanted()
+            self._endings.append(end)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._endings.remove(end)
+        self.require_wanted()
+
+
+current: ContextVar[Call | None] = ContextVar("current", default=None)
+"""The call that this thread or coroutine serves."""
+
+
+def this_call() -> Call:
+    """The current call; outside of any, one that nobody abandons."""
+    return current.get() or Call()

@@ -1,0 +1,92 @@
+"""Folders of the host that a sandbox shows, read-only, and those in them that it hides.
+
+Hidden is whatever may hold the answers: installed packages, this package, its data, the working
+folder, and all in /usr that is no part of a system. A folder that also holds what Python needs
+stays, and the folders in it on the way to the data are hidden instead.
+"""
+
+import functools
+import glob
+import os
+import stat
+import sysconfig
+from collections.abc import Sequence
+from pathlib import Path
+
+import metis
+from metis.data.fetched import home
+
+SYSTEMS = (Path("/usr"), Path("/usr/local"))
+PARTS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32", "libexec", "include", "share", "local")
+"""Folders of a system; others, such as `src`, are not shown."""
+
+
+def mounts(folders: Sequence[str]) -> list[str]:
+    """Options of bubblewrap for /usr and the folders of a Python elsewhere."""
+    others = _others()
+    shown = [*(system / part for system in SYSTEMS for part in PARTS[:-1]), *map(Path, folders)]
+    secret = _secrets(shown)
+    words = ["--ro-bind", "/usr", "/usr"]
+    for path in others:
+        words += ["--size", "4096", "--tmpfs", str(path)]
+    for folder in folders:
+        words += ["--ro-bind", folder, folder]
+    for path in secret:
+        words += ["--size", "4096", "--tmpfs", str(path)]
+    for path in (*others, *secret):
+        words += ["--remount-ro", str(path)]
+    return words
+
+
+def _others() -> list[Path]:
+    """Folders of /usr that are no part of a system."""
+    found = (path for system in SYSTEMS if system.is_dir() for path in sorted(system.iterdir()))
+    return [path for path in found if path.name not in PARTS and _can_be_hidden(path)]
+
+
+def _secrets(shown: Sequence[Path]) -> list[Path]:
+    """Folders that may hold the answers, the outermost ones."""
+    packages, needed = _of_pythons(tuple(shown))
+    found = set(packages)
+    data = os.environ.get("METIS_DATA") or "data"
+    for path in (Path(metis.__file__).parent, Path(data), home(), Path.cwd()):
+        found.update(_outermost(path.resolve(), shown, needed))
+    hidden = [path for path in sorted(found) if _can_be_hidden(path)]
+    return [path for path in hidden if not any(_within(path, other) for other in hidden)]
+
+
+@functools.cache
+def _of_pythons(shown: tuple[Path, ...]) -> tuple[list[Path], list[Path]]:
+    """Folders of installed packages, and those of what Python needs."""
+    libraries = [path for folder in shown for path in glob.glob(f"{folder}/python3*")]
+    needed = [Path(path).resolve() for path in libraries if os.path.exists(f"{path}/os.py")]
+    needed.append(Path("/usr/lib", sysconfig.get_config_var("MULTIARCH") or ""))
+    packages = [
+        Path(path).resolve()
+        for library in libraries
+        for kind in ("site-packages", "dist-packages")
+        for path in glob.glob(f"{library}/{kind}")
+    ]
+    return packages, needed
+
+
+def _outermost(path: Path, shown: Sequence[Path], needed: Sequence[Path]) -> list[Path]:
+    """The widest folder around a path that is shown and holds nothing that Python needs."""
+    around = [*reversed(path.parents), path]
+    inside = (at for at in around if any(_within(at, folder) for folder in shown))
+    free = (at for at in inside if not any(at == part or _within(part, at) for part in needed))
+    return list(free)[:1]
+
+
+def _within(path: Path, folder: Path) -> bool:
+    return str(path).startswith(f"{folder}/")
+
+
+def _can_be_hidden(path: Path) -> bool:
+    """True for a folder to which the sandbox's user can find the way."""
+    try:
+        if path.is_symlink() or not path.is_dir():
+            return False
+        return bool(os.geteuid()) or all(p.stat().st_mode & stat.S_IXOTH for p in path.parents)
+    except OSError:
+        return False
