@@ -265,7 +265,7 @@ def _curricula(chosen: argparse.Namespace) -> int:
         print("", "Defaults", *_assignments(knobs), sep="\n")
         for name, preset in presets(chosen.name).items():
             settings = leaves(preset, "curriculum.")
-            changed = {key: value for key, value in settings if knobs[key] != value}
+            changed = {key: value for key, value in settings if knobs.get(key) != value}
             lines = _assignments(changed) or ["  the defaults"]
             print("", f"curriculum.preset={name}", *lines, sep="\n")
         return 0

@@ -15,7 +15,8 @@ from verl.trainer.ppo.v1 import PPOTrainerSync
 from metis import MetisError
 from metis.core import state
 from metis.engines.verl.trainer.journal import Journal
-from metis.engines.verl.trainer.trainer import FRACTIONS, MetisTrainer
+from metis.engines.verl.trainer.reward_check import FRACTIONS, RewardCheck
+from metis.engines.verl.trainer.trainer import MetisTrainer
 from metis.engines.verl.workers.update import Update
 from metis.errors import NON_FINITE_LIMIT
 from metis.run import folder as run_folder
@@ -235,12 +236,10 @@ def test_a_checkpoint_from_before_the_bound_is_loaded(resumed):
 
 
 def test_fractions_among_binary_rewards_are_told_once():
-    trainer = MetisTrainer.__new__(MetisTrainer)
-    trainer.told, trainer.pool = False, SimpleNamespace(rewards="binary")
     whole, half = (SimpleNamespace(groups=[SimpleNamespace(rewards=r)]) for r in ((0, 1), (0, 0.5)))
-    assert [trainer._about_rewards(batch) for batch in (whole, half, half)] == [[], [FRACTIONS], []]
-    trainer.told, trainer.pool = False, SimpleNamespace(rewards="continuous")
-    assert trainer._about_rewards(half) == []
+    check = RewardCheck("binary")
+    assert [check.notices(batch) for batch in (whole, half, half)] == [[], [FRACTIONS], []]
+    assert RewardCheck("continuous").notices(half) == []
 
 
 def test_gradients_that_stay_without_number_end_a_run():

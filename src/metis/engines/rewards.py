@@ -85,10 +85,10 @@ class RewardRunner:
 
     def result(self, future: "Future[Outcome]") -> Outcome | Exception:
         """The reward, or what went wrong with it."""
-        found = self.wait(future)
-        if isinstance(found, Outcome):
-            found.require_range()
-        return found
+        outcome = self.wait(future)
+        if isinstance(outcome, Outcome):
+            outcome.require_range()
+        return outcome
 
     def close(self) -> None:
         self.turns.close()

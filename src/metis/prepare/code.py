@@ -72,12 +72,12 @@ def prepare(
 
 
 def _prepare(name: str, source: Local | Hub, out: Path, say: Callable[[str], None]) -> Outcome:
-    path, known = out / f"{name}.parquet", SETS[name]
+    path, published = out / f"{name}.parquet", SETS[name]
     request = {"format": FORMAT, "source": source.fingerprint}
     if (before := made.before(path, request)) is not None:
         return Outcome(**{**before, "path": str(path), "fresh": False})
     say(f"{name}: reading {source}")
-    outcome = Outcome(name, str(source), known.licence, str(path))
+    outcome = Outcome(name, str(source), published.licence, str(path))
     out.mkdir(parents=True, exist_ok=True)
     with atomic(out / f"{name}.dropped.jsonl") as dropped:
 
@@ -86,7 +86,7 @@ def _prepare(name: str, source: Local | Hub, out: Path, say: Callable[[str], Non
             about = {"reason": reason, **{key: row[key] for key in IDENTITY if key in row}}
             dropped.write(json.dumps(about, ensure_ascii=False).encode() + b"\n")
 
-        rows = _rows(known, source.fetch(name), outcome, drop)
+        rows = _rows(published, source.fetch(name), outcome, drop)
         about = {"request": request}
         parquet.stream(path, rows, lambda: {**about, "outcome": asdict(outcome)}, GROUP)
     if not outcome.dropped:
@@ -95,7 +95,7 @@ def _prepare(name: str, source: Local | Hub, out: Path, say: Callable[[str], Non
 
 
 def _rows(
-    known: PublishedCode,
+    published: PublishedCode,
     files: Sequence[Path],
     outcome: Outcome,
     drop: Callable[[Mapping[str, Any], str], None],
@@ -103,11 +103,11 @@ def _rows(
     """The rows to write; counted in the outcome."""
     seen: set[str] = set()
     for path in files:
-        for row in table.rows(path, known.columns, GROUP):
+        for row in table.rows(path, published.columns, GROUP):
             outcome.rows += 1
             try:
-                reason = known.refusal(row)
-                problem = None if reason else known.problem(row)
+                reason = published.refusal(row)
+                problem = None if reason else published.problem(row)
             except KeyError as error:
                 raise MetisError(
                     f"{str(path)!r}, row {outcome.rows}: no field {error}, only {', '.join(row)}; "
@@ -115,14 +115,14 @@ def _rows(
                 ) from None
             except (TypeError, ValueError, SyntaxError):
                 reason, problem = UNREADABLE, None
-            if problem is not None and known.split == "train" and problem.statement in seen:
+            if problem is not None and published.split == "train" and problem.statement in seen:
                 reason, problem = REPEATED, None
             if problem is None:
                 drop(row, reason)
                 continue
             seen.add(problem.statement)
             outcome.written += 1
-            yield _row(outcome, problem, known.split)
+            yield _row(outcome, problem, published.split)
 
 
 def _row(outcome: Outcome, problem: Problem, split: str) -> dict[str, Any]:

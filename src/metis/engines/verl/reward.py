@@ -50,8 +50,8 @@ async def score_code(
 
     `share` are verl's reward workers, which divide the cores among them.
     """
-    known = {knob.name for knob in fields(Code)}
-    knobs = {key: value for key, value in settings.items() if key in known}
+    names = {knob.name for knob in fields(Code)}
+    knobs = {key: value for key, value in settings.items() if key in names}
     task, scorer = _code(tuple(sorted(knobs.items())), share, timeout)
     about = extra_info or {}
     problem = records.read(str(about.get("id", "")), "", records.loads(str(ground_truth)))
@@ -62,8 +62,8 @@ async def score_code(
         )
     episode = task.asked(problem)
     episode.reply(solution_str)
-    found = await scorer.outcome(episode)
-    return _scored(found.score, about, found.report)
+    outcome = await scorer.outcome(episode)
+    return _scored(outcome.score, about, outcome.report)
 
 
 async def compute_score(
@@ -111,8 +111,8 @@ class Played:
 
     async def reward(self, episode: Episode, extra_info: Mapping[str, Any]) -> dict[str, Any]:
         """The reward as verl reads it."""
-        found = await self.scorer.outcome(episode)
-        return _scored(found.score, extra_info, found.report)
+        outcome = await self.scorer.outcome(episode)
+        return _scored(outcome.score, extra_info, outcome.report)
 
 
 def played(

@@ -112,14 +112,14 @@ class Manner:
         told = self.own if isinstance(self.own, Code) else Code()
         return Code(seconds=told.seconds, workers=told.workers)
 
-    def read(self, path: Path, key: str, known: bool) -> Task:
-        """The problems of a file, all of them to test on; `known` is one of mathematics."""
-        if isinstance(self.own, Code) and not known:
+    def read(self, path: Path, key: str, published: bool) -> Task:
+        """The problems of a file, all of them to test on; `published` is a benchmark of mathematics."""
+        if isinstance(self.own, Code) and not published:
             return CodeProblems((), read_programs(str(path), key), self.own)
-        if isinstance(self.own, File) and not known:
+        if isinstance(self.own, File) and not published:
             return file.read(self.own, str(path), key)
         settings, remedy = self.math, "set task.problem and task.answer"
-        if known:
+        if published:
             settings = Math(path=str(path), instruction=self.math.instruction)
             remedy = "a benchmark has the fields problem and answer"
         return MathProblems((), read_problems(settings, str(path), key, remedy), self.verifier)
@@ -142,14 +142,14 @@ def load(
     """The benchmarks of these names, suites and paths, each once, in the order of their naming."""
     wanted = dict.fromkeys(part for name in names for part in SUITES.get(name, (name,)))
     asked = manner or Manner()
-    found = [
+    sets = [
         function_calling.load(name, folder, asked.bfcl)
         if name in function_calling.TITLES
         else _load(name, folder, asked)
         for name in wanted
     ]
-    require_distinct(found)
-    return found
+    require_distinct(sets)
+    return sets
 
 
 def require_distinct(sets: Sequence[PromptSet]) -> None:
@@ -170,23 +170,23 @@ def _load(name: str, folder: Path | None, manner: Manner) -> PromptSet:
             f"({', '.join(table.SUFFIXES)})"
         )
     label = name if name in BENCHMARKS else _recognise(path)
-    known = BENCHMARKS.get(label)
+    benchmark = BENCHMARKS.get(label)
     key = f"benchmark {label}"
     task, count, remark = _read(label, path, key, manner)
-    if not count or (known and count != known.size):
-        wanted = f"{known.size}" if known else "at least 1"
-        part = "; a part of it needs a name of its own, or use --limit" if known else ""
+    if not count or (benchmark and count != benchmark.size):
+        wanted = f"{benchmark.size}" if benchmark else "at least 1"
+        part = "; a part of it needs a name of its own, or use --limit" if benchmark else ""
         raise MetisError(
             f"{key} = {str(path)!r}: {count} different problems, not {wanted}: "
             f"prepare or copy the file again{part}"
         )
     return PromptSet(
         label,
-        known.title if known else label,
+        benchmark.title if benchmark else label,
         task,
         tuple(task.heldout()),
         scorer(task),
-        known.beside if known else "",
+        benchmark.beside if benchmark else "",
         source=source(task),
         remark=remark,
     )
@@ -194,10 +194,10 @@ def _load(name: str, folder: Path | None, manner: Manner) -> PromptSet:
 
 def _read(label: str, path: Path, key: str, manner: Manner) -> tuple[Task, int, str]:
     """The problems of a file, how many it has, and a remark on those left out."""
-    known = BENCHMARKS.get(label)
-    if known and known.family == "code":
+    benchmark = BENCHMARKS.get(label)
+    if benchmark and benchmark.family == "code":
         return programs.read(label, path, key, manner.code)
-    task = manner.read(path, key, known is not None)
+    task = manner.read(path, key, benchmark is not None)
     return task, len(task.heldout()), ""
 
 

@@ -23,12 +23,12 @@ def load(name: str, folder: Path | None, settings: Bfcl | None) -> PromptSet:
     asked = settings or Bfcl()
     category = name.removeprefix("bfcl_")
     key = f"benchmark {name}"
-    found = [each for each in read(Bfcl(), str(path), key) if each.category == category]
-    if not found:
+    dialogues = [each for each in read(Bfcl(), str(path), key) if each.category == category]
+    if not dialogues:
         raise MetisError(
             f"{key} = {str(path)!r}: no dialogue of {category}; run `metis prepare bfcl`, or name "
             "its folder with --data or METIS_DATA"
         )
-    task = Dialogues(asked, (), found)
+    task = Dialogues(asked, (), dialogues)
     prompts = tuple(task.heldout())
     return PromptSet(name, TITLES[name], task, prompts, scorer(task), reported=task.reported)

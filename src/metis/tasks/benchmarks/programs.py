@@ -28,11 +28,11 @@ READERS: dict[str, Callable[[Mapping[str, Any]], Problem]] = {
 
 def read(name: str, path: Path, key: str, settings: Code) -> tuple[CodeProblems, int, str]:
     """The problems of a benchmark, how many its file has, and a remark on those left out."""
-    found = list(_entries(name, path, key))
+    entries = list(_entries(name, path, key))
     if name == "mbpp-test":
-        found = [entry for entry in found if mbpp.in_test_split(entry.id)]
-    usable, remark = _with_libraries(found) if name == "bigcodebench" else (found, "")
-    return CodeProblems((), usable, settings), len(found), remark
+        entries = [entry for entry in entries if mbpp.in_test_split(entry.id)]
+    usable, remark = _with_libraries(entries) if name == "bigcodebench" else (entries, "")
+    return CodeProblems((), usable, settings), len(entries), remark
 
 
 def _entries(name: str, path: Path, key: str) -> Iterator[Entry]:
@@ -49,15 +49,16 @@ def _entries(name: str, path: Path, key: str) -> Iterator[Entry]:
             ) from None
 
 
-def _with_libraries(found: Sequence[Entry]) -> tuple[list[Entry], str]:
+def _with_libraries(entries: Sequence[Entry]) -> tuple[list[Entry], str]:
     """The problems that can be run here, and what is missing for the others."""
-    needed = {entry.id: entry.whole().libraries for entry in found}
+    needed = {entry.id: entry.whole().libraries for entry in entries}
     missing = libraries.missing(name for each in needed.values() for name in each)
-    usable = [entry for entry in found if not missing & set(needed[entry.id])]
+    usable = [entry for entry in entries if not missing & set(needed[entry.id])]
     if not missing:
         return usable, ""
     names = ", ".join(sorted(missing))
+    left_out = f"{len(entries) - len(usable):,} of {len(entries):,} problems are left out"
     return usable, (
-        f"{len(found) - len(usable):,} of {len(found):,} problems are left out: the sandbox lacks "
-        f"libraries that they need ({names}); {pool.LIBRARIES} names folders with more"
+        f"{left_out}: the sandbox lacks libraries that they need ({names}); {pool.LIBRARIES} names "
+        "folders with more"
     )

@@ -24,11 +24,11 @@ TITLES = {
 
 def scores(reward: float, reply: str, reference: str, beside: str) -> dict[str, float]:
     """All scores of a reply with this reward, by name."""
-    found = {FAITHFUL: reward}
+    scored = {FAITHFUL: reward}
     if beside == NUMERIC:
         answer = final_answer(reply)
         near = answer is not None and close(answer, reference)
-        found[NUMERIC] = max(reward, float(near))
+        scored[NUMERIC] = max(reward, float(near))
     elif beside == ALL_PASSED:
-        found[ALL_PASSED] = float(reward == 1.0)
-    return found
+        scored[ALL_PASSED] = float(reward == 1.0)
+    return scored

@@ -58,13 +58,13 @@ def install_command(package: str = "bubblewrap") -> str:
 
 def executable() -> str:
     """The path of bubblewrap; SandboxMissing without it."""
-    found = shutil.which("bwrap")
-    if found is None:
+    program = shutil.which("bwrap")
+    if program is None:
         raise SandboxMissing(
             "bubblewrap is not installed, and programs are run in no other way: "
             f"{install_command()}"
         )
-    return found
+    return program
 
 
 @dataclass(frozen=True)
@@ -139,8 +139,8 @@ def filter_program() -> bytes:
     try:
         return seccomp.compiled(platform.machine())
     except KeyError as error:
-        known = ", ".join(seccomp.AUDIT_ARCH)
-        raise SandboxMissing(f"no seccomp filter for {error}: programs run on {known}") from None
+        names = ", ".join(seccomp.AUDIT_ARCH)
+        raise SandboxMissing(f"no seccomp filter for {error}: programs run on {names}") from None
 
 
 def command(

@@ -30,8 +30,8 @@ def problems() -> tuple[Problem, ...]:
 
 def _read(category: str) -> list[dict[str, Any]]:
     file = resources.files("metis.tasks.code").joinpath("problems", f"{category}.toml")
-    found: list[dict[str, Any]] = tomllib.loads(file.read_text("utf-8"))["problem"]
-    return found
+    rows: list[dict[str, Any]] = tomllib.loads(file.read_text("utf-8"))["problem"]
+    return rows
 
 
 def _problem(category: str, given: dict[str, Any]) -> Problem:

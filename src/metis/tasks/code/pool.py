@@ -75,16 +75,16 @@ class Pool:
                     worker = _Worker()
                     self._started.add(worker)
                 with call.ended_by(worker.process.kill):
-                    found = worker.ask((program, tuple(tests), limits), seconds)
+                    answer = worker.ask((program, tuple(tests), limits), seconds)
             except BaseException:
                 self._forget(worker)
                 self._idle.put(None)
                 raise
-            if found is not None:
+            if answer is not None:
                 self._idle.put(worker)
-                if isinstance(found, MetisError):
-                    raise found
-                return Scored(found, attempt)
+                if isinstance(answer, MetisError):
+                    raise answer
+                return Scored(answer, attempt)
             self._forget(worker)
             self._idle.put(None)
         raise WorkerLost
@@ -141,12 +141,12 @@ class _Worker:
         deadline.start()
         try:
             self.connection.send(request)
-            found: Outcome | MetisError = self.connection.recv()
+            answer: Outcome | MetisError = self.connection.recv()
         except (EOFError, OSError):
             return None
         finally:
             deadline.cancel()
-        return found
+        return answer
 
     def end(self) -> None:
         """End it with what it runs, and wait for it, so that no zombie stays."""

@@ -59,14 +59,14 @@ class Stored:
     def whole(self) -> Problem:
         """The problem with its tests, read from the file."""
         truth = parquet.value(self.path, self.row, "reward_model")["ground_truth"]
-        known = self.prompt
+        prompt = self.prompt
         return records.read(
-            known.id,
+            prompt.id,
             self.statement,
             records.loads(truth),
-            category=known.category,
-            difficulty=known.difficulty,
-            view=known.text,
+            category=prompt.category,
+            difficulty=prompt.difficulty,
+            view=prompt.text,
         )
 
 

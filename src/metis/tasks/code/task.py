@@ -6,8 +6,7 @@ every row. A response earns the fraction of all tests that its program passes in
 """
 
 import hashlib
-import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -24,6 +23,7 @@ from metis.tasks.code.problem import Problem
 from metis.tasks.code.scoring import reward
 from metis.tasks.code.stored import Entry, Stored
 from metis.tasks.code.tests import Io
+from metis.tasks.division import divided
 from metis.tasks.file import read_rows
 
 
@@ -132,26 +132,19 @@ class CodeTask(CodeProblems):
     """Problems to train and to test on, none of them both."""
 
     def __init__(self, settings: Code, seed: int) -> None:
-        rng = random.Random(seed)
-        training = _read(settings.path, "task.path")
-        rng.shuffle(training)
+        others = None
         if settings.heldout_path:
-            heldout = read_problems(settings.heldout_path, "task.heldout_path")
-            rng.shuffle(heldout)
-            heldout = heldout[: settings.heldout or None]
-        else:
-            heldout, training = training[: settings.heldout], training[settings.heldout :]
-        tested = {wording.key(problem.statement) for problem in heldout}
-        training = [p for p in training if wording.key(p.statement) not in tested]
-        if not training or not heldout:
-            raise MetisError(
-                f"task.heldout = {settings.heldout}: {len(training)} problems are left to train on "
-                f"and {len(heldout)} to test on"
-            )
+            others = read_problems(settings.heldout_path, "task.heldout_path")
+        problems = _read(settings.path, "task.path")
+        training, heldout = divided(problems, others, settings.heldout, seed, _statement)
         names = {problem.id for problem in training}
         if any(problem.id in names for problem in heldout):  # two files of one name
             heldout = [_renamed(problem, f"test/{problem.id}") for problem in heldout]
         super().__init__(training, heldout, settings)
+
+
+def _statement(problem: Entry) -> Hashable:
+    return wording.key(problem.statement)
 
 
 def _renamed(problem: Entry, name: str) -> Entry:
@@ -168,7 +161,7 @@ def read_problems(path: str, key: str) -> list[Entry]:
     """The problems of a file, each statement once."""
     if not Path(path).exists():
         raise MissingData(f"{key} = {path!r}: no such file; `metis prepare code` makes some")
-    found: dict[str, Entry] = {}
+    problems: dict[str, Entry] = {}
     names: set[str] = set()
     for number, problem in enumerate(_problems(path, key), start=1):
         if problem.id in names:
@@ -176,8 +169,8 @@ def read_problems(path: str, key: str) -> list[Entry]:
                 f"{key} = {path!r}, row {number}: a second {problem.id!r}; ids must differ"
             )
         names.add(problem.id)
-        found.setdefault(problem.statement, problem)
-    return list(found.values())
+        problems.setdefault(problem.statement, problem)
+    return list(problems.values())
 
 
 def _problems(path: str, key: str) -> Iterator[Entry]:

@@ -40,18 +40,18 @@ def mounts(folders: Sequence[str]) -> list[str]:
 
 def _others() -> list[Path]:
     """Folders of /usr that are no part of a system."""
-    found = (path for system in SYSTEMS if system.is_dir() for path in sorted(system.iterdir()))
-    return [path for path in found if path.name not in PARTS and _can_be_hidden(path)]
+    entries = (path for system in SYSTEMS if system.is_dir() for path in sorted(system.iterdir()))
+    return [path for path in entries if path.name not in PARTS and _can_be_hidden(path)]
 
 
 def _secrets(shown: Sequence[Path]) -> list[Path]:
     """Folders that may hold the answers, the outermost ones."""
     packages, needed = _of_pythons(tuple(shown))
-    found = set(packages)
+    hideable = set(packages)
     data = os.environ.get("METIS_DATA") or "data"
     for path in (Path(metis.__file__).parent, Path(data), home(), Path.cwd()):
-        found.update(_outermost(path.resolve(), shown, needed))
-    hidden = [path for path in sorted(found) if _can_be_hidden(path)]
+        hideable.update(_outermost(path.resolve(), shown, needed))
+    hidden = [path for path in sorted(hideable) if _can_be_hidden(path)]
     return [path for path in hidden if not any(_within(path, other) for other in hidden)]
 
 

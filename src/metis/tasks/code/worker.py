@@ -25,10 +25,10 @@ def main() -> None:
         while True:
             program, tests, limits = connection.recv()
             try:
-                found: Outcome | MetisError = run(program, tests, limits, libraries)
+                answer: Outcome | MetisError = run(program, tests, limits, libraries)
             except MetisError as error:
-                found = error
-            connection.send(found)
+                answer = error
+            connection.send(answer)
 
 
 if __name__ == "__main__":

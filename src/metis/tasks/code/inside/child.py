@@ -182,10 +182,10 @@ def _function(namespace: dict[str, Any], name: str) -> Any:
     first, *rest = name.split(".")
     if first not in namespace:
         raise NameError(f"the program has no {first!r}")
-    found = namespace[first]
+    value = namespace[first]
     for part in rest:
-        found = getattr(found() if isinstance(found, type) else found, part)
-    return found
+        value = getattr(value() if isinstance(value, type) else value, part)
+    return value
 
 
 def script(test: dict[str, Any], program: Any) -> int:

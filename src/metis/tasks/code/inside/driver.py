@@ -219,8 +219,8 @@ def _clear(folder: str) -> bool:
     try:
         os.chmod(folder, 0o700)
         with os.scandir(folder) as entries:
-            found = list(entries)
-        for entry in found:
+            listed = list(entries)
+        for entry in listed:
             if entry.is_dir(follow_symlinks=False):
                 if not _clear(entry.path):
                     return False

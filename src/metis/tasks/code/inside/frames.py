@@ -52,7 +52,7 @@ class Inbox:
         """The frames that are whole now; a ValueError where they exceed the room."""
         self._held += chunk
         self.room -= len(chunk)
-        found = []
+        frames = []
         while len(self._held) >= HEAD:
             length = int.from_bytes(self._held[:4], "big")
             if self.room < 0 or length > self.room + len(self._held):
@@ -60,6 +60,6 @@ class Inbox:
             if len(self._held) < HEAD + length:
                 break
             letter = bytes(self._held[4:HEAD])
-            found.append((letter, bytes(self._held[HEAD : HEAD + length])))
+            frames.append((letter, bytes(self._held[HEAD : HEAD + length])))
             del self._held[: HEAD + length]
-        return found
+        return frames

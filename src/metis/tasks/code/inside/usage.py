@@ -39,24 +39,24 @@ def usage() -> Usage:
 
 def _in_sockets() -> int:
     """The most that sockets of this network namespace hold, in bytes."""
-    found = _counts("sockstat")
-    sockets = found["sockets"]["used"]
+    counts = _counts("sockstat")
+    sockets = counts["sockets"]["used"]
     if not sockets:
         return 0
     any_socket, tcp_socket = _buffers()
-    of_tcp = found["TCP"]["inuse"] + _counts("sockstat6").get("TCP6", {}).get("inuse", 0)
-    return sockets * any_socket + min(of_tcp * tcp_socket, found["TCP"]["mem"] * PAGE)
+    of_tcp = counts["TCP"]["inuse"] + _counts("sockstat6").get("TCP6", {}).get("inuse", 0)
+    return sockets * any_socket + min(of_tcp * tcp_socket, counts["TCP"]["mem"] * PAGE)
 
 
 def _counts(name: str) -> dict[str, dict[str, int]]:
     """Rows such as `TCP: inuse 2 mem 7`."""
-    found = {}
+    tables = {}
     with contextlib.suppress(FileNotFoundError), open(f"/proc/net/{name}") as file:
         for line in file:
             title, _, rest = line.partition(":")
             words = rest.split()
-            found[title] = {words[at]: int(words[at + 1]) for at in range(0, len(words), 2)}
-    return found
+            tables[title] = {words[at]: int(words[at + 1]) for at in range(0, len(words), 2)}
+    return tables
 
 
 @functools.cache

@@ -54,12 +54,12 @@ def problem(row: Mapping[str, Any]) -> Problem:
 def private(text: str) -> list[dict[str, Any]]:
     """The private tests, as JSON or as the compressed pickle of a text of JSON."""
     try:
-        found = json.loads(text)
+        tests = json.loads(text)
     except ValueError:
-        found = json.loads(_unpickled(text))
-    if not isinstance(found, list):
+        tests = json.loads(_unpickled(text))
+    if not isinstance(tests, list):
         raise ValueError("private tests are no list")
-    return found
+    return tests
 
 
 def _unpickled(text: str) -> str:
