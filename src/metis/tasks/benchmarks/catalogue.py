@@ -113,7 +113,7 @@ class Manner:
         return Code(seconds=told.seconds, workers=told.workers)
 
     def read(self, path: Path, key: str, published: bool) -> Task:
-        """The problems of a file, all of them to test on; `published` is a benchmark of mathematics."""
+        """The problems of a file, all to test on; `published` is a benchmark of mathematics."""
         if isinstance(self.own, Code) and not published:
             return CodeProblems((), read_programs(str(path), key), self.own)
         if isinstance(self.own, File) and not published:

@@ -39,9 +39,10 @@ def mounts(folders: Sequence[str]) -> list[str]:
 
 
 def _others() -> list[Path]:
-    """Folders of /usr that are no part of a system."""
+    """Folders of /usr that are no part of a system, and not empty."""
     entries = (path for system in SYSTEMS if system.is_dir() for path in sorted(system.iterdir()))
-    return [path for path in entries if path.name not in PARTS and _can_be_hidden(path)]
+    others = (path for path in entries if path.name not in PARTS and _can_be_hidden(path))
+    return [path for path in others if not os.access(path, os.R_OK) or any(path.iterdir())]
 
 
 def _secrets(shown: Sequence[Path]) -> list[Path]:

@@ -38,7 +38,7 @@ def test_only_parts_of_a_system_are_shown(python):
     assert not any(path.name in visible.PARTS for path in found)
     assert all(any(path.is_relative_to(system) for system in visible.SYSTEMS) for path in found)
     sources = Path("/usr/src")
-    assert (sources in found) == sources.is_dir()
+    assert (sources in found) == (sources.is_dir() and any(sources.iterdir()))
 
 
 def test_the_packages_of_a_python_are_hidden(python):
