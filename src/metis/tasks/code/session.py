@@ -6,6 +6,7 @@ import functools
 import json
 import os
 import select
+import signal
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -188,6 +189,11 @@ class Session:
 
 def _launch(words: list[str], descriptors: tuple[int, ...], errors: int) -> subprocess.Popen[bytes]:
     nobody = bubblewrap.identity()
+    if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
+        raise SandboxMissing(
+            "this process ignores SIGCHLD, and so would the sandbox, in which the CPU time of "
+            "children is lost then: signal.signal(signal.SIGCHLD, signal.SIG_DFL)"
+        )
     try:
         return subprocess.Popen(
             words,

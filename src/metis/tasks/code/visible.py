@@ -61,7 +61,7 @@ def _of_pythons(shown: tuple[Path, ...]) -> tuple[list[Path], list[Path]]:
     """Folders of installed packages, and those of what Python needs."""
     libraries = [path for folder in shown for path in glob.glob(f"{folder}/python3*")]
     needed = [Path(path).resolve() for path in libraries if os.path.exists(f"{path}/os.py")]
-    needed.append(Path("/usr/lib", sysconfig.get_config_var("MULTIARCH") or ""))
+    needed += [*shown, Path("/usr/lib", sysconfig.get_config_var("MULTIARCH") or "")]
     packages = [
         Path(path).resolve()
         for library in libraries

@@ -6,6 +6,7 @@ runs at that moment dies with it.
 
 import contextlib
 import os
+import signal
 import sys
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -18,6 +19,7 @@ from metis.tasks.code.sandbox import run
 
 def main() -> None:
     """Answer requests, each a program with its tests and limits, until there are no more."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # it is inherited where it is ignored
     connection = Connection(int(sys.argv[1]))
     named = os.environ.get(LIBRARIES, "").split(os.pathsep)
     libraries = [Path(folder) for folder in named if folder]

@@ -35,6 +35,14 @@ def test_a_program_is_run(pool):
     assert pool.run("print(0)", TESTS, LIMITS).outcome.fraction == 0.25
 
 
+def test_a_program_is_run_for_a_process_that_ignores_its_children(pool):
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        assert pool.run(DOUBLE, TESTS, LIMITS).outcome.fraction == 1
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+
+
 def test_no_more_workers_than_asked_for(pool):
     with ThreadPoolExecutor(8) as threads:
         found = list(threads.map(lambda _: pool.run(DOUBLE, TESTS, LIMITS), range(12)))

@@ -1,6 +1,7 @@
 """Programs in the sandbox: what passes, what fails and how, and where no program is run."""
 
 import os
+import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -314,6 +315,15 @@ def test_a_sandbox_that_does_not_limit_processes_is_refused(unprobed, monkeypatc
     monkeypatch.setattr("metis.tasks.code.sandbox.FORKS", "print('no limit')")
     with pytest.raises(sandbox.SandboxMissing, match="does not limit processes"):
         run(DOUBLE, [Io("3", "6")])
+
+
+def test_a_process_that_ignores_its_children_is_refused(unprobed):
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        with pytest.raises(sandbox.SandboxMissing, match="ignores SIGCHLD"):
+            run(DOUBLE, [Io("3", "6")])
+    finally:
+        signal.signal(signal.SIGCHLD, before)
 
 
 def test_a_result_is_passed_or_not():

@@ -74,6 +74,14 @@ def test_data_in_the_working_folder_are_hidden_where_that_holds_python(python, m
     assert python / "data" in hidden(python) and python not in hidden(python)
 
 
+def test_a_folder_that_holds_a_shown_one_stays(python, monkeypatch):
+    programs = python / "app/bin"
+    programs.mkdir()
+    monkeypatch.setenv("METIS_DATA", str(python / "app/src"))
+    found = hidden(python, programs)
+    assert python / "app/src" in found and python / "app" not in found
+
+
 @needs_bubblewrap
 def test_a_program_finds_an_empty_folder_in_place_of_the_data(monkeypatch):
     folders = (
