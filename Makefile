@@ -3,6 +3,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 # What the tests were run with; the package itself takes any recent torch.
 TORCH ?= 2.13.0
+# Containers often set it; every process that a test starts would then compile the package anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: quickstart test test-verl test-trl check docs judge-set clean
 
@@ -12,7 +14,7 @@ quickstart: .venv/quickstart
 
 test: .venv/ready
 	@sh .ci/bubblewrap
-	$(BIN)/pytest
+	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses=auto --maxprocesses=8 --dist=worksteal
 
 test-verl: .venv-verl/ready
 	.venv-verl/bin/pytest tests/on_verl

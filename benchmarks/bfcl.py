@@ -19,6 +19,7 @@ import sys
 import time
 import tracemalloc
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from functools import cache
 from typing import Any
 
@@ -87,6 +88,13 @@ def checked(dialogue: Dialogue) -> bool:
     return bool(verdict["valid"])
 
 
+SIDES: dict[str, Callable[[Dialogue], bool]] = {
+    "ours": ours,
+    "official executor": executed,
+    "official executor and checker": checked,
+}
+
+
 @cache
 def official() -> tuple[Any, Any]:
     """The official executor and checker."""
@@ -108,18 +116,23 @@ def _forget(utils: Any) -> None:
         delattr(utils, name)
 
 
-def measure(
-    play: Callable[[Dialogue], bool], dialogues: Sequence[Dialogue], rounds: int
-) -> tuple[float, float]:
-    """Episodes per second, the best of some rounds, and the share that was right."""
-    with multiprocessing.get_context("spawn").Pool(CORES) as pool:
-        right = pool.map(play, dialogues, chunksize=CHUNK)
-        seconds = []
+def measure(dialogues: Sequence[Dialogue], rounds: int) -> dict[str, tuple[float, float]]:
+    """Of each side: episodes per second, the best of some rounds, and the share that was right.
+
+    The sides take turns, so that what else the machine does slows all of them.
+    """
+    spawn = multiprocessing.get_context("spawn")
+    with ExitStack() as stack:
+        pools = {name: stack.enter_context(spawn.Pool(CORES)) for name in SIDES}
+        right = {name: pools[name].map(play, dialogues, CHUNK) for name, play in SIDES.items()}
+        seconds: dict[str, list[float]] = {name: [] for name in SIDES}
         for _ in range(rounds):
-            start = time.perf_counter()
-            pool.map(play, dialogues, chunksize=CHUNK)
-            seconds.append(time.perf_counter() - start)
-    return len(dialogues) / min(seconds), sum(right) / len(right)
+            for name, play in SIDES.items():
+                start = time.perf_counter()
+                pools[name].map(play, dialogues, CHUNK)
+                seconds[name].append(time.perf_counter() - start)
+    count = len(dialogues)
+    return {name: (count / min(seconds[name]), sum(right[name]) / count) for name in SIDES}
 
 
 def slope(dialogues: Sequence[Dialogue], steps: int) -> float:
@@ -148,15 +161,11 @@ def main() -> None:
     chosen = parser.parse_args()
     dialogues = [each for part in bfcl_sets.every("rebuilt").values() for each in part]
     print(f"{len(dialogues)} episodes on {CORES} cores")
-    speeds = {}
-    for name, play in (
-        ("ours", ours),
-        ("official executor", executed),
-        ("official executor and checker", checked),
-    ):
-        speeds[name], right = measure(play, dialogues, chosen.rounds)
-        ratio = f": ratio {speeds['ours'] / speeds[name]:.2f}" if name != "ours" else ""
-        print(f"  {name:<30} {speeds[name]:7,.0f} episodes/s, {right:.0%} right{ratio}")
+    measured = measure(dialogues, chosen.rounds)
+    speeds = {name: speed for name, (speed, _) in measured.items()}
+    for name, (speed, right) in measured.items():
+        ratio = f": ratio {speeds['ours'] / speed:.2f}" if name != "ours" else ""
+        print(f"  {name:<30} {speed:7,.0f} episodes/s, {right:.0%} right{ratio}")
     grown = slope(dialogues, chosen.steps)
     print(f"{chosen.steps:,} steps: {grown:+.2f} bytes held a step, bound {BOUND:g}")
     if grown > BOUND or speeds["ours"] < speeds["official executor"]:

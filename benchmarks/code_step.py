@@ -1,14 +1,16 @@
 """The cost of scoring programs beside generation, in a step: the embedded problems, two cores.
 
-    python benchmarks/code_step.py [--model smollm2-135m] [--steps 3] [--batch 4] [--group 8]
+    python benchmarks/code_step.py [--model smollm2-135m] [--steps 6] [--batch 2] [--group 8]
 
 Every answer of the model is exchanged for a program: the reference of its problem, or one that
 returns the same value always. Steps of uniform selection are timed with their rewards computed in
 the sandbox beside generation, and with the same rewards looked up. Both generate and train on the
-same, from the same weights and seed, and take turns; the ratio is that of the sums over steps.
+same, from the same weights and seed, and take turns, step by step; the median of the ratios is
+printed. The first step of each warms up.
 """
 
 import argparse
+import statistics
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -66,38 +68,42 @@ def fenced(code: str) -> str:
     return f"```python\n{code}```"
 
 
-def seconds(scoring: Scoring, chosen: argparse.Namespace) -> list[float]:
-    """The seconds of every step of a fresh engine, after one that warms it up."""
-    settings = Local(model=chosen.model, device="cpu", max_tokens=chosen.tokens)
-    engine = LocalEngine(settings, Exchanged(scoring), 0, say=lambda line: None)
-    pool = Pool(engine.task.training(), engine.task.rewards)
-    curriculum, taken = Uniform(batch=chosen.batch, group=chosen.group), []
-    for step in range(chosen.steps + 1):
+class Arm:
+    """An engine that takes steps of uniform selection."""
+
+    def __init__(self, scoring: Scoring, chosen: argparse.Namespace) -> None:
+        settings = Local(model=chosen.model, device="cpu", max_tokens=chosen.tokens)
+        self.engine = LocalEngine(settings, Exchanged(scoring), 0, say=lambda line: None)
+        self.pool = Pool(self.engine.task.training(), self.engine.task.rewards)
+        self.curriculum = Uniform(batch=chosen.batch, group=chosen.group)
+
+    def seconds(self, step: int) -> float:
         start = time.perf_counter()
-        batch = drive(curriculum.step(pool, Progress(step, 0.0, engine.version)), engine)
-        engine.update(batch)
-        taken.append(time.perf_counter() - start)
-    engine.rewards.close()
-    return taken[1:]
+        progress = Progress(step, 0.0, self.engine.version)
+        self.engine.update(drive(self.curriculum.step(self.pool, progress), self.engine))
+        return time.perf_counter() - start
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", default="smollm2-135m")
-    for name, value in {"steps": 3, "rounds": 2, "batch": 4, "group": 8, "tokens": 128}.items():
+    for name, value in {"steps": 6, "batch": 2, "group": 8, "tokens": 64}.items():
         parser.add_argument(f"--{name}", type=int, default=value)
     chosen = parser.parse_args()
-    free, scored = [], []
-    lookup = remembered()
-    for _ in range(chosen.rounds):
-        free += seconds(lookup, chosen)
-        scored += seconds(reward, chosen)
-    ratio = sum(scored) / sum(free)
-    rollouts = chosen.batch * chosen.group
+    free, scored = Arm(remembered(), chosen), Arm(reward, chosen)
+    pairs = []
+    for step in range(chosen.steps + 1):
+        first, second = (free, scored) if step % 2 else (scored, free)
+        taken = {first: first.seconds(step), second: second.seconds(step)}
+        pairs.append((taken[free], taken[scored]))
+    for arm in (free, scored):
+        arm.engine.rewards.close()
+    looked_up, run = (statistics.fmean(column) for column in zip(*pairs[1:], strict=True))
+    ratio = statistics.median(after / before for before, after in pairs[1:])
     print(
-        f"{rollouts} rollouts of up to {chosen.tokens} tokens: {sum(free) / len(free):.2f} s a "
-        f"step with rewards looked up, {sum(scored) / len(scored):.2f} s with programs run: "
-        f"{ratio:.3f}"
+        f"{chosen.batch * chosen.group} rollouts of up to {chosen.tokens} tokens, "
+        f"{chosen.steps} steps: {looked_up:.2f} s a step with rewards looked up, {run:.2f} s with "
+        f"programs run: median ratio {ratio:.3f}"
     )
 
 

@@ -5,8 +5,10 @@
 
 Runs `metis train RECIPE key=value ... engine=verl` once for each arm, one after the other, and
 prints the mean seconds of a step and of its phases after the first steps, which start workers and
-compile kernels, and their ratio to a uniform step. The judge has no trial, so that it selects from
-the second step on. An arm that is there already, with as many steps, is read, not run again.
+compile kernels, and two ratios: `ratio` to a uniform step, whose prompts are others and so are the
+lengths of their answers, and `own` to the arm's own step without the judge's phase. The judge has
+no trial, so that it selects from the second step on. An arm that is there already, with as many
+steps, is read, not run again.
 
 arm                   judge
 uniform               none
@@ -81,11 +83,12 @@ def main() -> None:
     for arm in arms:
         run(chosen.recipe, chosen.words, arm, chosen.steps, chosen.out / arm)
     means = {arm: seconds(chosen.out / arm, chosen.steps, chosen.skip) for arm in arms}
-    print(f"{'arm':22}" + "".join(f"{name:>10}" for name in ("step", *PHASES, "ratio")))
+    print(f"{'arm':22}" + "".join(f"{name:>10}" for name in ("step", *PHASES, "ratio", "own")))
     for arm, spent in means.items():
         cells = "".join(f"{spent[name]:10.2f}" for name in ("step", *PHASES))
         ratio = spent["step"] / means["uniform"]["step"] if "uniform" in means else float("nan")
-        print(f"{arm:22}{cells}{ratio:10.2f}")
+        own = spent["step"] / (spent["step"] - spent["judge"])
+        print(f"{arm:22}{cells}{ratio:10.2f}{own:10.2f}")
 
 
 if __name__ == "__main__":

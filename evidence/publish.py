@@ -15,6 +15,7 @@ from pathlib import Path
 
 import judge_tables
 import numpy as np
+import step_tables
 import when_it_pays
 
 from metis.compare.inference import Ratio, cost_to_best
@@ -112,6 +113,9 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "judge-sets": lambda: judge_tables.pools(EVIDENCE / "judge-offline"),
     "judge-offline": lambda: judge_tables.judges(EVIDENCE / "judge-offline"),
     "when-it-pays-in-short": lambda: when_it_pays.short_table(pools()),
+    "steps-verl": step_tables.verl_table,
+    "steps-local": step_tables.local_table,
+    "quickstart": step_tables.quickstart_table,
 }
 
 

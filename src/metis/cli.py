@@ -221,13 +221,15 @@ def _report(chosen: argparse.Namespace) -> int:
     from metis import report
     from metis.compare.comparison import is_comparison
     from metis.compare.report import redraw
+    from metis.printing import print_markdown
 
     comparisons = [folder for folder in chosen.runs if is_comparison(folder)]
     if comparisons and len(chosen.runs) > 1:
         raise MetisError(f"{str(comparisons[0])!r} is a comparison: name it alone, or name runs")
     write = report.write if not comparisons else lambda folders, out: redraw(folders[0], out)
-    for line in write(chosen.runs, chosen.out):
-        print(line)
+    text, *where = write(chosen.runs, chosen.out)
+    print_markdown(text)
+    print(*where, sep="\n")
     return 0
 
 

@@ -1,6 +1,9 @@
-"""Tables in Markdown, aligned so that they also read well as text."""
+"""Tables in Markdown, aligned so that they also read well as text; and text that is no markup."""
 
+import re
 from collections.abc import Sequence
+
+from metis.printable import printable
 
 
 def markdown_table(rows: Sequence[Sequence[str]]) -> str:
@@ -12,5 +15,11 @@ def markdown_table(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def plain(text: str) -> str:
+    """Text that is shown as it is: nothing in it is markup."""
+    return re.sub(r"([\\`*_<>\[\]|])", r"\\\1", printable(text))
+
+
 def _cell(text: str) -> str:
-    return " ".join(text.replace("\\", "\\\\").replace("|", "\\|").split())
+    words = " ".join(text.split())
+    return printable(words).replace("\\", "\\\\").replace("|", "\\|")

@@ -128,7 +128,7 @@ def test_a_damaged_run_says_so(opened, url, runs):
     log = runs / "one/judgments.jsonl"
     whole = log.read_bytes()
     try:
-        log.write_bytes(whole[:-20])
+        log.write_bytes(whole[:-20] + b"\n")
         page = opened(url)
         alert = page.get_by_role("alert")
         alert.wait_for()

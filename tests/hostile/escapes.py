@@ -19,7 +19,8 @@ def attempts(*calls):
 CONNECT = "s.settimeout(1); s.connect({address}); print('escaped')"
 SIGNALS = """
 import os, signal, sys
-for number in set(signal.Signals):
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # ignored under nohup
+for number in signal.Signals:
     try:
         os.kill({target}, number)
     except OSError:
@@ -75,7 +76,10 @@ print("escaped" if len(others) > 2 else others)
     ),
     "signals to process 1": Row(SIGNALS.format(target="1") + "print('here')", "wrong"),
     "signals to its group": Row(
-        SIGNALS.format(target="0") + "print('here')", "error timeout", "signal"
+        SIGNALS.format(target="0") + "print('here')", "error", "ended by signal"
+    ),
+    "a stop of its group": Row(
+        "import os, signal; os.kill(0, signal.SIGSTOP); print('escaped')", "timeout"
     ),
     "signals to all": Row(SIGNALS.format(target="-1") + "print('here')", "wrong"),
     "signals to its parent": Row(SIGNALS.format(target="os.getppid()") + "print('here')", "wrong"),

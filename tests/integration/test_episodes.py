@@ -457,7 +457,7 @@ def test_a_reward_that_fails_takes_only_its_rollout_with_it(playing, bad):
 
 
 def test_a_reward_that_hangs_takes_only_its_rollout_with_it(playing, runner):
-    rewards = runner(timeout=0.5)
+    rewards = runner(timeout=2.0)
 
     def score(prompt, answer):
         if prompt == ONE:
@@ -481,7 +481,7 @@ def test_a_coroutine_that_hangs_is_cancelled(playing, runner):
                 raise
         return 0.5
 
-    first, second = playing(Questions(score), rewards=runner(timeout=0.5))
+    first, second = playing(Questions(score), rewards=runner(timeout=2.0))
     assert (first.failed, second.failed) == (2, 0)
     patience = time.monotonic() + PATIENCE
     while len(cancelled) < 2 and time.monotonic() < patience:
@@ -491,7 +491,7 @@ def test_a_coroutine_that_hangs_is_cancelled(playing, runner):
 
 @pytest.mark.parametrize("kind", ["function", "coroutine"])
 def test_rewards_that_hang_do_not_hold_up_later_ones(playing, runner, kind):
-    rewards = runner(timeout=0.5, workers=2)
+    rewards = runner(timeout=2.0, workers=2)
 
     def score(prompt, answer):
         if prompt == ONE:
@@ -503,7 +503,7 @@ def test_rewards_that_hang_do_not_hold_up_later_ones(playing, runner, kind):
 
     task = Questions(score if kind == "function" else blocking)
     assert [group.failed for group in playing(task, prompts=[ONE], rewards=rewards)] == [2]
-    assert "took longer than engine.reward_timeout = 0.5 seconds" in str(playing.errors[0])
+    assert "took longer than engine.reward_timeout = 2.0 seconds" in str(playing.errors[0])
     assert [group.failed for group in playing(task, prompts=[TWO], rewards=rewards)] == [0]
     assert [group.failed for group in playing(task, rewards=rewards)] == [2, 0]
 
@@ -608,10 +608,10 @@ def test_a_turn_that_fails_takes_only_its_rollout_with_it(policy, playing, wrong
 
 
 def test_a_turn_that_hangs_takes_only_its_rollout_with_it(playing, runner):
-    rewards = runner(timeout=0.5)
+    rewards = runner(timeout=2.0)
     first, second = playing(Breaking(rewards.release.wait), rewards=rewards)
     assert (first.failed, second.failed) == (2, 0)
-    assert "turn took longer than engine.reward_timeout = 0.5 seconds" in str(playing.errors[0])
+    assert "turn took longer than engine.reward_timeout = 2.0 seconds" in str(playing.errors[0])
 
 
 def test_turns_do_not_wait_for_rewards(policy, playing, runner):

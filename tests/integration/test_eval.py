@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -15,6 +14,7 @@ from metis.cli import main
 from metis.evals import suite
 from metis.evals.answers import Answerer
 from metis.run.folder import checkpoints
+from waiting import wait_until
 
 SHORT = ["--device", "cpu", "--max-tokens", "6", "--rows", "4"]
 
@@ -60,37 +60,42 @@ def test_the_same_command_finds_its_finished_evaluation(tiny, problems, monkeypa
     assert "this evaluation is complete" in capsys.readouterr().out
 
 
+@pytest.fixture(scope="module")
+def straight(tiny, tmp_path_factory):
+    """An evaluation that was never stopped, and its command up to the folder."""
+    folder = tmp_path_factory.mktemp("straight")
+    problems = made_up_problems.write(folder / "made-up.jsonl")
+    command = ["eval", str(tiny), "--suite", str(problems), *SHORT, "--samples", "2", "--out"]
+    assert main([*command, str(folder / "whole")]) == 0
+    return folder / "whole", command
+
+
 @pytest.mark.parametrize("cut", [0, 1, 700, -1, -30])
-def test_what_was_left_of_an_evaluation_is_completed_to_the_same_bytes(
-    tiny, problems, tmp_path, cut
-):
-    command = ["eval", str(tiny), "--suite", problems, *SHORT, "--samples", "2"]
-    assert main([*command, "--out", "straight"]) == 0
-    assert main([*command, "--out", "cut"]) == 0
-    log = tmp_path / "cut/answers.jsonl"
+def test_what_was_left_of_an_evaluation_is_completed_to_the_same_bytes(straight, tmp_path, cut):
+    whole, command = straight
+    out = tmp_path / "cut"
+    shutil.copytree(whole, out)
+    log = out / "answers.jsonl"
     log.write_bytes(log.read_bytes()[:cut])
-    (tmp_path / "cut/results.json").unlink()
-    assert main([*command, "--out", "cut"]) == 0
-    assert files(tmp_path / "cut") == files(tmp_path / "straight")
+    (out / "results.json").unlink()
+    assert main([*command, str(out)]) == 0
+    assert files(out) == files(whole)
 
 
-def test_killed_at_any_moment_it_goes_on(tiny, problems, tmp_path):
-    command = [sys.executable, "-W", "ignore", "-m", "metis.cli", "eval", str(tiny)]
-    command += ["--suite", problems, *SHORT, "--samples", "2", "--out"]
+def test_killed_at_any_moment_it_goes_on(straight, tmp_path):
+    whole, command = straight
+    out = tmp_path / "killed"
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
 
-    def start(out):
-        return subprocess.Popen([*command, out], stdout=subprocess.DEVNULL, env=environment)
-
-    assert start("straight").wait() == 0
-    process, log = start("killed"), tmp_path / "killed/answers.jsonl"
-    while process.poll() is None and not (log.exists() and log.stat().st_size):
-        time.sleep(0)
+    program = [sys.executable, "-W", "ignore", "-m", "metis.cli", *command, str(out)]
+    process = subprocess.Popen(program, stdout=subprocess.DEVNULL, env=environment)
+    log = out / "answers.jsonl"
+    wait_until(lambda: log.exists() and log.stat().st_size > 0, process)
     os.kill(process.pid, signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
-    assert start("killed").wait() == 0
-    assert files(tmp_path / "killed") == files(tmp_path / "straight")
+    assert main([*command, str(out)]) == 0
+    assert files(out) == files(whole)
 
 
 def test_other_settings_or_rows_are_not_mixed_in(tiny, problems, tmp_path, capsys):

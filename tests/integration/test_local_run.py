@@ -5,16 +5,18 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import types
+from functools import partial
 from pathlib import Path
 
 import pytest
+import torch
 
 from metis.cli import main
 from metis.engines import model_files
 from metis.run.folder import read
 from metis.tasks.arithmetic import ArithmeticTask
+from waiting import wait_until
 
 SHORT = ["engine.device=cpu", "engine.max_tokens=6", "steps=5", "batch=3", "group=3", "evaluate=2"]
 SHORT += ["checkpoints.every=1", "task.prompts=30", "task.heldout=6", "task.levels=[1]"]
@@ -164,9 +166,8 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-def start(tiny: Path, out: Path) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-W", "ignore", "-c", PROGRAM, "train", *SHORT]
-    command += [f"engine.model={tiny}", "--out", str(out)]
+def start(words: list[str]) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-W", "ignore", "-c", PROGRAM, *words]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment)
 
@@ -183,16 +184,27 @@ def after_steps(steps: int):
     return reached
 
 
-def test_a_killed_run_resumes_to_the_same_bytes_also_amid_a_checkpoint(tiny, tmp_path):
+@pytest.fixture
+def one_thread():
+    """As the processes that are killed have, since sums differ by their order."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def test_a_killed_run_resumes_to_the_same_bytes_also_amid_a_checkpoint(
+    tiny, tmp_path, rewarding, one_thread
+):
     straight, killed = tmp_path / "straight", tmp_path / "killed"
-    assert start(tiny, straight).wait() == 0
+    words = ["train", *SHORT, f"engine.model={tiny}", "--out"]
+    assert main([*words, str(straight)]) == 0
     for moment in (after_steps(1), drafts, after_steps(3)):
-        process = start(tiny, killed)
-        while process.poll() is None and not moment(killed):
-            time.sleep(0)
+        process = start([*words, str(killed)])
+        wait_until(partial(moment, killed), process)
         process.kill()
         assert process.wait() == -signal.SIGKILL, "it was to be killed before its end"
-    assert start(tiny, killed).wait() == 0
+    assert main([*words, str(killed)]) == 0
     for log in DETERMINISTIC:
         name = f"{log}.jsonl"
         assert (killed / name).read_bytes() == (straight / name).read_bytes(), log

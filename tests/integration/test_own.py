@@ -81,7 +81,7 @@ def score(reply, row):
 """
 NAMED = {
     "raises": "ValueError: this answer cannot be scored ({path}, line 14, in score)",
-    "hangs": "{path}:score took longer than engine.reward_timeout = 0.5 seconds",
+    "hangs": "{path}:score took longer than engine.reward_timeout = 2.0 seconds",
     "none": "{path}:score returned None, not a number or a mapping with 'score'",
     "none, async": "{path}:score returned None, not a number or a mapping with 'score'",
     "nan": "{path}:score returned nan, not a finite number",
@@ -101,7 +101,7 @@ def written(folder, function, kinds):
 def test_a_reward_that_fails_takes_its_rollout_with_it_and_is_named(tiny, tmp_path):
     settings = written(tmp_path, FAILING, [*NAMED, "works", "tested"])
     engine = LocalEngine(
-        Local(str(tiny), device="cpu", max_tokens=4, reward_timeout=0.5), build(settings, 0)
+        Local(str(tiny), device="cpu", max_tokens=4, reward_timeout=2.0), build(settings, 0)
     )
     prompts = {p.id: p for p in (*engine.task.training(), *engine.task.heldout())}
     path = tmp_path / "mine.py"

@@ -19,7 +19,7 @@ from metis.engines.local.engine import LocalEngine
 from metis.engines.local.settings import Local
 from metis.engines.objective.bound import MEMORY
 from metis.engines.verl.launch.command import MAIN
-from metis.engines.verl.launch.overrides import MODULE
+from metis.engines.verl.launch.from_recipe import MODULE
 from metis.evals.subject import find
 from metis.export.write import export
 from metis.run import folder as run_folder

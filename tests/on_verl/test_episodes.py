@@ -18,7 +18,7 @@ from metis.engines.local.rollouts.episodes import play
 from metis.engines.local.settings import Local
 from metis.engines.rewards import RewardRunner
 from metis.engines.verl import episodes
-from metis.engines.verl.launch.overrides import AGENT_LOOP, overrides
+from metis.engines.verl.launch.from_recipe import AGENT_LOOP, overrides
 from metis.errors import MetisError
 from metis.run.folder import RunFolder
 

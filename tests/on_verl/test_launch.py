@@ -33,7 +33,7 @@ from metis.engines import model_files
 from metis.engines.verl.launch import command as launch
 from metis.engines.verl.launch.checks import CHECKS, check, check_needs
 from metis.engines.verl.launch.datafiles import write_data
-from metis.engines.verl.launch.overrides import ENDLESS, overrides
+from metis.engines.verl.launch.from_recipe import ENDLESS, overrides
 from metis.engines.verl.prompts import PromptData
 from metis.engines.verl.reward import compute_score, score_math
 from metis.engines.verl.trainer import MetisTrainer
@@ -65,6 +65,7 @@ def test_a_recipe_reaches_verl():
     assert (verl.data.train_batch_size, rollout.n, actor.ppo_mini_batch_size) == (16, 4, 8)
     assert (actor.use_kl_loss, actor.kl_loss_coef) == (True, 0.5)
     assert actor.policy_loss.loss_mode == "gspo"
+    assert actor.strategy == verl.actor_rollout_ref.ref.strategy == "fsdp2", "for LoRA"
     assert actor.optim.lr == 2e-6 and verl.trainer.n_gpus_per_node == 8
     assert verl.actor_rollout_ref.model.path == "/models/x"
     assert verl.trainer.default_local_dir == str(OUT / "verl")
@@ -180,6 +181,34 @@ def test_a_loss_that_depends_on_the_width_of_a_batch_is_refused():
     check(composed([mode, "actor_rollout_ref.actor.loss_scale_factor=64"]))
     with pytest.raises(MetisError, match=r"loss_mode = 'geo_mean': verl takes its mean over"):
         check(composed(["actor_rollout_ref.actor.policy_loss.loss_mode=geo_mean"]))
+
+
+LORA = "actor_rollout_ref.model.lora_rank=8"
+
+
+def test_fsdp1_is_refused_where_peft_finds_no_adapters_in_it():
+    with pytest.raises(MetisError) as error:
+        check(composed([LORA]))
+    wrong, remedy = str(error.value).split("; ")
+    assert wrong.startswith(f"{ACTOR}.strategy = 'fsdp': with lora_rank = 8 and peft 0.")
+    assert remedy.startswith(f"set {ACTOR}.strategy=fsdp2")
+
+
+@pytest.mark.parametrize(
+    "words", [[f"{ACTOR}.strategy=fsdp2"], ["actor_rollout_ref.model.lora.merge=True"]]
+)
+def test_adapters_that_verl_finds_or_merges_are_let_through(words):
+    check(composed([LORA, *words]))
+
+
+def test_fsdp1_is_let_through_where_peft_finds_adapters_in_it(monkeypatch):
+    """By their keys alone, as before peft 0.21."""
+
+    def by_key(model, state_dict):
+        return {key: value for key, value in state_dict.items() if "lora_" in key}
+
+    monkeypatch.setattr("peft.get_peft_model_state_dict", by_key)
+    check(composed([LORA]))
 
 
 def test_log_probabilities_are_those_of_the_temperature():
@@ -442,7 +471,7 @@ def test_a_reward_of_one_s_own_is_found_from_where_it_was_named_and_may_fail(tmp
     Path("rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in problems))
     config = recipe(
         *("task=file", "task.path=rows.jsonl", "task.heldout=1", "task.reward=mine.py:score"),
-        "engine.reward_timeout=0.5",
+        "engine.reward_timeout=2.0",
     )
     assert composed(overrides(config, OUT, "m")).trainer.v1.metis.rewards == "continuous"
     with RunFolder.open(tmp_path / "run", config.resolved):

@@ -17,7 +17,7 @@ import made_up_problems
 from composing import composed
 from metis.config import curriculum_of, load
 from metis.engines.verl.launch.checks import check
-from metis.engines.verl.launch.overrides import overrides
+from metis.engines.verl.launch.from_recipe import overrides
 from metis.engines.verl.reward import played
 
 RECIPES = Path(__file__).parents[2] / "recipes"

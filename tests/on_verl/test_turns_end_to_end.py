@@ -1,8 +1,10 @@
-"""`metis train engine=verl` on a task of several turns, with a tiny model on this CPU."""
+"""`metis train engine=verl` on a task of several turns, with LoRA: a tiny model on this CPU."""
 
 import shutil
 
 import pytest
+import torch
+from safetensors.torch import load_file
 
 import own_task
 from integration.conftest import save_tiny
@@ -11,6 +13,12 @@ from running import cpu_overrides, finish, start
 
 pytestmark = pytest.mark.slow
 
+FROM_THE_RECIPE = (
+    "reward.custom",
+    "actor_rollout_ref.actor.strategy",
+    "actor_rollout_ref.actor.checkpoint",
+)
+"""Overrides of a CPU that would hide what `metis train` makes of a recipe with LoRA."""
 GAMES = """
 from own_task import GuessingGame, GuessingGames
 
@@ -30,16 +38,20 @@ class Games(GuessingGames):
 """
 
 
-def test_a_task_of_several_turns_is_trained_and_tested_on(tmp_path):
+def test_a_task_of_several_turns_is_trained_and_tested_on(tmp_path, monkeypatch):
+    """On two workers."""
+    (tmp_path / "synced").mkdir()
+    monkeypatch.setenv("METIS_TESTS_SYNCED", str(tmp_path / "synced"))
     model = save_tiny(tmp_path / "model")
     (tmp_path / "games.py").write_text(GAMES)
     shutil.copy(own_task.__file__, tmp_path)  # a task may import its neighbours
     out = tmp_path / "run"
-    extra = [word for word in cpu_overrides(1) if not word.startswith("reward.custom")]
+    extra = [word for word in cpu_overrides(2) if not word.startswith(FROM_THE_RECIPE)]
     words = [
         *("engine=verl", f"engine.model={model}", f"engine.overrides={extra}"),
         *("engine.generation=transformers", "engine.max_prompt=64", "engine.context=1024"),
         *("engine.tokens=2048", "engine.max_tokens=6", "engine.episode_tokens=90"),
+        *("engine.lora=2", "engine.kl=0.01"),
         *("engine.learning_rate=0.1", "steps=1", "batch=2", "group=3", "evaluate=1"),
         *(f"task={tmp_path}/games.py:Games", "task.tests=2", "curriculum=uniform"),
     ]
@@ -50,3 +62,15 @@ def test_a_task_of_several_turns_is_trained_and_tested_on(tmp_path):
     assert rows[1]["rollout/failed"] == 0 and rows[1]["update/rollouts"] == 6
     assert rows[1]["reward/tries"] > 1 and rows[1]["actor/grad_norm"] > 0
     assert "eval/accuracy" in rows[1]
+    assert_adapters_reached_both_servers(tmp_path / "synced")
+    assert (out / "verl/global_step_1/actor/lora_train_meta.json").exists()
+
+
+def assert_adapters_reached_both_servers(folder):
+    """Before the first step and after it, as it had changed them."""
+    before, after = (load_file(folder / f"{step}-0.safetensors") for step in (0, 1))
+    assert before and before.keys() == after.keys()
+    for name, weight in after.items():
+        assert "lora_A" in name or ("lora_B" in name and not before[name].any())
+        assert torch.equal(weight, load_file(folder / "1-1.safetensors")[name])
+    assert any(weight.any() for name, weight in after.items() if "lora_B" in name)

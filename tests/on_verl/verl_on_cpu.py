@@ -13,10 +13,18 @@ import os
 import types
 import zlib
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import ray
 import torch
+from peft import (
+    LoraConfig,
+    get_peft_model,
+    get_peft_model_state_dict,
+    set_peft_model_state_dict,
+)
+from safetensors.torch import save_file
 from verl.plugin.platform import PlatformBase, PlatformRegistry
 from verl.utils import distributed
 from verl.utils import model as models
@@ -25,6 +33,9 @@ from verl.workers.rollout.base import _ROLLOUT_REGISTRY, BaseRollout
 from verl.workers.rollout.replica import RolloutReplica, RolloutReplicaRegistry, TokenOutput
 
 from metis.engines.verl.servers import in_server
+
+SYNCED = "METIS_TESTS_SYNCED"
+"""Names a folder for every adapter that a server was given, by its version and its rank."""
 
 
 class _Device(types.ModuleType):
@@ -127,8 +138,13 @@ class TransformersServer:
         self.model = AutoModelForCausalLM.from_pretrained(
             path, dtype=torch.float32, attn_implementation="eager"
         ).eval()
-        self.model.requires_grad_(False)
         self.end = self.model.config.eos_token_id
+        self.adapted = model_config.lora_rank > 0
+        if self.adapted:
+            rank, alpha = model_config.lora_rank, model_config.lora_alpha
+            lora = LoraConfig(r=rank, lora_alpha=alpha, target_modules=model_config.target_modules)
+            self.model = get_peft_model(self.model, lora)
+        self.model.requires_grad_(False)
         self.response_length, self.raw = response_length, raw
         self.asked: Counter[tuple[int, ...]] = Counter()
         self.asleep, self.global_steps = False, None
@@ -199,8 +215,20 @@ class TransformersServer:
         return output
 
     async def load(self, weights: dict[str, torch.Tensor], global_steps: int) -> None:
-        missing, unexpected = self.model.load_state_dict(weights, strict=False)
+        model = self.model.get_base_model() if self.adapted else self.model
+        missing, unexpected = model.load_state_dict(weights, strict=False)
+        missing = [name for name in missing if "lora_" not in name]
         assert not unexpected and set(missing) <= {"lm_head.weight"}, (missing, unexpected)
+        self._awake(global_steps)
+
+    async def adapt(self, weights: dict[str, torch.Tensor], global_steps: int) -> None:
+        """Take an adapter, which has to be whole; its base came by `load`."""
+        expected = get_peft_model_state_dict(self.model)
+        assert weights.keys() == expected.keys(), (weights.keys(), expected.keys())
+        set_peft_model_state_dict(self.model, weights)
+        self._awake(global_steps)
+
+    def _awake(self, global_steps: int) -> None:
         self.asleep, self.global_steps = False, global_steps
         self.read.clear()
 
@@ -247,10 +275,23 @@ class TransformersAdapter(BaseRollout):
     async def release(self) -> None:
         return None
 
-    async def update_weights(self, weights: Any, global_steps: int | None = None, **_: Any) -> None:
+    async def update_weights(
+        self,
+        weights: Any,
+        global_steps: int | None = None,
+        peft_config: dict[str, Any] | None = None,
+        base_sync_done: bool = False,
+        **_: Any,
+    ) -> None:
         copies = {name: weight.detach().cpu().float().clone() for name, weight in weights}
-        server = ray.get_actor(f"transformers_server_{os.environ['RANK']}")
-        await server.load.remote(copies, global_steps)
+        rank = os.environ["RANK"]
+        server = ray.get_actor(f"transformers_server_{rank}")
+        if peft_config is None or not base_sync_done:
+            await server.load.remote(copies, global_steps)
+            return
+        await server.adapt.remote(copies, global_steps)
+        if folder := os.environ.get(SYNCED):
+            save_file(copies, Path(folder) / f"{global_steps}-{rank}.safetensors")
 
 
 async def through_transformers(server: Any) -> in_server.Ask:

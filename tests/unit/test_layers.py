@@ -3,6 +3,7 @@
 import ast
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -66,9 +67,11 @@ LAYERS = (
     "curricula",
     "core",
     "commands",
+    "printing",
     "importing",
     "dotted",
     "markdown",
+    "printable",
     "boxed",
     "files",
     "signal",
@@ -93,8 +96,13 @@ def layer(module: str) -> str:
     return max(fitting, key=len)
 
 
-def imports(path: Path) -> Iterator[str]:
+@cache
+def imports(path: Path) -> tuple[str, ...]:
     """Absolute names of all imports of a file, those inside of functions too."""
+    return tuple(_imports(path))
+
+
+def _imports(path: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)

@@ -13,6 +13,7 @@ from metis.compare.comparison import arms_and_seeds, read
 from metis.compare.plan import Plan, saved
 from metis.compare.report import write
 from metis.errors import MetisError, require
+from metis.run.folder import hold
 
 SEEDS = "0,1,2"
 
@@ -50,6 +51,8 @@ def add(commands: Commands) -> None:
 
 def run(chosen: argparse.Namespace) -> int:
     """Train what is left of a comparison, and write its table and its page."""
+    from metis.printing import print_markdown
+
     require(chosen.jobs is None or chosen.jobs >= 1, "--jobs", chosen.jobs, "use at least 1")
     plan, whole = _plan(chosen), True
     names, _ = arms_and_seeds(chosen.out, plan)
@@ -58,7 +61,9 @@ def run(chosen: argparse.Namespace) -> int:
     missing: dict[str, str] = {}
     if plan is not None:
         plan = replace(plan, baseline=chosen.baseline or plan.baseline)
-        missing, whole = _train(plan, chosen)
+        chosen.out.mkdir(parents=True, exist_ok=True)
+        with hold(chosen.out):
+            missing, whole = _train(plan, chosen)
         plan = saved(chosen.out)
     try:
         comparison = read(chosen.out, plan, missing, chosen.baseline or "")
@@ -67,8 +72,10 @@ def run(chosen: argparse.Namespace) -> int:
             raise
         print(f"metis: no table yet: {error}", file=sys.stderr)
         return 130
-    lines = write(chosen.out, comparison, plan)
-    print("", *lines, sep="\n")
+    text, *where = write(chosen.out, comparison, plan)
+    print()
+    print_markdown(text)
+    print(*where, sep="\n")
     return 130 if not whole else 1 if missing else 0
 
 
@@ -111,7 +118,7 @@ def _train(plan: Plan, chosen: argparse.Namespace) -> tuple[dict[str, str], bool
     if schedule.stopped:
         console.print("stopped; the same command goes on from there")
     left = {run.name: "not finished" for run in pending(kept.plan, configs, chosen.out)}
-    failed = {name: f"failed: {why}" for name, why in schedule.failures.items()}
+    failed = {name: f"failed: {why}; see {name}.log" for name, why in schedule.failures.items()}
     return left | failed, not schedule.stopped
 
 

@@ -70,7 +70,12 @@ def read(
     baseline = baseline or (plan.baseline if plan else "") or usual
     runs = find(out, names, seeds, missing)
     if baseline not in runs:
-        raise MetisError(f"the baseline {baseline!r} has no finished run")
+        planned = [f"{baseline}-{seed}" for seed in seeds]
+        reason = next((f" ({name} {missing[name]})" for name in planned if name in missing), "")
+        raise MetisError(
+            f"the baseline {baseline!r} has no finished run{reason}: the same command trains it, "
+            "--baseline names another arm"
+        )
     measured = {name: measure(name, folders) for name, folders in runs.items()}
     arms = [arm for name, arm in measured.items() if name != baseline]
     untimed = "" if plan else "It is not known whether runs had a device of their own"

@@ -19,7 +19,8 @@ LEVEL = 0.05
 """Chance of claiming a difference where there is none."""
 POWER = 1.96 + 0.84
 """Standard errors that an effect must have to be found with four chances in five."""
-MOST_SEEDS = 100
+FEWEST_SEEDS, MOST_SEEDS = 4, 100
+"""Seeds of each arm: fewer have no p below `LEVEL`, more are run by nobody."""
 
 
 class Runs(NamedTuple):
@@ -181,5 +182,5 @@ def seeds_to_settle(arm: Runs, baseline: Runs, rng: np.random.Generator) -> int 
     drawn = _log_speeds(arm.averaged(ones), baseline.averaged(others))
     # a bootstrap of n runs has (n - 1) / n of their variance
     error = float(drawn.std()) * math.sqrt(runs / (runs - 1))
-    needed = max(4, math.ceil(runs * (POWER * error / effect) ** 2))
+    needed = max(FEWEST_SEEDS, math.ceil(runs * (POWER * error / effect) ** 2))
     return needed if needed <= MOST_SEEDS else None

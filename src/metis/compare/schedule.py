@@ -1,6 +1,7 @@
 """Trains the runs of a plan, several at a time; one that fails takes no other with it."""
 
 import contextlib
+import json
 import os
 import queue
 import signal
@@ -9,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields
 from pathlib import Path
 from types import FrameType
 from typing import NamedTuple, Protocol
@@ -16,8 +18,15 @@ from typing import NamedTuple, Protocol
 from metis.compare.plan import Plan
 from metis.config import Config
 from metis.engines import ENGINES
+from metis.errors import MetisError
 from metis.loop import finished
+from metis.printable import printable
+from metis.run import manifest
+from metis.run.budget import Budget
 from metis.run.folder import read
+
+FIXED = (*(part.name for part in fields(Budget)), "engine.learning_rate")
+"""Settings that a run may change on its way, and the runs of a comparison must share."""
 
 
 class Watcher(Protocol):
@@ -54,13 +63,30 @@ class Pending(NamedTuple):
 
 
 def pending(plan: Plan, configs: Mapping[str, Config], out: Path) -> list[Pending]:
-    """The runs of a plan that are left to train."""
-    budgets = {name: config.training.budget for name, config in configs.items()}
-    return [
-        Pending(arm.run(seed), plan.command(arm, seed, out), budgets[arm.name].steps)
-        for arm, seed in plan.runs()
-        if not done(plan, configs[arm.name], out / arm.run(seed))
-    ]
+    """The runs of a plan that are left to train; refused where the others had other settings."""
+    left = []
+    for arm, seed in plan.runs():
+        settings, folder = configs[arm.name], out / arm.run(seed)
+        if done(plan, settings, folder):
+            _require_unchanged(settings, folder)
+        else:
+            command = plan.command(arm, seed, out)
+            left.append(Pending(folder.name, command, settings.training.budget.steps))
+    return left
+
+
+def _require_unchanged(settings: Config, folder: Path) -> None:
+    """Refuse a recipe that was edited after a run was trained by it; keys that only one of them
+    knows are those of another version."""
+    free = ("seed", *(key for key in settings.may_change if key not in FIXED))
+    resolved = json.loads(json.dumps(settings.resolved))
+    for key, old, new in manifest.differences(manifest.read(folder), resolved):
+        both = old is not None and new is not None
+        if both and not any(key == name or key.startswith(f"{name}.") for name in free):
+            raise MetisError(
+                f"{key} = {new!r}: {folder.name} was trained with {old!r}; restore the recipe, or "
+                "name another --out"
+            )
 
 
 def done(plan: Plan, settings: Config, folder: Path) -> bool:
@@ -113,7 +139,7 @@ class Schedule:
                 del self.processes[run]
             if process.stdin:
                 process.stdin.close()
-            failure = _last_line(self.out / f"{run}.log") if code not in (0, 130) else None
+            failure = _failure(code, self.out / f"{run}.log") if code not in (0, 130) else None
             if failure is not None:
                 self.failures[run] = failure
             if code == 0:
@@ -126,7 +152,9 @@ class Schedule:
     def _start(
         self, run: str, command: list[str], log: int, gpu: str | None
     ) -> "subprocess.Popen[bytes] | None":
-        environment = {**os.environ, **({"CUDA_VISIBLE_DEVICES": gpu} if gpu else {})}
+        environment = {**os.environ, "PYTHONUNBUFFERED": "1"}  # a log that can be followed
+        if gpu:
+            environment["CUDA_VISIBLE_DEVICES"] = gpu
         with self.lock:
             if self.stopped:
                 return None
@@ -170,6 +198,11 @@ def _signals(heard: Callable[[], None]) -> Iterator[None]:
             signal.signal(number, handler)  # type: ignore[arg-type]
 
 
-def _last_line(log: Path) -> str:
+def _failure(code: int, log: Path) -> str:
+    """Why a run ended: the signal that killed it, or its last line."""
+    if code < 0:
+        kill = " (out of memory?)" if -code == signal.SIGKILL else ""
+        return f"killed by {signal.Signals(-code).name}{kill}"
     lines = log.read_text("utf-8", "replace").strip().splitlines()
-    return lines[-1].removeprefix("metis: ") if lines else "it ended without a word"
+    last = lines[-1].removeprefix("metis: ") if lines else f"exit code {code}, without a word"
+    return printable(last)

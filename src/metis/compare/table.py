@@ -8,6 +8,7 @@ import numpy as np
 
 from metis.compare.comparison import Comparison
 from metis.compare.inference import (
+    FEWEST_SEEDS,
     LEVEL,
     Ratio,
     cost_to_best,
@@ -18,7 +19,7 @@ from metis.compare.inference import (
     seeds_to_settle,
 )
 from metis.compare.measures import Measured, average, seconds_a_step, tokens_a_second, waste
-from metis.markdown import markdown_table
+from metis.markdown import markdown_table, plain
 from metis.report.curves import Recorded
 from metis.run.statistics import Estimate, mean
 
@@ -41,7 +42,7 @@ def markdown(comparison: Comparison) -> str:
         parts += [f"## {section.title}\n", markdown_table(section.rows)]
     parts += [f"{note}\n" for note in notes(comparison)]
     if comparison.missing:
-        parts += ["## Missing\n", "\n".join(f"- {line}" for line in comparison.missing) + "\n"]
+        parts += ["## Missing\n", *(f"- {plain(line)}" for line in comparison.missing), ""]
     return "\n".join(parts)
 
 
@@ -62,7 +63,7 @@ def verdicts(comparison: Comparison) -> list[tuple[str, str]]:
 
 
 def _verdict(comparison: Comparison, arm: Measured) -> str:
-    """One sentence about an arm: faster, slower, or not to be told apart."""
+    """A sentence about an arm: faster, slower, or not to be told apart; and costs that disagree."""
     baseline = comparison.baseline
     ones = arm.at_tests_of(baseline).runs("steps")
     others = baseline.at_tests_of(arm).runs("steps")
@@ -70,14 +71,37 @@ def _verdict(comparison: Comparison, arm: Measured) -> str:
     about = f"needs {ratio:.2f} of {baseline.name}'s steps to the "
     about += "highest accuracy that both reach"
     word = "faster" if ratio < 1 else "slower"
+    against = _against_steps(comparison, arm, ratio)
+    if min(len(arm.seeds), len(baseline.seeds)) < 2:
+        unknown = f"one seed cannot tell that from noise; {FEWEST_SEEDS} of each can"
+        return f"{about}: {unknown}.{against}"
     if p <= LEVEL:
-        return f"{about}: {word} beyond noise (p = {p:.3f})."
+        return f"{about}: {word} beyond noise (p = {p:.3f}).{against}"
     needed = seeds_to_settle(ones, others, _rng())
     settle = f"{needed} seeds of each" if needed else "more than 100 seeds of each, if anything,"
-    if p <= least_p(ones, others) + 1e-9 and len(arm.seeds) > 1:
+    if p <= least_p(ones, others) + 1e-9:
         clear = f"{word}, as clearly as so few seeds can show (p = {p:.2f})"
-        return f"{about}: {clear}; {settle} would settle it."
-    return f"{about}: within noise (p = {p:.2f}); {settle} would settle it."
+        return f"{about}: {clear}; {settle} would settle it.{against}"
+    return f"{about}: within noise (p = {p:.2f}); {settle} would settle it.{against}"
+
+
+def _against_steps(comparison: Comparison, arm: Measured, steps: float) -> str:
+    """The costs to the same accuracy that are on the other side of the baseline's than steps."""
+    baseline = comparison.baseline
+    pair = arm.at_tests_of(baseline), baseline.at_tests_of(arm)
+    counted = [
+        axis
+        for axis in comparison.axes
+        if axis != "steps" and all(each.spent[axis].any() for each in pair)
+    ]
+    ratios = {axis: math.exp(log_speed(*(each.runs(axis) for each in pair))) for axis in counted}
+    contrary = [
+        f"{ratio:.2f} of {baseline.name}'s {axis}"
+        for axis, ratio in ratios.items()
+        if (round(ratio, 2) - 1) * (steps - 1) < 0
+    ]
+    word = "more" if steps < 1 else "less"
+    return f" At that accuracy it has spent {word}: {', '.join(contrary)}." if contrary else ""
 
 
 def _accuracies(comparison: Comparison) -> list[list[str]]:
@@ -140,11 +164,11 @@ def _equal_costs(comparison: Comparison) -> list[list[str]]:
 
 
 FACTS: dict[str, tuple[Callable[[Recorded], float | None], str]] = {
-    "informative groups": (lambda record: record.informative, ".1%"),
-    "mean advantage": (average("batch/advantage"), ".3f"),
+    "informative": (lambda record: record.informative, ".1%"),
+    "mean |A|": (average("batch/advantage"), ".3f"),
     "waste": (waste, ".1%"),
     "judgments failed": (average("judge/failure_rate"), ".1%"),
-    "judge's rank correlation": (average("judge/spearman"), ".2f"),
+    "judge ρ": (average("judge/spearman"), ".2f"),
 }
 """Facts of a run that need no clock."""
 
@@ -185,7 +209,8 @@ def notes(comparison: Comparison) -> Iterator[str]:
         "seeds and over three neighbouring tests, and interpolated. Intervals are 95% bootstrap "
         "intervals over seeds, too narrow where there are few. p is that of a permutation test "
         "over seeds. Processed tokens are all that pass through a network; waste is the share of "
-        "generated tokens in groups without variance. Times are ratios to the baseline's."
+        "generated tokens in groups without variance; ρ is the rank correlation of predicted and "
+        "realised variance. Times are ratios to the baseline's."
     )
     if not comparison.timed:
         yield f"{comparison.untimed}: seconds are not compared."

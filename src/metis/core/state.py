@@ -24,6 +24,7 @@ MAGIC = b"METIS state 1\n"
 SEAL = len(MAGIC) + 65
 """Bytes of the magic line and the line of the digest."""
 TAG = "__metis__"
+SCALARS = {type(None), bool, int, float, str}
 VALUES = {
     kind.__name__: kind
     for kind in (
@@ -133,6 +134,8 @@ class _Arrays:
 
 def _pack(value: Any, arrays: _Arrays) -> Any:
     """A JSON form of `value`; its arrays are added to `arrays`."""
+    if type(value) in SCALARS:  # nearly all of a state
+        return value
     if isinstance(value, np.ndarray):
         if value.dtype.hasobject or value.dtype.names:
             raise TypeError(f"an array of {value.dtype} cannot be saved as state")
@@ -151,7 +154,7 @@ def _pack(value: Any, arrays: _Arrays) -> Any:
         if not all(isinstance(key, str) and key != TAG for key in value):
             raise TypeError(f"state keys must be strings, got {list(value)[:5]}")
         return {key: _pack(item, arrays) for key, item in value.items()}
-    if value is None or isinstance(value, bool | int | float | str):
+    if isinstance(value, int | float | str):
         return value
     raise TypeError(f"a {type(value).__name__} cannot be saved as state")
 

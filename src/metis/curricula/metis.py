@@ -40,7 +40,7 @@ from metis.curricula.judge.experience import Experience
 from metis.curricula.judge.judgment import ask, decisions, scored
 from metis.curricula.judge.losses import subsample
 from metis.curricula.judge.memory import Pair
-from metis.curricula.judge.paper import PAPER
+from metis.curricula.judge.paper_preset import PAPER
 from metis.curricula.judge.preference import Preference, Scores
 from metis.curricula.judge.prompt import Example
 from metis.curricula.judge.scale import Scale

@@ -312,12 +312,12 @@ class SimulatedEngine:
     def _judge_gradient(self, batch: Batch) -> NDArray[np.float64]:
         """The mean over the judgments, at most a share of the policy's gradient."""
         total = np.zeros_like(self.judge)
+        scale = np.repeat(np.arange(len(SCALES)), [len(values) for values in SCALES])
+        parts = np.split(self.judge, ENDS[:-1], axis=1)
+        said = np.concatenate([softmax(part) for part in parts], axis=1)
         for judgment in batch.judgments:
             level, column = self._judged(judgment)
-            end = next(i for i, end in enumerate(ENDS) if column < end)
-            scale = slice([0, *ENDS][end], ENDS[end])
-            gradient = np.zeros(len(COLUMNS))
-            gradient[scale] -= softmax(self.judge[level, scale])
+            gradient = np.where(scale == scale[column], -said[level], 0.0)
             gradient[column] += 1.0
             total[level] += judgment.weight * judgment.advantage * gradient
         mean: NDArray[np.float64] = total / max(1, len(keyed(batch.judgments)))

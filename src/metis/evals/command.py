@@ -67,6 +67,7 @@ def run(chosen: argparse.Namespace) -> int:
     """Evaluate, or show what an earlier call with the same settings found."""
     from metis.evals import results
     from metis.evals.view import EvaluationView
+    from metis.printing import print_markdown
 
     _check(chosen)
     who = subject.find(chosen.subject, chosen.checkpoint).on(chosen.device, chosen.generation)
@@ -86,7 +87,9 @@ def run(chosen: argparse.Namespace) -> int:
                 answer_all(evaluation, model or _model(evaluation, who), folder, view)
         summary = results.results(evaluation, [row for _, row in folder.rows()], who.about)
         results.write(out, summary)
-    print(f"\n{results.markdown(summary)}\nresults: {out / 'results.json'}, {out / 'results.md'}")
+    print()
+    print_markdown(results.markdown(summary))
+    print(f"\nresults: {out / 'results.json'}, {out / 'results.md'}")
     return 0
 
 

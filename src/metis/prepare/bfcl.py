@@ -23,7 +23,7 @@ from metis.prepare.made import request_and_outcome
 from metis.tasks.bfcl.dialogue import CATEGORIES, Dialogue
 from metis.tasks.bfcl.package import WHEEL
 
-FORMAT = 1
+FORMAT = 2
 VALIDATION = 5
 """One dialogue of so many is held out."""
 PARTS = ("train", "heldout")

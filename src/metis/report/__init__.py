@@ -34,8 +34,8 @@ def save(out: Path, texts: dict[str, str], drawn: Sequence[Figure]) -> list[str]
         count = figures.write(drawn, out / "figures")
     except OSError as error:
         raise MetisError(
-            f"report folder {str(out)!r} cannot be written ({error.strerror or error}): name "
-            "another with --out"
+            f"report folder {str(out)!r} cannot be written ({error.strerror or error}): mend "
+            "that, or name another with --out"
         ) from None
     pictures = f"figures: {out / 'figures'} ({count} PNG)"
     if count is None:

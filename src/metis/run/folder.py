@@ -36,7 +36,7 @@ class Folder:
         self.path = path
         self.changes: list[manifest.Change] = []
         """Settings that are others than when the folder was last open."""
-        self._lock = _lock(path)
+        self._lock = hold(path)
         for draft in (*path.glob(".*.draft"), *path.glob("checkpoints/.*.draft")):
             shutil.rmtree(draft) if draft.is_dir() else draft.unlink()
         self._files = {log: (path / f"{log}.jsonl").open("ab", buffering=0) for log in self.LOGS}
@@ -141,6 +141,7 @@ class RunFolder(Folder):
         return latest(self.path)
 
 
+_NUMBER = int | float
 _STEP_ROW = {"step": int}
 _PROMPT_ROW = {"step": int, "prompt": str}
 _FIELDS: dict[str, dict[str, Any]] = {
@@ -149,23 +150,30 @@ _FIELDS: dict[str, dict[str, Any]] = {
     "judgments": _PROMPT_ROW,
     "exemplars": _PROMPT_ROW,
     "rollouts": _PROMPT_ROW,
-    "evals": {**_PROMPT_ROW, "reward": int | float},
+    "evals": {**_PROMPT_ROW, "reward": _NUMBER},
 }
 """Fields without which a line is no row of its log."""
+_OTHER_FIELDS: dict[str, dict[str, Any]] = {
+    "timings": {"elapsed": _NUMBER},
+    "judgments": {"score": _NUMBER | None, "distribution": dict},
+    "rollouts": {"rewards": list, "tokens": list, "failed": int},
+}
+"""Fields that a row may have, and what they are then."""
 
 
 def read(path: Path, log: str, optional: bool = False, having: bytes = b"") -> list[dict[str, Any]]:
     """The rows of a log of a run folder; of a long one only lines that contain `having`.
 
-    What is damaged is refused, with its line. No log is no row where it is optional.
+    What is damaged is refused, with its line; a last line without its end is left out, since the
+    run still writes it or was killed. No log is no row where it is optional.
     """
     file = path / f"{log}.jsonl"
     try:
         with file.open("rb") as lines:
             return [
-                _row(file, number, line, _FIELDS.get(log, {}))
+                _row(file, number, line, log)
                 for number, line in enumerate(lines, start=1)
-                if having in line
+                if having in line and not _torn(line)
             ]
     except FileNotFoundError:
         if optional:
@@ -175,16 +183,36 @@ def read(path: Path, log: str, optional: bool = False, having: bytes = b"") -> l
         raise MetisError(f"{str(file)!r} cannot be read ({error.strerror}): mend that") from None
 
 
-def _row(file: Path, number: int, line: bytes, fields: Mapping[str, Any]) -> dict[str, Any]:
+def _torn(line: bytes) -> bool:
+    """True of the end of a log that is being written, or whose run was killed."""
+    if line.endswith(b"\n"):
+        return False
+    try:
+        json.loads(line)
+    except ValueError:
+        return True
+    return False
+
+
+def _row(file: Path, number: int, line: bytes, log: str) -> dict[str, Any]:
     try:
         row = json.loads(line)
     except ValueError:
         row = None
-    if isinstance(row, dict) and all(isinstance(row.get(key), fields[key]) for key in fields):
+    if isinstance(row, dict) and _fits(row, log):
         return row
     raise MetisError(
-        f"{file}, line {number}, is damaged: restore the file, or start a new run folder; a last "
-        "line that is torn, since the run was killed, is cut off when the run is resumed"
+        f"{file}, line {number}, is damaged: restore the file, or start a new run folder"
+    )
+
+
+def _fits(row: Mapping[str, Any], log: str) -> bool:
+    """True of a row whose fields are of their kinds; rewards are numbers."""
+    needed, others = _FIELDS.get(log, {}), _OTHER_FIELDS.get(log, {})
+    return (
+        all(isinstance(row.get(key), kind) for key, kind in needed.items())
+        and all(isinstance(row[key], kind) for key, kind in others.items() if key in row)
+        and all(isinstance(reward, _NUMBER) for reward in row.get("rewards", ()))
     )
 
 
@@ -194,7 +222,7 @@ def check(path: Path, config: Mapping[str, Any], may_change: Collection[str]) ->
     with _writing(path):
         if not _empty(path):
             manifest.changes(path, config, may_change, step=0)
-            _lock(path).close()
+            hold(path).close()
             return
         whole = path.absolute()
         there = next(folder for folder in (whole, *whole.parents) if folder.exists())
@@ -228,7 +256,8 @@ def _empty(path: Path) -> bool:
     return not path.exists() or all(ours.fullmatch(item.name) for item in path.iterdir())
 
 
-def _lock(path: Path) -> IO[bytes]:
+def hold(path: Path) -> IO[bytes]:
+    """The lock of a folder, held until it is closed; one process at a time may have it."""
     try:
         return files.lock(path / ".lock")
     except BlockingIOError:

@@ -55,7 +55,7 @@ def changes(
     The name of a section stands for all of its keys.
     """
     changed = []
-    before, now = _read(path), json.loads(json.dumps(config))
+    before, now = read(path), json.loads(json.dumps(config))
     for document in (before, now):
         document.pop("changes", None)
     for key, old, new in differences(before, now):
@@ -70,7 +70,7 @@ def changes(
 
 def record(path: Path, config: Mapping[str, Any], made: list[Change]) -> None:
     """Put changed settings in force, and keep what they were."""
-    before = _read(path).get("changes", [])
+    before = read(path).get("changes", [])
     _write(path / "config.json", {**config, "changes": [*before, *made]})
 
 
@@ -79,7 +79,8 @@ def _write(path: Path, content: Mapping[str, Any]) -> None:
         file.write((json.dumps(content, indent=2) + "\n").encode())
 
 
-def _read(path: Path) -> dict[str, Any]:
+def read(path: Path) -> dict[str, Any]:
+    """The `config.json` of a run folder; what is none, or is damaged, is refused."""
     try:
         document: dict[str, Any] = json.loads((path / "config.json").read_text("utf-8"))
     except FileNotFoundError:

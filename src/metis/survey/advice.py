@@ -5,7 +5,7 @@ uniform selection's rollouts, at 6% 0.71 on one pool and as many on another
 (evidence/levels-2-to-10), at 19% as many or more.
 """
 
-from metis.survey.facts import Facts
+from metis.survey.facts import Facts, Share
 
 MEASURED = ((0.190, 1.08), (0.060, 0.71), (0.048, 0.58), (0.021, 0.30), (0.006, 0.16))
 """Pools of `evidence/when-it-pays`: the share of informative prompts at first, and METIS's rollouts
@@ -25,7 +25,7 @@ def advice(facts: Facts, group: int) -> str:
         )
     if not share.value:
         return _nothing(facts, group, share.high)
-    fact = f"{share.value:.1%} of the prompts are informative"
+    fact = f"{share.value:.1%} of the prompts are informative{_doubt(share)}"
     ceiling = f"selection could raise the signal of a batch {facts.ceiling(8):.1f} times at best"
     if share.value >= COMMON:
         return (
@@ -43,6 +43,13 @@ def advice(facts: Facts, group: int) -> str:
         f"(curriculum=metis); on measured pools like this one it took {_rollouts()} of the "
         "rollouts."
     )
+
+
+def _doubt(share: Share) -> str:
+    """The interval of a share, where other advice would follow from other values in it."""
+    if not any(share.low < bound < share.high for bound in (RARE, COMMON)):
+        return ""
+    return f" ({share.low:.1%} to {share.high:.1%}: survey more --prompts to be sure)"
 
 
 def _rollouts() -> str:

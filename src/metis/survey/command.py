@@ -41,11 +41,12 @@ def run(chosen: argparse.Namespace) -> int:
 
     from metis import config, loop
     from metis.engines import ENGINES
+    from metis.printing import print_markdown
     from metis.survey.collect import SurveyFolder, collect, sampled
     from metis.survey.facts import Facts
     from metis.survey.outcome_set import SUFFIX, OutcomeSet
     from metis.survey.page import page
-    from metis.survey.timing import step_seconds
+    from metis.survey.timing import judging, step_seconds
 
     require(chosen.prompts >= 2, "--prompts", chosen.prompts, "use at least 2")
     named = chosen.keep is None or chosen.keep.name.endswith(SUFFIX)
@@ -80,16 +81,16 @@ def run(chosen: argparse.Namespace) -> int:
         seconds: dict[str, float] = {}
         if not chosen.no_step:
             bars.update(task, description="a step")
-            judge = config.curriculum_of("metis", training.batch, training.group)
-            if settings.curriculum_name == "metis":
-                judge = settings.curriculum
             engine.reseed(len(prompts))
-            seconds = step_seconds(engine, pool, judge, out)
+            seconds = step_seconds(engine, pool, judging(settings), out)
         if chosen.keep is not None:
             versions = json.loads((out / "versions.json").read_text("utf-8"))
             OutcomeSet(described, versions, len(pool), outcomes).write(chosen.keep)
-        text = page(Facts(outcomes), len(pool), training.group, seconds)
+        simulated = settings.engine_name == "simulated"
+        text = page(Facts(outcomes), len(pool), training.group, seconds, simulated)
         with files.atomic(out / "survey.md") as file:
             file.write(text.encode())
-    print(f"\n{text}\nsurvey: {out / 'survey.md'}")
+    print()
+    print_markdown(text)
+    print(f"survey: {out / 'survey.md'}")
     return 0

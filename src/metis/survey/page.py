@@ -23,11 +23,14 @@ MEANING = {
 }
 
 
-def page(facts: Facts, pool: int, group: int, seconds: Mapping[str, float]) -> str:
+def page(
+    facts: Facts, pool: int, group: int, seconds: Mapping[str, float], simulated: bool = False
+) -> str:
     """The whole survey; the same outcomes give the same text."""
+    learner = " The learner is simulated, no language model." if simulated else ""
     sections = [
         "# Survey\n",
-        f"{len(facts.outcomes):,} of {pool:,} prompts, {group} rollouts each.\n",
+        f"{len(facts.outcomes):,} of {pool:,} prompts, {group} rollouts each.{learner}\n",
         f"**{advice(facts, group)}**\n",
         "## The pool\n",
         _shares(facts),

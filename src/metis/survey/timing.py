@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 from metis import files
+from metis.config import Config, curriculum_of
 from metis.core import Curriculum, Progress
 from metis.core.drive import drive
 from metis.core.pool import Pool
@@ -13,6 +14,13 @@ STEPS = 2
 """Of which the first warms up."""
 
 FILE = "step_seconds.json"
+
+
+def judging(settings: Config) -> Curriculum:
+    """METIS as it is set, or with its defaults where another curriculum is."""
+    if settings.curriculum_name == "metis":
+        return settings.curriculum
+    return curriculum_of("metis", settings.training.batch, settings.training.group)
 
 
 def step_seconds(

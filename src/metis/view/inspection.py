@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from metis.errors import MetisError
+from metis.printable import printable
 from metis.report.curves import Recorded, read
 from metis.run import folder as run_folder
 from metis.signal import variance
@@ -36,6 +37,7 @@ def inspect(
     if prompt is None:
         yield _prompts(groups, judgments, everyone)
         return
+    prompt = printable(prompt)
     if prompt not in groups and prompt not in judgments:
         raise MetisError(f"--prompt {prompt!r}: step {step} has no such prompt; see --all")
     judgment = judgments.get(prompt, {})
@@ -43,10 +45,21 @@ def inspect(
 
 
 def _of(run: Recorded, log: str, step: int) -> list[Row]:
-    """The rows of a step."""
+    """The rows of a step, all their text safe to print."""
     having = f'"step": {step},'.encode()
     rows = run_folder.read(run.folder, log, optional=True, having=having)
-    return [row for row in rows if row["step"] == step]
+    return [_printable(row) for row in rows if row["step"] == step]
+
+
+def _printable(value: Any) -> Any:
+    """A value of a log with `printable` applied to every text in it."""
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, list):
+        return [_printable(each) for each in value]
+    if isinstance(value, dict):
+        return {printable(key): _printable(each) for key, each in value.items()}
+    return value
 
 
 COLUMNS = {
@@ -81,8 +94,8 @@ def _prompts(
         score, tokens = _score(judgment), group.get("tokens", ())
         table.add_row(
             name,
-            group.get("category", ""),
-            judgment.get("failure") or judgment.get("reason", ""),
+            str(group.get("category", "")),
+            str(judgment.get("failure") or judgment.get("reason", "")),
             "" if score is None else f"{score:.3f}",
             _variance(judgment, group),
             _marks(group.get("rewards", ()), group.get("failed", 0)),

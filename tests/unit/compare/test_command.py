@@ -10,7 +10,6 @@ from contextlib import suppress
 import pytest
 
 from metis.cli import main
-from metis.report import figures
 from metis.run import folder as run_folder
 
 SETTINGS = [
@@ -23,14 +22,6 @@ SETTINGS = [
     "engine.prompts=300",
 ]
 ARMS = ["--curricula", "uniform,metis", "--seeds", "0,1"]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def no_pictures():
-    """PNG files take seconds, and are tested elsewhere."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(figures, "find_spec", lambda name: None)
-        yield
 
 
 @pytest.fixture(scope="module")
@@ -113,6 +104,51 @@ def test_a_failed_arm_is_reported_and_the_others_are_kept(tmp_path, capsys):
     said = capsys.readouterr().out
     assert "metis-0: failed:" in said and "uniform-0: step 12" in said
     assert "- metis-0 failed:" in table(out)
+
+
+def test_a_run_that_is_killed_is_said_to_be(tmp_path, capsys):
+    (tmp_path / "own.py").write_text(
+        "import os, signal\n"
+        "from metis.curricula.uniform import Uniform\n\n\n"
+        "class Killed(Uniform):\n"
+        "    def step(self, pool, progress):\n"
+        "        os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    arms = ["--arm", f"killed:curriculum={tmp_path / 'own.py'}:Killed", "--seeds", "0"]
+    assert main(["compare", *SETTINGS, *arms, "--out", str(tmp_path / "out")]) == 2
+    said = capsys.readouterr()
+    assert "killed-0: failed: killed by SIGKILL (out of memory?)" in said.out
+    assert "'killed' has no finished run (killed-0 failed: killed by SIGKILL" in said.err
+    assert "see killed-0.log" in said.err
+
+
+@pytest.mark.parametrize("edit", ["batch = 4", "steps = 24", "curriculum.explore = 0.5"])
+def test_a_recipe_that_was_edited_meanwhile_is_refused(tmp_path, capsys, edit):
+    recipe, out = tmp_path / "recipe.toml", tmp_path / "out"
+    recipe.write_text('engine = "simulated"\nsteps = 4\nevaluate = 2\nbatch = 8\n')
+    command = ["compare", str(recipe), "--curricula", "metis", "--out", str(out), "--seeds"]
+    assert main([*command, "0"]) == 0
+    key = edit.partition(" ")[0]
+    kept = [line for line in recipe.read_text().splitlines() if not line.startswith(key)]
+    recipe.write_text("\n".join([*kept, edit]))
+    assert main([*command, "0,1"]) == 2
+    assert f"{key} = " in (said := capsys.readouterr().err) and "metis-0 was trained with" in said
+    assert not (out / "metis-1").exists()
+
+
+def test_settings_that_change_no_result_may_change_between_seeds(tmp_path):
+    recipe, out = tmp_path / "recipe.toml", tmp_path / "out"
+    recipe.write_text('engine = "simulated"\nsteps = 4\nevaluate = 2\nbatch = 8\n')
+    command = ["compare", str(recipe), "--curricula", "uniform", "--out", str(out), "--seeds"]
+    assert main([*command, "0"]) == 0
+    recipe.write_text(recipe.read_text() + "checkpoints.every = 1\n")
+    assert main([*command, "0,1"]) == 0
+
+
+def test_one_process_at_a_time_trains_a_comparison(whole, capsys):
+    with run_folder.hold(whole):
+        assert main(["compare", "--out", str(whole)]) == 2
+    assert "in use by another process" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -11,18 +11,9 @@ import pytest
 from metis.cli import main
 from metis.compare import charts, table
 from metis.compare.comparison import is_comparison, read
-from metis.report import figures
 
 EVIDENCE = Path(__file__).parents[3] / "evidence"
 LEVELS = EVIDENCE / "levels-2-to-10"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def no_pictures():
-    """PNG files take seconds, and are tested elsewhere."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(figures, "find_spec", lambda name: None)
-        yield
 
 
 @pytest.fixture(scope="module")

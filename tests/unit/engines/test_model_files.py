@@ -262,21 +262,28 @@ import sys, time
 from pathlib import Path
 from metis.engines import model_files
 
+waited = Path(sys.argv[3])
+
+def told(said):
+    print(said, file=sys.stderr)
+    waited.touch()
+
 def slow(source, target, say):
     with open(sys.argv[2], "a") as calls:
         calls.write("made\\n")
-    time.sleep(1)
+    while not waited.exists():
+        time.sleep(0.01)
     (target / "model.safetensors").write_bytes(source.read_bytes())
 
 model_files.convert_gguf = slow
-print(model_files.model(sys.argv[1], lambda said: print(said, file=sys.stderr)))
+print(model_files.model(sys.argv[1], told))
 """
     source, calls = tmp_path / "toy.gguf", tmp_path / "calls"
     source.write_bytes(CONTENT)
-    command = [sys.executable, "-c", program, str(source), str(calls)]
+    command = [sys.executable, "-c", program, str(source), str(calls), str(tmp_path / "waited")]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     processes = [subprocess.Popen(command, **pipes) for _ in range(2)]
-    folders, said = zip(*(process.communicate() for process in processes), strict=True)
+    folders, said = zip(*(each.communicate(timeout=60) for each in processes), strict=True)
     assert [process.returncode for process in processes] == [0, 0]
     assert folders[0] == folders[1] and calls.read_text() == "made\n"
     assert sorted(said) == ["", "waiting for another process that fetches the same model\n"]

@@ -11,7 +11,7 @@ from metis.tasks.abandonment import this_call
 
 @pytest.fixture
 def workers():
-    made = Workers(timeout=0.5, places=1)
+    made = Workers(timeout=2.0, places=1)
     yield made
     made.close()
 

@@ -83,7 +83,7 @@ def test_without_logs_or_without_a_judge_there_are_no_outcomes(recorded):
 def test_a_damaged_log_is_one_clear_line(recorded):
     run = recorded([judgment("a", score=0.1)], [])
     with (run.folder / "judgments.jsonl").open("a") as file:
-        file.write('{"step": 2, "chosen": true, "pro')
+        file.write('{"step": 2, "chosen": true, "pro\n')
     with pytest.raises(MetisError, match=r"judgments\.jsonl, line 2, is damaged"):
         read(run)
 

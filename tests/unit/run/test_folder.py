@@ -18,6 +18,13 @@ def test_a_line_that_is_no_row_is_named(tmp_path, log, line):
         read(tmp_path, log)
 
 
+@pytest.mark.parametrize("length", range(len(ROW)))
+def test_a_last_line_that_is_being_written_is_left_out(tmp_path, length):
+    (tmp_path / "evals.jsonl").write_text(ROW + ROW[:length])
+    rows = read(tmp_path, "evals")
+    assert len(rows) == (2 if length == len(ROW) - 1 else 1)
+
+
 def test_a_test_s_row_has_a_prompt_and_a_reward(tmp_path):
     (tmp_path / "evals.jsonl").write_text('{"step": 1, "prompt": "a"}\n')
     with pytest.raises(MetisError, match=r"evals\.jsonl, line 1, is damaged"):

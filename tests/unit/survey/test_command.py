@@ -20,7 +20,8 @@ def test_a_survey_has_an_outcome_for_every_prompt_and_a_page(whole, capsys):
     assert len({row["prompt"] for row in rows}) == len(rows) == 40
     assert all(len(row["rewards"]) + row["failed"] == 4 for row in rows)
     text = (whole / "survey.md").read_text()
-    assert "40 of 2,000 prompts, 4 rollouts each" in text and "A step of METIS, measured" in text
+    assert "40 of 2,000 prompts, 4 rollouts each. The learner is simulated" in text
+    assert "A step of METIS, measured" in text
     assert main([*WORDS, "--out", str(whole)]) == 0
     assert text in capsys.readouterr().out and run_folder.read(whole, "outcomes") == rows
 

@@ -78,3 +78,9 @@ def test_categories_have_a_table_where_there_are_several():
     text = page(facts, 2, 4, {"judge": 1.0, "rollout": 3.0})
     assert "| easy " in text and "Judging adds 33% to a step" in text
     assert "## By category" not in page(mixed(1, 1, 1), 3, 4, {})
+
+
+def test_a_sample_too_small_for_its_advice_says_so():
+    few, many = advice(mixed(13, 3, 0), 4), advice(mixed(1300, 300, 0), 4)
+    assert few.startswith("18.8% of the prompts are informative (6.6% to 43.0%: survey more")
+    assert many.startswith("18.8% of the prompts are informative: uniform selection is enough")

@@ -65,6 +65,7 @@ def test_outcomes_are_joined_with_the_data_by_id():
 @pytest.mark.parametrize(
     "content",
     [b"", b"not gzip", gzip.compress(b""), gzip.compress(b"[]\n"), gzip.compress(b'{"format":1}')],
+    ids=["empty", "not gzip", "nothing inside", "a list", "another format"],
 )
 def test_another_file_is_refused(tmp_path, content):
     path = tmp_path / "set.jsonl.gz"

@@ -1,5 +1,8 @@
 """`metis inspect` on a run of the simulated engine."""
 
+import json
+import shutil
+
 import pytest
 
 import metis
@@ -63,3 +66,38 @@ def test_what_is_not_there_is_one_line(run, capsys, words, message):
 def test_a_folder_that_is_no_run_is_refused(tmp_path, capsys):
     assert main(["inspect", str(tmp_path)]) == 2
     assert "no config.json" in capsys.readouterr().err
+
+
+def test_nothing_that_a_run_wrote_is_obeyed_by_the_terminal(run, capsys, tmp_path):
+    hostile = "\x1b[2J\x1b]0;title\x07\x9b31m\u202egnp.exe [red]x[/red]"
+    copy = shutil.copytree(run, tmp_path / "hostile")
+    fields = {"text": hostile, "answers": [hostile], "category": hostile, "reply": hostile}
+    for log in ("rollouts", "judgments"):
+        rows = [{**row, **fields, "prompt": hostile} for row in run_folder.read(run, log)]
+        (copy / f"{log}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    text = shown(capsys, copy, "--step", 5) + shown(capsys, copy, "--step", 5, "--prompt", hostile)
+    assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set(text)
+    assert text.count("\\x1b[2J") >= 4 and "[red]x[/red]" in text
+
+
+@pytest.mark.parametrize(
+    ("log", "field"),
+    [
+        ("rollouts", {"rewards": None}),
+        ("rollouts", {"rewards": ["1"]}),
+        ("rollouts", {"tokens": None}),
+        ("rollouts", {"failed": "2"}),
+        ("judgments", {"score": "0.1"}),
+        ("judgments", {"distribution": [0.1]}),
+        ("timings", {"elapsed": "1 s"}),
+    ],
+)
+def test_a_row_of_the_wrong_kind_is_named_by_all_that_read_it(run, capsys, tmp_path, log, field):
+    copy = shutil.copytree(run, tmp_path / "damaged")
+    rows = [{**row, **field} for row in run_folder.read(run, log)]
+    (copy / f"{log}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    bundle = ["--bundle", str(tmp_path / "page")]
+    for words in (["inspect", str(copy), "--step", "2"], ["view", str(copy), *bundle]):
+        assert main(words) == 2
+        assert f"{log}.jsonl, line" in capsys.readouterr().err
+    assert not (tmp_path / "page" / "index.html").exists()

@@ -18,13 +18,10 @@ from numpy.typing import NDArray
 from metis.core import Continuation, Judgment
 from metis.curricula.judge.judgment import Scored
 from metis.curricula.judge.reply import Failure
+from metis.curricula.judge.reward import reward, rewards
 from metis.curricula.judge.settings import Judge
-from metis.signal import judge_reward
 
 Floats = NDArray[np.float64]
-
-MASA = 0.01
-"""The base of MASA's reward for a predicted pass rate (Kim et al., arXiv 2510.03259)."""
 
 
 def learn(
@@ -40,46 +37,26 @@ def learn(
     scored = [item for item in scored if item.verdict.failure is not Failure.DOES_NOT_FIT]
     if not scored:
         return [], {}
-    rewards = [_reward(judge, item, failures) for item in scored]
-    fresh = [reward for item, reward in zip(scored, rewards, strict=True) if not item.key]
+    earned = [reward(judge, item, failures) for item in scored]
+    fresh = [value for item, value in zip(scored, earned, strict=True) if not item.key]
     metrics = {"judge/reward": float(np.mean(fresh))} if fresh else {}
     if judge.loss == "log_score":
         targets = [(item, item.verdict.scale.two_hot(item.point)) for item in scored]
         rows = [row for item, target in targets for row in _log_score(judge, item, target)]
         return rows, metrics | _divergence(targets)
-    mean, spread = float(np.mean(rewards)), max(float(np.std(rewards)), 0.1)
+    mean, spread = float(np.mean(earned)), max(float(np.std(earned)), 0.1)
     if baseline is None:
         baseline = 0.0 if judge.baseline == "zero" else mean
     judgments: list[Judgment] = []
-    for item, reward in zip(scored, rewards, strict=True):
-        advantage = reward - baseline
+    for item, value in zip(scored, earned, strict=True):
+        advantage = value - baseline
         if item.verdict.failure is not None and failures == "last":
             advantage = max(advantage, -spread)
-        judgments += _rows(judge, item, reward, advantage)
+        judgments += _rows(judge, item, value, advantage)
     return judgments, metrics | {"judge/baseline": baseline}
 
 
-def _reward(judge: Judge, item: Scored, failures: str) -> float:
-    """R_judge (Eq. 8), expected over the values in `direct`."""
-    verdict, target = item.verdict, item.target
-    if verdict.sampled is not None:
-        return float(_rewards(judge, item)[verdict.sampled])
-    if verdict.distribution is not None:
-        return float(verdict.distribution @ _rewards(judge, item))
-    if verdict.v_hat is not None:
-        return judge_reward(verdict.v_hat, target)
-    return judge_reward(0.0, target) if failures == "zero" else 0.0
-
-
-def _rewards(judge: Judge, item: Scored) -> Floats:
-    """The reward of every answer: Eq. 8, or MASA's of a pass rate, 0.01^|p_hat - p|."""
-    scale = item.verdict.scale
-    if judge.reward == "masa" and scale.rates:
-        return np.asarray(MASA ** np.abs(np.array(scale.rates) - scale.rate(item.point)))
-    return 1.0 - np.square(4.0 * (np.array(scale.values) - item.target))
-
-
-def _rows(judge: Judge, item: Scored, reward: float, advantage: float) -> list[Judgment]:
+def _rows(judge: Judge, item: Scored, mean: float, advantage: float) -> list[Judgment]:
     """One row for a sampled reply, one an answer for a scored judgment."""
     verdict, weight = item.verdict, judge.weight
     if verdict.completion is not None:
@@ -93,7 +70,7 @@ def _rows(judge: Judge, item: Scored, reward: float, advantage: float) -> list[J
     if distribution is None:
         return []
     if verdict.sampled is None:
-        return _choices(judge, item, distribution * (_rewards(judge, item) - reward))
+        return _choices(judge, item, distribution * (rewards(judge, item) - mean))
     drawn = np.eye(len(distribution))[verdict.sampled]
     return _choices(judge, item, advantage * (drawn - distribution))
 

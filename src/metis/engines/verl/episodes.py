@@ -16,7 +16,7 @@ from verl.utils.profiler import simple_timer
 
 from metis.core import Chat, Message
 from metis.engines.tokens.encoding import between_turns
-from metis.engines.verl.launch.overrides import AGENT_LOOP
+from metis.engines.verl.launch.from_recipe import AGENT_LOOP
 from metis.engines.verl.reward import played
 
 

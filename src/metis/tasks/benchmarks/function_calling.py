@@ -12,15 +12,19 @@ TITLES = {f"bfcl_{category}": title for category, title in CATEGORIES.items()}
 """The columns of the paper's table, in their order."""
 
 
-def data_folder() -> Path:
-    """The folder of prepared files: `METIS_DATA`, or where `metis prepare bfcl` puts them."""
-    return Path(os.environ.get("METIS_DATA") or "data/bfcl")
+def heldout_file(folder: Path | None, settings: Bfcl) -> Path:
+    """The file to test with: of the folder, or of `METIS_DATA`; else the one of the settings, so
+    that a run is not tested with dialogues of another split, some of which it was trained on."""
+    named = folder or os.environ.get("METIS_DATA")
+    if named:
+        return Path(named) / "heldout.parquet"
+    return Path(settings.heldout_path or Bfcl.heldout_path)
 
 
 def load(name: str, folder: Path | None, settings: Bfcl | None) -> PromptSet:
     """The held-out dialogues of a category, played by the settings of a run or the usual ones."""
-    path = (folder or data_folder()) / "heldout.parquet"
     asked = settings or Bfcl()
+    path = heldout_file(folder, asked)
     category = name.removeprefix("bfcl_")
     key = f"benchmark {name}"
     dialogues = [each for each in read(Bfcl(), str(path), key) if each.category == category]

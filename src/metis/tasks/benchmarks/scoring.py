@@ -5,7 +5,7 @@ in another writing. Programs that fail one test of many are nearly right, and us
 an official verdict, which is stricter than a continuous reward.
 """
 
-from metis.tasks.math.answers import final_answer
+from metis.tasks.math.answers.score import final_answer
 from metis.tasks.math.answers.tolerance import close
 
 FAITHFUL = "faithful"

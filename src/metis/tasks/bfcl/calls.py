@@ -1,7 +1,8 @@
 """Function calls in a reply, read with `ast`: names and literals, of which nothing is evaluated.
 
 A reply is a list of calls, `[f(x=1), g()]`, a single call, or anything else, which is an answer in
-words. Text in a code block counts without its fence, and what comes before `</think>` not at all.
+words unless it begins like a call. Text in a code block counts without its fence, and what comes
+before `</think>` not at all.
 """
 
 import ast
@@ -18,7 +19,7 @@ MOST = 64
 warnings.filterwarnings("ignore", module="<unknown>")  # of ast.parse, about a policy's text
 
 _FENCE = re.compile(r"```[a-zA-Z_]*\n?(.*?)```", re.DOTALL)
-_LIKE_CALLS = re.compile(r"\[?\s*[A-Za-z_][\w.]*\s*\(")
+_LIKE_CALLS = re.compile(r"\[\s*[A-Za-z_][\w.]*\s*\(|[A-Za-z_][\w.]*\(")
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ def read(reply: str) -> list[Call | Refusal]:
     try:
         body = ast.parse(text, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        if meant and text.startswith("["):
+        if meant:
             reason = str(error.args[0] if error.args else type(error).__name__)[:100]
             raise Unreadable(f"not a list of calls ({reason})") from None
         return []

@@ -4,6 +4,7 @@ The user's turn lasts until the policy replies without a call. Then the ground t
 played on instances of its own, and the two worlds are compared.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
 
@@ -33,7 +34,7 @@ class Episode:
         self.dialogue, self.steps, self.output = dialogue, steps, output
         self.abstention: Abstention = abstention
         self.record = Record([not truth for truth in dialogue.truth])
-        self.results: list[str] = []
+        self.results: Counter[str] = Counter()
         self.turn, self.step, self.called = 0, 0, False
 
     @property
@@ -68,7 +69,7 @@ class Episode:
         withheld = self.dialogue.withheld(self.turn)
         outputs = [self.world.call(call, withheld) for call in written]
         self.called = True
-        self.results += outputs
+        self.results.update(outputs)
         return outputs
 
     def _go_on(self, content: str) -> Sequence[Message] | None:
@@ -87,10 +88,13 @@ class Episode:
     def end_turn(self) -> None:
         """Play the ground truth of the user's turn, and compare."""
         truth = self.dialogue.solution[self.turn]
-        expected = [self.right.call(call) for call in truth]
-        same = not truth or self.world.equals(self.right)
-        share = matched(expected, self.results)
-        self.record.turns.append(Turn(not truth, self.called, same, share))
+        if truth:
+            idle = self.world.equals(self.right)
+            expected = [self.right.call(call) for call in truth]
+            same, share = self.world.equals(self.right), matched(expected, self.results)
+            self.record.turns.append(Turn(False, self.called, same, share, idle))
+        else:
+            self.record.turns.append(Turn(True, self.called))
         self.turn, self.step, self.called = self.turn + 1, 0, False
 
     def reward(self) -> dict[str, float]:

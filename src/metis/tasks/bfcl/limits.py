@@ -14,6 +14,8 @@ BOUNDS: dict[str, dict[str, int]] = {
     "round_number": {"decimal_places": 1000},
 }
 """By function and parameter: the largest magnitude of a number."""
+RECURSIVE = ("find", "du")
+"""Functions that visit every entry below a directory."""
 ENTRIES = 20_000
 """Files and directories that a file system may hold; the largest scenario has a few hundred."""
 
@@ -23,10 +25,14 @@ class Exceeded(Exception):
 
 
 def check_arguments(name: str, arguments: Mapping[str, Any]) -> None:
-    """Refuse numbers that take forever to compute with."""
+    """Refuse numbers that take forever to compute with, also as text, which some functions read."""
     for parameter, bound in BOUNDS.get(name, {}).items():
         value = arguments.get(parameter)
-        if isinstance(value, int | float) and not -bound <= value <= bound:
+        if value is None:
+            continue
+        if not isinstance(value, int | float):
+            raise Exceeded(f"{name}: {parameter} is not a number")
+        if not -bound <= value <= bound:
             raise Exceeded(f"{name}: {parameter} may be at most {bound}")
 
 

@@ -1,9 +1,10 @@
 """The reward of an episode, and the verdict of the official checker beside it.
 
 A turn with a ground truth earns half for its state and half for the share of the ground truth's
-results that are among the results so far; without any call it earns nothing. A turn whose ground
-truth is empty is one to abstain from calls: a function or a value is missing. The official verdict
-is all or nothing, and does not look at abstention.
+results that are among the results so far. A state that nobody changed earns nothing beside results
+of which none is right, so that a call of whatever kind does not pay; nor does a turn without any
+call. A turn whose ground truth is empty is one to abstain from calls: a function or a value is
+missing. The official verdict is all or nothing, and does not look at abstention.
 """
 
 from collections import Counter
@@ -22,18 +23,22 @@ class Turn:
     called   calls were written, also such as were refused
     same     the state is that of the ground truth
     matched  share of the ground truth's results that were seen
+    idle     the state is the one in which the ground truth began the turn
     """
 
     abstain: bool
     called: bool
     same: bool = True
     matched: float = 1.0
+    idle: bool = False
 
     @property
     def score(self) -> float:
         if self.abstain:
             return float(not self.called)
-        return (0.5 * self.same + 0.5 * self.matched) * self.called
+        if not self.called or (self.idle and not self.matched):
+            return 0.0
+        return 0.5 * self.same + 0.5 * self.matched
 
     @property
     def valid(self) -> bool:
@@ -76,9 +81,9 @@ class Record:
         )
 
 
-def matched(expected: Sequence[str], seen: Sequence[str]) -> float:
+def matched(expected: Sequence[str], seen: Counter[str]) -> float:
     """The share of the expected results that were seen, each as often as it is expected."""
     if not expected:
         return 1.0
-    missing = Counter(expected) - Counter(seen)
+    missing = Counter(expected) - seen
     return 1.0 - missing.total() / len(expected)

@@ -13,6 +13,7 @@ from metis.core import Prompt
 from metis.errors import MetisError, MissingData, require, require_at_least
 from metis.tasks.bfcl.dialogue import CATEGORIES, Dialogue
 from metis.tasks.bfcl.episode import OFFICIAL_STEPS, Episode
+from metis.tasks.bfcl.package import apis
 from metis.tasks.bfcl.scoring import Abstention
 from metis.tasks.division import divided
 from metis.tasks.file import read_rows
@@ -84,7 +85,7 @@ def read(settings: Bfcl, path: str, key: str) -> list[Dialogue]:
     for number, row in enumerate(read_rows(path, key), start=1):
         try:
             dialogue = Dialogue.read(row["reward_model"]["ground_truth"])
-        except (KeyError, TypeError, ValueError):
+        except (AttributeError, KeyError, TypeError, ValueError):
             raise MetisError(
                 f"{key} = {path!r}, row {number}: not as `metis prepare bfcl` writes it; prepare "
                 "it again"
@@ -97,7 +98,8 @@ def read(settings: Bfcl, path: str, key: str) -> list[Dialogue]:
 
 
 def build(settings: Bfcl, seed: int) -> Dialogues:
-    """The task for a run's seed."""
+    """The task for a run's seed; refused without its APIs, before a model is loaded."""
+    apis()
     dialogues, others = read(settings, settings.path, "task.path"), None
     if settings.heldout_path:
         others = read(settings, settings.heldout_path, "task.heldout_path")

@@ -1,6 +1,7 @@
 """The texts of an episode: the system message that summarises the APIs, results, new functions."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from metis.tasks.bfcl.package import Api, Function
 
@@ -29,7 +30,7 @@ def system(apis: Sequence[Api], withheld: Collection[str]) -> str:
 def summary(function: Function) -> str:
     """A function in one line: its parameters, optional ones with their default, and its purpose."""
     parameters = ", ".join(
-        name if name in function.required else f"{name}={described.get('default')!r}"
+        name if name in function.required else f"{name}={_default(described)}"
         for name, described in function.parameters.items()
     )
     return f"- {function.name}({parameters}): {_first_sentence(function.purpose)}"
@@ -41,10 +42,10 @@ def added(functions: Sequence[Function]) -> str:
 
 
 def results(names: Sequence[str], outputs: Sequence[str], longest: int) -> str:
-    """The results of some calls, each cut to its share of `longest` characters."""
+    """The names and results of some calls, each cut to its share of `longest` characters."""
     share = max(1, longest // max(1, len(outputs)))
     shown = (
-        f"{name}: {bounded(output, share)}" for name, output in zip(names, outputs, strict=True)
+        bounded(f"{name}: {output}", share) for name, output in zip(names, outputs, strict=True)
     )
     return "\n".join(["Results:", *shown])
 
@@ -57,6 +58,12 @@ def bounded(text: str, longest: int) -> str:
 def judged(question: str, apis: Sequence[Api]) -> str:
     """The view of a judge: the first user turn and the names of the APIs."""
     return f"{question}\n\nAPIs: {', '.join(api.name for api in apis)}"
+
+
+def _default(described: Mapping[str, Any]) -> str:
+    """A parameter's default; documentation has "None" as text."""
+    default = described.get("default")
+    return "None" if default == "None" else repr(default)
 
 
 def _first_sentence(text: str) -> str:

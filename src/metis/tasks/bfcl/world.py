@@ -59,9 +59,10 @@ class World:
     def _check(self, call: Call, function: Any) -> None:
         if call.name in limits.BOUNDS:
             limits.check_arguments(call.name, _bound(call, function))
-        owner = function.__self__
-        if hasattr(owner, "root"):
-            limits.check_directory(owner.root)
+        if call.name in limits.RECURSIVE:
+            files = function.__self__
+            for directory in (files.root, files._current_dir):  # which `rm` may have cut off
+                limits.check_directory(directory)
 
     def equals(self, other: "World") -> bool:
         """True where the public attributes of all instances are equal, as the official checker

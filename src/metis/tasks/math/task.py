@@ -4,7 +4,7 @@ Problems come from a file that `metis prepare math` wrote (parquet with the colu
 from any file with a problem and an answer in every row; rows without one of them, and those that
 repeat a problem, are left out. No problem to test on is trained on, however it is typeset
 (`metis.data.wording`). A response earns 1 when its last box holds the reference answer, and
-0 otherwise; `metis.tasks.math.answers` says what counts as equal.
+0 otherwise; `metis.tasks.math.answers.equality` says what counts as equal.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from metis.errors import MetisError, MissingData, require, require_at_least
 from metis.tasks.base import SingleTurn
 from metis.tasks.division import divided
 from metis.tasks.file import File, read_rows
-from metis.tasks.math.answers import score
+from metis.tasks.math.answers.score import score
 from metis.tasks.math.answers.verifier import Verifier, shared
 
 INSTRUCTION = File.instruction

@@ -27,7 +27,7 @@ HEADERS = {
 }
 """Sent with every answer: nothing from elsewhere in the page, and the page nowhere else."""
 
-_DATA = re.compile(r"data/(\d+)\.js")
+_DATA = re.compile(r"data/([0-9]{1,6})\.js")
 
 
 class Server(ThreadingHTTPServer):

@@ -1,5 +1,7 @@
 """The bfcl suite: five categories of held-out dialogues, and the official verdict beside them."""
 
+from pathlib import Path
+
 import pytest
 
 import bfcl_package
@@ -76,6 +78,19 @@ def test_a_run_s_settings_hold_in_its_test(folder):
     [found] = load(["bfcl_miss_func"], folder, Manner.of(settings))
     episode = found.task.episode(found.prompts[0])
     assert (episode.steps, episode.abstention) == (2, "ignored")
+
+
+def test_a_run_is_tested_with_the_dialogues_that_it_held_out(folder, tmp_path, monkeypatch):
+    """Another split holds out dialogues that the run was trained on."""
+    monkeypatch.delenv("METIS_DATA", raising=False)
+    monkeypatch.chdir(tmp_path)
+    run = Bfcl(heldout_path=str(folder / "heldout.parquet"))
+    [found] = load(["bfcl_base"], manner=Manner.of(run))
+    assert len(found.prompts) == 40
+    with pytest.raises(MetisError, match=r"'data/bfcl/heldout.parquet': no such file"):
+        load(["bfcl_base"])
+    with pytest.raises(MetisError, match=r"'elsewhere/heldout.parquet': no such file"):
+        load(["bfcl_base"], Path("elsewhere"), Manner.of(run))
 
 
 def test_dialogues_in_both_halves_are_told(folder, tmp_path, monkeypatch):

@@ -74,6 +74,10 @@ def test_any_text_is_calls_or_words_or_unreadable(text):
         ("[1] The report is done.", []),
         ("I moved it (see above).", []),
         ("Done (all of it).", []),
+        ("[Done (all of it).", None),
+        ("cd(folder='a'", None),
+        ("cd(folder='a')\nls()", None),
+        ("```python\ncd(folder='a')\nls()\n```", None),
         ("", []),
         ("[]", []),
         ("['a', 'b']", []),
@@ -81,7 +85,12 @@ def test_any_text_is_calls_or_words_or_unreadable(text):
     ],
 )
 def test_calls_are_told_from_words(reply, names):
-    assert [call.name for call in read(reply)] == names
+    """None stands for calls that cannot be read, of which the policy is told."""
+    if names is None:
+        with pytest.raises(Unreadable, match="not a list of calls"):
+            read(reply)
+    else:
+        assert [call.name for call in read(reply)] == names
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)

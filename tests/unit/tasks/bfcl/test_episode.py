@@ -48,6 +48,7 @@ def test_the_system_message_summarises_every_function_in_a_line(dialogues):
             assert api.purpose in said
             for function in api.functions.values():
                 assert f"\n- {function.name}(" in said
+        assert "='None'" not in said, "documentation has defaults as text"
         assert len(said) < 4500, "the paper's prompts have 2,048 tokens"
 
 
@@ -83,6 +84,19 @@ def test_doing_nothing_does_not_pay(dialogues, category):
         assert episode.reward() == {"score": 0.0, "official": 0.0, "turns": 1.0}
 
 
+@pytest.mark.parametrize("calls", ["[fly()]", "[pwd(), echo(content='x')]"])
+@pytest.mark.parametrize("category", ["base", "miss_func", "miss_param", "composite"])
+def test_calls_of_whatever_kind_do_not_pay(dialogues, category, calls):
+    """Not even beside abstention; a few ground truths end in the state that they began with."""
+    rewards = []
+    for dialogue in dialogues[category]:
+        episode = Episode(dialogue)
+        while episode.reply("Done." if episode.step else calls) is not None:
+            pass
+        rewards.append(episode.reward()["score"])
+    assert sum(rewards) / len(rewards) < 0.02
+
+
 def test_part_of_the_work_earns_part_of_the_reward(dialogues):
     dialogue = dialogues["base"][0]
     episode = Episode(dialogue)
@@ -105,6 +119,18 @@ def test_results_are_cut_but_scored_whole(dialogues):
             longest = max(longest, len(answer(episode, f"[{call}]")))
         episode.reply("Done.")
     assert longest < 400 and episode.reward()["score"] == 1.0
+
+
+@pytest.mark.parametrize("reply", [f"[{'x' * 60_000}()]", f"[{'ls(), ' * 63} ls()]"])
+def test_nothing_that_a_policy_writes_makes_results_long(dialogues, reply):
+    assert len(answer(Episode(dialogues["long_context"][0], output=500), reply)) < 2500
+
+
+def test_results_that_come_again_are_kept_once(dialogues):
+    episode = Episode(dialogues["long_context"][0])
+    for _ in range(20):
+        episode.reply(f"[{', '.join(['ls()'] * 64)}]")
+    assert len(episode.results) == 1 and episode.results.total() == 20 * 64
 
 
 def test_a_turn_of_too_many_steps_ends_the_episode(dialogues):

@@ -1,5 +1,7 @@
 """The reward by hand."""
 
+from collections import Counter
+
 import pytest
 
 from metis.tasks.bfcl.scoring import Record, Turn, matched
@@ -16,9 +18,15 @@ def test_half_of_a_turn_is_its_state_and_half_its_results():
     assert IDLE.score == 0.0
 
 
+def test_a_state_that_nobody_changed_earns_nothing_beside_wrong_results():
+    assert Turn(False, True, matched=0.0, idle=True).score == 0.0
+    assert Turn(False, True, matched=0.5, idle=True).score == 0.75
+    assert Turn(False, True, matched=0.0, idle=False).score == 0.5, "changed in another way"
+
+
 def test_results_count_as_often_as_they_are_expected():
-    assert matched(["a", "a", "b"], ["b", "a", "c"]) == pytest.approx(2 / 3)
-    assert matched([], ["a"]) == 1.0
+    assert matched(["a", "a", "b"], Counter("bac")) == pytest.approx(2 / 3)
+    assert matched([], Counter("a")) == 1.0
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import dataclasses
 import os
 import secrets
 import socket
@@ -18,8 +19,10 @@ from sandboxed import needs_bubblewrap
 pytestmark = needs_bubblewrap
 
 LIMITS = Limits(
-    cpu_seconds=1, wall_seconds=1.5, memory_mb=128, processes=8, file_mb=2, output_kb=128
+    cpu_seconds=20, wall_seconds=30, memory_mb=128, processes=8, file_mb=2, output_kb=128
 )
+SHORT = dataclasses.replace(LIMITS, cpu_seconds=1, wall_seconds=1.5)
+"""Of programs that only the clock ends: the others have to meet another limit first."""
 PATIENCE = 15
 """Seconds on a busy machine beyond what the limits allow."""
 PR_SET_CHILD_SUBREAPER = 36
@@ -93,9 +96,10 @@ def test_a_hostile_program(name, host):
     program = row.program
     for placeholder, value in host.items():
         program = program.replace(placeholder, value)
+    limits = SHORT if "timeout" in row.kind else LIMITS
     start = time.monotonic()
-    results = run(program, row.tests, LIMITS).results
-    assert time.monotonic() - start < len(row.tests) * LIMITS.wall_seconds + PATIENCE
+    results = run(program, row.tests, limits).results
+    assert time.monotonic() - start < len(row.tests) * SHORT.wall_seconds + PATIENCE
     for result in results:
         assert result.kind in row.kind.split() and row.detail in result.detail, result
     assert not results[0].passed

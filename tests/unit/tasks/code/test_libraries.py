@@ -1,5 +1,7 @@
 """Packages of programs: found where the sandbox finds them."""
 
+from itertools import takewhile
+
 from metis.tasks.code.libraries import missing
 from metis.tasks.code.limits import Limits
 from metis.tasks.code.pool import LIBRARIES, Pool
@@ -17,7 +19,8 @@ def test_packages_are_looked_for_in_the_sandbox():
 
 def test_folders_of_packages_may_be_named(tmp_path, monkeypatch):
     (tmp_path / "packages").mkdir()
-    for folder in (tmp_path, *tmp_path.parents[:2], tmp_path / "packages"):
+    private = takewhile(lambda it: it.name.startswith(("pytest-", "popen-")), tmp_path.parents)
+    for folder in (tmp_path, *private, tmp_path / "packages"):
         folder.chmod(0o755)
     (tmp_path / "packages" / "given.py").write_text("VALUE = 7\n")
     monkeypatch.setenv(LIBRARIES, str(tmp_path / "packages"))

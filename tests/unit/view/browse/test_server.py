@@ -62,6 +62,9 @@ def test_a_run_is_read_again_whenever_it_is_asked_for(server, folder):
     assert b'"new"' in ask(server, "/data/0.js?again")[1]
     with (folder / "rollouts.jsonl").open("a") as log:
         log.write('{"step": 3, "pro')
+        log.flush()
+        assert b'"new"' in ask(server, "/data/0.js")[1], "a line that is still being written"
+        log.write("\n")
     assert ask(server, "/data/0.js")[1].startswith(b'metis.fail(0, "')
 
 
@@ -91,7 +94,10 @@ def test_only_get_is_answered(server, method):
 
 @pytest.mark.parametrize(
     "path",
-    ["/config.json", "/../config.json", "/data/1.js", "/data/-1.js", "/%2e%2e/x", "/vendor/x.js"],
+    [
+        *("/config.json", "/../config.json", "/%2e%2e/x", "/vendor/x.js"),
+        *("/data/1.js", "/data/-1.js", f"/data/{'9' * 5000}.js"),
+    ],
 )
 def test_nothing_else_can_be_had(server, path):
     assert ask(server, path)[0].status == 404

@@ -1,9 +1,12 @@
 """Checks of verl's configuration: settings that a curriculum cannot go with, and why."""
 
 import math
+from collections import OrderedDict
+from importlib.metadata import version
 from typing import Any
 
 from omegaconf import OmegaConf
+from torch.nn import Linear, Sequential
 from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.utils.tracking import Tracking
 
@@ -102,6 +105,7 @@ def check(config: Any) -> None:
     _check_loggers(config.trainer.logger)
     _check_micro_batches(config)
     _check_loss(config.actor_rollout_ref.actor)
+    _check_adapters(config.actor_rollout_ref)
     rollout = config.actor_rollout_ref.rollout
     if rollout.temperature != 1.0 and rollout.logprobs_mode == "raw_logprobs":
         raise MetisError(
@@ -156,6 +160,31 @@ def _check_loss(actor: Any) -> None:
             "actor_rollout_ref.actor.policy_loss.loss_mode = 'geo_mean': verl takes its mean over "
             "all rows of a pass, the judge's among them; use another"
         )
+
+
+def _check_adapters(settings: Any) -> None:
+    """Refuse FSDP1 with a peft that finds no adapters in it: a rollout server would get none."""
+    rank, strategy = settings.model.lora_rank, settings.actor.strategy
+    as_adapters = rank > 0 and not settings.model.lora.get("merge", False)
+    if as_adapters and strategy == "fsdp" and _loses_adapters():
+        raise MetisError(
+            f"actor_rollout_ref.actor.strategy = {strategy!r}: with lora_rank = {rank} and peft "
+            f"{version('peft')} verl finds no adapters to sync; set "
+            "actor_rollout_ref.actor.strategy=fsdp2, or install 'peft<0.21'"
+        )
+
+
+def _loses_adapters() -> bool:
+    """True of a peft that selects adapters by the names of modules, as from 0.21 on: FSDP1 changes
+    those, and not the keys of a state dict.
+    """
+    from peft import LoraConfig, get_peft_model, get_peft_model_state_dict
+
+    model: Any = get_peft_model(Sequential(Linear(1, 1)), LoraConfig(target_modules=["0"]))
+    weights = model.state_dict()
+    wrapped = OrderedDict(_fsdp_wrapped_module=model.base_model.model)
+    model.base_model.model = Sequential(wrapped)
+    return not get_peft_model_state_dict(model, weights)
 
 
 def _check_section(section: Any) -> None:

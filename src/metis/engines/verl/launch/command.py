@@ -23,7 +23,7 @@ from metis.curricula.registry import check_pool
 from metis.engines import model_files
 from metis.engines.verl.launch.costs import judge_cost
 from metis.engines.verl.launch.datafiles import write_data
-from metis.engines.verl.launch.overrides import attention, overrides, variables
+from metis.engines.verl.launch.from_recipe import attention, overrides, variables
 from metis.errors import MetisError, first_line, require
 from metis.run.budget import Account
 from metis.run.folder import RunFolder, check

@@ -26,6 +26,8 @@ class Checkpointing(PPOTrainerSync):  # type: ignore[misc]
     account: Account
     engine: VerlEngine
     update: Update
+    checkpoint_manager: Any
+    """Hands the weights of the actor to the rollout servers."""
     journal: Journal
     metrics: dict[str, Any]
     """Of the last step: what is logged when it has been tested, if it has to be."""

@@ -38,6 +38,7 @@ from metis.engines.verl.servers.client import AddressedClient
 from metis.engines.verl.servers.judging import Servers
 from metis.engines.verl.servers.liveness import Liveness
 from metis.engines.verl.servers.rollouts import PARTITION, Rollouts
+from metis.engines.verl.servers.weight_sync import WatchedSync
 from metis.engines.verl.trainer.buffer import PlannedBuffer
 from metis.engines.verl.trainer.journal import Journal
 from metis.engines.verl.trainer.reward_check import RewardCheck
@@ -117,6 +118,7 @@ class MetisTrainer(Validating):
         os.environ |= sinks.variables(names, self.journal.folder.path)
 
     def on_init_end(self) -> None:
+        self.checkpoint_manager = WatchedSync.of(self)
         super().on_init_end()
         context = lengths.context(self.config, self.tokenizer.name_or_path)
         client = AddressedClient.of(self.llm_server_manager)

@@ -120,11 +120,9 @@ class Run:
                 if reason := self._serve(descriptor):
                     return reason
             now = time.monotonic()
-            if now > deadline:
-                return "timeout"
-            if now > looked + INTERVAL:
+            if now > min(looked + INTERVAL, deadline):
                 looked = now
-                if reason := self._excess():
+                if reason := self._excess() or ("timeout" if now > deadline else ""):
                     return reason
 
     def _serve(self, descriptor: int) -> str:

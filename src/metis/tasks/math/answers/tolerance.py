@@ -8,7 +8,7 @@ number that is off by less than the tolerance for right.
 import re
 from fractions import Fraction
 
-from metis.tasks.math.answers import LONGEST, exact
+from metis.tasks.math.answers.equality import LONGEST, exact
 from metis.tasks.math.answers.literals import literal
 from metis.tasks.math.answers.units import NAMES
 from metis.tasks.math.answers.values import value

@@ -71,7 +71,9 @@ def _actor(config: Any) -> dict[str, Any]:
         "clip_ratio_high": engine.clip_high,
         "checkpoint.save_contents": ["model", "optimizer", "extra"],
     }
-    if not engine.lora:  # with adapters verl writes weights that transformers does not read
+    if engine.lora:
+        values["strategy"] = "fsdp2"  # with recent peft no adapter of FSDP1 reaches the servers
+    else:  # with adapters verl writes weights that transformers does not read
         values["checkpoint.save_contents"].append("hf_model")
     if engine.ratio == "sequence":
         values["policy_loss.loss_mode"] = "gspo"

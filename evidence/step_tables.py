@@ -1,0 +1,149 @@
+"""Tables of the seconds of a step, by phase, from the runs in this folder."""
+
+import json
+import statistics
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from metis.markdown import markdown_table
+from metis.report.curves import read
+
+EVIDENCE = Path(__file__).resolve().parent
+PHASES = ("judge", "rollout", "reward", "select", "update")
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The steps of a run that are averaged: after the first `skip`, up to `last`."""
+
+    run: str
+    setting: str
+    skip: int = 2
+    last: int | None = None
+    judged: int = 0
+    """Only steps that judged this many candidates."""
+
+    def mean(self, phase: str) -> float:
+        """Seconds in a phase, or of the whole step."""
+        return statistics.fmean(row.get(phase, 0.0) for row in self.timings())
+
+    @property
+    def without_judging(self) -> float:
+        return self.mean("step") - self.mean("judge")
+
+    @property
+    def answer(self) -> float:
+        """Tokens of a rollout."""
+        rows = [row for row in self._rows("metrics") if "rollout/tokens" in row]
+        rows = rows[self.skip : self.last]
+        generated = sum(row["rollout/generated"] for row in rows)
+        return float(sum(row["rollout/tokens"] for row in rows) / generated)
+
+    def timings(self) -> list[dict[str, float]]:
+        rows, before = self._rows("timings"), 0.0
+        for row in rows:
+            row["step"], before = row["elapsed"] - before, row["elapsed"]
+        if self.judged:
+            asked = {r["step"]: r.get("judge/asked") for r in self._rows("metrics")}
+            kept = [number for number, count in asked.items() if count == self.judged]
+            return [rows[number - 1] for number in kept if number > self.skip]
+        return rows[self.skip : self.last]
+
+    def _rows(self, log: str) -> list[dict[str, Any]]:
+        lines = (EVIDENCE / self.run / f"{log}.jsonl").read_text("utf-8").splitlines()
+        return [json.loads(line) for line in lines]
+
+
+SMALL, QWEN = "verl-direct-smollm2-h200", "verl-direct-qwen2.5-coder-1.5b-h200"
+EARLIER, EARLIER_QWEN = "verl-arithmetic-smollm2-h200", "verl-math-qwen2.5-coder-1.5b-h200"
+
+VERL = (
+    (
+        Steps(f"{SMALL}/uniform", "uniform"),
+        Steps(f"{SMALL}/direct-quarter", "`direct`, `judge.train=0.25`"),
+    ),
+    (
+        Steps(f"{QWEN}/uniform", "uniform", last=8),
+        Steps(f"{QWEN}/direct", "`direct`", last=8),
+        Steps(f"{QWEN}/direct-quarter", "`direct`, `judge.train=0.25`", last=8),
+        Steps(f"{QWEN}/reason", "`reason`", last=8),
+    ),
+    (
+        Steps(f"{EARLIER}/uniform", "uniform"),
+        Steps(f"{EARLIER}/metis-reason", "`reason`, before replay"),
+        Steps(f"{EARLIER}/metis-direct", "`direct`, before one call scored all candidates"),
+    ),
+    (
+        Steps(f"{EARLIER_QWEN}/uniform", "uniform", last=10),
+        Steps(f"{EARLIER_QWEN}/metis-reason", "`reason`, before replay", last=10),
+    ),
+)
+"""Runs of one setting together, uniform selection first."""
+
+LOCAL = (
+    Steps("arithmetic-smollm2-h200/uniform", "uniform", skip=50),
+    Steps("arithmetic-smollm2-h200/metis", "METIS", skip=50, judged=512),
+    Steps("math-qwen2.5-coder-1.5b-h200/metis", "METIS"),
+)
+
+
+def verl_table() -> str:
+    """Steps on verl against uniform selection and against themselves without judging."""
+    heads = ("run", "selection", "tokens an answer", "step", "judging", "rollouts", "update")
+    rows = [[*heads, "against uniform", "against the same without judging"]]
+    for uniform, *judged in VERL:
+        rows.append([*_verl_row(uniform, uniform), "1", ""])
+        for arm in judged:
+            ratios = (against_uniform(arm, uniform), against_itself(arm))
+            rows.append([*_verl_row(arm, uniform), *(f"{ratio:.2f}" for ratio in ratios)])
+    return markdown_table(rows)
+
+
+def against_uniform(arm: Steps, uniform: Steps) -> float:
+    return arm.mean("step") / uniform.mean("step")
+
+
+def against_itself(arm: Steps) -> float:
+    return arm.mean("step") / arm.without_judging
+
+
+def local_table() -> str:
+    """Steps of the local engine by phase."""
+    heads = ("run", "step", "rollouts", "update", "judging", "in no phase", "held-out accuracy")
+    rows = [list(heads)]
+    for arm in LOCAL:
+        step, judging = arm.mean("step"), arm.mean("judge")
+        rest = step - sum(arm.mean(phase) for phase in PHASES)
+        _, accuracy = read(EVIDENCE / arm.run).series("eval/accuracy")
+        rows.append(
+            [
+                f"`{arm.run}`",
+                f"{step:.3f}",
+                f"{arm.mean('rollout'):.3f}",
+                f"{arm.mean('update'):.3f}",
+                f"{judging:.3f} ({judging / step:.1%})" if judging else "",
+                f"{rest:.3f}",
+                f"{accuracy[0]:.3f} → {accuracy[-1]:.3f}",
+            ]
+        )
+    return markdown_table(rows)
+
+
+def quickstart_table() -> str:
+    """What `make quickstart` learns, and what it takes."""
+    rows = [["seed", "held-out accuracy", "seconds of training", "of which judging"]]
+    for seed in range(3):
+        arm = Steps(f"quickstart-cpu/seed-{seed}", "METIS", skip=0)
+        _, accuracy = read(EVIDENCE / arm.run).series("eval/accuracy")
+        step, count = arm.mean("step"), len(arm.timings())
+        learned, share = f"{accuracy[0]:.3f} → {accuracy[-1]:.3f}", arm.mean("judge") / step
+        rows.append([str(seed), learned, f"{count * step:.0f}", f"{share:.0%}"])
+    return markdown_table(rows)
+
+
+def _verl_row(arm: Steps, uniform: Steps) -> list[str]:
+    phases = ("step", "judge", "rollout", "update")
+    step, judging, *rest = (f"{arm.mean(phase):.2f}" for phase in phases)
+    cells = [f"`{arm.run}`", arm.setting, f"{arm.answer:.0f}", step]
+    return [*cells, "" if arm is uniform else judging, *rest]

@@ -1,0 +1,66 @@
+"""Weight sync that ends with an error when a rollout server fails or dies in it.
+
+verl's actor workers send the weights over a socket, and wait for the server to confirm them. One
+that fails confirms nothing, and they would wait without end.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import ray
+from verl.checkpoint_engine import CheckpointEngineManager
+
+from metis.engines.verl.servers import failures
+from metis.engines.verl.servers.liveness import INTERVAL, SERVER, Liveness, asking
+from metis.errors import MetisError
+
+ACTOR = "an actor worker"
+
+
+class WatchedSync(CheckpointEngineManager):  # type: ignore[misc]
+    """verl's manager of weight sync; it checks the rollout servers while the actor sends."""
+
+    servers: Sequence[Any]
+    """Ray actors."""
+
+    @classmethod
+    def of(cls, trainer: Any) -> Self:
+        """In the place of a trainer's own manager."""
+        own = trainer.checkpoint_manager
+        watched = cls(own.config, own.actor_wg, own.replicas)
+        watched.servers = trainer.llm_server_manager.server_handles
+        watched._ask(failures.keep)
+        return watched
+
+    def update_weights(self, global_steps: int | None = None) -> dict[str, Any]:
+        if self.backend != "naive":  # over process groups of verl
+            metrics: dict[str, Any] = super().update_weights(global_steps)
+            return metrics
+        self._ask(failures.take)  # of anything before
+        pending = self.actor_wg.update_weights(global_steps=global_steps, mode=self.backend)
+        liveness = Liveness({SERVER: lambda: self.servers})
+        while pending:
+            done, pending = ray.wait(pending, num_returns=len(pending), timeout=INTERVAL)
+            with asking(ACTOR):
+                ray.get(done)
+            if pending:
+                liveness.check_now()
+                self._check_failures(global_steps)
+        return {}
+
+    def _check_failures(self, global_steps: int | None) -> None:
+        for taken in self._ask(failures.take):
+            if taken:
+                raise MetisError(
+                    f"a rollout server did not take the weights of step {global_steps} "
+                    f"({taken[-1]}): the log has its traceback; the last checkpoint is whole, "
+                    "and the same command goes on there"
+                )
+
+    def _ask(self, function: Any) -> list[Any]:
+        """Run a function in each server's actor."""
+        with asking(SERVER):
+            answers: list[Any] = ray.get(
+                [server.__ray_call__.remote(function) for server in self.servers]
+            )
+        return answers

@@ -1,0 +1,118 @@
+"""Equality of two mathematical answers.
+
+exact     the strings of the MATH benchmark's normalisation are equal, or both are the same integer;
+          this alone is what the paper's recipes use
+
+With a verifier, four opinions, each dearer than the one before and asked for what that left open:
+
+claims    the same text is right; another unit, another variable or a false equation is wrong
+literal   both are numbers, words or lists of them: the same or not, exactly
+value     both are expressions: exactly when rational; different when they differ at a point
+verifier  a computer algebra system (math-verify), in processes that can be killed
+"""
+
+import re
+from typing import Protocol
+
+from metis.tasks.math.answers.claims import compared, number
+from metis.tasks.math.answers.hendrycks import normalise
+from metis.tasks.math.answers.literals import Literal, Numeral, integer, literal, same_literal
+from metis.tasks.math.answers.units import split_unit
+from metis.tasks.math.answers.values import same_value
+from metis.tasks.math.answers.writing import commands, plain
+
+LONGEST = 500
+"""Characters of an answer beyond which it is wrong unread; no reference of MATH has 200."""
+
+_MANY = re.compile(
+    r"(?!.*\\(?:gcd|lcm|max|min|operatorname)).*(?:\\begin\{|\\cup|(?<!\\),(?!(?:\\!|\})?\s*\d{3}(?!\d)))",
+    re.DOTALL,
+)
+"""A matrix, a union or a list, which no single number equals; commas may separate thousands."""
+_SEVERAL = re.compile(
+    r"[<>≤≥≠]|\\(?:[lg]eq?|neq?|[lg]t)(?:slant)?(?![A-Za-z])"
+    r"|^[-+]?[\d.]++(?: [\d.]++)++$|^(?:-\d*+|\d++)[A-Za-z]="
+)
+"""A relation, numbers in a row, or 3x = 6, which no single number equals either."""
+_HEDGE = re.compile(r"\b(?:or|and|not|maybe)\s+[A-Za-z]")
+
+
+class Opinion(Protocol):
+    """Whoever says whether two answers are equal that are not settled by their writing."""
+
+    def same(self, answer: str, reference: str) -> bool: ...
+
+
+def exact(answer: str, reference: str) -> bool:
+    """Equal under the normalisation of the MATH benchmark, integers as integers."""
+    if (integers := _same_integers(answer, reference)) is not None:
+        return integers
+    try:
+        given, wanted = normalise(answer), normalise(reference)
+    except ValueError:  # as the benchmark does with what it cannot normalise
+        return answer == reference
+    return given == wanted or _same_integers(given, wanted) is True
+
+
+def settle(answer: str, reference: str) -> bool | None:
+    """True or False where equality can be told without algebra; else None."""
+    if (integers := _same_integers(answer, reference)) is not None:
+        return integers
+    if answer.strip() == reference.strip():
+        return True
+    claims = compared(answer, reference)
+    return False if claims is None else _settled(*claims)
+
+
+def same(answer: str, reference: str, verifier: Opinion | None = None) -> bool:
+    """True if an answer equals the reference; without a verifier only `exact` counts."""
+    if answer == reference:
+        return True
+    if len(answer) > LONGEST:
+        return False
+    if verifier is None or len(reference) > LONGEST:
+        return exact(answer, reference)
+    settled = settle(answer, reference)
+    if settled is None and (claims := compared(answer, reference)):
+        return verifier.same(commands(claims[0]), commands(claims[1]))
+    return settled is True
+
+
+def _settled(answer: str, reference: str) -> bool | None:
+    """The same of what an answer and a reference say exactly."""
+    if not answer.strip() or not reference.strip():
+        return False
+    if (written := _written(answer)) and written == _written(reference):
+        return True
+    given, wanted = literal(answer), literal(reference)
+    if given is not None and wanted is not None:
+        return same_literal(given, wanted)
+    if _HEDGE.search(answer) or (wanted is not None and _stands_alone(wanted)):
+        return False
+    left, right = number(answer, given), number(reference, wanted)
+    if left is not None and right is not None:
+        return None if "=" in answer and "=" in reference else same_value(left, right)
+    if left is None and right is None:
+        return None
+    other = answer if left is None else reference
+    return False if _MANY.match(other) or _SEVERAL.search(plain(other)) else None
+
+
+def _written(text: str) -> str:
+    """An answer in one writing, without its unit."""
+    return plain(split_unit(text.strip("$ \n").rstrip(".,; "))[0])
+
+
+def _stands_alone(wanted: Literal) -> bool:
+    """True if a reference has no equal but another literal: words, and numerals in a base."""
+    return any(
+        isinstance(value, Numeral) or (isinstance(value, str) and len(value) > 1)
+        for value in wanted.values
+    )
+
+
+def _same_integers(answer: str, reference: str) -> bool | None:
+    """Equality of two integers; None where one of them is none."""
+    given = integer(answer)
+    wanted = None if given is None else integer(reference)
+    return None if wanted is None else given == wanted
