@@ -3,6 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 # What the tests were run with; the package itself takes any recent torch.
 TORCH ?= 2.13.0
+VERSIONS := tests/constraints.txt
 # Containers often set it; every process that a test starts would then compile the package anew.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -40,16 +41,16 @@ judge-set:
 			--out surveys/judge-offline-$$name --keep evidence/judge-offline/$$name.jsonl.gz || exit 1; \
 	done
 
-.venv/quickstart: pyproject.toml
+.venv/quickstart: pyproject.toml $(VERSIONS)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "METIS needs Python 3.11 or newer: make PYTHON=/path/to/python3.11"; exit 1; }
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet 'torch==$(TORCH)'
-	$(BIN)/pip install --quiet --editable '.[local,report]'
+	$(BIN)/pip install --quiet --constraint $(VERSIONS) --editable '.[local,report]'
 	@touch $@
 
 .venv/ready: .venv/quickstart
-	$(BIN)/pip install --quiet --editable '.[local,report,math,gym,dev]'
+	$(BIN)/pip install --quiet --constraint $(VERSIONS) --editable '.[local,report,math,gym,dev]'
 	$(BIN)/python -c 'from metis.engines import model_files; model_files.model("smollm2-135m")'
 	$(BIN)/python -c 'from metis.tasks.bfcl import package; package.folder()'
 	$(BIN)/python -c 'from metis.tasks.code import checkers; checkers.testlib()'

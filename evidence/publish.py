@@ -13,6 +13,7 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
+import cost_tables
 import judge_tables
 import numpy as np
 import step_tables
@@ -116,6 +117,11 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "steps-verl": step_tables.verl_table,
     "steps-local": step_tables.local_table,
     "quickstart": step_tables.quickstart_table,
+    "costs-in-short": cost_tables.in_short,
+    "costs-selection": lambda: cost_tables.measured(cost_tables.SELECTION),
+    "costs-steps": lambda: cost_tables.measured(cost_tables.STEPS),
+    "costs-data": lambda: cost_tables.measured(cost_tables.DATA),
+    "costs-looking": lambda: cost_tables.measured(cost_tables.LOOKING, "timed"),
 }
 
 

@@ -39,3 +39,8 @@ def test_a_table_is_written_between_its_marks(publish):
     assert "| `metis` " in fresh and "old" not in fresh
     assert fresh.startswith("before\n") and fresh.endswith("\nafter\n")
     assert publish.fill(fresh) == fresh
+
+
+def test_a_number_that_a_benchmark_does_not_print_is_named(publish):
+    with pytest.raises(LookupError, match=r"benchmarks-cpu/step\.txt has no number after 'speed'"):
+        publish.cost_tables.printed("cpu/step", "speed")

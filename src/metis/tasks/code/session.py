@@ -177,14 +177,23 @@ class Session:
             if pipe and not pipe.closed:
                 with contextlib.suppress(OSError):
                     pipe.close()
-        try:
-            self._process.wait(timeout=1.0)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        for end in (self._kill_driver, self._process.kill):
+            try:
+                self._process.wait(timeout=1.0)
+            except subprocess.TimeoutExpired:
+                end()
+        self._process.wait()
         if self._errors >= 0:
             os.close(self._errors)
             self._errors = -1
+
+    def _kill_driver(self) -> None:
+        """Kill the first process inside, which takes all others with it, and leave it to bubblewrap
+        to reap: without its parent it would be left to the parent of orphans."""
+        bwrap = self._process.pid
+        with contextlib.suppress(OSError):
+            for child in Path(f"/proc/{bwrap}/task/{bwrap}/children").read_text().split():
+                os.kill(int(child), signal.SIGKILL)
 
 
 def _launch(words: list[str], descriptors: tuple[int, ...], errors: int) -> subprocess.Popen[bytes]:

@@ -5,6 +5,7 @@ import ctypes
 import dataclasses
 import os
 import secrets
+import signal
 import socket
 import tempfile
 import time
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from hostile import cheats, escapes, resources
+from metis.tasks.code.session import Session
 from metis.tasks.sandbox import Limits, run
 from sandboxed import needs_bubblewrap
 
@@ -30,9 +32,9 @@ PLACES = ("/", "/tmp", "/var/tmp", "/dev/shm", "/usr", "/usr/bin", "/usr/lib", "
 ROWS = {**resources.ROWS, **escapes.ROWS, **cheats.ROWS}
 
 
-def children():
-    """Processes that descend from this one, those without a parent included."""
-    threads = Path("/proc/self/task").iterdir()
+def children(pid="self"):
+    """Children of a process; of this one with those that have lost their parent."""
+    threads = Path(f"/proc/{pid}/task").iterdir()
     return {pid for thread in threads for pid in (thread / "children").read_text().split()}
 
 
@@ -103,3 +105,12 @@ def test_a_hostile_program(name, host):
     for result in results:
         assert result.kind in row.kind.split() and row.detail in result.detail, result
     assert not results[0].passed
+
+
+def test_a_sandbox_that_answers_no_more_leaves_no_process():
+    before = children()
+    session = Session("", LIMITS)
+    (bwrap,) = children() - before
+    (driver,) = children(bwrap)
+    os.kill(int(driver), signal.SIGSTOP)
+    session.close()

@@ -82,7 +82,7 @@ class Policy:
             .eval()
         )
         if settings.checkpointing:
-            self.network.gradient_checkpointing_enable({"use_reentrant": False})
+            _recompute_activations(self.network)
         self.scale = self._logit_scale()
         text = network.config.get_text_config()
         self.context = int(getattr(text, "max_position_embeddings", 1 << 30))
@@ -264,6 +264,13 @@ def _without_dropout(network: Any) -> None:
         for name in ("attention_dropout", "activation_dropout", "dropout"):
             if isinstance(getattr(module, name, None), float):
                 setattr(module, name, 0.0)
+
+
+def _recompute_activations(network: Any) -> None:
+    """Turn activation checkpointing on, which transformers before 5.23 call by another name."""
+    before = "gradient_checkpointing_enable"
+    enable = getattr(network, "activation_checkpointing_enable", None) or getattr(network, before)
+    enable({"use_reentrant": False})
 
 
 def _with_lora(network: Any, rank: int, origin: str) -> Any:
