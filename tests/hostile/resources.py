@@ -15,7 +15,8 @@ FILL = """
         import socket
         kept = []
         while True:
-            kept.append(socket.socketpair())
+            try: kept.append(socket.socketpair())
+            except OSError: time.sleep(30)
             for s in kept[-1]:
                 s.setblocking(False)
                 try:
