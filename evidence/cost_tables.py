@@ -141,8 +141,8 @@ STEPS = (
     ),
     (
         "step",
-        "METIS step against a uniform one, on the CPU: 16 answers of 32 tokens, 32 candidates, "
-        "shared prefix of 370 tokens",
+        "METIS step against a uniform one, on the CPU: 16 answers of 32 tokens, 16 candidates, and "
+        "in `direct` all outcomes of the last 8 steps replayed",
         "{step_direct:.2f} (`direct`), {step_reason:.2f} (`reason`): answers this short cost less "
         "than judging",
     ),

@@ -151,6 +151,10 @@ _FIELDS: dict[str, dict[str, Any]] = {
     "exemplars": _PROMPT_ROW,
     "rollouts": _PROMPT_ROW,
     "evals": {**_PROMPT_ROW, "reward": _NUMBER},
+    "outcomes": {
+        **{"prompt": str, "category": str, "rewards": list, "tokens": list},
+        **{"failed": int, "cut_off": int},
+    },
 }
 """Fields without which a line is no row of its log."""
 _OTHER_FIELDS: dict[str, dict[str, Any]] = {
@@ -207,12 +211,13 @@ def _row(file: Path, number: int, line: bytes, log: str) -> dict[str, Any]:
 
 
 def _fits(row: Mapping[str, Any], log: str) -> bool:
-    """True of a row whose fields are of their kinds; rewards are numbers."""
+    """True of a row whose fields are of their kinds; rewards and lengths are numbers."""
     needed, others = _FIELDS.get(log, {}), _OTHER_FIELDS.get(log, {})
+    lists = [row[key] for key in ("rewards", "tokens") if isinstance(row.get(key), list)]
     return (
         all(isinstance(row.get(key), kind) for key, kind in needed.items())
         and all(isinstance(row[key], kind) for key, kind in others.items() if key in row)
-        and all(isinstance(reward, _NUMBER) for reward in row.get("rewards", ()))
+        and all(isinstance(number, _NUMBER) for numbers in lists for number in numbers)
     )
 
 

@@ -1,5 +1,7 @@
 """`metis survey` from the command line, on the simulated engine."""
 
+import json
+
 import pytest
 
 from metis.cli import main
@@ -37,6 +39,17 @@ def test_a_survey_that_was_killed_goes_on_and_finds_the_same(whole, tmp_path, ke
     (out / "outcomes.jsonl").write_bytes(b"".join(lines[:kept]) + torn)
     assert main([*WORDS, "--out", str(out)]) == 0
     assert (out / "survey.md").read_text() == (whole / "survey.md").read_text()
+
+
+@pytest.mark.parametrize(
+    "field", [{"rewards": None}, {"rewards": ["1"]}, {"tokens": [None]}, {"failed": "2"}]
+)
+def test_an_outcome_of_the_wrong_kind_is_named(whole, capsys, field):
+    rows = run_folder.read(whole, "outcomes")
+    rows[2] |= field
+    (whole / "outcomes.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    assert main([*WORDS, "--out", str(whole)]) == 2
+    assert "outcomes.jsonl, line 3, is damaged" in capsys.readouterr().err
 
 
 def test_a_pool_without_anything_informative_is_told_so(tmp_path, capsys):

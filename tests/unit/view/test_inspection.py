@@ -86,6 +86,7 @@ def test_nothing_that_a_run_wrote_is_obeyed_by_the_terminal(run, capsys, tmp_pat
         ("rollouts", {"rewards": None}),
         ("rollouts", {"rewards": ["1"]}),
         ("rollouts", {"tokens": None}),
+        ("rollouts", {"tokens": ["1"]}),
         ("rollouts", {"failed": "2"}),
         ("judgments", {"score": "0.1"}),
         ("judgments", {"distribution": [0.1]}),

@@ -204,7 +204,7 @@ def _read(label: str, path: Path, key: str, manner: Manner) -> tuple[Task, int, 
 def _recognise(path: Path) -> str:
     """The benchmark that a file is of, by its name or by what it was prepared as; else its name."""
     stem = path.name.split(".")[0]
-    named = [name for name, known in BENCHMARKS.items() if stem in known.stems]
+    named = [name for name, benchmark in BENCHMARKS.items() if stem in benchmark.stems]
     first = next(read_rows(str(path), f"benchmark {stem}", ("data_source",)), {})
     source = str(first.get("data_source", "")).removeprefix("metis/")
     return next(iter(named or BENCHMARKS.keys() & {source}), stem)

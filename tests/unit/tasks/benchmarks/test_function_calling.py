@@ -85,8 +85,8 @@ def test_a_run_is_tested_with_the_dialogues_that_it_held_out(folder, tmp_path, m
     monkeypatch.delenv("METIS_DATA", raising=False)
     monkeypatch.chdir(tmp_path)
     run = Bfcl(heldout_path=str(folder / "heldout.parquet"))
-    [found] = load(["bfcl_base"], manner=Manner.of(run))
-    assert len(found.prompts) == 40
+    [benchmark] = load(["bfcl_base"], manner=Manner.of(run))
+    assert len(benchmark.prompts) == 40
     with pytest.raises(MetisError, match=r"'data/bfcl/heldout.parquet': no such file"):
         load(["bfcl_base"])
     with pytest.raises(MetisError, match=r"'elsewhere/heldout.parquet': no such file"):

@@ -268,9 +268,8 @@ def _without_dropout(network: Any) -> None:
 
 def _recompute_activations(network: Any) -> None:
     """Turn activation checkpointing on, which transformers before 5.23 call by another name."""
-    before = "gradient_checkpointing_enable"
-    enable = getattr(network, "activation_checkpointing_enable", None) or getattr(network, before)
-    enable({"use_reentrant": False})
+    enable = getattr(network, "activation_checkpointing_enable", None)
+    (enable or network.gradient_checkpointing_enable)({"use_reentrant": False})
 
 
 def _with_lora(network: Any, rank: int, origin: str) -> Any:
