@@ -38,7 +38,7 @@ class Games(GuessingGames):
 """
 
 
-def test_a_task_of_several_turns_is_trained_and_tested_on(tmp_path, monkeypatch):
+def test_a_task_of_several_turns_is_trained_tested_on_and_resumed(tmp_path, monkeypatch):
     """On two workers."""
     (tmp_path / "synced").mkdir()
     monkeypatch.setenv("METIS_TESTS_SYNCED", str(tmp_path / "synced"))
@@ -52,11 +52,11 @@ def test_a_task_of_several_turns_is_trained_and_tested_on(tmp_path, monkeypatch)
         *("engine.generation=transformers", "engine.max_prompt=64", "engine.context=1024"),
         *("engine.tokens=2048", "engine.max_tokens=6", "engine.episode_tokens=90"),
         *("engine.lora=2", "engine.kl=0.01"),
-        *("engine.learning_rate=0.1", "steps=1", "batch=2", "group=3", "evaluate=1"),
+        *("engine.learning_rate=0.1", "batch=2", "group=3", "evaluate=1"),
         *(f"task={tmp_path}/games.py:Games", "task.tests=2", "curriculum=uniform"),
     ]
     command = ["-m", "metis.cli", "train", *words, "--out", str(out)]
-    finish(start(command, tmp_path / "log"), tmp_path / "log")
+    finish(start([*command, "steps=1"], tmp_path / "log"), tmp_path / "log")
     rows = run_folder.read(out, "metrics")
     assert [row["step"] for row in rows] == [0, 1]
     assert rows[1]["rollout/failed"] == 0 and rows[1]["update/rollouts"] == 6
@@ -64,6 +64,14 @@ def test_a_task_of_several_turns_is_trained_and_tested_on(tmp_path, monkeypatch)
     assert "eval/accuracy" in rows[1]
     assert_adapters_reached_both_servers(tmp_path / "synced")
     assert (out / "verl/global_step_1/actor/lora_train_meta.json").exists()
+
+    learnt = load_file(tmp_path / "synced/1-0.safetensors")
+    (tmp_path / "synced/1-0.safetensors").unlink()
+    finish(start([*command, "steps=2"], tmp_path / "again"), tmp_path / "again")
+    assert [row["step"] for row in run_folder.read(out, "metrics")] == [0, 1, 2]
+    resumed, further = (load_file(tmp_path / f"synced/{step}-0.safetensors") for step in (1, 2))
+    assert all(torch.equal(weight, resumed[name]) for name, weight in learnt.items())
+    assert any(not torch.equal(weight, further[name]) for name, weight in learnt.items())
 
 
 def assert_adapters_reached_both_servers(folder):

@@ -86,7 +86,10 @@ def cost_to_common_best(arm: Runs, baseline: Runs, rng: np.random.Generator) -> 
     """Cost at which an arm reaches the highest accuracy that both reach, over the baseline's."""
 
     def ratios(weights: Floats, other: Floats) -> Floats:
-        return np.exp(_log_speeds(arm.averaged(weights), baseline.averaged(other)))
+        pair = arm.averaged(weights), baseline.averaged(other)
+        best = _common_best(*pair)
+        spent = [crossing(*curves, best) for curves in pair]
+        return _over(spent[0], spent[1])
 
     return _interval(ratios, arm, baseline, rng)
 
@@ -138,8 +141,17 @@ def log_speed(arm: Runs, baseline: Runs) -> float:
     return float(_log_speeds(arm.mean, baseline.mean)[0])
 
 
+def improves(runs: Runs) -> bool:
+    """An arm whose averaged curve rises above its accuracy before training."""
+    return bool(runs.mean[0].max() > runs.accuracy[:, 0].mean())
+
+
+def _common_best(arm: tuple[Floats, Floats], baseline: tuple[Floats, Floats]) -> Floats:
+    return np.asarray(np.minimum(arm[0].max(axis=1), baseline[0].max(axis=1)))
+
+
 def _log_speeds(arm: tuple[Floats, Floats], baseline: tuple[Floats, Floats]) -> Floats:
-    best = np.minimum(arm[0].max(axis=1), baseline[0].max(axis=1))
+    best = _common_best(arm, baseline)
     spent = [np.maximum(crossing(*curves, best), 1e-9) for curves in (arm, baseline)]
     return np.asarray(np.log(spent[0]) - np.log(spent[1]))
 

@@ -13,6 +13,7 @@ from metis.compare.inference import (
     Ratio,
     cost_to_best,
     cost_to_own_best,
+    improves,
     least_p,
     log_speed,
     p_value,
@@ -67,9 +68,12 @@ def _verdict(comparison: Comparison, arm: Measured) -> str:
     baseline = comparison.baseline
     ones = arm.at_tests_of(baseline).runs("steps")
     others = baseline.at_tests_of(arm).runs("steps")
+    pair = ((arm.name, ones), (baseline.name, others))
+    if idle := [name for name, runs in pair if not improves(runs)]:
+        return f"no cost to compare: {' and '.join(idle)} did not improve on the first test."
     p, ratio = p_value(ones, others, _rng()), math.exp(log_speed(ones, others))
-    about = f"needs {ratio:.2f} of {baseline.name}'s steps to the "
-    about += "highest accuracy that both reach"
+    share = f"{ratio:.2f} of" if ratio <= 100 else "over 100 times"
+    about = f"needs {share} {baseline.name}'s steps to the highest accuracy that both reach"
     word = "faster" if ratio < 1 else "slower"
     against = _against_steps(comparison, arm, ratio)
     if min(len(arm.seeds), len(baseline.seeds)) < 2:

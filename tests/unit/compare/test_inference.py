@@ -7,8 +7,10 @@ from metis.compare.inference import (
     LEVEL,
     Runs,
     cost_to_best,
+    cost_to_common_best,
     cost_to_own_best,
     crossing,
+    improves,
     least_p,
     log_speed,
     p_value,
@@ -56,6 +58,14 @@ def test_a_baseline_that_does_not_improve_gives_no_ratio():
     falling = Runs(made([0.1, 0.1]).accuracy[:, ::-1], made([0.1, 0.1]).cost, (0, 1))
     assert np.isnan(cost_to_best(made([0.2, 0.2]), falling, rng()).value)
     assert np.isnan(cost_to_own_best(made([0.2, 0.2]), falling, rng()).value)
+    assert np.isnan(cost_to_common_best(made([0.2, 0.2]), falling, rng()).value)
+    assert not improves(falling) and improves(made([0.2, 0.2]))
+
+
+def test_arms_of_different_lengths_are_compared_where_both_have_been():
+    """Twice the slope for a third of the tests."""
+    short, long = made([0.04, 0.04], tests=14), made([0.02, 0.02], tests=40)
+    assert cost_to_common_best(short, long, rng()).value == pytest.approx(0.5, abs=0.03)
 
 
 def test_one_run_has_no_interval():

@@ -21,8 +21,8 @@ def arm(name, speed, seeds=3, **dearness):
     return Measured(name, tuple(range(seeds)), (), tuple(map(int, STEPS)), accuracy, spent)
 
 
-def said(one, untimed="Runs shared a device"):
-    ((_, sentence),) = verdicts(Comparison(arm("uniform", 1.0), [one], untimed))
+def said(one, untimed="Runs shared a device", baseline=1.0):
+    ((_, sentence),) = verdicts(Comparison(arm("uniform", baseline), [one], untimed))
     return sentence
 
 
@@ -51,3 +51,18 @@ def test_of_one_seed_no_number_of_seeds_is_reckoned():
     sentence = said(arm("once", 2.0, seeds=1))
     assert "one seed cannot tell that from noise; 4 of each can." in sentence
     assert "100 seeds" not in sentence and "p =" not in sentence
+
+
+@pytest.mark.parametrize(
+    ("speed", "baseline", "idle"),
+    [(1.0, 0.0, "uniform"), (0.0, 1.0, "one"), (-1.0, -1.0, "one and uniform")],
+)
+def test_an_arm_that_does_not_improve_has_no_cost_to_compare(speed, baseline, idle):
+    """A baseline that stays where it began would have reached it at no cost at all."""
+    sentence = said(arm("one", speed), baseline=baseline)
+    assert sentence == f"no cost to compare: {idle} did not improve on the first test."
+
+
+def test_a_ratio_beyond_measure_is_not_written_out():
+    """The baseline has passed the arm's best before its second test."""
+    assert "needs over 100 times uniform's steps" in said(arm("slow", 0.05))
