@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from metis.config import Checkpoints, Training
+from metis.config.elsewhere import SETTINGS
 from metis.engines import ENGINES
 from metis.engines.learning import Learning
 from metis.tasks import TASKS
@@ -45,7 +46,17 @@ def page() -> str:
         may_change = getattr(engine.settings, "MAY_CHANGE", ())
         parts.append(section(f"engine={name}", engine.settings, "engine.", may_change))
     parts += [section(f"task={name}", task.settings, "task.") for name, task in TASKS.items()]
+    parts.append(elsewhere())
     return "\n".join(parts)
+
+
+def elsewhere() -> str:
+    """Settings under their names in other trainers."""
+    lines = ["## Coming from TRL or verl\n", "GRPO without a curriculum is `curriculum=uniform`.\n"]
+    lines += ["| there | here |", "|---|---|"]
+    for key, words in SETTINGS.items():
+        lines.append(f"| {', '.join(f'`{word}`' for word in words)} | `{key}` |")
+    return "\n".join(lines) + "\n"
 
 
 def section(title: str, kind: type, prefix: str, may_change: Sequence[str] = ()) -> str:

@@ -137,7 +137,7 @@ def figure(pools: list[Pool]) -> str:
     key = [(f"● {line.label}", f"key c{line.colour}") for line in lines]
     key.append(("┄ uniform selection", "key"))
     labels = "".join(
-        f'<text x="{WIDTH - 156}" y="{TOP + 14 + 17 * place}" class="{style}">{text}</text>'
+        f'<text x="{WIDTH - 142}" y="{TOP + 56 + 17 * place}" class="{style}">{text}</text>'
         for place, (text, style) in enumerate(key)
     )
     return _standalone(draw(axes), labels)

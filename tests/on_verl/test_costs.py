@@ -52,7 +52,7 @@ def started(tmp_path, monkeypatch, capsys):
 
 def test_one_who_starts_verl_is_told_what_a_scored_judgment_costs(started):
     said = started(judge={"mode": "direct"}, replay=0)
-    assert "metis: curriculum.judge.mode = 'direct' trains a row for each place" in said
+    assert "metis: curriculum.judge.mode = 'direct': on verl each judgment repeats" in said
 
 
 def test_a_judgment_of_one_row_needs_no_word(started):

@@ -617,7 +617,7 @@ def test_a_dry_run_prints_the_command(capsys):
     assert main(["train", "engine=verl", "--dry-run", "--out", "x"]) == 0
     printed, remarks = capsys.readouterr()
     assert "is written to x/data first" in remarks
-    assert "for a judgment on verl, with its whole prompt, up to 64 judgments beside" in remarks
+    assert "each judgment repeats its judge prompt in the update, several times" in remarks
     assert "smollm2-135m stands for the folder" in remarks
     assert ("flash-attn" in remarks) == ("attn_implementation=sdpa" in printed)
     assert "VERL_USE_EXTERNAL_MODULES=metis.engines.verl.trainer" in printed
@@ -632,15 +632,15 @@ def test_a_dry_run_prints_the_command(capsys):
     [
         (
             ["curriculum.judge.scale=passes"],
-            "trains one row for a judgment on verl, with its whole prompt, up to 64",
+            "its judge prompt in the update, once, and so does each of up to 64 replayed ones",
         ),
         (
             ["curriculum.replay=100"],
-            "has one) for a judgment on verl, with its whole prompt, up to 100 judgments",
+            "scale=passes), and so does each of up to 100 replayed ones (curriculum.replay)",
         ),
         (
             ["curriculum.replay=0"],
-            "has one) for a judgment on verl, with its whole prompt; curriculum.judge.train",
+            "scale=passes); curriculum.judge.train=0.25 trains on a quarter",
         ),
         (["curriculum.judge.mode=reason"], None),
         (["curriculum=uniform"], None),

@@ -72,7 +72,7 @@ def test_where_verl_is_not_installed_a_dry_run_says_that_nobody_looked(dry, monk
     monkeypatch.setattr(launch, "find_spec", lambda name: None)
     code, printed, errors = dry(given=["trainer.savefreq=5"])
     assert code == 0 and "trainer.savefreq=5" in printed
-    assert "verl is not installed here, so nobody has checked its settings" in errors
+    assert "verl is not installed here: its settings were not checked" in errors
 
 
 def test_a_verl_that_does_not_load_is_one_line(dry, monkeypatch):

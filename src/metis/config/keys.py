@@ -5,6 +5,7 @@ import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, get_origin, get_type_hints
 
+from metis.config import elsewhere
 from metis.curricula import CURRICULA
 from metis.dotted import leaves
 from metis.errors import MetisError
@@ -64,6 +65,8 @@ def _remedy(key: str, named: Mapping[str, str], keys: Sequence[str]) -> str:
     sections = sorted({part.split(".")[0] for part in keys if "." in part})
     if key in sections:
         return f"{key!r} is a section, with {', '.join(k for k in keys if k.startswith(key))}"
+    if other := elsewhere.setting(key, list(keys)):
+        return f"that is {other!r} here"
     same_leaf = [k for k in keys if k.rpartition(".")[2] == key.rpartition(".")[2]]
     near = same_leaf or difflib.get_close_matches(key, [*sections, *keys], n=1, cutoff=0.75)
     return f"did you mean {near[0]!r}?" if near else suggestion(key, keys)

@@ -17,6 +17,6 @@ class Truncations:
             return []
         self.told = True
         return [
-            f"{cut / generated:.0%} of the answers ({cut:,} of {generated:,}) ended at "
-            f"{self.limit}: a reward is for what was written by then; allow more, or ask for less"
+            f"{cut / generated:.0%} of the answers ({cut:,} of {generated:,}) were truncated at "
+            f"{self.limit} and are scored as they are: raise it, or ask for shorter answers"
         ]

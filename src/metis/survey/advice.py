@@ -20,11 +20,21 @@ def advice(facts: Facts, group: int) -> str:
     share = facts.informative
     if facts.failed >= MOSTLY_CUT:
         return (
-            f"{facts.failed:.0%} of the rollouts failed: mend the task or its reward first. Until "
+            f"{facts.failed:.0%} of the rollouts failed: fix the task or its reward first. Until "
             "then the other numbers mean little."
+        )
+    if facts.cut_off >= MOSTLY_CUT:
+        return (
+            f"{facts.cut_off:.0%} of the answers were truncated: raise engine.max_tokens, or ask "
+            "for shorter answers, and survey again. A prompt that looks dead may only be cut short."
         )
     if not share.value:
         return _nothing(facts, group, share.high)
+    if share.low < RARE and share.high > COMMON:
+        return (
+            f"Between {share.low:.1%} and {share.high:.1%} of the prompts are informative: "
+            f"{len(facts.outcomes)} prompts are too few for advice. Survey more with --prompts."
+        )
     fact = f"{share.value:.1%} of the prompts are informative{_doubt(share)}"
     ceiling = f"selection could raise the signal of a batch {facts.ceiling(8):.1f} times at best"
     if share.value >= COMMON:
@@ -63,11 +73,6 @@ def _nothing(facts: Facts, group: int, most: float) -> str:
     counted = (
         f"None of {len(facts.outcomes)} prompts is informative (at most {most:.1%} of the pool)"
     )
-    if facts.cut_off >= MOSTLY_CUT:
-        return (
-            f"{counted}, and {facts.cut_off:.0%} of the answers were cut off: raise "
-            "engine.max_tokens, or ask for shorter answers. No selection helps before that."
-        )
     if shares["solved"].value > shares["dead"].value:
         return (
             f"{counted}: the model solves them, and there is nothing to learn here. Take harder "

@@ -49,6 +49,8 @@ def _spent(run: Recorded) -> str:
     line = f"{run.rollouts or 0:,.0f} rollouts"
     if discarded := sum(run.series("select/discarded").y):
         line += f", {discarded:,.0f} discarded"
+    if cut := sum(run.series("rollout/cut_off").y):
+        line += f", {cut / sum(run.series('rollout/generated').y):.0%} truncated"
     if run.informative is None:
         return f"{line}; none was trained on"
     return f"{line}; {run.informative:.0%} of groups trained on were informative"

@@ -20,7 +20,7 @@ from rich.text import Text
 from metis.config import Config
 from metis.curricula.registry import presets
 from metis.report.curves import phases
-from metis.view.glyphs import plus_minus
+from metis.view.glyphs import clock, plus_minus
 from metis.view.history import History, Pace
 from metis.view.panel import Heading, LivePanel, tested
 
@@ -28,7 +28,7 @@ REFRESH = 2.0
 """Drawings a second."""
 
 WAIT = 30.0
-"""Seconds between lines that say how far a test has come."""
+"""Seconds without a line after which there is one, about a step or how far a test has come."""
 
 SHOWN = {
     "reward": "batch/reward",
@@ -70,7 +70,7 @@ class TerminalView:
         self.pace = Pace(time.monotonic)
         self.panel = LivePanel(heading, self.history, self.pace)
         self.counting = threading.Lock()
-        self.said = self.pace.began
+        self.said = self.printed = self.pace.began
         self.live: SteadyLive | None = None
         if console.is_interactive and not console.options.ascii_only:
             self.live = SteadyLive(self.panel, console)
@@ -124,7 +124,8 @@ class TerminalView:
     ) -> None:
         self.history.add(step, fraction, metrics, seconds)
         self.pace.mark(fraction)
-        due = step % self.every == 0 or fraction >= 1
+        silent = self.pace.clock() - self.printed
+        due = step % self.every == 0 or fraction >= 1 or silent >= WAIT
         if not self.live and due:
             self._print(Text(self._line()))
 
@@ -148,9 +149,12 @@ class TerminalView:
         if "eval/accuracy" in metrics:
             error = plus_minus(metrics.get("eval/stderr"))
             parts.append(f"held-out accuracy {metrics['eval/accuracy']:.3f}{error}")
+        if (left := self.pace.remaining or 0.0) >= 1.0:
+            parts.append(f"{clock(left)} left")
         return " · ".join(parts)
 
     def _print(self, text: Text) -> None:
+        self.printed = self.pace.clock()
         whole = self.live is None  # a terminal gets words wrapped, a file whole lines
         shielded(self.console, lambda: self.console.print(text, soft_wrap=whole))
 

@@ -15,7 +15,7 @@ def test_the_first_step_with_most_answers_cut_off_is_told_of_once():
     truncations = Truncations("engine.max_tokens = 64")
     assert truncations.notices(counts(4)) == []
     [notice] = truncations.notices(counts(6))
-    assert notice.startswith("75% of the answers (6 of 8) ended at engine.max_tokens = 64: ")
+    assert notice.startswith("75% of the answers (6 of 8) were truncated at engine.max_tokens = ")
     assert truncations.notices(counts(8)) == []
 
 

@@ -58,7 +58,9 @@ def test_waste_is_the_share_of_tokens_in_groups_without_variance():
         (mixed(90, 10, 0), "Compare it with uniform"),
         (mixed(20, 60, 20), "uniform selection is enough"),
         (Facts([outcome(DEAD, cut_off=4)] * 9), "raise engine.max_tokens"),
-        (Facts([outcome((), failed=4)] * 9), "mend the task"),
+        (Facts([outcome((0.0, 1.0), cut_off=2)]), "raise engine.max_tokens"),
+        (mixed(23, 1, 0), "24 prompts are too few for advice"),
+        (Facts([outcome((), failed=4)] * 9), "fix the task"),
     ],
 )
 def test_the_advice_follows_from_the_pool(facts, words):

@@ -54,6 +54,7 @@ def test_judging_discards_and_a_better_step_before_the_last_are_named(folder, me
         exam(2, 1, 0),
     )
     counted = {"batch/informative": 1.0, "total/rollout_generated": 64.0, "select/discarded": 8.0}
+    counted |= {"rollout/generated": 32.0, "rollout/cut_off": 24.0}
     metrics = [
         before,
         {**best, **counted, metric: 1.0},
@@ -63,7 +64,7 @@ def test_judging_discards_and_a_better_step_before_the_last_are_named(folder, me
     place = folder(metrics, timings, first + middle + last, engine="simulated")
     assert summary(place)[:3] == [
         "held-out accuracy 0.000 → 0.500 (+0.500 ± 0.500) in 2 steps; best 1.000 at step 1",
-        "64 rollouts, 16 discarded; 100% of groups trained on were informative",
+        "64 rollouts, 16 discarded, 75% truncated; 100% of groups trained on were informative",
         "judging took 10.0% of 10 s (simulated); the judge chose the batch alone in 1 of 2 "
         f"steps{half}",
     ]

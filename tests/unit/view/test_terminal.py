@@ -95,6 +95,20 @@ def test_a_terminal_counts_the_prompts_of_a_test(tmp_path):
         assert "tested" not in shown.file.getvalue()[start:]
 
 
+def test_a_file_is_never_silent_for_long(tmp_path):
+    """A step in ten is shown, and each that ends half a minute after the last line."""
+    shown, now = console(False), [0.0]
+    with TerminalView(shown, title(tmp_path), 10) as view:
+        view.pace.clock = lambda: now[0]
+        view.printed = 0.0
+        for step in range(1, 8):
+            now[0] = 12.0 * step
+            view.step(step, step / 8, STEP, {})
+    lines = [line for line in shown.file.getvalue().splitlines() if line.startswith("step")]
+    assert [line.split(" ")[1] for line in lines] == ["3/8", "6/8"]
+    assert lines[0].endswith(" · 1:00 left")
+
+
 def test_the_last_step_is_always_shown(tmp_path):
     shown = console(False)
     with TerminalView(shown, title(tmp_path), 100) as view:

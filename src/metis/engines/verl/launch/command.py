@@ -76,7 +76,7 @@ def _look_ahead(config: Any, pool: Pool, out: Path, dry_run: bool) -> Iterator[s
         yield unknown
     words = overrides(config, out.absolute(), config.engine.model)
     if find_spec("verl") is None:
-        yield "verl is not installed here, so nobody has checked its settings"
+        yield "verl is not installed here: its settings were not checked"
         return
     try:
         from metis.engines.verl.launch import preflight

@@ -8,10 +8,10 @@ def judge_cost(needs: Needs) -> str | None:
     if not needs.choices:
         return None
     single = all(len(choice) == 1 for choice in needs.choices)
-    rows = "one row" if single else "a row for each place where choices part (scale=passes has one)"
-    replayed = f", up to {needs.replay} judgments beside those of the batch (curriculum.replay)"
+    times = "once" if single else "several times (once with curriculum.judge.scale=passes)"
+    replayed = f", and so does each of up to {needs.replay} replayed ones (curriculum.replay)"
     return (
-        f"curriculum.judge.mode = 'direct' trains {rows} for a judgment on verl, with its whole "
-        f"prompt{replayed if needs.replay else ''}; curriculum.judge.train=0.25 trains on a "
-        "quarter of them: docs/verl-costs.md has the figures"
+        "curriculum.judge.mode = 'direct': on verl each judgment repeats its judge prompt in the "
+        f"update, {times}{replayed if needs.replay else ''}; curriculum.judge.train=0.25 trains on "
+        "a quarter of them: docs/verl-costs.md has the figures"
     )
