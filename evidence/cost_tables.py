@@ -47,31 +47,33 @@ PRINTED = {
 """Numbers by the file of `benchmarks-` that they are in, and the pattern that comes before them."""
 
 SHORT = (
-    ("GRPO step, against TRL's on the same work", "{trl:.2f}", "step"),
     (
-        "judging with a shared prefix, against full sequences (H200, 512 candidates)",
-        "{judge_h200:.1f} times faster",
-        "judge",
+        "METIS step on verl, against the same step without judging (H200, Qwen 1.5B on MATH): "
+        "judgments sampled (`judge.mode=reason`)",
+        "{verl_reason:.2f}",
+        "verl_step",
     ),
     (
-        "update with the judge's gradient bounded, against without (H200)",
-        "{bound_h200:.2f}",
-        "judge_bound",
-    ),
-    ("the same on two CPU cores", "{bound_cpu:.2f}", "judge_bound"),
-    (
-        "METIS step against the same step without judging, on verl (H200, Qwen 1.5B on MATH, judge "
-        "mode `direct` with `judge.scale=passes`)",
+        "the same, judgments scored (`judge.mode=direct judge.scale=passes`)",
         "{verl_direct:.2f}",
         "verl_step",
     ),
-    ("the same with `judge.train=0.25`", "{verl_quarter:.2f}", "verl_step"),
-    ("the same in judge mode `reason`", "{verl_reason:.2f}", "verl_step"),
     (
-        "METIS step against a uniform one on verl (H200, SmolLM2-135M, answers of 36 tokens, "
-        "`direct` with `judge.scale=passes judge.train=0.25`)",
+        "the same, scored, a quarter of them trained on (`judge.train=0.25`)",
+        "{verl_quarter:.2f}",
+        "verl_step",
+    ),
+    (
+        "the last setting with short answers, against a uniform step (SmolLM2-135M, 36 tokens)",
         "{verl_small:.2f}",
         "verl_step",
+    ),
+    ("GRPO step, against TRL's on the same work", "{trl:.2f}", "step"),
+    (
+        "judging with the KV cache of a shared prefix, against full sequences (H200, 512 "
+        "candidates)",
+        "{judge_h200:.1f} times faster",
+        "judge",
     ),
     (
         "selection from a million prompts, against ten thousand",
