@@ -5,7 +5,7 @@ from pathlib import Path
 from metis import report
 from metis.compare import charts
 from metis.compare.arms import Arm
-from metis.compare.comparison import Comparison, read, unfinished
+from metis.compare.comparison import Comparison, read, require_arm
 from metis.compare.page import page
 from metis.compare.plan import Plan, saved
 from metis.compare.table import markdown
@@ -22,10 +22,12 @@ def write(
     return [text, f"comparison: {out / 'comparison.md'}", *where]
 
 
-def redraw(folder: Path, out: Path | None = None) -> list[str]:
-    """The same for a folder as it is, with nothing trained."""
+def redraw(folder: Path, out: Path | None = None, baseline: str = "") -> list[str]:
+    """The same for a folder as it is, with nothing trained and no baseline saved."""
     plan = saved(folder)
-    return write(folder, read(folder, plan, unfinished(folder, plan)), plan, out)
+    require_arm(folder, plan, baseline)
+    comparison = read(folder, plan, baseline=baseline, any_baseline=not baseline)
+    return write(folder, comparison, plan, out)
 
 
 def commands(folder: Path, comparison: Comparison, plan: Plan | None) -> list[str]:
