@@ -24,11 +24,11 @@ class MetisError(Exception):
 
 
 class Damaged(MetisError):
-    """A file of a run is not as it was written; `what` names it, and its line."""
+    """A file of a run is not as it was written; `what` names it in its folder, and its line."""
 
-    def __init__(self, message: str, what: str) -> None:
+    def __init__(self, message: str, folder: Path, what: str) -> None:
         super().__init__(message)
-        self.what = what
+        self.folder, self.what = folder, what
 
 
 class MissingData(MetisError):

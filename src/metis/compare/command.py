@@ -3,6 +3,7 @@
 import argparse
 import shutil
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,9 +13,10 @@ from metis.compare.arms import BASELINE, parse_arms, parse_seeds
 from metis.compare.comparison import Comparison, read, require_arm
 from metis.compare.ending import settled
 from metis.compare.plan import Plan, saved
-from metis.compare.report import write
+from metis.compare.report import draw, write
 from metis.compare.table import markdown
 from metis.errors import MetisError, require
+from metis.report.panels import Figure
 from metis.run.folder import hold
 
 SEEDS = "0,1,2"
@@ -63,22 +65,22 @@ def run(chosen: argparse.Namespace) -> int:
         failed, whole = _held(plan, chosen)
         plan = saved(chosen.out)
     try:
-        comparison = read(chosen.out, plan, failed, chosen.baseline or "")
+        comparison, drawn = draw(read(chosen.out, plan, failed, chosen.baseline or ""))
     except MetisError as error:
         if whole:
             raise
         print(f"metis: no table yet: {error}", file=sys.stderr)
         return 130
-    _show(chosen.out, comparison, plan)
+    _show(chosen.out, comparison, drawn, plan)
     return 130 if not whole else 1 if comparison.missing or failed else 0
 
 
-def _show(out: Path, comparison: Comparison, plan: Plan | None) -> None:
+def _show(out: Path, comparison: Comparison, drawn: Sequence[Figure], plan: Plan | None) -> None:
     """Write the table and the page, and print the table; only print it where nothing is written."""
     from metis.printing import print_markdown
 
     try:
-        text, *where = write(out, comparison, plan)
+        text, *where = write(out, comparison, drawn, plan)
     except MetisError as error:
         text, where = markdown(comparison), []
         print(f"metis: {str(error).partition(':')[0]}: {_elsewhere(out)}", file=sys.stderr)

@@ -2,16 +2,17 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from metis.compare.arms import BASELINE
 from metis.compare.ending import look
+from metis.compare.inference import FEWEST_TESTS
 from metis.compare.measures import AXES, Measured, measured
 from metis.compare.plan import FILE, Plan
-from metis.errors import MetisError
+from metis.errors import Damaged, MetisError
 from metis.report.curves import Recorded
 
 Runs = dict[str, dict[int, Recorded]]
@@ -39,8 +40,24 @@ class Comparison:
         return [self.baseline, *self.arms]
 
     def tested_alike(self, arm: Measured) -> Measured:
-        """An arm at the tests that all have, for as long as they go on."""
-        return arm.tested_as(*self.everyone)
+        """An arm at the tests that all have, for as long as they go on; where these are too few,
+        at its own."""
+        common = set.intersection(*(set(each.steps) for each in self.everyone))
+        return arm.tested_as(*self.everyone) if len(common) >= FEWEST_TESTS else arm
+
+    def without(self, error: Damaged) -> "Comparison":
+        """The same without a run that has a damaged log."""
+        kept = {}
+        for arm in self.everyone:
+            runs = zip(arm.seeds, arm.records, strict=True)
+            left = {seed: run for seed, run in runs if run.folder != error.folder}
+            if left:
+                kept[arm.name] = arm if len(left) == len(arm.seeds) else measured(arm.name, left)
+        if self.baseline.name not in kept:
+            raise error
+        baseline = kept.pop(self.baseline.name)
+        missing = [*self.missing, f"{error.folder.name} damaged: {error.what}"]
+        return replace(self, baseline=baseline, arms=list(kept.values()), missing=missing)
 
     @property
     def axes(self) -> tuple[str, ...]:

@@ -1,10 +1,8 @@
 """Whether the runs of a comparison came to the end of their budgets, by their own folders."""
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
 from metis.compare.plan import Plan
 from metis.engines import ENGINES
@@ -46,7 +44,7 @@ def settled(plan: Plan, folder: Path) -> bool:
     if run is None:
         return False
     engine = ENGINES.get(run.named("engine"))
-    return bool(engine and engine.launch) or finished(folder, _budget(run.config))
+    return bool(engine and engine.launch) or finished(folder, _budget(run))
 
 
 def _account(run: Recorded) -> Account:
@@ -57,11 +55,11 @@ def _account(run: Recorded) -> Account:
         for key, value in last.items()
         if key.startswith("total/") and is_number(value)
     }
-    return Account(_budget(run.config), run.steps, run.elapsed, Counter(counted))
+    return Account(_budget(run), run.steps, run.elapsed, Counter(counted))
 
 
-def _budget(config: Mapping[str, Any]) -> Budget:
-    limits = {part.name: config.get(part.name) or 0 for part in fields(Budget)}
+def _budget(run: Recorded) -> Budget:
+    limits = {part.name: run.config.get(part.name) or 0 for part in fields(Budget)}
     if not all(is_number(limit) for limit in limits.values()):
-        raise Damaged("config.json is damaged: restore it", "config.json")
+        raise Damaged(f"{run.folder}/config.json is damaged: restore it", run.folder, "config.json")
     return Budget(**limits)

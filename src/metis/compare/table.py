@@ -178,7 +178,7 @@ def _accuracies(comparison: Comparison) -> list[list[str]]:
 def _whole_run(arm: Measured, baseline: Measured) -> tuple[str, str]:
     """Mean accuracy over the tests that both arms have, and its difference, paired by seed."""
     pair = arm.at_tests_of(baseline), baseline.at_tests_of(arm)
-    if not pair[0].steps:
+    if len(pair[0].steps) < 2:
         return MISSING, MISSING
     mine, theirs = (
         dict(zip(each.seeds, each.accuracy.mean(axis=1).tolist(), strict=True)) for each in pair

@@ -264,5 +264,5 @@ def _document(path: Path, optional: bool = False) -> dict[str, Any]:
         content = None
     if not isinstance(content, dict):
         said = f"{str(path)!r} is damaged: restore it, or leave this run out"
-        raise Damaged(said, path.name)
+        raise Damaged(said, path.parent, path.name)
     return content

@@ -38,4 +38,4 @@ def read(folder: Path) -> dict[str, int]:
         raise MetisError(f"{where!r} cannot be read ({error.strerror}): mend that") from None
     except (ValueError, KeyError, TypeError, AttributeError):
         said = f"{str(folder / FILE)!r} is damaged: restore or delete it"
-        raise Damaged(said, FILE) from None
+        raise Damaged(said, folder, FILE) from None

@@ -207,6 +207,7 @@ def _row(file: Path, number: int, line: bytes, log: str) -> dict[str, Any]:
         return row
     raise Damaged(
         f"{file}, line {number}, is damaged: restore the file, or start a new run folder",
+        file.parent,
         f"{file.name}, line {number}",
     )
 

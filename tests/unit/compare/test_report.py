@@ -143,6 +143,19 @@ def test_seconds_are_not_compared_with_a_run_that_has_no_timings(trained, tmp_pa
     assert "bold-1 lacks timings: seconds are not compared." in text and "ΔT" not in text
 
 
+def test_a_run_with_a_damaged_log_of_its_figures_is_named_and_left_out(trained, tmp_path):
+    folder = tmp_path / "damaged"
+    shutil.copytree(trained, folder)
+    with (folder / "bold-1/rollouts.jsonl").open("a") as log:
+        log.write("{}\n")
+    line = len((folder / "bold-1/rollouts.jsonl").read_text().splitlines())
+    assert main(["compare", "--out", str(folder)]) == 1
+    text = (folder / "comparison.md").read_text()
+    assert f"- bold-1 damaged: rollouts.jsonl, line {line}\n" in text and "| bold    | 0 " in text
+    assert main(["report", str(folder)]) == 0
+    assert (folder / "comparison.md").read_text() == text
+
+
 def test_a_baseline_is_named_for_one_report(trained, tmp_path, capsys):
     plan = (trained / "compare.json").read_bytes()
     words = ["report", str(trained), "--out", str(tmp_path), "--baseline"]

@@ -123,6 +123,8 @@ def test_a_cost_needs_three_tests_in_common():
     assert set(costs.rows[1][1:]) == {"– (too few tests in common)"}
     ((_, sentence),) = verdicts(comparison)
     assert sentence.startswith("has no cost to compare: too few tests in common with uniform")
+    lines = charts._accuracy(comparison).panels[0].lines
+    assert [len(line.series.x) for line in lines] == [6, 2], "each is drawn at its own tests"
 
 
 def test_one_arm_has_no_table_of_costs():
