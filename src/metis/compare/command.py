@@ -60,10 +60,12 @@ def run(chosen: argparse.Namespace) -> int:
     plan, whole = _plan(chosen), True
     require_arm(chosen.out, plan, chosen.baseline or "")
     failed: dict[str, str] = {}
-    if plan is not None and not _nothing_to_do(plan, chosen):
-        plan = replace(plan, baseline=chosen.baseline or plan.baseline)
-        failed, whole = _held(plan, chosen)
-        plan = saved(chosen.out)
+    if plan is not None:
+        before, plan = plan, replace(plan, baseline=chosen.baseline or plan.baseline)
+        complete = _complete(plan, chosen)
+        if plan != before or not complete:
+            failed, whole = _held(plan, chosen, complete)
+            plan = saved(chosen.out)
     try:
         comparison, drawn = draw(read(chosen.out, plan, failed, chosen.baseline or ""))
     except MetisError as error:
@@ -113,23 +115,24 @@ def _plan(chosen: argparse.Namespace) -> Plan | None:
     return plan.joined(earlier) if earlier else plan
 
 
-def _nothing_to_do(plan: Plan, chosen: argparse.Namespace) -> bool:
-    """True where a folder alone is named, or a baseline that it has, and no run is left to train:
+def _complete(plan: Plan, chosen: argparse.Namespace) -> bool:
+    """True where a folder is named and nothing to train, and none of its runs is left to train:
     then neither its recipe nor the right to write into it is needed."""
     if chosen.settings or chosen.curricula or chosen.arm or chosen.seeds:
-        return False
-    if (chosen.baseline or plan.baseline) != plan.baseline:
         return False
     return all(settled(plan, chosen.out / arm.run(seed)) for arm, seed in plan.runs())
 
 
-def _held(plan: Plan, chosen: argparse.Namespace) -> tuple[dict[str, str], bool]:
-    """Train in a folder that no other process may use meanwhile."""
+def _held(plan: Plan, chosen: argparse.Namespace, complete: bool) -> tuple[dict[str, str], bool]:
+    """Train in a folder that no other process may use meanwhile; a complete plan is but saved."""
     before = any(chosen.out.glob("*/config.json"))
     try:
         chosen.out.mkdir(parents=True, exist_ok=True)
         with hold(chosen.out):
-            return _train(plan, chosen)
+            if not complete:
+                return _train(plan, chosen)
+            plan.save(chosen.out)
+            return {}, True
     except OSError as error:
         why = f"--out {str(chosen.out)!r} cannot be written ({error.strerror or error})"
     except MetisError as error:

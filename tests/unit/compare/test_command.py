@@ -286,6 +286,9 @@ def test_a_finished_comparison_needs_neither_its_recipe_nor_a_folder_to_write(
     recipe.write_text(recipe.read_text().replace("steps = 4", "steps = 8"))
     assert main(["compare", "--out", str(out)]) == 0
     recipe.unlink()
+    for baseline in ("metis", "uniform"):
+        assert main(["compare", "--baseline", baseline, "--out", str(out)]) == 0
+        assert json.loads((out / "compare.json").read_text())["baseline"] == baseline
     assert main(["compare", "--out", str(out)]) == 0
     before, _ = table(out), capsys.readouterr()
 
