@@ -125,7 +125,8 @@ def _complete(plan: Plan, chosen: argparse.Namespace) -> bool:
 
 def _held(plan: Plan, chosen: argparse.Namespace, complete: bool) -> tuple[dict[str, str], bool]:
     """Train in a folder that no other process may use meanwhile; a complete plan is but saved."""
-    before = any(chosen.out.glob("*/config.json"))
+    report = f"metis report {chosen.out}"
+    there = any(chosen.out.glob("*/config.json"))
     try:
         chosen.out.mkdir(parents=True, exist_ok=True)
         with hold(chosen.out):
@@ -135,10 +136,10 @@ def _held(plan: Plan, chosen: argparse.Namespace, complete: bool) -> tuple[dict[
             return {}, True
     except OSError as error:
         why = f"--out {str(chosen.out)!r} cannot be written ({error.strerror or error})"
+        report += " --out DIR"
     except MetisError as error:
         why = str(error)
-    remedy = f"; `metis report {chosen.out}` shows what is there" if before else ""
-    raise MetisError(f"{why}{remedy}")
+    raise MetisError(f"{why}; `{report}` shows what is there" if there else why)
 
 
 def _train(plan: Plan, chosen: argparse.Namespace) -> tuple[dict[str, str], bool]:

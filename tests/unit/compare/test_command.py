@@ -352,3 +352,14 @@ def test_a_failure_is_what_the_log_has_of_it_since_this_start(tmp_path, code, lo
     earlier = f"{FRAMES}RuntimeError: of another start\n"
     (tmp_path / "a.log").write_text(earlier + log)
     assert _failure(code, tmp_path / "a.log", len(earlier)) == why
+
+
+def test_of_a_folder_that_cannot_be_written_the_report_goes_elsewhere(whole, monkeypatch, capsys):
+    def read_only(path):
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr("metis.compare.command.hold", read_only)
+    assert main(["compare", "--seeds", "7", "--out", str(whole)]) == 2
+    said = capsys.readouterr().err
+    assert "cannot be written (Read-only file system)" in said
+    assert said.endswith(f"; `metis report {whole} --out DIR` shows what is there\n")
