@@ -51,7 +51,7 @@ def pools() -> list[when_it_pays.Pool]:
 def arm(folder: str, name: str, seeds: range) -> Measured:
     """The runs of an arm with these seeds."""
     out = EVIDENCE / folder
-    return measure(name, find(out, [name], list(seeds), ())[name])
+    return measure(name, find(out, [name], list(seeds))[name])
 
 
 def costs(one: Measured, baseline: Measured) -> list[str]:

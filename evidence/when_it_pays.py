@@ -63,7 +63,7 @@ def _pool(hopeless: int, folder: Path) -> Pool:
     runs = [re.fullmatch(r"(.+)-(\d+)", path.parent.name) for path in folder.glob("*/config.json")]
     names = sorted({match[1] for match in runs if match})
     seeds = sorted({int(match[2]) for match in runs if match})
-    arms = {name: measure(name, paths) for name, paths in find(folder, names, seeds, ()).items()}
+    arms = {name: measure(name, paths) for name, paths in find(folder, names, seeds).items()}
     baseline = arms.pop("uniform")
     early = [record.series("batch/informative").y[:FIRST] for record in baseline.records]
     return Pool(

@@ -44,6 +44,18 @@ command that is run. `metis curricula NAME` says what the knobs of a curriculum 
 also be the config.json of a run.
 """
 
+REPORT_HELP = """\
+Writes a page (report.html), figures and a table of runs, from their folders alone: nothing is
+trained, and runs may still be at it. Of a comparison only finished runs are compared; others are
+named with the reason.
+
+  metis report runs/a                      of a run, into its folder
+  metis report runs/a runs/b               of several side by side, into report/
+  metis report cmp                         of a comparison: its table and its page
+  metis report cmp --baseline metis        against another arm, this once
+  metis report cmp --out elsewhere         leaves the folder as it is
+"""
+
 INSPECT_HELP = """\
 Shows what the logs of a run say of a step: every prompt that was rolled out with the reason, the
 prediction and the outcome; of one prompt also the distribution of the prediction, the exemplars
@@ -118,14 +130,15 @@ def _parser() -> argparse.ArgumentParser:
         "--dry-run", action="store_true", help="print the settings and their origins, and stop"
     )
     train.add_argument("--json", action="store_true", help="with --dry-run: the settings as JSON")
-    report = commands.add_parser(
-        "report", help="a page, figures and a table of runs or a comparison"
-    )
+    summary = "a page, figures and a table of runs or a comparison"
+    report = add_command(commands, "report", _report, summary, REPORT_HELP)
     report.add_argument(
         "runs", nargs="+", type=Path, metavar="RUN", help="run folder, or that of a comparison"
     )
     report.add_argument("--out", type=Path, metavar="DIR", help="default: RUN; of several, report/")
-    report.set_defaults(run=_report)
+    report.add_argument(
+        "--baseline", metavar="NAME", help="the arm of a comparison to compare with"
+    )
     summary = "why prompts were chosen in a step, and what came of it"
     inspect_run = add_command(commands, "inspect", _inspect, summary, INSPECT_HELP)
     inspect_run.add_argument("folder", type=Path, metavar="RUN", help="run folder")
@@ -226,8 +239,12 @@ def _report(chosen: argparse.Namespace) -> int:
     comparisons = [folder for folder in chosen.runs if is_comparison(folder)]
     if comparisons and len(chosen.runs) > 1:
         raise MetisError(f"{str(comparisons[0])!r} is a comparison: name it alone, or name runs")
-    write = report.write if not comparisons else lambda folders, out: redraw(folders[0], out)
-    text, *where = write(chosen.runs, chosen.out)
+    if comparisons:
+        text, *where = redraw(comparisons[0], chosen.out, chosen.baseline or "")
+    elif chosen.baseline:
+        raise MetisError(f"--baseline {chosen.baseline!r} goes with a comparison; these are runs")
+    else:
+        text, *where = report.write(chosen.runs, chosen.out)
     print_markdown(text)
     print(*where, sep="\n")
     return 0

@@ -23,6 +23,14 @@ class MetisError(Exception):
     """Shown by the command line as one line, without a traceback, with exit code 2."""
 
 
+class Damaged(MetisError):
+    """A file of a run is not as it was written; `what` names it in its folder, and its line."""
+
+    def __init__(self, message: str, folder: Path, what: str) -> None:
+        super().__init__(message)
+        self.folder, self.what = folder, what
+
+
 class MissingData(MetisError):
     """A setting names data that is not there, or not there yet."""
 

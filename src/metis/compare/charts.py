@@ -13,7 +13,8 @@ from metis.report.subjects import Subject, standard_error
 CAPTION = (
     "Accuracy on prompts that are never trained on, at equal cost: the further left a curve "
     "reaches the dashed best accuracy of {baseline}, the more its curriculum saved. Means over "
-    "seeds and three neighbouring tests, as in the tables; bands are one standard error over seeds."
+    "seeds and, after the first, three neighbouring tests, as in the tables; bands are one "
+    "standard error over seeds."
 )
 
 
@@ -29,18 +30,19 @@ def figures(comparison: Comparison) -> list[Figure]:
 
 
 def _accuracy(comparison: Comparison) -> Figure:
-    best = comparison.baseline.best[1].mean
+    arms = [comparison.tested_alike(arm) for arm in comparison.everyone]
+    best = arms[0].best[1].mean
     panels = tuple(
         Axes(
             accuracy.Y_LABEL,
             axis,
-            tuple(_line(arm, colour, axis) for colour, arm in enumerate(comparison.everyone)),
+            tuple(_line(arm, colour, axis) for colour, arm in enumerate(arms)),
             whole=axis != "seconds",
             reference=best,
             reference_label=f"{comparison.baseline.name}'s best",
         )
         for axis in comparison.axes
-        if all(arm.spent[axis].any() for arm in comparison.everyone)
+        if all(arm.spent[axis].any() for arm in arms)
     )
     caption = CAPTION.format(baseline=comparison.baseline.name)
     return Figure(accuracy.NAME, accuracy.TITLE, caption, panels)

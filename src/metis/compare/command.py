@@ -3,16 +3,20 @@
 import argparse
 import shutil
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from metis import config
 from metis.commands import Commands, add_command, plain_console
 from metis.compare.arms import BASELINE, parse_arms, parse_seeds
-from metis.compare.comparison import arms_and_seeds, read
+from metis.compare.comparison import Comparison, read, require_arm
+from metis.compare.ending import settled
 from metis.compare.plan import Plan, saved
-from metis.compare.report import write
+from metis.compare.report import draw, write
+from metis.compare.table import markdown
 from metis.errors import MetisError, require
+from metis.report.panels import Figure
 from metis.run.folder import hold
 
 SEEDS = "0,1,2"
@@ -27,6 +31,7 @@ prompts.
   metis compare RECIPE --curricula uniform,metis --seeds 0-4 --jobs 9 --out cmp
   metis compare RECIPE --curricula uniform,metis --arm bold:curriculum.explore=0.3 --out cmp
   metis compare --out cmp                  the table again, or the rest of what was stopped
+  metis report cmp                         the table of what is there; trains nothing
 
 The same command goes on where it was stopped; other arms and seeds are added to those that are
 there. A run is DIR/ARM-SEED, its output DIR/ARM-SEED.log; the table is DIR/comparison.md, the page
@@ -51,32 +56,43 @@ def add(commands: Commands) -> None:
 
 def run(chosen: argparse.Namespace) -> int:
     """Train what is left of a comparison, and write its table and its page."""
-    from metis.printing import print_markdown
-
     require(chosen.jobs is None or chosen.jobs >= 1, "--jobs", chosen.jobs, "use at least 1")
     plan, whole = _plan(chosen), True
-    names, _ = arms_and_seeds(chosen.out, plan)
-    if chosen.baseline and chosen.baseline not in names:
-        raise MetisError(f"--baseline {chosen.baseline!r}: there are {', '.join(names)}")
-    missing: dict[str, str] = {}
+    require_arm(chosen.out, plan, chosen.baseline or "")
+    failed: dict[str, str] = {}
     if plan is not None:
-        plan = replace(plan, baseline=chosen.baseline or plan.baseline)
-        chosen.out.mkdir(parents=True, exist_ok=True)
-        with hold(chosen.out):
-            missing, whole = _train(plan, chosen)
-        plan = saved(chosen.out)
+        before, plan = plan, replace(plan, baseline=chosen.baseline or plan.baseline)
+        complete = _complete(plan, chosen)
+        if plan != before or not complete:
+            failed, whole = _held(plan, chosen, complete)
+            plan = saved(chosen.out)
     try:
-        comparison = read(chosen.out, plan, missing, chosen.baseline or "")
+        comparison, drawn = draw(read(chosen.out, plan, failed, chosen.baseline or ""))
     except MetisError as error:
         if whole:
             raise
         print(f"metis: no table yet: {error}", file=sys.stderr)
         return 130
-    text, *where = write(chosen.out, comparison, plan)
+    _show(chosen.out, comparison, drawn, plan)
+    return 130 if not whole else 1 if comparison.missing or failed else 0
+
+
+def _show(out: Path, comparison: Comparison, drawn: Sequence[Figure], plan: Plan | None) -> None:
+    """Write the table and the page, and print the table; only print it where nothing is written."""
+    from metis.printing import print_markdown
+
+    try:
+        text, *where = write(out, comparison, drawn, plan)
+    except MetisError as error:
+        text, where = markdown(comparison), []
+        print(f"metis: {str(error).partition(':')[0]}: {_elsewhere(out)}", file=sys.stderr)
     print()
     print_markdown(text)
     print(*where, sep="\n")
-    return 130 if not whole else 1 if missing else 0
+
+
+def _elsewhere(out: Path) -> str:
+    return f"`metis report {out} --out DIR` writes the table and the page elsewhere"
 
 
 def _plan(chosen: argparse.Namespace) -> Plan | None:
@@ -85,6 +101,11 @@ def _plan(chosen: argparse.Namespace) -> Plan | None:
     arms = parse_arms(chosen.curricula, chosen.arm)
     earlier, seeds = saved(chosen.out), tuple(parse_seeds(chosen.seeds or SEEDS))
     if not arms:
+        if chosen.settings and earlier is not None:
+            raise MetisError(
+                f"{chosen.settings[0]}: the settings of a comparison are fixed when it is begun; "
+                "name another --out, or give the setting to an --arm"
+            )
         if chosen.settings or (chosen.seeds and earlier is None):
             raise MetisError("no arms to compare: name some with --curricula or --arm")
         if earlier is None or not chosen.seeds:
@@ -94,8 +115,35 @@ def _plan(chosen: argparse.Namespace) -> Plan | None:
     return plan.joined(earlier) if earlier else plan
 
 
+def _complete(plan: Plan, chosen: argparse.Namespace) -> bool:
+    """True where a folder is named and nothing to train, and none of its runs is left to train:
+    then neither its recipe nor the right to write into it is needed."""
+    if chosen.settings or chosen.curricula or chosen.arm or chosen.seeds:
+        return False
+    return all(settled(plan, chosen.out / arm.run(seed)) for arm, seed in plan.runs())
+
+
+def _held(plan: Plan, chosen: argparse.Namespace, complete: bool) -> tuple[dict[str, str], bool]:
+    """Train in a folder that no other process may use meanwhile; a complete plan is but saved."""
+    report = f"metis report {chosen.out}"
+    there = any(chosen.out.glob("*/config.json"))
+    try:
+        chosen.out.mkdir(parents=True, exist_ok=True)
+        with hold(chosen.out):
+            if not complete:
+                return _train(plan, chosen)
+            plan.save(chosen.out)
+            return {}, True
+    except OSError as error:
+        why = f"--out {str(chosen.out)!r} cannot be written ({error.strerror or error})"
+        report += " --out DIR"
+    except MetisError as error:
+        why = str(error)
+    raise MetisError(f"{why}; `{report}` shows what is there" if there else why)
+
+
 def _train(plan: Plan, chosen: argparse.Namespace) -> tuple[dict[str, str], bool]:
-    """Runs that are not finished, with the reason, and False where they were interrupted."""
+    """Runs that failed, with the reason, and False where all were interrupted."""
     from metis.compare.schedule import Schedule, devices, pending
     from metis.compare.view import ComparisonView
     from metis.engines import ENGINES
@@ -117,9 +165,8 @@ def _train(plan: Plan, chosen: argparse.Namespace) -> tuple[dict[str, str], bool
         schedule.train(runs)
     if schedule.stopped:
         console.print("stopped; the same command goes on from there")
-    left = {run.name: "not finished" for run in pending(kept.plan, configs, chosen.out)}
     failed = {name: f"failed: {why}; see {name}.log" for name, why in schedule.failures.items()}
-    return left | failed, not schedule.stopped
+    return failed, not schedule.stopped
 
 
 @dataclass

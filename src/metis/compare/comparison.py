@@ -1,17 +1,22 @@
 """A comparison as its folder has it: arms beside their baseline, and what is missing."""
 
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
 from metis.compare.arms import BASELINE
-from metis.compare.measures import AXES, Measured, find, measure
+from metis.compare.ending import look
+from metis.compare.inference import FEWEST_TESTS
+from metis.compare.measures import AXES, Measured, measured
 from metis.compare.plan import FILE, Plan
-from metis.errors import MetisError
-from metis.report import curves
-from metis.run.budget import Account, Budget
+from metis.errors import Damaged, MetisError
+from metis.report.curves import Recorded
+
+Runs = dict[str, dict[int, Recorded]]
+"""Runs by arm and seed."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +27,9 @@ class Comparison:
     arms: Sequence[Measured]
     untimed: str = ""
     missing: Sequence[str] = ()
-    """Runs that are planned and not finished, each with the reason where there is one."""
+    """Runs that are planned and not finished, each with the reason."""
+    instead: str = ""
+    """Why the baseline is not the one that was planned, if it is not."""
 
     @property
     def timed(self) -> bool:
@@ -31,6 +38,26 @@ class Comparison:
     @property
     def everyone(self) -> list[Measured]:
         return [self.baseline, *self.arms]
+
+    def tested_alike(self, arm: Measured) -> Measured:
+        """An arm at the tests that all have, for as long as they go on; where these are too few,
+        at its own."""
+        common = set.intersection(*(set(each.steps) for each in self.everyone))
+        return arm.tested_as(*self.everyone) if len(common) >= FEWEST_TESTS else arm
+
+    def without(self, error: Damaged) -> "Comparison":
+        """The same without a run that has a damaged log."""
+        kept = {}
+        for arm in self.everyone:
+            runs = zip(arm.seeds, arm.records, strict=True)
+            left = {seed: run for seed, run in runs if run.folder != error.folder}
+            if left:
+                kept[arm.name] = arm if len(left) == len(arm.seeds) else measured(arm.name, left)
+        if self.baseline.name not in kept:
+            raise error
+        baseline = kept.pop(self.baseline.name)
+        missing = [*self.missing, f"{error.folder.name} damaged: {error.what}"]
+        return replace(self, baseline=baseline, arms=list(kept.values()), missing=missing)
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -61,48 +88,90 @@ def _runs(out: Path) -> list[tuple[str, int]]:
     return sorted((match[1], int(match[2])) for match in runs if match)
 
 
+def require_arm(out: Path, plan: Plan | None, baseline: str) -> None:
+    """Refuse a --baseline that is no arm of the comparison."""
+    names, _ = arms_and_seeds(out, plan)
+    if baseline and baseline not in names:
+        raise MetisError(f"--baseline {baseline!r}: there are {', '.join(names)}")
+
+
 def read(
-    out: Path, plan: Plan | None, missing: Mapping[str, str], baseline: str = ""
+    out: Path,
+    plan: Plan | None,
+    failed: Mapping[str, str] | None = None,
+    baseline: str = "",
+    any_baseline: bool = False,
 ) -> Comparison:
-    """Measure the finished runs of a folder."""
+    """Measure the finished runs of a folder.
+
+    `failed` says of some runs why they are not; where `any_baseline` will do, the first arm with a
+    finished run stands in for a baseline that has none.
+    """
     names, seeds = arms_and_seeds(out, plan)
+    runs, missing = gathered(out, names, seeds, planned=plan is not None)
+    missing |= {name: why for name, why in (failed or {}).items() if name in missing}
+    if plan is not None:
+        missing = {name: why + _remedy(plan, name, why) for name, why in missing.items()}
     usual = BASELINE if BASELINE in names else names[0]
-    baseline = baseline or (plan.baseline if plan else "") or usual
-    runs = find(out, names, seeds, missing)
+    baseline, instead = baseline or (plan.baseline if plan else "") or usual, ""
     if baseline not in runs:
-        planned = [f"{baseline}-{seed}" for seed in seeds]
-        reason = next((f" ({name} {missing[name]})" for name in planned if name in missing), "")
-        raise MetisError(
-            f"the baseline {baseline!r} has no finished run{reason}: the same command trains it, "
-            "--baseline names another arm"
-        )
-    measured = {name: measure(name, folders) for name, folders in runs.items()}
-    arms = [arm for name, arm in measured.items() if name != baseline]
-    untimed = "" if plan else "It is not known whether runs had a device of their own"
-    if plan and plan.crowded:
-        untimed = "Runs shared a device"
+        if not any_baseline or not runs:
+            raise MetisError(_no_baseline(out, plan, baseline, missing))
+        instead = f"{baseline} has no finished run: arms are compared with {next(iter(runs))}"
+        baseline = next(iter(runs))
+    arms = {name: measured(name, records) for name, records in runs.items()}
+    others = [arm for name, arm in arms.items() if name != baseline]
     lines = [f"{name} {why}" for name, why in missing.items()]
-    return Comparison(measured[baseline], arms, untimed, lines)
+    return Comparison(arms[baseline], others, _untimed(plan, list(arms.values())), lines, instead)
 
 
-def unfinished(out: Path, plan: Plan | None) -> dict[str, str]:
-    """The runs of a plan that have not come to the end of their own budget, by their logs."""
+def gathered(
+    out: Path, names: Sequence[str], seeds: Sequence[int], planned: bool
+) -> tuple[Runs, dict[str, str]]:
+    """The finished runs of a folder, and why others are not; without a plan, of those there are."""
+    runs: Runs = {}
     missing = {}
-    for name in (arm.run(seed) for arm, seed in (plan.runs() if plan else ())):
-        if not (out / name / "metrics.jsonl").exists():
-            missing[name] = "not begun"
-        elif _spent(curves.read(out / name)) < 1:
-            missing[name] = "not finished"
-    return missing
+    for name in names:
+        for seed in seeds:
+            folder = out / f"{name}-{seed}"
+            if not planned and not (folder / "config.json").exists():
+                continue
+            run, why = look(folder)
+            if run is None:
+                missing[folder.name] = why
+            else:
+                runs.setdefault(name, {})[seed] = run
+    return runs, missing
 
 
-def _spent(run: curves.Recorded) -> float:
-    """The share of its budget that a run has spent."""
-    last = run.metrics[-1] if run.metrics else {}
-    limits = {part.name: run.config.get(part.name) or 0 for part in fields(Budget)}
-    counted = {
-        key.removeprefix("total/").replace("_", "/", 1): int(value)
-        for key, value in last.items()
-        if key.startswith("total/")
-    }
-    return Account(Budget(**limits), run.steps, run.elapsed, Counter(counted)).fraction
+def _remedy(plan: Plan, name: str, why: str) -> str:
+    """What can be done about a run that was finished once, and is not by its log."""
+    if name not in plan.finished or why == "not begun":
+        return ""
+    return f"; restore it, or delete {name} to train it again"
+
+
+def _no_baseline(out: Path, plan: Plan | None, baseline: str, missing: Mapping[str, str]) -> str:
+    of_it = (name for name in missing if re.fullmatch(rf"{re.escape(baseline)}-\d+", name))
+    reason = next((f" ({name} {missing[name]})" for name in of_it), "")
+    train = f"`metis compare --out {out}` trains what is left; " if plan else ""
+    return (
+        f"the baseline {baseline!r} has no finished run{reason}: {train}--baseline names another "
+        "arm"
+    )
+
+
+def _untimed(plan: Plan | None, arms: Sequence[Measured]) -> str:
+    """Why the seconds of runs cannot be compared, if they cannot."""
+    if plan is None:
+        return "It is not known whether runs had a device of their own"
+    if plan.crowded:
+        return "Runs shared a device"
+    lacking = [
+        f"{arm.name}-{seed}"
+        for arm in arms
+        for seed, seconds in zip(arm.seeds, arm.spent["seconds"], strict=True)
+        if np.isnan(seconds).any()
+    ]
+    verb = "lacks" if len(lacking) == 1 else "lack"
+    return f"{', '.join(lacking)} {verb} timings" if lacking else ""

@@ -1,7 +1,8 @@
 """Speed of one arm against another: cost ratios with bootstrap intervals and permutation tests.
 
-Curves are averaged over the runs of an arm, then over three neighbouring tests; between tests they
-are interpolated. Runs, not tests, are what is resampled: the tests of a run are not independent.
+Curves are averaged over the runs of an arm, then over three neighbouring tests, but for the first,
+which is before training; between tests they are interpolated. Runs, not tests, are what is
+resampled: the tests of a run are not independent.
 """
 
 import itertools
@@ -21,6 +22,8 @@ POWER = 1.96 + 0.84
 """Standard errors that an effect must have to be found with four chances in five."""
 FEWEST_SEEDS, MOST_SEEDS = 4, 100
 """Seeds of each arm: fewer have no p below `LEVEL`, more are run by nobody."""
+FEWEST_TESTS = 3
+"""Tests of a pair that a cost is read from: of fewer, smoothing leaves no curve."""
 
 
 class Runs(NamedTuple):
@@ -49,10 +52,11 @@ class Ratio(NamedTuple):
 
 
 def smoothed(curves: Floats) -> Floats:
-    """Every test averaged with its neighbours, along the last axis."""
+    """Every test but the first averaged with its neighbours, along the last axis."""
     whole = np.pad(curves, [(0, 0)] * (curves.ndim - 1) + [(1, 1)], constant_values=np.nan)
     last = curves.shape[-1]
     means: Floats = np.nanmean([whole[..., place : place + last] for place in range(3)], axis=0)
+    means[..., :1] = curves[..., :1]
     return means
 
 
@@ -96,14 +100,14 @@ def cost_to_common_best(arm: Runs, baseline: Runs, rng: np.random.Generator) -> 
 
 def cost_to_own_best(arm: Runs, baseline: Runs, rng: np.random.Generator) -> Ratio:
     """Cost at which an arm is best, over that at which the baseline is: the paper's ΔT is this in
-    seconds, less one."""
+    seconds, less one. NaN of an arm that is best before training."""
 
     def ratios(weights: Floats, other: Floats) -> Floats:
         spent = []
         for runs, share in ((arm, weights), (baseline, other)):
             curve, cost = runs.averaged(share)
             spent.append(crossing(curve, cost, curve.max(axis=1)))
-        return _over(spent[0], spent[1])
+        return _over(np.where(spent[0] > 0, spent[0], np.nan), spent[1])
 
     return _interval(ratios, arm, baseline, rng)
 
@@ -143,7 +147,8 @@ def log_speed(arm: Runs, baseline: Runs) -> float:
 
 def improves(runs: Runs) -> bool:
     """An arm whose averaged curve rises above its accuracy before training."""
-    return bool(runs.mean[0].max() > runs.accuracy[:, 0].mean())
+    curve = runs.mean[0]
+    return bool(curve.max() > curve[0, 0] + 1e-12)
 
 
 def _common_best(arm: tuple[Floats, Floats], baseline: tuple[Floats, Floats]) -> Floats:
@@ -186,13 +191,14 @@ def least_p(arm: Runs, baseline: Runs) -> float:
 
 def seeds_to_settle(arm: Runs, baseline: Runs, rng: np.random.Generator) -> int | None:
     """Seeds of each arm that would show the difference seen, if it is the true one, with four
-    chances in five; None where that is more than anyone runs."""
+    chances in five: more than there are; None where that is more than anyone runs."""
     effect, runs = abs(log_speed(arm, baseline)), min(len(arm.seeds), len(baseline.seeds))
+    more = max(len(arm.seeds), len(baseline.seeds)) + 1
     if runs < 2 or not effect:
         return None
     ones, others = _resampled(arm, baseline, rng)
     drawn = _log_speeds(arm.averaged(ones), baseline.averaged(others))
     # a bootstrap of n runs has (n - 1) / n of their variance
     error = float(drawn.std()) * math.sqrt(runs / (runs - 1))
-    needed = max(FEWEST_SEEDS, math.ceil(runs * (POWER * error / effect) ** 2))
+    needed = max(FEWEST_SEEDS, more, math.ceil(runs * (POWER * error / effect) ** 2))
     return needed if needed <= MOST_SEEDS else None

@@ -1,6 +1,7 @@
 """The runs of an arm as curves over what they cost, and the facts that a table states of them."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ import numpy as np
 
 from metis.compare.inference import Floats, Runs, smoothed
 from metis.errors import MetisError
-from metis.report.curves import Recorded, read
+from metis.report.curves import Recorded, is_number, read
 from metis.run.statistics import Estimate, mean
 
 AXES = ("steps", "rollouts", "generated tokens", "processed tokens", "seconds")
@@ -31,9 +32,20 @@ class Measured:
     def runs(self, axis: str) -> Runs:
         return Runs(self.accuracy, self.spent[axis], self.seeds)
 
-    def at_tests_of(self, other: "Measured") -> "Measured":
-        """The same at only those tests that another arm has too."""
-        columns = [place for place, step in enumerate(self.steps) if step in other.steps]
+    def at_tests_of(self, *others: "Measured") -> "Measured":
+        """The same at only those tests that other arms have too."""
+        return self._at(step for step in self.steps if all(step in o.steps for o in others))
+
+    def tested_as(self, *others: "Measured") -> "Measured":
+        """The same, tested as seldom as other arms are for as long as they go on."""
+        return self._at(
+            step
+            for step in self.steps
+            if all(step in other.steps or step > other.steps[-1] for other in others)
+        )
+
+    def _at(self, steps: Iterable[int]) -> "Measured":
+        columns = [self.steps.index(step) for step in steps]
         return replace(
             self,
             steps=tuple(self.steps[place] for place in columns),
@@ -43,8 +55,8 @@ class Measured:
 
     @property
     def best(self) -> tuple[int, Estimate]:
-        """The step and the accuracy of the best test, of the curve averaged over runs and three
-        neighbouring tests."""
+        """The step and the accuracy of the best test, of the curve averaged over runs and, after
+        the first, three neighbouring tests."""
         place = int(smoothed(self.accuracy.mean(axis=0)).argmax())
         return self.steps[place], mean(smoothed(self.accuracy)[:, place].tolist())
 
@@ -61,12 +73,17 @@ class Measured:
         """The mean of a number over the runs; None where any has none."""
         values = [of(record) for record in self.records]
         numbers = [value for value in values if value is not None]
-        return mean(numbers) if len(numbers) == len(values) else None
+        return mean(numbers) if numbers and len(numbers) == len(values) else None
 
 
 def measure(name: str, folders: Mapping[int, Path]) -> Measured:
     """Read the runs of an arm, by seed."""
-    records = tuple(read(folder) for folder in folders.values())
+    return measured(name, {seed: read(folder) for seed, folder in folders.items()})
+
+
+def measured(name: str, runs: Mapping[int, Recorded]) -> Measured:
+    """The runs of an arm, by seed, at the tests that all of them have."""
+    records = tuple(runs.values())
     tests = [_tests(record) for record in records]
     steps = sorted(set.intersection(*(set(test) for test in tests)))
     if len(steps) < 2:
@@ -77,29 +94,30 @@ def measure(name: str, folders: Mapping[int, Path]) -> Measured:
     accuracy = np.array([[test[step]["eval/accuracy"] for step in steps] for test in tests])
     costs = np.array(
         [
-            [_spent(test[step], _clock(record).get(step, 0.0)) for step in steps]
+            [_spent(test[step], _clock(record).get(step, math.nan)) for step in steps]
             for record, test in zip(records, tests, strict=True)
         ]
     )
     spent = {axis: costs[:, :, place] for place, axis in enumerate(AXES)}
-    return Measured(name, tuple(folders), records, tuple(steps), accuracy, spent)
+    return Measured(name, tuple(runs), records, tuple(steps), accuracy, spent)
 
 
 def _tests(record: Recorded) -> dict[int, dict[str, Any]]:
-    return {row["step"]: row for row in record.metrics if "eval/accuracy" in row}
+    return {row["step"]: row for row in record.metrics if is_number(row.get("eval/accuracy"))}
 
 
 def _clock(record: Recorded) -> dict[int, float]:
-    return {row["step"]: float(row["elapsed"]) for row in record.timings if "elapsed" in row}
+    """Seconds of training up to each step that has its clock; before training there are none."""
+    seconds = {row["step"]: float(row["elapsed"]) for row in record.timings if "elapsed" in row}
+    return {0: 0.0} | seconds
 
 
 def _spent(row: Mapping[str, Any], seconds: float) -> list[float]:
     """The costs of a run up to a test, in the order of AXES."""
-    processed = sum(
-        row[key] for key in row if key.startswith("total/") and key.endswith("_processed")
-    )
-    generated = row.get("total/rollout_tokens", 0.0) + row.get("total/judge_tokens", 0.0)
-    return [row["step"], row.get("total/rollout_generated", 0.0), generated, processed, seconds]
+    totals = {key: value or 0.0 for key, value in row.items() if key.startswith("total/")}
+    processed = sum(totals[key] for key in totals if key.endswith("_processed"))
+    generated = totals.get("total/rollout_tokens", 0.0) + totals.get("total/judge_tokens", 0.0)
+    return [row["step"], totals.get("total/rollout_generated", 0.0), generated, processed, seconds]
 
 
 def average(metric: str) -> Callable[[Recorded], float | None]:
@@ -129,18 +147,12 @@ def tokens_a_second(record: Recorded) -> float | None:
     return float(tokens) / record.elapsed if tokens and record.elapsed else None
 
 
-def find(
-    out: Path, names: Sequence[str], seeds: Sequence[int], missing: Collection[str]
-) -> dict[str, dict[int, Path]]:
-    """The run folders there are, by arm and seed, without those that are not finished."""
+def find(out: Path, names: Sequence[str], seeds: Sequence[int]) -> dict[str, dict[int, Path]]:
+    """The run folders there are, by arm and seed."""
     runs: dict[str, dict[int, Path]] = {}
     for name in names:
         folders = {seed: out / f"{name}-{seed}" for seed in seeds}
-        there = {
-            seed: path
-            for seed, path in folders.items()
-            if (path / "config.json").exists() and path.name not in missing
-        }
+        there = {seed: path for seed, path in folders.items() if (path / "config.json").exists()}
         if there:
             runs[name] = there
     return runs

@@ -64,8 +64,7 @@ def _head(comparison: Comparison, names: Sequence[str]) -> Iterator[str]:
 
 def _tables(comparison: Comparison) -> Iterator[str]:
     for section in table.sections(comparison):
-        if len(section.rows) > 1:
-            yield f"<h2>{escape(section.title)}</h2>{html.table(section.rows)}"
+        yield f"<h2>{escape(section.title)}</h2>{html.table(section.rows)}"
     for note in table.notes(comparison):
         yield f'<p class="soft about">{escape(note)}</p>'
 

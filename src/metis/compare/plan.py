@@ -1,6 +1,7 @@
 """The plan of a comparison: what its folder says of the arms and seeds it is made of."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -91,9 +92,15 @@ class Plan:
             "finished": sorted(self.finished),
             "baseline": self.baseline,
         }
-        out.mkdir(parents=True, exist_ok=True)
-        with files.atomic(out / FILE) as file:
-            file.write(f"{json.dumps(document, indent=2)}\n".encode())
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+            with files.atomic(out / FILE) as file:
+                file.write(f"{json.dumps(document, indent=2)}\n".encode())
+        except OSError as error:
+            raise MetisError(
+                f"{str(out / FILE)!r} cannot be written ({error.strerror or error}): make room "
+                "there, or name another --out"
+            ) from None
 
 
 def saved(out: Path) -> Plan | None:
@@ -101,21 +108,48 @@ def saved(out: Path) -> Plan | None:
     require_folder(out)
     try:
         document: dict[str, Any] = json.loads((out / FILE).read_bytes())
-        return Plan(
-            document["recipe"],
-            tuple(document["settings"]),
-            tuple(Arm(name, tuple(words)) for name, words in document["arms"].items()),
-            tuple(document["seeds"]),
-            tuple(document["crowded"]),
-            tuple(document.get("finished", [])),
-            document.get("baseline", ""),
-        )
+        schema = document.get("schema")
     except FileNotFoundError:
         return None
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, AttributeError):
+        raise _damaged(out) from None
+    if isinstance(schema, int) and schema != SCHEMA:
         raise MetisError(
-            f"{str(out / FILE)!r} is damaged: restore it, or name another --out"
-        ) from None
+            f"{str(out / FILE)!r} has schema {schema}, this METIS reads {SCHEMA}: use the version "
+            "that wrote it, or name another folder"
+        )
+    try:
+        return _plan(document)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise _damaged(out) from None
+
+
+def _plan(document: Mapping[str, Any]) -> Plan:
+    """A plan as it was saved; what is of another kind is a ValueError."""
+    plan = Plan(
+        document["recipe"],
+        _all_of(str, document["settings"]),
+        tuple(Arm(name, _all_of(str, words)) for name, words in document["arms"].items()),
+        _all_of(int, document["seeds"]),
+        _all_of(str, document["crowded"]),
+        _all_of(str, document.get("finished", [])),
+        document.get("baseline", ""),
+    )
+    named = [arm.name for arm in plan.arms]
+    if not named or not plan.seeds or (plan.baseline and plan.baseline not in named):
+        raise ValueError
+    _all_of(str, [plan.recipe, plan.baseline])
+    return plan
+
+
+def _all_of(kind: type, values: Any) -> tuple[Any, ...]:
+    if not isinstance(values, list) or not all(isinstance(value, kind) for value in values):
+        raise ValueError
+    return tuple(values)
+
+
+def _damaged(out: Path) -> MetisError:
+    return MetisError(f"{str(out / FILE)!r} is damaged: restore it, or name another folder")
 
 
 def _words(value: str | tuple[str, ...]) -> str:

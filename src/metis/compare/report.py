@@ -1,31 +1,49 @@
 """The files of a comparison: its table, its page and its figures."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from metis import report
 from metis.compare import charts
 from metis.compare.arms import Arm
-from metis.compare.comparison import Comparison, read, unfinished
+from metis.compare.comparison import Comparison, read, require_arm
 from metis.compare.page import page
 from metis.compare.plan import Plan, saved
 from metis.compare.table import markdown
+from metis.errors import Damaged
+from metis.report.panels import Figure
 from metis.report.reproduce import command
 
 
+def draw(comparison: Comparison) -> tuple[Comparison, list[Figure]]:
+    """The figures of a comparison; it is left without the runs whose logs of them are damaged."""
+    while True:
+        try:
+            return comparison, charts.figures(comparison)
+        except Damaged as error:
+            comparison = comparison.without(error)
+
+
 def write(
-    folder: Path, comparison: Comparison, plan: Plan | None, out: Path | None = None
+    folder: Path,
+    comparison: Comparison,
+    drawn: Sequence[Figure],
+    plan: Plan | None,
+    out: Path | None = None,
 ) -> list[str]:
     """Write the report of a comparison into its folder, or into `out`; return what to say."""
-    out, text, drawn = out or folder, markdown(comparison), charts.figures(comparison)
+    out, text = out or folder, markdown(comparison)
     html = page(comparison, drawn, commands(folder, comparison, plan))
     where = report.save(out, {"comparison.md": text, "report.html": html}, drawn)
     return [text, f"comparison: {out / 'comparison.md'}", *where]
 
 
-def redraw(folder: Path, out: Path | None = None) -> list[str]:
-    """The same for a folder as it is, with nothing trained."""
+def redraw(folder: Path, out: Path | None = None, baseline: str = "") -> list[str]:
+    """The same for a folder as it is, with nothing trained and no baseline saved."""
     plan = saved(folder)
-    return write(folder, read(folder, plan, unfinished(folder, plan)), plan, out)
+    require_arm(folder, plan, baseline)
+    comparison = read(folder, plan, baseline=baseline, any_baseline=not baseline)
+    return write(folder, *draw(comparison), plan, out)
 
 
 def commands(folder: Path, comparison: Comparison, plan: Plan | None) -> list[str]:

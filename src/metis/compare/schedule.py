@@ -15,18 +15,19 @@ from pathlib import Path
 from types import FrameType
 from typing import NamedTuple, Protocol
 
+from metis.compare.ending import look, settled
 from metis.compare.plan import Plan
 from metis.config import Config
-from metis.engines import ENGINES
 from metis.errors import MetisError
-from metis.loop import finished
 from metis.printable import printable
 from metis.run import manifest
 from metis.run.budget import Budget
-from metis.run.folder import read
 
 FIXED = (*(part.name for part in fields(Budget)), "engine.learning_rate")
 """Settings that a run may change on its way, and the runs of a comparison must share."""
+TRACEBACK = "Traceback (most recent call last):"
+REFUSED = 2
+"""Exit code of a run that has said in a line what is wrong."""
 
 
 class Watcher(Protocol):
@@ -63,11 +64,11 @@ class Pending(NamedTuple):
 
 
 def pending(plan: Plan, configs: Mapping[str, Config], out: Path) -> list[Pending]:
-    """The runs of a plan that are left to train; refused where the others had other settings."""
+    """The runs of a plan that are to be trained; refused where the others had other settings."""
     left = []
     for arm, seed in plan.runs():
         settings, folder = configs[arm.name], out / arm.run(seed)
-        if done(plan, settings, folder):
+        if settled(plan, folder):
             _require_unchanged(settings, folder)
         else:
             command = plan.command(arm, seed, out)
@@ -78,6 +79,8 @@ def pending(plan: Plan, configs: Mapping[str, Config], out: Path) -> list[Pendin
 def _require_unchanged(settings: Config, folder: Path) -> None:
     """Refuse a recipe that was edited after a run was trained by it; keys that only one of them
     knows are those of another version."""
+    if look(folder)[0] is None:  # it is named as missing, and in no table
+        return
     free = ("seed", *(key for key in settings.may_change if key not in FIXED))
     resolved = json.loads(json.dumps(settings.resolved))
     for key, old, new in manifest.differences(manifest.read(folder), resolved):
@@ -87,16 +90,6 @@ def _require_unchanged(settings: Config, folder: Path) -> None:
                 f"{key} = {new!r}: {folder.name} was trained with {old!r}; restore the recipe, or "
                 "name another --out"
             )
-
-
-def done(plan: Plan, settings: Config, folder: Path) -> bool:
-    """True where a run has come to the end of its budget."""
-    if folder.name in plan.finished and (folder / "metrics.jsonl").exists():
-        return True
-    if ENGINES[settings.engine_name].launch is None:
-        return finished(folder, settings.training.budget)
-    rows = read(folder, "metrics") if (folder / "metrics.jsonl").exists() else []
-    return bool(rows) and rows[-1]["step"] >= settings.training.steps > 0
 
 
 class Schedule:
@@ -130,6 +123,7 @@ class Schedule:
         slot = self.slots.get()
         try:
             with (self.out / f"{run}.log").open("ab") as log:
+                before = log.tell()
                 process = self._start(run, command, log.fileno(), slot)
                 if process is None:
                     return
@@ -139,9 +133,9 @@ class Schedule:
                 del self.processes[run]
             if process.stdin:
                 process.stdin.close()
-            failure = _failure(code, self.out / f"{run}.log") if code not in (0, 130) else None
-            if failure is not None:
-                self.failures[run] = failure
+            failure = None
+            if code not in (0, 130):
+                failure = self.failures[run] = _failure(code, self.out / f"{run}.log", before)
             if code == 0:
                 with self.lock:
                     self.finish(run)
@@ -198,11 +192,24 @@ def _signals(heard: Callable[[], None]) -> Iterator[None]:
             signal.signal(number, handler)  # type: ignore[arg-type]
 
 
-def _failure(code: int, log: Path) -> str:
-    """Why a run ended: the signal that killed it, or its last line."""
+def _failure(code: int, log: Path, before: int) -> str:
+    """Why a run ended: the signal that killed it, or what it has said since its log had so many
+    bytes."""
     if code < 0:
         kill = " (out of memory?)" if -code == signal.SIGKILL else ""
         return f"killed by {signal.Signals(-code).name}{kill}"
-    lines = log.read_text("utf-8", "replace").strip().splitlines()
-    last = lines[-1].removeprefix("metis: ") if lines else f"exit code {code}, without a word"
-    return printable(last)
+    said = log.read_bytes()[before:].decode("utf-8", "replace")
+    lines = [line.rstrip() for line in said.splitlines() if line.strip()]
+    errors = [line for line in lines if line.startswith("metis: ")]
+    if code == REFUSED and errors:
+        return printable(errors[-1].removeprefix("metis: "))
+    if (raised := _raised(lines)) is not None:
+        return printable(raised)
+    return printable(f"{lines[-1]} (exit code {code})") if lines else f"exit code {code}, no output"
+
+
+def _raised(lines: Sequence[str]) -> str | None:
+    """The exception of the last traceback: the first line after its frames."""
+    starts = [place for place, line in enumerate(lines) if line == TRACEBACK]
+    after = lines[starts[-1] + 1 :] if starts else []
+    return next((line for line in after if not line.startswith(" ")), None)

@@ -9,7 +9,9 @@ import numpy as np
 from metis.compare.comparison import Comparison
 from metis.compare.inference import (
     FEWEST_SEEDS,
+    FEWEST_TESTS,
     LEVEL,
+    MOST_SEEDS,
     Ratio,
     cost_to_best,
     cost_to_own_best,
@@ -26,6 +28,8 @@ from metis.run.statistics import Estimate, mean
 
 MISSING = "–"
 ALONE = "One arm, nothing to compare with."
+FEW_TESTS = "too few tests in common"
+SMOOTHED = "best (smoothed)"
 
 
 class Section(NamedTuple):
@@ -48,14 +52,15 @@ def markdown(comparison: Comparison) -> str:
 
 
 def sections(comparison: Comparison) -> list[Section]:
-    """The tables of a comparison."""
+    """The tables of a comparison that have any row."""
     reach = f"Cost to reach {comparison.baseline.name}'s best, as a share of its own"
-    return [
+    tables = [
         Section("Accuracy", _accuracies(comparison)),
         Section(reach, _costs(comparison)),
         Section("Accuracy at equal cost", _equal_costs(comparison)),
         Section("Where the effort went", _facts(comparison)),
     ]
+    return [table for table in tables if len(table.rows) > 1]
 
 
 def verdicts(comparison: Comparison) -> list[tuple[str, str]]:
@@ -66,27 +71,69 @@ def verdicts(comparison: Comparison) -> list[tuple[str, str]]:
 def _verdict(comparison: Comparison, arm: Measured) -> str:
     """A sentence about an arm: faster, slower, or not to be told apart; and costs that disagree."""
     baseline = comparison.baseline
-    ones = arm.at_tests_of(baseline).runs("steps")
-    others = baseline.at_tests_of(arm).runs("steps")
-    pair = ((arm.name, ones), (baseline.name, others))
-    if idle := [name for name, runs in pair if not improves(runs)]:
-        return f"no cost to compare: {' and '.join(idle)} did not improve on the first test."
+    pair = arm.at_tests_of(baseline), baseline.at_tests_of(arm)
+    if len(pair[0].steps) < FEWEST_TESTS:
+        return f"has no cost to compare: {FEW_TESTS} with {baseline.name}, three are needed."
+    ones, others = (each.runs("steps") for each in pair)
+    if not improves(ones) or not improves(others):
+        return _idle(*pair)
     p, ratio = p_value(ones, others, _rng()), math.exp(log_speed(ones, others))
     share = f"{ratio:.2f} of" if ratio <= 100 else "over 100 times"
     about = f"needs {share} {baseline.name}'s steps to the highest accuracy that both reach"
     word = "faster" if ratio < 1 else "slower"
-    against = _against_steps(comparison, arm, ratio)
+    rest = f"{_against_steps(comparison, arm, ratio)}{_short_of(arm, baseline)}"
     if min(len(arm.seeds), len(baseline.seeds)) < 2:
         unknown = f"one seed cannot tell that from noise; {FEWEST_SEEDS} of each can"
-        return f"{about}: {unknown}.{against}"
+        return f"{about}: {unknown}.{rest}"
     if p <= LEVEL:
-        return f"{about}: {word} beyond noise (p = {p:.3f}).{against}"
-    needed = seeds_to_settle(ones, others, _rng())
-    settle = f"{needed} seeds of each" if needed else "more than 100 seeds of each, if anything,"
+        return f"{about}: {word} beyond noise (p = {p:.3f}).{rest}"
+    settle = _settle(seeds_to_settle(ones, others, _rng())) if ratio != 1 else ""
     if p <= least_p(ones, others) + 1e-9:
         clear = f"{word}, as clearly as so few seeds can show (p = {p:.2f})"
-        return f"{about}: {clear}; {settle} would settle it.{against}"
-    return f"{about}: within noise (p = {p:.2f}); {settle} would settle it.{against}"
+        return f"{about}: {clear}{settle}.{rest}"
+    return f"{about}: within noise (p = {p:.2f}){settle}.{rest}"
+
+
+def _settle(seeds: int | None) -> str:
+    """How many seeds would probably tell a difference from noise."""
+    if seeds is None:
+        return f"; {MOST_SEEDS} seeds of each would probably not show it"
+    return f"; about {seeds} seeds of each would probably show it, if it is as large as it looks"
+
+
+def _idle(arm: Measured, baseline: Measured) -> str:
+    """A sentence about a pair of which one at least is best before training."""
+    mine, theirs = (improves(each.runs("steps")) for each in (arm, baseline))
+    if mine:
+        gained = f"improved from {_before(arm):.4f} to {arm.best[1].mean:.4f}"
+        return f"{gained}; {baseline.name} {_stayed(baseline)}: no cost to compare."
+    both = "" if theirs else f"; neither did {baseline.name}{_fell(baseline, ', which')}"
+    return f"{_stayed(arm)}{both}: no cost to compare."
+
+
+def _stayed(arm: Measured) -> str:
+    before = f"did not improve on its accuracy before training ({_before(arm):.4f})"
+    return f"{before}{_fell(arm)}"
+
+
+def _fell(arm: Measured, joined: str = " and") -> str:
+    """The accuracy at the end of an arm that is worse than before training."""
+    last = arm.final.mean
+    return f"{joined} fell to {last:.4f}" if round(last, 4) < round(_before(arm), 4) else ""
+
+
+def _before(arm: Measured) -> float:
+    return float(arm.accuracy[:, 0].mean())
+
+
+def _short_of(arm: Measured, baseline: Measured) -> str:
+    """A sentence about an arm that does not reach the baseline's best."""
+    mine, theirs = (
+        one.tested_as(other).best[1].mean for one, other in ((arm, baseline), (baseline, arm))
+    )
+    if mine >= theirs - 1e-12:
+        return ""
+    return f" It does not reach {baseline.name}'s best: {mine:.4f} against {theirs:.4f}."
 
 
 def _against_steps(comparison: Comparison, arm: Measured, steps: float) -> str:
@@ -110,10 +157,10 @@ def _against_steps(comparison: Comparison, arm: Measured, steps: float) -> str:
 
 def _accuracies(comparison: Comparison) -> list[list[str]]:
     rows = [
-        ["arm", "seeds", "before", "best", "at step", "last", "mean over the run", "difference"]
+        ["arm", "seeds", "before", SMOOTHED, "at step", "last", "mean over the run", "difference"]
     ]
     for arm in comparison.everyone:
-        step, best = arm.best
+        step, best = comparison.tested_alike(arm).best
         rows.append(
             [
                 arm.name,
@@ -131,6 +178,8 @@ def _accuracies(comparison: Comparison) -> list[list[str]]:
 def _whole_run(arm: Measured, baseline: Measured) -> tuple[str, str]:
     """Mean accuracy over the tests that both arms have, and its difference, paired by seed."""
     pair = arm.at_tests_of(baseline), baseline.at_tests_of(arm)
+    if len(pair[0].steps) < 2:
+        return MISSING, MISSING
     mine, theirs = (
         dict(zip(each.seeds, each.accuracy.mean(axis=1).tolist(), strict=True)) for each in pair
     )
@@ -146,11 +195,15 @@ def _costs(comparison: Comparison) -> list[list[str]]:
     header += ["seconds to its own best (ΔT)"] if comparison.timed else []
     rows = [header]
     for arm in comparison.arms:
+        if len(arm.at_tests_of(comparison.baseline).steps) < FEWEST_TESTS:
+            rows.append([arm.name, *(f"{MISSING} ({FEW_TESTS})" for _ in header[1:])])
+            continue
+        pair = arm.tested_as(comparison.baseline), comparison.baseline.tested_as(arm)
         row = [arm.name]
         for axis in comparison.axes:
-            row.append(_ratio(cost_to_best(arm.runs(axis), comparison.baseline.runs(axis), _rng())))
+            row.append(_ratio(cost_to_best(pair[0].runs(axis), pair[1].runs(axis), _rng())))
         if comparison.timed:
-            ones, others = arm.runs("seconds"), comparison.baseline.runs("seconds")
+            ones, others = (each.runs("seconds") for each in pair)
             row.append(_change(cost_to_own_best(ones, others, _rng())))
         rows.append(row)
     return rows
@@ -209,13 +262,16 @@ def _share(estimate: Estimate | None) -> str:
 def notes(comparison: Comparison) -> Iterator[str]:
     """Sentences on how the numbers were come by."""
     yield (
-        "Accuracies are means over seeds with their standard errors; curves are averaged over "
-        "seeds and over three neighbouring tests, and interpolated. Intervals are 95% bootstrap "
+        "Accuracies are means over seeds with their standard errors; curves, and the best of "
+        "them, are averaged over seeds and, after the first test, over three neighbouring tests, "
+        "and interpolated. Intervals are 95% bootstrap "
         "intervals over seeds, too narrow where there are few. p is that of a permutation test "
         "over seeds. Processed tokens are all that pass through a network; waste is the share of "
         "generated tokens in groups without variance; ρ is the rank correlation of predicted and "
         "realised variance. Times are ratios to the baseline's."
     )
+    if comparison.instead:
+        yield f"{comparison.instead}."
     if not comparison.timed:
         yield f"{comparison.untimed}: seconds are not compared."
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from metis.errors import MetisError
+from metis.errors import Damaged, MetisError
 from metis.run import composition
 from metis.run import folder as run_folder
 from metis.run.manifest import Change
@@ -263,5 +263,6 @@ def _document(path: Path, optional: bool = False) -> dict[str, Any]:
     except ValueError:
         content = None
     if not isinstance(content, dict):
-        raise MetisError(f"{str(path)!r} is damaged: restore it, or leave this run out")
+        said = f"{str(path)!r} is damaged: restore it, or leave this run out"
+        raise Damaged(said, path.parent, path.name)
     return content

@@ -8,7 +8,7 @@ from typing import Any
 
 from metis import files
 from metis.core import Prompt
-from metis.errors import MetisError
+from metis.errors import Damaged, MetisError
 from metis.run.manifest import SCHEMA
 
 FILE = "pool.json"
@@ -37,4 +37,5 @@ def read(folder: Path) -> dict[str, int]:
         where = str(folder / FILE)
         raise MetisError(f"{where!r} cannot be read ({error.strerror}): mend that") from None
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise MetisError(f"{str(folder / FILE)!r} is damaged: restore or delete it") from None
+        said = f"{str(folder / FILE)!r} is damaged: restore or delete it"
+        raise Damaged(said, folder, FILE) from None

@@ -20,7 +20,7 @@ from typing import IO, Any, ClassVar, Self
 
 from metis import files
 from metis.core import state
-from metis.errors import MetisError, require_folder
+from metis.errors import Damaged, MetisError, require_folder
 from metis.run import manifest
 from metis.run.manifest import SCHEMA
 
@@ -205,20 +205,27 @@ def _row(file: Path, number: int, line: bytes, log: str) -> dict[str, Any]:
         row = None
     if isinstance(row, dict) and _fits(row, log):
         return row
-    raise MetisError(
-        f"{file}, line {number}, is damaged: restore the file, or start a new run folder"
+    raise Damaged(
+        f"{file}, line {number}, is damaged: restore the file, or start a new run folder",
+        file.parent,
+        f"{file.name}, line {number}",
     )
 
 
 def _fits(row: Mapping[str, Any], log: str) -> bool:
-    """True of a row whose fields are of their kinds; rewards and lengths are numbers."""
+    """True of a row whose fields are of their kinds; metrics, rewards and lengths are numbers."""
     needed, others = _FIELDS.get(log, {}), _OTHER_FIELDS.get(log, {})
     lists = [row[key] for key in ("rewards", "tokens") if isinstance(row.get(key), list)]
     return (
         all(isinstance(row.get(key), kind) for key, kind in needed.items())
         and all(isinstance(row[key], kind) for key, kind in others.items() if key in row)
         and all(isinstance(number, _NUMBER) for numbers in lists for number in numbers)
+        and all(isinstance(row[key], _NUMBER | None) for key in row if _is_metric(key, log))
     )
+
+
+def _is_metric(key: str, log: str) -> bool:
+    return log == "metrics" and "/" in key
 
 
 def check(path: Path, config: Mapping[str, Any], may_change: Collection[str]) -> None:

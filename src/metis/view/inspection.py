@@ -24,6 +24,12 @@ def inspect(
     folder: Path, step: int | None = None, prompt: str | None = None, everyone: bool = False
 ) -> Iterator[RenderableType]:
     """Tables of a run, of a step, or of a prompt in a step."""
+    from metis.compare.comparison import is_comparison
+
+    if is_comparison(folder):
+        runs = sorted(path.parent.name for path in folder.glob("*/config.json"))
+        named = f"name one of its runs, {', '.join(runs)}" if runs else "it has no runs yet"
+        raise MetisError(f"{str(folder)!r} is a comparison: {named}")
     run = read(folder)
     if step is None:
         if prompt is not None:
@@ -31,7 +37,8 @@ def inspect(
         yield _steps(run)
         return
     if not 1 <= step <= run.steps:
-        raise MetisError(f"--step {step}: the run has steps 1 to {run.steps}")
+        there = f"has steps 1 to {run.steps}" if run.steps else "has no step yet"
+        raise MetisError(f"--step {step}: the run {there}")
     groups = {row["prompt"]: row for row in _of(run, "rollouts", step)}
     judgments = {row["prompt"]: row for row in _of(run, "judgments", step)}
     if prompt is None:

@@ -36,6 +36,19 @@ def table(out):
     return (out / "comparison.md").read_text()
 
 
+def cut(run, lines):
+    """Leave so many lines of the log of a run."""
+    log = run / "metrics.jsonl"
+    log.write_text("".join(log.read_text().splitlines(keepends=True)[:lines]))
+
+
+def forget(out, run):
+    """Take a run from those that the plan calls finished."""
+    plan = json.loads((out / "compare.json").read_text())
+    plan["finished"].remove(run)
+    (out / "compare.json").write_text(json.dumps(plan))
+
+
 def test_a_comparison_has_a_run_for_every_arm_and_seed(whole):
     assert {path.parent.name for path in whole.glob("*/config.json")} == {
         f"{arm}-{seed}" for arm in ("uniform", "metis") for seed in (0, 1)
@@ -147,8 +160,11 @@ def test_settings_that_change_no_result_may_change_between_seeds(tmp_path):
 
 def test_one_process_at_a_time_trains_a_comparison(whole, capsys):
     with run_folder.hold(whole):
-        assert main(["compare", "--out", str(whole)]) == 2
-    assert "in use by another process" in capsys.readouterr().err
+        assert main(["compare", "--seeds", "7", "--out", str(whole)]) == 2
+        said = capsys.readouterr().err
+        assert main(["compare", "--out", str(whole)]) == 0, "there is nothing to train"
+    assert "in use by another process" in said
+    assert said.endswith(f"; `metis report {whole}` shows what is there\n")
 
 
 @pytest.mark.parametrize(
@@ -187,9 +203,8 @@ def test_what_is_not_finished_is_missing_in_the_table(whole, tmp_path, monkeypat
     out = tmp_path / "stopped"
     shutil.copytree(whole, out)
     shutil.rmtree(out / "metis-1/checkpoints")  # as if it had been stopped before its end
-    plan = json.loads((out / "compare.json").read_text())
-    plan["finished"].remove("metis-1")
-    (out / "compare.json").write_text(json.dumps(plan))
+    cut(out / "metis-1", 7)
+    forget(out, "metis-1")
 
     def stop(schedule, runs):
         schedule.stopped = True
@@ -197,7 +212,8 @@ def test_what_is_not_finished_is_missing_in_the_table(whole, tmp_path, monkeypat
     monkeypatch.setattr(Schedule, "train", stop)
     assert main(["compare", "--out", str(out)]) == 130
     text = table(out)
-    assert "- metis-1 not finished" in text and "| metis   | 0 " in text
+    assert "- metis-1 not finished: its log ends at step 6 of 12\n" in text
+    assert "| metis   | 0 " in text
     for run in ("uniform-0", "uniform-1"):
         shutil.rmtree(out / run)
     assert main(["compare", "--out", str(out)]) == 130
@@ -222,3 +238,128 @@ def test_other_settings_need_another_folder(whole, capsys):
     assert "another name" in capsys.readouterr().err
     assert main(["compare", "--baseline", "nobody", "--out", str(whole)]) == 2
     assert "there are uniform, metis" in capsys.readouterr().err
+
+
+def test_the_settings_of_a_comparison_are_fixed(whole, capsys):
+    assert main(["compare", "--out", str(whole), "steps=50"]) == 2
+    assert "steps=50: the settings of a comparison are fixed" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("planned", [True, False], ids=["planned", "without a plan"])
+def test_compare_and_report_give_one_table_of_a_run_whose_log_is_short(whole, tmp_path, planned):
+    """It is in neither, though the plan calls it finished, and is not trained over."""
+    out = tmp_path / "short"
+    shutil.copytree(whole, out)
+    cut(out / "metis-1", 7)
+    if not planned:
+        (out / "compare.json").unlink()
+    log = (out / "metis-1/metrics.jsonl").read_bytes()
+    assert main(["compare", "--out", str(out)]) == 1
+    assert main(["report", str(out), "--out", str(tmp_path / "elsewhere")]) == 0
+    text = table(out)
+    assert text == table(tmp_path / "elsewhere")
+    assert "- metis-1 not finished: its log ends at step 6 of 12" in text
+    assert ("; restore it, or delete metis-1 to train it again" in text) == planned
+    assert "| metis   | 0 " in text and "| 12 " in text, "its arm is not cut short by it"
+    assert (out / "metis-1/metrics.jsonl").read_bytes() == log
+
+
+def test_a_damaged_run_is_named_and_the_others_are_compared(whole, tmp_path):
+    out = tmp_path / "damaged"
+    shutil.copytree(whole, out)
+    log = out / "metis-1/metrics.jsonl"
+    log.write_text(log.read_text().replace('"eval/accuracy": ', '"eval/accuracy": "high", "": ', 1))
+    (out / "metis-0/config.json").write_text("{")
+    assert main(["compare", "--out", str(out)]) == 1
+    assert "- metis-0 damaged: config.json;" in table(out)
+    assert "- metis-1 damaged: metrics.jsonl, line 1;" in table(out)
+    assert main(["report", str(out)]) == 0 and "- metis-1 damaged" in table(out)
+
+
+def test_a_finished_comparison_needs_neither_its_recipe_nor_a_folder_to_write(
+    tmp_path, monkeypatch, capsys
+):
+    recipe, out = tmp_path / "recipe.toml", tmp_path / "out"
+    recipe.write_text('engine = "simulated"\nsteps = 4\nevaluate = 2\nbatch = 8\n')
+    words = ["compare", str(recipe), "--curricula", "uniform,metis", "--seeds", "0"]
+    assert main([*words, "--out", str(out)]) == 0
+    recipe.write_text(recipe.read_text().replace("steps = 4", "steps = 8"))
+    assert main(["compare", "--out", str(out)]) == 0
+    recipe.unlink()
+    for baseline in ("metis", "uniform"):
+        assert main(["compare", "--baseline", baseline, "--out", str(out)]) == 0
+        assert json.loads((out / "compare.json").read_text())["baseline"] == baseline
+    assert main(["compare", "--out", str(out)]) == 0
+    before, _ = table(out), capsys.readouterr()
+
+    def full(path):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("metis.files.atomic", full)
+    assert main(["compare", "--out", str(out)]) == 0
+    said = capsys.readouterr()
+    assert before in said.out and f"`metis report {out} --out DIR` writes" in said.err
+    assert main(["compare", "--out", str(out), "--seeds", "1"]) == 2
+    assert capsys.readouterr().err.endswith(f"; `metis report {out}` shows what is there\n")
+
+
+def test_a_full_disk_names_the_plan(tmp_path, monkeypatch, capsys):
+    def full(path):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("metis.files.atomic", full)
+    out = tmp_path / "out"
+    assert main(["compare", *SETTINGS, "--curricula", "uniform", "--out", str(out)]) == 2
+    assert f"'{out / 'compare.json'}' cannot be written (No space" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("schema", 2, "has schema 2, this METIS reads 1"),
+        ("arms", {}, "is damaged"),
+        ("arms", {"uniform": "curriculum=uniform"}, "is damaged"),
+        ("seeds", [], "is damaged"),
+        ("seeds", ["0"], "is damaged"),
+        ("baseline", "nobody", "is damaged"),
+    ],
+)
+def test_a_plan_of_another_kind_is_named(whole, tmp_path, capsys, key, value, message):
+    document = json.loads((whole / "compare.json").read_text())
+    (tmp_path / "compare.json").write_text(json.dumps(document | {key: value}))
+    for command in (["compare", "--out", str(tmp_path)], ["report", str(tmp_path)]):
+        assert main(command) == 2
+        said = capsys.readouterr().err
+        assert "compare.json" in said and message in said
+
+
+FRAMES = 'Traceback (most recent call last):\n  File "own.py", line 3, in step\n    raise x\n'
+
+
+@pytest.mark.parametrize(
+    ("code", "log", "why"),
+    [
+        (1, f"{FRAMES}RuntimeError: boom\nsecond line\n", "RuntimeError: boom"),
+        (1, f"{FRAMES}KeyError: 1\n\nDuring it:\n\n{FRAMES}ValueError: 2\n", "ValueError: 2"),
+        (2, f"{FRAMES}OSError\nmetis: batch = 0: use at least 1\n", "batch = 0: use at least 1"),
+        (3, "metis: without its data, for now\nstep 1\n", "step 1 (exit code 3)"),
+        (3, "", "exit code 3, no output"),
+    ],
+)
+def test_a_failure_is_what_the_log_has_of_it_since_this_start(tmp_path, code, log, why):
+    from metis.compare.schedule import _failure
+
+    earlier = f"{FRAMES}RuntimeError: of another start\n"
+    (tmp_path / "a.log").write_text(earlier + log)
+    assert _failure(code, tmp_path / "a.log", len(earlier)) == why
+
+
+def test_of_a_folder_that_cannot_be_written_the_report_goes_elsewhere(whole, monkeypatch, capsys):
+    def read_only(path):
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr("metis.compare.command.hold", read_only)
+    assert main(["compare", "--seeds", "7", "--out", str(whole)]) == 2
+    said = capsys.readouterr().err
+    assert "cannot be written (Read-only file system)" in said
+    assert said.endswith(f"; `metis report {whole} --out DIR` shows what is there\n")

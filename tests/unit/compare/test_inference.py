@@ -34,8 +34,8 @@ def made(slopes, cost=1.0, tests=9):
     return Runs(accuracy, np.tile(cost * places, (len(slopes), 1)), tuple(range(len(slopes))))
 
 
-def test_a_curve_is_smoothed_over_three_tests():
-    assert smoothed(np.array([0.0, 3.0, 6.0, 0.0])).tolist() == [1.5, 3.0, 3.0, 3.0]
+def test_a_curve_is_smoothed_over_three_tests_but_before_training():
+    assert smoothed(np.array([0.0, 3.0, 6.0, 0.0])).tolist() == [0.0, 3.0, 3.0, 3.0]
 
 
 def test_a_crossing_is_interpolated_and_infinite_where_there_is_none():
@@ -60,6 +60,11 @@ def test_a_baseline_that_does_not_improve_gives_no_ratio():
     assert np.isnan(cost_to_own_best(made([0.2, 0.2]), falling, rng()).value)
     assert np.isnan(cost_to_common_best(made([0.2, 0.2]), falling, rng()).value)
     assert not improves(falling) and improves(made([0.2, 0.2]))
+
+
+def test_an_arm_that_is_best_before_training_has_no_time_to_its_best():
+    falling = Runs(made([0.1, 0.1]).accuracy[:, ::-1], made([0.1, 0.1]).cost, (0, 1))
+    assert np.isnan(cost_to_own_best(falling, made([0.2, 0.2]), rng()).value)
 
 
 def test_arms_of_different_lengths_are_compared_where_both_have_been():
@@ -88,6 +93,12 @@ def test_seeds_to_settle_falls_with_the_effect():
     few = Runs(near.accuracy, near.cost, (7, 8, 9))
     needed = seeds_to_settle(few, made(noisy), rng())
     assert needed is None or needed > 4
+
+
+@pytest.mark.parametrize("count", [2, 4, 8])
+def test_the_seeds_that_would_settle_it_are_more_than_there_are(count):
+    one, other = made([0.2] * count), made([0.1] * count)
+    assert seeds_to_settle(one, other, rng()) == max(4, count + 1)
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ LEVELS = EVIDENCE / "levels-2-to-10"
 
 @pytest.fixture(scope="module")
 def levels():
-    return read(LEVELS, None, {})
+    return read(LEVELS, None)
 
 
 def texts(page):
@@ -112,7 +112,7 @@ def test_a_run_that_is_not_finished_is_named_and_left_out(trained, tmp_path):
     shutil.rmtree(folder / "bold-0")
     assert main(["report", str(folder)]) == 0
     text = (folder / "comparison.md").read_text()
-    assert "- bold-0 not begun" in text and "- bold-1 not finished" in text
+    assert "- bold-0 not begun" in text and "- bold-1 not finished: its log ends at step" in text
     assert "Not complete." in texts((folder / "report.html").read_text())
 
 
@@ -132,3 +132,54 @@ def test_a_comparison_is_named_alone(trained, capsys):
     assert main(["report", str(trained), str(trained / "metis-0")]) == 2
     assert "is a comparison: name it alone, or name runs" in capsys.readouterr().err
     assert not is_comparison(trained / "metis-0")
+
+
+def test_seconds_are_not_compared_with_a_run_that_has_no_timings(trained, tmp_path):
+    folder = tmp_path / "untimed"
+    shutil.copytree(trained, folder)
+    (folder / "bold-1/timings.jsonl").unlink()
+    assert main(["report", str(folder)]) == 0
+    text = (folder / "comparison.md").read_text()
+    assert "bold-1 lacks timings: seconds are not compared." in text and "ΔT" not in text
+
+
+def test_a_run_with_a_damaged_log_of_its_figures_is_named_and_left_out(trained, tmp_path):
+    folder = tmp_path / "damaged"
+    shutil.copytree(trained, folder)
+    with (folder / "bold-1/rollouts.jsonl").open("a") as log:
+        log.write("{}\n")
+    line = len((folder / "bold-1/rollouts.jsonl").read_text().splitlines())
+    assert main(["compare", "--out", str(folder)]) == 1
+    text = (folder / "comparison.md").read_text()
+    assert f"- bold-1 damaged: rollouts.jsonl, line {line}\n" in text and "| bold    | 0 " in text
+    assert main(["report", str(folder)]) == 0
+    assert (folder / "comparison.md").read_text() == text
+
+
+def test_a_baseline_is_named_for_one_report(trained, tmp_path, capsys):
+    plan = (trained / "compare.json").read_bytes()
+    words = ["report", str(trained), "--out", str(tmp_path), "--baseline"]
+    assert main([*words, "uniform"]) == 0
+    assert "## Cost to reach uniform's best" in (tmp_path / "comparison.md").read_text()
+    assert (trained / "compare.json").read_bytes() == plan
+    assert main([*words, "nobody"]) == 2
+    assert "--baseline 'nobody': there are uniform, metis, bold" in capsys.readouterr().err
+    assert main(["report", str(trained / "bold-0"), "--baseline", "uniform"]) == 2
+    assert "goes with a comparison" in capsys.readouterr().err
+
+
+def test_another_arm_stands_in_for_a_baseline_without_runs(trained, tmp_path, capsys):
+    folder = tmp_path / "without"
+    shutil.copytree(trained, folder)
+    for seed in (0, 1):
+        shutil.rmtree(folder / f"metis-{seed}")
+    assert main(["report", str(folder)]) == 0
+    said = "metis has no finished run: arms are compared with uniform."
+    assert said in (folder / "comparison.md").read_text()
+    assert main(["report", str(folder), "--baseline", "metis"]) == 2
+    assert f"`metis compare --out {folder}` trains what is left" in capsys.readouterr().err
+
+
+def test_a_comparison_is_inspected_run_by_run(trained, capsys):
+    assert main(["inspect", str(trained)]) == 2
+    assert "is a comparison: name one of its runs, bold-0, bold-1," in capsys.readouterr().err

@@ -91,6 +91,8 @@ def test_nothing_that_a_run_wrote_is_obeyed_by_the_terminal(run, capsys, tmp_pat
         ("judgments", {"score": "0.1"}),
         ("judgments", {"distribution": [0.1]}),
         ("timings", {"elapsed": "1 s"}),
+        ("metrics", {"batch/reward": "0.5"}),
+        ("metrics", {"eval/accuracy": "0.5"}),
     ],
 )
 def test_a_row_of_the_wrong_kind_is_named_by_all_that_read_it(run, capsys, tmp_path, log, field):
@@ -102,3 +104,10 @@ def test_a_row_of_the_wrong_kind_is_named_by_all_that_read_it(run, capsys, tmp_p
         assert main(words) == 2
         assert f"{log}.jsonl, line" in capsys.readouterr().err
     assert not (tmp_path / "page" / "index.html").exists()
+
+
+def test_an_empty_run_has_no_step(run, tmp_path, capsys):
+    copy = shutil.copytree(run, tmp_path / "empty")
+    (copy / "metrics.jsonl").write_text("")
+    assert main(["inspect", str(copy), "--step", "1"]) == 2
+    assert "--step 1: the run has no step yet" in capsys.readouterr().err

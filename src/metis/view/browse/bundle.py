@@ -1,25 +1,38 @@
 """The page written out as a folder that opens without a server."""
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from metis import files
-from metis.errors import MetisError, require_folder
+from metis.errors import Damaged, MetisError, require_folder
 from metis.report.curves import Recorded
 from metis.view.browse import assets
 from metis.view.browse.data import document
 
 
 def write(runs: Sequence[Recorded], out: Path) -> Path:
-    """Write the page of runs into a folder; `index.html`, which opens it, comes last."""
+    """Write the page of runs into a folder; `index.html`, which opens it, comes last.
+
+    Of a damaged run the page says what is wrong; that there is no other is an error.
+    """
     require_folder(out)
     try:
         for name in (*assets.FILES, *assets.LICENCES):
             if name != "index.html":
                 _write(out / name, assets.read(name))
+        damaged = []
         for number, run in enumerate(runs):
-            content = assets.script("metis.add", number, document(run))
+            try:
+                content = assets.script("metis.add", number, document(run))
+            except Damaged as error:
+                damaged.append(error)
+                content = assets.script("metis.fail", number, f"{error.what}, is damaged")
             _write(out / "data" / f"{number}.js", content)
+        if damaged and len(damaged) == len(runs):
+            raise damaged[0]
+        for wrong in damaged:
+            print(f"metis: {wrong}", file=sys.stderr)
         _write(out / assets.RUNS, assets.listing(runs))
         _write(out / "index.html", assets.read("index.html"))
     except OSError as error:

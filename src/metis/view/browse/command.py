@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -53,11 +54,29 @@ def run(chosen: argparse.Namespace) -> int:
 
 
 def _folders(named: Sequence[Path]) -> Iterator[Path]:
-    """The run folders that are named; of a comparison, all it has."""
+    """The run folders that are named; of a comparison, all it has that can be read."""
     from metis.compare.comparison import is_comparison
 
     for folder in named:
         if is_comparison(folder):
-            yield from sorted(path.parent for path in folder.glob("*/config.json"))
+            yield from _readable(folder)
         else:
             yield folder
+
+
+def _readable(comparison: Path) -> list[Path]:
+    from metis.errors import MetisError
+    from metis.report.curves import read
+
+    runs = []
+    for folder in sorted(path.parent for path in comparison.glob("*/config.json")):
+        try:
+            read(folder)
+            runs.append(folder)
+        except MetisError as error:
+            print(f"metis: left out: {error}", file=sys.stderr)
+    if not runs:
+        raise MetisError(
+            f"{str(comparison)!r} has no runs that can be read: `metis compare` trains"
+        )
+    return runs

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+import shutil
 from importlib import resources
 
 import pytest
@@ -81,3 +82,26 @@ def test_mistakes_are_one_line(run, tmp_path, monkeypatch, capsys, words, messag
     capsys.readouterr()
     assert main(["view", *words]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_damaged_log_is_for_the_page_to_say(run, tmp_path, capsys):
+    other = shutil.copytree(run, tmp_path / "other")
+    (run / "rollouts.jsonl").write_text("{}\n")
+    assert main(["view", str(run), str(other), "--bundle", str(tmp_path / "page")]) == 0
+    assert "rollouts.jsonl, line 1, is damaged: restore" in capsys.readouterr().err
+    said = (tmp_path / "page/data/0.js").read_text()
+    assert said == 'metis.fail(0, "rollouts.jsonl, line 1, is damaged");\n'
+    assert (tmp_path / "page/data/1.js").read_text().startswith("metis.add(1, ")
+
+
+def test_a_run_of_a_comparison_that_cannot_be_read_is_left_out(run, tmp_path, capsys):
+    comparison, out = tmp_path / "cmp", tmp_path / "page"
+    for seed in (0, 1):
+        shutil.copytree(run, comparison / f"uniform-{seed}")
+    (comparison / "uniform-0/metrics.jsonl").write_text("{}\n")
+    assert main(["view", str(comparison), "--bundle", str(out)]) == 0
+    assert "left out: " in capsys.readouterr().err
+    assert [path.name for path in (out / "data").iterdir()] == ["0.js"]
+    (comparison / "uniform-1/metrics.jsonl").unlink()
+    assert main(["view", str(comparison), "--bundle", str(out)]) == 2
+    assert "has no runs that can be read" in capsys.readouterr().err
