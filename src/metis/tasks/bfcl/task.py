@@ -14,7 +14,7 @@ from metis.errors import MetisError, MissingData, require, require_at_least
 from metis.tasks.bfcl.dialogue import CATEGORIES, Dialogue
 from metis.tasks.bfcl.episode import OFFICIAL_STEPS, Episode
 from metis.tasks.bfcl.package import apis
-from metis.tasks.bfcl.scoring import Abstention
+from metis.tasks.bfcl.scoring import SPARE_CALLS, Abstention
 from metis.tasks.division import divided
 from metis.tasks.file import read_rows
 
@@ -31,6 +31,8 @@ class Bfcl:
     output        characters of results that are shown after a reply; the rest is cut off
     abstention    turns in which no call is right count where another turn `earned` something,
                   `always`, or are `ignored`
+    spare_calls   calls of a turn beyond the ground truth's; with more, results count in proportion,
+                  so that calling everything harmless does not pay; 0 is no bound
     """
 
     path: str = "data/bfcl/train.parquet"
@@ -40,10 +42,16 @@ class Bfcl:
     steps: int = OFFICIAL_STEPS
     output: int = 4000
     abstention: Abstention = "earned"
+    spare_calls: int = SPARE_CALLS
 
     def __post_init__(self) -> None:
         require(bool(self.path), "task.path", self.path, "name a file of `metis prepare bfcl`")
-        least = {"heldout": 0 if self.heldout_path else 1, "steps": 1, "output": 1}
+        least = {
+            "heldout": 0 if self.heldout_path else 1,
+            "steps": 1,
+            "output": 1,
+            "spare_calls": 0,
+        }
         require_at_least(self, least, "task.")
         for name in self.categories:
             names = ", ".join(CATEGORIES)
@@ -72,9 +80,14 @@ class Dialogues:
         return [each.prompt for each in self._heldout]
 
     def episode(self, prompt: Prompt) -> Episode:
-        settings = self.settings
-        dialogue = self._dialogues[prompt.id]
-        return Episode(dialogue, settings.steps, settings.output, settings.abstention)
+        knobs = self.settings
+        return Episode(
+            self._dialogues[prompt.id],
+            knobs.steps,
+            knobs.output,
+            knobs.abstention,
+            knobs.spare_calls,
+        )
 
 
 def read(settings: Bfcl, path: str, key: str) -> list[Dialogue]:
