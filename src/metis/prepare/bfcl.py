@@ -20,7 +20,8 @@ from metis.files import atomic
 from metis.prepare import bfcl_sets
 from metis.prepare.bfcl_sets import Failure
 from metis.prepare.made import request_and_outcome
-from metis.tasks.bfcl.dialogue import CATEGORIES, Dialogue
+from metis.tasks.bfcl.dialogue import Dialogue
+from metis.tasks.bfcl.document import CATEGORIES
 from metis.tasks.bfcl.package import WHEEL
 
 FORMAT = 2

@@ -10,7 +10,7 @@ from metis.data import parquet
 from metis.errors import MetisError
 from metis.prepare import bfcl_sets
 from metis.prepare.bfcl import PRESETS, Settings, prepare, split, understand
-from metis.tasks.bfcl.dialogue import CATEGORIES
+from metis.tasks.bfcl.document import CATEGORIES
 
 bfcl_package.require()
 

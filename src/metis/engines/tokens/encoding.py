@@ -80,9 +80,7 @@ def encode_scored(encoder: Encoder, chats: Sequence[Chat]) -> list[list[int]]:
 def unused_mark(chat: Chat) -> str:
     """Stands for a message while the template is rendered; no message of the chat contains it."""
     marks = (f"\u2402METIS{number}\u2403" for number in count())
-    return next(
-        mark for mark in marks if not any(mark in message["content"] for message in chat)
-    )
+    return next(mark for mark in marks if not any(mark in message["content"] for message in chat))
 
 
 def between_turns(

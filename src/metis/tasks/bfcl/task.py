@@ -4,14 +4,15 @@ Dialogues come from the files that `metis prepare bfcl` writes; the APIs that th
 simulated by the package `bfcl-eval`, which is fetched once.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from metis.core import Prompt
 from metis.errors import MetisError, MissingData, require, require_at_least
-from metis.tasks.bfcl.dialogue import CATEGORIES, Dialogue
+from metis.tasks.bfcl.dialogue import Dialogue
+from metis.tasks.bfcl.document import CATEGORIES, Malformed
 from metis.tasks.bfcl.episode import OFFICIAL_STEPS, Episode
 from metis.tasks.bfcl.package import apis
 from metis.tasks.bfcl.scoring import SPARE_CALLS, Abstention
@@ -72,6 +73,7 @@ class Dialogues:
         self.settings = settings
         self._training, self._heldout = training, heldout
         self._dialogues = {each.id: each for each in (*training, *heldout)}
+        self.notices = list(_notices(training, heldout))
 
     def training(self) -> Sequence[Prompt]:
         return [each.prompt for each in self._training]
@@ -98,16 +100,28 @@ def read(settings: Bfcl, path: str, key: str) -> list[Dialogue]:
     for number, row in enumerate(read_rows(path, key), start=1):
         try:
             dialogue = Dialogue.read(row["reward_model"]["ground_truth"])
-        except (AttributeError, KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, Malformed) as error:
+            fault = str(error) if isinstance(error, Malformed) else "no reward_model.ground_truth"
             raise MetisError(
-                f"{key} = {path!r}, row {number}: not as `metis prepare bfcl` writes it; prepare "
-                "it again"
+                f"{key} = {path!r}, row {number}: not as `metis prepare bfcl` writes it ({fault}); "
+                "prepare it again"
             ) from None
         if dialogue.id in dialogues:
             raise MetisError(f"{key} = {path!r}, row {number}: a second {dialogue.id!r}")
         if not settings.categories or dialogue.category in settings.categories:
             dialogues[dialogue.id] = dialogue
     return list(dialogues.values())
+
+
+def _notices(training: Sequence[Dialogue], heldout: Sequence[Dialogue]) -> Iterator[str]:
+    """What should be known of the split."""
+    trained = {each.number for each in training}
+    if both := sum(each.number in trained for each in heldout):
+        yield (
+            f"{both:,} of the {len(heldout):,} held-out dialogues are trained on in another "
+            "category, so that their rewards are too good; `metis prepare bfcl split=dialogue` "
+            "keeps the variants of a dialogue together"
+        )
 
 
 def build(settings: Bfcl, seed: int) -> Dialogues:
