@@ -72,12 +72,7 @@ PARTS: dict[str, tuple[Callable[[Any], bool], str]] = {
         lambda part: isinstance(part, list) and all(map(_texts, part)),
         "a list of lists of calls",
     ),
-    "scenario": (
-        lambda part: (
-            isinstance(part, dict) and all(isinstance(each, dict) for each in part.values())
-        ),
-        "an object for each API",
-    ),
+    "scenario": (lambda part: isinstance(part, dict), "an object"),
     "handed": (
         lambda part: (
             isinstance(part, dict) and all(map(_turn, part)) and all(map(_texts, part.values()))

@@ -3,10 +3,10 @@
 A turn with a ground truth earns half for its state and half for the share of the ground truth's
 results that are among the results so far. A state that nobody changed earns nothing beside results
 of which none is right, so that a call of whatever kind does not pay; nor does a turn without any
-call. Results, and a state that nobody changed, count less the more calls the turn has beyond those
-of the ground truth, so that calling everything that is harmless does not pay either. A turn whose ground truth is empty is one
-to abstain from calls: a function or a value is missing. The official verdict is all or nothing, and
-looks at neither.
+call. Results, and a state that nobody changed, count less the more calls a turn has beyond those of
+the ground truth, so that calling everything that is harmless pays little. A turn whose ground truth
+is empty is one to abstain from calls: a function or a value is missing. The official verdict is all
+or nothing, and looks at neither.
 """
 
 from collections import Counter
