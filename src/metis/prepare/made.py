@@ -23,7 +23,12 @@ def request_and_outcome(path: Path) -> dict[str, Any]:
     except MetisError:
         about = None
     if about is None:
-        raise MetisError(
-            f"{str(path)!r} is not a file that was prepared here: move it, or choose another --out"
-        )
+        raise not_prepared(path)
     return about
+
+
+def not_prepared(path: Path) -> MetisError:
+    """The error of a file from elsewhere where one would be written."""
+    return MetisError(
+        f"{str(path)!r} is not a file that was prepared here: move it, or choose another --out"
+    )

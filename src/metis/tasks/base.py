@@ -89,6 +89,12 @@ def scorers(task: Task) -> int | None:
     return None if own is None else own()
 
 
+def notices(task: Task) -> Sequence[str]:
+    """Sentences for who trains on a task: its attribute of this name, none where it has none."""
+    found: Sequence[str] = getattr(task, "notices", ())
+    return found
+
+
 _NUMBER = re.compile(r"-?\d+(?:,\d{3})*(?:\.\d+)?")
 
 

@@ -45,7 +45,14 @@ def test_another_content_is_refused_and_nothing_is_left(wheel, archive, tmp_path
         MetisError, match=r"whl is not the file it should be .*: get some-data==1.0"
     ):
         wheel.unpacked(archive, quiet)
-    assert not list((tmp_path / "home" / "wheels").iterdir())
+    assert not list((tmp_path / "home").rglob("rows.json"))
+
+
+def test_another_content_is_refused_also_where_it_is_not_needed(wheel, archive):
+    wheel.unpacked(archive, quiet)
+    archive.write_bytes(b"junk")
+    with pytest.raises(MetisError, match=r"whl is not the file it should be"):
+        wheel.unpacked(archive, quiet)
 
 
 def test_a_missing_copy_is_named(wheel, tmp_path):

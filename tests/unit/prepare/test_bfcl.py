@@ -1,6 +1,7 @@
 """BFCL prepared: the split, the broken composite and its repair, files that are whole."""
 
 import json
+import shutil
 
 import pytest
 
@@ -10,7 +11,8 @@ from metis.data import parquet
 from metis.errors import MetisError
 from metis.prepare import bfcl_sets
 from metis.prepare.bfcl import PRESETS, Settings, prepare, split, understand
-from metis.tasks.bfcl.dialogue import CATEGORIES
+from metis.tasks.bfcl import wording
+from metis.tasks.bfcl.document import CATEGORIES
 
 bfcl_package.require()
 
@@ -93,12 +95,47 @@ def test_a_file_from_elsewhere_is_not_overwritten(tmp_path):
     assert (tmp_path / "train.parquet").read_bytes() == b"mine"
 
 
+@pytest.mark.parametrize("name", ["split.json", "broken.jsonl"])
+@pytest.mark.parametrize("mine", ["mine", "[]", '{"mine": 1}', "", "[" * 100_000])
+def test_nor_is_one_beside_the_dialogues(tmp_path, name, mine):
+    (tmp_path / name).write_text(mine)
+    with pytest.raises(MetisError, match=f"{name}' is not a file that was prepared here"):
+        prepare(Settings(), tmp_path, say=lambda text: None)
+    assert (tmp_path / name).read_text() == mine
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize("name", ["split.json", "broken.jsonl", "heldout.parquet"])
+def test_a_file_that_was_taken_away_is_written_again(folder, tmp_path, name):
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    (tmp_path / name).unlink()
+    assert prepare(PRESETS["paper"], tmp_path, say=lambda text: None).fresh
+    assert (tmp_path / name).is_file()
+
+
+def test_other_settings_write_over_what_was_prepared_here(folder, tmp_path):
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    assert prepare(Settings(), tmp_path, say=lambda text: None).fresh
+    assert json.loads((tmp_path / "split.json").read_text())["settings"]["split"] == "dialogue"
+    assert not (tmp_path / "broken.jsonl").exists()
+
+
+def test_a_function_that_does_not_exist_is_not_announced():
+    for dialogue in bfcl_sets.official("composite"):
+        for turn in dialogue.handed:
+            said = dialogue.said(turn)
+            assert (wording.ADDED in said) == ("\n- " in said), dialogue.id
+            assert said.endswith(wording.AGAIN)
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["split=random"], "split = 'random': use dialogue or category"),
         (["composite=mended"], "composite = 'mended': use rebuilt or official"),
         (["seed=x"], "seed = 'x': use a number"),
+        (["seed="], "seed = '': use a number"),
+        ([f"seed={'9' * 5_000}"], r"seed = '9{18}\.\.\.': use a number, 0 or more, of at most 18"),
         (["preset=p"], "preset = 'p': use recommended or paper"),
         (["sed=1"], "sed = '1': the settings are composite"),
     ],

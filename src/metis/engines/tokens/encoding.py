@@ -1,13 +1,11 @@
 """Many chats into tokens at once: what they share is rendered and encoded once."""
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import count
 from typing import Any, Protocol
 
 from metis.core import Chat, Message
 from metis.errors import MetisError
-
-MARK = "\u2402METIS\u2403"
-"""Stands for a message while the template is rendered; no message contains it."""
 
 REMEMBERED = 1 << 23
 """Characters of ends of chats whose tokens are kept."""
@@ -46,10 +44,11 @@ def encode_chats(encoder: Encoder, chats: Sequence[Chat]) -> list[list[int]]:
     """
     if len(chats) < 3 or not _alike(chats):
         return [encoder.encode_chat(chat) for chat in chats]
-    marked: Chat = [*chats[0][:-1], {**chats[0][-1], "content": MARK}]
-    head, mark, tail = encoder.render(marked).partition(MARK)
+    mark = unused_mark(chats[0][:-1])
+    marked: Chat = [*chats[0][:-1], {**chats[0][-1], "content": mark}]
+    head, found, tail = encoder.render(marked).partition(mark)
     cut = _boundary(encoder, head)
-    if not mark or not cut:
+    if not found or not cut:
         return [encoder.encode_chat(chat) for chat in chats]
     texts = [head[cut:] + chat[-1]["content"] + tail for chat in chats]
     shared: list[int] = encoder.tokenizer(head[:cut], add_special_tokens=False)["input_ids"]
@@ -78,6 +77,12 @@ def encode_scored(encoder: Encoder, chats: Sequence[Chat]) -> list[list[int]]:
     return [tokens for _, tokens in filter(None, entries)]
 
 
+def unused_mark(chat: Chat) -> str:
+    """Stands for a message while the template is rendered; no message of the chat contains it."""
+    marks = (f"\u2402METIS{number}\u2403" for number in count())
+    return next(mark for mark in marks if not any(mark in message["content"] for message in chat))
+
+
 def between_turns(
     render: Callable[[Chat], str], chat: Chat, answers: Sequence[Message], ends: Iterable[str]
 ) -> str:
@@ -85,9 +90,10 @@ def between_turns(
 
     `ends` are the ends of a turn that the answer brought itself; none where it was cut short.
     """
-    spoken: list[Message] = [*chat, {"role": "assistant", "content": MARK}, *answers]
-    before, mark, after = render(spoken).partition(MARK)
-    if not mark or before.rstrip() != render(chat).rstrip():
+    mark = unused_mark([*chat, *answers])
+    spoken: list[Message] = [*chat, {"role": "assistant", "content": mark}, *answers]
+    before, found, after = render(spoken).partition(mark)
+    if not found or before.rstrip() != render(chat).rstrip():
         raise MetisError(
             "the chat template rewrites earlier turns, so that a multi-turn rollout cannot be "
             "trained on: use a template that only appends"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from metis.errors import MetisError
 from metis.tasks.benchmarks.sets import PromptSet, scorer
-from metis.tasks.bfcl.dialogue import CATEGORIES
+from metis.tasks.bfcl.document import CATEGORIES
 from metis.tasks.bfcl.task import Bfcl, Dialogues, read
 
 TITLES = {f"bfcl_{category}": title for category, title in CATEGORIES.items()}

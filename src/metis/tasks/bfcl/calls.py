@@ -1,8 +1,8 @@
 """Function calls in a reply, read with `ast`: names and literals, of which nothing is evaluated.
 
 A reply is a list of calls, `[f(x=1), g()]`, a single call, or anything else, which is an answer in
-words unless it begins like a call. Text in a code block counts without its fence, and what comes
-before `</think>` not at all.
+words unless it begins like a call. Where all of it is no list of calls, text in a code block counts
+without its fence, and what comes before `</think>` not at all.
 """
 
 import ast
@@ -19,6 +19,7 @@ MOST = 64
 warnings.filterwarnings("ignore", module="<unknown>")  # of ast.parse, about a policy's text
 
 _FENCE = re.compile(r"```[a-zA-Z_]*\n?(.*?)```", re.DOTALL)
+_FENCED = re.compile(r"```[a-zA-Z_]*\n?(.*)```", re.DOTALL)
 _LIKE_CALLS = re.compile(r"\[\s*[A-Za-z_][\w.]*\s*\(|[A-Za-z_][\w.]*\(")
 
 
@@ -42,9 +43,15 @@ class Unreadable(Exception):
     """A reply that was meant as calls and is none; the message is for its author."""
 
 
+UNPARSABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
+"""What Python's parser raises."""
+
+
 def read(reply: str) -> list[Call | Refusal]:
     """The calls of a reply; none where it is an answer in words."""
-    text = _written(reply)
+    text = reply.strip()
+    if "`" in text or "</think>" in text:
+        text = _written(text)
     meant = _LIKE_CALLS.match(text) is not None
     if len(text) > LONGEST:
         if meant:
@@ -52,10 +59,9 @@ def read(reply: str) -> list[Call | Refusal]:
         return []
     try:
         body = ast.parse(text, mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+    except UNPARSABLE as error:
         if meant:
-            reason = str(error.args[0] if error.args else type(error).__name__)[:100]
-            raise Unreadable(f"not a list of calls ({reason})") from None
+            raise Unreadable(f"not a list of calls ({_reason(error)})") from None
         return []
     if not any(isinstance(node, ast.Call) for node in ast.walk(body)):
         return []
@@ -69,15 +75,36 @@ def parse(call: str) -> Call | Refusal:
     """One call, as a ground truth has it."""
     try:
         return _call(ast.parse(call, mode="eval").body)
-    except SyntaxError as error:
-        return Refusal(f"not a call ({error.msg})")
+    except UNPARSABLE as error:
+        return Refusal(f"not a call ({_reason(error)})")
 
 
-def _written(reply: str) -> str:
-    """The part of a reply that may be calls."""
-    text = reply.rpartition("</think>")[2].strip()
-    fenced = _FENCE.search(text)
-    return fenced[1].strip() if fenced else text.strip("`").strip()
+def _is_calls(text: str) -> bool:
+    """True for a call or a list of calls and nothing around it."""
+    if len(text) > LONGEST or not _LIKE_CALLS.match(text):
+        return False
+    try:
+        body = ast.parse(text, mode="eval").body
+    except UNPARSABLE:
+        return False
+    nodes = body.elts if isinstance(body, ast.List | ast.Tuple) else [body]
+    return any(isinstance(node, ast.Call) for node in nodes)
+
+
+def _written(text: str) -> str:
+    """The part of a reply that may be calls; arguments may contain fences and ends of thinking."""
+    for said in (text, text.partition("</think>")[2].strip()):
+        around = _FENCED.fullmatch(said)
+        for part in (said, around[1].strip() if around else ""):
+            if _is_calls(part):
+                return part
+    said = text.rpartition("</think>")[2].strip()
+    fenced = _FENCE.search(said)
+    return fenced[1].strip() if fenced else said.strip("`").strip()
+
+
+def _reason(error: Exception) -> str:
+    return str(error.args[0] if error.args else type(error).__name__)[:100]
 
 
 def _call(node: ast.expr) -> Call | Refusal:
@@ -119,6 +146,6 @@ def _shown(node: ast.expr) -> str:
     """The beginning of an expression as text."""
     try:
         text = ast.unparse(node)
-    except RecursionError:
+    except (ValueError, RecursionError):  # of an integer of very many digits, of deep nesting
         return "this"
     return text if len(text) <= 60 else f"{text[:57]}..."

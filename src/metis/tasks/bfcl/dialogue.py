@@ -10,19 +10,13 @@ from functools import cached_property
 from typing import Any
 
 from metis.core import Chat, Prompt
-from metis.tasks.bfcl import calls, wording
+from metis.errors import MetisError
+from metis.tasks.bfcl import calls, document, wording
 from metis.tasks.bfcl.calls import Call, Refusal
+from metis.tasks.bfcl.document import Malformed
 from metis.tasks.bfcl.package import Api, apis
 from metis.tasks.bfcl.world import World
 
-CATEGORIES = {
-    "base": "Base",
-    "miss_func": "Miss-F",
-    "miss_param": "Miss-P",
-    "long_context": "Long",
-    "composite": "Comp.",
-}
-"""The multi-turn categories, and what the paper's table calls them."""
 LONG = ("long_context", "composite")
 """Categories whose scenarios are filled up with distractors."""
 
@@ -64,17 +58,28 @@ class Dialogue:
 
     @classmethod
     def read(cls, text: str) -> "Dialogue":
-        """The dialogue that `written` wrote."""
-        document = json.loads(text)
-        return cls(
-            id=document["id"],
-            category=document["category"],
-            names=tuple(document["apis"]),
-            questions=tuple(document["questions"]),
-            truth=tuple(tuple(turn) for turn in document["truth"]),
-            scenario=document["scenario"],
-            handed={int(turn): tuple(names) for turn, names in document["handed"].items()},
+        """The dialogue that `written` wrote; of another text, `Malformed` says what is wrong."""
+        parts = document.read(text)
+        dialogue = cls(
+            id=parts["id"],
+            category=parts["category"],
+            names=tuple(parts["apis"]),
+            questions=tuple(parts["questions"]),
+            truth=tuple(tuple(turn) for turn in parts["truth"]),
+            scenario=parts["scenario"],
+            handed={int(turn): tuple(names) for turn, names in parts["handed"].items()},
         )
+        dialogue._try()
+        return dialogue
+
+    def _try(self) -> None:
+        """Refuse a scenario that an API does not load."""
+        try:
+            self.world()
+        except MetisError:
+            raise
+        except Exception as error:
+            raise Malformed(f"scenario: {type(error).__name__} when it is loaded") from None
 
     @property
     def written(self) -> str:
@@ -90,6 +95,11 @@ class Dialogue:
                 "handed": self.handed,
             }
         )
+
+    @property
+    def number(self) -> str:
+        """The number that its variants in all categories have too."""
+        return self.id.rpartition("_")[2]
 
     @property
     def apis(self) -> list[Api]:

@@ -4,15 +4,16 @@ The user's turn lasts until the policy replies without a call. Then the ground t
 played on instances of its own, and the two worlds are compared.
 """
 
+import hashlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from functools import cached_property
 
 from metis.core import Chat, Message
 from metis.tasks.bfcl import calls, wording
 from metis.tasks.bfcl.calls import Call, Refusal
 from metis.tasks.bfcl.dialogue import Dialogue
-from metis.tasks.bfcl.scoring import Abstention, Record, Turn, matched
+from metis.tasks.bfcl.scoring import SPARE_CALLS, Abstention, Record, Turn, focused, matched
 from metis.tasks.bfcl.world import World
 
 OFFICIAL_STEPS = 20
@@ -30,12 +31,14 @@ class Episode:
         steps: int = OFFICIAL_STEPS,
         output: int = 4000,
         abstention: Abstention = "earned",
+        spare_calls: int = SPARE_CALLS,
     ) -> None:
         self.dialogue, self.steps, self.output = dialogue, steps, output
         self.abstention: Abstention = abstention
+        self.spare_calls = spare_calls
         self.record = Record([not truth for truth in dialogue.truth])
-        self.results: Counter[str] = Counter()
-        self.turn, self.step, self.called = 0, 0, False
+        self.results: Counter[Hashable] = Counter()
+        self.turn, self.step, self.made, self.garbled = 0, 0, 0, False
 
     @property
     def chat(self) -> Chat:
@@ -57,6 +60,7 @@ class Episode:
         try:
             written = calls.read(text)
         except calls.Unreadable as error:
+            self.garbled = True
             return self._go_on(f"Error: {error}")
         if not written:
             return self._next_turn()
@@ -68,8 +72,8 @@ class Episode:
         """Make calls in the user's current turn; their whole results."""
         withheld = self.dialogue.withheld(self.turn)
         outputs = [self.world.call(call, withheld) for call in written]
-        self.called = True
-        self.results.update(outputs)
+        self.made += len(written)
+        self.results.update(map(_digest, outputs))
         return outputs
 
     def _go_on(self, content: str) -> Sequence[Message] | None:
@@ -87,22 +91,23 @@ class Episode:
 
     def end_turn(self) -> None:
         """Play the ground truth of the user's turn, and compare."""
-        truth = self.dialogue.solution[self.turn]
+        truth, called = self.dialogue.solution[self.turn], self.made > 0
         if truth:
             idle = self.world.equals(self.right)
-            expected = [self.right.call(call) for call in truth]
+            expected = [_digest(self.right.call(call)) for call in truth]
             same, share = self.world.equals(self.right), matched(expected, self.results)
-            self.record.turns.append(Turn(False, self.called, same, share, idle))
+            focus = focused(self.made, len(truth), self.spare_calls)
+            self.record.turns.append(Turn(False, called, same, share, idle, focus))
         else:
-            self.record.turns.append(Turn(True, self.called))
-        self.turn, self.step, self.called = self.turn + 1, 0, False
+            self.record.turns.append(Turn(True, called, garbled=self.garbled))
+        self.turn, self.step, self.made, self.garbled = self.turn + 1, 0, 0, False
 
     def reward(self) -> dict[str, float]:
         """The reward, and beside it the official verdict and how far the dialogue came.
 
         A turn that was cut short counts for what was done in it.
         """
-        if self.called:
+        if self.made:
             self.end_turn()
         planned = len(self.record.planned)
         return {
@@ -110,3 +115,8 @@ class Episode:
             "official": float(self.record.valid),
             "turns": len(self.record.turns) / planned,
         }
+
+
+def _digest(result: str) -> bytes:
+    """Stands for a result, which may be long and is only compared."""
+    return hashlib.blake2b(result.encode("utf-8", "surrogatepass"), digest_size=16).digest()

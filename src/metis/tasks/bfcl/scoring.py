@@ -3,16 +3,20 @@
 A turn with a ground truth earns half for its state and half for the share of the ground truth's
 results that are among the results so far. A state that nobody changed earns nothing beside results
 of which none is right, so that a call of whatever kind does not pay; nor does a turn without any
-call. A turn whose ground truth is empty is one to abstain from calls: a function or a value is
-missing. The official verdict is all or nothing, and does not look at abstention.
+call. Results, and a state that nobody changed, count less the more calls a turn has beyond those of
+the ground truth, so that calling everything that is harmless pays little. A turn whose ground truth
+is empty is one to abstain from calls: a function or a value is missing. The official verdict is all
+or nothing, and looks at neither.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 Abstention = Literal["earned", "always", "ignored"]
+SPARE_CALLS = 8
+"""Calls of a turn beyond the ground truth's that cost nothing."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +28,9 @@ class Turn:
     same     the state is that of the ground truth
     matched  share of the ground truth's results that were seen
     idle     the state is the one in which the ground truth began the turn
+    focus    how much results count, and a state that nobody changed: less than 1 in a turn of many
+             more calls than the ground truth has
+    garbled  calls were meant that cannot be read
     """
 
     abstain: bool
@@ -31,14 +38,17 @@ class Turn:
     same: bool = True
     matched: float = 1.0
     idle: bool = False
+    focus: float = 1.0
+    garbled: bool = False
 
     @property
     def score(self) -> float:
         if self.abstain:
-            return float(not self.called)
+            return float(not (self.called or self.garbled))
         if not self.called or (self.idle and not self.matched):
             return 0.0
-        return 0.5 * self.same + 0.5 * self.matched
+        state = self.same * (self.focus if self.idle else 1.0)
+        return 0.5 * state + 0.5 * self.matched * self.focus
 
     @property
     def valid(self) -> bool:
@@ -81,9 +91,14 @@ class Record:
         )
 
 
-def matched(expected: Sequence[str], seen: Counter[str]) -> float:
+def matched(expected: Sequence[Hashable], seen: Counter[Hashable]) -> float:
     """The share of the expected results that were seen, each as often as it is expected."""
     if not expected:
         return 1.0
     missing = Counter(expected) - seen
     return 1.0 - missing.total() / len(expected)
+
+
+def focused(made: int, needed: int, spare: int) -> float:
+    """How much results count: in full up to `spare` calls more than are needed; 0 is no bound."""
+    return min(1.0, (needed + spare) / made) if made and spare else 1.0

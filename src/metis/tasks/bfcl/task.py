@@ -4,17 +4,18 @@ Dialogues come from the files that `metis prepare bfcl` writes; the APIs that th
 simulated by the package `bfcl-eval`, which is fetched once.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from metis.core import Prompt
 from metis.errors import MetisError, MissingData, require, require_at_least
-from metis.tasks.bfcl.dialogue import CATEGORIES, Dialogue
+from metis.tasks.bfcl.dialogue import Dialogue
+from metis.tasks.bfcl.document import CATEGORIES, Malformed
 from metis.tasks.bfcl.episode import OFFICIAL_STEPS, Episode
 from metis.tasks.bfcl.package import apis
-from metis.tasks.bfcl.scoring import Abstention
+from metis.tasks.bfcl.scoring import SPARE_CALLS, Abstention
 from metis.tasks.division import divided
 from metis.tasks.file import read_rows
 
@@ -31,6 +32,8 @@ class Bfcl:
     output        characters of results that are shown after a reply; the rest is cut off
     abstention    turns in which no call is right count where another turn `earned` something,
                   `always`, or are `ignored`
+    spare_calls   calls of a turn beyond the ground truth's; with more, results count in proportion,
+                  so that calling everything harmless does not pay; 0 is no bound
     """
 
     path: str = "data/bfcl/train.parquet"
@@ -40,10 +43,16 @@ class Bfcl:
     steps: int = OFFICIAL_STEPS
     output: int = 4000
     abstention: Abstention = "earned"
+    spare_calls: int = SPARE_CALLS
 
     def __post_init__(self) -> None:
         require(bool(self.path), "task.path", self.path, "name a file of `metis prepare bfcl`")
-        least = {"heldout": 0 if self.heldout_path else 1, "steps": 1, "output": 1}
+        least = {
+            "heldout": 0 if self.heldout_path else 1,
+            "steps": 1,
+            "output": 1,
+            "spare_calls": 0,
+        }
         require_at_least(self, least, "task.")
         for name in self.categories:
             names = ", ".join(CATEGORIES)
@@ -64,6 +73,7 @@ class Dialogues:
         self.settings = settings
         self._training, self._heldout = training, heldout
         self._dialogues = {each.id: each for each in (*training, *heldout)}
+        self.notices = list(_notices(training, heldout))
 
     def training(self) -> Sequence[Prompt]:
         return [each.prompt for each in self._training]
@@ -72,9 +82,14 @@ class Dialogues:
         return [each.prompt for each in self._heldout]
 
     def episode(self, prompt: Prompt) -> Episode:
-        settings = self.settings
-        dialogue = self._dialogues[prompt.id]
-        return Episode(dialogue, settings.steps, settings.output, settings.abstention)
+        knobs = self.settings
+        return Episode(
+            self._dialogues[prompt.id],
+            knobs.steps,
+            knobs.output,
+            knobs.abstention,
+            knobs.spare_calls,
+        )
 
 
 def read(settings: Bfcl, path: str, key: str) -> list[Dialogue]:
@@ -85,16 +100,28 @@ def read(settings: Bfcl, path: str, key: str) -> list[Dialogue]:
     for number, row in enumerate(read_rows(path, key), start=1):
         try:
             dialogue = Dialogue.read(row["reward_model"]["ground_truth"])
-        except (AttributeError, KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, Malformed) as error:
+            fault = str(error) if isinstance(error, Malformed) else "no reward_model.ground_truth"
             raise MetisError(
-                f"{key} = {path!r}, row {number}: not as `metis prepare bfcl` writes it; prepare "
-                "it again"
+                f"{key} = {path!r}, row {number}: not as `metis prepare bfcl` writes it ({fault}); "
+                "prepare it again"
             ) from None
         if dialogue.id in dialogues:
             raise MetisError(f"{key} = {path!r}, row {number}: a second {dialogue.id!r}")
         if not settings.categories or dialogue.category in settings.categories:
             dialogues[dialogue.id] = dialogue
     return list(dialogues.values())
+
+
+def _notices(training: Sequence[Dialogue], heldout: Sequence[Dialogue]) -> Iterator[str]:
+    """What should be known of the split."""
+    trained = {each.number for each in training}
+    if both := sum(each.number in trained for each in heldout):
+        yield (
+            f"{both:,} of the {len(heldout):,} held-out dialogues are trained on in another "
+            "category, so that their rewards are too good; `metis prepare bfcl split=dialogue` "
+            "keeps the variants of a dialogue together"
+        )
 
 
 def build(settings: Bfcl, seed: int) -> Dialogues:

@@ -37,8 +37,9 @@ def summary(function: Function) -> str:
 
 
 def added(functions: Sequence[Function]) -> str:
-    """The user's words when functions that were withheld are handed over."""
-    return "\n".join([ADDED, *map(summary, functions), AGAIN])
+    """The user's words when functions that were withheld are handed over; some of the official
+    composites hand over one that no longer exists."""
+    return "\n".join([*([ADDED] if functions else []), *map(summary, functions), AGAIN])
 
 
 def results(names: Sequence[str], outputs: Sequence[str], longest: int) -> str:

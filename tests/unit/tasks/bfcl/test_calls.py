@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metis.tasks.bfcl.calls import Call, Refusal, Unreadable, read
+from metis.tasks.bfcl.calls import Call, Refusal, Unreadable, parse, read
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(10**9), 10**9) | st.text(max_size=8),
@@ -53,7 +53,18 @@ def test_a_list_of_calls_is_read_as_it_was_written(written):
     assert read(f"[{text}]") == [Call(name, (), tuple(named.items())) for name, named in written]
 
 
-@given(st.text() | st.text("[](){}*=.,'abls019 \\n#:").map("[ls({})".format))
+@given(st.lists(st.sampled_from(["```", "```python\n", "`", "</think>", "<think>", "a", "\n"])))
+@pytest.mark.parametrize(
+    "around", ["{}", "```\n{}\n```", "```python\n{}```", "<think>ls()</think>\n{}"]
+)
+def test_an_argument_may_contain_fences_and_ends_of_thinking(around, parts):
+    content = "".join(parts)
+    call = f"post_tweet(content={content!r})"
+    assert read(around.format(f"[{call}]")) == [Call("post_tweet", (), (("content", content),))]
+    assert read(around.format(call)) == [Call("post_tweet", (), (("content", content),))]
+
+
+@given(st.text() | st.text("[](){}*=.,'abls019 \\n#:`").map("[ls({})".format))
 def test_any_text_is_calls_or_words_or_unreadable(text):
     try:
         assert all(isinstance(call, Call | Refusal) for call in read(text))
@@ -116,8 +127,14 @@ def test_hostile_calls_are_refused_with_a_reason_and_nothing_runs(hostile, tmp_p
         f"[f(x={'9' * 10_000})]",
         "[f(x=" + "-" * 20_000 + "1)]",
         "[ls(), cd(]",
+        f"[0x{'f' * 4_000}, f(y)]",
+        f"(0x{'f' * 4_000})()",
+        f"[f(x=0x{'f' * 4_000} + y)]",
     ],
-    ids=["a megabyte", "ten thousand", "brackets", "digits", "signs", "syntax"],
+    ids=[
+        *("a megabyte", "ten thousand", "brackets", "digits", "signs", "syntax"),
+        *("a long integer", "a long integer called", "a long integer in an expression"),
+    ],
 )
 def test_what_is_too_much_or_no_python_is_named(text):
     try:
@@ -126,3 +143,10 @@ def test_what_is_too_much_or_no_python_is_named(text):
         assert 0 < len(str(error)) < 200
     else:
         assert all(isinstance(call, Refusal) for call in found)
+
+
+@pytest.mark.parametrize(
+    "text", ["f(", "f(\0)", "f(" + "-" * 9_000 + "1)", "f(" + "(" * 9_000 + ")" * 9_000 + ")"]
+)
+def test_a_ground_truth_that_is_no_call_is_refused(text):
+    assert parse(text).reason.startswith("not a call (")

@@ -97,6 +97,51 @@ def test_calls_of_whatever_kind_do_not_pay(dialogues, category, calls):
     assert sum(rewards) / len(rewards) < 0.02
 
 
+GETTERS = {
+    "GorillaFileSystem": ["pwd()", "ls()", "ls(a=True)", "find()", "du()"],
+    "VehicleControlAPI": [
+        *(f"displayCarStatus(option={option!r})" for option in ("fuel", "battery", "doors")),
+        *("check_tire_pressure()", "find_nearest_tire_shop()"),
+        *(f"get_zipcode_based_on_city(city={city!r})" for city in ("Rivermist", "Stonebrook")),
+    ],
+    "TradingBot": [
+        *("get_account_info()", "get_watchlist()", "get_order_history()", "get_current_time()"),
+        *(f"get_stock_info(symbol={name!r})" for name in ("AAPL", "GOOG", "TSLA", "NVDA", "ZETA")),
+    ],
+    "TravelAPI": ["list_all_airports()", "travel_get_login_status()", "get_all_credit_cards()"],
+    "TwitterAPI": ["posting_get_login_status()", "list_all_following()"],
+    "TicketAPI": ["ticket_get_login_status()", "get_user_tickets()", "get_ticket(ticket_id=1)"],
+    "MessageAPI": ["list_users()", "view_messages_sent()", "get_message_stats()"],
+    "MathAPI": ["absolute_value(number=1)"],
+}
+
+
+def test_calling_everything_that_is_harmless_pays_less(dialogues):
+    """The same in every first turn, whatever is asked; the official verdict does not look."""
+    rewards = {0: [], 8: []}
+    for dialogue in dialogues["base"]:
+        calls = written(call for name in dialogue.names for call in GETTERS[name] * 3)
+        for spare, earned in rewards.items():
+            episode = Episode(dialogue, spare_calls=spare)
+            episode.reply(calls)
+            episode.end_turn()
+            earned.append(episode.reward())
+    bounded, free = (sum(each["score"] for each in rewards[spare]) for spare in (8, 0))
+    assert 0 < bounded < 0.5 * free
+    assert [each["official"] for each in rewards[0]] == [each["official"] for each in rewards[8]]
+
+
+@pytest.mark.parametrize("reply", ["[cd(folder='a'", f"[{', '.join(['ls()'] * 65)}]"])
+def test_calls_that_cannot_be_read_are_no_abstention(dialogues, reply):
+    dialogue = dialogues["miss_param"][0]
+    episode = Episode(dialogue)
+    for turn in dialogue.truth:
+        episode.reply(written(turn) if turn else reply)
+        episode.reply("Done.")
+    acting = sum(map(bool, dialogue.truth)) / len(dialogue.truth)
+    assert episode.reward() == {"score": acting, "official": 1.0, "turns": 1.0}
+
+
 def test_part_of_the_work_earns_part_of_the_reward(dialogues):
     dialogue = dialogues["base"][0]
     episode = Episode(dialogue)
@@ -111,7 +156,7 @@ def test_results_are_cut_but_scored_whole(dialogues):
     dialogue = next(
         each
         for each in dialogues["long_context"]
-        if max(map(len, bfcl_package.play(each, bfcl_package.solved(each)).results)) > 2000
+        if max(map(len, Episode(each).make(each.solution[0])), default=0) > 2000
     )
     episode, longest = Episode(dialogue, output=300), 0
     for turn in dialogue.truth:
@@ -131,6 +176,7 @@ def test_results_that_come_again_are_kept_once(dialogues):
     for _ in range(20):
         episode.reply(f"[{', '.join(['ls()'] * 64)}]")
     assert len(episode.results) == 1 and episode.results.total() == 20 * 64
+    assert max(map(len, episode.results)) <= 16, "not the text, which may be long"
 
 
 def test_a_turn_of_too_many_steps_ends_the_episode(dialogues):

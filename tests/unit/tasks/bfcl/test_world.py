@@ -1,6 +1,10 @@
 """Calls on the simulated APIs: bounded, apart from each other, and without a trace afterwards."""
 
+import copy
 import gc
+import inspect
+import random
+import sys
 import threading
 import time
 import tracemalloc
@@ -10,7 +14,7 @@ import pytest
 import bfcl_package
 from metis.prepare import bfcl_sets
 from metis.tasks.bfcl import calls, limits, package
-from metis.tasks.bfcl.calls import read
+from metis.tasks.bfcl.calls import Call, read
 
 bfcl_package.require()
 
@@ -48,6 +52,9 @@ def test_there_is_no_function_but_those_of_the_documentation(dialogues, call):
         "logarithm(value=2, base=10, precision=100000000)",
         "logarithm(value=2, base=10, precision=1e400)",
         "square_root(number=2, precision=100000000)",
+        f"square_root(number=0x{'f' * 9_000}, precision=2)",
+        f"logarithm(value=0x{'f' * 9_000}, base=2, precision=1000)",
+        "logarithm(value=2, base=1e999, precision=10)",
         "round_number(number=5, decimal_places=-1000000000)",
     ],
 )
@@ -64,6 +71,18 @@ def test_numbers_in_disguise_are_refused(dialogues, precision):
     world = with_api(dialogues, "MathAPI").world()
     call = f"logarithm(value=2, base=10, precision={precision})"
     assert world.call(calls.parse(call)) == "Error: logarithm: precision is not a number"
+
+
+@pytest.mark.parametrize("text", ["1" * 9_000 + "jx", "1e" + "9" * 4_000, "1/3"])
+@pytest.mark.parametrize("parameter", ["value", "base"])
+def test_text_that_would_be_read_as_a_number_is_refused(dialogues, parameter, text):
+    """Reading it holds all other threads, for minutes."""
+    world = with_api(dialogues, "MathAPI").world()
+    other = {"value": "base", "base": "value"}[parameter]
+    start = time.process_time()
+    found = world.call(calls.parse(f"logarithm({parameter}={text!r}, {other}=2, precision=10)"))
+    assert found == f"Error: logarithm: {parameter} is not a number"
+    assert time.process_time() - start < 1.0
 
 
 def test_an_argument_that_may_be_none_is_not_refused(dialogues):
@@ -105,6 +124,39 @@ def test_a_file_system_that_doubles_is_stopped(dialogues, way, walk):
     start = time.process_time()
     assert f"more than {limits.ENTRIES}" in world.call(calls.parse(walk))
     assert time.process_time() - start < 1.0
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "mkdir(dir_name='{}')",
+        "touch(file_name='{}')",
+        "mv(source='d', destination='{}')",
+        "cp(source='d', destination='{}')",
+    ],
+)
+def test_a_long_name_is_refused(dialogues, call):
+    world = with_api(dialogues, "GorillaFileSystem").world()
+    world.call(calls.parse("mkdir(dir_name='d')"))
+    assert "at most 255 characters" in world.call(calls.parse(call.format("x" * 256)))
+    assert "at most" not in world.call(calls.parse(call.format("x" * 255)))
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [("x" * 255, "."), ("x", "./" * 20_000)],
+    ids=["of long names", "from a long path"],
+)
+def test_paths_of_many_characters_are_not_listed(dialogues, name, path):
+    world = with_api(dialogues, "GorillaFileSystem").world()
+    for number in range(100):
+        world.call(calls.parse(f"touch(file_name='{number}')"))
+        world.call(calls.parse(f"mkdir(dir_name='{name}')"))
+        world.call(calls.parse(f"cd(folder='{name}')"))
+    for _ in range(100):
+        world.call(calls.parse("cd(folder='..')"))
+    found = world.call(calls.parse(f"find(path={path!r})"))
+    assert f"{limits.PATHS} characters of paths" in found
 
 
 def test_a_directory_in_itself_is_stopped(dialogues):
@@ -151,6 +203,93 @@ def test_arguments_are_never_those_of_another_rollout(dialogues):
         bfcl_package.play(dialogue, bfcl_package.solved(dialogue)).reward() for _ in range(2)
     )
     assert first == second and first["official"] == 1.0
+
+
+def test_a_default_is_never_that_of_another_rollout(dialogues):
+    """`post_tweet` keeps its default list, and `mention` adds to it."""
+    world = with_api(dialogues, "TwitterAPI").world()
+    twitter = world.instances["TwitterAPI"]
+    twitter.authenticated = True
+    world.call(Call("post_tweet", ("first",)))
+    number = twitter.tweet_counter - 1
+    world.call(calls.parse(f"mention(tweet_id={number}, mentioned_usernames=['@other'])"))
+    assert twitter.tweets[number]["mentions"] == ["@other"]
+    assert '"mentions": []' in world.call(Call("post_tweet", ("second",)))
+
+
+def test_a_distractor_is_never_that_of_another_rollout(dialogues):
+    first, second = (
+        with_api(dialogues, "TravelAPI", "long_context").world().instances["TravelAPI"]
+        for _ in range(2)
+    )
+    for held in ("credit_card_list", "booking_record"):
+        others = getattr(second, held)
+        assert all(value is not others[key] for key, value in getattr(first, held).items())
+
+
+VALUES = [
+    *(
+        "",
+        "x",
+        "..",
+        "/",
+        "2024-01-01",
+        "1-5",
+        "driver",
+        "economy",
+        "USD",
+        "\ud800",
+        "1234567812345678",
+    ),
+    *(-1, 0, 1, 2, 1.5, 10**18, float("inf"), True, None, b"x", 1j, ...),
+    *([], {}, ["@x"], {"a": 1}, (1,), {1, 2}, [None]),
+]
+
+
+def shared():
+    """All that outlives a rollout: globals of the simulators' modules, attributes of classes, and
+    defaults; but for one dictionary that is changed before it is read."""
+    found = {}
+    for api in package.apis().values():
+        module = sys.modules[api.simulator.__module__]
+        for holder in (module, *(kind for kind in vars(module).values() if inspect.isclass(kind))):
+            for name, value in vars(holder).items():
+                if isinstance(value, dict | list | set) and not name.startswith("__"):
+                    found[module.__name__, holder.__name__, name] = value
+                elif inspect.isfunction(value):
+                    found[module.__name__, holder.__name__, name] = value.__defaults__
+    return {key: value for key, value in found.items() if key[2] != "LONG_WEATHER_EXTENSION"}
+
+
+READY = {"authenticated": True, "access_token": "t", "token_expires_in": 9, "budget_limit": 1.0}
+
+
+def likely(instance, parameter, rng):
+    """A value for a parameter: one of the state, for functions that look something up, or any."""
+    keys = [key for held in vars(instance).values() if isinstance(held, dict) for key in held]
+    same = [getattr(instance, parameter)] if hasattr(instance, parameter) else []
+    return rng.choice(rng.choice([part for part in (same, same, keys, VALUES) if part]))
+
+
+@pytest.mark.parametrize("category", ["base", "long_context"])
+def test_no_call_changes_what_rollouts_share(dialogues, category):
+    before = copy.deepcopy(shared())
+    assert len(before) > 100
+    rng = random.Random(0)
+    for api in package.apis().values():
+        dialogue = with_api(dialogues, api.name, category)
+        for _ in range(20):
+            world = dialogue.world()
+            instance = world.instances[api.name]
+            for name in READY.keys() & vars(instance).keys():
+                setattr(instance, name, READY[name])
+            for name in rng.choices(list(api.functions), k=80):
+                parameters = [*inspect.signature(getattr(api.simulator, name)).parameters][1:]
+                given = [each for each in parameters if rng.random() < 0.8]
+                values = [(each, likely(instance, each, rng)) for each in given]
+                world.call(Call(name, (), tuple(values)))
+    assert shared() == before
+    assert [value for value in VALUES if isinstance(value, list)] == [[], ["@x"], [None]]
 
 
 def test_steps_leave_nothing_behind(dialogues):

@@ -93,8 +93,8 @@ def play(
 ) -> tuple[list[Group], list[Exception]]:
     """n episodes of every prompt, and what went wrong in the task's code.
 
-    One that does not fit the context, or whose turn or reward fails, is counted as failed and
-    trains nothing. One that reaches `limit` is over, and rewarded as it stands.
+    One that does not fit the context, or whose turn, reward or encoding fails, is counted as failed
+    and trains nothing. One that reaches `limit` is over, and rewarded as it stands.
     """
     plays = play_all(policy, task, prompts, n, sampling, sampler, rewards, rows, limit)
     groups = [_group(prompt, games, version) for prompt, games in zip(prompts, plays, strict=True)]
@@ -210,7 +210,11 @@ def _listen(policy: Policy, games: Sequence[Play], rewards: RewardRunner) -> lis
 
 def _go_on(policy: Policy, game: Play, messages: Sequence[Message], rewards: RewardRunner) -> bool:
     """Add the environment's turn, unless it fills the context: then the play cannot be finished."""
-    between = policy.encode_turn(game.chat, game.stopped, messages)
+    try:
+        between = policy.encode_turn(game.chat, game.stopped, messages)
+    except Exception as error:  # what was said, or the template beside it, cannot be encoded
+        game.error = error
+        return False
     size = len(game.tokens) + len(between)
     if len(between) >= game.room:
         game.stopped = False

@@ -36,6 +36,8 @@ def require_reward(groups: Sequence[Group], errors: Sequence[Exception]) -> None
     """Stop a run whose task fails every rollout that was asked for."""
     wrong = [error for error in errors if not isinstance(error, TooLong)]
     if wrong and not any(group.rewards for group in groups):
+        if isinstance(wrong[0], MetisError):
+            raise wrong[0]
         raise MetisError(
             f"all {sum(group.failed for group in groups)} rollouts of a step failed: "
             f"{located(wrong[0])}; mend the task, and the same command goes on from the last "
