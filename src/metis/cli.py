@@ -6,6 +6,7 @@ import inspect
 import io
 import json
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Mapping, Sequence
@@ -166,6 +167,7 @@ def _train(chosen: argparse.Namespace) -> int:
     from metis.view import TerminalView, heading
 
     recipe, overrides = config.parse(chosen.settings)
+    _refuse_run(recipe, overrides, chosen.out)
     if chosen.json and not chosen.dry_run:
         raise MetisError("--json goes with --dry-run; a run keeps its settings in config.json")
     settings = config.load(recipe, overrides, chosen.dry_run)
@@ -191,20 +193,41 @@ def _train(chosen: argparse.Namespace) -> int:
     return 0
 
 
+def _refuse_run(recipe: Path | None, overrides: Sequence[str], out: Path | None) -> None:
+    """Refuse a run folder in place of a recipe, with the command that goes on with the run."""
+    from metis.run import models
+
+    if recipe is None or models.settings(recipe) is None:
+        return
+    where = str(out or recipe)
+    command = shlex.join(
+        ["metis", "train", str(recipe / "config.json"), *overrides, "--out", where]
+    )
+    aim = "go on" if out in (None, recipe) else "train another with its settings"
+    raise MetisError(f"recipe {str(recipe)!r} is a run folder; to {aim}: {command}")
+
+
 def _dry_run(settings: "Config", out: Path, as_json: bool) -> int:
     """Print the settings; beside the command of another trainer, which is to be copied, to stderr.
 
     That command needs the data.
     """
     from metis.engines import ENGINES
-    from metis.view.dry_run import show
+    from metis.view.dry_run import foreseen, show
 
+    launch = ENGINES[settings.engine_name].launch
+    for remark in foreseen(settings, out) if not launch else ():
+        print(f"metis: {remark}", file=sys.stderr)
     if as_json:
         print(json.dumps(settings.resolved, indent=2))
         return 0
-    launch = ENGINES[settings.engine_name].launch
     show(settings, plain_console(stderr=bool(launch)))
-    return launch(settings, out, True) if launch and settings.task is not None else 0
+    if not launch:
+        return 0
+    if settings.task is None:
+        name, why = settings.engine_name, "; ".join(settings.missing)
+        raise MetisError(f"no {name} command was printed, since its data is missing: {why}")
+    return launch(settings, out, True)
 
 
 def _last_step(out: Path) -> int:

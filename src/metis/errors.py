@@ -36,14 +36,14 @@ class MissingData(MetisError):
 
 
 @contextmanager
-def tolerating_missing_data(tolerated: bool, notices: list[str]) -> Iterator[None]:
-    """End the block with a notice on missing data, where that is tolerated."""
+def tolerating_missing_data(tolerated: bool, missing: list[str]) -> Iterator[None]:
+    """End the block at missing data and note it, where that is tolerated."""
     try:
         yield
     except MissingData as error:
         if not tolerated:
             raise
-        notices.append(f"without its data, for now: {error}")
+        missing.append(str(error))
 
 
 class BadReward(Exception):

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from metis.config import Config
 from metis.core import Curriculum, Trajectory
 from metis.core.pool import Pool
-from metis.curricula.registry import check_pool
+from metis.curricula.registry import check_pool, pool_notice
 from metis.engines import ENGINES
 from metis.errors import MetisError, first_line
 from metis.run import composition, sinks
@@ -102,8 +102,10 @@ class Run:
         if build is None:
             raise MetisError(f"engine = {config.engine_name!r}: use `metis train`, which starts it")
         training = config.training
-        engine, pool = build(config.engine, config.task, training.seed, training.data, say)
-        check_pool(pool, config.curriculum, config.training.batch)
+        pool = config.pool()
+        assert pool is not None
+        check_pool(pool, config.curriculum, training.batch)
+        engine = build(config.engine, config.task, training.seed, training.data, say)
         return cls(config, engine, pool, config.curriculum, Account(config.training.budget))
 
     def state_dict(self) -> dict[str, Any]:
@@ -166,6 +168,8 @@ def train(run: Run, folder: RunFolder, view: View, on_step: OnStep | None = None
             begun = folder.path / "timings.jsonl"
             if begun.exists() and begun.stat().st_size:
                 view.notice(0, "no checkpoint was made yet: starting over")
+            for text in pool_notice(run.pool, run.curriculum, settings.batch):
+                view.notice(0, text)
             folder.cut({})
             metrics: Numbers = evaluate(run, folder, view)
             _tell(run, view)

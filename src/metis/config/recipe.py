@@ -11,7 +11,7 @@ from metis.config import keys
 from metis.curricula.registry import presets
 from metis.engines import ENGINES
 from metis.errors import MetisError, require
-from metis.run import manifest
+from metis.run import manifest, models
 
 Setting = tuple[str, Any]
 """A dotted key and its value."""
@@ -34,6 +34,8 @@ def read(path: Path) -> dict[str, Any]:
         return tomllib.loads(text)
     except OSError as error:
         hint = "; settings are key=value, such as curriculum=metis" if not path.suffix else ""
+        if models.settings(path) is not None:
+            hint = f"; the settings of this run are {str(path / 'config.json')!r}"
         raise MetisError(f"recipe {str(path)!r}: {error.strerror or error}{hint}") from None
     except (ValueError, RecursionError, AttributeError) as error:
         raise MetisError(f"recipe {str(path)!r} cannot be read: {error}") from None

@@ -87,12 +87,48 @@ def _snapshot(value: Any) -> Any:
 def save(path: Path, state: dict[str, Any]) -> None:
     """Write a state so that a reader finds either the old file or the whole new one."""
     arrays = _Arrays()
-    header = json.dumps(_pack(state, arrays), separators=(",", ":")).encode()
+    header = json.dumps(_packed(state, arrays), separators=(",", ":")).encode()
     pieces: list[bytes | memoryview] = [len(header).to_bytes(8, "little"), header, *arrays.pieces]
     with atomic(path) as file:
         file.write(_seal(pieces))
         for piece in pieces:
             file.write(piece)
+
+
+def require_savable(owner: Any) -> None:
+    """Refuse an owner of state of which a checkpoint could not be made."""
+    try:
+        _packed(owner.state_dict(), _Arrays())
+    except Unsavable as error:
+        raise Unsavable(f"{type(owner).__name__}: {error}") from None
+
+
+class Unsavable(MetisError, TypeError):
+    """A part of a state is of a type that cannot be saved."""
+
+
+def _packed(state: dict[str, Any], arrays: "_Arrays") -> Any:
+    """The JSON form of a state; what cannot be saved is refused by the name of its field."""
+    try:
+        return _pack(state, arrays)
+    except TypeError as error:
+        field = ".".join(_path(state))
+        raise Unsavable(
+            f"state field {field!r}: {error}; keep dicts with string keys, lists, numbers, "
+            "strings, arrays or prompts, or give it another form in state_dict and load_state_dict"
+        ) from None
+
+
+def _path(value: Any) -> list[str]:
+    """The keys that lead to the innermost part that cannot be saved."""
+    if not isinstance(value, dict):
+        return []
+    for key, item in value.items():
+        try:
+            _pack(item, _Arrays())
+        except TypeError:
+            return [str(key), *_path(item)]
+    return []
 
 
 def load(path: Path) -> dict[str, Any]:

@@ -3,11 +3,12 @@
 A name is one of CURRICULA, or an import string of a class of one's own.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from metis.core import Curriculum
+from metis.core import Curriculum, state
 from metis.core.pool import Pool
 from metis.curricula import CURRICULA
 from metis.dotted import leaves
@@ -58,7 +59,7 @@ class Demanding(Protocol):
 
 
 def check_pool(pool: Pool, curriculum: Curriculum, batch: int) -> None:
-    """Refuse a pool that a curriculum cannot work with."""
+    """Refuse a pool that a curriculum cannot work with, and state that cannot be saved."""
     if batch > len(pool):
         raise MetisError(
             f"batch = {batch}: the pool has only {len(pool)} prompts; use a smaller batch or a "
@@ -66,6 +67,25 @@ def check_pool(pool: Pool, curriculum: Curriculum, batch: int) -> None:
         )
     if isinstance(curriculum, Demanding):
         curriculum.check(pool)
+    state.require_savable(curriculum)
+
+
+def pool_notice(pool: Pool, curriculum: Curriculum, batch: int) -> list[str]:
+    """A notice where the pool has fewer candidates than a curriculum asks for, and than twice the
+    batch: it then has little to choose from.
+    """
+    if len(pool) >= min(2 * batch, candidates(curriculum, batch)):
+        return []
+    return [
+        f"the pool has {len(pool)} prompts for {batch} places a step: most of it is trained on in "
+        "every step; a smaller batch or a larger pool leaves something to choose"
+    ]
+
+
+def candidates(curriculum: Curriculum, batch: int) -> int:
+    """The prompts that a curriculum draws for a step, m*B; the batch where it has no multiplier."""
+    multiplier = getattr(curriculum, "multiplier", 1)
+    return math.ceil(multiplier * batch) if isinstance(multiplier, int | float) else batch
 
 
 def _flaw(kind: Any) -> str | None:

@@ -45,7 +45,7 @@ from metis.curricula.judge.scale import GRID, PASSES, PASSES_AND_LENGTH, VARIANC
 from metis.engines.objective.bound import GradientBound
 from metis.engines.objective.minibatches import keyed
 from metis.errors import require, require_at_least
-from metis.run.waiting import Count, Say, uncounted
+from metis.run.waiting import Count, uncounted
 from metis.signal import softmax, variance
 
 BINS = 12
@@ -389,11 +389,7 @@ class SimulatedEngine:
 
 
 def build(
-    simulation: Simulation,
-    task: None = None,
-    seed: int = 0,
-    data_seed: int | None = None,
-    say: Say = print,
+    simulation: Simulation, seed: int = 0, data_seed: int | None = None
 ) -> tuple[SimulatedEngine, Pool]:
     """The engine and the pool of its items; it brings its own task, and is there at once."""
     engine = SimulatedEngine(simulation, seed, data_seed)

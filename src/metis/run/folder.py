@@ -241,6 +241,19 @@ def check(path: Path, config: Mapping[str, Any], may_change: Collection[str]) ->
         tempfile.TemporaryDirectory(prefix=".", suffix=".draft", dir=there).cleanup()
 
 
+def resumption(
+    path: Path, config: Mapping[str, Any], may_change: Collection[str], step: int
+) -> str | None:
+    """A sentence about the run that a folder holds, if any; what opening it would refuse of the
+    settings is refused, and nothing is made.
+    """
+    require_folder(path)
+    with _writing(path):
+        if _empty(path):
+            return None
+    return manifest.resuming(path, step, manifest.changes(path, config, may_change, step))
+
+
 def latest(path: Path) -> tuple[dict[str, Any], Path] | None:
     """The state of the latest checkpoint of a run folder, and the checkpoint's folder."""
     entries = checkpoints(path)

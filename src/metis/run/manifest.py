@@ -47,6 +47,13 @@ def complete(path: Path, step: int, steps: int) -> str:
     return f"this run is complete; with a larger budget it goes on: {more}"
 
 
+def resuming(path: Path, step: int, made: Iterable[Change]) -> str:
+    """A sentence about a run that a folder holds and that would go on."""
+    begun = f"would resume from step {step}" if step else "would start over: no checkpoint was made"
+    changed = described(made)
+    return f"the run in {path} {begun}{changed and f'; from there on {changed}'}"
+
+
 def changes(
     path: Path, config: Mapping[str, Any], may_change: Collection[str], step: int
 ) -> list[Change]:

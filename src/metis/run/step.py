@@ -1,10 +1,13 @@
 """One step of any trainer: the batch that the curriculum plans, and its place in the accounts."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Generator, Mapping, Sequence
+from typing import Any
 
-from metis.core import Batch, Curriculum, Progress
+from metis.core import Batch, Curriculum, Group, Progress, state
 from metis.core.drive import drive
 from metis.core.pool import Pool
+from metis.errors import MetisError
 from metis.run.budget import Account
 from metis.run.meter import Meter
 from metis.run.records import batch_metrics
@@ -15,7 +18,39 @@ def plan(
 ) -> Batch:
     """Lines 3 to 5 of Algorithm 1, whatever the curriculum; `version` is the policy's."""
     progress = Progress(account.step, account.fraction, version, seed)
-    return drive(curriculum.step(pool, progress), meter)
+    asked = curriculum.step(pool, progress)
+    _require(isinstance(asked, Generator), curriculum, _what(asked), "ask with `yield from`")
+    batch = drive(asked, meter)
+    _check(batch, curriculum)
+    if account.step == 0:
+        state.require_savable(curriculum)
+    return batch
+
+
+def _check(batch: Any, curriculum: Curriculum) -> None:
+    """Refuse a batch that no engine can train on, or that is none."""
+    remedy = "return a metis.core.Batch"
+    _require(isinstance(batch, Batch), curriculum, _what(batch), remedy)
+    groups = batch.groups
+    _require(isinstance(groups, Sequence), curriculum, f"groups that are {_what(groups)}", remedy)
+    for group in groups:
+        flaw = f"{_what(group)} among the groups"
+        _require(isinstance(group, Group), curriculum, flaw, "they come from `rollout`")
+    most, ids = getattr(curriculum, "batch", len(groups)), Counter(g.prompt.id for g in groups)
+    flaw, remedy = f"{len(groups)} groups", f"at most batch = {most} are trained on"
+    _require(len(groups) <= most, curriculum, flaw, remedy)
+    for prompt, count in ids.items():
+        flaw = f"prompt {prompt!r} {count} times"
+        _require(count == 1, curriculum, flaw, "the prompts of a batch are distinct")
+
+
+def _require(holds: bool, curriculum: Curriculum, returned: str, remedy: str) -> None:
+    if not holds:
+        raise MetisError(f"{type(curriculum).__name__}.step returned {returned}: {remedy}")
+
+
+def _what(value: Any) -> str:
+    return "None" if value is None else f"a value of type {type(value).__name__}"
 
 
 def booked(account: Account, batch: Batch, counts: Mapping[str, int]) -> dict[str, float]:

@@ -1,8 +1,12 @@
-"""A dry run: every setting with its value and origin, as TOML, and what a step will cost."""
+"""A dry run: every setting with its value and origin, as TOML, and what a step will cost.
+
+What the run would refuse at its start is refused.
+"""
 
 import json
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -13,6 +17,11 @@ from metis.config.origins import COMMAND_LINE, DEFAULT
 from metis.curricula import CURRICULA
 from metis.curricula.cards import card
 from metis.curricula.judge import Judge
+from metis.curricula.registry import candidates, check_pool, pool_notice
+from metis.engines.model_files import look_for
+from metis.loop import finished
+from metis.run.folder import checkpoints, resumption
+from metis.run.manifest import complete
 from metis.tasks.base import takes_turns
 
 WIDEST = 44
@@ -20,6 +29,22 @@ WIDEST = 44
 
 STYLES = {DEFAULT: "dim", COMMAND_LINE: "bold cyan"}
 """Colours of origins; the others have one of their own."""
+
+
+def foreseen(config: Config, out: Path) -> Iterator[str]:
+    """Refuse what a run in this process would refuse before its model is loaded; remarks on what
+    it would say then.
+    """
+    if (pool := config.pool()) is not None:
+        check_pool(pool, config.curriculum, config.training.batch)
+        yield from pool_notice(pool, config.curriculum, config.training.batch)
+    model = getattr(config.engine, "model", None)
+    if model is not None and (unknown := look_for(model)):
+        yield unknown
+    step = max((step for step, _ in checkpoints(out)), default=0)
+    if there := resumption(out, config.resolved, config.may_change, step):
+        done = finished(out, config.training.budget)
+        yield complete(out, step, config.training.steps) if done else there
 
 
 def show(config: Config, console: Console) -> None:
@@ -100,10 +125,12 @@ def _beside(config: Config) -> Iterator[str]:
     curriculum: Any = config.curriculum
     judge = getattr(curriculum, "judge", None)
     if isinstance(judge, Judge):
-        candidates, replay = curriculum.multiplier * curriculum.batch, curriculum.replay
+        pool, replay = config.pool(), curriculum.replay
+        drawn = candidates(curriculum, curriculum.batch)
+        drawn = drawn if pool is None else min(drawn, len(pool))
         again = f" and up to {replay:,} earlier outcomes" if replay else ""
-        written = _tokens(candidates, judge.max_tokens if judge.mode == "reason" else 0)
-        yield f"  beside:   {candidates:,} candidates{again} judged{written or ', none generated'}"
+        written = _tokens(drawn, judge.max_tokens if judge.mode == "reason" else 0)
+        yield f"  beside:   {drawn:,} candidates{again} judged{written or ', none generated'}"
     elif kind := CURRICULA.get(config.curriculum_name):
         yield f"  beside:   {card(kind).costs}"
 

@@ -191,3 +191,18 @@ def test_another_preset_holds_whole_whatever_the_recipe_says():
 def test_keys_of_a_mapping_are_its_own():
     found = load(None, ["task=gym", "task.config={min_terms=2}", "task.config.max_terms=3"])
     assert found.resolved["task"]["config"] == {"min_terms": 2, "max_terms": 3}
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ([], None),
+        (["engine=simulated"], None),
+        (["seed=1"], "quickstart settings (8 steps, answers of 10 tokens): "),
+        (["task=arithmetic", "steps=9"], "quickstart settings (answers of 10 tokens): "),
+        (["steps=9", "engine.max_tokens=64"], "quickstart settings: name another task or a recipe"),
+    ],
+)
+def test_settings_of_the_quickstart_beside_given_ones_are_told_of(words, told):
+    notices = load(None, words).notices
+    assert notices[0].startswith(told) if told else notices == ()

@@ -113,8 +113,8 @@ def test_saving_copies_no_array_and_loading_holds_the_file_and_the_arrays(tmp_pa
 def test_what_cannot_be_saved_is_refused_and_the_old_file_stays(value, tmp_path):
     path = tmp_path / "state"
     state.save(path, {"old": 1})
-    with pytest.raises(TypeError):
-        state.save(path, {"list": [value]})
+    with pytest.raises(TypeError, match=r"state field 'outer.list': "):
+        state.save(path, {"fine": 1, "outer": {"list": [value]}})
     assert state.load(path) == {"old": 1}
 
 

@@ -7,12 +7,14 @@ import pytest
 from metis import MetisError
 from metis.cli import main
 from metis.config import load
-from metis.curricula.registry import curriculum_class
+from metis.core import Prompt
+from metis.core.pool import Pool
+from metis.curricula.registry import curriculum_class, pool_notice
 from metis.curricula.uniform import Uniform
 from metis.run.folder import read
 
 OWN = """
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from metis.curricula.uniform import Uniform
 from metis.state import Stateful
 
@@ -33,6 +35,10 @@ class Stateless:
     batch: int = 3
     group: int = 2
     def step(self, pool, progress): ...
+
+@dataclass
+class Forgetful(Uniform):
+    names: set = field(init=False, default_factory=set)
 
 nothing = 3
 """
@@ -103,3 +109,33 @@ def test_what_cannot_be_used_is_refused_in_one_line(own, name, words):
 def test_an_unknown_knob_of_one_s_own_is_refused(own):
     with pytest.raises(MetisError, match=r"unknown key 'curriculum.sharpnes'.*sharpness"):
         load(None, [*SHORT, "curriculum=own_place:Mine", "curriculum.sharpnes=1"])
+
+
+def test_state_that_cannot_be_saved_is_refused_before_the_first_step(own, capsys):
+    assert main(["train", *SHORT, "curriculum=own_place:Forgetful", "--out", "run"]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert "Forgetful: state field 'names': a set cannot be saved as state" in line
+    assert not (own / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("curriculum", "size", "told"),
+    [
+        ("metis", 40, True),
+        ("metis", 63, True),
+        ("metis", 64, False),
+        ("mopps", 40, True),
+        ("dapo", 40, True),
+        ("greso", 40, True),
+        ("greso", 48, False),
+        ("uniform", 40, False),
+        ("sec", 40, False),
+    ],
+)
+def test_a_pool_with_little_to_choose_from_has_a_notice(curriculum, size, told):
+    config = load(None, ["engine=simulated", "batch=32", f"curriculum={curriculum}"])
+    pool = Pool(Prompt(id=str(i), text=f"{i}?") for i in range(size))
+    notices = pool_notice(pool, config.curriculum, 32)
+    assert [f"has {size} prompts for 32 places a step" in notice for notice in notices] == (
+        [True] if told else []
+    )

@@ -10,6 +10,7 @@ from metis import MetisError
 from metis.cli import main
 from metis.config import load
 from metis.curricula import CURRICULA
+from metis.run.manifest import make
 from metis.view.dry_run import estimate, show
 
 SMALL = ["engine=simulated", "batch=4", "group=4"]
@@ -104,16 +105,79 @@ def test_a_dry_run_needs_no_data(words, missing, capsys, tmp_path, monkeypatch):
         load(None, words)
     assert main(["train", *words, "--dry-run", "--json"]) == 0
     capsys.readouterr()
-    assert main(["train", *words, "--dry-run"]) == 0
+    assert main(["train", *words, "--dry-run"]) == (2 if "engine=verl" in words else 0)
     said = capsys.readouterr()
-    notice, *settings = said.err.splitlines()
-    assert notice.startswith("metis: without its data, for now: ") and missing in notice
-    assert bool(settings) == ("engine=verl" in words) != bool(said.out)
+    [notice] = [line for line in said.err.splitlines() if "without its data, for now: " in line]
+    assert notice.startswith("metis: ") and missing in notice
+    assert bool(said.out) == ("engine=verl" not in words)
     assert "# command line" in said.out + said.err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_without_data_the_last_line_says_why_there_is_no_command(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = ["engine=verl", "task=math", "task.path=none.parquet", "--dry-run"]
+    assert main(["train", *words]) == 2
+    said = capsys.readouterr()
+    last = said.err.splitlines()[-1]
+    assert not said.out and last.startswith("metis: no verl command was printed, since its data is")
+    assert "task.path = 'none.parquet'" in last and "`metis prepare math` makes some" in last
 
 
 def test_data_that_is_there_and_wrong_is_refused(tmp_path, capsys):
     (tmp_path / "bad.jsonl").write_text("{}\n")
     assert main(["train", "task=file", f"task.path={tmp_path}/bad.jsonl", "--dry-run"]) == 2
     assert "no field 'problem'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("json", [[], ["--json"]])
+def test_what_the_run_would_refuse_before_its_model_is_loaded_is_refused(json, tmp_path, capsys):
+    problems = tmp_path / "problems.jsonl"
+    problems.write_text("".join(f'{{"problem": "{i}?", "answer": "{i}"}}\n' for i in range(80)))
+    (tmp_path / "empty").mkdir()
+    task = ["task=file", f"task.path={problems}", "task.heldout=10"]
+    for words, said in (
+        (["batch=500"], "batch = 500: the pool has only 70 prompts"),
+        ([f"engine.model={tmp_path / 'empty'}"], "no model, since config.json is not there"),
+    ):
+        assert main(["train", *task, *words, "--dry-run", *json]) == 2
+        printed = capsys.readouterr()
+        assert not printed.out and said in printed.err.splitlines()[-1]
+
+
+def test_with_a_run_s_folder_it_says_where_that_would_go_on(tmp_path, capsys):
+    def dry(*words):
+        code = main(["train", *SMALL, "curriculum=uniform", *words, "--out", f"{tmp_path}/run"])
+        return code, capsys.readouterr().err
+
+    assert dry("steps=4", "checkpoints.every=2")[0] == 0
+    before = sorted(tmp_path.rglob("*"))
+    code, said = dry("steps=6", "checkpoints.every=2", "--dry-run")
+    assert code == 0
+    assert f"the run in {tmp_path}/run would resume from step 4; from there on steps = 6" in said
+    code, said = dry("steps=4", "checkpoints.every=2", "--dry-run")
+    assert code == 0 and "this run is complete" in said and "would resume" not in said
+    code, said = dry("steps=6", "seed=1", "--dry-run")
+    assert code == 2 and "holds a run with seed = 0, not 1" in said
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_with_a_folder_of_a_run_on_verl_too(tmp_path, capsys):
+    words = ["engine=verl", "task.prompts=400", "--out", str(tmp_path / "run"), "--dry-run"]
+    make(tmp_path / "run", load(None, words[:2]).resolved)
+    assert main(["train", *words, "batch=16"]) == 0
+    said = capsys.readouterr()
+    assert "would start over: no checkpoint was made; from there on batch = 16" in said.err
+    marker = tmp_path / "run" / "verl" / "latest_checkpointed_iteration.txt"
+    marker.parent.mkdir()
+    marker.write_text("3")
+    assert main(["train", *words, "steps=300"]) == 0
+    said = capsys.readouterr()
+    assert "would resume from step 3; from there on steps = 300 (was 200)" in said.err
+    assert "trainer.total_training_steps=300" in said.out
+
+
+def test_the_candidates_are_no_more_than_the_pool():
+    assert "32 candidates" in costs(*SMALL)
+    assert "20 candidates" in costs(*SMALL, "engine.prompts=20")
+    assert "20 candidates" in costs("task=arithmetic", "task.prompts=20")

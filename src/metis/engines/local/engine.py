@@ -22,7 +22,6 @@ from metis.core import (
     Trajectory,
     state,
 )
-from metis.core.pool import Pool
 from metis.core.predictors import Predictor
 from metis.engines import model_files
 from metis.engines.learners.checkpoint import load_learner, save_learner
@@ -321,8 +320,3 @@ class LocalEngine:
 
 def _gpus(device: torch.device) -> int:
     return torch.cuda.device_count() if device.type == "cuda" else 0
-
-
-def build(settings: Local, task: Task, seed: int, say: Say = print) -> tuple[LocalEngine, Pool]:
-    """The engine, and the pool of its task."""
-    return LocalEngine(settings, task, seed, say), Pool(task.training(), task.rewards, seed)

@@ -19,14 +19,14 @@ from typing import Any
 from metis.core import state
 from metis.core.needs import needs_of
 from metis.core.pool import Pool
-from metis.curricula.registry import check_pool
+from metis.curricula.registry import check_pool, pool_notice
 from metis.engines import model_files
 from metis.engines.verl.launch.costs import judge_cost
 from metis.engines.verl.launch.datafiles import write_data
 from metis.engines.verl.launch.from_recipe import attention, overrides, variables
 from metis.errors import MetisError, first_line, require
 from metis.run.budget import Account
-from metis.run.folder import RunFolder, check
+from metis.run.folder import RunFolder, check, resumption
 from metis.run.manifest import complete, described
 from metis.tasks.base import scorers
 
@@ -46,18 +46,26 @@ PATIENCE = 20.0
 
 def launch(config: Any, out: Path, dry_run: bool) -> int:
     """Print the command, and unless it is a dry run, run it."""
-    pool = Pool(config.task.training(), config.task.rewards, config.training.seed)
+    pool = config.pool()
     _check(config, pool, dry_run)
-    remarks = (*_look_ahead(config, pool, out, dry_run), *_remarks(config, out, dry_run))
+    remarks = (
+        *_look_ahead(config, out, dry_run),
+        *pool_notice(pool, config.curriculum, config.training.batch),
+        *_remarks(config, out, dry_run),
+    )
     for remark in remarks:
         print(f"metis: {remark}", file=sys.stderr)
     arguments = [*MAIN, *overrides(config, out.absolute(), _model(config, dry_run))]
     environment = variables(config.engine)
-    if dry_run:
-        print(_command(arguments, environment))
-        return 0
     reached = _reached(out)
     may_change = config.may_change if _begun(out) else tuple(config.resolved)
+    if dry_run:
+        if there := resumption(out, config.resolved, may_change, reached):
+            done = _complete(config, out)
+            told = complete(out, reached, config.training.steps) if done else there
+            print(f"metis: {told}", file=sys.stderr)
+        print(_command(arguments, environment))
+        return 0
     check(out, config.resolved, may_change)
     if _complete(config, out):
         print(complete(out, reached, config.training.steps))
@@ -70,7 +78,7 @@ def launch(config: Any, out: Path, dry_run: bool) -> int:
     return _run([sys.executable, *arguments], {**os.environ, **environment})
 
 
-def _look_ahead(config: Any, pool: Pool, out: Path, dry_run: bool) -> Iterator[str]:
+def _look_ahead(config: Any, out: Path, dry_run: bool) -> Iterator[str]:
     """Refuse what verl would refuse at its start; remarks about what cannot be known here."""
     if dry_run and (unknown := model_files.look_for(config.engine.model)):
         yield unknown

@@ -27,7 +27,7 @@ from metis.config import curriculum_of
 from metis.core import Batch
 from metis.core.needs import needs_of
 from metis.core.pool import Pool
-from metis.curricula.registry import check_pool
+from metis.curricula.registry import check_pool, pool_notice
 from metis.engines.verl import episodes
 from metis.engines.verl.engine import VerlEngine, encoder
 from metis.engines.verl.launch import checks, resuming
@@ -109,9 +109,10 @@ class MetisTrainer(Validating):
             resuming.described(self.config, self.settings),
             resuming.step_of(resuming.checkpoint(self.config.trainer)),
         )
-        cost = judge_cost(needs_of(self.curriculum))
-        if cost and not self.journal.of_recipe:  # `metis train` has said it
-            print(f"metis: {cost}", flush=True)
+        notices = pool_notice(self.pool, self.curriculum, self.config.data.train_batch_size)
+        notices += filter(None, [judge_cost(needs_of(self.curriculum))])
+        for notice in () if self.journal.of_recipe else notices:  # `metis train` has said them
+            print(f"metis: {notice}", flush=True)
         composition.write(self.journal.folder.path, self.pool.prompts)
         logger = self.config.trainer.logger  # which verl opens in this process, when all is built
         names = [logger] if isinstance(logger, str) else logger
