@@ -27,6 +27,8 @@ from metis.report.curves import Recorded
 from metis.run.statistics import Estimate, mean
 
 MISSING = "–"
+CLEAR = 0.8
+"""The share of steps up to which costs are named that save less than half as much."""
 ALONE = "One arm, nothing to compare with."
 FEW_TESTS = "too few tests in common"
 SMOOTHED = "best (smoothed)"
@@ -137,7 +139,7 @@ def _short_of(arm: Measured, baseline: Measured) -> str:
 
 
 def _against_steps(comparison: Comparison, arm: Measured, steps: float) -> str:
-    """The costs to the same accuracy that are on the other side of the baseline's than steps."""
+    """The costs to the same accuracy that speak less for the arm than steps do, or against it."""
     baseline = comparison.baseline
     pair = arm.at_tests_of(baseline), baseline.at_tests_of(arm)
     counted = [
@@ -146,13 +148,17 @@ def _against_steps(comparison: Comparison, arm: Measured, steps: float) -> str:
         if axis != "steps" and all(each.spent[axis].any() for each in pair)
     ]
     ratios = {axis: math.exp(log_speed(*(each.runs(axis) for each in pair))) for axis in counted}
-    contrary = [
-        f"{ratio:.2f} of {baseline.name}'s {axis}"
-        for axis, ratio in ratios.items()
-        if (round(ratio, 2) - 1) * (steps - 1) < 0
-    ]
+    weaker, contrary = [], []
+    for axis, ratio in ratios.items():
+        cost = f"{ratio:.2f} of {baseline.name}'s {axis}"
+        if (round(ratio, 2) - 1) * (steps - 1) < 0:
+            contrary.append(cost)
+        elif steps <= CLEAR and math.log(ratio) > math.log(steps) / 2:
+            weaker.append(cost)
     word = "more" if steps < 1 else "less"
-    return f" At that accuracy it has spent {word}: {', '.join(contrary)}." if contrary else ""
+    parts = [", ".join(weaker), f"{word}: {', '.join(contrary)}" if contrary else ""]
+    spent = ", and ".join(filter(None, parts))
+    return f" At that accuracy it has spent {spent}." if spent else ""
 
 
 def _accuracies(comparison: Comparison) -> list[list[str]]:

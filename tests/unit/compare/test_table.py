@@ -34,6 +34,12 @@ def test_fewer_steps_of_more_rollouts_are_not_called_faster_alone():
     assert sentence.endswith(" At that accuracy it has spent more: 1.80 of uniform's rollouts.")
 
 
+def test_a_cost_that_saves_less_than_half_of_what_steps_save_is_named():
+    sentence = said(arm("halves", 2.0, rollouts=2.0, generated_tokens=1.2, processed_tokens=4.0))
+    spent = "0.90 of uniform's rollouts, and more: 1.80 of uniform's processed tokens"
+    assert sentence.endswith(f" At that accuracy it has spent {spent}.")
+
+
 def test_more_steps_that_cost_less_are_said_to():
     sentence = said(arm("small", 0.5, rollouts=0.25, generated_tokens=0.25), untimed="")
     assert ": slower" in sentence and "it has spent less: 0.56 of" in sentence
