@@ -131,7 +131,7 @@ def local_table() -> str:
 
 
 def quickstart_table() -> str:
-    """What `make quickstart` learns, and what it takes."""
+    """Accuracy and seconds of `make quickstart`."""
     rows = [["seed", "held-out accuracy", "seconds of training", "of which judging"]]
     for seed in range(3):
         arm = Steps(f"quickstart-cpu/seed-{seed}", "METIS", skip=0)

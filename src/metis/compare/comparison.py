@@ -29,7 +29,7 @@ class Comparison:
     missing: Sequence[str] = ()
     """Runs that are planned and not finished, each with the reason."""
     instead: str = ""
-    """Why the baseline is not the one that was planned, if it is not."""
+    """The reason for another baseline than the planned one, if any."""
 
     @property
     def timed(self) -> bool:
@@ -145,7 +145,7 @@ def gathered(
 
 
 def _remedy(plan: Plan, name: str, why: str) -> str:
-    """What can be done about a run that was finished once, and is not by its log."""
+    """The remedy for a run that was finished once, and is not by its log."""
     if name not in plan.finished or why == "not begun":
         return ""
     return f"; restore it, or delete {name} to train it again"
@@ -162,7 +162,7 @@ def _no_baseline(out: Path, plan: Plan | None, baseline: str, missing: Mapping[s
 
 
 def _untimed(plan: Plan | None, arms: Sequence[Measured]) -> str:
-    """Why the seconds of runs cannot be compared, if they cannot."""
+    """The reason that seconds of runs cannot be compared, if any."""
     if plan is None:
         return "It is not known whether runs had a device of their own"
     if plan.crowded:

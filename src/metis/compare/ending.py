@@ -1,4 +1,4 @@
-"""Whether the runs of a comparison came to the end of their budgets, by their own folders."""
+"""Finished runs of a comparison: those whose own logs reach the end of their budgets."""
 
 from collections import Counter
 from dataclasses import fields
@@ -48,7 +48,7 @@ def settled(plan: Plan, folder: Path) -> bool:
 
 
 def _account(run: Recorded) -> Account:
-    """What a run has spent of its budget, by its log."""
+    """The account of a run, by its log."""
     last = run.metrics[-1] if run.metrics else {}
     counted = {
         key.removeprefix("total/").replace("_", "/", 1): int(value)

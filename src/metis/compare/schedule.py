@@ -193,8 +193,8 @@ def _signals(heard: Callable[[], None]) -> Iterator[None]:
 
 
 def _failure(code: int, log: Path, before: int) -> str:
-    """Why a run ended: the signal that killed it, or what it has said since its log had so many
-    bytes."""
+    """The reason that a run ended: the signal that killed it, or what it has said since its log
+    had so many bytes."""
     if code < 0:
         kill = " (out of memory?)" if -code == signal.SIGKILL else ""
         return f"killed by {signal.Signals(-code).name}{kill}"

@@ -97,7 +97,7 @@ def _verdict(comparison: Comparison, arm: Measured) -> str:
 
 
 def _settle(seeds: int | None) -> str:
-    """How many seeds would probably tell a difference from noise."""
+    """A clause about the seeds that would probably tell a difference from noise."""
     if seeds is None:
         return f"; {MOST_SEEDS} seeds of each would probably not show it"
     return f"; about {seeds} seeds of each would probably show it, if it is as large as it looks"

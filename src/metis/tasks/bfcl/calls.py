@@ -44,7 +44,7 @@ class Unreadable(Exception):
 
 
 UNPARSABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
-"""What Python's parser raises."""
+"""Exceptions of Python's parser."""
 
 
 def read(reply: str) -> list[Call | Refusal]:

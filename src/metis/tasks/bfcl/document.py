@@ -80,7 +80,7 @@ PARTS: dict[str, tuple[Callable[[Any], bool], str]] = {
         "lists of functions by turn",
     ),
 }
-"""What holds of each part of a dialogue, and what that is called."""
+"""A check of each part of a dialogue, and its wording."""
 
 
 def _shown(part: Any) -> str:

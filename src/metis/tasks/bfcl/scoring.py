@@ -100,5 +100,5 @@ def matched(expected: Sequence[Hashable], seen: Counter[Hashable]) -> float:
 
 
 def focused(made: int, needed: int, spare: int) -> float:
-    """How much results count: in full up to `spare` calls more than are needed; 0 is no bound."""
+    """The weight of results: in full up to `spare` calls more than are needed; 0 is no bound."""
     return min(1.0, (needed + spare) / made) if made and spare else 1.0

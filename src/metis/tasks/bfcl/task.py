@@ -114,7 +114,7 @@ def read(settings: Bfcl, path: str, key: str) -> list[Dialogue]:
 
 
 def _notices(training: Sequence[Dialogue], heldout: Sequence[Dialogue]) -> Iterator[str]:
-    """What should be known of the split."""
+    """Notices about the split."""
     trained = {each.number for each in training}
     if both := sum(each.number in trained for each in heldout):
         yield (
