@@ -4,7 +4,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-from step_tables import EARLIER, QWEN, SMALL, Steps, against_itself, against_uniform
+from step_tables import EARLIER, FRESH, QWEN, SMALL, Steps, against_itself, against_uniform
 
 from metis.report.curves import read
 
@@ -64,7 +64,13 @@ SHORT = (
         "verl_step",
     ),
     (
-        "the last setting with short answers, against a uniform step (SmolLM2-135M, 36 tokens)",
+        "the same, without replay (`replay=0`)",
+        "{verl_fresh:.2f}",
+        "verl_step",
+    ),
+    (
+        "a quarter trained on, with replay, short answers (SmolLM2-135M, 36 tokens), against a "
+        "uniform step",
         "{verl_small:.2f}",
         "verl_step",
     ),
@@ -159,7 +165,7 @@ STEPS = (
         "verl_step",
         "the same with Qwen2.5-Coder-1.5B on MATH, against the arm's own step without judging",
         "{verl_direct:.2f} (`direct`), {verl_quarter:.2f} (with `judge.train=0.25`), "
-        "{verl_reason:.2f} (`reason`)",
+        "{verl_fresh:.2f} (and `replay=0`), {verl_reason:.2f} (`reason`)",
     ),
     (
         "update",
@@ -237,6 +243,7 @@ def numbers() -> dict[str, float]:
         "verl_direct": direct,
         "verl_quarter": quarter,
         "verl_reason": reason,
+        "verl_fresh": against_itself(Steps(f"{FRESH}/direct-quarter-fresh", "", last=8)),
         "verl_small": _against_uniform(SMALL, "direct-quarter"),
         "verl_small_reason": _against_uniform(EARLIER, "metis-reason"),
         "quickstart_before": accuracy[0],

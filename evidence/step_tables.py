@@ -56,6 +56,7 @@ class Steps:
 
 
 SMALL, QWEN = "verl-direct-smollm2-h200", "verl-direct-qwen2.5-coder-1.5b-h200"
+FRESH = "verl-fresh-qwen2.5-coder-1.5b-h200"
 EARLIER, EARLIER_QWEN = "verl-arithmetic-smollm2-h200", "verl-math-qwen2.5-coder-1.5b-h200"
 
 VERL = (
@@ -68,6 +69,10 @@ VERL = (
         Steps(f"{QWEN}/direct", "`direct`", last=8),
         Steps(f"{QWEN}/direct-quarter", "`direct`, `judge.train=0.25`", last=8),
         Steps(f"{QWEN}/reason", "`reason`", last=8),
+    ),
+    (
+        Steps(f"{FRESH}/uniform", "uniform", last=8),
+        Steps(f"{FRESH}/direct-quarter-fresh", "`direct`, `judge.train=0.25 replay=0`", last=8),
     ),
     (
         Steps(f"{EARLIER}/uniform", "uniform"),

@@ -13,10 +13,12 @@ from metis.compare.measures import Measured, find, measure
 from metis.markdown import markdown_table
 from metis.report.curves import Series
 from metis.report.panels import Axes, Line
-from metis.report.svg import HEIGHT, TOP, WIDTH, draw
+from metis.report.svg import HEIGHT, WIDTH, draw
 
 AXES = ("steps", "rollouts", "generated tokens", "processed tokens")
 MARGIN = 14
+KEY = 66, 168
+"""Left and top of the figure's key: below the lines, which fall to the right."""
 STYLE = """
 svg { --ground: #fff; --ink: #1b1f27; --soft: #5a6373; --faint: #e3e6eb;
   --c0: #0072b2; --c1: #d55e00; --c2: #00855f; --c3: #b1508a; --c4: #b07a00;
@@ -137,7 +139,7 @@ def figure(pools: list[Pool]) -> str:
     key = [(f"● {line.label}", f"key c{line.colour}") for line in lines]
     key.append(("┄ uniform selection", "key"))
     labels = "".join(
-        f'<text x="{WIDTH - 142}" y="{TOP + 56 + 17 * place}" class="{style}">{text}</text>'
+        f'<text x="{KEY[0]}" y="{KEY[1] + 17 * place}" class="{style}">{text}</text>'
         for place, (text, style) in enumerate(key)
     )
     return _standalone(draw(axes), labels)

@@ -74,6 +74,14 @@ def generator(seed=0):
     return torch.Generator().manual_seed(seed)
 
 
+def test_processed_tokens_are_prompts_read_once_and_all_replies(policy, seeds):
+    found = sampler(policy)
+    found.sample([[1, 2, 3, 4], [1, 2, 5]], 2, Sampling(6, 1.0), generator())
+    assert found.processed == 2 + (2 + 1) + 2 * 2 * 6
+    found.sample([[9] * 5], 1, Sampling(3, 1.0), generator())
+    assert found.processed == 29 + 5 + 3
+
+
 def test_every_call_has_a_seed_of_the_run_s_generator(policy, seeds):
     said, again, other = generator(), generator(), generator(1)
     found = sampler(policy)

@@ -82,6 +82,8 @@ def _verdict(comparison: Comparison, arm: Measured) -> str:
     p, ratio = p_value(ones, others, _rng()), math.exp(log_speed(ones, others))
     share = f"{ratio:.2f} of" if ratio <= 100 else "over 100 times"
     about = f"needs {share} {baseline.name}'s steps to the highest accuracy that both reach"
+    if arm.steps[-1] != baseline.steps[-1]:
+        about += f" in {pair[0].steps[-1]} steps"
     word = "faster" if ratio < 1 else "slower"
     rest = f"{_against_steps(comparison, arm, ratio)}{_short_of(arm, baseline)}"
     if min(len(arm.seeds), len(baseline.seeds)) < 2:

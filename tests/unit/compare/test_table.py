@@ -99,6 +99,12 @@ def test_an_arm_short_of_the_baseline_s_best_is_said_to_be():
     assert "does not reach" not in said(arm("fast", 2.0))
 
 
+def test_runs_of_another_length_are_compared_within_the_steps_of_both():
+    assert "that both reach in 30 steps: faster" in said(arm("short", 2.0, tests=4))
+    assert "that both reach in 50 steps: faster" in said(arm("long", 2.0, tests=9))
+    assert "that both reach: faster" in said(arm("equal", 2.0))
+
+
 def test_more_seeds_than_there_are_would_show_a_difference():
     sentence = said(arm("fast", 2.0))
     assert "about 4 seeds of each would probably show it, if it is as large" in sentence

@@ -253,9 +253,10 @@ class LocalEngine:
 
     @property
     def processed(self) -> int:
-        """Tokens that have passed through the policy and the learned models."""
+        """Tokens that have passed through the policy, here and in vLLM, and the learned models."""
         bodies = [learner.body for learner in self.learners.values() if learner.body is not None]
-        return self.policy.processed + sum(body.processed for body in bodies)
+        readers = [self.policy, *bodies, *([self.vllm] if self.vllm is not None else [])]
+        return sum(reader.processed for reader in readers)
 
     @property
     def laps(self) -> dict[str, float]:

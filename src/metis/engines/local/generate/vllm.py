@@ -19,6 +19,7 @@ from metis.engines.local.generate.sampling import Reply
 from metis.engines.local.model.folder import save_settings
 from metis.engines.local.model.policy import Policy, pick_device
 from metis.engines.local.settings import Local
+from metis.engines.tokens.packing import common_prefix
 from metis.errors import MetisError, first_line
 
 LONGEST = 32768
@@ -50,6 +51,7 @@ class VllmSampler:
     def __init__(self, policy: Policy, settings: Local) -> None:
         from vllm import LLM
 
+        self.processed = 0
         self.context = policy.context = min(policy.context, LONGEST)
         with tempfile.TemporaryDirectory() as folder, _room_for_vllm(settings):
             _write_model(policy, folder)
@@ -97,7 +99,9 @@ class VllmSampler:
         ]
         asked = [TokensPrompt(prompt_token_ids=prompt) for prompt in prompts]
         answers = self.llm.generate(asked, parameters, use_tqdm=False)
-        return [_reply(output) for answer in answers for output in answer.outputs]
+        replies = [_reply(output) for answer in answers for output in answer.outputs]
+        self.processed += _read(prompts) + sum(len(reply.tokens) for reply in replies)
+        return replies
 
     def sync(self, policy: Policy) -> None:
         """Put the policy's present weights into vLLM."""
@@ -135,6 +139,12 @@ def _room_for_vllm(settings: Local) -> Iterator[None]:
 
 def _seed(generator: torch.Generator) -> int:
     return int(torch.randint(1 << 62, (1,), device=generator.device, generator=generator))
+
+
+def _read(prompts: Sequence[list[int]]) -> int:
+    """Prefilled tokens: every prompt once for all of its replies, their common prefix once."""
+    repeated = common_prefix(prompts) * (len(prompts) - 1) if prompts else 0
+    return sum(map(len, prompts)) - repeated
 
 
 def _reply(output: Any) -> Reply:
