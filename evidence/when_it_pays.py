@@ -16,6 +16,8 @@ from metis.report.panels import Axes, Line
 from metis.report.svg import HEIGHT, WIDTH, draw
 
 AXES = ("steps", "rollouts", "generated tokens", "processed tokens")
+ARMS = ("uniform", "metis", "probe", "mopps", "dapo", "oracle")
+"""In the order of the table: those that choose before rollouts, then those that choose after."""
 MARGIN = 14
 KEY = 66, 168
 """Left and top of the figure's key: below the lines, which fall to the right."""
@@ -63,7 +65,7 @@ def measured_pools(evidence: Path) -> list[Pool]:
 
 def _pool(hopeless: int, folder: Path) -> Pool:
     runs = [re.fullmatch(r"(.+)-(\d+)", path.parent.name) for path in folder.glob("*/config.json")]
-    names = sorted({match[1] for match in runs if match})
+    names = sorted({match[1] for match in runs if match}, key=ARMS.index)
     seeds = sorted({int(match[2]) for match in runs if match})
     arms = {name: measure(name, paths) for name, paths in find(folder, names, seeds).items()}
     baseline = arms.pop("uniform")
