@@ -124,6 +124,22 @@ def test_too_little_memory_to_start_with_names_the_knob(policy, monkeypatch, err
     assert known is str(found.value).startswith("engine.vllm_memory = 0.9: vLLM does not start")
 
 
+def test_a_cache_of_a_given_size_is_not_measured(policy, monkeypatch):
+    assert "kv_cache_memory_bytes" not in sampler(policy).llm.options
+    options = sampler(policy, vllm_cache=1.5, vllm_memory=0.9).llm.options
+    assert options["kv_cache_memory_bytes"] == 3 << 29
+    assert options["gpu_memory_utilization"] == 0.05, "the share is not asked for"
+    with pytest.raises(MetisError, match=r"engine\.vllm_cache = -1"):
+        Local(vllm_cache=-1)
+
+    def starting(**_):
+        raise ValueError("Free memory on device cuda:0 (3/80 GiB) is less than desired GPU memory")
+
+    monkeypatch.setattr(sys.modules["vllm"], "LLM", starting)
+    with pytest.raises(MetisError, match=r"engine\.vllm_cache = 2: vLLM does not start"):
+        sampler(policy, vllm_cache=2)
+
+
 def test_it_sleeps_while_the_policy_learns_and_wakes_with_new_weights(policy, seeds):
     found = sampler(policy)
     found.sleep()

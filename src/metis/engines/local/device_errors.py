@@ -31,7 +31,7 @@ def device_remedies(settings: Local, policy: Policy | None = None) -> Iterator[N
 
 def _full(settings: Local) -> str:
     shared = settings.generation == "vllm"
-    beside = f"engine.vllm_memory ({settings.vllm_memory}), " if shared else ""
+    beside = "{} ({}), ".format(*settings.vllm_bound) if shared else ""
     asleep = "engine.vllm_sleep=true or " if shared and not settings.vllm_sleep else ""
     return (
         f"the GPU's memory is full: lower {beside}engine.tokens ({settings.tokens}) or "

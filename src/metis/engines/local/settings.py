@@ -19,6 +19,8 @@ class Local(Learning):
                    long runs on a GPU
     reward_workers rewards computed at a time, each in a thread
     vllm_memory    share of the GPU that vLLM may use
+    vllm_cache     GiB of its KV cache, whatever else is on the GPU: for several runs on one; 0 is
+                   what vllm_memory leaves
     vllm_sleep     let vLLM give its memory back during updates; a small model needs no sleep
     vllm_eager     start vLLM without CUDA graphs: a quick start, slower decoding
     """
@@ -30,6 +32,7 @@ class Local(Learning):
     compile: bool = False
     reward_workers: int = 64
     vllm_memory: float = 0.4
+    vllm_cache: float = 0.0
     vllm_sleep: bool = True
     vllm_eager: bool = False
 
@@ -43,12 +46,18 @@ class Local(Learning):
             "reward_timeout",
             "reward_workers",
         ),
-        *("vllm_memory", "vllm_sleep", "vllm_eager"),
+        *("vllm_memory", "vllm_cache", "vllm_sleep", "vllm_eager"),
         "learning_rate",
     )
     """Knobs that a resumed run may change: speed, memory, and the remedy for a diverging loss."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_at_least(self, {"rows": 1, "reward_workers": 1}, "engine.")
+        require_at_least(self, {"rows": 1, "reward_workers": 1, "vllm_cache": 0}, "engine.")
         self._require_share("vllm_memory")
+
+    @property
+    def vllm_bound(self) -> tuple[str, float]:
+        """The knob that bounds vLLM's memory, and its value."""
+        knob = "vllm_cache" if self.vllm_cache else "vllm_memory"
+        return f"engine.{knob}", getattr(self, knob)

@@ -22,6 +22,8 @@ from metis.engines.local.settings import Local
 from metis.engines.tokens.packing import common_prefix
 from metis.errors import MetisError, first_line
 
+LEAST_FREE = 0.05
+"""Share of the GPU that has to be free for vLLM to start with a KV cache of a given size."""
 LONGEST = 32768
 """Tokens of a sequence that vLLM plans for, where the model could do more."""
 
@@ -58,7 +60,7 @@ class VllmSampler:
             self.llm = LLM(
                 model=folder,
                 dtype="bfloat16",
-                gpu_memory_utilization=settings.vllm_memory,
+                **_memory(settings),
                 enforce_eager=settings.vllm_eager,
                 enable_prefix_caching=True,
                 enable_sleep_mode=settings.vllm_sleep,
@@ -130,11 +132,20 @@ def _room_for_vllm(settings: Local) -> Iterator[None]:
     except ValueError as error:
         if "memory" not in str(error).lower():
             raise
+        knob, value = settings.vllm_bound
         raise MetisError(
-            f"engine.vllm_memory = {settings.vllm_memory}: vLLM does not start with that share of "
-            f"the GPU ({first_line(error)}); set another, or engine.lora=16, whose training takes "
-            "less of it"
+            f"{knob} = {value}: vLLM does not start with that much of the GPU "
+            f"({first_line(error)}); set another, or engine.lora=16, whose training takes less"
         ) from None
+
+
+def _memory(settings: Local) -> dict[str, float]:
+    """vLLM measures what its share of the GPU leaves for the KV cache, which other processes upset;
+    with a cache of a given size it only asks for that share to be free."""
+    if not settings.vllm_cache:
+        return {"gpu_memory_utilization": settings.vllm_memory}
+    size = int(settings.vllm_cache * (1 << 30))
+    return {"gpu_memory_utilization": LEAST_FREE, "kv_cache_memory_bytes": size}
 
 
 def _seed(generator: torch.Generator) -> int:
