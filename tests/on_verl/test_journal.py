@@ -129,7 +129,7 @@ def test_the_settings_of_a_recipe_stay(tmp_path, opened):
 def resumed(tmp_path, opened, monkeypatch):
     """A trainer that verl has brought back to step 3; steps as `logged` are in the logs."""
 
-    def load(budget, logged=3, test_every=3, more=(), marked=3, **settings):
+    def load(budget, logged=3, test_every=3, more=(), marked=3, loaded=3, **settings):
         run = tmp_path / "verl"
         folder = run / "global_step_3"
         folder.mkdir(parents=True)
@@ -159,7 +159,7 @@ def resumed(tmp_path, opened, monkeypatch):
         filled(tmp_path / "logs", steps=logged)
         trainer.journal = opened(tmp_path / "logs", step=3)
         monkeypatch.setattr(
-            PPOTrainerSync, "_load_checkpoint", lambda self: setattr(self, "global_steps", 3)
+            PPOTrainerSync, "_load_checkpoint", lambda self: setattr(self, "global_steps", loaded)
         )
         trainer._load_checkpoint()
         return trainer
@@ -224,6 +224,29 @@ def test_a_run_that_goes_on_from_an_earlier_checkpoint_forgets_the_later_ones(
     path = str(tmp_path / "verl" / "global_step_3")
     resumed(Budget(), marked=9, resume_mode="resume_path", resume_from_path=path, **settings)
     assert (tmp_path / "verl" / "latest_checkpointed_iteration.txt").read_text() == marked
+
+
+@pytest.mark.parametrize(
+    ("settings", "marked", "steps"),
+    [({}, None, []), ({"val_only": True}, "9", [1, 2, 3, 4, 5])],
+)
+def test_a_fresh_start_in_a_used_folder_forgets_the_marker(
+    resumed, tmp_path, settings, marked, steps
+):
+    """One that is only tested keeps it, and the logs."""
+    resumed(Budget(), logged=5, marked=9, loaded=0, resume_mode="disable", **settings)
+    marker = tmp_path / "verl" / "latest_checkpointed_iteration.txt"
+    assert (marker.read_text() if marker.exists() else None) == marked
+    assert [row["step"] for row in run_folder.read(tmp_path / "logs", "metrics")] == steps
+
+
+def test_the_best_checkpoint_of_an_abandoned_attempt_is_told_of(resumed, tmp_path, capsys):
+    best = tmp_path / "verl" / "best"
+    best.mkdir(parents=True)
+    state.save(best / "metis.state", Account(Budget(), 9, best=(9, 0.5)).state_dict())
+    resumed(Budget())
+    assert "renamed to best-of-step-9" in capsys.readouterr().out
+    assert best.with_name("best-of-step-9").is_dir() and not best.exists()
 
 
 def test_the_bound_s_running_mean_is_restored_where_a_checkpoint_has_one(resumed):

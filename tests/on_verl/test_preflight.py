@@ -83,6 +83,14 @@ def test_a_verl_that_does_not_load_is_one_line(dry, monkeypatch):
     assert "it cannot share one with trl" in errors
 
 
+def test_a_marker_without_its_folder_is_refused_by_a_dry_run(tmp_path, capsys):
+    (tmp_path / "verl").mkdir()
+    (tmp_path / "verl" / "latest_checkpointed_iteration.txt").write_text("30")
+    words = ["train", "engine=verl", "task.prompts=400", "--dry-run", "--out", str(tmp_path)]
+    assert main(words) == 2
+    assert "names global_step_30, which is not there: restore it" in capsys.readouterr().err
+
+
 def test_a_run_refuses_the_same_before_a_folder_is_made(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(
         launch.model_files, "model", lambda name: pytest.fail("a model was fetched")

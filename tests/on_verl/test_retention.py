@@ -1,5 +1,6 @@
 """The checkpoints of a run on verl that stay, and those that a run goes on from by name."""
 
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -9,11 +10,12 @@ from verl.trainer.ppo.v1 import PPOTrainerSync
 
 from metis import MetisError, files
 from metis.core import state
-from metis.engines.verl.launch import resuming, retention
+from metis.engines.verl.launch import abandoned, resumable, resuming, retention
 from metis.engines.verl.trainer import MetisTrainer
 from metis.run.budget import Account, Budget
 
 MARKER = retention.MARKER
+FROM = "trainer.resume_from_path="
 
 
 def saved(folder: Path, step: int, elapsed: float = 1.0, marked: bool = True) -> Path:
@@ -22,7 +24,7 @@ def saved(folder: Path, step: int, elapsed: float = 1.0, marked: bool = True) ->
     (made / "actor").mkdir(parents=True)
     (made / "actor" / "weights").write_text(f"of step {step}")
     account = Account(Budget(), step, elapsed, best=(step, 0.5))
-    state.save(made / resuming.STATE, account.state_dict())
+    state.save(made / resumable.STATE, account.state_dict())
     if marked:
         (folder / MARKER).write_text(str(step))
     return made
@@ -77,9 +79,10 @@ def test_without_a_marker_nothing_is_taken_for_remains(tmp_path):
     assert steps(tmp_path) == [10, 20]
 
 
-def going_on(path, mode="resume_path"):
+def going_on(path, mode="resume_path", **more):
     settings = {"resume_mode": mode, "resume_from_path": path and str(path)}
-    trainer = OmegaConf.create({**settings, "default_local_dir": "/nowhere"})
+    gpus = {"nnodes": 1, "n_gpus_per_node": 2}
+    trainer = OmegaConf.create({"default_local_dir": "/nowhere", **settings, **gpus, **more})
     resuming.settle(trainer)
     return trainer
 
@@ -104,7 +107,7 @@ def test_the_best_checkpoint_is_taken_by_its_own_folder_where_that_is_there(tmp_
     before = (folder / "actor").stat().st_ino
     assert going_on(tmp_path / "best").resume_from_path == str(folder)
     assert (folder / "actor").stat().st_ino == before
-    state.save(folder / resuming.STATE, Account(Budget(), 20, 7.0).state_dict())
+    state.save(folder / resumable.STATE, Account(Budget(), 20, 7.0).state_dict())
     with pytest.raises(MetisError, match="global_step_20 beside it, whose name it needs, is a"):
         going_on(tmp_path / "best")
 
@@ -113,7 +116,7 @@ def test_what_no_run_can_go_on_from_is_refused_with_what_can(tmp_path):
     with pytest.raises(MetisError, match=r"resume_from_path = .*NUMBER that verl wrote, or 'best'"):
         going_on(tmp_path)
     (tmp_path / "best").mkdir()
-    with pytest.raises(MetisError, match=r"metis\.state' is missing: the checkpoint is of another"):
+    with pytest.raises(MetisError, match=r"best': it has no metis\.state and so is of another"):
         going_on(tmp_path / "best")
     for path in (None, tmp_path / "global_step_7"):
         with pytest.raises(MetisError, match=r"resume_from_path = .*: no such folder"):
@@ -121,6 +124,95 @@ def test_what_no_run_can_go_on_from_is_refused_with_what_can(tmp_path):
     with pytest.raises(MetisError, match=r"resume_mode = 'latest': use one of auto, disable"):
         going_on(None, mode="latest")
     assert going_on(None, mode="auto").resume_from_path is None
+
+
+def resumed_by_itself(folder, **more):
+    return going_on(None, mode="auto", default_local_dir=str(folder), **more)
+
+
+def test_a_marker_without_its_folder_is_refused_with_the_checkpoints_that_are_there(tmp_path):
+    for step in (10, 20, 30):
+        saved(tmp_path, step)
+    assert resumed_by_itself(tmp_path).resume_mode == "auto"
+    files.keep_copy(tmp_path / "global_step_10", "best")
+    saved(tmp_path, 35, marked=False)
+    (tmp_path / "global_step_20" / resumable.STATE).unlink()
+    shutil.rmtree(tmp_path / "global_step_30")
+    with pytest.raises(MetisError) as refused:
+        resumed_by_itself(tmp_path)
+    said = str(refused.value)
+    assert f"{MARKER} names global_step_30, which is not there: go on from best or " in said
+    assert f"best or global_step_10 with trainer.resume_mode=resume_path {FROM}{tmp_path}" in said
+    assert "or start over with trainer.resume_mode=disable" in said
+    assert going_on(None, mode="disable", default_local_dir=str(tmp_path))
+
+
+def test_a_marked_checkpoint_whose_state_is_missing_or_damaged_is_refused(tmp_path):
+    kept = saved(tmp_path, 30) / resumable.STATE
+    kept.write_bytes(kept.read_bytes()[:-1])
+    with pytest.raises(MetisError, match=r"has a metis\.state that is damaged .*: restore it, or "):
+        resumed_by_itself(tmp_path)
+    kept.unlink()
+    with pytest.raises(MetisError, match=r"global_step_30, which has no metis\.state"):
+        resumed_by_itself(tmp_path)
+
+
+def test_a_checkpoint_of_another_number_of_gpus_is_refused(tmp_path):
+    folder = saved(tmp_path, 30)
+    for rank in range(4):
+        (folder / "actor" / f"model_world_size_4_rank_{rank}.pt").touch()
+    said = r"was written by 4 GPUs and needs as many \(trainer.nnodes x .*_node is 2\)"
+    with pytest.raises(MetisError, match=said):
+        resumed_by_itself(tmp_path)
+    with pytest.raises(MetisError, match=said):
+        going_on(folder)
+    assert resumed_by_itself(tmp_path, nnodes=2)
+    (folder / "actor" / "model_world_size_2_rank_0.pt").touch()
+    assert resumed_by_itself(tmp_path)
+
+
+def test_a_marker_that_names_a_checkpoint_to_be_written_again_goes_with_it(tmp_path):
+    for step in (10, 20, 30):
+        saved(tmp_path, step)
+    retention.make_room(tmp_path / "global_step_20", keep=2)
+    assert (tmp_path / MARKER).read_text() == "30"
+    retention.make_room(tmp_path / "global_step_30", keep=2)
+    assert not (tmp_path / MARKER).exists()
+
+
+def aside(folder, **account):
+    return abandoned.set_best_aside(folder, Account(Budget(), **account))
+
+
+def test_the_best_checkpoint_of_an_abandoned_attempt_is_set_aside(tmp_path):
+    (tmp_path / "best-of-step-40").mkdir()
+    files.keep_copy(saved(tmp_path, 40), "best")
+    said = aside(tmp_path, step=20, best=(10, 0.4))
+    assert said.endswith("attempt is step 10: it was renamed to best-of-step-40-2")
+    assert not (tmp_path / "best").exists() and not any((tmp_path / "best-of-step-40").iterdir())
+    shutil.rmtree(tmp_path / "global_step_40")
+    again = going_on(tmp_path / "best-of-step-40-2").resume_from_path
+    assert again == str(tmp_path / "global_step_40") and Path(again, "actor", "weights").exists()
+
+
+def test_the_best_checkpoint_of_an_attempt_before_a_fresh_start_is_set_aside(tmp_path):
+    files.keep_copy(saved(tmp_path, 40), "best")
+    assert aside(tmp_path).endswith("is none yet: it was renamed to best-of-step-40")
+
+
+@pytest.mark.parametrize(
+    "account", [{"step": 60, "best": (40, 0.5)}, {"step": 60, "best": (60, 0.6)}]
+)
+def test_the_best_checkpoint_of_this_attempt_stays(tmp_path, account):
+    """Also where the run was stopped before a better one was kept."""
+    files.keep_copy(saved(tmp_path, 40), "best")
+    assert aside(tmp_path, **account) is None and (tmp_path / "best").exists()
+
+
+def test_a_folder_called_best_that_nobody_can_read_is_left(tmp_path):
+    assert aside(tmp_path) is None
+    (tmp_path / "best").mkdir()
+    assert aside(tmp_path) is None and (tmp_path / "best").exists()
 
 
 @pytest.fixture

@@ -21,6 +21,7 @@ from metis.core.needs import needs_of
 from metis.core.pool import Pool
 from metis.curricula.registry import check_pool, pool_notice
 from metis.engines import model_files
+from metis.engines.verl.launch import retention
 from metis.engines.verl.launch.costs import judge_cost
 from metis.engines.verl.launch.datafiles import write_data
 from metis.engines.verl.launch.from_recipe import attention, overrides, variables
@@ -154,14 +155,7 @@ def _begun(out: Path) -> bool:
 
 def _reached(out: Path) -> int:
     """The step of verl's latest checkpoint."""
-    marker = out / "verl" / "latest_checkpointed_iteration.txt"
-    text = marker.read_text() if marker.exists() else "0"
-    if not text.strip().isdecimal():
-        raise MetisError(
-            f"{marker} holds {text!r}, not a step: write the number of a folder global_step_NUMBER "
-            "beside it, whose checkpoint is whole"
-        )
-    return int(text)
+    return retention.marked(out / "verl") or 0
 
 
 def _complete(config: Any, out: Path) -> bool:

@@ -9,11 +9,10 @@ from verl.utils.checkpoint.checkpoint_manager import find_latest_ckpt_path
 
 from metis import files
 from metis.core import state
-from metis.engines.verl.launch.retention import BEST, NUMBERED, STEP
+from metis.engines.verl.launch import resumable
+from metis.engines.verl.launch.resumable import STATE
+from metis.engines.verl.launch.retention import BEST, NUMBERED, STEP, is_best
 from metis.errors import MetisError, require
-
-STATE = "metis.state"
-"""The curriculum's file in a checkpoint of verl."""
 
 
 def check(trainer: Any) -> None:
@@ -21,14 +20,17 @@ def check(trainer: Any) -> None:
     key, mode, given = "trainer.resume_from_path", trainer.resume_mode, trainer.resume_from_path
     modes = ("auto", "disable", "resume_path")
     require(mode in modes, "trainer.resume_mode", mode, f"use one of {', '.join(modes)}")
+    gpus = trainer.nnodes * trainer.n_gpus_per_node
+    if mode == "auto":
+        resumable.check_marked(Path(trainer.default_local_dir).absolute(), gpus)
     if mode != "resume_path":
         return
     there = isinstance(given, str) and Path(given).is_dir()
     require(there, key, given, "no such folder: name a checkpoint, or use resume_mode=auto")
     name = Path(given).absolute().name
     mends = f"use a folder {STEP}NUMBER that verl wrote, or {BEST!r} beside such folders"
-    require(name == BEST or NUMBERED.fullmatch(name) is not None, key, given, mends)
-    load(Path(given))
+    require(is_best(name) or NUMBERED.fullmatch(name) is not None, key, given, mends)
+    resumable.check_given(Path(given).absolute(), gpus)
 
 
 def settle(trainer: Any) -> None:
@@ -36,7 +38,7 @@ def settle(trainer: Any) -> None:
     check(trainer)
     if trainer.resume_mode == "resume_path":
         folder = Path(trainer.resume_from_path).absolute()
-        trainer.resume_from_path = str(_by_its_step(folder) if folder.name == BEST else folder)
+        trainer.resume_from_path = str(_by_its_step(folder) if is_best(folder.name) else folder)
 
 
 def _by_its_step(best: Path) -> Path:

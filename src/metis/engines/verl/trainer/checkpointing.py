@@ -11,7 +11,7 @@ from metis.core import Curriculum, state
 from metis.core.pool import Pool
 from metis.core.predictors import Predictor
 from metis.engines.verl.engine import VerlEngine
-from metis.engines.verl.launch import resuming, retention
+from metis.engines.verl.launch import abandoned, resumable, resuming, retention
 from metis.engines.verl.trainer.journal import Journal, logged
 from metis.engines.verl.workers.update import Update
 from metis.run.budget import Account
@@ -59,7 +59,7 @@ class Checkpointing(PPOTrainerSync):  # type: ignore[misc]
 
     def _save_state(self) -> None:
         state.save(
-            self.folder / resuming.STATE,
+            self.folder / resumable.STATE,
             {
                 "curriculum": self.curriculum.state_dict(),
                 "pool": self.pool.state_dict(),
@@ -85,10 +85,26 @@ class Checkpointing(PPOTrainerSync):  # type: ignore[misc]
         """Go on from a checkpoint, of which the logs may lack the last step."""
         super()._load_checkpoint()
         folder = resuming.checkpoint(self.config.trainer)
-        looked_at = folder is not None and self.config.trainer.get("val_only", False)
+        looked_at = self._looked_at(folder)
+        if not looked_at:
+            self._mark(folder)
         self.tested = looked_at or self.journal.resume(self.global_steps)
-        if folder is None:
+        if folder is not None:
+            self._load_state(folder)
+        if looked_at:
             return
+        if told := abandoned.set_best_aside(self.folder.absolute().parent, self.account):
+            print(f"metis: {told}", flush=True)
+        if folder is not None:
+            self._catch_up()
+
+    def _looked_at(self, folder: Path | None) -> bool:
+        """True where a run that has a checkpoint is only tested."""
+        own = Path(self.config.trainer.default_local_dir)
+        there = folder is not None or retention.last_whole(own) is not None
+        return there and bool(self.config.trainer.get("val_only", False))
+
+    def _load_state(self, folder: Path) -> None:
         saved = resuming.load(folder)
         self.curriculum.load_state_dict(saved["curriculum"])
         self.pool.load_state_dict(saved["pool"])
@@ -99,12 +115,16 @@ class Checkpointing(PPOTrainerSync):  # type: ignore[misc]
         self.update.bound.load_state_dict(saved.get("bound", {"mean": None}))
         if folder == self.folder.absolute():
             self.saved = self.global_steps
-            if not looked_at:
-                retention.go_on_from(folder)
         if self.account.fraction >= 1:
             self.total_training_steps = self.global_steps
-        if not looked_at:
-            self._catch_up()
+
+    def _mark(self, folder: Path | None) -> None:
+        """Checkpoints in the run's folder that are not of this attempt are not gone on from."""
+        own = self.folder.absolute()
+        if folder == own:
+            retention.go_on_from(own)
+        else:
+            retention.forget(own.parent)
 
     def _catch_up(self) -> None:
         """A step that is in the logs was tested, if it had to be; one that is not is tested now."""
