@@ -242,16 +242,20 @@ def check(path: Path, config: Mapping[str, Any], may_change: Collection[str]) ->
 
 
 def resumption(
-    path: Path, config: Mapping[str, Any], may_change: Collection[str], step: int
+    path: Path,
+    config: Mapping[str, Any],
+    may_change: Collection[str],
+    step: int,
+    anew: str = manifest.NO_CHECKPOINT,
 ) -> str | None:
-    """A sentence about the run that a folder holds, if any; what opening it would refuse of the
-    settings is refused, and nothing is made.
+    """A sentence about the run that a folder holds, if any, with the reason where it begins anew;
+    what opening it would refuse of the settings is refused, and nothing is made.
     """
     require_folder(path)
     with _writing(path):
         if _empty(path):
             return None
-    return manifest.resuming(path, step, manifest.changes(path, config, may_change, step))
+    return manifest.resuming(path, step, manifest.changes(path, config, may_change, step), anew)
 
 
 def latest(path: Path) -> tuple[dict[str, Any], Path] | None:

@@ -17,6 +17,7 @@ from metis import files
 from metis.errors import MetisError
 
 SCHEMA = 1
+NO_CHECKPOINT = "no checkpoint was made"
 
 Change = dict[str, Any]
 """The step it is in force from, the key, the old value and the new one."""
@@ -47,9 +48,9 @@ def complete(path: Path, step: int, steps: int) -> str:
     return f"this run is complete; with a larger budget it goes on: {more}"
 
 
-def resuming(path: Path, step: int, made: Iterable[Change]) -> str:
+def resuming(path: Path, step: int, made: Iterable[Change], anew: str = NO_CHECKPOINT) -> str:
     """A sentence about a run that a folder holds and that would go on."""
-    begun = f"would resume from step {step}" if step else "would start over: no checkpoint was made"
+    begun = f"would resume from step {step}" if step else f"would start over: {anew}"
     changed = described(made)
     return f"the run in {path} {begun}{changed and f'; from there on {changed}'}"
 

@@ -21,14 +21,14 @@ from metis.core.needs import needs_of
 from metis.core.pool import Pool
 from metis.curricula.registry import check_pool, pool_notice
 from metis.engines import model_files
-from metis.engines.verl.launch import retention
+from metis.engines.verl.launch import one_start, retention
 from metis.engines.verl.launch.costs import judge_cost
 from metis.engines.verl.launch.datafiles import write_data
 from metis.engines.verl.launch.from_recipe import attention, overrides, variables
 from metis.errors import MetisError, first_line, require
 from metis.run.budget import Account
 from metis.run.folder import RunFolder, check, resumption
-from metis.run.manifest import complete, described
+from metis.run.manifest import complete, described, read
 from metis.tasks.base import scorers
 
 MAIN = [
@@ -58,20 +58,21 @@ def launch(config: Any, out: Path, dry_run: bool) -> int:
         print(f"metis: {remark}", file=sys.stderr)
     arguments = [*MAIN, *overrides(config, out.absolute(), _model(config, dry_run))]
     environment = variables(config.engine)
-    reached = _reached(out)
-    may_change = config.may_change if _begun(out) else tuple(config.resolved)
+    reached = one_start.step(config.engine.overrides, out / "verl")
+    settings, may_change = one_start.settings(config.resolved), _may_change(config, out)
     if dry_run:
-        if there := resumption(out, config.resolved, may_change, reached):
+        anew = one_start.reason_to_begin_anew(config.engine.overrides)
+        if there := resumption(out, settings, may_change, reached, anew):
             done = _complete(config, out)
             told = complete(out, reached, config.training.steps) if done else there
             print(f"metis: {told}", file=sys.stderr)
         print(_command(arguments, environment))
         return 0
-    check(out, config.resolved, may_change)
+    check(out, settings, may_change)
     if _complete(config, out):
         print(complete(out, reached, config.training.steps))
         return 0
-    with RunFolder.open(out, config.resolved, may_change, reached) as folder:
+    with RunFolder.open(out, settings, may_change, reached) as folder:
         if folder.changes:
             print(f"from here on {described(folder.changes)}", flush=True)
         write_data(config, out / "data")
@@ -147,6 +148,15 @@ def _told_to_end(end: Callable[[], None]) -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
+def _may_change(config: Any, out: Path) -> tuple[str, ...]:
+    """Settings that this start may have others of than the run in its folder."""
+    if not _begun(out):
+        return tuple(config.resolved)
+    before = read(out).get("engine", {}).get("overrides", ())
+    same = one_start.same_run(before, config.engine.overrides)
+    return (*config.may_change, *(("engine.overrides",) if same else ()))
+
+
 def _begun(out: Path) -> bool:
     """True of a run that has come to its first step, after which its settings stay."""
     timings = out / "timings.jsonl"
@@ -155,11 +165,13 @@ def _begun(out: Path) -> bool:
 
 def _reached(out: Path) -> int:
     """The step of verl's latest checkpoint."""
-    return retention.marked(out / "verl") or 0
+    return retention.last_whole(out / "verl") or 0
 
 
 def _complete(config: Any, out: Path) -> bool:
-    """True where verl's latest checkpoint is at the end of the budget."""
+    """True where verl's latest checkpoint is at the end of the budget, and is to be trained on."""
+    if not one_start.goes_on(config.engine.overrides):
+        return False
     step = _reached(out)
     saved = out / "verl" / f"global_step_{step}" / "metis.state"
     if not saved.exists():
