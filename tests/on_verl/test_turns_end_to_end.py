@@ -17,6 +17,7 @@ FROM_THE_RECIPE = (
     "reward.custom",
     "actor_rollout_ref.actor.strategy",
     "actor_rollout_ref.actor.checkpoint",
+    "actor_rollout_ref.actor.optim",
 )
 """Overrides of a CPU that would hide what `metis train` makes of a recipe with LoRA."""
 GAMES = """
@@ -72,6 +73,7 @@ def test_a_task_of_several_turns_is_trained_tested_on_and_resumed(tmp_path, monk
     resumed, further = (load_file(tmp_path / f"synced/{step}-0.safetensors") for step in (1, 2))
     assert all(torch.equal(weight, resumed[name]) for name, weight in learnt.items())
     assert any(not torch.equal(weight, further[name]) for name, weight in learnt.items())
+    assert_moments_went_on(out / "verl")
 
 
 def assert_adapters_reached_both_servers(folder):
@@ -82,3 +84,26 @@ def assert_adapters_reached_both_servers(folder):
         assert "lora_A" in name or ("lora_B" in name and not before[name].any())
         assert torch.equal(weight, load_file(folder / "1-1.safetensors")[name])
     assert any(weight.any() for name, weight in after.items() if "lora_B" in name)
+
+
+def assert_moments_went_on(folder):
+    """AdamW's moments after the resumed step follow from those before it, by one gradient."""
+    before, after = (moments(folder / f"global_step_{step}") for step in (1, 2))
+    assert before.keys() == after.keys()
+    assert any(first["exp_avg"].any() for first in before.values())
+    for name, first in before.items():
+        then = after[name]
+        assert (first["step"], then["step"]) == (1, 2)
+        gradient = (then["exp_avg"] - 0.9 * first["exp_avg"]) / 0.1
+        expected = 0.999 * first["exp_avg_sq"] + 0.001 * gradient**2
+        torch.testing.assert_close(then["exp_avg_sq"], expected, rtol=1e-3, atol=1e-12)
+
+
+def moments(checkpoint):
+    """AdamW's state in the shard of the first worker, by parameter."""
+    path = checkpoint / "actor" / "optim_world_size_2_rank_0.pt"
+    kept = torch.load(path, weights_only=False)["state"]
+    return {
+        name: {key: getattr(value, "_local_tensor", value) for key, value in values.items()}
+        for name, values in kept.items()
+    }
