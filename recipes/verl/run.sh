@@ -61,7 +61,7 @@ TRAINER=(
 # Workers of a cluster that is already running need the variables as well. Arguments are printed and
 # logged: no key is among them.
 RAY=()
-for variable in VERL_USE_EXTERNAL_MODULES TORCH_CUDNN_SDPA_DEPRIORITIZED VLLM_USE_FLASHINFER_SAMPLER ${!METIS_SANDBOX_@} ${!WANDB_@}; do
+for variable in VERL_USE_EXTERNAL_MODULES TORCH_CUDNN_SDPA_DEPRIORITIZED VLLM_USE_FLASHINFER_SAMPLER ${!METIS_@} ${!WANDB_@}; do
     [[ $variable != WANDB_API_KEY ]] || continue
     RAY+=(+ray_kwargs.ray_init.runtime_env.env_vars.$variable="$(quoted "${!variable}")")
 done

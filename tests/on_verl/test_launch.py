@@ -528,6 +528,14 @@ def test_workers_of_a_running_cluster_are_told_of_the_trainer_and_of_kernels(mon
     assert told()["TORCH_CUDNN_SDPA_DEPRIORITIZED"] == "0"
 
 
+def test_variables_of_metis_reach_workers_of_a_running_cluster(monkeypatch):
+    given = {"METIS_HOME": "/it's here", "METIS_DATA": "/data", "METIS_SANDBOX_LIBRARIES": "/a:/b"}
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    verl = composed(overrides(recipe(), OUT, "m"))
+    assert verl.ray_kwargs.ray_init.runtime_env.env_vars.items() >= given.items()
+
+
 def test_names_of_a_tracker_reach_a_running_cluster_and_its_key_does_not(monkeypatch):
     monkeypatch.setitem(sys.modules, "wandb", ModuleType("wandb"))
     given = {"WANDB_ENTITY": "team", "WANDB_TAGS": "a, b", "TENSORBOARD_DIR": "/events"}

@@ -196,6 +196,12 @@ def test_scripts_run_verl_with_our_trainer(tmp_path):
         assert any(word.endswith(variable) for word in words), shlex.join(words)
 
 
+def test_variables_of_metis_reach_workers_of_a_running_cluster(tmp_path):
+    given = {"METIS_HOME": "/it's here", "METIS_DATA": "/data", "METIS_TESTLIB": "/testlib.h"}
+    told = native("run_qwen3_4b_base_math.sh", tmp_path, **given).ray_kwargs.ray_init.runtime_env
+    assert told.env_vars.items() >= given.items()
+
+
 def test_names_of_a_tracker_reach_a_running_cluster_and_its_key_does_not(tmp_path):
     given = {"WANDB_ENTITY": "team", "WANDB_TAGS": "a, b"}
     name, key = "run_qwen3_4b_base_math.sh", {"WANDB_API_KEY": "secret"}

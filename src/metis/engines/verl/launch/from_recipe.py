@@ -15,6 +15,8 @@ from metis.tasks.base import takes_turns
 MODULE = "metis.engines.verl.trainer"
 AGENT_LOOP = "metis_episodes"
 """The name of the agent loop that plays episodes of several turns."""
+OWN = "METIS_"
+"""The names of variables that METIS reads begin so: where data, models and sandboxes are."""
 ENDLESS = 1_000_000
 """Steps or epochs that no run comes to: its budget or its end is reached before."""
 
@@ -180,7 +182,8 @@ def attention(given: Sequence[str]) -> list[str]:
 
 def _ray(config: Any) -> dict[str, Any]:
     """Workers of a cluster that is already running do not have the variables of this process."""
-    wanted = variables(config.engine) | sinks.shared(config.training.sinks)
+    own = {name: os.environ[name] for name in sorted(os.environ) if name.startswith(OWN)}
+    wanted = variables(config.engine) | own | sinks.shared(config.training.sinks)
     return {f"+runtime_env.env_vars.{name}": value for name, value in wanted.items()}
 
 
