@@ -273,8 +273,18 @@ def test_needs_that_verl_cannot_serve_are_refused_before_workers_start(name, wor
         ("pcl", [*CRITIC, "critic.optim.lr=1e-4"]),
     ],
 )
-def test_needs_that_verl_serves_are_let_through(name, words):
+def test_needs_that_verl_serves_are_let_through(name, words, monkeypatch):
+    monkeypatch.setattr(f"{check_needs.__module__}.find_spec", lambda name: name)
     check_needs(composed(words), needs_of(curriculum_of(name, 4, 8)))
+
+
+def test_a_value_model_of_its_own_needs_flash_attn(monkeypatch):
+    monkeypatch.setattr(f"{check_needs.__module__}.find_spec", lambda name: None)
+    verl = composed([*CRITIC, "critic.optim.lr=1e-4"])
+    with pytest.raises(MetisError, match=r"flash-attn, .*install flash-attn .*backbone=policy"):
+        check_needs(verl, needs_of(curriculum_of("pcl", 4, 8)))
+    on_the_policy = curriculum_of({"name": "pcl", "backbone": "policy"}, 4, 8)
+    check_needs(composed([]), needs_of(on_the_policy))
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 
 from integration.conftest import save_tiny
 from metis.cli import main
+from metis.engines.verl.launch import checks
 from metis.engines.verl.launch import command as launch
 
 
@@ -50,6 +51,13 @@ def test_settings_that_verl_or_the_trainer_would_refuse_are_refused(dry, given, 
 def test_what_the_curriculum_lacks_is_refused(dry):
     code, _, errors = dry("curriculum=pcl")
     assert code == 2 and "critic.enable = None" in errors.splitlines()[-1]
+
+
+def test_a_value_model_without_flash_attn_is_refused(dry, monkeypatch):
+    monkeypatch.setattr(checks, "find_spec", lambda name: None)
+    critic = ["critic.enable=True", "critic.model.path=/m", "critic.optim.lr=1e-4"]
+    code, printed, errors = dry("curriculum=pcl", given=critic)
+    assert code == 2 and not printed and "with flash-attn, which is not installed" in errors
 
 
 def test_settings_that_verl_takes_are_printed_alone(dry):
