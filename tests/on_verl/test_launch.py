@@ -7,6 +7,8 @@ import shlex
 import signal
 import subprocess
 import sys
+import zlib
+from contextlib import nullcontext
 from operator import attrgetter
 from pathlib import Path
 from types import ModuleType
@@ -37,6 +39,7 @@ from metis.engines.verl.launch.from_recipe import ENDLESS, overrides
 from metis.engines.verl.prompts import PromptData
 from metis.engines.verl.reward import compute_score, score_math
 from metis.engines.verl.trainer import MetisTrainer
+from metis.engines.verl.trainer.validation import Validating
 from metis.engines.verl.workers.lengths import context as verl_context
 from metis.engines.verl.workers.lengths import in_a_pass
 from metis.engines.verl.workers.update import Update
@@ -248,6 +251,25 @@ def test_a_judge_that_replies_at_another_temperature_than_it_is_trained_at_is_re
     with refused:
         check_needs(composed([]), Judge(mode="reason", temperature=0.7).needs(replay=0))
     check_needs(composed([]), Judge(temperature=0.7).needs(replay=0))
+
+
+@pytest.mark.parametrize(
+    ("cut", "refused"),
+    [(list, True), (lambda text: [text[:-2], text[-2:]], False)],
+    ids=["by letters", "two digits at once"],
+)
+def test_the_trainer_knows_by_its_tokenizer_that_values_need_packed_rows(cut, refused, monkeypatch):
+    def tokenizer(text, add_special_tokens):
+        return {"input_ids": [zlib.crc32(part.encode()) for part in cut(text)]}
+
+    trainer = MetisTrainer.__new__(MetisTrainer)
+    trainer.config = composed(["actor_rollout_ref.model.use_remove_padding=False"])
+    trainer.curriculum = curriculum_of("metis", 4, 8)
+    trainer.tokenizer = Mock(side_effect=tokenizer, name_or_path="/m")
+    monkeypatch.setattr(Validating, "_init_tokenizer", lambda self: None)
+    message = r"use_remove_padding = False: .*judge\.scale=passes"
+    with pytest.raises(MetisError, match=message) if refused else nullcontext():
+        trainer._init_tokenizer()
 
 
 CRITIC = ["critic.enable=True", "critic.model.path=/m"]

@@ -30,7 +30,7 @@ from metis.core.pool import Pool
 from metis.curricula.registry import check_pool, pool_notice
 from metis.engines.verl import episodes
 from metis.engines.verl.engine import VerlEngine, encoder
-from metis.engines.verl.launch import checks, resuming
+from metis.engines.verl.launch import checks, packing, resuming
 from metis.engines.verl.launch.costs import judge_cost
 from metis.engines.verl.launch.library_check import check_libraries
 from metis.engines.verl.prompts import PromptData
@@ -95,6 +95,11 @@ class MetisTrainer(Validating):
             }
         buffer: PlannedBuffer = super()._build_replay_buffer()
         return buffer
+
+    def _init_tokenizer(self) -> None:
+        super()._init_tokenizer()
+        needs, folder = needs_of(self.curriculum), self.tokenizer.name_or_path
+        packing.check_choices(self.config, needs, self.tokenizer, folder)
 
     def _init_dataloader(self) -> None:
         super()._init_dataloader()
