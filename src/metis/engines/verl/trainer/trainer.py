@@ -39,6 +39,7 @@ from metis.engines.verl.servers.judging import Servers
 from metis.engines.verl.servers.liveness import Liveness
 from metis.engines.verl.servers.rollouts import PARTITION, Rollouts
 from metis.engines.verl.servers.weight_sync import WatchedSync
+from metis.engines.verl.trainer import left_out
 from metis.engines.verl.trainer.buffer import PlannedBuffer
 from metis.engines.verl.trainer.journal import Journal
 from metis.engines.verl.trainer.reward_check import RewardCheck
@@ -103,6 +104,8 @@ class MetisTrainer(Validating):
 
     def _init_dataloader(self) -> None:
         super()._init_dataloader()
+        for notice in left_out.notices(self.config.data, self.train_dataset, self.val_dataset):
+            print(f"metis: {notice}", flush=True)
         self.data = PromptData(self.train_dataset)
         self.pool = Pool(self.data.prompts, self.settings["rewards"], self.settings["seed"])
         check_pool(self.pool, self.curriculum, self.config.data.train_batch_size)
