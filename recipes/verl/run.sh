@@ -50,6 +50,8 @@ python3 -c 'import importlib.util, sys; sys.exit(importlib.util.find_spec("flash
 TRAINER=(
     trainer.nnodes="$NNODES"
     trainer.n_gpus_per_node="$GPUS"
+    # verl deals them over the nodes.
+    reward.num_workers="$((8 * NNODES))"
     trainer.default_local_dir="$(quoted "$OUT/verl")"
     trainer.experiment_name="$NAME-$CURRICULUM"
     trainer.v1.metis.run="$(quoted "$OUT")"

@@ -32,6 +32,7 @@ from metis.core.needs import needs_of
 from metis.core.pool import Pool
 from metis.curricula.judge import Judge
 from metis.engines import model_files
+from metis.engines.verl import reward
 from metis.engines.verl.launch import command as launch
 from metis.engines.verl.launch.checks import CHECKS, check, check_needs
 from metis.engines.verl.launch.datafiles import write_data
@@ -467,6 +468,21 @@ def test_the_reward_is_the_task_s(tmp_path):
     for reply, expected in ((f"it is {answer}", 1.0), ("no idea", 0.0)):
         score = compute_score("metis", reply, "", row["extra_info"], run=str(tmp_path / "run"))
         assert asyncio.run(score) == {"score": expected, "acc": expected, "prompt": name}
+
+
+@pytest.mark.parametrize(
+    ("words", "workers", "of_a_node"),
+    [
+        ([], 8, 8),
+        (["engine.nodes=12"], 96, 8),
+        (["engine.nodes=12", 'engine.overrides=["reward.num_workers=30"]'], 30, 3),
+    ],
+)
+def test_reward_workers_of_a_node_divide_what_it_can_score(words, workers, of_a_node, monkeypatch):
+    verl = composed(overrides(recipe(*words), OUT, "m")).reward
+    monkeypatch.setattr(reward, "_played", lambda *given: given[-1])
+    named = OmegaConf.to_container(verl.custom_reward_function, resolve=True)["reward_kwargs"]
+    assert verl.num_workers == workers and reward.played(**named) == of_a_node
 
 
 def test_files_of_a_task_are_found_from_where_they_were_named(tmp_path, monkeypatch):
