@@ -50,6 +50,8 @@ python3 -c 'import importlib.util, sys; sys.exit(importlib.util.find_spec("flash
 TRAINER=(
     trainer.nnodes="$NNODES"
     trainer.n_gpus_per_node="$GPUS"
+    # verl deals them over the nodes.
+    reward.num_workers="$((8 * NNODES))"
     trainer.default_local_dir="$(quoted "$OUT/verl")"
     trainer.experiment_name="$NAME-$CURRICULUM"
     trainer.v1.metis.run="$(quoted "$OUT")"
@@ -61,7 +63,7 @@ TRAINER=(
 # Workers of a cluster that is already running need the variables as well. Arguments are printed and
 # logged: no key is among them.
 RAY=()
-for variable in VERL_USE_EXTERNAL_MODULES TORCH_CUDNN_SDPA_DEPRIORITIZED VLLM_USE_FLASHINFER_SAMPLER ${!METIS_SANDBOX_@} ${!WANDB_@}; do
+for variable in VERL_USE_EXTERNAL_MODULES TORCH_CUDNN_SDPA_DEPRIORITIZED VLLM_USE_FLASHINFER_SAMPLER ${!METIS_@} ${!WANDB_@}; do
     [[ $variable != WANDB_API_KEY ]] || continue
     RAY+=(+ray_kwargs.ray_init.runtime_env.env_vars.$variable="$(quoted "${!variable}")")
 done

@@ -53,6 +53,12 @@ def test_reward_workers_divide_the_cores():
     assert scorer.room._value == scorer.rewards.backlog
 
 
+def test_reward_workers_of_other_nodes_have_cores_of_their_own():
+    asyncio.run(scored(answer(HALF), share=12, nodes=12, workers=0))
+    _, scorer = reward._code((("workers", 0),), 1, 600.0)
+    assert scorer.rewards.rewards.places == min(scorer.rewards.workers, cores())
+
+
 def test_more_programs_than_there_is_room_for_all_get_their_turn():
     async def many():
         _, scorer = reward._code((), 1, 600.0)

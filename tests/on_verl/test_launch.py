@@ -7,6 +7,8 @@ import shlex
 import signal
 import subprocess
 import sys
+import zlib
+from contextlib import nullcontext
 from operator import attrgetter
 from pathlib import Path
 from types import ModuleType
@@ -30,6 +32,7 @@ from metis.core.needs import needs_of
 from metis.core.pool import Pool
 from metis.curricula.judge import Judge
 from metis.engines import model_files
+from metis.engines.verl import reward
 from metis.engines.verl.launch import command as launch
 from metis.engines.verl.launch.checks import CHECKS, check, check_needs
 from metis.engines.verl.launch.datafiles import write_data
@@ -37,6 +40,7 @@ from metis.engines.verl.launch.from_recipe import ENDLESS, overrides
 from metis.engines.verl.prompts import PromptData
 from metis.engines.verl.reward import compute_score, score_math
 from metis.engines.verl.trainer import MetisTrainer
+from metis.engines.verl.trainer.validation import Validating
 from metis.engines.verl.workers.lengths import context as verl_context
 from metis.engines.verl.workers.lengths import in_a_pass
 from metis.engines.verl.workers.update import Update
@@ -250,6 +254,25 @@ def test_a_judge_that_replies_at_another_temperature_than_it_is_trained_at_is_re
     check_needs(composed([]), Judge(temperature=0.7).needs(replay=0))
 
 
+@pytest.mark.parametrize(
+    ("cut", "refused"),
+    [(list, True), (lambda text: [text[:-2], text[-2:]], False)],
+    ids=["by letters", "two digits at once"],
+)
+def test_the_trainer_knows_by_its_tokenizer_that_values_need_packed_rows(cut, refused, monkeypatch):
+    def tokenizer(text, add_special_tokens):
+        return {"input_ids": [zlib.crc32(part.encode()) for part in cut(text)]}
+
+    trainer = MetisTrainer.__new__(MetisTrainer)
+    trainer.config = composed(["actor_rollout_ref.model.use_remove_padding=False"])
+    trainer.curriculum = curriculum_of("metis", 4, 8)
+    trainer.tokenizer = Mock(side_effect=tokenizer, name_or_path="/m")
+    monkeypatch.setattr(Validating, "_init_tokenizer", lambda self: None)
+    message = r"use_remove_padding = False: .*judge\.scale=passes"
+    with pytest.raises(MetisError, match=message) if refused else nullcontext():
+        trainer._init_tokenizer()
+
+
 CRITIC = ["critic.enable=True", "critic.model.path=/m"]
 
 
@@ -273,8 +296,18 @@ def test_needs_that_verl_cannot_serve_are_refused_before_workers_start(name, wor
         ("pcl", [*CRITIC, "critic.optim.lr=1e-4"]),
     ],
 )
-def test_needs_that_verl_serves_are_let_through(name, words):
+def test_needs_that_verl_serves_are_let_through(name, words, monkeypatch):
+    monkeypatch.setattr(f"{check_needs.__module__}.find_spec", lambda name: name)
     check_needs(composed(words), needs_of(curriculum_of(name, 4, 8)))
+
+
+def test_a_value_model_of_its_own_needs_flash_attn(monkeypatch):
+    monkeypatch.setattr(f"{check_needs.__module__}.find_spec", lambda name: None)
+    verl = composed([*CRITIC, "critic.optim.lr=1e-4"])
+    with pytest.raises(MetisError, match=r"flash-attn, .*install flash-attn .*backbone=policy"):
+        check_needs(verl, needs_of(curriculum_of("pcl", 4, 8)))
+    on_the_policy = curriculum_of({"name": "pcl", "backbone": "policy"}, 4, 8)
+    check_needs(composed([]), needs_of(on_the_policy))
 
 
 @pytest.mark.parametrize(
@@ -437,6 +470,21 @@ def test_the_reward_is_the_task_s(tmp_path):
         assert asyncio.run(score) == {"score": expected, "acc": expected, "prompt": name}
 
 
+@pytest.mark.parametrize(
+    ("words", "workers", "of_a_node"),
+    [
+        ([], 8, 8),
+        (["engine.nodes=12"], 96, 8),
+        (["engine.nodes=12", 'engine.overrides=["reward.num_workers=30"]'], 30, 3),
+    ],
+)
+def test_reward_workers_of_a_node_divide_what_it_can_score(words, workers, of_a_node, monkeypatch):
+    verl = composed(overrides(recipe(*words), OUT, "m")).reward
+    monkeypatch.setattr(reward, "_played", lambda *given: given[-1])
+    named = OmegaConf.to_container(verl.custom_reward_function, resolve=True)["reward_kwargs"]
+    assert verl.num_workers == workers and reward.played(**named) == of_a_node
+
+
 def test_files_of_a_task_are_found_from_where_they_were_named(tmp_path, monkeypatch):
     (tmp_path / "work").mkdir()
     made_up_problems.write(tmp_path / "work" / "problems.jsonl", 12)
@@ -526,6 +574,14 @@ def test_workers_of_a_running_cluster_are_told_of_the_trainer_and_of_kernels(mon
     assert "VLLM_USE_FLASHINFER_SAMPLER" not in told("engine.top_p=0.9")
     monkeypatch.setenv("TORCH_CUDNN_SDPA_DEPRIORITIZED", "0")
     assert told()["TORCH_CUDNN_SDPA_DEPRIORITIZED"] == "0"
+
+
+def test_variables_of_metis_reach_workers_of_a_running_cluster(monkeypatch):
+    given = {"METIS_HOME": "/it's here", "METIS_DATA": "/data", "METIS_SANDBOX_LIBRARIES": "/a:/b"}
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    verl = composed(overrides(recipe(), OUT, "m"))
+    assert verl.ray_kwargs.ray_init.runtime_env.env_vars.items() >= given.items()
 
 
 def test_names_of_a_tracker_reach_a_running_cluster_and_its_key_does_not(monkeypatch):

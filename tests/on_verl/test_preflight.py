@@ -5,9 +5,11 @@ import subprocess
 import sys
 
 import pytest
+from transformers import Qwen3NextConfig
 
 from integration.conftest import save_tiny
 from metis.cli import main
+from metis.engines.verl.launch import checks
 from metis.engines.verl.launch import command as launch
 
 
@@ -50,6 +52,34 @@ def test_settings_that_verl_or_the_trainer_would_refuse_are_refused(dry, given, 
 def test_what_the_curriculum_lacks_is_refused(dry):
     code, _, errors = dry("curriculum=pcl")
     assert code == 2 and "critic.enable = None" in errors.splitlines()[-1]
+
+
+def test_a_value_model_without_flash_attn_is_refused(dry, monkeypatch):
+    monkeypatch.setattr(checks, "find_spec", lambda name: None)
+    critic = ["critic.enable=True", "critic.model.path=/m", "critic.optim.lr=1e-4"]
+    code, printed, errors = dry("curriculum=pcl", given=critic)
+    assert code == 2 and not printed and "with flash-attn, which is not installed" in errors
+
+
+UNPACKED = "actor_rollout_ref.model.use_remove_padding=False"
+PASSES = "curriculum.judge.scale=passes"
+
+
+def test_values_of_several_tokens_need_packed_rows(dry, tmp_path):
+    words = [f"engine.model={save_tiny(tmp_path / 'model')}", "engine.max_tokens=64"]
+    code, printed, errors = dry(*words, given=[UNPACKED])
+    assert code == 2 and not printed
+    assert "use_remove_padding = False: the values of a judgment have several" in errors
+    assert dry(*words, PASSES, given=[UNPACKED])[0] == dry(*words)[0] == 0
+
+
+def test_values_of_several_tokens_need_layers_that_look_at_positions(dry, tmp_path):
+    model = save_tiny(tmp_path / "model")
+    Qwen3NextConfig(max_position_embeddings=2048).save_pretrained(model)
+    words = [f"engine.model={model}", "engine.max_tokens=64"]
+    code, printed, errors = dry(*words)
+    assert code == 2 and not printed and "['linear_attention']: the values" in errors
+    assert dry(*words, PASSES)[0] == 0
 
 
 def test_settings_that_verl_takes_are_printed_alone(dry):

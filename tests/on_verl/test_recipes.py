@@ -61,6 +61,7 @@ SAME = [
     "trainer.logger",
     "trainer.max_actor_ckpt_to_keep",
     "trainer.max_critic_ckpt_to_keep",
+    "reward.num_workers",
     "trainer.nnodes",
     "trainer.n_gpus_per_node",
     "trainer.v1.metis.rewards",
@@ -146,6 +147,9 @@ def test_scripts_of_code_score_programs_with_the_cores_divided(tmp_path):
     assert [Path(file).stem for file in verl.data.val_files] == ["humaneval", "mbpp"]
     function = verl.reward.custom_reward_function
     assert (function.name, function.reward_kwargs.share) == ("score_code", verl.reward.num_workers)
+    there = native(name, tmp_path, NNODES="12").reward
+    shared = there.custom_reward_function.reward_kwargs
+    assert (there.num_workers, shared.share, shared.nodes) == (96, 96, 12)
     assert verl.ray_kwargs.ray_init.runtime_env.env_vars.items() >= libraries.items()
 
 
@@ -194,6 +198,12 @@ def test_scripts_run_verl_with_our_trainer(tmp_path):
         "VLLM_USE_FLASHINFER_SAMPLER='0'",
     ):
         assert any(word.endswith(variable) for word in words), shlex.join(words)
+
+
+def test_variables_of_metis_reach_workers_of_a_running_cluster(tmp_path):
+    given = {"METIS_HOME": "/it's here", "METIS_DATA": "/data", "METIS_TESTLIB": "/testlib.h"}
+    told = native("run_qwen3_4b_base_math.sh", tmp_path, **given).ray_kwargs.ray_init.runtime_env
+    assert told.env_vars.items() >= given.items()
 
 
 def test_names_of_a_tracker_reach_a_running_cluster_and_its_key_does_not(tmp_path):

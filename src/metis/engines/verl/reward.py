@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import functools
 import json
+import math
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -43,16 +44,17 @@ async def score_code(
     ground_truth: Any,
     extra_info: dict[str, Any] | None = None,
     share: int = 1,
+    nodes: int = 1,
     timeout: float = 600.0,
     **settings: Any,
 ) -> dict[str, Any]:
     """Programs for problems that `metis prepare code` wrote; `settings` are of task=code.
 
-    `share` are verl's reward workers, which divide the cores among them.
+    `share` are verl's reward workers: those of one of the `nodes` divide its cores among them.
     """
     names = {knob.name for knob in fields(Code)}
     knobs = {key: value for key, value in settings.items() if key in names}
-    task, scorer = _code(tuple(sorted(knobs.items())), share, timeout)
+    task, scorer = _code(tuple(sorted(knobs.items())), _of_a_node(share, nodes), timeout)
     about = extra_info or {}
     problem = records.read(str(about.get("id", "")), "", records.loads(str(ground_truth)))
     if lacking := await asyncio.to_thread(libraries.missing, problem.libraries):
@@ -120,19 +122,25 @@ def played(
     place: str = ".",
     task: Mapping[str, Any] | None = None,
     share: int = 1,
+    nodes: int = 1,
     **_: Any,
 ) -> Played:
     """The task that a run folder names, or that is described by itself.
 
-    `place` is where its files were named from; `share` are verl's reward workers, which divide
-    among them what a task can score at a time.
+    `place` is where its files were named from; `share` are verl's reward workers: those of one of
+    the `nodes` divide among them what a task can score at a time there.
     """
     if not run and task is None:
         raise MetisError(
             "reward.custom_reward_function.reward_kwargs has neither run nor task: name a run "
             "folder, or the settings of a task, such as task={name:bfcl}"
         )
-    return _played(run, place, json.dumps(task), share)
+    return _played(run, place, json.dumps(task), _of_a_node(share, nodes))
+
+
+def _of_a_node(workers: int, nodes: int) -> int:
+    """The most workers that a node has, dealt as verl deals them: one to each node in turn."""
+    return math.ceil(workers / nodes)
 
 
 def _scored(

@@ -16,7 +16,8 @@ class Verl(Learning):
     generation     verl's rollout backend: vllm, or one that is registered with verl
     vllm_memory    share of a GPU that the rollout servers may use
     tensor         tensor parallelism: GPUs of one rollout server
-    max_prompt     longest prompt; longer ones are left out of the pool
+    max_prompt     longest prompt; longer ones are left out, of the held-out prompts too: a run says
+                   how many
     context        longest sequence on a rollout server (its max_model_len), judge prompts
                    included, at most `tokens`; 0 is room for a rollout, and for five prompts
     checkpointing  recompute activations in the backward pass to save memory

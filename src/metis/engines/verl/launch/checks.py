@@ -3,6 +3,7 @@
 import math
 from collections import OrderedDict
 from importlib.metadata import version
+from importlib.util import find_spec
 from typing import Any
 
 from omegaconf import OmegaConf
@@ -225,7 +226,18 @@ def check_value_model(model: Predictor, config: Any) -> ValueModel:
         rate,
         f"the curriculum asks for {model.learning_rate}; set {key} to that",
     )
+    if not critics_load():
+        raise MetisError(
+            "critic.enable = True: verl loads every critic with flash-attn, which is not "
+            "installed; pip install flash-attn --no-build-isolation, or set "
+            "curriculum.backbone=policy, which needs no critic"
+        )
     return model
+
+
+def critics_load() -> bool:
+    """True where verl can load a critic, whose attention it does not let anyone choose."""
+    return find_spec("flash_attn") is not None
 
 
 def require_temperature(rollout: Any) -> None:

@@ -15,6 +15,10 @@ from metis.tasks.base import takes_turns
 MODULE = "metis.engines.verl.trainer"
 AGENT_LOOP = "metis_episodes"
 """The name of the agent loop that plays episodes of several turns."""
+REWARD_WORKERS = 8
+"""Of a node: verl deals them over the nodes."""
+OWN = "METIS_"
+"""The names of variables that METIS reads begin so: where data, models and sandboxes are."""
 ENDLESS = 1_000_000
 """Steps or epochs that no run comes to: its budget or its end is reached before."""
 
@@ -27,6 +31,7 @@ def overrides(config: Any, out: Path, model: str) -> list[str]:
         *_written("actor_rollout_ref.model", _weights(config, model)),
         *_written("actor_rollout_ref.actor", _actor(config)),
         *_written("actor_rollout_ref.rollout", _rollout(config, model)),
+        *_written("reward", {"num_workers": REWARD_WORKERS * config.engine.nodes}),
         *_written("reward.custom_reward_function", _reward(out)),
         *_written("trainer", _trainer(config, out)),
         *_written("ray_kwargs.ray_init", _ray(config)),
@@ -130,6 +135,7 @@ def _reward(out: Path) -> dict[str, Any]:
         "+reward_kwargs.run": str(out),
         "+reward_kwargs.place": str(Path.cwd()),
         "+reward_kwargs.share": "${reward.num_workers}",
+        "+reward_kwargs.nodes": "${trainer.nnodes}",
     }
 
 
@@ -180,7 +186,8 @@ def attention(given: Sequence[str]) -> list[str]:
 
 def _ray(config: Any) -> dict[str, Any]:
     """Workers of a cluster that is already running do not have the variables of this process."""
-    wanted = variables(config.engine) | sinks.shared(config.training.sinks)
+    own = {name: os.environ[name] for name in sorted(os.environ) if name.startswith(OWN)}
+    wanted = variables(config.engine) | own | sinks.shared(config.training.sinks)
     return {f"+runtime_env.env_vars.{name}": value for name, value in wanted.items()}
 
 

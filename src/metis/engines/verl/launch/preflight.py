@@ -13,7 +13,7 @@ from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.utils.config import omega_conf_to_dataclass, validate_config
 
 from metis.core.needs import Needs
-from metis.engines.verl.launch import checks, resuming
+from metis.engines.verl.launch import checks, packing, resuming
 from metis.errors import MetisError
 
 
@@ -25,6 +25,7 @@ def check(words: Sequence[str], needs: Needs) -> None:
         OmegaConf.resolve(config)
     checks.check(config)
     checks.check_needs(config, needs)
+    packing.check_on_disk(config, needs)
     resuming.check(config.trainer)
     with _refused("refuses this configuration"), contextlib.redirect_stdout(io.StringIO()):
         validate_config(config, need_reference_policy(config), need_critic(config))

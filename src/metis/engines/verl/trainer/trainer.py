@@ -30,7 +30,7 @@ from metis.core.pool import Pool
 from metis.curricula.registry import check_pool, pool_notice
 from metis.engines.verl import episodes
 from metis.engines.verl.engine import VerlEngine, encoder
-from metis.engines.verl.launch import checks, resuming
+from metis.engines.verl.launch import checks, packing, resuming
 from metis.engines.verl.launch.costs import judge_cost
 from metis.engines.verl.launch.library_check import check_libraries
 from metis.engines.verl.prompts import PromptData
@@ -39,6 +39,7 @@ from metis.engines.verl.servers.judging import Servers
 from metis.engines.verl.servers.liveness import Liveness
 from metis.engines.verl.servers.rollouts import PARTITION, Rollouts
 from metis.engines.verl.servers.weight_sync import WatchedSync
+from metis.engines.verl.trainer import left_out
 from metis.engines.verl.trainer.buffer import PlannedBuffer
 from metis.engines.verl.trainer.journal import Journal
 from metis.engines.verl.trainer.reward_check import RewardCheck
@@ -96,8 +97,15 @@ class MetisTrainer(Validating):
         buffer: PlannedBuffer = super()._build_replay_buffer()
         return buffer
 
+    def _init_tokenizer(self) -> None:
+        super()._init_tokenizer()
+        needs, folder = needs_of(self.curriculum), self.tokenizer.name_or_path
+        packing.check_choices(self.config, needs, self.tokenizer, folder)
+
     def _init_dataloader(self) -> None:
         super()._init_dataloader()
+        for notice in left_out.notices(self.config.data, self.train_dataset, self.val_dataset):
+            print(f"metis: {notice}", flush=True)
         self.data = PromptData(self.train_dataset)
         self.pool = Pool(self.data.prompts, self.settings["rewards"], self.settings["seed"])
         check_pool(self.pool, self.curriculum, self.config.data.train_batch_size)

@@ -9,23 +9,20 @@ from typing import Any
 import numpy as np
 import transfer_queue
 from transfer_queue import KVBatchMeta
-from transformers import AutoConfig
 from verl.trainer.ppo.utils import need_reference_policy
 
 from metis.core import Batch
 from metis.engines.objective.bound import GradientBound
-from metis.engines.verl.launch import checks
+from metis.engines.verl.launch import checks, packing
 from metis.engines.verl.servers.rollouts import PARTITION
 from metis.engines.verl.workers import lengths
 from metis.engines.verl.workers.bound import bound_judgments
 from metis.engines.verl.workers.rows import Row, judged, lay_out, minibatches, put
 from metis.engines.verl.workers.scored import Encode
-from metis.errors import NON_FINITE_LIMIT, MetisError, require
+from metis.errors import NON_FINITE_LIMIT, MetisError
 
 COMPUTED = ("old_log_probs", "ref_log_prob", "advantages", "rollout_is_weights")
 """Columns that verl computes before the update, and its policy loss reads."""
-ATTENTION = {"full_attention", "sliding_attention", "chunked_attention"}
-"""Kinds of layers that begin anew at position 0; others carry a state from row to row."""
 
 
 class Update:
@@ -91,22 +88,10 @@ class Update:
         transfer_queue.kv_clear(keys=[row.key for row in deferred], partition_id=PARTITION)
 
     def _require_packing(self, parts: Sequence[Sequence[Row]]) -> None:
-        """Sequences of one row keep apart where rows are packed and layers look at positions."""
-        if not any(row.several for part in parts for row in part):
-            return
-        model = self.config.actor_rollout_ref.model
-        model_config = AutoConfig.from_pretrained(
-            self.folder or model.path, trust_remote_code=model.get("trust_remote_code", False)
-        )
-        kinds = set(getattr(model_config.get_text_config(), "layer_types", None) or ())
-        remedy = (
-            "the values of a judgment have several tokens, which are trained in packed sequences; "
-            "use curriculum.judge.scale=passes"
-        )
-        key, packed = "actor_rollout_ref.model.use_remove_padding", model.use_remove_padding
-        require(packed, key, packed, f"{remedy}, or set it to True")
-        recurrent = sorted(kinds - ATTENTION)
-        require(not recurrent, "actor_rollout_ref.model.path", model.path, f"{recurrent}: {remedy}")
+        """The checks of a start once more, for choices that a curriculum did not declare."""
+        if any(row.several for part in parts for row in part):
+            model = self.config.actor_rollout_ref.model
+            packing.require_packing(model, self.folder or model.path)
 
     def _passes_before(self) -> int:
         """Forward passes of a step before the update: old log-probabilities, and a reference's."""
