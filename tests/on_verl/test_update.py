@@ -1,5 +1,7 @@
 """The rows of an update on their way to the workers: some before it, some for it alone."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from omegaconf import OmegaConf, open_dict
@@ -104,6 +106,17 @@ def test_values_of_several_tokens_need_layers_that_look_at_positions(made, tmp_p
     assert any(row.several for part in made.cut(several, encode, str, {}) for row in part)
     Qwen3NextConfig().save_pretrained(tmp_path)
     with pytest.raises(MetisError, match=r"linear_attention.*judge\.scale=passes"):
+        made.cut(several, encode, str, {})
+
+
+def test_rollouts_of_several_outputs_are_compared_by_grpo_alone(made):
+    last = replace(trajectory(), earlier=(trajectory(),))
+    several = Batch([Group(Prompt("a", "a"), (0.0, 1.0), (trajectory(), last))])
+    [rows] = made.cut(several, encode, str, {})
+    assert sorted(row.index for row in rows) == [0, 0, 1]
+    made.config.algorithm.adv_estimator = "rloo"
+    made.cut(batch(), encode, str, {})
+    with pytest.raises(MetisError, match=r"adv_estimator = 'rloo': .* several outputs.*use grpo"):
         made.cut(several, encode, str, {})
 
 

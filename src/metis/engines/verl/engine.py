@@ -25,7 +25,7 @@ from metis.errors import MetisError
 class VerlEngine:
     """Answers what a plan asks for; the trainer updates when the plan has come to its end.
 
-    `policy` is the version of the weights: the steps that were trained.
+    `version` is that of the weights: the steps that were trained.
     """
 
     def __init__(

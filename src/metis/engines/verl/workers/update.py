@@ -54,6 +54,7 @@ class Update:
         size = self.config.actor_rollout_ref.actor.ppo_mini_batch_size
         parts = minibatches(batch, size, encode, ground_truth)
         self._require_packing(parts)
+        self._require_single_outputs(parts)
         self.count, self.judged = len(parts), judged(parts, self._passes_before())
         ratios = bound_judgments(parts, batch.judge_share, self.bound)
         metrics.update({f"metis/{name}": value for name, value in ratios.items()})
@@ -92,6 +93,15 @@ class Update:
         if any(row.several for part in parts for row in part):
             model = self.config.actor_rollout_ref.model
             packing.require_packing(model, self.folder or model.path)
+
+    def _require_single_outputs(self, parts: Sequence[Sequence[Row]]) -> None:
+        """verl compares the last outputs of rollouts for GRPO alone, and counts all for others."""
+        estimator = str(self.config.algorithm.adv_estimator)
+        if estimator != "grpo" and any(row.index > 0 for part in parts for row in part):
+            raise MetisError(
+                f"algorithm.adv_estimator = {estimator!r}: a rollout has several outputs, each of "
+                "which verl would compare as a rollout of its own; use grpo"
+            )
 
     def _passes_before(self) -> int:
         """Forward passes of a step before the update: old log-probabilities, and a reference's."""
