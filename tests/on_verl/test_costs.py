@@ -26,13 +26,17 @@ class Dataset:
     prompt_key, image_key, video_key, audio_key = "prompt", "images", "videos", "audios"
     dataframe = datasets.Dataset.from_list(ROWS)
 
+    def __len__(self):
+        return len(ROWS)
+
 
 @pytest.fixture
 def started(tmp_path, monkeypatch, capsys):
     """Starts a trainer whose data verl has read, and returns its output."""
 
     def read(trainer):
-        trainer.train_dataset, trainer.total_training_steps = Dataset(), 5
+        trainer.train_dataset = trainer.val_dataset = Dataset()
+        trainer.total_training_steps = 5
 
     monkeypatch.setattr(PPOTrainerSync, "_init_dataloader", read)
 

@@ -59,3 +59,10 @@ def test_where_nothing_is_left_out_nothing_is_said(read):
     heldout = read("val", [5, 6, 7], config)
     assert len(heldout) == 2
     assert not list(notices(config, [1, 2], heldout))
+
+
+def test_files_of_another_kind_are_not_counted():
+    class Own(list):
+        data_files = ("rows.csv",)
+
+    assert not list(notices(settings(), Own(), Own()))

@@ -5,6 +5,8 @@ from typing import Any
 
 import datasets
 
+KINDS = {".parquet": "parquet", ".jsonl": "json", ".json": "json"}
+
 
 def notices(config: Any, training: Any, heldout: Any) -> Iterator[str]:
     """A line for the training prompts that were dropped, and one for the held-out ones."""
@@ -20,12 +22,15 @@ def notices(config: Any, training: Any, heldout: Any) -> Iterator[str]:
 
 
 def _dropped(dataset: Any, most: int) -> int:
-    """Rows of the files that a dataset lacks; none where it does not name its files."""
-    rows = sum(map(_rows, getattr(dataset, "data_files", ())))
+    """Rows of its files that a dataset lacks; none where they are not of the kinds verl reads."""
+    files = getattr(dataset, "data_files", ())
+    if not all(file.endswith(tuple(KINDS)) for file in files):
+        return 0
+    rows = sum(map(_rows, files))
     return max(0, (min(rows, most) if most > 0 else rows) - len(dataset))
 
 
 def _rows(file: str) -> int:
     """The rows of a file as verl reads it."""
-    kind = "parquet" if file.endswith(".parquet") else "json"
+    kind = next(kind for ending, kind in KINDS.items() if file.endswith(ending))
     return int(datasets.load_dataset(kind, data_files=file)["train"].num_rows)
