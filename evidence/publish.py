@@ -117,6 +117,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "steps-verl": step_tables.verl_table,
     "steps-local": step_tables.local_table,
     "quickstart": step_tables.quickstart_table,
+    "bfcl": step_tables.bfcl_table,
     "costs-in-short": cost_tables.in_short,
     "costs-selection": lambda: cost_tables.measured(cost_tables.SELECTION),
     "costs-steps": lambda: cost_tables.measured(cost_tables.STEPS),

@@ -147,6 +147,24 @@ def quickstart_table() -> str:
     return markdown_table(rows)
 
 
+def bfcl_table() -> str:
+    """Signal, reward and failed judgments of METIS on BFCL, and its validation."""
+    record = read(EVIDENCE / "bfcl-qwen2.5-coder-1.5b-h200/metis")
+    rows = [["", "first step", "last step", "mean"]]
+    for name, metric in (
+        ("informative groups", "batch/informative"),
+        ("reward", "batch/reward"),
+        ("judgments that cannot be parsed", "judge/failure_rate"),
+    ):
+        values = record.series(metric).y
+        cells = (values[0], values[-1], statistics.fmean(values))
+        rows.append([name, *(f"{value:.2f}" for value in cells)])
+    rewards, errors = (record.series(f"eval/{name}").y for name in ("accuracy", "stderr"))
+    tested = [f"{one:.3f} ± {error:.3f}" for one, error in zip(rewards, errors, strict=True)]
+    rows.append(["reward of 20 held-out dialogues, before and after", *tested, ""])
+    return markdown_table(rows)
+
+
 def _verl_row(arm: Steps, uniform: Steps) -> list[str]:
     phases = ("step", "judge", "rollout", "update")
     step, judging, *rest = (f"{arm.mean(phase):.2f}" for phase in phases)
