@@ -8,6 +8,7 @@ from typing import Any
 
 from metis import config, files
 from metis.compare.arms import Arm
+from metis.curricula import CURRICULA
 from metis.errors import MetisError, require_folder
 
 SCHEMA = 1
@@ -53,6 +54,7 @@ class Plan:
                 configs[arm.name] = config.load(recipe, self.overrides(arm, self.seeds[0]))
             except MetisError as error:
                 raise MetisError(f"arm {arm.name!r}: {error}") from None
+            _require_its_own_name(arm, configs[arm.name].resolved["curriculum"]["name"])
         return configs
 
     def on_the_same_prompts(self) -> "Plan":
@@ -150,6 +152,15 @@ def _all_of(kind: type, values: Any) -> tuple[Any, ...]:
 
 def _damaged(out: Path) -> MetisError:
     return MetisError(f"{str(out / FILE)!r} is damaged: restore it, or name another folder")
+
+
+def _require_its_own_name(arm: Arm, curriculum: str) -> None:
+    """Refuse the name of one curriculum for an arm that trains with another."""
+    if arm.name in CURRICULA and arm.name != curriculum.rpartition(":")[2]:
+        raise MetisError(
+            f"arm {arm.name!r} would train with curriculum={curriculum}: give it "
+            f"curriculum={arm.name}, or another name"
+        )
 
 
 def _words(value: str | tuple[str, ...]) -> str:

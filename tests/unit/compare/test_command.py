@@ -172,6 +172,7 @@ def test_one_process_at_a_time_trains_a_comparison(whole, capsys):
     [
         ([*SETTINGS], "no arms to compare"),
         ([*SETTINGS, "--curricula", "uniform,metiz"], "arm 'metiz': curriculum = 'metiz'"),
+        ([*SETTINGS, "--arm", "oracle:steps=4"], "arm 'oracle' would train with curriculum="),
         ([*SETTINGS, "stepz=1", "--curricula", "uniform"], "unknown key 'stepz'"),
         (["a.toml", "b.toml", "--curricula", "uniform"], "more than one recipe"),
         (["--jobs", "0", "--curricula", "uniform"], "use at least 1"),
