@@ -95,13 +95,42 @@ class InOrder(Pool):
         return drawn
 
 
-def part(row: str, split: int, sets: Sets, chosen: argparse.Namespace) -> Iterator[dict[str, Any]]:
+class Model:
+    """The model of a part; one that nothing was trained on serves the next part too."""
+
+    def __init__(self, sets: Sets, chosen: argparse.Namespace) -> None:
+        self.sets = sets
+        self.settings = Local(
+            model=chosen.model or sets.settings["engine"]["model"],
+            device=chosen.device,
+            learning_rate=chosen.learning_rate,
+            tokens=chosen.tokens,
+        )
+        self.engine: LocalEngine | None = None
+
+    def fresh(self) -> LocalEngine:
+        if self.engine is None or self.engine.version:
+            self.close()
+            self.engine = LocalEngine(self.settings, self.sets, seed=0)
+        return self.engine
+
+    def close(self) -> None:
+        """Let go of the memory of a trained model before the next is loaded."""
+        if self.engine is not None:
+            self.engine.close()
+            self.engine = None
+            gc.collect()
+
+
+def part(
+    row: str, split: int, sets: Sets, model: Model, chosen: argparse.Namespace
+) -> Iterator[dict[str, Any]]:
     """The results of one judge in one split."""
     order = random.Random(f"split {split}").sample(sets.prompts, len(sets.prompts))
     most = max(chosen.labels)
     trained, rest = order[:most], order[most:]
     if row in LEARNED:
-        predicted = learned(row, split, sets, trained, rest, chosen)
+        predicted = learned(row, split, sets, model.fresh(), trained, rest, chosen)
     else:
         predicted = ((count, plain(row, sets, trained[:count], rest)) for count in chosen.labels)
     for count, predictions in predicted:
@@ -116,25 +145,21 @@ def learned(
     row: str,
     split: int,
     sets: Sets,
+    local: LocalEngine,
     trained: Sequence[Prompt],
     rest: Sequence[Prompt],
     chosen: argparse.Namespace,
 ) -> Iterator[tuple[int, dict[str, float]]]:
     """Predictions for the rest after each number of labels."""
-    settings = Local(
-        model=chosen.model or sets.settings["engine"]["model"],
-        device=chosen.device,
-        learning_rate=chosen.learning_rate,
-        tokens=chosen.tokens,
-    )
-    local = LocalEngine(settings, sets, seed=split)
     engine, group = Recorded(local, sets.outcomes.values()), sets.settings["group"]
     curriculum = curriculum_of(LEARNED[row], chosen.batch, group)
     pool = InOrder(sets.prompts, trained)
     steps = {math.ceil(count / chosen.batch): count for count in chosen.labels}
     for step in range(max(steps)):
         progress = Progress(step, policy=local.version, seed=split)
-        engine.update(drive(curriculum.step(pool, progress), engine))
+        batch = drive(curriculum.step(pool, progress), engine)
+        if batch.judgments:
+            engine.update(batch)
         if (count := steps.get(step + 1)) is not None:
             section = {**LEARNED[row], "multiplier": math.ceil(len(rest) / chosen.batch)}
             judge = curriculum_of(section, chosen.batch, group)
@@ -144,7 +169,6 @@ def learned(
             scores = {each.prompt.id: each.score for each in decisions if each.score is not None}
             lowest = min(scores.values(), default=0.0)
             yield count, {each.prompt.id: scores.get(each.prompt.id, lowest) for each in decisions}
-    local.close()
 
 
 def plain(
@@ -233,17 +257,18 @@ def main(words: Sequence[str] | None = None) -> None:
     about = heading(sets, chosen)
     rows = results(chosen.out, about)
     done = {(row["row"], row["split"]) for row in rows}
+    model = Model(sets, chosen)
     parts = [(row, split) for split in chosen.splits for row in chosen.rows]
     for row, split in () if chosen.table else parts:
         if (row, split) in done or time.monotonic() - begun > 60 * chosen.minutes:
             continue
         started = time.monotonic()
-        measures = list(part(row, split, sets, chosen))
+        measures = list(part(row, split, sets, model, chosen))
         with chosen.out.open("a") as file:
             file.write("".join(f"{json.dumps(each)}\n" for each in measures))
         rows += measures
-        gc.collect()  # a model that is done with is let go of before the next is loaded
         print(f"{row}, split {split}: {time.monotonic() - started:.0f} s", flush=True)
+    model.close()
     print(table(rows, about))
 
 

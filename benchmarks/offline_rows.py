@@ -23,26 +23,33 @@ def probe(**knobs: Any) -> dict[str, Any]:
 
 
 PASSES = {"scale": "passes"}
-UNTRAINED = {**PASSES, "weight": 0.0}
-BOTH = {"readout": "prompt", "mix": 0.5}
-
 MEAN, LEVEL, PROBE = "mean", "level label", "probe"
+
+
+def readout(**preference: Any) -> dict[str, Any]:
+    """The judge that is a regression on the policy's states, with these knobs."""
+    return metis({"mode": "readout"}, preference=preference)
+
 
 LEARNED: dict[str, dict[str, Any]] = {
     PROBE: probe(),
+    "probe, logistic": probe(regression="logistic"),
+    "probe, three layers": probe(depths=THIRDS),
+    "readout": readout(),
+    "readout of the prompt": readout(readout="prompt"),
+    "readout of the judge prompt": readout(readout="judge"),
+    "readout, ridge": readout(regression="ridge"),
+    "readout, last layer": readout(depths=[1.0]),
+    "readout, three layers": readout(depths=THIRDS),
+    "readout, K = 0": readout() | {"examples": 0},
+    "readout, harder side": readout(harder=1.0),
+    "readout, judge trained": metis(PASSES, preference={"readout": "both", "mix": 1.0}),
+    "mean of both ranks": metis(PASSES, preference={"readout": "both"}),
     "log score": metis(),
     "log score, passes": metis(PASSES),
     "exact": metis({"loss": "exact"}),
     "REINFORCE": metis({"loss": "reinforce"}),
     "MASA's reward": metis({**PASSES, "loss": "reinforce", "reward": "masa"}),
-    "mean of both ranks": metis(preference=BOTH),
-    "mean of both ranks, passes": metis(PASSES, preference=BOTH),
-    "readout of the judge prompt": metis(PASSES, preference={"readout": "judge", "mix": 1.0}),
-    "the same, judge untrained": metis(UNTRAINED, preference={"readout": "judge", "mix": 1.0}),
-    "probe, three layers": probe(depths=THIRDS),
-    "judge prompt, three layers": metis(
-        UNTRAINED, preference={"readout": "judge", "mix": 1.0, "depths": THIRDS}
-    ),
     "passes and length": metis({"scale": "passes_length"}),
     "K = 0": metis(PASSES, examples=0),
     "K = 6": metis(PASSES, examples=6),
@@ -54,5 +61,5 @@ LEARNED: dict[str, dict[str, Any]] = {
 
 ROWS = (MEAN, LEVEL, *LEARNED)
 
-UNSCALED = {name for name in LEARNED if name.startswith(("mean of both", "harder"))}
+UNSCALED = {name for name in LEARNED if "ranks" in name or "harder" in name}
 """Judges whose scores are not variances, so that they have no calibration."""

@@ -1,4 +1,4 @@
-"""The table of `judge_offline.py`: means over splits, and differences from the probe in pairs."""
+"""The tables of `judge_offline.py`: means over splits, and differences from the probe in pairs."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -19,9 +19,36 @@ COLUMNS = {
 
 def table(rows: Sequence[dict[str, Any]], about: dict[str, Any]) -> str:
     """A section for each set and number of labels."""
+    return _sections(rows, about, about["labels"])
+
+
+def summary(rows: Sequence[dict[str, Any]], about: dict[str, Any]) -> str:
+    """The skill by number of labels, and a section for each set with all labels."""
+    mine = [row for row in rows if row["set"] in about["sets"]]
+    text = _sections(mine, about, about["labels"][-1:])
+    if len(about["labels"]) == 1:
+        return text
+    return f"{text}\n### Spearman by number of labels\n\n{markdown_table(_growth(mine, about))}"
+
+
+def _growth(rows: Sequence[dict[str, Any]], about: dict[str, Any]) -> list[list[str]]:
+    columns = [(name, count) for name in about["sets"] for count in about["labels"]]
+    lines = [["judge", *(f"{name}, {count}" for name, count in columns)]]
+    for judge in ROWS:
+        mine = [row for row in rows if row["row"] == judge]
+        cells = [
+            _estimate([row["spearman"] for row in mine if (row["set"], row["labels"]) == column])
+            for column in columns
+        ]
+        if set(cells) != {"–"}:
+            lines.append([judge, *cells])
+    return lines
+
+
+def _sections(rows: Sequence[dict[str, Any]], about: dict[str, Any], labels: Sequence[int]) -> str:
     sections = [f"{about['model']}, learning rate {about['learning_rate']:g}.\n"]
     for name in dict.fromkeys(row["set"] for row in rows):
-        for count in about["labels"]:
+        for count in labels:
             mine = [row for row in rows if (row["set"], row["labels"]) == (name, count)]
             if mine:
                 rest = round(sum(row["prompts"] for row in mine) / len(mine))

@@ -8,8 +8,6 @@ from metis.markdown import markdown_table
 from metis.survey.facts import Facts, Share
 from metis.survey.outcome_set import SUFFIX, OutcomeSet
 
-RESULTS = "-results.jsonl"
-
 
 def pools(folder: Path) -> str:
     """The facts of every set."""
@@ -27,16 +25,13 @@ def pools(folder: Path) -> str:
     return markdown_table(rows)
 
 
-def judges(folder: Path) -> str:
-    """The tables of every file of results."""
+def judges(results: Path) -> str:
+    """The tables of a file of results."""
     sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
-    from offline_table import table
+    from offline_table import summary
 
-    texts = []
-    for path in sorted(folder.glob(f"*{RESULTS}")):
-        about, *rows = map(json.loads, path.read_text("utf-8").splitlines())
-        texts.append(table(rows, about))
-    return "\n".join(texts)
+    about, *rows = map(json.loads, results.read_text("utf-8").splitlines())
+    return summary(rows, about)
 
 
 def _share(share: Share) -> str:

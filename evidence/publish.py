@@ -10,7 +10,7 @@ import argparse
 import re
 import sys
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import cost_tables
@@ -26,6 +26,7 @@ from metis.run.statistics import Estimate, mean
 
 EVIDENCE = Path(__file__).resolve().parent
 ROOT = EVIDENCE.parent
+JUDGES = EVIDENCE / "judge-offline"
 BLOCK = re.compile(r"(<!-- evidence: ([\w-]+) -->\n).*?(<!-- end of evidence -->)", re.DOTALL)
 
 HOPELESS = {
@@ -111,8 +112,11 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "hopeless-arms": hopeless_arms,
     "levels": levels,
     "when-it-pays": lambda: when_it_pays.table(pools()),
-    "judge-sets": lambda: judge_tables.pools(EVIDENCE / "judge-offline"),
-    "judge-offline": lambda: judge_tables.judges(EVIDENCE / "judge-offline"),
+    "judge-sets": lambda: judge_tables.pools(JUDGES),
+    **{
+        f"judge-offline-{name}": partial(judge_tables.judges, JUDGES / f"{name}-results.jsonl")
+        for name in ("arithmetic-smollm2", "qwen")
+    },
     "when-it-pays-in-short": lambda: when_it_pays.short_table(pools()),
     "steps-verl": step_tables.verl_table,
     "steps-local": step_tables.local_table,

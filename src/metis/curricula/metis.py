@@ -27,7 +27,7 @@ Deviations from the paper (none with preset "paper"; each is a knob):
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
 from metis.core import Batch, Chat, Decision, Exemplar, Plan, Progress, Prompt, rollout
@@ -106,7 +106,7 @@ class Metis(Stateful):
         require_at_least(self, {"batch": 1, "group": 2})
         least = {"multiplier": 1, "examples": 0, "memory": 1, "replay": 0, "trial": 0}
         require_at_least(self, least, "curriculum.")
-        self.preference.check(self.judge)
+        self.preference = self.preference.beside(self.judge)
         require(0 <= self.ema < 1, "curriculum.ema", self.ema, "use a number from 0 to below 1")
         require(0 <= self.explore <= 1, "curriculum.explore", self.explore, "use a share, 0 to 1")
         require(not self.trial or self.explore > 0, "curriculum.trial", self.trial, NEEDS_UNIFORM)
@@ -130,7 +130,11 @@ class Metis(Stateful):
         judged, rejudged = verdicts[: len(candidates)], verdicts[len(candidates) :]
         states = yield from self.preference.states(candidates, chats[: len(candidates)])
         readout, default = self.experience.readout, 0.0 if self.failures == "zero" else None
-        scores, read = self.preference.scores(judged, default, states, readout)
+        source = (states, readout, pool.rewards)
+        scores, read = self.preference.scores(judged, default, *source)
+        if self.judge.mode == "readout":
+            pairs = zip(judged, scores, strict=True)
+            judged = [replace(verdict, v_hat=score) for verdict, score in pairs]
         choice = self._choose(scores, progress)  # 4
         chosen = sorted(choice.explored + choice.top)
         groups = yield from rollout([candidates[i] for i in chosen], self.group)  # 5

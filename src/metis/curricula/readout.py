@@ -1,25 +1,95 @@
-"""A linear readout of the policy's states: ridge regression to what such prompts were worth.
+"""A linear readout of the policy's states: a regression to what such prompts were worth.
 
-Labels are of the last steps, each with the state that was read when its prompt was chosen. Of six
-penalties, the one is taken that predicts every fifth label best from the others.
+Labels are of the last steps, each with the state that was read when its prompt was chosen. What a
+prompt is worth is its v (1 - mean reward)^harder. `ridge` regresses that itself; `logistic`
+regresses the pass rate p, of which v is p (1 - p): linear in a difficulty, its prediction falls
+again towards what is nearly solved, where ridge regression goes on rising. Of six penalties, the
+one is taken that predicts every fifth label best from the others.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from metis.core import Group
+from metis.core.pool import Rewards
 from metis.core.state import Stateful
 from metis.curricula.judge.diagnostics import pearson
+from metis.curricula.regression import Floats, Line, binomial_loss, logistic, ridge, sigmoid
 from metis.errors import require
 
-Floats = NDArray[np.float64]
 States = Sequence[NDArray[np.float32]]
+Kind = Literal["ridge", "logistic"]
 
-PENALTIES = (1000.0, 100.0, 10.0, 1.0, 0.1, 0.01)
-"""Candidates for alpha, for states scaled to length 1: the ratio of noise to signal."""
+
+class Outcomes(NamedTuple):
+    """Outcomes of prompts, an entry each."""
+
+    variances: Floats
+    means: Floats
+    rollouts: Floats
+
+    @classmethod
+    def of(cls, rows: Floats) -> "Outcomes":
+        return cls(*rows.T)
+
+    def take(self, places: NDArray[np.bool_]) -> "Outcomes":
+        return Outcomes(*(column[places] for column in self))
+
+    def worth(self, harder: float) -> Floats:
+        return self.variances * (1.0 - self.means) ** harder
+
+
+@dataclass(frozen=True)
+class Ridge:
+    """Ridge regression of the worth; `harder` is the weight on the harder side."""
+
+    harder: float = 0.0
+    overdispersed: ClassVar = False
+    penalties: Sequence[float] = (1000.0, 100.0, 10.0, 1.0, 0.1, 0.01)
+
+    def fit(self, features: Floats, outcomes: Outcomes, penalties: Sequence[float]) -> list[Line]:
+        return ridge(features, outcomes.worth(self.harder), penalties)
+
+    def loss(self, predicted: Floats, outcomes: Outcomes) -> float:
+        return float(np.mean(np.square(predicted - outcomes.worth(self.harder))))
+
+    def worth(self, predicted: Floats) -> Floats:
+        return predicted
+
+
+@dataclass(frozen=True)
+class Logistic:
+    """Logistic regression of the pass rate p, and p (1 - p)^(1 + harder) of it.
+
+    Pass rates of prompts that it cannot tell apart differ, so that their mean variance is lower
+    than that of their mean: held-out labels say by how much.
+    """
+
+    harder: float = 0.0
+    overdispersed: ClassVar = True
+    penalties: Sequence[float] = (30.0, 10.0, 3.0, 1.0, 0.3, 0.1)
+
+    def fit(self, features: Floats, outcomes: Outcomes, penalties: Sequence[float]) -> list[Line]:
+        passes = outcomes.means * outcomes.rollouts
+        return logistic(features, passes, outcomes.rollouts, penalties)
+
+    def loss(self, predicted: Floats, outcomes: Outcomes) -> float:
+        return binomial_loss(predicted, outcomes.means * outcomes.rollouts, outcomes.rollouts)
+
+    def worth(self, predicted: Floats) -> Floats:
+        return sigmoid(predicted) * sigmoid(-predicted) ** (1.0 + self.harder)
+
+
+Regression = Ridge | Logistic
+
+
+def regression(kind: Kind, rewards: Rewards, harder: float = 0.0) -> Regression:
+    """The regression asked for; of rewards that are no passes, ridge regression."""
+    return Logistic(harder) if (kind, rewards) == ("logistic", "binary") else Ridge(harder)
 
 
 @dataclass
@@ -27,74 +97,68 @@ class Readout(Stateful):
     """Labels with their states, and the regression on them."""
 
     labels: list[tuple[int, NDArray[np.float32], Floats]] = field(init=False, default_factory=list)
-    """A step, the states of its prompts, and what they were worth."""
+    """A step, the states of its prompts, and their outcomes, a row each."""
 
     def forget(self, step: int, window: int) -> None:
         """Drop the labels of more than `window` steps ago."""
         self.labels = [label for label in self.labels if label[0] >= step - window]
 
-    def learn(self, states: States, worth: Sequence[float | None], step: int) -> None:
+    def learn(self, states: States, groups: Sequence[Group], step: int) -> None:
         """Take up the outcomes of a step, where there is one."""
-        labelled = [(s, value) for s, value in zip(states, worth, strict=True) if value is not None]
+        labelled = [
+            (state, (group.variance, group.mean, len(group.rewards)))
+            for state, group in zip(states, groups, strict=True)
+            if group.variance is not None
+        ]
         if labelled:
             features = np.stack([state for state, _ in labelled])
-            self.labels.append((step, features, np.array([value for _, value in labelled])))
+            rows = np.array([outcome for _, outcome in labelled], dtype=np.float64)
+            self.labels.append((step, features, rows))
 
-    def predict(self, states: States) -> tuple[list[float | None], dict[str, float]]:
+    def predict(
+        self, states: States, model: Regression
+    ) -> tuple[list[float | None], dict[str, float]]:
         """The worth of each state, None before there are labels; and metrics of the regression."""
-        count = sum(len(worth) for _, _, worth in self.labels)
+        count = sum(len(rows) for _, _, rows in self.labels)
         metrics = {"select/labels": float(count)}
         if count < 2 or not states:
             return [None] * len(states), metrics
         features = np.concatenate([features for _, features, _ in self.labels]).astype(np.float64)
-        worth = np.concatenate([worth for _, _, worth in self.labels])
-        metrics["select/penalty"], correlation = best_penalty(features, worth)
-        if correlation is not None:
-            metrics["select/held_out_pearson"] = correlation
-        (line,) = ridge(features, worth, [metrics["select/penalty"]])
-        predictions: list[float | None] = line.predict(np.stack(states)).tolist()
+        outcomes = Outcomes.of(np.concatenate([rows for _, _, rows in self.labels]))
+        held = held_out(model, features, outcomes)
+        metrics["select/penalty"] = held.penalty
+        if held.pearson is not None:
+            metrics["select/held_out_pearson"] = held.pearson
+        (line,) = model.fit(features, outcomes, [held.penalty])
+        worth = held.ratio * model.worth(line.predict(np.stack(states)))
+        predictions: list[float | None] = worth.tolist()
         return predictions, metrics
+
+
+class Held(NamedTuple):
+    """A penalty, and how well it predicts labels that were held out."""
+
+    penalty: float
+    pearson: float | None
+    ratio: float
+    """Their mean worth over the mean predicted, with one more label that is as predicted."""
+
+
+def held_out(model: Regression, features: Floats, outcomes: Outcomes) -> Held:
+    """The penalty that predicts every fifth label best from the others."""
+    held = np.arange(len(features)) % 5 == 0
+    known, wanted = outcomes.take(~held), outcomes.take(held)
+    lines = model.fit(features[~held], known, model.penalties)
+    guesses = [line.predict(features[held]) for line in lines]
+    best = int(np.argmin([model.loss(guess, wanted) for guess in guesses]))
+    predicted, actual = model.worth(guesses[best]), wanted.worth(model.harder)
+    one = float(predicted.mean())
+    ratio = (float(actual.sum()) + one) / (float(predicted.sum()) + one) if one > 0 else 1.0
+    correlation = pearson(predicted.tolist(), actual.tolist())
+    return Held(model.penalties[best], correlation, ratio if model.overdispersed else 1.0)
 
 
 def require_depths(key: str, depths: Sequence[float]) -> None:
     """Refuse depths that are not of the network."""
     inside = bool(depths) and all(0 < depth <= 1 for depth in depths)
     require(inside, key, list(depths), "use shares of the network, above 0 up to 1")
-
-
-class Line(NamedTuple):
-    """A fitted ridge regression."""
-
-    centre: Floats
-    scale: Floats
-    weights: Floats
-    offset: float
-
-    def predict(self, features: Floats) -> Floats:
-        return self.offset + (features - self.centre) / self.scale @ self.weights
-
-
-def ridge(features: Floats, labels: Floats, penalties: Sequence[float]) -> list[Line]:
-    """Ridge regression on standardised features, once for each penalty."""
-    width = features.shape[1]
-    centre, spread = features.mean(axis=0), features.std(axis=0)
-    scale = np.where(spread > 1e-9, spread, np.inf) * np.sqrt(width)
-    inputs, offset = (features - centre) / scale, float(labels.mean())
-    # X' (X X' + alpha)^-1 v = (X' X + alpha)^-1 X' v: the left system has a row a label, the right
-    # one a row a feature, and the smaller is solved.
-    dual = len(inputs) < width
-    gram = inputs @ inputs.T if dual else inputs.T @ inputs
-    target = labels - offset if dual else inputs.T @ (labels - offset)
-    solved = [np.linalg.solve(gram + penalty * np.eye(len(gram)), target) for penalty in penalties]
-    weights = [inputs.T @ each for each in solved] if dual else solved
-    return [Line(centre, scale, each, offset) for each in weights]
-
-
-def best_penalty(features: Floats, labels: Floats) -> tuple[float, float | None]:
-    """The penalty that predicts every fifth label best from the others, and how well: Pearson."""
-    held = np.arange(len(labels)) % 5 == 0
-    lines = ridge(features[~held], labels[~held], PENALTIES)
-    guesses = [line.predict(features[held]) for line in lines]
-    errors = [float(np.mean(np.square(guess - labels[held]))) for guess in guesses]
-    best = int(np.argmin(errors))
-    return PENALTIES[best], pearson(guesses[best].tolist(), labels[held].tolist())

@@ -127,7 +127,10 @@ def test_the_paper_preset_is_algorithm_1_and_a_knob_changes_just_itself():
         (["steps=true"], ["steps = True", "integer"]),
         (["batch=x"], ["batch = 'x'", "integer"]),
         (["curriculum.explore=lots"], ["curriculum.explore = 'lots'", "number"]),
-        (["curriculum.judge.mode=guess"], ["curriculum.judge.mode", "'reason' or 'direct'"]),
+        (
+            ["curriculum.judge.mode=guess"],
+            ["curriculum.judge.mode", "'reason', 'direct' or 'readout'"],
+        ),
         (["curriculum.judge=direct"], ["curriculum.judge"]),
         (["curriculum=metiss"], ["curriculum = 'metiss'", "did you mean 'metis'?"]),
         (["engine=cloud"], ["engine = 'cloud'", "simulated"]),

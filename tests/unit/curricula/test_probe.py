@@ -6,7 +6,8 @@ import pytest
 from metis import Group, Pool, Progress, Prompt, drive
 from metis.core import Trajectory, state
 from metis.curricula.probe import Probe
-from metis.curricula.readout import PENALTIES, best_penalty, ridge
+from metis.curricula.readout import Outcomes, Ridge, held_out
+from metis.curricula.regression import ridge
 from metis.engines.simulated import SimulatedEngine, Simulation
 
 PROMPTS = [Prompt(f"p{i}", f"p{i}") for i in range(16)]
@@ -35,6 +36,10 @@ class Scripted:
         rewards = (1.0, 0.0) * (n // 2) if number(prompt) >= 8 else (0.0,) * n
         one = Trajectory(np.arange(2), np.ones(2, bool), np.zeros(2, np.float32), 0)
         return Group(prompt, rewards, (one,) * n)
+
+
+def of(variances):
+    return Outcomes(variances, np.full(len(variances), 0.5), np.full(len(variances), 8.0))
 
 
 def make(**knobs):
@@ -83,12 +88,11 @@ def test_features_that_never_change_say_nothing():
 
 def test_the_penalty_is_small_for_signal_and_large_for_noise():
     draw = np.random.default_rng(1)
-    features = draw.normal(size=(200, 5))
-    penalty, correlation = best_penalty(features, 0.1 + 0.05 * features[:, 0])
-    assert penalty == min(PENALTIES) and correlation > 0.99
-    penalty, _ = best_penalty(features, draw.random(200))
-    assert penalty >= 10
-    assert best_penalty(features[:2], np.array([0.1, 0.1])) == (max(PENALTIES), None)
+    features, model = draw.normal(size=(200, 5)), Ridge()
+    signal = held_out(model, features, of(0.1 + 0.05 * features[:, 0]))
+    assert signal.penalty == min(model.penalties) and signal.pearson > 0.99
+    assert held_out(model, features, of(draw.random(200))).penalty >= 10
+    assert held_out(model, features[:2], of(np.full(2, 0.1)))[:2] == (max(model.penalties), None)
 
 
 def test_the_first_step_is_uniform_and_the_second_takes_what_varies():
@@ -142,10 +146,12 @@ def test_saved_with_labels_it_goes_on_the_same(tmp_path):
         assert one.decisions == two.decisions
 
 
+@pytest.mark.parametrize("regression", ["ridge", "logistic"])
 @pytest.mark.parametrize("rewards", ["binary", "continuous"])
-def test_it_finds_variance_in_the_simulation(rewards):
+def test_it_finds_variance_in_the_simulation(rewards, regression):
     engine = SimulatedEngine(Simulation(prompts=600, heldout=1, rewards=rewards))
-    pool, curriculum = Pool(engine.pool, rewards=rewards), Probe(batch=16, group=8)
+    pool = Pool(engine.pool, rewards=rewards)
+    curriculum = Probe(batch=16, group=8, regression=regression)
     variances = []
     for i in range(20):
         batch = drive(curriculum.step(pool, Progress(i)), engine)

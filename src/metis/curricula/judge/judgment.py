@@ -71,7 +71,9 @@ def ask(
     chats: Sequence[Chat],
     rng: random.Random,
 ) -> Plan[list[Verdict]]:
-    """Algorithm 1, line 3: predict v_hat for every candidate."""
+    """Algorithm 1, line 3: predict v_hat for every candidate; a readout is asked for nothing."""
+    if judge.mode == "readout":
+        return [Verdict(*item, None) for item in zip(prompts, chats, strict=True)]
     if judge.mode == "reason":
         completions = yield from complete(chats, judge.sampling)
         return [_read(*item) for item in zip(prompts, chats, completions, strict=True)]

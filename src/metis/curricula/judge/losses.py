@@ -4,6 +4,7 @@
 with a constant advantage, which add up to zero, and nothing is sampled:
 
 log_score  cross-entropy to the two-hot target y: y_g - P_g, the gradient of sum_g y_g log P_g
+none       no rows
 exact      the expected reward of Eq. 8: P_g (R_g - R_mean), the gradient of sum_g P_g R_g, which is
            linear in P and so ends in a single answer for all prompts
 reinforce  of one answer drawn from P: (R - b) (1[g drawn] - P_g)
@@ -40,6 +41,8 @@ def learn(
     earned = [reward(judge, item, failures) for item in scored]
     fresh = [value for item, value in zip(scored, earned, strict=True) if not item.key]
     metrics = {"judge/reward": float(np.mean(fresh))} if fresh else {}
+    if judge.loss == "none":
+        return [], metrics
     if judge.loss == "log_score":
         targets = [(item, item.verdict.scale.two_hot(item.point)) for item in scored]
         rows = [row for item, target in targets for row in _log_score(judge, item, target)]

@@ -1,8 +1,8 @@
 """The order in which judged candidates are taken: the judge's, a readout's, or the mean of both.
 
-Off by default, where candidates are taken by the judge's expected variance. A readout is the ridge
-regression of the probe, on the policy's state of a candidate or of the judge's question about it;
-its worth to a curriculum is the same: v (1 - mean reward)^harder.
+Candidates are taken by the judge's expected variance. Beside it, or as the judge, a readout is a
+regression on the policy's state of a candidate, of the judge's question about it, or both. A
+candidate is worth v (1 - mean reward)^harder to a curriculum.
 """
 
 import math
@@ -12,12 +12,13 @@ from typing import Literal
 
 import numpy as np
 
-from metis.core import LAST, Chat, Embed, Group, Plan, Prompt, embed
+from metis.core import Chat, Embed, Group, Plan, Prompt, embed
 from metis.core.needs import Needs
+from metis.core.pool import Rewards
 from metis.curricula.judge.diagnostics import ranks
 from metis.curricula.judge.judgment import Verdict
 from metis.curricula.judge.settings import Judge
-from metis.curricula.readout import Readout, States, require_depths
+from metis.curricula.readout import Kind, Readout, States, regression, require_depths
 from metis.errors import require, require_at_least
 
 Scores = list[float | None]
@@ -27,18 +28,21 @@ Scores = list[float | None]
 class Preference:
     """The order in which judged candidates are taken; without a readout, the judge's.
 
-    readout  a ridge regression beside the judge: `none` · on the policy's state of the `prompt`,
-             which is the probe's · on its state at the end of the `judge` prompt
+    readout  a regression beside the judge: `none` · on the policy's state of the `prompt`, which is
+             the probe's · on its state at the end of the `judge` prompt · on `both`; `auto` is
+             `both` where the readout is the judge, else `none`
+    regression  `logistic`, of the pass rate; binary rewards alone · `ridge`, of the variance
     depths   layers whose states are read, as shares of the network; 1 is the last
     window   steps whose outcomes are the readout's labels
     mix      weight of the readout's rank against the judge's: 0.5 is the mean of both ranks, 1 the
-             readout alone
+             readout alone, as it is where it is the judge
     harder   weight on the harder side: candidates are taken by the expected v (1 - p)^harder, which
              is highest at a pass rate of 1 / (2 + harder); 0 is the variance alone
     """
 
-    readout: Literal["none", "prompt", "judge"] = "none"
-    depths: tuple[float, ...] = LAST
+    readout: Literal["none", "prompt", "judge", "both", "auto"] = "auto"
+    regression: Kind = "logistic"
+    depths: tuple[float, ...] = (2 / 3,)
     window: int = 20
     mix: float = 0.5
     harder: float = 0.0
@@ -51,19 +55,30 @@ class Preference:
         valid = math.isfinite(self.harder) and self.harder >= 0
         require(valid, f"{prefix}harder", self.harder, "use 0 or more")
 
-    def check(self, judge: Judge) -> None:
-        """Refuse a judge that does not say on which side of 1/2 a candidate is."""
-        alone = self.readout != "none" and self.mix == 1
+    def beside(self, judge: Judge) -> "Preference":
+        """The preference with this judge, which may be the readout itself."""
+        alone, prefix = judge.mode == "readout", "curriculum.preference."
+        readout = self.readout
+        if readout == "auto":
+            readout = "both" if alone else "none"
         require(
-            not self.harder or alone or judge.counts,
-            "curriculum.preference.harder",
+            not alone or readout != "none",
+            f"{prefix}readout",
+            self.readout,
+            "curriculum.judge.mode=readout reads the prompt, the judge prompt, or both",
+        )
+        mine = replace(self, readout=readout, mix=1.0 if alone else self.mix)
+        require(
+            not self.harder or judge.counts or (readout != "none" and mine.mix == 1),
+            f"{prefix}harder",
             self.harder,
             "a variance does not tell hard from easy: set curriculum.judge.scale=passes",
         )
+        return mine
 
     def needs(self, judging: Needs) -> Needs:
         """The needs of judging, and of the readout if there is one."""
-        if self.readout == "none":
+        if self.readout in ("none", "auto"):
             return judging
         return replace(judging, requests=judging.requests | {Embed})
 
@@ -71,8 +86,12 @@ class Preference:
         """The states that the readout reads of the candidates; None where there is none."""
         if self.readout == "none":
             return None
-        asked = candidates if self.readout == "prompt" else chats
-        return (yield from embed(asked, self.depths))
+        states: list[States] = []
+        if self.readout != "judge":
+            states.append((yield from embed(candidates, self.depths)))
+        if self.readout != "prompt":
+            states.append((yield from embed(chats, self.depths)))
+        return [np.concatenate(parts) for parts in zip(*states, strict=True)]
 
     def learn(
         self,
@@ -84,13 +103,7 @@ class Preference:
     ) -> None:
         """Take up what became of the chosen candidates."""
         if states is not None:
-            readout.learn([states[i] for i in chosen], list(map(self.worth, groups)), step)
-
-    def worth(self, group: Group) -> float | None:
-        """The worth of an outcome."""
-        if group.variance is None or group.mean is None:
-            return None
-        return float(group.variance * (1.0 - group.mean) ** self.harder)
+            readout.learn([states[i] for i in chosen], groups, step)
 
     def scores(
         self,
@@ -98,6 +111,7 @@ class Preference:
         default: float | None,
         states: States | None,
         readout: Readout,
+        rewards: Rewards = "binary",
     ) -> tuple[Scores, dict[str, float]]:
         """The scores that candidates are taken by, and metrics of the readout.
 
@@ -106,7 +120,7 @@ class Preference:
         judged = [default if v.v_hat is None else self._expected(v) for v in verdicts]
         if states is None:
             return judged, {}
-        read, metrics = readout.predict(states)
+        read, metrics = readout.predict(states, regression(self.regression, rewards, self.harder))
         values = [value for value in read if value is not None]
         if len(values) < len(read) or not values:
             return judged, metrics

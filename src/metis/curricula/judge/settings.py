@@ -1,7 +1,8 @@
 """The knobs of self-judgment (METIS, Sec. 4.1 and appendices A.1, B.3).
 
-Two modes: `reason` samples a reply and parses its last box (Eq. 7); `direct` reads the distribution
-over the allowed answers from their log-probabilities, with nothing to decode and nothing to fail.
+Three modes: `reason` samples a reply and parses its last box (Eq. 7); `direct` reads the
+distribution over the allowed answers from their log-probabilities, with nothing to decode and
+nothing to fail; `readout` predicts the outcome by a regression on the policy's states.
 """
 
 import math
@@ -16,8 +17,16 @@ from metis.curricula.judge.prompt import Example, single, turns
 from metis.curricula.judge.scale import PASSES, PASSES_AND_LENGTH, VARIANCE, Scale
 from metis.errors import require, require_at_least
 
-WEIGHTS = {"log_score": 1.0, "exact": 0.1, "reinforce": 0.1}
-"""lambda in `direct`, by loss; the cross-entropy relies on the bound of `share`."""
+WEIGHTS = {"log_score": 1.0, "exact": 0.1, "reinforce": 0.1, "none": 0.0}
+"""lambda where nothing is written, by loss; the cross-entropy relies on the bound of `share`."""
+
+
+LOSSES: dict[str, Literal["log_score", "reinforce", "none"]] = {
+    "direct": "log_score",
+    "reason": "reinforce",
+    "readout": "none",
+}
+"""The loss that `auto` is, by mode."""
 
 
 @dataclass(frozen=True)
@@ -25,14 +34,17 @@ class Judge:
     """The knobs of self-judgment; the defaults are the recommended preset for small models.
 
     mode       `reason`: free text, then a box (paper) · `direct`: log-probabilities of the answers
+               · `readout`: a regression on the states of a candidate and of the question about it,
+               see `preference`; nothing is trained to judge
     layout     `single`: one user message (paper) · `turns`: exemplars as earlier chat turns
     scale      what is asked for: the reward `variance` (paper) · `passes`, the right answers out of
                eight, one digit · `passes_length`, those and a word for the length of the answers,
-               both of a `direct` judge of binary rewards; others have the variance, and so has
-               `auto`
+               for binary rewards, not `reason`; others have the variance; `auto` is `passes`
+               for `readout`, else `variance`
     loss       `log_score`: cross-entropy to a two-hot target, direct only · `reinforce` with an EMA
                baseline (Eq. 9) · `exact`: the expected score of Eq. 8, direct only, which collapses
-               to one answer; `auto` is `log_score` for `direct`, else `reinforce`
+               to one answer · `none`, readout only; `auto` is `log_score` for `direct`,
+               `none` for `readout`, else `reinforce`
     reward     of an answer in `reinforce` and `exact`: `quadratic` (Eq. 8) · `masa`, MASA's
                for a pass rate, 0.01^|p_hat - p|; needs scale `passes` or `passes_length`
     offsets    of the answers' log-probabilities, outside the network, moved towards the mean
@@ -51,10 +63,10 @@ class Judge:
     temperature  of replies in `reason`
     """
 
-    mode: Literal["reason", "direct"] = "direct"
+    mode: Literal["reason", "direct", "readout"] = "direct"
     layout: Literal["single", "turns"] = "turns"
     scale: Literal["variance", "passes", "passes_length", "auto"] = "auto"
-    loss: Literal["log_score", "reinforce", "exact", "auto"] = "auto"
+    loss: Literal["log_score", "reinforce", "exact", "none", "auto"] = "auto"
     reward: Literal["quadratic", "masa"] = "quadratic"
     offsets: bool = None  # type: ignore[assignment]  # filled in below, by loss
     share: float = 0.25
@@ -70,17 +82,20 @@ class Judge:
     def __post_init__(self) -> None:
         direct = self.mode == "direct"
         if self.loss == "auto":
-            object.__setattr__(self, "loss", "log_score" if direct else "reinforce")
-        if not direct:
+            object.__setattr__(self, "loss", LOSSES[self.mode])
+        if self.mode == "reason":
             object.__setattr__(self, "scale", "variance")
+        elif self.mode == "readout" and self.scale == "auto":
+            object.__setattr__(self, "scale", "passes")
         if self.offsets is None:
             object.__setattr__(self, "offsets", self.loss == "log_score")
         if self.weight is None:
-            object.__setattr__(self, "weight", WEIGHTS[self.loss] if direct else 0.01)
+            written = self.mode == "reason"
+            object.__setattr__(self, "weight", 0.01 if written else WEIGHTS[self.loss])
         self._require(
-            direct or self.loss == "reinforce",
+            (direct and self.loss != "none") or self.loss == LOSSES[self.mode],
             "loss",
-            f"{self.loss} needs curriculum.judge.mode=direct; with reason use reinforce",
+            f"with curriculum.judge.mode={self.mode} use {LOSSES[self.mode]}",
         )
         self._require(
             not self.offsets or self.loss == "log_score",
@@ -122,6 +137,8 @@ class Judge:
 
     def needs(self, replay: int) -> Needs:
         """The needs of a curriculum with this judge, which trains on `replay` judgments again."""
+        if self.mode == "readout":
+            return Needs()
         if self.mode == "reason":
             return Needs(frozenset({Complete}), replay=replay, sampling=self.temperature)
         choices = PASSES.choices if self.scale == "passes" else VARIANCE.choices

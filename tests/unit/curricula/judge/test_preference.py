@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from metis import Group, MetisError, Pool, Progress, Prompt, drive
-from metis.core import Trajectory
+from metis.core import Embed, Trajectory
 from metis.curricula.judge import Judge
 from metis.curricula.judge.judgment import Verdict
 from metis.curricula.judge.preference import Preference
 from metis.curricula.judge.scale import PASSES
 from metis.curricula.metis import Metis
-from metis.curricula.readout import Readout
+from metis.curricula.readout import Outcomes, Readout
 from metis.engines.simulated import SimulatedEngine, Simulation
 
 NOTHING = Trajectory(np.zeros(1, int), np.ones(1, bool), np.zeros(1, np.float32), 0)
@@ -37,7 +37,8 @@ def trained(slope=1.0):
     """A readout of one number, which what prompts are worth grows or falls with."""
     readout = Readout()
     states = [np.array([i], np.float32) for i in range(20)]
-    readout.learn(states, [0.1 + 0.005 * slope * i for i in range(20)], 0)
+    passes = [10 + round(slope * i / 2) for i in range(20)]
+    readout.learn(states, [group(*[1.0] * k, *[0.0] * (40 - k)) for k in passes], 0)
     return readout
 
 
@@ -80,8 +81,8 @@ def test_the_harder_side_is_preferred_to_the_rate_of_one_in_two_plus_harder(hard
     wanted = [k / 8 * (1 - k / 8) ** (1 + harder) for k in range(9)]
     assert scores == pytest.approx(wanted)
     assert int(np.argmax(scores)) == round(8 / (2 + harder))
-    assert preference.worth(group(1.0, 0.0, 0.0, 0.0)) == pytest.approx(0.25 * 0.75 ** (1 + harder))
-    assert preference.worth(group(1.0)) is None
+    outcomes = Outcomes(np.array([0.1875]), np.array([0.25]), np.array([4.0]))
+    assert outcomes.worth(harder) == pytest.approx([0.25 * 0.75 ** (1 + harder)])
 
 
 @pytest.mark.parametrize(
@@ -126,3 +127,36 @@ def test_metis_asks_for_the_states_it_reads_and_chooses_by_them(readout):
     assert set(asked) == {(readout == "prompt", (0.5, 1.0))}
     every = [p * (1 - p) for p in engine._success(np.arange(2000))]
     assert np.mean(late) > 2 * np.mean(every)
+
+
+def test_the_readout_may_be_the_judge_and_nothing_is_asked_or_trained():
+    engine = SimulatedEngine(Simulation(rate=0.0, hardness=4.0))
+    curriculum = Metis(batch=16, group=8, trial=0, judge=Judge(mode="readout"))
+    assert curriculum.preference.readout == "both" and curriculum.preference.mix == 1.0
+    assert curriculum.needs.requests == {Embed} and not curriculum.needs.judges
+    assert curriculum.replay == 0 and curriculum.judge.weight == 0.0
+    pool, late = Pool(engine.pool), []
+    for step in range(15):
+        batch = drive(curriculum.step(pool, Progress(step)), engine)
+        assert batch.judgments == []
+        late += [g.variance for g in batch.groups] if step > 5 else []
+    assert batch.metrics["judge/v_hat_distinct"] > 16 and batch.metrics["judge/outcomes"] > 0
+    assert all(decision.score is not None for decision in batch.decisions)
+    every = [p * (1 - p) for p in engine._success(np.arange(2000))]
+    assert np.mean(late) > 2 * np.mean(every)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Judge(mode="readout", loss="exact"), r"loss = 'exact': with .*readout use none"),
+        (lambda: Judge(loss="none"), r"loss = 'none': with .*mode=direct use log_score"),
+        (
+            lambda: Metis(judge=Judge(mode="readout"), preference=Preference("none")),
+            r"readout = 'none': curriculum\.judge\.mode=readout reads the prompt",
+        ),
+    ],
+)
+def test_a_readout_that_reads_nothing_or_learns_by_gradient_is_refused(make, message):
+    with pytest.raises(MetisError, match=message):
+        make()

@@ -62,10 +62,12 @@ def embed(
 ) -> torch.Tensor:
     """The states of the last tokens, within a budget of padded tokens a pass.
 
-    On a CPU, the common prefix is computed once a pass; a GPU is quicker without.
+    The common prefix is computed once a pass; a GPU is quicker without where it is the lesser part.
     """
     latest = [len(tokens) - 1 for tokens in sequences]
-    skip = 0 if policy.wide else shareable(sequences, latest, policy.layout.aligned)
+    skip = shareable(sequences, latest, policy.layout.aligned)
+    if policy.wide and 2 * skip * len(sequences) < sum(map(len, sequences)):
+        skip = 0
     rests, prefix = [tokens[skip:] for tokens in sequences], sequences[0][:skip]
     order = parts(rests, budget)
     states = [last_states(policy, [rests[i] for i in part], prefix, depths) for part in order]

@@ -1,0 +1,108 @@
+"""Logistic regression of passes: by hand, its laws on any data, and what a readout makes of it."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from metis import Group, Prompt
+from metis.core import Trajectory
+from metis.curricula.readout import Logistic, Readout, Ridge, regression
+from metis.curricula.regression import COMPONENTS, binomial_loss, logistic, sigmoid
+
+NOTHING = Trajectory(np.zeros(1, int), np.ones(1, bool), np.zeros(1, np.float32), 0)
+
+
+def group(passes, trials=8):
+    rewards = (1.0,) * passes + (0.0,) * (trials - passes)
+    return Group(Prompt("p", ""), rewards, (NOTHING,) * trials)
+
+
+def outcomes(seed, count, width, slope=2.0):
+    """States, of which the first number is the difficulty, and passes of eight."""
+    draw = np.random.default_rng(seed)
+    features = draw.normal(size=(count, width))
+    passes = draw.binomial(8, sigmoid(slope * features[:, 0] - 1.0))
+    return features, passes.astype(float), np.full(count, 8.0)
+
+
+def test_one_feature_by_hand():
+    """z = -1, 1 and penalty 0: the log-odds of 2 of 8 and of 6 of 8."""
+    features, trials = np.array([[3.0], [5.0]]), np.full(2, 8.0)
+    (line,) = logistic(features, np.array([2.0, 6.0]), trials, [1e-12])
+    assert line.predict(features) == pytest.approx([-np.log(3), np.log(3)], rel=1e-4)
+    (flat,) = logistic(features, np.array([2.0, 6.0]), trials, [1e9])
+    assert sigmoid(flat.predict(features)) == pytest.approx([0.5, 0.5], abs=1e-6)
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    st.integers(0, 10**6),
+    st.integers(2, 40),
+    st.integers(1, 60),
+    st.floats(0.0, 40.0),
+    st.floats(0.01, 100.0),
+)
+def test_any_labels_are_fitted_to_where_the_penalised_loss_is_flat(
+    seed, count, width, slope, penalty
+):
+    features, passes, trials = outcomes(seed, count, width, slope)
+    (line,) = logistic(features, passes, trials, [penalty])
+    inputs = (features - line.centre) / line.scale
+    assert np.isfinite(line.weights).all() and np.isfinite(line.offset)
+    residual = trials * sigmoid(line.predict(features)) - passes
+    assert np.abs(inputs.T @ residual + penalty * line.weights).max() < 1e-3
+
+
+@pytest.mark.parametrize("passes", [0, 8])
+def test_labels_that_all_fail_or_all_pass_have_a_finite_fit(passes):
+    features = np.random.default_rng(0).normal(size=(12, 3))
+    (line,) = logistic(features, np.full(12, float(passes)), np.full(12, 8.0), [1.0])
+    share = sigmoid(line.predict(features))
+    assert np.abs(share - passes / 8).max() < 0.05 and 0 < share.min() <= share.max() < 1
+
+
+def test_more_components_than_there_are_kept_change_nothing_much():
+    features, passes, trials = outcomes(0, 400, COMPONENTS + 100)
+    (line,) = logistic(features, passes, trials, [3.0])
+    assert np.corrcoef(line.predict(features), features[:, 0])[0, 1] > 0.5
+
+
+def test_the_loss_is_the_binomial_negative_log_likelihood():
+    loss = binomial_loss(np.array([0.0, np.log(3.0)]), np.array([1.0, 2.0]), np.array([2.0, 2.0]))
+    assert loss == pytest.approx(-2 * np.log(0.5) - 2 * np.log(0.75))
+
+
+def readout(features, passes, count=300):
+    made = Readout()
+    made.learn(list(features[:count].astype(np.float32)), [group(int(k)) for k in passes], 0)
+    return made
+
+
+def test_what_is_nearly_solved_is_worth_less_than_the_frontier():
+    """Ridge regression of the variance rises from dead to solved; the logistic one falls again."""
+    features, passes, _ = outcomes(3, 300, 4, slope=3.0)
+    made = readout(features, passes)
+    frontier, solved = np.zeros(4, np.float32), np.zeros(4, np.float32)
+    frontier[0], solved[0] = 1 / 3, 2.5
+    (at, above), metrics = made.predict([frontier, solved], Logistic())
+    assert at > 2 * above
+    assert metrics["select/labels"] == 300 and metrics["select/held_out_pearson"] > 0.5
+    (at, above), _ = made.predict([frontier, solved], Ridge())
+    assert above > at
+    (at, harder), _ = made.predict([frontier, np.array([-0.3, 0, 0, 0])], Logistic(harder=3.0))
+    assert harder > at
+
+
+def test_predictions_are_calibrated_where_the_states_tell_nothing():
+    """Half of the prompts are solved, half dead: no variance, though the mean pass rate is 1/2."""
+    draw = np.random.default_rng(0)
+    features, passes = draw.normal(size=(300, 3)), draw.choice([0, 8], size=300)
+    predictions, _ = readout(features, passes).predict(list(features), Logistic())
+    assert 0 < max(predictions) < 0.01
+
+
+def test_rewards_that_are_no_passes_have_ridge_regression():
+    assert isinstance(regression("logistic", "continuous"), Ridge)
+    assert regression("logistic", "binary", 1.0) == Logistic(harder=1.0)
+    assert regression("ridge", "binary", 1.0) == Ridge(harder=1.0)
