@@ -2,14 +2,15 @@
 
 Labels are of the last steps, each with the state that was read when its prompt was chosen. What a
 prompt is worth is its v (1 - mean reward)^harder. `ridge` regresses that itself; `logistic`
-regresses the pass rate p, of which v is p (1 - p): linear in a difficulty, its prediction falls
-again towards what is nearly solved, where ridge regression goes on rising. Of six penalties, the
-one is taken that predicts every fifth label best from the others.
+regresses the pass rate p, and takes the expected p (1 - p) under its posterior. Linear in a
+difficulty, that falls again towards what is nearly solved, where ridge regression goes on rising;
+and where all labels fail, it is highest for what is least like them. Of six penalties, the one is
+taken that predicts every fifth label best from the others.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +19,23 @@ from metis.core import Group
 from metis.core.pool import Rewards
 from metis.core.state import Stateful
 from metis.curricula.judge.diagnostics import pearson
-from metis.curricula.regression import Floats, Line, binomial_loss, logistic, ridge, sigmoid
+from metis.curricula.regression import (
+    Floats,
+    Line,
+    LogOdds,
+    binomial_loss,
+    logistic,
+    ridge,
+    sigmoid,
+)
 from metis.errors import require
 
 States = Sequence[NDArray[np.float32]]
 Kind = Literal["ridge", "logistic"]
+
+NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(16)
+NODE_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
+"""Gauss-Hermite quadrature under the standard normal distribution."""
 
 
 class Outcomes(NamedTuple):
@@ -39,8 +52,22 @@ class Outcomes(NamedTuple):
     def take(self, places: NDArray[np.bool_]) -> "Outcomes":
         return Outcomes(*(column[places] for column in self))
 
+    @property
+    def passes(self) -> Floats:
+        return self.means * self.rollouts
+
     def worth(self, harder: float) -> Floats:
         return self.variances * (1.0 - self.means) ** harder
+
+
+class Fitted(Protocol):
+    """A fitted regression."""
+
+    def worth(self, features: Floats) -> Floats: ...
+
+    def loss(self, features: Floats, outcomes: Outcomes) -> float:
+        """The loss on other labels, which decides between penalties."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -48,40 +75,63 @@ class Ridge:
     """Ridge regression of the worth; `harder` is the weight on the harder side."""
 
     harder: float = 0.0
+    penalties: ClassVar = (1000.0, 100.0, 10.0, 1.0, 0.1, 0.01)
     overdispersed: ClassVar = False
-    penalties: Sequence[float] = (1000.0, 100.0, 10.0, 1.0, 0.1, 0.01)
 
-    def fit(self, features: Floats, outcomes: Outcomes, penalties: Sequence[float]) -> list[Line]:
-        return ridge(features, outcomes.worth(self.harder), penalties)
+    def fit(
+        self, features: Floats, outcomes: Outcomes, penalties: Sequence[float]
+    ) -> Sequence[Fitted]:
+        lines = ridge(features, outcomes.worth(self.harder), penalties)
+        return [FittedWorth(line, self.harder) for line in lines]
 
-    def loss(self, predicted: Floats, outcomes: Outcomes) -> float:
-        return float(np.mean(np.square(predicted - outcomes.worth(self.harder))))
 
-    def worth(self, predicted: Floats) -> Floats:
-        return predicted
+class FittedWorth(NamedTuple):
+    """A fitted ridge regression."""
+
+    line: Line
+    harder: float
+
+    def worth(self, features: Floats) -> Floats:
+        return self.line.predict(features)
+
+    def loss(self, features: Floats, outcomes: Outcomes) -> float:
+        return float(np.mean(np.square(self.worth(features) - outcomes.worth(self.harder))))
 
 
 @dataclass(frozen=True)
 class Logistic:
-    """Logistic regression of the pass rate p, and p (1 - p)^(1 + harder) of it.
+    """Logistic regression of the pass rate p.
 
     Pass rates of prompts that it cannot tell apart differ, so that their mean variance is lower
     than that of their mean: held-out labels say by how much.
     """
 
     harder: float = 0.0
+    penalties: ClassVar = (30.0, 10.0, 3.0, 1.0, 0.3, 0.1)
     overdispersed: ClassVar = True
-    penalties: Sequence[float] = (30.0, 10.0, 3.0, 1.0, 0.3, 0.1)
 
-    def fit(self, features: Floats, outcomes: Outcomes, penalties: Sequence[float]) -> list[Line]:
-        passes = outcomes.means * outcomes.rollouts
-        return logistic(features, passes, outcomes.rollouts, penalties)
+    def fit(
+        self, features: Floats, outcomes: Outcomes, penalties: Sequence[float]
+    ) -> Sequence[Fitted]:
+        fitted = logistic(features, outcomes.passes, outcomes.rollouts, penalties)
+        return [FittedRate(log_odds, self.harder) for log_odds in fitted]
 
-    def loss(self, predicted: Floats, outcomes: Outcomes) -> float:
-        return binomial_loss(predicted, outcomes.means * outcomes.rollouts, outcomes.rollouts)
 
-    def worth(self, predicted: Floats) -> Floats:
-        return sigmoid(predicted) * sigmoid(-predicted) ** (1.0 + self.harder)
+class FittedRate(NamedTuple):
+    """A fitted logistic regression; the worth is the expected p (1 - p)^(1 + harder)."""
+
+    log_odds: LogOdds
+    harder: float
+
+    def worth(self, features: Floats) -> Floats:
+        mean, spread = self.log_odds.predict(features), self.log_odds.spread(features)
+        points = mean[:, None] + spread[:, None] * NODES
+        values = sigmoid(points) * sigmoid(-points) ** (1.0 + self.harder)
+        return np.asarray(values @ NODE_WEIGHTS)
+
+    def loss(self, features: Floats, outcomes: Outcomes) -> float:
+        mean = self.log_odds.predict(features)
+        return binomial_loss(mean, outcomes.passes, outcomes.rollouts)
 
 
 Regression = Ridge | Logistic
@@ -129,8 +179,8 @@ class Readout(Stateful):
         metrics["select/penalty"] = held.penalty
         if held.pearson is not None:
             metrics["select/held_out_pearson"] = held.pearson
-        (line,) = model.fit(features, outcomes, [held.penalty])
-        worth = held.ratio * model.worth(line.predict(np.stack(states)))
+        (fitted,) = model.fit(features, outcomes, [held.penalty])
+        worth = held.ratio * fitted.worth(np.stack(states))
         predictions: list[float | None] = worth.tolist()
         return predictions, metrics
 
@@ -148,10 +198,9 @@ def held_out(model: Regression, features: Floats, outcomes: Outcomes) -> Held:
     """The penalty that predicts every fifth label best from the others."""
     held = np.arange(len(features)) % 5 == 0
     known, wanted = outcomes.take(~held), outcomes.take(held)
-    lines = model.fit(features[~held], known, model.penalties)
-    guesses = [line.predict(features[held]) for line in lines]
-    best = int(np.argmin([model.loss(guess, wanted) for guess in guesses]))
-    predicted, actual = model.worth(guesses[best]), wanted.worth(model.harder)
+    fits = model.fit(features[~held], known, model.penalties)
+    best = int(np.argmin([fitted.loss(features[held], wanted) for fitted in fits]))
+    predicted, actual = fits[best].worth(features[held]), wanted.worth(model.harder)
     one = float(predicted.mean())
     ratio = (float(actual.sum()) + one) / (float(predicted.sum()) + one) if one > 0 else 1.0
     correlation = pearson(predicted.tolist(), actual.tolist())

@@ -22,7 +22,7 @@ CONVERGED = 1e-6
 
 
 class Line(NamedTuple):
-    """A fitted linear model; of a logistic regression, the log-odds."""
+    """A fitted linear model."""
 
     centre: Floats
     scale: Floats
@@ -30,7 +30,32 @@ class Line(NamedTuple):
     offset: float
 
     def predict(self, features: Floats) -> Floats:
-        return self.offset + (features - self.centre) / self.scale @ self.weights
+        return self.offset + self.inputs(features) @ self.weights
+
+    def inputs(self, features: Floats) -> Floats:
+        return (features - self.centre) / self.scale
+
+
+class LogOdds(NamedTuple):
+    """A fitted logistic regression: normal log-odds, by Laplace's approximation."""
+
+    line: Line
+    axes: Floats
+    curvature: Floats
+    """The Hessian of the penalised loss, in principal components and the intercept."""
+    penalty: float
+
+    def predict(self, features: Floats) -> Floats:
+        """The mean log-odds."""
+        return self.line.predict(features)
+
+    def spread(self, features: Floats) -> Floats:
+        """The standard deviation of log-odds, larger for what is unlike all labels."""
+        inputs = self.line.inputs(features)
+        design = _design(inputs, self.axes)
+        inside = np.einsum("ij,ji->i", design, np.linalg.solve(self.curvature, design.T))
+        outside = np.square(inputs).sum(axis=1) - np.square(design[:, :-1]).sum(axis=1)
+        return np.asarray(np.sqrt(inside + np.maximum(outside, 0.0) / self.penalty))
 
 
 def ridge(features: Floats, labels: Floats, penalties: Sequence[float]) -> list[Line]:
@@ -50,7 +75,7 @@ def ridge(features: Floats, labels: Floats, penalties: Sequence[float]) -> list[
 
 def logistic(
     features: Floats, passes: Floats, trials: Floats, penalties: Sequence[float]
-) -> list[Line]:
+) -> list[LogOdds]:
     """Logistic regression of passes out of trials, once for each penalty.
 
     The intercept is drawn to the log-odds of all labels with the weight of one trial, so that it is
@@ -59,17 +84,19 @@ def logistic(
     centre, scale = _standard(features)
     inputs = (features - centre) / scale
     axes = _principal_axes(inputs)
-    design = np.column_stack([inputs @ axes, np.ones(len(inputs))])
+    design = _design(inputs, axes)
     share = (passes.sum() + 0.5) / (trials.sum() + 1.0)
     prior = np.zeros(design.shape[1])
     prior[-1] = np.log(share / (1.0 - share))
-    weights, lines = prior, []
+    weights, fitted = prior, []
     for penalty in penalties:
         precision = np.full(len(prior), float(penalty))
         precision[-1] = 1.0
         weights = _newton(design, passes, trials, prior, precision, weights)
-        lines.append(Line(centre, scale, axes @ weights[:-1], float(weights[-1])))
-    return lines
+        line = Line(centre, scale, axes @ weights[:-1], float(weights[-1]))
+        curvature = _curvature(design, trials, precision, weights)
+        fitted.append(LogOdds(line, axes, curvature, penalty))
+    return fitted
 
 
 def sigmoid(log_odds: Floats) -> Floats:
@@ -88,6 +115,10 @@ def _standard(features: Floats) -> tuple[Floats, Floats]:
     return features.mean(axis=0), scale
 
 
+def _design(inputs: Floats, axes: Floats) -> Floats:
+    return np.column_stack([inputs @ axes, np.ones(len(inputs))])
+
+
 def _principal_axes(inputs: Floats) -> Floats:
     """The axes of the most variance, from the smaller of the two Gram matrices."""
     dual = len(inputs) < inputs.shape[1]
@@ -95,6 +126,13 @@ def _principal_axes(inputs: Floats) -> Floats:
     kept = np.flatnonzero(values > 1e-9 * max(values[-1], 1e-9))[-COMPONENTS:]
     axes = vectors[:, kept]
     return inputs.T @ axes / np.sqrt(values[kept]) if dual else axes
+
+
+def _curvature(design: Floats, trials: Floats, precision: Floats, weights: Floats) -> Floats:
+    """The Hessian of the penalised loss at these weights."""
+    share = sigmoid(design @ weights)
+    rows = design * (trials * share * (1.0 - share))[:, None]
+    return np.asarray(rows.T @ design + np.diag(precision))
 
 
 def _newton(
@@ -115,8 +153,7 @@ def _newton(
     for _ in range(NEWTON_STEPS):
         share = sigmoid(design @ weights)
         gradient = design.T @ (trials * share - passes) + precision * (weights - prior)
-        curvature = (design * (trials * share * (1.0 - share))[:, None]).T @ design
-        step = np.linalg.solve(curvature + np.diag(precision), gradient)
+        step = np.linalg.solve(_curvature(design, trials, precision, weights), gradient)
         for _ in range(HALVINGS):
             if (after := loss(weights - step)) <= value:
                 break

@@ -47,9 +47,10 @@ def test_any_labels_are_fitted_to_where_the_penalised_loss_is_flat(
     seed, count, width, slope, penalty
 ):
     features, passes, trials = outcomes(seed, count, width, slope)
-    (line,) = logistic(features, passes, trials, [penalty])
-    inputs = (features - line.centre) / line.scale
+    (fitted,) = logistic(features, passes, trials, [penalty])
+    line, inputs = fitted.line, fitted.line.inputs(features)
     assert np.isfinite(line.weights).all() and np.isfinite(line.offset)
+    assert np.isfinite(fitted.spread(features)).all()
     residual = trials * sigmoid(line.predict(features)) - passes
     assert np.abs(inputs.T @ residual + penalty * line.weights).max() < 1e-3
 
@@ -66,6 +67,19 @@ def test_more_components_than_there_are_kept_change_nothing_much():
     features, passes, trials = outcomes(0, 400, COMPONENTS + 100)
     (line,) = logistic(features, passes, trials, [3.0])
     assert np.corrcoef(line.predict(features), features[:, 0])[0, 1] > 0.5
+
+
+def test_the_spread_is_the_inverse_curvature_and_the_prior_where_nothing_was_seen():
+    """One feature, z = -1, 1, both at p = 1/2: the curvatures are 8/4 a label, 4 + penalty."""
+    features, trials = np.array([[3.0], [5.0]]), np.full(2, 8.0)
+    (fitted,) = logistic(features, np.array([4.0, 4.0]), trials, [2.0])
+    assert fitted.spread(np.array([[4.0], [5.0], [7.0]])) ** 2 == pytest.approx(
+        [1 / 5, 1 / 5 + 1 / 6, 1 / 5 + 9 / 6]
+    )
+    plane = np.array([[3.0, 1.0], [5.0, 1.5]])  # labels are on a line: across it is the prior
+    (fitted,) = logistic(plane, np.array([4.0, 4.0]), trials, [2.0])
+    across = np.array([[4.0 + 2**0.5, 1.25 - 2**0.5 / 4]])
+    assert fitted.spread(across) ** 2 == pytest.approx([1 / 5 + 2 / 2])
 
 
 def test_the_loss_is_the_binomial_negative_log_likelihood():
@@ -92,6 +106,13 @@ def test_what_is_nearly_solved_is_worth_less_than_the_frontier():
     assert above > at
     (at, harder), _ = made.predict([frontier, np.array([-0.3, 0, 0, 0])], Logistic(harder=3.0))
     assert harder > at
+
+
+def test_where_all_labels_fail_the_least_like_them_is_worth_most():
+    features = np.random.default_rng(0).normal(size=(60, 5))
+    alike, unlike = np.zeros(5, np.float32), np.full(5, 6.0, np.float32)
+    (near, far), _ = readout(features, [0] * 60, 60).predict([alike, unlike], Logistic())
+    assert far > near > 0
 
 
 def test_predictions_are_calibrated_where_the_states_tell_nothing():
