@@ -170,3 +170,19 @@ def test_kernels_for_top_p_are_not_compiled_where_it_is_not_used(
     monkeypatch.setattr(door, "pick_device", lambda name: torch.device("cuda"))
     door.require_vllm(Local(generation="vllm", top_p=top_p))
     assert os.environ.get("VLLM_USE_FLASHINFER_SAMPLER") == wanted
+
+
+def test_adapters_are_merged_under_the_plain_names_and_taken_out_again(tiny):
+    """While they are read: vLLM takes one weight at a time."""
+    pytest.importorskip("peft")
+    plain = Policy(tiny, Local(model=str(tiny), device="cpu")).base.state_dict()
+    policy = Policy(tiny, Local(model=str(tiny), device="cpu", lora=2))
+    moved = [value for name, value in policy.network.named_parameters() if "lora_B" in name]
+    with torch.no_grad():
+        for value in moved:
+            value.fill_(0.5)
+    first, second = dict(door._weights(policy)), dict(door._weights(policy))
+    assert first.keys() == plain.keys()
+    changed = {name for name in plain if not torch.equal(first[name], plain[name].bfloat16())}
+    assert len(changed) == len(moved) and all("_proj" in name for name in changed)
+    assert all(torch.equal(first[name], second[name]) for name in plain)

@@ -119,7 +119,7 @@ def resolve(raw: Mapping[str, Any], dry: bool = False) -> Config:
         player = task.entry.build(task_settings, training.data) if played else None
     task_document = task.document(player, task_settings, training.data) if played else {}
     with tolerating_missing_data(dry, missing):
-        player = _validated(player, engine, training.benchmarks, notices)
+        player = _validated(player, engine, training, notices)
     resolved = {
         "schema": SCHEMA,
         **dataclasses.asdict(training),
@@ -149,9 +149,10 @@ def _require_known(
 
 
 def _validated(
-    task: Task | None, engine: EngineSection, benchmarks: Sequence[str], notices: list[str]
+    task: Task | None, engine: EngineSection, training: Training, notices: list[str]
 ) -> Task | None:
     """The task, tested on benchmarks if any are named; None where a dry run could not build it."""
+    benchmarks = training.benchmarks
     if not benchmarks:
         notices += task_notices(task) if task is not None else ()
         return task
@@ -159,6 +160,6 @@ def _validated(
     require(engine.entry.plays_tasks, "benchmarks", list(benchmarks), remedy)
     if task is None:
         return None
-    validated = Validated(task, benchmarks)
+    validated = Validated(task, benchmarks, training.benchmark_limit)
     notices += validated.notices
     return validated

@@ -147,7 +147,9 @@ def task_of(settings: Mapping[str, Any]) -> Task:
     section = TaskSection.read(settings.get("task", next(iter(TASKS))))
     section.require_known()
     task = section.entry.build(section.resolve(training.data), training.data)
-    return Validated(task, training.benchmarks) if training.benchmarks else task
+    if not training.benchmarks:
+        return task
+    return Validated(task, training.benchmarks, training.benchmark_limit)
 
 
 def task_settings(raw: Any) -> Any:
@@ -159,7 +161,7 @@ def task_settings(raw: Any) -> Any:
     return check(section.entry.settings, section.given, "task.")
 
 
-DATA = ("seed", "data_seed", "benchmarks")
+DATA = ("seed", "data_seed", "benchmarks", "benchmark_limit")
 """Settings beside its own section that a task depends on."""
 
 

@@ -38,6 +38,7 @@ class Training:
     evaluate     steps between validations; 0 validates before and after training only
     benchmarks   validation sets instead of the task's held-out prompts: names, suites or files as
                  in `metis eval --suite`; each has the same weight in the accuracy
+    benchmark_limit  problems of each benchmark, those that `metis eval --limit` draws; 0 is all
     answers      answers of each group to keep in rollouts.jsonl; null keeps one of the first eight
                  groups of a step
     sinks        trackers that get a copy of the metrics: tensorboard, wandb, trackio
@@ -53,6 +54,7 @@ class Training:
     group: int = 8
     evaluate: int = 20
     benchmarks: tuple[str, ...] = ()
+    benchmark_limit: int = 0
     answers: int | None = None
     sinks: tuple[str, ...] = ()
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
@@ -66,6 +68,7 @@ class Training:
     def __post_init__(self) -> None:
         least = {"seed": 0, "steps": 0, "tokens": 0, "processed": 0, "seconds": 0}
         require_at_least(self, {**least, "batch": 1, "group": 2, "evaluate": 0})
+        require_at_least(self, {"benchmark_limit": 0})
         for key in ("data_seed", "answers"):
             value = getattr(self, key)
             require(value is None or value >= 0, key, value, "use at least 0")

@@ -16,13 +16,15 @@ class Validated:
     """A task that is tested on benchmarks. Their prompts are called NAME:ID, by which `benchmark`
     knows them; they are asked and scored as `metis eval` does it.
 
+    `limit` is the number of problems of each, drawn as `metis eval --limit` draws them; 0 is all.
     Problems that are also trained on are left in, as the paper does, and counted in `notices`.
     """
 
-    def __init__(self, task: Task, names: Sequence[str]) -> None:
+    def __init__(self, task: Task, names: Sequence[str], limit: int = 0) -> None:
         self.task = task
         settings, verifier = getattr(task, "settings", None), getattr(task, "verifier", None)
-        sets = catalogue.load(names, manner=Manner.of(settings, verifier))
+        loaded = catalogue.load(names, manner=Manner.of(settings, verifier))
+        sets = [each.sample(limit, seed=0) for each in loaded]
         training = task.training()
         trained = {prompt.id for prompt in training}
         self._named = _named(sets, "")

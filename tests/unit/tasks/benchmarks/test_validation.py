@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from metis.tasks.benchmarks import catalogue
 from metis.tasks.benchmarks.validation import Validated, benchmark
 from metis.tasks.math import Math, build
 
@@ -26,6 +27,15 @@ def test_problems_that_are_also_trained_on_are_counted_not_refused(tmp_path):
     [notice] = task.notices
     assert "benchmark b: 8 of its 10 problems are also trained on" in notice
     assert len(task.heldout()) == 10 and len(task.training()) == 8
+
+
+def test_a_limit_draws_the_problems_that_an_evaluation_draws(tmp_path):
+    train = write(tmp_path / "a.jsonl", ["One?", "Two?"])
+    test = write(tmp_path / "b.jsonl", [f"Test {n}?" for n in range(50)])
+    [whole] = catalogue.load([test])
+    drawn = Validated(math(train), [test], 7).heldout()
+    assert [p.text for p in drawn] == [p.text for p in whole.sample(7, seed=0).prompts]
+    assert len(Validated(math(train), [test], 99).heldout()) == 50
 
 
 def test_files_of_one_name_are_kept_apart(tmp_path):
