@@ -69,6 +69,8 @@ class Training:
         least = {"seed": 0, "steps": 0, "tokens": 0, "processed": 0, "seconds": 0}
         require_at_least(self, {**least, "batch": 1, "group": 2, "evaluate": 0})
         require_at_least(self, {"benchmark_limit": 0})
+        used = not self.benchmark_limit or bool(self.benchmarks)
+        require(used, "benchmark_limit", self.benchmark_limit, "set benchmarks too")
         for key in ("data_seed", "answers"):
             value = getattr(self, key)
             require(value is None or value >= 0, key, value, "use at least 0")

@@ -6,7 +6,7 @@ Idea       Before any rollout the policy judges m*B candidates from K recent out
 Equation   S_t = TopB v_hat(x) (Eq. 6); R_judge = 1 - (4 (v_hat - v))^2 (Eq. 8);
            L = L_policy + lambda L_judge (Eq. 10). Line numbers are those of Algorithm 1.
 Acts       before rollouts
-Costs      m*B short judgments a step, and their share of the update
+Costs      m*B short judgments a step, and their share of the update; or 2*m*B reads
 Continuous the judge is scored on ranks of the variance
 Reference  Zheng et al., Internalizing Curriculum Judgment for LLM Reinforcement Fine-Tuning,
            arXiv 2605.11235.
@@ -27,7 +27,7 @@ Deviations from the paper (none with preset "paper"; each is a knob):
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from metis.core import Batch, Chat, Decision, Exemplar, Plan, Progress, Prompt, rollout
@@ -37,7 +37,7 @@ from metis.core.state import Stateful
 from metis.curricula.judge import Judge
 from metis.curricula.judge.exemplars import Kind, show
 from metis.curricula.judge.experience import Experience
-from metis.curricula.judge.judgment import ask, decisions, scored
+from metis.curricula.judge.judgment import as_read, ask, decisions, scored
 from metis.curricula.judge.losses import subsample
 from metis.curricula.judge.memory import Pair
 from metis.curricula.judge.paper_preset import PAPER
@@ -107,6 +107,7 @@ class Metis(Stateful):
         least = {"multiplier": 1, "examples": 0, "memory": 1, "replay": 0, "trial": 0}
         require_at_least(self, least, "curriculum.")
         self.preference = self.preference.beside(self.judge)
+        self.examples = self.preference.shown(self.judge, self.examples)
         require(0 <= self.ema < 1, "curriculum.ema", self.ema, "use a number from 0 to below 1")
         require(0 <= self.explore <= 1, "curriculum.explore", self.explore, "use a share, 0 to 1")
         require(not self.trial or self.explore > 0, "curriculum.trial", self.trial, NEEDS_UNIFORM)
@@ -130,11 +131,8 @@ class Metis(Stateful):
         judged, rejudged = verdicts[: len(candidates)], verdicts[len(candidates) :]
         states = yield from self.preference.states(candidates, chats[: len(candidates)])
         readout, default = self.experience.readout, 0.0 if self.failures == "zero" else None
-        source = (states, readout, pool.rewards)
-        scores, read = self.preference.scores(judged, default, *source)
-        if self.judge.mode == "readout":
-            pairs = zip(judged, scores, strict=True)
-            judged = [replace(verdict, v_hat=score) for verdict, score in pairs]
+        scores, read = self.preference.scores(judged, default, states, readout, pool.rewards)
+        judged = as_read(self.judge, judged, scores)
         choice = self._choose(scores, progress)  # 4
         chosen = sorted(choice.explored + choice.top)
         groups = yield from rollout([candidates[i] for i in chosen], self.group)  # 5
@@ -175,9 +173,8 @@ class Metis(Stateful):
     def _exemplars(
         self, drawn: Sequence[Prompt], target: Target, pool: Pool, progress: Progress
     ) -> list[Exemplar]:
-        rng = progress.rng("exemplars")
         memory = self.experience.memory(progress.step, self.memory, self.anchor)
-        context = (drawn, self.batch, pool, target, self.order, rng)
+        context = (drawn, self.batch, pool, target, self.order, progress.rng("exemplars"))
         return show(self.exemplars, memory, self.examples, *context)
 
     def _ask_about(
@@ -198,7 +195,6 @@ class Metis(Stateful):
         return candidates, again, self.judge.chats(asked, examples, scale)
 
     def _choose(self, scores: Scores, progress: Progress) -> Choice:
-        share = max(0.5, self.explore) if self.on_trial else self.explore
-        slots = explore_slots(self.batch, share)
+        slots = explore_slots(self.batch, max(self.explore, 0.5 if self.on_trial else 0.0))
         ties = progress.rng("ties") if self.ties == "random" else None
         return choose(scores, self.batch, slots, progress.rng("explore"), ties)

@@ -116,7 +116,7 @@ def _tests(checkpoint: Checkpoint, run: Recorded) -> list[str]:
         return []
     on = ", ".join(checkpoint.config.get("benchmarks") or ()) or "held-out prompts of the task"
     if limit := checkpoint.config.get("benchmark_limit"):
-        on += f" ({limit} problems of each)"
+        on += f" (at most {limit} problems of each)"
     text = f"Greedy answers to {on}, {_length(checkpoint)}:\n\n{markdown_table(rows).rstrip()}"
     if here and here.step == _best(run):
         text += (

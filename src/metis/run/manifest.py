@@ -67,6 +67,8 @@ def changes(
     for document in (before, now):
         document.pop("changes", None)
     for key, old, new in differences(before, now):
+        if old is None and _younger(before, key):
+            continue
         if not any(key == name or key.startswith(f"{name}.") for name in may_change):
             raise MetisError(
                 f"--out {str(path)!r} holds a run with {key} = {old!r}, not {new!r}: name another "
@@ -74,6 +76,14 @@ def changes(
             )
         changed.append({"step": step, "key": key, "old": old, "new": new})
     return changed
+
+
+def _younger(settings: Mapping[str, Any], key: str) -> bool:
+    """True of a setting that its section, written by an older METIS, does not have."""
+    *sections, name = key.split(".")
+    for section in sections:
+        settings = settings.get(section) or {}
+    return bool(settings) and name not in settings
 
 
 def record(path: Path, config: Mapping[str, Any], made: list[Change]) -> None:

@@ -130,7 +130,8 @@ def _beside(config: Config) -> Iterator[str]:
         drawn = drawn if pool is None else min(drawn, len(pool))
         again = f" and up to {replay:,} earlier outcomes" if replay else ""
         written = _tokens(drawn, judge.max_tokens if judge.mode == "reason" else 0)
-        yield f"  beside:   {drawn:,} candidates{again} judged{written or ', none generated'}"
+        done = "read" if judge.mode == "readout" else "judged"
+        yield f"  beside:   {drawn:,} candidates{again} {done}{written or ', none generated'}"
     elif kind := CURRICULA.get(config.curriculum_name):
         yield f"  beside:   {card(kind).costs}"
 

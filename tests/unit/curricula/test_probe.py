@@ -6,8 +6,8 @@ import pytest
 from metis import Group, Pool, Progress, Prompt, drive
 from metis.core import Trajectory, state
 from metis.curricula.probe import Probe
-from metis.curricula.readout import Outcomes, Ridge, held_out
-from metis.curricula.regression import ridge
+from metis.curricula.readout.linear import ridge
+from metis.curricula.readout.models import Outcomes, Ridge, held_out
 from metis.engines.simulated import SimulatedEngine, Simulation
 
 PROMPTS = [Prompt(f"p{i}", f"p{i}") for i in range(16)]

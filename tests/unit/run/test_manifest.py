@@ -136,3 +136,17 @@ def test_the_engines_say_what_may_change():
     assert "engine.model" not in local and "batch" not in local
     verl = config.load(None, ["engine=verl"]).may_change
     assert "engine.tokens" in verl and "engine.learning_rate" not in verl
+
+
+def test_a_run_goes_on_with_settings_that_it_did_not_know(run, capsys):
+    assert train() == 0
+    older = document(run)
+    del older["benchmark_limit"], older["engine"]["heldout"]
+    (run / "config.json").write_text(json.dumps(older))
+    assert train("steps=5") == 0
+    assert document(run)["benchmark_limit"] == 0
+    assert [change["key"] for change in document(run)["changes"]] == ["steps"]
+    (run / "config.json").write_text("{}")
+    capsys.readouterr()
+    assert train("steps=6") != 0
+    assert "holds a run with" in capsys.readouterr().err

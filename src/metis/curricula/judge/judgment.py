@@ -7,7 +7,7 @@ the allowed answers, P = softmax(log-probabilities + offsets).
 import math
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -80,6 +80,16 @@ def ask(
     rows = yield from score(chats, scale.choices)
     draw = rng if judge.loss == "reinforce" else None
     return list(_weigh(scale, tuple(offsets), prompts, chats, rows, draw))
+
+
+def as_read(
+    judge: Judge, verdicts: Sequence[Verdict], scores: Sequence[float | None]
+) -> list[Verdict]:
+    """The verdicts, which are the readout's scores where it is the judge; none is below 0."""
+    if judge.mode != "readout":
+        return list(verdicts)
+    read = [None if score is None else max(0.0, score) for score in scores]
+    return [replace(each, v_hat=v_hat) for each, v_hat in zip(verdicts, read, strict=True)]
 
 
 def _weigh(

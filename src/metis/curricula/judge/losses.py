@@ -4,7 +4,6 @@
 with a constant advantage, which add up to zero, and nothing is sampled:
 
 log_score  cross-entropy to the two-hot target y: y_g - P_g, the gradient of sum_g y_g log P_g
-none       no rows
 exact      the expected reward of Eq. 8: P_g (R_g - R_mean), the gradient of sum_g P_g R_g, which is
            linear in P and so ends in a single answer for all prompts
 reinforce  of one answer drawn from P: (R - b) (1[g drawn] - P_g)
@@ -35,7 +34,8 @@ def learn(
     bounded by a standard deviation (of 0.1 at least) so that failures do not dominate the step.
     There is nothing to learn from a question that was too long to be asked.
     """
-    scored = [item for item in scored if item.verdict.failure is not Failure.DOES_NOT_FIT]
+    asked = [item for item in scored if item.verdict.failure is not Failure.DOES_NOT_FIT]
+    scored = [item for item in asked if judge.loss != "none" or item.verdict.v_hat is not None]
     if not scored:
         return [], {}
     earned = [reward(judge, item, failures) for item in scored]

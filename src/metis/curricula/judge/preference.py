@@ -35,23 +35,24 @@ class Preference:
     depths   layers whose states are read, as shares of the network; 1 is the last
     window   steps whose outcomes are the readout's labels
     mix      weight of the readout's rank against the judge's: 0.5 is the mean of both ranks, 1 the
-             readout alone, as it is where it is the judge
+             readout alone; by default 1 where it is the judge, else 0.5
     harder   weight on the harder side: candidates are taken by the expected v (1 - p)^harder, which
-             is highest at a pass rate of 1 / (2 + harder); 0 is the variance alone
+             is highest at a pass rate of 1 / (2 + harder); 0 is the variance alone. The v_hat of a
+             judge that is a readout is that too
     """
 
     readout: Literal["none", "prompt", "judge", "both", "auto"] = "auto"
     regression: Kind = "logistic"
     depths: tuple[float, ...] = (2 / 3,)
     window: int = 20
-    mix: float = 0.5
+    mix: float = None  # type: ignore[assignment]  # filled in below, by the judge
     harder: float = 0.0
 
     def __post_init__(self) -> None:
         prefix = "curriculum.preference."
         require_depths(f"{prefix}depths", self.depths)
         require_at_least(self, {"window": 1}, prefix)
-        require(0 <= self.mix <= 1, f"{prefix}mix", self.mix, "use a share, 0 to 1")
+        require(self.mix is None or 0 <= self.mix <= 1, f"{prefix}mix", self.mix, "use a share")
         valid = math.isfinite(self.harder) and self.harder >= 0
         require(valid, f"{prefix}harder", self.harder, "use 0 or more")
 
@@ -65,9 +66,16 @@ class Preference:
             not alone or readout != "none",
             f"{prefix}readout",
             self.readout,
-            "curriculum.judge.mode=readout reads the prompt, the judge prompt, or both",
+            "curriculum.judge.mode=readout reads the prompt, the judge prompt, or both: use auto",
         )
-        mine = replace(self, readout=readout, mix=1.0 if alone else self.mix)
+        mix = self.mix if self.mix is not None else 1.0 if alone else 0.5
+        mine = replace(self, readout=readout, mix=mix)
+        require(
+            not alone or mix == 1,
+            f"{prefix}mix",
+            mix,
+            "with curriculum.judge.mode=readout there is no other judge to mix with: leave it out",
+        )
         require(
             not self.harder or judge.counts or (readout != "none" and mine.mix == 1),
             f"{prefix}harder",
@@ -76,9 +84,13 @@ class Preference:
         )
         return mine
 
+    def shown(self, judge: Judge, examples: int) -> int:
+        """The number of exemplars; none where no judge prompt is read."""
+        return 0 if judge.mode == "readout" and self.readout == "prompt" else examples
+
     def needs(self, judging: Needs) -> Needs:
         """The needs of judging, and of the readout if there is one."""
-        if self.readout in ("none", "auto"):
+        if self.readout == "none":
             return judging
         return replace(judging, requests=judging.requests | {Embed})
 
@@ -121,14 +133,12 @@ class Preference:
         if states is None:
             return judged, {}
         read, metrics = readout.predict(states, regression(self.regression, rewards, self.harder))
-        values = [value for value in read if value is not None]
-        if len(values) < len(read) or not values:
+        if all(value is None for value in read):
             return judged, metrics
         if self.mix == 1:
             return read, metrics
-        lowest = [-math.inf if score is None else score for score in judged]
-        mixed = (1 - self.mix) * ranks(lowest) + self.mix * ranks(values)
-        scores: Scores = (mixed / max(1, len(values) - 1)).tolist()
+        mixed = (1 - self.mix) * ranks(_lowest(judged)) + self.mix * ranks(_lowest(read))
+        scores: Scores = (mixed / max(1, len(read) - 1)).tolist()
         return scores, metrics
 
     def _expected(self, verdict: Verdict) -> float | None:
@@ -138,3 +148,8 @@ class Preference:
             return verdict.v_hat
         worth = np.array(scale.values) * (1 - np.array(scale.rates)) ** self.harder
         return float(verdict.distribution @ worth)
+
+
+def _lowest(scores: Scores) -> list[float]:
+    """With those that are missing below all others."""
+    return [-math.inf if score is None else score for score in scores]

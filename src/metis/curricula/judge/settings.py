@@ -35,7 +35,8 @@ class Judge:
 
     mode       `reason`: free text, then a box (paper) · `direct`: log-probabilities of the answers
                · `readout`: a regression on the states of a candidate and of the question about it,
-               see `preference`; nothing is trained to judge
+               see `preference`; nothing is trained to judge, so that of the settings below it has
+               layout and scale alone
     layout     `single`: one user message (paper) · `turns`: exemplars as earlier chat turns
     scale      what is asked for: the reward `variance` (paper) · `passes`, the right answers out of
                eight, one digit · `passes_length`, those and a word for the length of the answers,
@@ -108,9 +109,14 @@ class Judge:
             "a rank is of the variance: use curriculum.judge.scale=variance",
         )
         self._require(
-            self.reward == "quadratic" or (self.counts and self.loss != "log_score"),
+            self.reward == "quadratic" or (self.counts and self.loss in ("reinforce", "exact")),
             "reward",
             "it is of a pass rate: use curriculum.judge.scale=passes, and loss reinforce or exact",
+        )
+        self._require(
+            self.weight == 0 or self.mode != "readout",
+            "weight",
+            "curriculum.judge.mode=readout trains nothing: leave it out",
         )
         for name in ("weight", "share"):
             value = getattr(self, name)

@@ -24,6 +24,7 @@ class Target(NamedTuple):
     def of(cls, judge: Judge, rewards: Rewards, memory: Sequence[Pair]) -> "Target":
         automatic = "rank" if rewards == "continuous" else "variance"
         ranked = (automatic if judge.target == "auto" else judge.target) == "rank"
+        ranked &= judge.mode != "readout"  # whose predictions are variances
         among = tuple(pair.v for pair in memory) if ranked else None
         lengths = [pair.length for pair in memory]
         thirds = tuple(np.quantile(lengths, [1 / 3, 2 / 3]).tolist()) if lengths else ()

@@ -12,7 +12,9 @@ from metis.curricula.judge.judgment import Verdict
 from metis.curricula.judge.preference import Preference
 from metis.curricula.judge.scale import PASSES
 from metis.curricula.metis import Metis
-from metis.curricula.readout import Outcomes, Readout
+from metis.curricula.probe import Probe
+from metis.curricula.readout import Readout
+from metis.curricula.readout.models import Outcomes
 from metis.engines.simulated import SimulatedEngine, Simulation
 
 NOTHING = Trajectory(np.zeros(1, int), np.ones(1, bool), np.zeros(1, np.float32), 0)
@@ -64,7 +66,9 @@ def test_ranks_are_mixed():
 
 
 def test_a_failed_judgment_ranks_last_with_the_judge_and_may_be_read_still():
-    scores, _ = Preference("prompt").scores(verdicts(None, 0.0), None, STATES[:2], trained())
+    scores, _ = Preference("prompt", mix=0.5).scores(
+        verdicts(None, 0.0), None, STATES[:2], trained()
+    )
     assert scores == pytest.approx([0.5, 0.5])
 
 
@@ -151,6 +155,12 @@ def test_the_readout_may_be_the_judge_and_nothing_is_asked_or_trained():
     [
         (lambda: Judge(mode="readout", loss="exact"), r"loss = 'exact': with .*readout use none"),
         (lambda: Judge(loss="none"), r"loss = 'none': with .*mode=direct use log_score"),
+        (lambda: Judge(mode="readout", weight=1.0), r"weight = 1\.0: .*trains nothing"),
+        (lambda: Judge(mode="readout", reward="masa"), r"reward = 'masa': .*reinforce or exact"),
+        (
+            lambda: Metis(judge=Judge(mode="readout"), preference=Preference(mix=0.3)),
+            r"mix = 0\.3: .*no other judge",
+        ),
         (
             lambda: Metis(judge=Judge(mode="readout"), preference=Preference("none")),
             r"readout = 'none': curriculum\.judge\.mode=readout reads the prompt",
@@ -160,3 +170,39 @@ def test_the_readout_may_be_the_judge_and_nothing_is_asked_or_trained():
 def test_a_readout_that_reads_nothing_or_learns_by_gradient_is_refused(make, message):
     with pytest.raises(MetisError, match=message):
         make()
+
+
+def test_a_readout_of_the_prompt_alone_shows_no_exemplars():
+    judge, alone = Judge(mode="readout"), Preference("prompt").beside(Judge(mode="readout"))
+    assert alone.shown(judge, 3) == 0 and Preference().beside(judge).shown(judge, 3) == 3
+    engine = SimulatedEngine(Simulation())
+    curriculum, pool = Metis(batch=8, group=4, judge=judge, preference=alone), Pool(engine.pool)
+    for step in range(3):
+        assert drive(curriculum.step(pool, Progress(step)), engine).exemplars == []
+
+
+@pytest.mark.parametrize("curriculum", [Metis(batch=8, judge=Judge(mode="readout")), Probe(8)])
+def test_states_that_are_no_numbers_are_passed_over(curriculum):
+    class Diverged(SimulatedEngine):
+        def embed(self, prompts, depths):
+            states = super().embed(prompts, depths)
+            return [
+                np.full_like(state, np.nan) if i % 3 == 0 else state
+                for i, state in enumerate(states)
+            ]
+
+    engine = Diverged(Simulation())
+    pool = Pool(engine.pool)
+    for step in range(4):
+        batch = drive(curriculum.step(pool, Progress(step)), engine)
+    scores = [decision.score for decision in batch.decisions]
+    assert scores.count(None) == math.ceil(len(scores) / 3)
+
+
+def test_continuous_rewards_are_compared_as_variances():
+    engine = SimulatedEngine(Simulation(rewards="continuous"))
+    pool = Pool(engine.pool, rewards="continuous")
+    curriculum = Metis(batch=16, group=8, explore=0.5, judge=Judge(mode="readout"))
+    for step in range(20):
+        batch = drive(curriculum.step(pool, Progress(step)), engine)
+    assert batch.metrics["judge/skill"] > 0

@@ -62,12 +62,12 @@ def embed(
 ) -> torch.Tensor:
     """The states of the last tokens, within a budget of padded tokens a pass.
 
-    The common prefix is computed once a pass; a GPU is quicker without where it is the lesser part.
+    On a CPU, the common prefix is computed once a pass where all layers see all of it; a GPU is
+    quicker without.
     """
     latest = [len(tokens) - 1 for tokens in sequences]
-    skip = shareable(sequences, latest, policy.layout.aligned)
-    if policy.wide and 2 * skip * len(sequences) < sum(map(len, sequences)):
-        skip = 0
+    alone = policy.wide or policy.windowed
+    skip = 0 if alone else shareable(sequences, latest, policy.layout.aligned)
     rests, prefix = [tokens[skip:] for tokens in sequences], sequences[0][:skip]
     order = parts(rests, budget)
     states = [last_states(policy, [rests[i] for i in part], prefix, depths) for part in order]

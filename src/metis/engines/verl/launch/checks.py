@@ -270,5 +270,5 @@ def require_logits(settings: Any) -> None:
             f"actor_rollout_ref.{key}",
             value,
             "verl then gives no logits at single positions, which a judge that is scored is "
-            "trained on: set it to False, or use curriculum.judge.mode=reason",
+            "trained on: set it to False, or use curriculum.judge.mode=reason or readout",
         )

@@ -7,8 +7,15 @@ from hypothesis import strategies as st
 
 from metis import Group, Prompt
 from metis.core import Trajectory
-from metis.curricula.readout import Logistic, Readout, Ridge, regression
-from metis.curricula.regression import COMPONENTS, binomial_loss, logistic, sigmoid
+from metis.curricula.readout import Readout
+from metis.curricula.readout.linear import (
+    COMPONENTS,
+    _principal_axes,
+    binomial_loss,
+    logistic,
+    sigmoid,
+)
+from metis.curricula.readout.models import FittedRate, Logistic, Ridge, regression
 
 NOTHING = Trajectory(np.zeros(1, int), np.ones(1, bool), np.zeros(1, np.float32), 0)
 
@@ -113,6 +120,45 @@ def test_where_all_labels_fail_the_least_like_them_is_worth_most():
     alike, unlike = np.zeros(5, np.float32), np.full(5, 6.0, np.float32)
     (near, far), _ = readout(features, [0] * 60, 60).predict([alike, unlike], Logistic())
     assert far > near > 0
+
+
+@pytest.mark.parametrize("spread", [0.1, 4.0, 12.0])
+@pytest.mark.parametrize("mean", [0.0, -5.0])
+def test_the_expectation_is_right_for_any_spread(mean, spread):
+    class Known:
+        def predict(self, features):
+            return np.array([mean])
+
+        def spread(self, features):
+            return np.array([spread])
+
+    points = mean + spread * np.linspace(-9, 9, 200_001)
+    density = np.exp(-np.square(np.linspace(-9, 9, 200_001)) / 2)
+    exact = np.sum(sigmoid(points) * sigmoid(-points) * density) / density.sum()
+    assert FittedRate(Known(), 0.0).worth(np.zeros((1, 1))) == pytest.approx([exact], rel=1e-3)
+
+
+def test_no_prediction_is_above_the_highest_variance():
+    for seed in range(20):
+        features, passes, _ = outcomes(seed, 4, 256, 9.0)
+        predictions, _ = readout(features, passes, 4).predict(list(features), Logistic())
+        assert max(predictions) <= 0.25
+
+
+def test_axes_by_subspace_iteration_are_the_principal_ones():
+    draw = np.random.default_rng(0)
+    scales = 1 / np.arange(1, 1101) ** 0.7
+    inputs = draw.normal(size=(1200, 1100)) * scales
+    axes = _principal_axes(inputs)
+    _, _, exact = np.linalg.svd(inputs, full_matrices=False)
+    kept = np.linalg.svd(exact[:200] @ axes, compute_uv=False)
+    assert axes.shape == (1100, COMPONENTS) and kept.min() > 0.97
+
+
+def test_labels_of_an_older_shape_are_left_out():
+    made = Readout()
+    made.load_state_dict({"labels": [(0, np.zeros((4, 3)), np.zeros(4))]})
+    assert made.labels == []
 
 
 def test_predictions_are_calibrated_where_the_states_tell_nothing():

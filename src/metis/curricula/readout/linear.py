@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 COMPONENTS = 256
-"""Principal components that a logistic regression is on: its Newton steps stay cheap for any width
-and any number of labels."""
+"""Principal components that a logistic regression is on."""
+
+SPARE, ITERATIONS = 32, 4
+"""Axes beyond those, and rounds, of the subspace iteration."""
 
 NEWTON_STEPS = 30
 HALVINGS = 20
@@ -120,7 +122,16 @@ def _design(inputs: Floats, axes: Floats) -> Floats:
 
 
 def _principal_axes(inputs: Floats) -> Floats:
-    """The axes of the most variance, from the smaller of the two Gram matrices."""
+    """The axes of the most variance, from the smaller of the two Gram matrices.
+
+    Where both are large, by subspace iteration, which does not solve for the rest of the axes.
+    """
+    if min(inputs.shape) > 4 * COMPONENTS:
+        axes = np.random.default_rng(0).normal(size=(inputs.shape[1], COMPONENTS + SPARE))
+        for _ in range(ITERATIONS):
+            axes, _ = np.linalg.qr(inputs.T @ (inputs @ axes))
+        _, _, turned = np.linalg.svd(inputs @ axes, full_matrices=False)
+        return np.asarray(axes @ turned[:COMPONENTS].T)
     dual = len(inputs) < inputs.shape[1]
     values, vectors = np.linalg.eigh(inputs @ inputs.T if dual else inputs.T @ inputs)
     kept = np.flatnonzero(values > 1e-9 * max(values[-1], 1e-9))[-COMPONENTS:]
