@@ -13,6 +13,8 @@ from transformers import (
     GPT2LMHeadModel,
     GraniteConfig,
     GraniteForCausalLM,
+    Lfm2Config,
+    Lfm2ForCausalLM,
     MistralConfig,
     MistralForCausalLM,
 )
@@ -54,6 +56,11 @@ KINDS = {
             "layer_types": ["sliding_attention", "full_attention"],
             "sliding_window": 16,
         },
+    ),
+    "convolutions": (
+        Lfm2ForCausalLM,
+        Lfm2Config,
+        {**SMALL, "layer_types": ["conv", "full_attention"]},
     ),
     "one window": (MistralForCausalLM, MistralConfig, {**SMALL, "sliding_window": 16}),
     "wide window": (MistralForCausalLM, MistralConfig, {**SMALL, "sliding_window": 500}),
@@ -106,6 +113,15 @@ def test_values_are_not_scored_where_layers_see_a_window(save, kind):
     engine = LocalEngine(save(kind), build(Arithmetic(prompts=4, heldout=1), 0))
     with pytest.raises(MetisError, match=r"see a window only.*judge.mode=reason"):
         engine.score([[{"role": "user", "content": "How?"}]], ["0", "1"])
+
+
+@pytest.mark.parametrize("kind", ["windows", "one window", "wide window", "convolutions"])
+def test_states_are_those_of_a_prompt_alone_whatever_prefix_prompts_share(save, kind):
+    engine = LocalEngine(save(kind), build(Arithmetic(prompts=4, heldout=1), 0))
+    shared = "What is " + " + ".join(map(str, range(40)))
+    chats = [[{"role": "user", "content": f"{shared}{end}"}] for end in ("?", " + 41?", " + 4?")]
+    for chat, together in zip(chats, engine.embed(chats), strict=True):
+        assert together == pytest.approx(engine.embed([chat])[0], abs=1e-4)
 
 
 @pytest.mark.parametrize("kind", ["windows", "one window", "wide window"])

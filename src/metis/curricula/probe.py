@@ -13,7 +13,7 @@ Reference  Linear probes: Alain and Bengio, arXiv 1610.01644; the selection is M
 Deviations
 1. No paper proposes it as a curriculum: it is here because METIS should be better than this.
 2. `regression=logistic` regresses the pass rate p instead and takes the expected p (1 - p), which
-   is the better of the two on problems of MATH and DAPO (docs/judge-offline.md).
+   ranks problems of MATH better, and of DAPO no worse (docs/judge-offline.md).
 3. A label keeps the state that was read when its prompt was chosen. Reading all of them again after
    each update would cost more passes than the candidates.
 """
