@@ -17,6 +17,7 @@ import cost_tables
 import judge_tables
 import numpy as np
 import step_tables
+import training_tables
 import when_it_pays
 
 from metis.compare.inference import Ratio, cost_to_best
@@ -27,6 +28,7 @@ from metis.run.statistics import Estimate, mean
 EVIDENCE = Path(__file__).resolve().parent
 ROOT = EVIDENCE.parent
 JUDGES = EVIDENCE / "judge-offline"
+TRAINED = EVIDENCE / "judge-in-training"
 BLOCK = re.compile(r"(<!-- evidence: ([\w-]+) -->\n).*?(<!-- end of evidence -->)", re.DOTALL)
 
 HOPELESS = {
@@ -117,6 +119,8 @@ BLOCKS: dict[str, Callable[[], str]] = {
         f"judge-offline-{name}": partial(judge_tables.judges, JUDGES / f"{name}-results.jsonl")
         for name in ("arithmetic-smollm2", "qwen")
     },
+    "judge-in-training-dapo-hard": lambda: training_tables.results(TRAINED / "dapo-hard"),
+    "judge-skill-dapo-hard": lambda: training_tables.skill(TRAINED / "dapo-hard"),
     "when-it-pays-in-short": lambda: when_it_pays.short_table(pools()),
     "steps-verl": step_tables.verl_table,
     "steps-local": step_tables.local_table,

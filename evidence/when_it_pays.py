@@ -16,7 +16,7 @@ from metis.report.panels import Axes, Line
 from metis.report.svg import HEIGHT, WIDTH, draw
 
 AXES = ("steps", "rollouts", "generated tokens", "processed tokens")
-ARMS = ("uniform", "metis", "probe", "mopps", "dapo", "oracle")
+ARMS = ("uniform", "metis", "readout", "probe", "mopps", "dapo", "oracle")
 """In the order of the table: those that choose before rollouts, then those that choose after."""
 MARGIN = 14
 KEY = 66, 168
