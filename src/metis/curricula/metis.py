@@ -17,8 +17,8 @@ Deviations from the paper (none with preset "paper"; each is a knob):
    cross-entropy, unlike REINFORCE, may be trained off-policy.
 3. explore: a tenth of the batch is drawn uniformly, first. Feedback on the top only never corrects
    an under-prediction, and measures the judge on a flattering sample.
-4. trial: the judge chooses half of the batch and the other half is uniform, until what it chooses
-   varies more than the uniform half, and again when it no longer does.
+4. trial: a judge that is trained chooses half of the batch and the other half is uniform, until
+   what it chooses varies more than the uniform half, and again when it no longer does.
 5. warmup: in `reason` uniform, without judging, until a pair with v > 0 exists to show.
 6. memory, anchor, order: exemplars come from the last 4 steps rather than the last one, in random
    order; the newest informative pair stays until there is a newer one.
@@ -35,6 +35,7 @@ from metis.core.needs import Needs
 from metis.core.pool import Pool
 from metis.core.state import Stateful
 from metis.curricula.judge import Judge
+from metis.curricula.judge.defaults import by_judge
 from metis.curricula.judge.exemplars import Kind, show
 from metis.curricula.judge.experience import Experience
 from metis.curricula.judge.judgment import as_read, ask, decisions, scored
@@ -57,7 +58,7 @@ class Metis(Stateful):
 
     batch, group  B prompts a step, n rollouts each
     multiplier    m: m*B candidates are judged, and taken in the order of `preference` (8)
-    examples      K: pairs of the calibration memory shown to the judge (3)
+    examples      K: pairs of the calibration memory shown to the judge (3; 0 to a `readout`)
     exemplars     which: values `spread` from low to high (paper) · next to the `frontier`, a mean
                   reward of 1/2 · most `similar` to the candidates
     ema           alpha of the reward baseline (0.95)
@@ -70,14 +71,14 @@ class Metis(Stateful):
     warmup        uniform steps until there is an informative pair to show; by default in `reason`
     replay        outcomes of the last 8 steps that are judged and trained on again; by default as
                   many as the batch, and 64 at least; none where the loss is not `log_score`
-    trial         steps whose realised lift decides whether the judge chooses alone; 0 is no trial
+    trial         steps whose lift decides if the judge chooses alone (16); 0 is none, a readout's
     """
 
     presets: ClassVar = {"recommended": {}, "paper": PAPER}
     batch: int = 256
     group: int = 8
     multiplier: int = 8
-    examples: int = 3
+    examples: int = None  # type: ignore[assignment]  # these four are filled in by `by_judge`
     exemplars: Kind = "spread"
     ema: float = 0.95
     explore: float = 0.1
@@ -86,9 +87,9 @@ class Metis(Stateful):
     order: Literal["shuffled", "ascending"] = "shuffled"
     failures: Literal["last", "zero"] = "last"
     ties: Literal["random", "pool"] = "random"
-    warmup: bool = None  # type: ignore[assignment]  # filled in below, by the judge's mode
-    replay: int = None  # type: ignore[assignment]  # filled in below, by its loss and the batch
-    trial: int = 16
+    warmup: bool = None  # type: ignore[assignment]
+    replay: int = None  # type: ignore[assignment]
+    trial: int = None  # type: ignore[assignment]
     judge: Judge = field(default_factory=Judge)
     preference: Preference = field(default_factory=Preference)
 
@@ -97,12 +98,11 @@ class Metis(Stateful):
     warmed: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
-        if self.warmup is None:
-            self.warmup = self.judge.mode == "reason"
+        for knob, value in by_judge(self.judge, self.batch).items():
+            if getattr(self, knob) is None:
+                setattr(self, knob, value)
         if self.judge.loss != "log_score":
             self.replay = 0
-        elif self.replay is None:
-            self.replay = max(64, self.batch)
         require_at_least(self, {"batch": 1, "group": 2})
         least = {"multiplier": 1, "examples": 0, "memory": 1, "replay": 0, "trial": 0}
         require_at_least(self, least, "curriculum.")

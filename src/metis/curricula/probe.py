@@ -3,8 +3,8 @@
 Idea       The policy may know what it can nearly do without being asked: ridge regression from its
            hidden state of a prompt to the variance that such prompts had in the last steps.
 Equation   v_hat(x) = mean v + w . z(x), w = argmin sum (v - mean v - w . z)^2 + alpha |w|^2, with z
-           the standardised state; S_t = TopB v_hat(x) (METIS, Eq. 6). Of six alphas, the one that
-           predicts every fifth label best from the others.
+           the standardised state; S_t = TopB v_hat(x) (METIS, Eq. 6). The alpha, one of six, is
+           chosen by cross-validation.
 Acts       before rollouts
 Costs      m*B forward passes of the prompt a step
 Continuous ridge regression: v is defined for any reward

@@ -271,6 +271,14 @@ def test_in_direct_judging_starts_at_the_first_step_without_exemplars():
     assert batch.judgments and batch.judge_share == Judge().share > 0
 
 
+def test_a_readout_has_neither_trial_nor_exemplars_unless_told_so():
+    readout = Judge(mode="readout")
+    plain, told = Metis(judge=readout), Metis(judge=readout, trial=16, examples=3)
+    assert (plain.trial, plain.examples, plain.replay, plain.warmup) == (0, 0, 0, False)
+    assert (told.trial, told.examples) == (16, 3)
+    assert (Metis().trial, Metis().examples) == (16, 3)
+
+
 def test_only_cross_entropy_is_trained_on_earlier_outcomes():
     assert Metis(replay=4, judge=Judge(loss="exact")).replay == 0
     assert Metis(replay=4, judge=Judge(mode="reason")).replay == 0

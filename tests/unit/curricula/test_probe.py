@@ -95,6 +95,26 @@ def test_the_penalty_is_small_for_signal_and_large_for_noise():
     assert held_out(model, features[:2], of(np.full(2, 0.1)))[:2] == (max(model.penalties), None)
 
 
+@pytest.mark.parametrize("fold", range(5))
+def test_one_fold_of_noise_does_not_decide_the_penalty(fold):
+    """A single held-out fifth that tells nothing kept the largest penalty for 20 steps of a run."""
+    draw = np.random.default_rng(2)
+    features, model = draw.normal(size=(200, 5)), Ridge()
+    labels = 0.1 + 0.05 * features[:, 0]
+    labels[fold::5] = draw.permutation(labels[fold::5])
+    held = held_out(model, features, of(labels))
+    assert held.penalty < max(model.penalties) and held.pearson > 0.7
+
+
+@pytest.mark.parametrize(("labels", "fits"), [(2, 2), (4, 4), (20, 5), (1024, 3), (2560, 1)])
+def test_the_more_labels_the_fewer_fits(labels, fits, monkeypatch):
+    draw, made = np.random.default_rng(3), []
+    fit = Ridge.fit
+    monkeypatch.setattr(Ridge, "fit", lambda *given: made.append(1) or fit(*given))
+    held_out(Ridge(), draw.normal(size=(labels, 3)), of(draw.random(labels)))
+    assert len(made) == fits
+
+
 def test_the_first_step_is_uniform_and_the_second_takes_what_varies():
     engine, pool, curriculum = Scripted(), Pool(PROMPTS), make(batch=8, multiplier=2)
     first = drive(curriculum.step(pool, Progress(0)), engine)

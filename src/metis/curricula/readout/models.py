@@ -3,10 +3,10 @@
 What a prompt is worth is its v (1 - mean reward)^harder. `ridge` regresses that itself; `logistic`
 regresses the pass rate p, and takes the expected p (1 - p) under its posterior: lower for what is
 nearly solved than at the frontier, where ridge regression goes on rising; and where all labels
-fail, highest for what is least like them. Of six penalties, the one is taken that predicts every
-fifth label best from the others.
+fail, highest for what is least like them. The penalty, one of six, is chosen by cross-validation.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple, Protocol
@@ -31,6 +31,9 @@ Kind = Literal["ridge", "logistic"]
 NODES = np.linspace(-6.0, 6.0, 121)
 NODE_WEIGHTS = np.exp(-np.square(NODES) / 2) / np.exp(-np.square(NODES) / 2).sum()
 """The trapezoidal rule under the standard normal distribution, for any spread of log-odds."""
+
+FOLDS, ENOUGH = 5, 512
+"""Of five folds as many are held out, one after the other, as have this many labels together."""
 
 
 class Outcomes(NamedTuple):
@@ -90,7 +93,7 @@ class FittedWorth(NamedTuple):
         return self.line.predict(features)
 
     def loss(self, features: Floats, outcomes: Outcomes) -> float:
-        return float(np.mean(np.square(self.worth(features) - outcomes.worth(self.harder))))
+        return float(np.sum(np.square(self.worth(features) - outcomes.worth(self.harder))))
 
 
 @dataclass(frozen=True)
@@ -147,12 +150,19 @@ class Held(NamedTuple):
 
 
 def held_out(model: Regression, features: Floats, outcomes: Outcomes) -> Held:
-    """The penalty that predicts every fifth label best from the others."""
-    held = np.arange(len(features)) % 5 == 0
-    known, wanted = outcomes.take(~held), outcomes.take(held)
-    fits = model.fit(features[~held], known, model.penalties)
-    best = int(np.argmin([fitted.loss(features[held], wanted) for fitted in fits]))
-    predicted, actual = fits[best].worth(features[held]), wanted.worth(model.harder)
+    """The penalty of the lowest cross-validated loss."""
+    fold = np.arange(len(features)) % FOLDS
+    rounds = min(FOLDS, len(features), math.ceil(FOLDS * ENOUGH / len(features)))
+    masks = [fold == each for each in range(rounds)]
+    fits = [model.fit(features[~m], outcomes.take(~m), model.penalties) for m in masks]
+    losses = [
+        [fitted.loss(features[mask], outcomes.take(mask)) for fitted in each]
+        for each, mask in zip(fits, masks, strict=True)
+    ]
+    best = int(np.argmin(np.sum(losses, axis=0)))
+    pairs = list(zip(fits, masks, strict=True))
+    predicted = np.concatenate([each[best].worth(features[mask]) for each, mask in pairs])
+    actual = np.concatenate([outcomes.take(mask).worth(model.harder) for mask in masks])
     one = float(predicted.mean())
     ratio = (float(actual.sum()) + one) / (float(predicted.sum()) + one) if one > 0 else 1.0
     ratio = min(ratio, 1.0)
