@@ -98,14 +98,9 @@ class InOrder(Pool):
 class Model:
     """The model of a part; one that nothing was trained on serves the next part too."""
 
-    def __init__(self, sets: Sets, chosen: argparse.Namespace) -> None:
+    def __init__(self, sets: Sets, settings: Local) -> None:
         self.sets = sets
-        self.settings = Local(
-            model=chosen.model or sets.settings["engine"]["model"],
-            device=chosen.device,
-            learning_rate=chosen.learning_rate,
-            tokens=chosen.tokens,
-        )
+        self.settings = replace(settings, model=settings.model or sets.settings["engine"]["model"])
         self.engine: LocalEngine | None = None
 
     def fresh(self) -> LocalEngine:
@@ -257,7 +252,9 @@ def main(words: Sequence[str] | None = None) -> None:
     about = heading(sets, chosen)
     rows = results(chosen.out, about)
     done = {(row["row"], row["split"]) for row in rows}
-    model = Model(sets, chosen)
+    rate = chosen.learning_rate
+    local = Local(chosen.model, device=chosen.device, learning_rate=rate, tokens=chosen.tokens)
+    model = Model(sets, local)
     parts = [(row, split) for split in chosen.splits for row in chosen.rows]
     for row, split in () if chosen.table else parts:
         if (row, split) in done or time.monotonic() - begun > 60 * chosen.minutes:

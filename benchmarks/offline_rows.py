@@ -42,6 +42,8 @@ LEARNED: dict[str, dict[str, Any]] = {
     "readout, last layer": readout(depths=[1.0]),
     "readout, three layers": readout(depths=THIRDS),
     "readout, K = 3": readout() | {"examples": 3},
+    "readout of the judge prompt, K = 3": readout(readout="judge") | {"examples": 3},
+    "readout, ridge, K = 3": readout(regression="ridge") | {"examples": 3},
     "readout, harder side": readout(harder=1.0),
     "readout, judge trained": metis(PASSES, preference={"readout": "both", "mix": 1.0}),
     "mean of both ranks": metis(PASSES, preference={"readout": "both"}),

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,14 +14,14 @@ from metis.markdown import markdown_table
 from metis.run.statistics import Estimate, mean
 
 ARMS = ("uniform", "probe", "readout")
-PARTS = ((1, 10), (11, 20), (21, 40))
+PARTS = ((1, 10), (11, 20), (21, math.inf))
 """Steps that the judge's skill is averaged over."""
 
 
 def results(folder: Path) -> str:
     """Every arm: its groups, and mean@4 on MATH-500 at the end, paired with uniform selection's."""
     scores = _scores(folder / "math500.jsonl.gz")
-    rows = [["arm", "steps", "informative groups", "their mean reward"]]
+    rows = [["arm", "steps", "informative groups", "mean reward of all groups"]]
     rows[0] += ["mean@4, by seed", "mean@4", "above uniform selection's"]
     for arm, runs in _runs(folder).items():
         steps = [metrics[-1]["step"] for metrics in runs.values()]
@@ -31,7 +32,7 @@ def results(folder: Path) -> str:
                 f"`{arm}`",
                 ", ".join(f"{step:.0f}" for step in steps),
                 f"{_mean(runs, 'batch/informative'):.1%}",
-                f"{_chosen_reward(runs):.3f}",
+                f"{_mean(runs, 'batch/reward'):.3f}",
                 ", ".join(f"{end:.1%}" for end in ends),
                 f"{np.mean(ends):.1%}",
                 "–" if arm == "uniform" else f"{change.mean:+.1%} ± {change.error:.1%}",
@@ -52,7 +53,7 @@ def skill(folder: Path) -> str:
         )
         rows.append(
             [
-                f"{first} to {last}" if last < PARTS[-1][1] else f"{first} to the end",
+                f"{first} to {last}" if math.isfinite(last) else f"{first} to the end",
                 *(f"{_mean(each, 'batch/informative'):.1%}" for each in within.values()),
                 f"{chosen:.0%}",
                 f"{_mean(within['readout'], 'select/held_out_pearson'):.2f}",
@@ -77,7 +78,7 @@ def _runs(folder: Path) -> dict[str, Runs]:
     return found
 
 
-def _between(runs: Runs, first: int, last: int) -> Runs:
+def _between(runs: Runs, first: float, last: float) -> Runs:
     return {
         name: [row for row in metrics if first <= row["step"] <= last]
         for name, metrics in runs.items()
@@ -86,11 +87,6 @@ def _between(runs: Runs, first: int, last: int) -> Runs:
 
 def _mean(runs: Runs, key: str) -> float:
     return float(np.mean([row[key] for steps in runs.values() for row in steps if key in row]))
-
-
-def _chosen_reward(runs: Runs) -> float:
-    """The mean reward of informative groups: that of all, over their share, as none is solved."""
-    return _mean(runs, "batch/reward") / _mean(runs, "batch/informative")
 
 
 def _scores(path: Path) -> dict[str, dict[str, float]]:

@@ -11,8 +11,11 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
+from metis.config import load
 from metis.engines.local.model.policy import Policy
 from metis.engines.local.settings import Local
+from metis.survey.facts import Outcome
+from metis.survey.outcome_set import OutcomeSet
 
 CHATML = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
@@ -71,3 +74,18 @@ def settings(tiny):
 @pytest.fixture
 def policy(tiny, settings):
     return Policy(tiny, settings)
+
+
+@pytest.fixture(scope="session")
+def kept(tiny, tmp_path_factory):
+    """Sums of three levels: none right, half of them, all."""
+    words = ["task.prompts=48", "task.heldout=1", "task.levels=[1,2,3]", "group=4"]
+    config = load(None, [f"engine.model={tiny}", *words])
+    passes = {"level-1": 0, "level-2": 2, "level-3": 4}
+    outcomes = [
+        Outcome(p.id, "", tuple(float(i < passes[p.category]) for i in range(4)), (9,) * 4, 0, 0)
+        for p in config.task.training()
+    ]
+    path = tmp_path_factory.mktemp("set") / "sums.jsonl.gz"
+    OutcomeSet(config.resolved, {}, 48, outcomes).write(path)
+    return path

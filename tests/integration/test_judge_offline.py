@@ -7,9 +7,6 @@ from pathlib import Path
 import pytest
 
 from metis import MetisError
-from metis.config import load
-from metis.survey.facts import Outcome
-from metis.survey.outcome_set import OutcomeSet
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 SMALL = ["--labels", "8", "16", "--splits", "0", "--batch", "8", "--device", "cpu"]
@@ -23,21 +20,6 @@ def benchmark():
     finally:
         sys.path.remove(str(BENCHMARKS))
     return judge_offline
-
-
-@pytest.fixture(scope="module")
-def kept(tiny, tmp_path_factory):
-    """Sums of three levels: none right, half of them, all."""
-    words = ["task.prompts=48", "task.heldout=1", "task.levels=[1,2,3]", "group=4"]
-    config = load(None, [f"engine.model={tiny}", *words])
-    passes = {"level-1": 0, "level-2": 2, "level-3": 4}
-    outcomes = [
-        Outcome(p.id, "", tuple(float(i < passes[p.category]) for i in range(4)), (9,) * 4, 0, 0)
-        for p in config.task.training()
-    ]
-    path = tmp_path_factory.mktemp("set") / "sums.jsonl.gz"
-    OutcomeSet(config.resolved, {}, 48, outcomes).write(path)
-    return path
 
 
 @pytest.fixture

@@ -71,7 +71,7 @@ class Metis(Stateful):
     warmup        uniform steps until there is an informative pair to show; by default in `reason`
     replay        outcomes of the last 8 steps that are judged and trained on again; by default as
                   many as the batch, and 64 at least; none where the loss is not `log_score`
-    trial         steps whose lift decides if the judge chooses alone (16); 0 is none, a readout's
+    trial         steps whose lift decides if the judge chooses alone (16); 0: no trial (`readout`)
     """
 
     presets: ClassVar = {"recommended": {}, "paper": PAPER}

@@ -20,9 +20,9 @@ from metis.curricula.readout.models import FittedRate, Logistic, Ridge, regressi
 NOTHING = Trajectory(np.zeros(1, int), np.ones(1, bool), np.zeros(1, np.float32), 0)
 
 
-def group(passes, trials=8):
+def group(passes, trials=8, name="p"):
     rewards = (1.0,) * passes + (0.0,) * (trials - passes)
-    return Group(Prompt("p", ""), rewards, (NOTHING,) * trials)
+    return Group(Prompt(name, ""), rewards, (NOTHING,) * trials)
 
 
 def outcomes(seed, count, width, slope=2.0):
@@ -96,7 +96,8 @@ def test_the_loss_is_the_binomial_negative_log_likelihood():
 
 def readout(features, passes, count=300):
     made = Readout()
-    made.learn(list(features[:count].astype(np.float32)), [group(int(k)) for k in passes], 0)
+    groups = [group(int(k), name=f"p{i}") for i, k in enumerate(passes)]
+    made.learn(list(features[:count].astype(np.float32)), groups, 0)
     return made
 
 
@@ -157,8 +158,18 @@ def test_axes_by_subspace_iteration_are_the_principal_ones():
 
 def test_labels_of_an_older_shape_are_left_out():
     made = Readout()
-    made.load_state_dict({"labels": [(0, np.zeros((4, 3)), np.zeros(4))]})
-    assert made.labels == []
+    shapes = (np.zeros(4), np.zeros((4, 3)), np.zeros((4, 4)))
+    made.load_state_dict({"labels": [(0, np.zeros((4, 9)), rows) for rows in shapes]})
+    assert [rows.shape for _, _, rows in made.labels] == [(4, 4)]
+
+
+def test_a_prompt_that_comes_twice_is_in_the_same_fold():
+    made = Readout()
+    for step in range(2):
+        states = list(np.random.default_rng(step).normal(size=(9, 3)).astype(np.float32))
+        made.learn(states, [group(2, name=f"p{i}") for i in range(9)], step)
+    (_, _, first), (_, _, again) = made.labels
+    assert first[:, 3].tolist() == again[:, 3].tolist() and len(set(first[:, 3])) > 1
 
 
 def test_predictions_are_calibrated_where_the_states_tell_nothing():

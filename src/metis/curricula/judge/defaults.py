@@ -6,8 +6,8 @@ from metis.curricula.judge.settings import Judge
 def by_judge(judge: Judge, batch: int) -> dict[str, int]:
     """The defaults with this judge.
 
-    A readout is fitted to outcomes, so that there is no other skill to try it for; exemplars, which
-    change with the steps, would move the states that it compares.
+    A readout has no trial, as cross-validation shrinks what predicts nothing, and no exemplars,
+    which change with the steps and would move the states that it compares.
     """
     alone = judge.mode == "readout"
     return {

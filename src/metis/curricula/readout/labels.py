@@ -3,6 +3,7 @@
 Labels are of the last steps, each with the state that was read when its prompt was chosen.
 """
 
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from metis.core import Group
 from metis.core.state import Stateful
 from metis.curricula.readout.linear import Floats
-from metis.curricula.readout.models import Outcomes, Regression, held_out
+from metis.curricula.readout.models import FOLDS, Outcomes, Regression, held_out
 from metis.errors import require
 
 States = Sequence[NDArray[np.float32]]
@@ -29,7 +30,8 @@ class Readout(Stateful):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Labels that an older METIS saved, of another shape, are left out."""
         super().load_state_dict(state)
-        self.labels = [label for label in self.labels if np.ndim(label[2]) == 2]
+        columns = len(Outcomes._fields)
+        self.labels = [each for each in self.labels if np.shape(each[2])[1:] == (columns,)]
 
     def forget(self, step: int, window: int) -> None:
         """Drop the labels of more than `window` steps ago."""
@@ -38,7 +40,7 @@ class Readout(Stateful):
     def learn(self, states: States, groups: Sequence[Group], step: int) -> None:
         """Take up the outcomes of a step, where there is one."""
         labelled = [
-            (state, (group.variance, group.mean, len(group.rewards)))
+            (state, (group.variance, group.mean, len(group.rewards), _fold(group.prompt.id)))
             for state, group in zip(states, groups, strict=True)
             if group.variance is not None and np.isfinite(state).all()
         ]
@@ -69,6 +71,10 @@ class Readout(Stateful):
         asked = np.stack(states)[known].astype(np.float64)
         worth = iter((held.ratio * fitted.worth(asked)).tolist())
         return [next(worth) if each else None for each in known], metrics
+
+
+def _fold(prompt: str) -> int:
+    return zlib.crc32(prompt.encode()) % FOLDS
 
 
 def require_depths(key: str, depths: Sequence[float]) -> None:

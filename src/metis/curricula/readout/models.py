@@ -6,7 +6,6 @@ nearly solved than at the frontier, where ridge regression goes on rising; and w
 fail, highest for what is least like them. The penalty, one of six, is chosen by cross-validation.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple, Protocol
@@ -33,7 +32,7 @@ NODE_WEIGHTS = np.exp(-np.square(NODES) / 2) / np.exp(-np.square(NODES) / 2).sum
 """The trapezoidal rule under the standard normal distribution, for any spread of log-odds."""
 
 FOLDS, ENOUGH = 5, 512
-"""Of five folds as many are held out, one after the other, as have this many labels together."""
+"""5-fold cross-validation; fewer folds once they hold so many labels together."""
 
 
 class Outcomes(NamedTuple):
@@ -42,6 +41,8 @@ class Outcomes(NamedTuple):
     variances: Floats
     means: Floats
     rollouts: Floats
+    folds: Floats
+    """Of cross-validation; a prompt that came twice has the same, so that none predicts itself."""
 
     @classmethod
     def of(cls, rows: Floats) -> "Outcomes":
@@ -151,20 +152,36 @@ class Held(NamedTuple):
 
 def held_out(model: Regression, features: Floats, outcomes: Outcomes) -> Held:
     """The penalty of the lowest cross-validated loss."""
-    fold = np.arange(len(features)) % FOLDS
-    rounds = min(FOLDS, len(features), math.ceil(FOLDS * ENOUGH / len(features)))
-    masks = [fold == each for each in range(rounds)]
+    masks = _held(outcomes.folds)
+    if not masks:
+        return Held(model.penalties[0], None, 1.0)
     fits = [model.fit(features[~m], outcomes.take(~m), model.penalties) for m in masks]
     losses = [
         [fitted.loss(features[mask], outcomes.take(mask)) for fitted in each]
         for each, mask in zip(fits, masks, strict=True)
     ]
     best = int(np.argmin(np.sum(losses, axis=0)))
-    pairs = list(zip(fits, masks, strict=True))
-    predicted = np.concatenate([each[best].worth(features[mask]) for each, mask in pairs])
-    actual = np.concatenate([outcomes.take(mask).worth(model.harder) for mask in masks])
+    pairs = zip(fits, masks, strict=True)
+    foretold = [each[best].worth(features[mask]) for each, mask in pairs]
+    realised = [outcomes.take(mask).worth(model.harder) for mask in masks]
+    predicted, actual = np.concatenate(foretold), np.concatenate(realised)
     one = float(predicted.mean())
     ratio = (float(actual.sum()) + one) / (float(predicted.sum()) + one) if one > 0 else 1.0
     ratio = min(ratio, 1.0)
-    correlation = pearson(predicted.tolist(), actual.tolist())
+    correlation = pearson(_centred(foretold), _centred(realised))
     return Held(model.penalties[best], correlation, ratio if model.overdispersed else 1.0)
+
+
+def _held(folds: Floats) -> list[NDArray[np.bool_]]:
+    """The folds to hold out, one after the other; none where all labels are of one."""
+    masks: list[NDArray[np.bool_]] = []
+    present = np.unique(folds)
+    for fold in present if len(present) > 1 else ():
+        if sum(mask.sum() for mask in masks) < ENOUGH:
+            masks.append(folds == fold)
+    return masks
+
+
+def _centred(parts: Sequence[Floats]) -> list[float]:
+    """Around the mean of each fold: a fit without it is drawn to the other side of that."""
+    return [float(value) for part in parts for value in part - part.mean()]

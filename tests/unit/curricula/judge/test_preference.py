@@ -31,8 +31,8 @@ def certain(count):
     return Verdict(Prompt("x", ""), [], v_hat, scale=PASSES, distribution=distribution)
 
 
-def group(*rewards):
-    return Group(Prompt("p", ""), rewards, (NOTHING,) * len(rewards))
+def group(*rewards, name="p"):
+    return Group(Prompt(name, ""), rewards, (NOTHING,) * len(rewards))
 
 
 def trained(slope=1.0):
@@ -40,7 +40,8 @@ def trained(slope=1.0):
     readout = Readout()
     states = [np.array([i], np.float32) for i in range(20)]
     passes = [10 + round(slope * i / 2) for i in range(20)]
-    readout.learn(states, [group(*[1.0] * k, *[0.0] * (40 - k)) for k in passes], 0)
+    groups = [group(*[1.0] * k, *[0.0] * (40 - k), name=f"p{i}") for i, k in enumerate(passes)]
+    readout.learn(states, groups, 0)
     return readout
 
 
@@ -85,7 +86,7 @@ def test_the_harder_side_is_preferred_to_the_rate_of_one_in_two_plus_harder(hard
     wanted = [k / 8 * (1 - k / 8) ** (1 + harder) for k in range(9)]
     assert scores == pytest.approx(wanted)
     assert int(np.argmax(scores)) == round(8 / (2 + harder))
-    outcomes = Outcomes(np.array([0.1875]), np.array([0.25]), np.array([4.0]))
+    outcomes = Outcomes(np.array([0.1875]), np.array([0.25]), np.array([4.0]), np.zeros(1))
     assert outcomes.worth(harder) == pytest.approx([0.25 * 0.75 ** (1 + harder)])
 
 

@@ -1,0 +1,174 @@
+"""Selection replayed on recorded outcomes: the groups that a curriculum would have trained on.
+
+    python benchmarks/judge_online.py SET.jsonl.gz [--data data/math] [--most 0.25]
+        [--arms probe readout] [--steps 30] [--batch 16] [--seeds 10] [--states STATES.npz]
+
+Every step is the curriculum's own: it draws candidates, reads their states, chooses some, and
+learns from their outcomes, drawn with replacement from the recorded ones. The policy does not
+learn, so that each state is read once; `--states` keeps them in a file. `--most` leaves out prompts
+with a higher mean reward. Prints informative groups over the steps, the mean of all seeds.
+
+Arms compare with each other, not with training: what no recorded rollout solved never is, and a
+prompt that comes again is known as it never is while the policy learns.
+"""
+
+import argparse
+import hashlib
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from judge_offline import Model, Sets
+from numpy.typing import NDArray
+
+from metis import Group, Pool, Progress, Prompt, drive, files
+from metis.config import curriculum_of
+from metis.core import LAST, Chat, Engine
+from metis.engines.local.settings import Local
+from metis.errors import require
+from metis.markdown import markdown_table
+from metis.run.statistics import Estimate, mean
+from metis.survey.facts import Outcome
+from metis.survey.recorded import Recorded
+
+PARTS = 3
+READOUT = {"name": "metis", "judge": {"mode": "readout"}}
+ARMS: dict[str, dict[str, Any]] = {
+    "uniform": {"name": "uniform"},
+    "oracle": {"name": "oracle"},
+    "probe": {"name": "probe"},
+    "probe, logistic": {"name": "probe", "regression": "logistic"},
+    "probe, two thirds": {"name": "probe", "depths": [2 / 3]},
+    "readout": READOUT,
+    "readout of the prompt": READOUT | {"preference": {"readout": "prompt"}},
+    "readout of the prompt, ridge": READOUT
+    | {"preference": {"readout": "prompt", "regression": "ridge"}},
+    "readout of the prompt, trial": READOUT | {"preference": {"readout": "prompt"}, "trial": 16},
+    "readout, K = 3": READOUT | {"examples": 3},
+}
+"""Curricula whose network does not learn."""
+
+States = Sequence[NDArray[np.float32]]
+
+
+class Remembered:
+    """States of prompts and chats, each read once."""
+
+    def __init__(self, engine: Callable[[], Engine], model: str, path: Path | None) -> None:
+        self.engine, self.model, self.path = engine, model, path
+        self.known: dict[str, NDArray[np.float32]] = {}
+        if path is not None and path.exists():
+            with np.load(path) as kept:
+                self.known = dict(zip(kept["keys"].tolist(), kept["states"], strict=True))
+
+    def embed(
+        self, prompts: Sequence[Prompt] | Sequence[Chat], depths: Sequence[float] = LAST
+    ) -> States:
+        new = [
+            each for each in prompts if any(self._key(each, d) not in self.known for d in depths)
+        ]
+        if new:
+            read = self.engine().embed(new, depths)  # type: ignore[arg-type]  # all of one kind
+            for each, state in zip(new, read, strict=True):
+                for depth, part in zip(depths, np.split(state, len(depths)), strict=True):
+                    self.known[self._key(each, depth)] = part
+        keys = [[self._key(each, depth) for depth in depths] for each in prompts]
+        return [np.concatenate([self.known[key] for key in mine]) for mine in keys]
+
+    def keep(self) -> None:
+        """Write the states to the file, if there is one."""
+        if self.path is not None and self.known:
+            with files.atomic(self.path) as file:
+                np.savez(file, keys=list(self.known), states=np.stack(list(self.known.values())))
+
+    def _key(self, asked: Prompt | Chat, depth: float) -> str:
+        written = asked.id if isinstance(asked, Prompt) else json.dumps(asked)
+        return hashlib.sha256(f"{self.model} {depth:.4f} {written}".encode()).hexdigest()
+
+
+class Resampled(Recorded):
+    """Rollouts drawn with replacement from the recorded ones."""
+
+    def __init__(self, states: Remembered, outcomes: Sequence[Outcome], seed: int) -> None:
+        super().__init__(states, outcomes)  # type: ignore[arg-type]  # nothing else is asked for
+        self.draw = np.random.default_rng(seed)
+
+    def _group(self, prompt: Prompt, n: int) -> Group:
+        recorded = self.outcomes[prompt.id]
+        drawn = self.draw.integers(len(recorded.rewards), size=n)
+        rewards, tokens = (tuple(values[i] for i in drawn) for values in recorded[2:4])
+        again = recorded._replace(rewards=rewards, tokens=tokens, failed=0)
+        return Recorded(self.engine, [again])._group(prompt, n)
+
+
+def replay(
+    arm: str, seed: int, prompts: Sequence[Prompt], engine: Recorded, chosen: argparse.Namespace
+) -> list[float]:
+    """The share of informative groups in every step."""
+    curriculum, pool = (
+        curriculum_of(ARMS[arm], chosen.batch, chosen.group),
+        Pool(prompts, seed=seed),
+    )
+    steps = (Progress(step, policy=0, seed=seed) for step in range(chosen.steps))
+    batches = [drive(curriculum.step(pool, progress), engine) for progress in steps]
+    return [float(np.mean([group.informative for group in batch.groups])) for batch in batches]
+
+
+def table(shares: Mapping[str, NDArray[np.float64]]) -> str:
+    """Informative groups by part of the run, and over all of it."""
+    steps = next(iter(shares.values())).shape[1]
+    parts = [part for part in np.array_split(np.arange(steps), PARTS) if len(part)]
+    names = [f"{part[0] + 1} to {part[-1] + 1}" for part in parts]
+    rows = [["arm", *(f"steps {name}" for name in names), "all steps"]]
+    for arm, runs in shares.items():
+        means = [f"{runs[:, part].mean():.1%}" for part in parts]
+        rows.append([arm, *means, _written(mean(runs.mean(axis=1).tolist()))])
+    return markdown_table(rows)
+
+
+def _written(estimate: Estimate) -> str:
+    return f"{estimate.mean:.1%}" + (f" ± {estimate.error:.1%}" if estimate.error else "")
+
+
+def arguments(words: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    option = parser.add_argument
+    option("sets", nargs="+", type=Path, metavar="SET.jsonl.gz")
+    option("--data", type=Path, help="folder of the prepared files")
+    option("--model", default="", help="by default the one that the sets are of")
+    option("--most", type=float, default=1.0, help="mean reward of prompts that are kept (1)")
+    option("--arms", nargs="+", choices=list(ARMS), default=list(ARMS), metavar="ARM")
+    option("--steps", type=int, default=30)
+    option("--batch", type=int, default=16, help="prompts a step (16)")
+    option("--seeds", type=int, default=10, help="runs of each arm (10)")
+    option("--states", type=Path, metavar="STATES.npz", help="file of states that were read")
+    option("--tokens", type=int, default=16384, help="padded tokens in one pass")
+    option("--device", default="auto")
+    return parser.parse_args(words)
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    chosen = arguments(words)
+    sets = Sets(chosen.sets, chosen.data)
+    chosen.group = sets.settings["group"]
+    kept = {key: o for key, o in sets.outcomes.items() if np.mean(o.rewards) <= chosen.most}
+    prompts = [prompt for prompt in sets.prompts if prompt.id in kept]
+    require(len(prompts) > chosen.batch, "--most", chosen.most, f"keeps {len(prompts)} prompts")
+    model = Model(sets, Local(chosen.model, device=chosen.device, tokens=chosen.tokens))
+    states, shares = Remembered(model.fresh, Path(model.settings.model).name, chosen.states), {}
+    print(f"{len(prompts):,} prompts, {chosen.seeds} runs of each arm", file=sys.stderr, flush=True)
+    for arm in chosen.arms:
+        engines = (Resampled(states, list(kept.values()), seed) for seed in range(chosen.seeds))
+        runs = [replay(arm, seed, prompts, one, chosen) for seed, one in enumerate(engines)]
+        states.keep()
+        shares[arm] = np.array(runs)
+        print(f"{arm}: {shares[arm].mean():.1%}", file=sys.stderr, flush=True)
+    model.close()
+    print(table(shares))
+
+
+if __name__ == "__main__":
+    main()

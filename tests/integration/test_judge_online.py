@@ -1,0 +1,57 @@
+"""Selection replayed on recorded outcomes, on the tiny model and a set made for it."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+
+@pytest.fixture(scope="module")
+def benchmark():
+    sys.path.insert(0, str(BENCHMARKS))
+    try:
+        import judge_online
+    finally:
+        sys.path.remove(str(BENCHMARKS))
+    return judge_online
+
+
+@pytest.fixture
+def run(benchmark, kept, tiny, capsys):
+    def call(*words):
+        small = ["--steps", "6", "--batch", "4", "--seeds", "2", "--device", "cpu"]
+        benchmark.main([str(kept), "--model", str(tiny), *small, *words])
+        printed = [line for line in capsys.readouterr().out.splitlines() if line.startswith("|")]
+        rows = [line.strip("| ").split(" | ") for line in printed[2:]]
+        return {name.strip(): [_share(cell) for cell in cells] for name, *cells in rows}
+
+    return call
+
+
+def _share(cell):
+    return float(cell.split("%")[0]) / 100
+
+
+def test_every_arm_is_replayed_and_an_oracle_sees_what_is_informative(run, benchmark):
+    shares = run()
+    assert list(shares) == list(benchmark.ARMS)
+    assert shares["oracle"][-1] > 0.9 > shares["uniform"][-1]
+
+
+def test_states_are_read_once_and_kept(run, tmp_path, monkeypatch, benchmark):
+    kept = tmp_path / "states.npz"
+    words = ("--arms", "probe", "readout of the prompt", "--states", str(kept))
+    first = run(*words)
+    with np.load(kept) as states:
+        assert len(set(states["keys"].tolist())) == len(states["states"]) == 2 * 48
+    monkeypatch.setattr(benchmark.Model, "fresh", lambda self: pytest.fail("a state is read again"))
+    assert run(*words) == first
+
+
+def test_prompts_that_are_solved_are_left_out(run):
+    """A third is solved: without it, half of the rest is informative."""
+    some, all_of_them = (run("--arms", "uniform", *most) for most in (("--most", "0.5"), ()))
+    assert some["uniform"][-1] > all_of_them["uniform"][-1]
