@@ -119,6 +119,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
         f"judge-offline-{name}": partial(judge_tables.judges, JUDGES / f"{name}-results.jsonl")
         for name in ("arithmetic-smollm2", "qwen")
     },
+    "judge-online-dapo-hard": (JUDGES / "online-dapo-hard.md").read_text,
     "judge-in-training-dapo-hard": lambda: training_tables.results(TRAINED / "dapo-hard"),
     "judge-skill-dapo-hard": lambda: training_tables.skill(TRAINED / "dapo-hard"),
     "when-it-pays-in-short": lambda: when_it_pays.short_table(pools()),
