@@ -119,7 +119,10 @@ BLOCKS: dict[str, Callable[[], str]] = {
         f"judge-offline-{name}": partial(judge_tables.judges, JUDGES / f"{name}-results.jsonl")
         for name in ("arithmetic-smollm2", "qwen")
     },
-    "judge-online-dapo-hard": (JUDGES / "online-dapo-hard.md").read_text,
+    **{
+        f"judge-online-{name}": (JUDGES / f"online-{name}.md").read_text
+        for name in ("dapo-hard", "arithmetic-smollm2")
+    },
     "judge-in-training-dapo-hard": lambda: training_tables.results(TRAINED / "dapo-hard"),
     "judge-skill-dapo-hard": lambda: training_tables.skill(TRAINED / "dapo-hard"),
     "when-it-pays-in-short": lambda: when_it_pays.short_table(pools()),
