@@ -8,8 +8,8 @@ learns from their outcomes, drawn with replacement from the recorded ones. The p
 learn, so that each state is read once; `--states` keeps them in a file. `--most` leaves out prompts
 with a higher mean reward. Prints informative groups over the steps, the mean of all seeds.
 
-Arms compare with each other, not with training: what no recorded rollout solved never is, and a
-prompt that comes again is known as it never is while the policy learns.
+Arms compare with each other, not with training: a prompt that no recorded rollout solved is never
+solved, and one that comes again has the same pass rate and state as before.
 """
 
 import argparse
@@ -99,8 +99,11 @@ class Resampled(Recorded):
     def _group(self, prompt: Prompt, n: int) -> Group:
         recorded = self.outcomes[prompt.id]
         drawn = self.draw.integers(len(recorded.rewards), size=n)
-        rewards, tokens = (tuple(values[i] for i in drawn) for values in recorded[2:4])
-        again = recorded._replace(rewards=rewards, tokens=tokens, failed=0)
+        again = recorded._replace(
+            rewards=tuple(recorded.rewards[i] for i in drawn),
+            tokens=tuple(recorded.tokens[i] for i in drawn),
+            failed=0,
+        )
         return Recorded(self.engine, [again])._group(prompt, n)
 
 
@@ -108,10 +111,8 @@ def replay(
     arm: str, seed: int, prompts: Sequence[Prompt], engine: Recorded, chosen: argparse.Namespace
 ) -> list[float]:
     """The share of informative groups in every step."""
-    curriculum, pool = (
-        curriculum_of(ARMS[arm], chosen.batch, chosen.group),
-        Pool(prompts, seed=seed),
-    )
+    curriculum = curriculum_of(ARMS[arm], chosen.batch, chosen.group)
+    pool = Pool(prompts, seed=seed)
     steps = (Progress(step, policy=0, seed=seed) for step in range(chosen.steps))
     batches = [drive(curriculum.step(pool, progress), engine) for progress in steps]
     return [float(np.mean([group.informative for group in batch.groups])) for batch in batches]
@@ -152,6 +153,8 @@ def arguments(words: Sequence[str] | None) -> argparse.Namespace:
 
 def main(words: Sequence[str] | None = None) -> None:
     chosen = arguments(words)
+    for name in ("steps", "batch", "seeds"):
+        require(getattr(chosen, name) >= 1, f"--{name}", getattr(chosen, name), "use at least 1")
     sets = Sets(chosen.sets, chosen.data)
     chosen.group = sets.settings["group"]
     kept = {key: o for key, o in sets.outcomes.items() if np.mean(o.rewards) <= chosen.most}

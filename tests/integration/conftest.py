@@ -1,5 +1,6 @@
 """A tiny random model with a byte-level tokenizer: a real transformers model, in milliseconds."""
 
+import importlib
 import warnings
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from metis.engines.local.settings import Local
 from metis.survey.facts import Outcome
 from metis.survey.outcome_set import OutcomeSet
 
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 CHATML = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
@@ -74,6 +76,18 @@ def settings(tiny):
 @pytest.fixture
 def policy(tiny, settings):
     return Policy(tiny, settings)
+
+
+@pytest.fixture(scope="session")
+def benchmark_script():
+    """Imports a script of `benchmarks/` by its name."""
+
+    def load_script(name):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.syspath_prepend(str(BENCHMARKS))
+            return importlib.import_module(name)
+
+    return load_script
 
 
 @pytest.fixture(scope="session")

@@ -1,25 +1,17 @@
 """The offline benchmark of judges, whole, on the tiny model and a set made for it."""
 
 import json
-import sys
-from pathlib import Path
 
 import pytest
 
 from metis import MetisError
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 SMALL = ["--labels", "8", "16", "--splits", "0", "--batch", "8", "--device", "cpu"]
 
 
 @pytest.fixture(scope="module")
-def benchmark():
-    sys.path.insert(0, str(BENCHMARKS))
-    try:
-        import judge_offline
-    finally:
-        sys.path.remove(str(BENCHMARKS))
-    return judge_offline
+def benchmark(benchmark_script):
+    return benchmark_script("judge_offline")
 
 
 @pytest.fixture

@@ -1,22 +1,12 @@
 """Selection replayed on recorded outcomes, on the tiny model and a set made for it."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-
 
 @pytest.fixture(scope="module")
-def benchmark():
-    sys.path.insert(0, str(BENCHMARKS))
-    try:
-        import judge_online
-    finally:
-        sys.path.remove(str(BENCHMARKS))
-    return judge_online
+def benchmark(benchmark_script):
+    return benchmark_script("judge_online")
 
 
 @pytest.fixture

@@ -61,7 +61,7 @@ def test_ranks_are_mixed():
     for mix, wanted in ((0.5, [0.5, 2 / 3, 2 / 3, 1 / 6]), (0.0, [0, 1, 2 / 3, 1 / 3])):
         scores, metrics = Preference("prompt", mix=mix).scores(judged, None, STATES, trained())
         assert scores == pytest.approx(wanted)
-    assert metrics["select/labels"] == 20 and metrics["select/held_out_pearson"] > 0.98
+    assert metrics["select/labels"] == 20 and metrics["select/held_out_pearson"] > 0.99
     alone, _ = Preference("prompt", mix=1.0).scores(judged, None, STATES, trained(-1.0))
     assert alone[3] > alone[1] > alone[2] > alone[0]
 
