@@ -186,6 +186,7 @@ def test_a_wrong_call_is_one_line(tiny, problems, capsys):
     for words, said in (
         (["--samples", "0"], "--samples = 0: use at least 1"),
         (["--limit", "0"], "--limit = 0: use at least 1"),
+        (["--vllm-cache", "-1"], "--vllm-cache = -1.0: use at least 0"),
         (["--samples", "4", "--temperature", "0"], "greedy answers are all the same"),
         (["--temperature", "nan"], "--temperature = nan"),
         (["--top-p", "0"], "--top-p = 0.0"),

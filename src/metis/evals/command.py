@@ -58,6 +58,8 @@ def add(commands: Commands) -> None:
     option("--data", type=Path, metavar="DIR", help="of benchmarks (METIS_DATA, or data/TASK)")
     option("--device", metavar="NAME", help="cpu, cuda, mps or auto")
     option("--generation", choices=("transformers", "vllm"), help="default: the run's")
+    cache = "of vLLM's KV cache, for several on one GPU (default: the run's; 0: all it may use)"
+    option("--vllm-cache", type=float, metavar="GIB", help=cache)
     option("--rows", type=int, metavar="N", help="answers generated at once")
     option("--tokens", type=int, metavar="N", help="tokens held at once, at full length")
     option("--out", type=Path, metavar="DIR", help="default: under evals/")
@@ -70,7 +72,9 @@ def run(chosen: argparse.Namespace) -> int:
     from metis.printing import print_markdown
 
     _check(chosen)
-    who = subject.find(chosen.subject, chosen.checkpoint).on(chosen.device, chosen.generation)
+    who = subject.find(chosen.subject, chosen.checkpoint).on(
+        device=chosen.device, generation=chosen.generation, vllm_cache=chosen.vllm_cache
+    )
     evaluation = _evaluation(chosen, who)
     settings = {"schema": results.SCHEMA, **who.about, **evaluation.described}
     out = chosen.out or _default_folder(who, settings)
@@ -94,8 +98,11 @@ def run(chosen: argparse.Namespace) -> int:
 
 
 def _check(chosen: argparse.Namespace) -> None:
-    least = {"samples": 1, "max_tokens": 1, "limit": 1, "seed": 0, "rows": 1, "tokens": 0}
-    for name, bound in least.items():
+    at_least = {
+        0: ("seed", "tokens", "vllm_cache"),
+        1: ("samples", "max_tokens", "limit", "rows"),
+    }
+    for bound, name in ((bound, name) for bound, names in at_least.items() for name in names):
         value, option = getattr(chosen, name), f"--{name.replace('_', '-')}"
         require(value is None or value >= bound, option, value, f"use at least {bound}")
     require(0 < chosen.top_p <= 1, "--top-p", chosen.top_p, "use a share above 0, at most 1")

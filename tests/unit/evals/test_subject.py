@@ -110,3 +110,11 @@ def test_a_digest_sees_the_size_and_both_ends(tmp_path, size):
     path.write_bytes(bytes(size + 1))
     seen.add(digest([path]))
     assert len(seen) == {0: 2, 1: 3}.get(size, 4)
+
+
+def test_a_subject_is_moved_to_another_engine_by_the_knobs_that_are_given(tmp_path):
+    found = run(tmp_path / "run", model(tmp_path / "base"), b"one")
+    moved = found.on(device="cpu", generation=None, vllm_cache=4.0)
+    assert (moved.engine.device, moved.engine.vllm_cache) == ("cpu", 4.0)
+    assert moved.engine.generation == found.engine.generation
+    assert moved.about == found.about
