@@ -1,14 +1,16 @@
 """Judges trained on recorded outcomes, and measured on prompts they have not seen.
 
     python benchmarks/judge_offline.py SET.jsonl.gz ... --out RESULTS.jsonl [--data data/math]
-        [--rows probe "log score"] [--labels 256 512 1024] [--splits 5] [--minutes 60] [--table]
+        [--rows probe "log score"] [--labels 256 512 1024] [--splits 0 1 2 3 4] [--minutes 60]
+        [--states STATES.npz] [--table]
 
 Sets are outcome sets (`metis survey --keep`); `--data` is the folder of the prepared files they are
 of. In each split a judge is trained, by the curriculum's own code and the local engine, on the
 first labels of a random order of all prompts, and predicts the variance of those after the last
 label: rank correlation, lift of the best eighth, calibration, mean reward of what it would choose.
 A part is one judge in one split. Its results are appended when it is done, and it is not run again;
-`--minutes` begins no further part after that time. `--table` prints what is there.
+`--minutes` begins no further part after that time. `--states` keeps the states of the untrained
+model in a file, so that each is read once. `--table` prints what is there.
 """
 
 import argparse
@@ -25,9 +27,11 @@ from typing import Any
 import numpy as np
 from offline_rows import LEARNED, LEVEL, MEAN, ROWS, UNSCALED
 from offline_table import table
+from remembered import Remembered, States
 
 from metis import Pool, Progress, Prompt, drive
 from metis.config import curriculum_of, task_of
+from metis.core import LAST, Chat
 from metis.core.pool import Rewards
 from metis.curricula.judge.diagnostics import calibration_error, lift, spearman
 from metis.engines.local.engine import LocalEngine
@@ -98,10 +102,11 @@ class InOrder(Pool):
 class Model:
     """The model of a part; one that nothing was trained on serves the next part too."""
 
-    def __init__(self, sets: Sets, settings: Local) -> None:
+    def __init__(self, sets: Sets, settings: Local, states: Path | None) -> None:
         self.sets = sets
         self.settings = replace(settings, model=settings.model or sets.settings["engine"]["model"])
         self.engine: LocalEngine | None = None
+        self.states = Remembered(self.fresh, Path(self.settings.model).name, states)
 
     def fresh(self) -> LocalEngine:
         if self.engine is None or self.engine.version:
@@ -117,6 +122,21 @@ class Model:
             gc.collect()
 
 
+class Offline(Recorded):
+    """Recorded outcomes, and the states that are known of a model as long as nothing trained it."""
+
+    def __init__(self, model: Model) -> None:
+        self.local = model.fresh()
+        super().__init__(self.local, model.sets.outcomes.values())
+        self.states = model.states
+
+    def embed(
+        self, prompts: Sequence[Prompt] | Sequence[Chat], depths: Sequence[float] = LAST
+    ) -> States:
+        trained = self.local.version > 0
+        return (self.local if trained else self.states).embed(prompts, depths)
+
+
 def part(
     row: str, split: int, sets: Sets, model: Model, chosen: argparse.Namespace
 ) -> Iterator[dict[str, Any]]:
@@ -125,7 +145,7 @@ def part(
     most = max(chosen.labels)
     trained, rest = order[:most], order[most:]
     if row in LEARNED:
-        predicted = learned(row, split, sets, model.fresh(), trained, rest, chosen)
+        predicted = learned(row, split, model, trained, rest, chosen)
     else:
         predicted = ((count, plain(row, sets, trained[:count], rest)) for count in chosen.labels)
     for count, predictions in predicted:
@@ -139,19 +159,18 @@ def part(
 def learned(
     row: str,
     split: int,
-    sets: Sets,
-    local: LocalEngine,
+    model: Model,
     trained: Sequence[Prompt],
     rest: Sequence[Prompt],
     chosen: argparse.Namespace,
 ) -> Iterator[tuple[int, dict[str, float]]]:
     """Predictions for the rest after each number of labels."""
-    engine, group = Recorded(local, sets.outcomes.values()), sets.settings["group"]
+    sets, engine, group = model.sets, Offline(model), model.sets.settings["group"]
     curriculum = curriculum_of(LEARNED[row], chosen.batch, group)
     pool = InOrder(sets.prompts, trained)
     steps = {math.ceil(count / chosen.batch): count for count in chosen.labels}
     for step in range(max(steps)):
-        progress = Progress(step, policy=local.version, seed=split)
+        progress = Progress(step, policy=engine.local.version, seed=split)
         batch = drive(curriculum.step(pool, progress), engine)
         if batch.judgments:
             engine.update(batch)
@@ -159,7 +178,7 @@ def learned(
             section = {**LEARNED[row], "multiplier": math.ceil(len(rest) / chosen.batch)}
             judge = curriculum_of(section, chosen.batch, group)
             judge.load_state_dict(curriculum.state_dict())
-            asked = replace(progress, step=step + 1, policy=local.version)
+            asked = replace(progress, step=step + 1, policy=engine.local.version)
             decisions = drive(judge.step(InOrder(sets.prompts, rest), asked), engine).decisions
             scores = {each.prompt.id: each.score for each in decisions if each.score is not None}
             lowest = min(scores.values(), default=0.0)
@@ -239,6 +258,7 @@ def arguments(words: Sequence[str] | None) -> argparse.Namespace:
     option("--learning-rate", type=float, default=1e-5)
     option("--tokens", type=int, default=16384, help="padded tokens in one pass")
     option("--device", default="auto")
+    option("--states", type=Path, metavar="STATES.npz", help="file of states that were read")
     option("--minutes", type=float, default=math.inf, help="begin no part after this time")
     option("--table", action="store_true", help="print the table of what is there alone")
     return parser.parse_args(words)
@@ -254,13 +274,14 @@ def main(words: Sequence[str] | None = None) -> None:
     done = {(row["row"], row["split"]) for row in rows}
     rate = chosen.learning_rate
     local = Local(chosen.model, device=chosen.device, learning_rate=rate, tokens=chosen.tokens)
-    model = Model(sets, local)
+    model = Model(sets, local, chosen.states)
     parts = [(row, split) for split in chosen.splits for row in chosen.rows]
     for row, split in () if chosen.table else parts:
         if (row, split) in done or time.monotonic() - begun > 60 * chosen.minutes:
             continue
         started = time.monotonic()
         measures = list(part(row, split, sets, model, chosen))
+        model.states.keep()
         with chosen.out.open("a") as file:
             file.write("".join(f"{json.dumps(each)}\n" for each in measures))
         rows += measures

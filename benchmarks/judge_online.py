@@ -13,20 +13,18 @@ solved, and one that comes again has the same pass rate and state as before.
 """
 
 import argparse
-import hashlib
-import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from judge_offline import Model, Sets
 from numpy.typing import NDArray
+from remembered import Remembered
 
-from metis import Group, Pool, Progress, Prompt, drive, files
+from metis import Group, Pool, Progress, Prompt, drive
 from metis.config import curriculum_of
-from metis.core import LAST, Chat, Engine
 from metis.engines.local.settings import Local
 from metis.errors import require
 from metis.markdown import markdown_table
@@ -50,43 +48,6 @@ ARMS: dict[str, dict[str, Any]] = {
     "readout, K = 3": READOUT | {"examples": 3},
 }
 """Curricula whose network does not learn."""
-
-States = Sequence[NDArray[np.float32]]
-
-
-class Remembered:
-    """States of prompts and chats, each read once."""
-
-    def __init__(self, engine: Callable[[], Engine], model: str, path: Path | None) -> None:
-        self.engine, self.model, self.path = engine, model, path
-        self.known: dict[str, NDArray[np.float32]] = {}
-        if path is not None and path.exists():
-            with np.load(path) as kept:
-                self.known = dict(zip(kept["keys"].tolist(), kept["states"], strict=True))
-
-    def embed(
-        self, prompts: Sequence[Prompt] | Sequence[Chat], depths: Sequence[float] = LAST
-    ) -> States:
-        new = [
-            each for each in prompts if any(self._key(each, d) not in self.known for d in depths)
-        ]
-        if new:
-            read = self.engine().embed(new, depths)  # type: ignore[arg-type]  # all of one kind
-            for each, state in zip(new, read, strict=True):
-                for depth, part in zip(depths, np.split(state, len(depths)), strict=True):
-                    self.known[self._key(each, depth)] = part
-        keys = [[self._key(each, depth) for depth in depths] for each in prompts]
-        return [np.concatenate([self.known[key] for key in mine]) for mine in keys]
-
-    def keep(self) -> None:
-        """Write the states to the file, if there is one."""
-        if self.path is not None and self.known:
-            with files.atomic(self.path) as file:
-                np.savez(file, keys=list(self.known), states=np.stack(list(self.known.values())))
-
-    def _key(self, asked: Prompt | Chat, depth: float) -> str:
-        written = asked.id if isinstance(asked, Prompt) else json.dumps(asked)
-        return hashlib.sha256(f"{self.model} {depth:.4f} {written}".encode()).hexdigest()
 
 
 class Resampled(Recorded):
@@ -160,13 +121,15 @@ def main(words: Sequence[str] | None = None) -> None:
     kept = {key: o for key, o in sets.outcomes.items() if np.mean(o.rewards) <= chosen.most}
     prompts = [prompt for prompt in sets.prompts if prompt.id in kept]
     require(len(prompts) > chosen.batch, "--most", chosen.most, f"keeps {len(prompts)} prompts")
-    model = Model(sets, Local(chosen.model, device=chosen.device, tokens=chosen.tokens))
-    states, shares = Remembered(model.fresh, Path(model.settings.model).name, chosen.states), {}
+    local = Local(chosen.model, device=chosen.device, tokens=chosen.tokens)
+    model, shares = Model(sets, local, chosen.states), {}
     print(f"{len(prompts):,} prompts, {chosen.seeds} runs of each arm", file=sys.stderr, flush=True)
     for arm in chosen.arms:
-        engines = (Resampled(states, list(kept.values()), seed) for seed in range(chosen.seeds))
+        engines = (
+            Resampled(model.states, list(kept.values()), seed) for seed in range(chosen.seeds)
+        )
         runs = [replay(arm, seed, prompts, one, chosen) for seed, one in enumerate(engines)]
-        states.keep()
+        model.states.keep()
         shares[arm] = np.array(runs)
         print(f"{arm}: {shares[arm].mean():.1%}", file=sys.stderr, flush=True)
     model.close()

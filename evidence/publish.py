@@ -123,8 +123,14 @@ BLOCKS: dict[str, Callable[[], str]] = {
         f"judge-online-{name}": (JUDGES / f"online-{name}.md").read_text
         for name in ("dapo-hard", "arithmetic-smollm2")
     },
-    "judge-in-training-dapo-hard": lambda: training_tables.results(TRAINED / "dapo-hard"),
-    "judge-skill-dapo-hard": lambda: training_tables.skill(TRAINED / "dapo-hard"),
+    **{
+        f"{name}-{pool}": partial(table, TRAINED / pool)
+        for name, table in (
+            ("judge-in-training", training_tables.results),
+            ("judge-skill", training_tables.skill),
+        )
+        for pool in ("dapo-hard", "math")
+    },
     "when-it-pays-in-short": lambda: when_it_pays.short_table(pools()),
     "steps-verl": step_tables.verl_table,
     "steps-local": step_tables.local_table,

@@ -2,95 +2,104 @@
 
 import gzip
 import json
-import math
-import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from metis.compare.measures import Measured, find, measure
 from metis.markdown import markdown_table
 from metis.run.statistics import Estimate, mean
 
-ARMS = ("uniform", "probe", "readout")
-PARTS = ((1, 10), (11, 20), (21, math.inf))
+BASELINE = "uniform"
+PROBE = "probe"
+READOUTS = ("readout", "readout-trial")
+SEEDS = range(3)
+PARTS = ((1, 10), (11, 20), (21, 1 << 20))
 """Steps that the judge's skill is averaged over."""
+BEFORE = "before"
+"""The untrained model, among the runs whose answers to MATH-500 are kept."""
+NONE = "–"
+
+Cell = Callable[[Measured, range], str]
+Scores = Mapping[str, Mapping[str, float]]
+"""The mean score of each problem, by run."""
 
 
 def results(folder: Path) -> str:
-    """Every arm: its groups, and mean@4 on MATH-500 at the end, paired with uniform selection's."""
-    scores = _scores(folder / "math500.jsonl.gz")
-    rows = [["arm", "steps", "informative groups", "mean reward of all groups"]]
-    rows[0] += ["mean@4, by seed", "mean@4", "above uniform selection's"]
-    for arm, runs in _runs(folder).items():
-        steps = [metrics[-1]["step"] for metrics in runs.values()]
-        ends = [float(np.mean(list(scores[run].values()))) for run in runs]
-        change = _paired(scores, list(runs), list(_runs(folder)["uniform"]))
+    """Every arm: its groups, its accuracy over the run, and mean@4 on MATH-500 at the end."""
+    arms, scores = _arms(folder), _scores(folder / "math500.jsonl.gz")
+    shared = {name: arm.at_tests_of(*arms.values()) for name, arm in arms.items()}
+    last = shared[BASELINE].steps[-1]
+    rows = [["arm", "steps", "informative groups", "mean reward"]]
+    rows[0] += [f"accuracy, mean of {last} steps", "above uniform's"]
+    rows[0] += ["mean@4 at the end, by seed", "above uniform's, by problem"]
+    for name, arm in arms.items():
+        curves = shared[name].accuracy.mean(axis=1)
+        change = mean((curves - shared[BASELINE].accuracy.mean(axis=1)).tolist())
         rows.append(
             [
-                f"`{arm}`",
-                ", ".join(f"{step:.0f}" for step in steps),
-                f"{_mean(runs, 'batch/informative'):.1%}",
-                f"{_mean(runs, 'batch/reward'):.3f}",
-                ", ".join(f"{end:.1%}" for end in ends),
-                f"{np.mean(ends):.1%}",
-                "–" if arm == "uniform" else f"{change.mean:+.1%} ± {change.error:.1%}",
+                f"`{name}`",
+                ", ".join(str(record.steps) for record in arm.records),
+                f"{_mean(arm, 'batch/informative'):.1%}",
+                f"{_mean(arm, 'batch/reward'):.3f}",
+                f"{curves.mean():.1%}",
+                NONE if name == BASELINE else _signed(change),
+                *_end(scores, _runs(arm), _runs(arms[BASELINE])),
             ]
         )
+    if BEFORE in scores:
+        blank = [NONE] * 5
+        rows.append([BEFORE, *blank, *_end(scores, [BEFORE], _runs(arms[BASELINE]))])
     return markdown_table(rows)
 
 
 def skill(folder: Path) -> str:
-    """Informative groups over the steps, and how the readout did in them."""
-    runs = _runs(folder)
-    rows = [["steps", *(f"`{arm}`: informative" for arm in runs)]]
-    rows[0] += ["readout: chosen by the judge", "held-out correlation", "the probe's"]
-    for first, last in PARTS:
-        within = {arm: _between(each, first, last) for arm, each in runs.items()}
-        chosen = 1 - _mean(within["readout"], "select/explored") / _mean(
-            within["readout"], "batch/groups"
-        )
-        rows.append(
-            [
-                f"{first} to {last}" if math.isfinite(last) else f"{first} to the end",
-                *(f"{_mean(each, 'batch/informative'):.1%}" for each in within.values()),
-                f"{chosen:.0%}",
-                f"{_mean(within['readout'], 'select/held_out_pearson'):.2f}",
-                f"{_mean(within['probe'], 'select/held_out_pearson'):.2f}",
-            ]
-        )
+    """Informative groups over the steps, and how the judges did in them."""
+    arms = _arms(folder)
+    readouts = {name: arm for name, arm in arms.items() if name in READOUTS}
+    judged = {name: arm for name, arm in arms.items() if name != BASELINE}
+    spans = [range(first, last + 1) for first, last in PARTS]
+    heads = [f"{steps[0]} to {steps[-1]}" for steps in spans[:-1]]
+    rows = [["", "arm", *(f"steps {head}" for head in heads), f"from step {spans[-1][0]}"]]
+
+    def add(title: str, chosen: Mapping[str, Measured], cell: Cell) -> None:
+        for name, arm in chosen.items():
+            rows.append([title, f"`{name}`", *(cell(arm, steps) for steps in spans)])
+
+    add("informative groups", arms, lambda arm, at: f"{_mean(arm, 'batch/informative', at):.1%}")
+    add("chosen by the judge", readouts, lambda arm, at: f"{_judged(arm, at):.0%}")
+    key = "select/held_out_pearson"
+    add("held-out correlation", judged, lambda arm, at: f"{_mean(arm, key, at):.2f}")
     return markdown_table(rows)
 
 
-Steps = list[dict[str, float]]
-Runs = dict[str, Steps]
+def _judged(arm: Measured, steps: range) -> float:
+    """The share of groups that the judge chose; others are explored."""
+    return 1 - _mean(arm, "select/explored", steps) / _mean(arm, "batch/groups", steps)
 
 
-def _runs(folder: Path) -> dict[str, Runs]:
-    """The metrics of every arm's runs, from the first step on."""
-    found: dict[str, Runs] = {arm: {} for arm in ARMS}
-    for path in sorted(folder.glob("*/metrics.jsonl")):
-        match = re.fullmatch(r"(.+)-\d+", path.parent.name)
-        if match and match[1] in found:
-            lines = path.read_text("utf-8").splitlines()
-            found[match[1]][path.parent.name] = [json.loads(line) for line in lines[1:]]
-    return found
+def _arms(folder: Path) -> dict[str, Measured]:
+    """The arms there are, by name."""
+    found = find(folder, [BASELINE, PROBE, *READOUTS], SEEDS)
+    return {name: measure(name, folders) for name, folders in found.items()}
 
 
-def _between(runs: Runs, first: float, last: float) -> Runs:
-    return {
-        name: [row for row in metrics if first <= row["step"] <= last]
-        for name, metrics in runs.items()
-    }
+def _runs(arm: Measured) -> list[str]:
+    return [f"{arm.name}-{seed}" for seed in arm.seeds]
 
 
-def _mean(runs: Runs, key: str) -> float:
-    return float(np.mean([row[key] for steps in runs.values() for row in steps if key in row]))
+def _mean(arm: Measured, key: str, steps: range | None = None) -> float:
+    """The mean of a metric over the steps of all runs."""
+    rows = (row for record in arm.records for row in record.metrics if row["step"])
+    chosen = (row for row in rows if steps is None or row["step"] in steps)
+    return float(np.mean([row[key] for row in chosen if key in row]))
 
 
-def _scores(path: Path) -> dict[str, dict[str, float]]:
-    """The mean score of each problem, by run."""
+def _scores(path: Path) -> Scores:
+    if not path.exists():
+        return {}
     scores: dict[str, dict[str, float]] = {}
     with gzip.open(path, "rt", encoding="utf-8") as file:
         for row in map(json.loads, file):
@@ -98,13 +107,19 @@ def _scores(path: Path) -> dict[str, dict[str, float]]:
     return scores
 
 
-def _paired(
-    scores: Mapping[str, Mapping[str, float]], runs: list[str], baseline: list[str]
-) -> Estimate:
-    """The mean difference over problems, each averaged over seeds, and its standard error."""
+def _end(scores: Scores, runs: list[str], baseline: list[str]) -> tuple[str, str]:
+    """mean@4 of each run, and how far it is above the baseline's, paired by problem."""
+    if not all(run in scores for run in [*runs, *baseline]):
+        return NONE, NONE
+    by_seed = ", ".join(f"{np.mean(list(scores[run].values())):.1%}" for run in runs)
     problems = sorted(scores[runs[0]])
 
     def averaged(names: list[str]) -> NDArray[np.float64]:
         return np.mean([[scores[name][problem] for problem in problems] for name in names], axis=0)
 
-    return mean((averaged(runs) - averaged(baseline)).tolist())
+    change = mean((averaged(runs) - averaged(baseline)).tolist())
+    return by_seed, NONE if runs == baseline else _signed(change)
+
+
+def _signed(change: Estimate) -> str:
+    return f"{change.mean:+.1%}" + (f" ± {change.error:.1%}" if change.error else "")

@@ -57,6 +57,30 @@ def test_what_is_done_is_not_done_again_and_other_results_are_refused(run, capsy
         run("--labels", "999")
 
 
+def test_states_are_read_once_as_long_as_nothing_trains_the_model(
+    run, benchmark, monkeypatch, tmp_path
+):
+    words = ("--rows", "probe", "readout", "--states", str(tmp_path / "states.npz"))
+    first = run(*words)
+    run.out.unlink()
+    reads = []
+    monkeypatch.setattr(benchmark.LocalEngine, "embed", lambda *_: reads.append(1))
+    assert run(*words) == first and not reads
+
+
+def test_states_of_a_trained_judge_are_read_anew(run, benchmark, monkeypatch):
+    versions = []
+    embed = benchmark.LocalEngine.embed
+
+    def counted(engine, *asked):
+        versions.append(engine.version)
+        return embed(engine, *asked)
+
+    monkeypatch.setattr(benchmark.LocalEngine, "embed", counted)
+    run("--rows", "readout, judge trained")
+    assert max(versions) > 1
+
+
 def test_a_judge_learns_from_recorded_outcomes(run):
     """The tiny network tells sums that always fail from those that sometimes pass."""
     words = ["--rows", "log score, passes", "--learning-rate", "1e-2", "--labels", "32"]
