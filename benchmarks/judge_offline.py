@@ -34,9 +34,11 @@ from metis.config import curriculum_of, task_of
 from metis.core import LAST, Chat
 from metis.core.pool import Rewards
 from metis.curricula.judge.diagnostics import calibration_error, lift, spearman
+from metis.engines import model_files
 from metis.engines.local.engine import LocalEngine
 from metis.engines.local.settings import Local
 from metis.errors import MetisError, require
+from metis.evals.weights import identity
 from metis.signal import INFORMATIVE, top_b
 from metis.survey.facts import Outcome
 from metis.survey.outcome_set import SUFFIX, OutcomeSet
@@ -74,6 +76,10 @@ class Sets:
     def episode(self, prompt: Prompt) -> Any:
         return self.tasks[self.set_of[prompt.id]].episode(prompt)
 
+    def chat(self, prompt: Prompt) -> Chat:
+        chat: Chat = self.episode(prompt).chat
+        return chat
+
     def variance(self, prompt: Prompt) -> float:
         variance = self.outcomes[prompt.id].variance
         assert variance is not None
@@ -106,7 +112,8 @@ class Model:
         self.sets = sets
         self.settings = replace(settings, model=settings.model or sets.settings["engine"]["model"])
         self.engine: LocalEngine | None = None
-        self.states = Remembered(self.fresh, Path(self.settings.model).name, states)
+        about = identity(model_files.model(self.settings.model)) if states else ""
+        self.states = Remembered(self.fresh, sets.chat, about, states)
 
     def fresh(self) -> LocalEngine:
         if self.engine is None or self.engine.version:
@@ -123,7 +130,7 @@ class Model:
 
 
 class Offline(Recorded):
-    """Recorded outcomes, and the states that are known of a model as long as nothing trained it."""
+    """Recorded outcomes, and the states in a file as long as nothing trained the model."""
 
     def __init__(self, model: Model) -> None:
         self.local = model.fresh()
@@ -133,8 +140,8 @@ class Offline(Recorded):
     def embed(
         self, prompts: Sequence[Prompt] | Sequence[Chat], depths: Sequence[float] = LAST
     ) -> States:
-        trained = self.local.version > 0
-        return (self.local if trained else self.states).embed(prompts, depths)
+        kept = self.states.path is not None and self.local.version == 0
+        return (self.states if kept else self.local).embed(prompts, depths)
 
 
 def part(
@@ -281,9 +288,9 @@ def main(words: Sequence[str] | None = None) -> None:
             continue
         started = time.monotonic()
         measures = list(part(row, split, sets, model, chosen))
-        model.states.keep()
         with chosen.out.open("a") as file:
             file.write("".join(f"{json.dumps(each)}\n" for each in measures))
+        model.states.keep()
         rows += measures
         print(f"{row}, split {split}: {time.monotonic() - started:.0f} s", flush=True)
     model.close()

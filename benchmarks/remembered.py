@@ -8,45 +8,66 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from metis import Prompt, files
+from metis import MetisError, Prompt, files
 from metis.core import LAST, Chat, Engine
 
 States = Sequence[NDArray[np.float32]]
 
 
 class Remembered:
-    """States of a model that does not learn; `engine` gives it when one has to be read."""
+    """States of a model that does not learn.
 
-    def __init__(self, engine: Callable[[], Engine], model: str, path: Path | None) -> None:
-        self.engine, self.model, self.path = engine, model, path
-        self.kept = 0
-        self.known: dict[str, NDArray[np.float32]] = {}
-        if path is not None and path.exists():
-            with np.load(path) as kept:
-                self.known = dict(zip(kept["keys"].tolist(), kept["states"], strict=True))
-            self.kept = len(self.known)
+    engine gives the model when a state has to be read, chat what it reads of a prompt; model tells
+    it from others, as a file has the states of one.
+    """
+
+    def __init__(
+        self,
+        engine: Callable[[], Engine],
+        chat: Callable[[Prompt], Chat],
+        model: str = "",
+        path: Path | None = None,
+    ) -> None:
+        self.engine, self.chat, self.model, self.path = engine, chat, model, path
+        self.known = self._kept()
+        self.new = 0
 
     def embed(
         self, prompts: Sequence[Prompt] | Sequence[Chat], depths: Sequence[float] = LAST
     ) -> States:
+        keys = [[self._key(each, depth) for depth in depths] for each in prompts]
         new = [
-            each for each in prompts if any(self._key(each, d) not in self.known for d in depths)
+            (each, mine)
+            for each, mine in zip(prompts, keys, strict=True)
+            if not self.known.keys() >= set(mine)
         ]
         if new:
-            read = self.engine().embed(new, depths)  # type: ignore[arg-type]  # all of one kind
-            for each, state in zip(new, read, strict=True):
-                for depth, part in zip(depths, np.split(state, len(depths)), strict=True):
-                    self.known[self._key(each, depth)] = part
-        keys = [[self._key(each, depth) for depth in depths] for each in prompts]
+            asked, places = zip(*new, strict=True)
+            for mine, state in zip(places, self.engine().embed(asked, depths), strict=True):
+                self.known |= zip(mine, np.split(state, len(depths)), strict=True)
+            self.new += len(new)
         return [np.concatenate([self.known[key] for key in mine]) for mine in keys]
 
     def keep(self) -> None:
-        """Write the states to the file, if there is one and some are new."""
-        if self.path is not None and len(self.known) > self.kept:
-            with files.atomic(self.path) as file:
-                np.savez(file, keys=list(self.known), states=np.stack(list(self.known.values())))
-            self.kept = len(self.known)
+        """Write new states to the file, if there is one, with those that are there."""
+        if self.path is None or not self.new:
+            return
+        self.known = self._kept() | self.known
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        keys, states = list(self.known), np.stack(list(self.known.values()))
+        with files.atomic(self.path) as file:
+            np.savez(file, model=self.model, keys=keys, states=states)
+        self.new = 0
+
+    def _kept(self) -> dict[str, NDArray[np.float32]]:
+        """The states in the file."""
+        if self.path is None or not self.path.exists():
+            return {}
+        with np.load(self.path) as kept:
+            if kept["model"] != self.model:
+                raise MetisError(f"--states {str(self.path)!r} is of another model: name another")
+            return dict(zip(kept["keys"].tolist(), kept["states"], strict=True))
 
     def _key(self, asked: Prompt | Chat, depth: float) -> str:
-        written = asked.id if isinstance(asked, Prompt) else json.dumps(asked)
-        return hashlib.sha256(f"{self.model} {depth:.4f} {written}".encode()).hexdigest()
+        read = self.chat(asked) if isinstance(asked, Prompt) else asked
+        return hashlib.sha256(f"{depth:.4f} {json.dumps(read)}".encode()).hexdigest()

@@ -15,7 +15,7 @@ from metis.run.statistics import Estimate, mean
 BASELINE = "uniform"
 PROBE = "probe"
 READOUTS = ("readout", "readout-trial")
-SEEDS = range(3)
+SEEDS = range(10)
 PARTS = ((1, 10), (11, 20), (21, 1 << 20))
 """Steps that the judge's skill is averaged over."""
 BEFORE = "before"
@@ -31,28 +31,37 @@ def results(folder: Path) -> str:
     """Every arm: its groups, its accuracy over the run, and mean@4 on MATH-500 at the end."""
     arms, scores = _arms(folder), _scores(folder / "math500.jsonl.gz")
     shared = {name: arm.at_tests_of(*arms.values()) for name, arm in arms.items()}
-    last = shared[BASELINE].steps[-1]
-    rows = [["arm", "steps", "informative groups", "mean reward"]]
-    rows[0] += [f"accuracy, mean of {last} steps", "above uniform's"]
-    rows[0] += ["mean@4 at the end, by seed", "above uniform's, by problem"]
+    heads = ["arm", "steps", "informative groups", "mean reward"]
+    heads += [f"accuracy, mean of tests to step {shared[BASELINE].steps[-1]}"]
+    rows = [[*heads, "above uniform's, by seed"]]
     for name, arm in arms.items():
-        curves = shared[name].accuracy.mean(axis=1)
-        change = mean((curves - shared[BASELINE].accuracy.mean(axis=1)).tolist())
+        change = _above(shared[name], shared[BASELINE])
         rows.append(
             [
                 f"`{name}`",
                 ", ".join(str(record.steps) for record in arm.records),
                 f"{_mean(arm, 'batch/informative'):.1%}",
                 f"{_mean(arm, 'batch/reward'):.3f}",
-                f"{curves.mean():.1%}",
+                f"{shared[name].accuracy.mean():.1%}",
                 NONE if name == BASELINE else _signed(change),
-                *_end(scores, _runs(arm), _runs(arms[BASELINE])),
             ]
         )
-    if BEFORE in scores:
-        blank = [NONE] * 5
-        rows.append([BEFORE, *blank, *_end(scores, [BEFORE], _runs(arms[BASELINE]))])
+    if scores:
+        rows[0] += ["mean@4 at the end, by run", "above uniform's, by problem"]
+        first = _runs(arms[BASELINE])
+        for row, arm in zip(rows[1:], arms.values(), strict=True):
+            row += _end(scores, _runs(arm), first)
+        rows.append([BEFORE, *[NONE] * 5, *_end(scores, [BEFORE], first)])
     return markdown_table(rows)
+
+
+def _above(arm: Measured, baseline: Measured) -> Estimate:
+    """The difference of mean accuracies, over the seeds that both have."""
+    mine, its = (
+        dict(zip(one.seeds, one.accuracy.mean(axis=1).tolist(), strict=True))
+        for one in (arm, baseline)
+    )
+    return mean([mine[seed] - its[seed] for seed in arm.seeds if seed in its])
 
 
 def skill(folder: Path) -> str:
@@ -91,10 +100,12 @@ def _runs(arm: Measured) -> list[str]:
 
 
 def _mean(arm: Measured, key: str, steps: range | None = None) -> float:
-    """The mean of a metric over the steps of all runs."""
-    rows = (row for record in arm.records for row in record.metrics if row["step"])
-    chosen = (row for row in rows if steps is None or row["step"] in steps)
-    return float(np.mean([row[key] for row in chosen if key in row]))
+    """The mean of a metric over steps, and then over runs."""
+    means = []
+    for record in arm.records:
+        rows = [row for row in record.metrics if row["step"] and key in row]
+        means.append([row[key] for row in rows if steps is None or row["step"] in steps])
+    return float(np.mean([np.mean(values) for values in means if values]))
 
 
 def _scores(path: Path) -> Scores:
@@ -108,17 +119,18 @@ def _scores(path: Path) -> Scores:
 
 
 def _end(scores: Scores, runs: list[str], baseline: list[str]) -> tuple[str, str]:
-    """mean@4 of each run, and how far it is above the baseline's, paired by problem."""
-    if not all(run in scores for run in [*runs, *baseline]):
+    """mean@4 of each run that has it, and how far it is above the baseline's, by problem."""
+    one, other = ([run for run in names if run in scores] for names in (runs, baseline))
+    if not one:
         return NONE, NONE
-    by_seed = ", ".join(f"{np.mean(list(scores[run].values())):.1%}" for run in runs)
-    problems = sorted(scores[runs[0]])
+    problems = sorted(scores[one[0]])
+    by_run = ", ".join(f"{np.mean(list(scores[run].values())):.1%}" for run in one)
 
     def averaged(names: list[str]) -> NDArray[np.float64]:
         return np.mean([[scores[name][problem] for problem in problems] for name in names], axis=0)
 
-    change = mean((averaged(runs) - averaged(baseline)).tolist())
-    return by_seed, NONE if runs == baseline else _signed(change)
+    change = mean((averaged(one) - averaged(other)).tolist())
+    return by_run, NONE if one == other else _signed(change)
 
 
 def _signed(change: Estimate) -> str:

@@ -187,6 +187,7 @@ def test_a_wrong_call_is_one_line(tiny, problems, capsys):
         (["--samples", "0"], "--samples = 0: use at least 1"),
         (["--limit", "0"], "--limit = 0: use at least 1"),
         (["--vllm-cache", "-1"], "--vllm-cache = -1.0: use at least 0"),
+        (["--vllm-cache", "inf"], "engine.vllm_cache = inf: use 0 or more"),
         (["--samples", "4", "--temperature", "0"], "greedy answers are all the same"),
         (["--temperature", "nan"], "--temperature = nan"),
         (["--top-p", "0"], "--top-p = 0.0"),

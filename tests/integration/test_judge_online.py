@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from metis import MetisError
+
 
 @pytest.fixture(scope="module")
 def benchmark(benchmark_script):
@@ -39,6 +41,30 @@ def test_states_are_read_once_and_kept(run, tmp_path, monkeypatch, benchmark):
         assert len(set(states["keys"].tolist())) == len(states["states"]) == 2 * 48
     monkeypatch.setattr(benchmark.Model, "fresh", lambda self: pytest.fail("a state is read again"))
     assert run(*words) == first
+
+
+def test_states_of_another_model_are_refused(run, tmp_path):
+    kept = tmp_path / "new" / "states.npz"
+    words = ("--arms", "probe", "--states", str(kept))
+    run(*words)
+    with np.load(kept) as states:
+        content = dict(states)
+    np.savez(kept, **{**content, "model": "other"})
+    with pytest.raises(MetisError, match=r"states\.npz' is of another model: name another"):
+        run(*words)
+
+
+def test_states_that_another_process_kept_stay(run, tmp_path):
+    kept = tmp_path / "states.npz"
+    run("--arms", "probe", "--states", str(kept))
+    with np.load(kept) as states:
+        content = dict(states)
+    content["keys"][0] = "of another process"
+    np.savez(kept, **content)
+    run("--arms", "probe", "--states", str(kept))
+    with np.load(kept) as states:
+        assert set(states["keys"]) > {"of another process"}
+        assert len(states["keys"]) == len(content["keys"]) + 1
 
 
 def test_prompts_that_are_solved_are_left_out(run):

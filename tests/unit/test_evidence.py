@@ -1,5 +1,6 @@
 """Numbers that README and docs publish are those of the runs in `evidence/`."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -31,6 +32,21 @@ def test_surveys_know_the_measured_pools(publish):
         (round(pool.informative, 3), round(pool.costs["metis"]["steps"].value, 2))
         for pool in publish.pools()
     ]
+
+
+def test_arms_are_compared_on_the_seeds_that_both_have(publish, tmp_path):
+    def run(name, accuracy):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "config.json").write_text("{}")
+        rows = [{"step": step, "eval/accuracy": accuracy * step} for step in (0, 2)]
+        rows[1] |= {"batch/informative": 0.5, "batch/reward": 0.5}
+        (folder / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+
+    for name, accuracy in {"uniform-0": 0.1, "uniform-1": 0.3, "probe-1": 0.4}.items():
+        run(name, accuracy)
+    row = publish.training_tables.results(tmp_path).splitlines()[-1]
+    assert row.startswith("| `probe` ") and row.rstrip(" |").endswith("+10.0%")
 
 
 def test_a_table_is_written_between_its_marks(publish):

@@ -55,11 +55,12 @@ class Learning:
         least = {"max_tokens": 1, "episode_tokens": 0, "tokens": 1, "minibatch": 0, "lora": 0}
         require_at_least(self, least, "engine.")
         self._require_above_zero("temperature", "learning_rate", "reward_timeout")
-        for key, value in self._of(
-            ("weight_decay", "gradient_clip", "clip_low", "clip_high", "kl")
-        ):
-            require(math.isfinite(value) and value >= 0, key, value, "use 0 or more")
+        self._require_not_negative("weight_decay", "gradient_clip", "clip_low", "clip_high", "kl")
         self._require_share("top_p")
+
+    def _require_not_negative(self, *keys: str) -> None:
+        for key, value in self._of(keys):
+            require(math.isfinite(value) and value >= 0, key, value, "use 0 or more")
 
     def _require_above_zero(self, *keys: str) -> None:
         for key, value in self._of(keys):

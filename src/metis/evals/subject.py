@@ -41,10 +41,17 @@ class Subject:
         """Longest answer in the run."""
         return None if self.run is None else self.engine.max_tokens
 
-    def on(self, **knobs: Any) -> "Subject":
-        """The same on an engine with other knobs, those that are not None."""
-        changes: dict[str, Any] = {"vllm_sleep": False}
-        changes |= {key: value for key, value in knobs.items() if value is not None}
+    def on(
+        self,
+        *,
+        device: str | None = None,
+        generation: str | None = None,
+        vllm_cache: float | None = None,
+    ) -> "Subject":
+        """The same elsewhere, or with other memory."""
+        given = {"device": device, "generation": generation, "vllm_cache": vllm_cache}
+        changes: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+        changes["vllm_sleep"] = False
         return dataclasses.replace(self, engine=dataclasses.replace(self.engine, **changes))
 
 

@@ -53,7 +53,8 @@ class Local(Learning):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_at_least(self, {"rows": 1, "reward_workers": 1, "vllm_cache": 0}, "engine.")
+        require_at_least(self, {"rows": 1, "reward_workers": 1}, "engine.")
+        self._require_not_negative("vllm_cache")
         self._require_share("vllm_memory")
 
     @property

@@ -135,7 +135,8 @@ def _room_for_vllm(settings: Local) -> Iterator[None]:
         knob, value = settings.vllm_bound
         raise MetisError(
             f"{knob} = {value}: vLLM does not start with that much of the GPU "
-            f"({first_line(error)}); set another, or engine.lora=16, whose training takes less"
+            f"({first_line(error)}); set another (metis eval: --vllm-cache), or engine.lora=16, "
+            "whose training takes less"
         ) from None
 
 
