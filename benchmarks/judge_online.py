@@ -42,6 +42,7 @@ ARMS: dict[str, dict[str, Any]] = {
     "probe, two thirds": {"name": "probe", "depths": [2 / 3]},
     "readout": READOUT,
     "readout of the prompt": READOUT | {"preference": {"readout": "prompt"}},
+    "readout of the judge prompt": READOUT | {"preference": {"readout": "judge"}},
     "readout of the prompt, ridge": READOUT
     | {"preference": {"readout": "prompt", "regression": "ridge"}},
     "readout of the prompt, trial": READOUT | {"preference": {"readout": "prompt"}, "trial": 16},
