@@ -25,8 +25,8 @@ class Remembered:
         self,
         engine: Callable[[], Engine],
         chat: Callable[[Prompt], Chat],
-        model: str = "",
-        path: Path | None = None,
+        model: str,
+        path: Path | None,
     ) -> None:
         self.engine, self.chat, self.model, self.path = engine, chat, model, path
         self.known = self._kept()

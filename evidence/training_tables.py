@@ -14,7 +14,7 @@ from metis.run.statistics import Estimate, mean
 
 BASELINE = "uniform"
 PROBE = "probe"
-READOUTS = ("readout", "readout-trial")
+READOUTS = ("readout", "readout-again", "readout-trial")
 SEEDS = range(10)
 PARTS = ((1, 10), (11, 20), (21, 1 << 20))
 """Steps that the judge's skill is averaged over."""

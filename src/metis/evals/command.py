@@ -58,7 +58,7 @@ def add(commands: Commands) -> None:
     option("--data", type=Path, metavar="DIR", help="of benchmarks (METIS_DATA, or data/TASK)")
     option("--device", metavar="NAME", help="cpu, cuda, mps or auto")
     option("--generation", choices=("transformers", "vllm"), help="default: the run's")
-    cache = "of vLLM's KV cache, beside others on one GPU (default: the run's; of a model by share)"
+    cache = "of vLLM's KV cache, for others on the GPU (default: the run's, or what vLLM measures)"
     option("--vllm-cache", type=float, metavar="GIB", help=cache)
     option("--rows", type=int, metavar="N", help="answers generated at once")
     option("--tokens", type=int, metavar="N", help="tokens held at once, at full length")
