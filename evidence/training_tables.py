@@ -13,13 +13,15 @@ from metis.markdown import markdown_table
 from metis.run.statistics import Estimate, mean
 
 BASELINE = "uniform"
-PROBE = "probe"
+PROBES = ("probe", "probe-again")
 READOUTS = ("readout", "readout-again", "readout-trial")
+ARMS = (BASELINE, f"{BASELINE}-again", *PROBES, *READOUTS)
 SEEDS = range(10)
 PARTS = ((1, 10), (11, 20), (21, 1 << 20))
 """Steps that the judge's skill is averaged over."""
 BEFORE = "before"
 """The untrained model, among the runs whose answers to MATH-500 are kept."""
+ABOVE = "above uniform's, by problem"
 NONE = "–"
 
 Cell = Callable[[Measured, range], str]
@@ -28,30 +30,20 @@ Scores = Mapping[str, Mapping[str, float]]
 
 
 def results(folder: Path) -> str:
-    """Every arm: its groups, its accuracy over the run, and mean@4 on MATH-500 at the end."""
-    arms, scores = _arms(folder), _scores(folder / "math500.jsonl.gz")
+    """Every arm: its accuracy over the run and at the end, and mean@4 on MATH-500 at the end."""
+    arms, sampled = _arms(folder), _sampled(folder / "math500.jsonl.gz")
+    greedy = {run: _last(folder / run) for arm in arms.values() for run in _runs(arm)}
     shared = {name: arm.at_tests_of(*arms.values()) for name, arm in arms.items()}
-    heads = ["arm", "steps", "informative groups", "mean reward"]
-    heads += [f"accuracy, mean of tests to step {shared[BASELINE].steps[-1]}"]
-    rows = [[*heads, "above uniform's, by seed"]]
+    heads = ["arm", "steps", f"accuracy, mean of tests to step {shared[BASELINE].steps[-1]}"]
+    heads += ["above uniform's, by seed", "accuracy of the last test, by run", ABOVE]
+    rows = [[*heads, "mean@4 at the end, by run", ABOVE]]
     for name, arm in arms.items():
-        change = _above(shared[name], shared[BASELINE])
-        rows.append(
-            [
-                f"`{name}`",
-                ", ".join(str(record.steps) for record in arm.records),
-                f"{_mean(arm, 'batch/informative'):.1%}",
-                f"{_mean(arm, 'batch/reward'):.3f}",
-                f"{shared[name].accuracy.mean():.1%}",
-                NONE if name == BASELINE else _signed(change),
-            ]
-        )
-    if scores:
-        rows[0] += ["mean@4 at the end, by run", "above uniform's, by problem"]
-        first = _runs(arms[BASELINE])
-        for row, arm in zip(rows[1:], arms.values(), strict=True):
-            row += _end(scores, _runs(arm), first)
-        rows.append([BEFORE, *[NONE] * 5, *_end(scores, [BEFORE], first)])
+        change = NONE if name == BASELINE else _signed(_above(shared[name], shared[BASELINE]))
+        steps = ", ".join(str(record.steps) for record in arm.records)
+        rows.append([f"`{name}`", steps, f"{shared[name].accuracy.mean():.1%}", change])
+        for scores in greedy, sampled:
+            rows[-1] += _end(scores, _runs(arm), _runs(arms[BASELINE]))
+    rows.append([BEFORE, *[NONE] * 5, *_end(sampled, [BEFORE], _runs(arms[BASELINE]))])
     return markdown_table(rows)
 
 
@@ -65,10 +57,10 @@ def _above(arm: Measured, baseline: Measured) -> Estimate:
 
 
 def skill(folder: Path) -> str:
-    """Informative groups over the steps, and how the judges did in them."""
+    """What the arms chose over the steps, and how the judges did in it."""
     arms = _arms(folder)
     readouts = {name: arm for name, arm in arms.items() if name in READOUTS}
-    judged = {name: arm for name, arm in arms.items() if name != BASELINE}
+    judged = {name: arm for name, arm in arms.items() if name in (*PROBES, *READOUTS)}
     spans = [range(first, last + 1) for first, last in PARTS]
     heads = [f"{steps[0]} to {steps[-1]}" for steps in spans[:-1]]
     rows = [["", "arm", *(f"steps {head}" for head in heads), f"from step {spans[-1][0]}"]]
@@ -78,6 +70,7 @@ def skill(folder: Path) -> str:
             rows.append([title, f"`{name}`", *(cell(arm, steps) for steps in spans)])
 
     add("informative groups", arms, lambda arm, at: f"{_mean(arm, 'batch/informative', at):.1%}")
+    add("mean reward", arms, lambda arm, at: f"{_mean(arm, 'batch/reward', at):.3f}")
     add("chosen by the judge", readouts, lambda arm, at: f"{_judged(arm, at):.0%}")
     key = "select/held_out_pearson"
     add("held-out correlation", judged, lambda arm, at: f"{_mean(arm, key, at):.2f}")
@@ -91,7 +84,7 @@ def _judged(arm: Measured, steps: range) -> float:
 
 def _arms(folder: Path) -> dict[str, Measured]:
     """The arms there are, by name."""
-    found = find(folder, [BASELINE, PROBE, *READOUTS], SEEDS)
+    found = find(folder, ARMS, SEEDS)
     return {name: measure(name, folders) for name, folders in found.items()}
 
 
@@ -108,9 +101,8 @@ def _mean(arm: Measured, key: str, steps: range | None = None) -> float:
     return float(np.mean([np.mean(values) for values in means if values]))
 
 
-def _scores(path: Path) -> Scores:
-    if not path.exists():
-        return {}
+def _sampled(path: Path) -> Scores:
+    """Of four answers to each problem, at the end of a run."""
     scores: dict[str, dict[str, float]] = {}
     with gzip.open(path, "rt", encoding="utf-8") as file:
         for row in map(json.loads, file):
@@ -118,8 +110,14 @@ def _scores(path: Path) -> Scores:
     return scores
 
 
+def _last(run: Path) -> dict[str, float]:
+    """Of the greedy answer to each problem, in the last test of a run."""
+    rows = [json.loads(line) for line in (run / "evals.jsonl").read_text("utf-8").splitlines()]
+    return {row["prompt"]: row["reward"] for row in rows if row["step"] == rows[-1]["step"]}
+
+
 def _end(scores: Scores, runs: list[str], baseline: list[str]) -> tuple[str, str]:
-    """mean@4 of each run that has it, and how far it is above the baseline's, by problem."""
+    """The mean of each run that has scores, and how far it is above the baseline's, by problem."""
     one, other = ([run for run in names if run in scores] for names in (runs, baseline))
     if not one:
         return NONE, NONE

@@ -26,8 +26,7 @@ MEASURED = "measured"
 VARIANTS = {
     "metis": {
         "length": {"judge": {"scale": "passes_length"}},
-        "states": {"judge": {"mode": "readout"}},
-        "readout": {"preference": {"readout": "judge", "depths": [0.5, 1.0]}},
+        "beside": {"preference": {"readout": "judge", "depths": [0.5, 1.0]}},
         "mixed": {"preference": {"readout": "prompt", "mix": 0.25}, "exemplars": "similar"},
         "harder": {
             "judge": {"scale": "passes"},

@@ -41,8 +41,8 @@ from metis.curricula.judge.experience import Experience
 from metis.curricula.judge.judgment import as_read, ask, decisions, scored
 from metis.curricula.judge.losses import subsample
 from metis.curricula.judge.memory import Pair
-from metis.curricula.judge.paper_preset import PAPER
 from metis.curricula.judge.preference import Preference, Scores
+from metis.curricula.judge.presets import PAPER, READOUT
 from metis.curricula.judge.prompt import Example
 from metis.curricula.judge.scale import Scale
 from metis.curricula.judge.skill import length_notice, spread_notice
@@ -74,7 +74,7 @@ class Metis(Stateful):
     trial         steps whose lift decides if the judge chooses alone (16); 0: no trial (`readout`)
     """
 
-    presets: ClassVar = {"recommended": {}, "paper": PAPER}
+    presets: ClassVar = {"recommended": {}, "readout": READOUT, "paper": PAPER}
     batch: int = 256
     group: int = 8
     multiplier: int = 8

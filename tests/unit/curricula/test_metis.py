@@ -9,8 +9,8 @@ import pytest
 from metis import Group, MetisError, Pool, Progress, Prompt, drive
 from metis.core import Complete, Completion, Continuation, Rollout, Score, Trajectory
 from metis.curricula.judge import Judge
-from metis.curricula.judge.paper_preset import PAPER
 from metis.curricula.judge.preference import Preference
+from metis.curricula.judge.presets import PAPER
 from metis.curricula.judge.scale import GRID, PASSES, VARIANCE
 from metis.curricula.metis import Metis
 from metis.signal import judge_reward

@@ -1,4 +1,4 @@
-"""METIS as the paper has it: every knob of Algorithm 1 and its appendix at the paper's value."""
+"""Settings of METIS by name, beside its defaults."""
 
 from typing import Any
 
@@ -35,3 +35,7 @@ PAPER: dict[str, Any] = {
     },
     "preference": {"readout": "none", "harder": 0.0},
 }
+"""METIS as the paper has it: every knob of Algorithm 1 and its appendix at the paper's value."""
+
+READOUT: dict[str, Any] = {"judge": {"mode": "readout"}}
+"""The judge that did best on real problems: a regression on the policy's hidden states."""
