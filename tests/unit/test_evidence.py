@@ -1,5 +1,6 @@
 """Numbers that README and docs publish are those of the runs in `evidence/`."""
 
+import gzip
 import json
 import subprocess
 import sys
@@ -34,19 +35,33 @@ def test_surveys_know_the_measured_pools(publish):
     ]
 
 
-def test_arms_are_compared_on_the_seeds_that_both_have(publish, tmp_path):
+def test_arms_are_compared_on_the_seeds_and_the_problems_that_both_have(publish, tmp_path):
+    def lines(rows):
+        return "".join(f"{json.dumps(row)}\n" for row in rows)
+
     def run(name, accuracy):
         folder = tmp_path / name
         folder.mkdir()
         (folder / "config.json").write_text("{}")
         rows = [{"step": step, "eval/accuracy": accuracy * step} for step in (0, 2)]
-        rows[1] |= {"batch/informative": 0.5, "batch/reward": 0.5}
-        (folder / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+        (folder / "metrics.jsonl").write_text(lines(rows))
+        tests = [
+            {"step": 0, "prompt": "a", "reward": 1.0},
+            {"step": 2, "prompt": "a", "reward": 0.0},
+            {"step": 2, "prompt": "b", "reward": accuracy},
+        ]
+        (folder / "evals.jsonl").write_text(lines(tests))
 
     for name, accuracy in {"uniform-0": 0.1, "uniform-1": 0.3, "probe-1": 0.4}.items():
         run(name, accuracy)
-    row = publish.training_tables.results(tmp_path).splitlines()[-1]
-    assert row.startswith("| `probe` ") and row.rstrip(" |").endswith("+10.0%")
+    answers = {"before": [0, 0], "uniform-0": [0, 1], "probe-1": [1, 1]}
+    with gzip.open(tmp_path / "math500.jsonl.gz", "wt") as file:
+        file.write(lines({"run": r, "problem": "a", "scores": s} for r, s in answers.items()))
+    *_, probe, before = publish.training_tables.results(tmp_path).splitlines()
+    cells = [cell.strip() for cell in probe.split("|")[1:-1]]
+    assert cells[0] == "`probe`" and cells[3] == "+10.0%"
+    assert cells[4:] == ["20.0%", "+10.0% ± 10.0%", "100.0%", "+50.0%"]
+    assert before.startswith("| before ") and before.rstrip(" |").endswith("-50.0%")
 
 
 def test_a_table_is_written_between_its_marks(publish):
