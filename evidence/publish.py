@@ -121,7 +121,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     },
     **{
         f"judge-online-{name}": (JUDGES / f"online-{name}.md").read_text
-        for name in ("dapo-hard", "arithmetic-smollm2")
+        for name in ("dapo-hard", "math", "arithmetic-smollm2")
     },
     **{
         f"{name}-{pool}": partial(table, TRAINED / pool)
