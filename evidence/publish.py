@@ -117,7 +117,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "judge-sets": lambda: judge_tables.pools(JUDGES),
     **{
         f"judge-offline-{name}": partial(judge_tables.judges, JUDGES / f"{name}-results.jsonl")
-        for name in ("arithmetic-smollm2", "qwen")
+        for name in ("arithmetic-smollm2", "qwen", "qwen-earlier")
     },
     **{
         f"judge-online-{name}": (JUDGES / f"online-{name}.md").read_text
