@@ -120,7 +120,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
         for name in ("arithmetic-smollm2", "qwen", "qwen-earlier")
     },
     **{
-        f"judge-online-{name}": (JUDGES / f"online-{name}.md").read_text
+        f"judge-online-{name}": partial((JUDGES / f"online-{name}.md").read_text, "utf-8")
         for name in ("dapo-hard", "math", "arithmetic-smollm2")
     },
     **{
@@ -165,7 +165,9 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="write nothing")
     check = parser.parse_args().check
     texts = rendered()
-    stale = [path for path, text in texts.items() if not path.exists() or path.read_text() != text]
+    stale = [
+        path for path, text in texts.items() if not path.exists() or path.read_text("utf-8") != text
+    ]
     for path in stale:
         print(f"{'stale' if check else 'written'}: {path.relative_to(ROOT)}")
         if not check:

@@ -13,14 +13,14 @@ from metis.markdown import markdown_table
 from metis.run.statistics import Estimate, mean
 
 BASELINE = "uniform"
-PROBES = ("probe", "probe-again")
-READOUTS = ("readout", "readout-again", "readout-trial")
-ARMS = (BASELINE, f"{BASELINE}-again", *PROBES, *READOUTS)
+PROBES = ("probe", "probe-first")
+READOUTS = ("readout", "readout-first", "readout-trial")
+ARMS = (BASELINE, f"{BASELINE}-first", *PROBES, *READOUTS)
 SEEDS = range(10)
 PARTS = ((1, 10), (11, 20), (21, 1 << 20))
 """Steps that the judge's skill is averaged over."""
 BEFORE = "before"
-"""The untrained model, among the runs whose answers to MATH-500 are kept."""
+"""The untrained model, among the runs."""
 ABOVE = "above uniform's, by problem"
 NONE = "–"
 
@@ -32,7 +32,8 @@ Scores = Mapping[str, Mapping[str, float]]
 def results(folder: Path) -> str:
     """Every arm: its accuracy over the run and at the end, and mean@4 on MATH-500 at the end."""
     arms, sampled = _arms(folder), _sampled(folder / "math500.jsonl.gz")
-    greedy = {run: _last(folder / run) for arm in arms.values() for run in _runs(arm)}
+    greedy = {run: _tests(folder / run)[-1] for arm in arms.values() for run in _runs(arm)}
+    greedy[BEFORE] = _tests(folder / _runs(arms[BASELINE])[0])[0]
     shared = {name: arm.at_tests_of(*arms.values()) for name, arm in arms.items()}
     heads = ["arm", "steps", f"accuracy, mean of tests to step {shared[BASELINE].steps[-1]}"]
     heads += ["above uniform's, by seed", "accuracy of the last test, by run", ABOVE]
@@ -41,9 +42,10 @@ def results(folder: Path) -> str:
         change = NONE if name == BASELINE else _signed(_above(shared[name], shared[BASELINE]))
         steps = ", ".join(str(record.steps) for record in arm.records)
         rows.append([f"`{name}`", steps, f"{shared[name].accuracy.mean():.1%}", change])
-        for scores in greedy, sampled:
-            rows[-1] += _end(scores, _runs(arm), _runs(arms[BASELINE]))
-    rows.append([BEFORE, *[NONE] * 5, *_end(sampled, [BEFORE], _runs(arms[BASELINE]))])
+    rows.append([BEFORE, *[NONE] * 3])
+    first = _runs(arms[BASELINE])
+    for row, runs in zip(rows[1:], [*map(_runs, arms.values()), [BEFORE]], strict=True):
+        row += [*_end(greedy, runs, first), *_end(sampled, runs, first)]
     return markdown_table(rows)
 
 
@@ -92,17 +94,17 @@ def _runs(arm: Measured) -> list[str]:
     return [f"{arm.name}-{seed}" for seed in arm.seeds]
 
 
-def _mean(arm: Measured, key: str, steps: range | None = None) -> float:
+def _mean(arm: Measured, key: str, steps: range) -> float:
     """The mean of a metric over steps, and then over runs."""
     means = []
     for record in arm.records:
         rows = [row for row in record.metrics if row["step"] and key in row]
-        means.append([row[key] for row in rows if steps is None or row["step"] in steps])
+        means.append([row[key] for row in rows if row["step"] in steps])
     return float(np.mean([np.mean(values) for values in means if values]))
 
 
 def _sampled(path: Path) -> Scores:
-    """Of four answers to each problem, at the end of a run."""
+    """The mean score of four answers to each problem, at the end of every run that has it."""
     scores: dict[str, dict[str, float]] = {}
     with gzip.open(path, "rt", encoding="utf-8") as file:
         for row in map(json.loads, file):
@@ -110,25 +112,31 @@ def _sampled(path: Path) -> Scores:
     return scores
 
 
-def _last(run: Path) -> dict[str, float]:
-    """Of the greedy answer to each problem, in the last test of a run."""
-    rows = [json.loads(line) for line in (run / "evals.jsonl").read_text("utf-8").splitlines()]
-    return {row["prompt"]: row["reward"] for row in rows if row["step"] == rows[-1]["step"]}
+def _tests(run: Path) -> list[dict[str, float]]:
+    """The score of the greedy answer to each problem, test by test."""
+    tests: dict[int, dict[str, float]] = {}
+    for row in map(json.loads, (run / "evals.jsonl").read_text("utf-8").splitlines()):
+        tests.setdefault(row["step"], {})[row["prompt"]] = row["reward"]
+    return list(tests.values())
 
 
 def _end(scores: Scores, runs: list[str], baseline: list[str]) -> tuple[str, str]:
-    """The mean of each run that has scores, and how far it is above the baseline's, by problem."""
+    """The mean of each run that has scores, and how far they are above the baseline's.
+
+    Runs are averaged problem by problem, whatever their seeds.
+    """
     one, other = ([run for run in names if run in scores] for names in (runs, baseline))
     if not one:
         return NONE, NONE
-    problems = sorted(scores[one[0]])
     by_run = ", ".join(f"{np.mean(list(scores[run].values())):.1%}" for run in one)
+    if not other or one == other:
+        return by_run, NONE
+    problems = sorted(set.intersection(*(set(scores[run]) for run in one + other)))
 
     def averaged(names: list[str]) -> NDArray[np.float64]:
         return np.mean([[scores[name][problem] for problem in problems] for name in names], axis=0)
 
-    change = mean((averaged(one) - averaged(other)).tolist())
-    return by_run, NONE if one == other else _signed(change)
+    return by_run, _signed(mean((averaged(one) - averaged(other)).tolist()))
 
 
 def _signed(change: Estimate) -> str:

@@ -60,7 +60,7 @@ def variants():
 
 def make(name, variant="", batch=BATCH):
     """A curriculum small enough for a test."""
-    knobs = {} if variant == "paper" else PREPARED.get(name, {})
+    knobs = {} if variant in ("paper", "readout") else PREPARED.get(name, {})
     if variant in presets(name):
         knobs = {"preset": variant, **knobs}
     else:

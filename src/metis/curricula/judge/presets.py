@@ -38,4 +38,4 @@ PAPER: dict[str, Any] = {
 """METIS as the paper has it: every knob of Algorithm 1 and its appendix at the paper's value."""
 
 READOUT: dict[str, Any] = {"judge": {"mode": "readout"}}
-"""The judge that did best on real problems: a regression on the policy's hidden states."""
+"""METIS whose judgments are read from the policy's hidden states."""
