@@ -35,7 +35,7 @@ A preset sets several knobs at once (`curriculum.preset=NAME`; `metis curricula 
 | `published` | those of the method's authors |
 | `paper` | those of the METIS paper, for METIS itself or as a baseline |
 | `recommended` | the default of METIS: judgments are log-probabilities |
-| `readout` | METIS to try first on real problems: judgments are read from hidden states ([modes](judge.md#modes)) |
+| `readout` | METIS to try first on [real problems](judge.md#modes): it reads hidden states |
 
 *Costs* are in addition to the B·n rollouts of a training step.
 """

@@ -287,6 +287,7 @@ def _assignments(settings: Mapping[str, object]) -> list[str]:
 
 
 def _curricula(chosen: argparse.Namespace) -> int:
+    from metis.config import curriculum_of
     from metis.core.needs import needs_of
     from metis.curricula import CURRICULA
     from metis.curricula.cards import documented
@@ -305,9 +306,11 @@ def _curricula(chosen: argparse.Namespace) -> int:
         print("", f"Needs  {needs_of(kind()).described()}", sep="\n")
         knobs = defaults(kind)
         print("", "Defaults", *_assignments(knobs), sep="\n")
-        for name, preset in presets(chosen.name).items():
+        batch, group = (dict(leaves(kind()))[key] for key in ("batch", "group"))
+        for name in presets(chosen.name):
+            preset = curriculum_of({"name": chosen.name, "preset": name}, batch, group)
             settings = leaves(preset, "curriculum.")
-            changed = {key: value for key, value in settings if knobs.get(key) != value}
+            changed = {key: value for key, value in settings if knobs.get(key, value) != value}
             lines = _assignments(changed) or ["  the defaults"]
             print("", f"curriculum.preset={name}", *lines, sep="\n")
         return 0

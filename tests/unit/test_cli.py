@@ -431,7 +431,11 @@ def test_a_curriculum_tells_its_defaults_and_what_its_presets_change(capsys):
     assert "\nNeeds  log-probabilities of choices\n" in out
     assert "Defaults\n  curriculum.multiplier=8\n" in out
     assert '\n  curriculum.judge.mode="direct"\n' in out
-    paper = out.partition("curriculum.preset=paper\n")[2]
+    readout, _, paper = out.partition("curriculum.preset=readout\n")[2].partition(
+        "curriculum.preset=paper\n"
+    )
+    assert '  curriculum.judge.mode="readout"\n' in readout
+    assert "  curriculum.replay=0\n" in readout
     assert '  curriculum.judge.mode="reason"\n' in paper
     assert "multiplier" not in paper
 

@@ -123,5 +123,7 @@ def _judging(run: Recorded) -> tuple[str, str]:
         return tables.MISSING, "no timings recorded"
     spent = f"of {tables.duration(run.elapsed, run.simulated)}"
     if run.judge_share is None:
-        return "none", f"{spent}: nothing was judged"
+        read = run.phases.get("select", 0.0) / run.elapsed if run.elapsed else 0.0
+        also = f"; reading candidates took {tables.share(read)}" if read else ""
+        return "none", f"{spent}: no judgment was asked for{also}"
     return tables.share(run.judge_share), f"{spent}; {tables.trusted(run)}"

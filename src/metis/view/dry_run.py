@@ -30,6 +30,14 @@ WIDEST = 44
 STYLES = {DEFAULT: "dim", COMMAND_LINE: "bold cyan"}
 """Colours of origins; the others have one of their own."""
 
+READ = {
+    "none": [],
+    "prompt": ["candidates"],
+    "judge": ["judge prompts"],
+    "both": ["candidates", "judge prompts"],
+}
+"""What a readout reads, one a candidate each."""
+
 
 def foreseen(config: Config, out: Path) -> Iterator[str]:
     """Refuse what a run in this process would refuse before its model is loaded; remarks on what
@@ -130,8 +138,9 @@ def _beside(config: Config) -> Iterator[str]:
         drawn = drawn if pool is None else min(drawn, len(pool))
         again = f" and up to {replay:,} earlier outcomes" if replay else ""
         written = _tokens(drawn, judge.max_tokens if judge.mode == "reason" else 0)
-        done = "read" if judge.mode == "readout" else "judged"
-        yield f"  beside:   {drawn:,} candidates{again} {done}{written or ', none generated'}"
+        done = [f"{drawn:,} candidates{again} judged"] if judge.mode != "readout" else []
+        done += [f"{drawn:,} {what} read" for what in READ[curriculum.preference.readout]]
+        yield f"  beside:   {', '.join(done)}{written or ', none generated'}"
     elif kind := CURRICULA.get(config.curriculum_name):
         yield f"  beside:   {card(kind).costs}"
 

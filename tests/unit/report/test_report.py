@@ -168,7 +168,19 @@ def test_figures_without_data_are_left_out(make):
         "Waste",
         "Time and overhead",
     ]
-    assert "nothing was judged" in " ".join(page.words)
+    assert "no judgment was asked for" in " ".join(page.words)
+    assert "reading candidates" not in " ".join(page.words)
+
+
+def test_time_of_reading_candidates_is_named_where_nothing_is_judged(make):
+    run = make(extra={})
+    path = run / "timings.jsonl"
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    for row in rows:
+        row |= {"rollout": 1.5, "select": 0.5}
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    assert report(run) == 0
+    assert "reading candidates took 25.0%" in " ".join(shown(run).words)
 
 
 def test_several_runs_share_a_page(make, elsewhere):

@@ -74,6 +74,12 @@ def test_what_a_step_costs():
     assert "200 answers, at most 2,000 generated tokens, 2 times" in quick
     reason = costs("curriculum.preset=paper", "curriculum.judge.max_tokens=10")
     assert "64 candidates judged, at most 640 generated tokens" in reason
+    read = costs(*SMALL, "curriculum.preset=readout")
+    assert "beside:   32 candidates read, 32 judge prompts read, none generated" in read
+    alone = costs(*SMALL, "curriculum.preset=readout", "curriculum.preference.readout=prompt")
+    assert "beside:   32 candidates read, none generated" in alone
+    both = costs("curriculum.preference.readout=judge")
+    assert "earlier outcomes judged, 24 judge prompts read, none generated" in both
     assert "m times the rollouts" in costs("curriculum=oracle")
     assert "validation" not in costs(*SMALL) and "generated" not in costs(*SMALL, "curriculum=dapo")
 
