@@ -147,7 +147,10 @@ def test_the_paper_preset_is_algorithm_1_and_a_knob_changes_just_itself():
         (["task.level=2"], ["'task.level'", "did you mean 'task.levels'?"]),
         (["task.levels=[16]"], ["task.levels = [16]"]),
         (["task.prompts=99999999"], ["task.prompts + task.heldout", "only"]),
-        (["curriculum.preset=papre"], ["curriculum.preset = 'papre'", "recommended, readout, paper"]),
+        (
+            ["curriculum.preset=papre"],
+            ["curriculum.preset = 'papre'", "recommended, readout, paper"],
+        ),
         (["curriculum=oracle", "curriculum.preset=paper"], ["curriculum.preset = 'paper'"]),
         (["curriculum.multiplier=0"], ["curriculum.multiplier = 0", "at least 1"]),
         (["curriculum.examples=-1"], ["curriculum.examples = -1", "at least 0"]),
