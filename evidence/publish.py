@@ -127,6 +127,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
         f"{name}-{pool}": partial(table, TRAINED / pool)
         for name, table in (
             ("judge-in-training", training_tables.results),
+            ("judge-at-once", training_tables.at_once),
             ("judge-skill", training_tables.skill),
         )
         for pool in ("dapo-hard", "math")

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -49,6 +50,30 @@ def results(folder: Path) -> str:
     return markdown_table(rows)
 
 
+def at_once(folder: Path) -> str:
+    """Accuracy at the last test that all runs have, earlier runs of an arm among its runs."""
+    arms, probe, readout = _arms(folder), PROBES[0], READOUTS[0]
+    shared = {name: arm.at_tests_of(*arms.values()) for name, arm in arms.items()}
+    ends = {name: arm.accuracy[:, -1].tolist() for name, arm in shared.items()}
+    runs = {name: ends[name] + ends.get(f"{name}-first", []) for name in (BASELINE, probe, readout)}
+    heads = ["arm", f"accuracy at step {shared[BASELINE].steps[-1]}, by run", "mean"]
+    rows = [[*heads, "above uniform's, over runs", "above the probe's, over runs"]]
+    for name, mine in runs.items():
+        by_run = ", ".join(f"{accuracy:.1%}" for accuracy in mine)
+        rows.append([f"`{name}`", by_run, f"{np.mean(mine):.1%}"])
+        for other in BASELINE, probe:
+            rows[-1].append(NONE if name == other else _signed(_apart(mine, runs[other])))
+    return markdown_table(rows)
+
+
+def _apart(one: list[float], other: list[float]) -> Estimate:
+    """The difference of two means, over runs that are not paired."""
+    first, second = mean(one), mean(other)
+    known = first.error is not None and second.error is not None
+    error = math.hypot(first.error or 0.0, second.error or 0.0) if known else None
+    return Estimate(first.mean - second.mean, error)
+
+
 def _above(arm: Measured, baseline: Measured) -> Estimate:
     """The difference of mean accuracies, over the seeds that both have."""
     mine, its = (
@@ -59,7 +84,7 @@ def _above(arm: Measured, baseline: Measured) -> Estimate:
 
 
 def skill(folder: Path) -> str:
-    """What the arms chose over the steps, and how the judges did in it."""
+    """Informative groups and rewards of what was chosen over the steps, and the judges' skill."""
     arms = _arms(folder)
     readouts = {name: arm for name, arm in arms.items() if name in READOUTS}
     judged = {name: arm for name, arm in arms.items() if name in (*PROBES, *READOUTS)}

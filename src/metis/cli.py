@@ -306,9 +306,10 @@ def _curricula(chosen: argparse.Namespace) -> int:
         print("", f"Needs  {needs_of(kind()).described()}", sep="\n")
         knobs = defaults(kind)
         print("", "Defaults", *_assignments(knobs), sep="\n")
-        batch, group = (dict(leaves(kind()))[key] for key in ("batch", "group"))
+        plain = dict(leaves(kind()))
         for name in presets(chosen.name):
-            preset = curriculum_of({"name": chosen.name, "preset": name}, batch, group)
+            section = {"name": chosen.name, "preset": name}
+            preset = curriculum_of(section, plain["batch"], plain["group"])
             settings = leaves(preset, "curriculum.")
             changed = {key: value for key, value in settings if knobs.get(key, value) != value}
             lines = _assignments(changed) or ["  the defaults"]

@@ -52,17 +52,22 @@ def test_arms_are_compared_by_seeds_that_both_have_and_by_problem(publish, tmp_p
         ]
         (folder / "evals.jsonl").write_text(lines(tests))
 
-    for name, accuracy in {"uniform-0": 0.1, "uniform-1": 0.3, "probe-1": 0.4}.items():
+    runs = {"uniform-0": 0.1, "uniform-1": 0.3, "probe-1": 0.4, "readout-0": 0.2}
+    for name, accuracy in runs.items():
         run(name, accuracy)
     answers = {"before": [0, 0], "uniform-0": [0, 1], "probe-1": [1, 1]}
     with gzip.open(tmp_path / "math500.jsonl.gz", "wt") as file:
         file.write(lines({"run": r, "problem": "a", "scores": s} for r, s in answers.items()))
-    *_, probe, before = publish.training_tables.results(tmp_path).splitlines()
+    *_, probe, _, before = publish.training_tables.results(tmp_path).splitlines()
     cells = [cell.strip() for cell in probe.split("|")[1:-1]]
     assert cells[0] == "`probe`" and cells[3] == "+10.0%"
     assert cells[4:] == ["20.0%", "+10.0% ± 10.0%", "100.0%", "+50.0%"]
     cells = [cell.strip() for cell in before.split("|")[1:-1]]
     assert cells[0] == "before" and cells[4:] == ["100.0%", "+100.0%", "0.0%", "-50.0%"]
+    run("readout-first-0", 0.4)
+    readout = publish.training_tables.at_once(tmp_path).splitlines()[-1]
+    cells = [cell.strip() for cell in readout.split("|")[1:-1]]
+    assert cells == ["`readout`", "40.0%, 80.0%", "60.0%", "+20.0% ± 28.3%", "-20.0%"]
 
 
 def test_a_table_is_written_between_its_marks(publish):

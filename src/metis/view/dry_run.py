@@ -36,7 +36,7 @@ READ = {
     "judge": ["judge prompts"],
     "both": ["candidates", "judge prompts"],
 }
-"""What a readout reads, one a candidate each."""
+"""Texts whose states a readout reads, each one a candidate."""
 
 
 def foreseen(config: Config, out: Path) -> Iterator[str]:
