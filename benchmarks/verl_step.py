@@ -45,7 +45,7 @@ PHASES = ("judge", "rollout", "update")
 
 
 def run(recipe: str, words: list[str], arm: str, steps: int, out: Path) -> None:
-    if (out / "timings.jsonl").exists() and len(run_folder.read(out, "timings")) >= steps:
+    if len(run_folder.read(out, "timings", optional=True)) >= steps:
         return
     budget = [f"steps={steps}", "evaluate=0", "engine=verl"]
     command = ["-m", "metis.cli", "train", recipe, *words, *budget, *ARMS[arm], "--out", str(out)]

@@ -1,6 +1,5 @@
 """Tables of the seconds of a step, by phase, from the runs in this folder."""
 
-import json
 import statistics
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import Any
 
 from metis.markdown import markdown_table
 from metis.report.curves import read
+from metis.run import folder as run_folder
 
 EVIDENCE = Path(__file__).resolve().parent
 PHASES = ("judge", "rollout", "reward", "select", "update")
@@ -51,8 +51,7 @@ class Steps:
         return rows[self.skip : self.last]
 
     def _rows(self, log: str) -> list[dict[str, Any]]:
-        lines = (EVIDENCE / self.run / f"{log}.jsonl").read_text("utf-8").splitlines()
-        return [json.loads(line) for line in lines]
+        return run_folder.read(EVIDENCE / self.run, log)
 
 
 SMALL, QWEN = "verl-direct-smollm2-h200", "verl-direct-qwen2.5-coder-1.5b-h200"

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from metis.compare.measures import Measured, find, measure
 from metis.markdown import markdown_table
+from metis.run import folder as run_folder
 from metis.run.statistics import Estimate, mean
 
 BASELINE = "uniform"
@@ -140,7 +141,7 @@ def _sampled(path: Path) -> Scores:
 def _tests(run: Path) -> list[dict[str, float]]:
     """The score of the greedy answer to each problem, test by test."""
     tests: dict[int, dict[str, float]] = {}
-    for row in map(json.loads, (run / "evals.jsonl").read_text("utf-8").splitlines()):
+    for row in run_folder.read(run, "evals"):
         tests.setdefault(row["step"], {})[row["prompt"]] = row["reward"]
     return list(tests.values())
 

@@ -2,15 +2,21 @@
 
 import gzip
 import json
+import struct
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from metis.compare.ending import look
+from metis.report import curves
+from metis.run import folder as run_folder
 from metis.survey.advice import MEASURED
+from metis.view.browse.data import document
 
 EVIDENCE = Path(__file__).parents[2] / "evidence"
+RUNS = sorted(path.parent for path in EVIDENCE.rglob("config.json"))
 
 
 @pytest.fixture
@@ -81,3 +87,25 @@ def test_a_table_is_written_between_its_marks(publish):
 def test_a_number_that_a_benchmark_does_not_print_is_named(publish):
     with pytest.raises(LookupError, match=r"benchmarks-cpu/step\.txt has no number after 'speed'"):
         publish.cost_tables.printed("cpu/step", "speed")
+
+
+def test_every_published_run_can_be_reported_compared_and_browsed():
+    assert len(RUNS) > 150
+    for folder in RUNS:
+        finished, why = look(folder)
+        run = finished or curves.read(folder)
+        assert finished or why.startswith("not finished: its log ends at step"), f"{folder}: {why}"
+        assert run.steps and run.timings, folder
+        seen = document(run)
+        assert [row["step"] for row in seen["steps"]] == [row["step"] for row in run.metrics]
+        steps = {row["step"] for row in run_folder.read(folder, "evals", optional=True)}
+        assert steps <= {row["step"] for row in run.metrics}, folder
+
+
+def test_logs_of_published_runs_are_gzipped_without_a_name_or_a_time():
+    """The same log makes the same file, and a checkout stays small."""
+    for folder in RUNS:
+        assert not list(folder.glob("*.jsonl")), f"gzip -9n {folder}/*.jsonl"
+        for log in folder.glob("*.jsonl.gz"):
+            flags, time = struct.unpack("<3xBL", log.read_bytes()[:8])
+            assert (flags, time) == (0, 0), f"gunzip {log}, then gzip -9n {log.with_suffix('')}"

@@ -8,14 +8,13 @@ from metis.compare.plan import Plan
 from metis.engines import ENGINES
 from metis.errors import Damaged, MetisError
 from metis.report.curves import Recorded, is_number, read
+from metis.run import logs
 from metis.run.budget import Account, Budget
-
-LOG = "metrics.jsonl"
 
 
 def look(folder: Path) -> tuple[Recorded | None, str]:
     """A run whose log has come to the end of its budget; None of any other, and why."""
-    if not (folder / LOG).exists():
+    if not _begun(folder):
         return None, "not begun"
     try:
         run = read(folder)
@@ -38,13 +37,17 @@ def settled(plan: Plan, folder: Path) -> bool:
     """
     from metis.loop import finished
 
-    if folder.name in plan.finished and (folder / LOG).exists():
+    if folder.name in plan.finished and _begun(folder):
         return True
     run, _ = look(folder)
     if run is None:
         return False
     engine = ENGINES.get(run.named("engine"))
     return bool(engine and engine.launch) or finished(folder, _budget(run))
+
+
+def _begun(folder: Path) -> bool:
+    return logs.find(folder, "metrics").exists()
 
 
 def _account(run: Recorded) -> Account:

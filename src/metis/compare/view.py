@@ -1,11 +1,14 @@
 """Shows how the runs of a comparison go on: bars on a terminal, lines anywhere else."""
 
-import json
+import contextlib
 import threading
 from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
+
+from metis.errors import MetisError
+from metis.run import folder as run_folder
 
 PERIOD = 1.0
 """Seconds between two looks at the logs."""
@@ -64,13 +67,9 @@ class ComparisonView:
 def progress(folder: Path) -> tuple[int, str]:
     """Steps done, and the last test in words, as far as the log of a run has them."""
     step, accuracy = 0, ""
-    try:
-        with (folder / "metrics.jsonl").open("rb") as file:
-            for line in file:
-                row = json.loads(line)
-                step = row["step"]
-                if "eval/accuracy" in row:
-                    accuracy = f", accuracy {row['eval/accuracy']:.3f} at step {step}"
-    except (OSError, ValueError):  # not there yet, or a line that is being written
-        pass
+    with contextlib.suppress(MetisError):  # a damaged log is for the comparison to name
+        for row in run_folder.read(folder, "metrics", optional=True):
+            step = row["step"]
+            if "eval/accuracy" in row:
+                accuracy = f", accuracy {row['eval/accuracy']:.3f} at step {step}"
     return step, accuracy

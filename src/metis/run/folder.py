@@ -5,6 +5,7 @@ has the clock; `judgments.jsonl`, `exemplars.jsonl` and `rollouts.jsonl` say why
 chosen, what the judge was shown and what came of it; `evals.jsonl` has the reward of every held-out
 prompt; `checkpoints/step-N` resumes. It holds the length of every log, so that a run that was
 killed goes on as if it had not been: the logs are cut back to the checkpoint and written again.
+A run may be read with its logs gzipped (`metrics.jsonl.gz`), but does not go on with them.
 `checkpoints/best` is the one that tested best, if any did better than the model at the start.
 """
 
@@ -21,7 +22,7 @@ from typing import IO, Any, ClassVar, Self
 from metis import files
 from metis.core import state
 from metis.errors import Damaged, MetisError, require_folder
-from metis.run import manifest
+from metis.run import logs, manifest
 from metis.run.manifest import SCHEMA
 
 LOGS = ("metrics", "timings", "judgments", "exemplars", "rollouts", "evals")
@@ -57,7 +58,7 @@ class Folder:
             require_folder(path)
             if _empty(path):
                 manifest.make(path, config)
-            changes = manifest.changes(path, config, may_change, step)
+            changes = _changes(path, config, may_change, step)
             folder = cls(path)
             folder.changes = changes
             if changes:
@@ -171,14 +172,13 @@ def read(path: Path, log: str, optional: bool = False, having: bytes = b"") -> l
     What is damaged is refused, with its line; a last line without its end is left out, since the
     run still writes it or was killed. No log is no row where it is optional.
     """
-    file = path / f"{log}.jsonl"
+    file = logs.find(path, log)
     try:
-        with file.open("rb") as lines:
-            return [
-                _row(file, number, line, log)
-                for number, line in enumerate(lines, start=1)
-                if having in line and not _torn(line)
-            ]
+        return [
+            _row(file, number, line, log)
+            for number, line in enumerate(logs.lines(file), start=1)
+            if having in line and not _torn(line)
+        ]
     except FileNotFoundError:
         if optional:
             return []
@@ -233,7 +233,7 @@ def check(path: Path, config: Mapping[str, Any], may_change: Collection[str]) ->
     require_folder(path)
     with _writing(path):
         if not _empty(path):
-            manifest.changes(path, config, may_change, step=0)
+            _changes(path, config, may_change, step=0)
             hold(path).close()
             return
         whole = path.absolute()
@@ -255,7 +255,19 @@ def resumption(
     with _writing(path):
         if _empty(path):
             return None
-    return manifest.resuming(path, step, manifest.changes(path, config, may_change, step), anew)
+    return manifest.resuming(path, step, _changes(path, config, may_change, step), anew)
+
+
+def _changes(
+    path: Path, config: Mapping[str, Any], may_change: Collection[str], step: int
+) -> list[manifest.Change]:
+    """Settings that a run goes on with and that were others; a run that cannot is refused."""
+    if any(logs.find(path, log).suffix == logs.GZIPPED for log in LOGS):
+        raise MetisError(
+            f"--out {str(path)!r} holds a run whose logs are gzipped, to which nothing is added: "
+            f"name another folder, or gunzip {path}/*.jsonl.gz to go on with it"
+        )
+    return manifest.changes(path, config, may_change, step)
 
 
 def latest(path: Path) -> tuple[dict[str, Any], Path] | None:
