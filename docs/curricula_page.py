@@ -8,6 +8,7 @@ from metis.core.needs import needs_of
 from metis.curricula import CURRICULA
 from metis.curricula.cards import Card, card
 from metis.curricula.registry import presets
+from metis.library import curriculum
 
 PAGE = Path(__file__).with_name("curricula.md")
 HEAD = """\
@@ -25,8 +26,10 @@ docstrings by `make docs`; change them, not it.
 |---|---|
 | B, n | prompts a step (`batch`), rollouts of each (`group`) |
 | m | candidates for each place in the batch (`multiplier`): m·B candidates a step |
+| candidate | a prompt drawn from the pool in a step, of which B are chosen |
 | v | variance of the rewards of a prompt's group |
-| informative, dead | v > delta: some rollouts pass, some fail; v <= delta: all agree |
+| informative | v > 1e-6: rewards differ; `dapo`, `greso` and `speed` have the bound as `delta` |
+| dead | not informative: all rollouts pass, or all fail |
 
 A preset sets several knobs at once (`curriculum.preset=NAME`; `metis curricula NAME` lists them):
 
@@ -35,7 +38,7 @@ A preset sets several knobs at once (`curriculum.preset=NAME`; `metis curricula 
 | `published` | those of the method's authors |
 | `paper` | those of the METIS paper, for METIS itself or as a baseline |
 | `recommended` | the default of METIS: judgments are log-probabilities |
-| `readout` | METIS to try first on [real problems](judge.md#modes): it reads hidden states |
+| `readout` | METIS without a judge: a [regression on hidden states](judge.md#modes) |
 
 *Costs* are in addition to the B·n rollouts of a training step.
 """
@@ -53,9 +56,20 @@ def table(cards: dict[str, Card]) -> Iterator[str]:
     yield "|---" * len(COLUMNS) + "|"
     for name, it in cards.items():
         papers = ", ".join(ARXIV.findall(it.reference)) or it.reference
-        needs = needs_of(CURRICULA[name]()).described()
+        needs = described(name)
         cells = [it.acts, needs, it.costs, it.continuous, papers]
         yield f"| [{name}](#{name}) | {' | '.join(plain(cell.rstrip('.')) for cell in cells)} |"
+
+
+def described(name: str) -> str:
+    """What a curriculum asks of an engine and of its data, by preset where presets differ."""
+    made = {preset: curriculum(name, preset=preset) for preset in presets(name)}
+    needs = {preset: needs_of(each).described() for preset, each in made.items()}
+    default = needs_of(CURRICULA[name]()).described()
+    if set(needs.values()) <= {default}:
+        return default
+    own = {preset: words.removeprefix(f"{default}; ") for preset, words in needs.items()}
+    return "; ".join(f"{words} (`{preset}`)" for preset, words in own.items())
 
 
 def section(name: str, it: Card) -> str:

@@ -12,12 +12,12 @@ from metis.survey.outcome_set import SUFFIX, OutcomeSet
 def pools(folder: Path) -> str:
     """The facts of every set."""
     rows = [
-        ["set", "model", "prompts", "dead", "informative", "solved", "cut off", "median tokens"]
+        ["set", "model", "prompts", "unsolved", "informative", "solved", "cut off", "median tokens"]
     ]
     for path in sorted(folder.glob(f"*{SUFFIX}")):
         outcome_set = OutcomeSet.read(path)
         facts, shares = Facts(outcome_set.outcomes), Facts(outcome_set.outcomes).shares()
-        kinds = [_share(shares[kind]) for kind in ("dead", "informative", "solved")]
+        kinds = [_share(shares[kind]) for kind in ("unsolved", "informative", "solved")]
         drawn = f"{len(outcome_set.outcomes):,} of {outcome_set.pool:,}"
         model = Path(outcome_set.settings["engine"]["model"]).name
         others = [f"{facts.cut_off:.1%}", f"{facts.length(0.5):,.0f}"]

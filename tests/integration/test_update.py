@@ -79,7 +79,7 @@ def same(one, other, tolerance=1e-6):
 
 
 def reference_policy_loss(policy, batch, old=None, low=0.2, high=0.2) -> torch.Tensor:
-    """Eq. 2 as it is written: mean over tokens, then over all rollouts, dead ones included."""
+    """GRPO's: mean over tokens, then over all rollouts, those without an advantage included."""
     total, count = torch.zeros(()), 0
     for group in batch:
         for a, t in zip(advantages(group.rewards), group.trajectories, strict=True):

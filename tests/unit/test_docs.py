@@ -87,6 +87,13 @@ def test_every_knob_is_described():
         section("T", Knobs, "k.")
 
 
+def test_needs_are_told_by_preset_where_presets_differ():
+    described = runpy.run_path(str(ROOT / "docs/curricula_page.py"))["described"]
+    assert "hidden states of prompts (`readout`)" in described("metis")
+    assert "sampled replies of the policy (`paper`)" in described("metis")
+    assert described("uniform") == "nothing"
+
+
 def test_text_is_shown_as_it_is():
     plain = runpy.run_path(str(ROOT / "docs/curricula_page.py"))["plain"]
     assert plain("m*B | a <- b") == r"m·B \| a ← b"

@@ -6,24 +6,41 @@ Idea       Before any rollout the policy judges m*B candidates from K recent out
 Equation   S_t = TopB v_hat(x) (Eq. 6); R_judge = 1 - (4 (v_hat - v))^2 (Eq. 8);
            L = L_policy + lambda L_judge (Eq. 10). Line numbers are those of Algorithm 1.
 Acts       before rollouts
-Costs      m*B short judgments a step, and their share of the update; or 2*m*B reads
-Continuous the judge is scored on ranks of the variance
+Costs      m*B short judgments a step, and their share of the update; with `readout` 2*m*B reads
+Continuous the judge is scored on ranks of the variance; with preset `paper` on the variance
 Reference  Zheng et al., Internalizing Curriculum Judgment for LLM Reinforcement Fine-Tuning,
            arXiv 2605.11235.
-Deviations from the paper (none with preset "paper"; each is a knob):
-1. judge: `direct` reads the distribution over the answers from log-probabilities and learns by
-   cross-entropy, with offsets outside the network and a bounded gradient; see `judge.Judge`.
-2. replay: outcomes of the last 8 steps are judged and trained on again. Labels are scarce, and
-   cross-entropy, unlike REINFORCE, may be trained off-policy.
-3. explore: a tenth of the batch is drawn uniformly, first. Feedback on the top only never corrects
-   an under-prediction, and measures the judge on a flattering sample.
-4. trial: a judge that is trained chooses half of the batch and the other half is uniform, until
-   what it chooses varies more than the uniform half, and again when it no longer does.
-5. warmup: in `reason` uniform, without judging, until a pair with v > 0 exists to show.
-6. memory, anchor, order: exemplars come from the last 4 steps rather than the last one, in random
-   order; the newest informative pair stays until there is a newer one.
-7. failures: a reply without a prediction ranks last and scores 0, instead of counting as 0.0,
-   which would earn full marks on every dead prompt.
+Deviations from the paper. 1 to 10 hold with preset `paper` too: there the paper is silent, or not
+taken to the letter. 11 to 17 are knobs of the recommended preset, which `paper` turns off:
+1. The policy's loss has GRPO's token-level ratio and a mean over the tokens of a rollout; Eq. 2 has
+   the ratio of whole rollouts and no mean over tokens.
+2. judge.aggregate: a mean over the tokens of a judgment, so that a reply does not weigh by its
+   length; `sum` is Eq. 9.
+3. L_judge is a mean over the judgments of a mini-batch, where Eq. 9 has S_t. It is without prompts
+   of fewer than two valid rollouts, and without questions that did not fit the context.
+4. judge.max_tokens (512) and judge.temperature (1) are ours: the paper gives neither.
+5. A reply that reaches the token limit is a failure even where it holds a valid box, which may
+   quote the instruction. Otherwise the last balanced box counts.
+6. A failure is v_hat = 0.0 in the ranking, as in the paper's appendix, and in its reward, of which
+   the paper says nothing: it earns full marks on every dead prompt.
+7. Candidates come in epochs, each prompt once; "sample" in Algorithm 1 may also be independent.
+8. "The K most recent pairs" of a step that adds B: K values from its lowest to its highest
+   variance, one draw for all candidates of a step. What is shown is not judged.
+9. Equal predictions, which are most, are ordered at random; the paper does not say.
+10. The words of the question are those of the printed examples; the appendix's template differs a
+    little. The first step has no pairs to show, and asks as the paper's ablation K = 0 does.
+11. judge: `direct` reads the distribution over the answers from log-probabilities and learns by
+    cross-entropy, with offsets outside the network and a bounded gradient; see `judge.Judge`.
+12. replay: outcomes of the last 8 steps are judged and trained on again. Labels are scarce, and
+    cross-entropy, unlike REINFORCE, may be trained off-policy.
+13. explore: a tenth of the batch is drawn uniformly, first. Feedback on the top only never corrects
+    an under-prediction, and measures the judge on a flattering sample.
+14. trial: a judge that is trained chooses half of the batch and the other half is uniform, until
+    what it chooses varies more than the uniform half, and again when it no longer does.
+15. warmup: in `reason` uniform, without judging, until a pair with v > 0 exists to show.
+16. memory, anchor, order: exemplars come from the last 4 steps rather than the last one, in random
+    order; the newest informative pair stays until there is a newer one.
+17. failures: a reply without a prediction ranks last and scores 0.
 """
 
 from collections.abc import Sequence

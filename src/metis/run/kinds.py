@@ -6,11 +6,11 @@ import numpy as np
 
 from metis.signal import INFORMATIVE, variance
 
-KINDS = ("dead", "informative", "solved", "failed")
+KINDS = ("unsolved", "informative", "solved", "failed")
 
 
 def kind(rewards: Sequence[float]) -> str:
-    """`informative` where rewards differ; else `dead` or `solved` by the mean reward.
+    """`informative` where rewards differ; else `unsolved` or `solved` by the mean reward.
 
     Below two rewards nothing can be said: `failed`.
     """
@@ -18,4 +18,4 @@ def kind(rewards: Sequence[float]) -> str:
         return "failed"
     if variance(rewards) > INFORMATIVE:
         return "informative"
-    return "dead" if np.mean(rewards) < 0.5 else "solved"
+    return "unsolved" if np.mean(rewards) < 0.5 else "solved"

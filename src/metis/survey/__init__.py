@@ -1,1 +1,1 @@
-"""A pool before training: how much of it is dead, solved or informative, and what to do."""
+"""A pool before training: how much of it is unsolved, solved or informative, and what to do."""

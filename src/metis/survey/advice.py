@@ -1,8 +1,8 @@
 """Advice on a pool, in two sentences, by the share of its prompts that are informative.
 
-The bounds are those of measured runs (docs/when-it-pays.md): below 5% METIS took 0.16 to 0.58 of
-uniform selection's rollouts, at 6% 0.71 on one pool and as many on another
-(evidence/levels-2-to-10), at 19% as many or more.
+The bounds come from additions with a model of 135M parameters alone (docs/when-it-pays.md): below
+5% METIS took 0.16 to 0.58 of uniform selection's rollouts, at 6% 0.71 on one pool and as many on
+another (evidence/levels-2-to-10), at 19% as many or more. On other tasks they are a first guess.
 """
 
 from metis.survey.facts import Facts, Share
@@ -26,7 +26,7 @@ def advice(facts: Facts, group: int) -> str:
     if facts.cut_off >= MOSTLY_CUT:
         return (
             f"{facts.cut_off:.0%} of the answers were truncated: raise engine.max_tokens, or ask "
-            "for shorter answers, and survey again. A prompt that looks dead may only be cut short."
+            "for shorter answers, and survey again. What looks unsolved may only be cut short."
         )
     if not share.value:
         return _nothing(facts, group, share.high)
@@ -39,8 +39,9 @@ def advice(facts: Facts, group: int) -> str:
     ceiling = f"selection could raise the signal of a batch {facts.ceiling(8):.1f} times at best"
     if share.value >= COMMON:
         return (
-            f"{fact}: uniform selection is enough to learn from this pool. A curriculum can still "
-            "be faster, the more so as prompts are solved: `metis compare` shows whether it is."
+            f"{fact}: on additions, the one task this bound comes from, METIS gained nothing over "
+            "uniform selection there. Whether it does on yours, `metis compare RECIPE --curricula "
+            "uniform,metis` shows."
         )
     if share.value > RARE:
         return (
@@ -50,7 +51,7 @@ def advice(facts: Facts, group: int) -> str:
         )
     return (
         f"{fact}: most rollouts of uniform selection teach nothing, and {ceiling}. Use METIS "
-        f"(curriculum=metis); on measured pools like this one it took {_rollouts()} of the "
+        f"(curriculum=metis): on pools of additions like this one it took {_rollouts()} of the "
         "rollouts."
     )
 
@@ -73,7 +74,7 @@ def _nothing(facts: Facts, group: int, most: float) -> str:
     counted = (
         f"None of {len(facts.outcomes)} prompts is informative (at most {most:.1%} of the pool)"
     )
-    if shares["solved"].value > shares["dead"].value:
+    if shares["solved"].value > shares["unsolved"].value:
         return (
             f"{counted}: the model solves them, and there is nothing to learn here. Take harder "
             "prompts."

@@ -16,7 +16,7 @@ BINS = 8
 MULTIPLIERS = (2, 4, 8, 16)
 
 MEANING = {
-    "dead": "all rollouts fail",
+    "unsolved": "all rollouts fail",
     "informative": "rollouts differ",
     "solved": "all rollouts pass",
     "failed": "no reward could be had",
@@ -102,7 +102,7 @@ def _place(facts: Facts) -> Iterator[str]:
     header = ["informative at first", "METIS's rollouts to equal accuracy over uniform selection's"]
     yield "## Among measured pools\n"
     yield markdown_table([header, *([a, b] for _, a, b in ordered)])
-    yield "Sums, SmolLM2-135M, three seeds (docs/when-it-pays.md): a hint, not a promise.\n"
+    yield "Additions, SmolLM2-135M, three seeds (docs/when-it-pays.md): elsewhere a hint.\n"
 
 
 def _answers(facts: Facts) -> str:

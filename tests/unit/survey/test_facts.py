@@ -6,7 +6,7 @@ from metis.survey.advice import advice
 from metis.survey.facts import Facts, Outcome, Share
 from metis.survey.page import page
 
-DEAD, SOLVED = (0.0,) * 4, (1.0,) * 4
+UNSOLVED, SOLVED = (0.0,) * 4, (1.0,) * 4
 
 
 def outcome(rewards, category="", cut_off=0, failed=0, tokens=10):
@@ -14,15 +14,15 @@ def outcome(rewards, category="", cut_off=0, failed=0, tokens=10):
 
 
 def mixed(*counts):
-    """So many dead, informative and solved prompts."""
-    kinds = (DEAD, (0.0, 1.0, 0.0, 1.0), SOLVED)
+    """So many unsolved, informative and solved prompts."""
+    kinds = (UNSOLVED, (0.0, 1.0, 0.0, 1.0), SOLVED)
     pairs = zip(kinds, counts, strict=True)
     return Facts([outcome(rewards) for rewards, count in pairs for _ in range(count)])
 
 
-def test_prompts_are_dead_informative_solved_or_failed():
-    kinds = [outcome(r).kind for r in (DEAD, (0.0, 1.0), SOLVED, (1.0,), (0.3, 0.3), (0.3, 0.4))]
-    assert kinds == ["dead", "informative", "solved", "failed", "dead", "informative"]
+def test_prompts_are_unsolved_informative_solved_or_failed():
+    kinds = [outcome(r).kind for r in (UNSOLVED, (0.0, 1.0), SOLVED, (1.0,), (0.3, 0.3), (0.3, 0.4))]
+    assert kinds == ["unsolved", "informative", "solved", "failed", "unsolved", "informative"]
 
 
 def test_a_wilson_interval_says_something_about_none_of_many():
@@ -38,12 +38,12 @@ def test_the_ceiling_is_the_best_over_the_mean():
 
 
 def test_the_histogram_keeps_the_ends_for_all_and_none():
-    facts = Facts([outcome(r) for r in (DEAD, SOLVED, (0.5, 0.5), (0.01, 0.0), (0.99, 1.0))])
+    facts = Facts([outcome(r) for r in (UNSOLVED, SOLVED, (0.5, 0.5), (0.01, 0.0), (0.99, 1.0))])
     assert facts.histogram(4) == [1, 1, 1, 1, 1]
 
 
 def test_waste_is_the_share_of_tokens_in_groups_without_variance():
-    facts = Facts([outcome(DEAD, tokens=30), outcome((0.0, 1.0, 1.0, 1.0), tokens=10)])
+    facts = Facts([outcome(UNSOLVED, tokens=30), outcome((0.0, 1.0, 1.0, 1.0), tokens=10)])
     assert facts.waste == pytest.approx(0.75)
     assert facts.length(0.5) == 20 and facts.rollouts == 8
     assert Facts([]).waste is None
@@ -56,8 +56,8 @@ def test_waste_is_the_share_of_tokens_in_groups_without_variance():
         (mixed(1, 0, 99), "Take harder prompts"),
         (mixed(97, 3, 0), "Use METIS"),
         (mixed(90, 10, 0), "Compare it with uniform"),
-        (mixed(20, 60, 20), "uniform selection is enough"),
-        (Facts([outcome(DEAD, cut_off=4)] * 9), "raise engine.max_tokens"),
+        (mixed(20, 60, 20), "METIS gained nothing"),
+        (Facts([outcome(UNSOLVED, cut_off=4)] * 9), "raise engine.max_tokens"),
         (Facts([outcome((0.0, 1.0), cut_off=2)]), "raise engine.max_tokens"),
         (mixed(23, 1, 0), "24 prompts are too few for advice"),
         (Facts([outcome((), failed=4)] * 9), "fix the task"),
@@ -76,7 +76,7 @@ def test_the_pool_stands_among_measured_ones():
 
 
 def test_categories_have_a_table_where_there_are_several():
-    facts = Facts([outcome(DEAD, "hard"), outcome(SOLVED, "easy")])
+    facts = Facts([outcome(UNSOLVED, "hard"), outcome(SOLVED, "easy")])
     text = page(facts, 2, 4, {"judge": 1.0, "rollout": 3.0})
     assert "| easy " in text and "Judging adds 33% to a step" in text
     assert "## By category" not in page(mixed(1, 1, 1), 3, 4, {})
@@ -85,4 +85,4 @@ def test_categories_have_a_table_where_there_are_several():
 def test_a_sample_too_small_for_its_advice_says_so():
     few, many = advice(mixed(13, 3, 0), 4), advice(mixed(1300, 300, 0), 4)
     assert few.startswith("18.8% of the prompts are informative (6.6% to 43.0%: survey more")
-    assert many.startswith("18.8% of the prompts are informative: uniform selection is enough")
+    assert many.startswith("18.8% of the prompts are informative: on additions")

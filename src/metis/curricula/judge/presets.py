@@ -35,7 +35,7 @@ PAPER: dict[str, Any] = {
     },
     "preference": {"readout": "none", "harder": 0.0},
 }
-"""METIS as the paper has it: every knob of Algorithm 1 and its appendix at the paper's value."""
+"""METIS as the paper has it; `metis.py` lists what it leaves open, or has otherwise."""
 
 READOUT: dict[str, Any] = {"judge": {"mode": "readout"}}
 """METIS whose judgments are read from the policy's hidden states."""

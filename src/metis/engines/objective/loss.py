@@ -1,4 +1,4 @@
-"""The loss: METIS, Eq. 2 for rollouts and Eq. 9 for judgments, in one form.
+"""The loss: GRPO's clipped surrogate for rollouts and METIS's Eq. 9 for judgments, in one form.
 
 A loss is a sum over units. A unit is a weighted sum of token log-probabilities: a token, a whole
 sequence (the sequence ratio of GSPO), or one choice of a judgment. Each has an advantage and a

@@ -1,7 +1,8 @@
 """Statements of problems: as the policy reads them, and as a judge does.
 
-The paper's judge sees the prose alone: sections called Constraints, Input, Output, Examples or
-Notes say nothing about the variance of rewards, and would crowd its context.
+The paper's judge sees the prose alone, without the sections Constraints, Input, Output, Examples
+and Notes, which would crowd its context. Sites name their sections in many ways, so that more are
+left out here: limits, scoring, subtasks, hints, explanations and tests.
 """
 
 import re

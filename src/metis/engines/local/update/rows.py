@@ -1,8 +1,9 @@
 """A batch as rows of the update: mini-batches, and each row's part in the loss.
 
-Conventions (METIS, Eq. 2 and 9): token-level ratio; mean over the tokens of a sequence, then over
-the sequences; L_judge is the mean over the judgments of the mini-batch. The cut into mini-batches
-comes before rows without an advantage are left out; denominators count those.
+Conventions: GRPO's token-level ratio, and a mean over the tokens of a sequence, then over the
+sequences, where METIS's Eq. 2 has the ratio of whole sequences and no mean over tokens; L_judge is
+the mean over the judgments of the mini-batch. The cut into mini-batches comes before rows without
+an advantage are left out; denominators count those.
 """
 
 from collections.abc import Callable, Iterator, Sequence
