@@ -4,9 +4,9 @@ import re
 from functools import cache
 from pathlib import Path
 
-from step_tables import EARLIER, FRESH, QWEN, SMALL, Steps, against_itself, against_uniform
+from step_tables import FRESH, LOCAL, QWEN, SMALL, Steps, against_itself, against_uniform
 
-from metis.report.curves import read
+from metis.markdown import markdown_table
 
 EVIDENCE = Path(__file__).resolve().parent
 Row = tuple[str, str, str]
@@ -14,8 +14,14 @@ Row = tuple[str, str, str]
 PRINTED = {
     "trl": ("cpu/step", "TRL without skipping:"),
     "trl_skipping": ("cpu/step", "TRL with skipping:"),
-    "step_direct": ("cpu/step", "direct / uniform:"),
-    "step_reason": ("cpu/step", "reason / uniform:"),
+    "direct_ratio": ("cpu/step", "direct / uniform:"),
+    "direct_judging": ("cpu/step", "METIS direct: judging"),
+    "direct_training": ("cpu/step", "METIS direct: judging.*?update"),
+    "direct_step": ("cpu/step", "METIS direct: judging.*?step"),
+    "reason_ratio": ("cpu/step", "reason / uniform:"),
+    "reason_judging": ("cpu/step", "METIS reason: judging"),
+    "reason_training": ("cpu/step", "METIS reason: judging.*?update"),
+    "reason_step": ("cpu/step", "METIS reason: judging.*?step"),
     "judge_cpu": ("cpu/judge", "ratio"),
     "judge_cpu_reached": ("cpu/judge", "reached"),
     "judge_h200": ("h200/judge", "ratio"),
@@ -46,67 +52,41 @@ PRINTED = {
 }
 """Numbers by the file of `benchmarks-` that they are in, and the pattern that comes before them."""
 
-SHORT = (
+ON_MATH = "verl, H200, Qwen2.5-Coder-1.5B on MATH: "
+ON_SUMS = "SmolLM2-135M on sums: "
+JUDGED = (
     (
-        "METIS step on verl, against the same step without judging (H200, Qwen 1.5B on MATH): "
-        "judgments sampled (`judge.mode=reason`)",
-        "{verl_reason:.2f}",
-        "verl_step",
+        f"{ON_MATH}`judge.mode=reason`, replies of {{metis.reply:.0f}} tokens",
+        Steps(f"{QWEN}/reason", "", last=8),
+        Steps(f"{QWEN}/uniform", "", last=8),
     ),
     (
-        "the same, judgments scored (`judge.mode=direct judge.scale=passes`)",
-        "{verl_direct:.2f}",
-        "verl_step",
+        "the same with `judge.mode=direct judge.scale=passes`",
+        Steps(f"{QWEN}/direct", "", last=8),
+        Steps(f"{QWEN}/uniform", "", last=8),
     ),
     (
-        "the same, scored, a quarter of them trained on (`judge.train=0.25`)",
-        "{verl_quarter:.2f}",
-        "verl_step",
+        "that with `judge.train=0.25`",
+        Steps(f"{QWEN}/direct-quarter", "", last=8),
+        Steps(f"{QWEN}/uniform", "", last=8),
     ),
     (
-        "the same, without replay (`replay=0`)",
-        "{verl_fresh:.2f}",
-        "verl_step",
+        "that with `replay=0`",
+        Steps(f"{FRESH}/direct-quarter-fresh", "", last=8),
+        Steps(f"{FRESH}/uniform", "", last=8),
     ),
     (
-        "a quarter trained on, with replay, short answers (SmolLM2-135M, 36 tokens), against a "
-        "uniform step",
-        "{verl_small:.2f}",
-        "verl_step",
-    ),
-    ("GRPO step, against TRL's on the same work", "{trl:.2f}", "step"),
-    (
-        "judging with the KV cache of a shared prefix, against full sequences (H200, 512 "
-        "candidates)",
-        "{judge_h200:.1f} times faster",
-        "judge",
+        f"verl, H200, {ON_SUMS}`direct`, `passes`, `judge.train=0.25`",
+        Steps(f"{SMALL}/direct-quarter", ""),
+        Steps(f"{SMALL}/uniform", ""),
     ),
     (
-        "selection from a million prompts, against ten thousand",
-        "{selection:.2f}",
-        "selection",
-    ),
-    (
-        "scoring mathematics (DAPO), against math-verify alone",
-        "{math_dapo:.0f} times faster",
-        "math_reward",
-    ),
-    (
-        "function-calling episodes per second, against the calls alone by BFCL's executor",
-        "{bfcl:.2f} times as many",
-        "bfcl",
-    ),
-    (
-        "utilisation of an H200 in the update of a 1.5B model",
-        "{utilised:.0f}% of its bfloat16 peak",
-        "update",
-    ),
-    (
-        "held-out accuracy before and after the quickstart",
-        "{quickstart_before:.3f} → {quickstart_after:.3f}",
-        "quickstart",
+        f"local engine with vLLM, H200, {ON_SUMS}`direct`, before replay",
+        LOCAL[1],
+        LOCAL[0],
     ),
 )
+"""METIS in words, its steps, and those of uniform selection beside it."""
 
 SELECTION = (
     (
@@ -146,26 +126,6 @@ STEPS = (
         "step",
         "GRPO step of the local engine, against TRL's on the same work, on the CPU",
         "{trl:.2f}; {trl_skipping:.2f} when half of the groups have no advantage",
-    ),
-    (
-        "step",
-        "METIS step against a uniform one, on the CPU: 16 answers of 32 tokens, 16 candidates, and "
-        "in `direct` all outcomes of the last 8 steps replayed",
-        "{step_direct:.2f} (`direct`), {step_reason:.2f} (`reason`): answers this short cost less "
-        "than judging",
-    ),
-    (
-        "verl_step",
-        "METIS step against a uniform one on verl, one H200: 16 prompts of 8 rollouts, 128 "
-        "candidates, answers of 36 tokens",
-        "{verl_small:.2f} (`direct` with `judge.scale=passes judge.train=0.25`); "
-        "{verl_small_reason:.2f} (`reason`, before replay)",
-    ),
-    (
-        "verl_step",
-        "the same with Qwen2.5-Coder-1.5B on MATH, against the arm's own step without judging",
-        "{verl_direct:.2f} (`direct`), {verl_quarter:.2f} (with `judge.train=0.25`), "
-        "{verl_fresh:.2f} (and `replay=0`), {verl_reason:.2f} (`reason`)",
     ),
     (
         "update",
@@ -219,9 +179,24 @@ LOOKING = (
 
 
 def in_short() -> str:
-    """README's table: a claim, its number, and the script that prints it."""
-    rows = [(claim, value, _script(script)) for claim, value, script in SHORT]
-    return _table(("claim", "number", "script"), rows)
+    """Seconds of a METIS step, divided by those of a uniform step and of its own without judging.
+
+    The two differ where the prompts that METIS chose have answers of another length.
+    """
+    heads = ("a METIS step", "tokens an answer", "/ a uniform step", "/ itself without judging")
+    rows = [list(heads)]
+    for words, metis, uniform in JUDGED:
+        tokens = f"{metis.answer:.0f}, uniform {uniform.answer:.0f}"
+        ratios = against_uniform(metis, uniform), against_itself(metis)
+        rows.append([words.format(metis=metis), tokens, *(f"{ratio:.2f}" for ratio in ratios)])
+    for mode in ("direct", "reason"):
+        step, judging, training, ratio = (
+            numbers()[f"{mode}_{name}"] for name in ("step", "judging", "training", "ratio")
+        )
+        itself = step / (step - judging - training)
+        words = f"local engine, two CPU cores, SmolLM2-135M: `{mode}`"
+        rows.append([words, "32, both", f"{ratio:.2f}", f"{itself:.2f}"])
+    return markdown_table(rows)
 
 
 def measured(rows: tuple[Row, ...], compared: str = "compared") -> str:
@@ -233,22 +208,7 @@ def measured(rows: tuple[Row, ...], compared: str = "compared") -> str:
 @cache
 def numbers() -> dict[str, float]:
     """Every number by its name in the sentences."""
-    accuracy = read(EVIDENCE / "quickstart-cpu/seed-0").series("eval/accuracy")[1]
-    direct, quarter, reason = (
-        against_itself(Steps(f"{QWEN}/{arm}", "", last=8))
-        for arm in ("direct", "direct-quarter", "reason")
-    )
-    return {
-        **{name: printed(*place) for name, place in PRINTED.items()},
-        "verl_direct": direct,
-        "verl_quarter": quarter,
-        "verl_reason": reason,
-        "verl_fresh": against_itself(Steps(f"{FRESH}/direct-quarter-fresh", "", last=8)),
-        "verl_small": _against_uniform(SMALL, "direct-quarter"),
-        "verl_small_reason": _against_uniform(EARLIER, "metis-reason"),
-        "quickstart_before": accuracy[0],
-        "quickstart_after": accuracy[-1],
-    }
+    return {name: printed(*place) for name, place in PRINTED.items()}
 
 
 def printed(file: str, before: str) -> float:
@@ -258,10 +218,6 @@ def printed(file: str, before: str) -> float:
     if match is None:
         raise LookupError(f"{path} has no number after {before!r}")
     return float(match[1])
-
-
-def _against_uniform(folder: str, arm: str) -> float:
-    return against_uniform(Steps(f"{folder}/{arm}", ""), Steps(f"{folder}/uniform", ""))
 
 
 def _script(name: str) -> str:

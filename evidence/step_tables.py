@@ -35,10 +35,17 @@ class Steps:
     @property
     def answer(self) -> float:
         """Tokens of a rollout."""
+        return self._per("rollout/tokens", "rollout/generated")
+
+    @property
+    def reply(self) -> float:
+        """Tokens of a judge's reply."""
+        return self._per("judge/tokens", "judge/asked")
+
+    def _per(self, total: str, count: str) -> float:
         rows = [row for row in self._rows("metrics") if "rollout/tokens" in row]
         rows = rows[self.skip : self.last]
-        generated = sum(row["rollout/generated"] for row in rows)
-        return float(sum(row["rollout/tokens"] for row in rows) / generated)
+        return float(sum(row[total] for row in rows) / sum(row[count] for row in rows))
 
     def timings(self) -> list[dict[str, float]]:
         rows, before = self._rows("timings"), 0.0

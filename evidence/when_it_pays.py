@@ -97,12 +97,18 @@ def table(pools: list[Pool]) -> str:
     return markdown_table(rows)
 
 
+SHORT = ("rollouts", "processed tokens")
+READING = {"metis": "METIS", "probe": "probe"}
+"""Curricula that read every candidate before rollouts."""
+
+
 def short_table(pools: list[Pool]) -> str:
-    """METIS on every pool."""
-    rows = [["hopeless prompts", *AXES[1:]]]
+    """METIS beside the probe on every pool."""
+    heads = [f"{axis}: {name}" for axis in SHORT for name in READING.values()]
+    rows = [["hopeless prompts", *heads]]
     for pool in pools:
-        costs = pool.costs["metis"]
-        rows.append([f"{pool.hopeless}%", *(f"{costs[axis].value:.2f}" for axis in AXES[1:])])
+        ratios = [pool.costs[arm][axis].value for axis in SHORT for arm in READING]
+        rows.append([f"{pool.hopeless}%", *(f"{ratio:.2f}" for ratio in ratios)])
     return markdown_table(rows)
 
 

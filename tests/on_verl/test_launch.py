@@ -739,6 +739,7 @@ def test_the_command_of_the_documentation_leaves_nothing_open():
     words = shlex.split(block.replace("\\\n", " "))
     config = composed(words[words.index("metis_trainer") + 1 :])
     chosen = config.trainer.v1.metis.curriculum
-    assert (chosen.name, chosen.judge.mode, config.data.train_batch_size) == ("metis", "reason", 64)
+    judge = (chosen.judge.scale, chosen.judge.train)
+    assert (chosen.name, *judge, config.data.train_batch_size) == ("metis", "passes", 0.25, 64)
     assert not OmegaConf.missing_keys(config.actor_rollout_ref)
     check(config)
