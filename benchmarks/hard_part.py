@@ -4,8 +4,8 @@
         data/math/dapo-hard.jsonl [--most 0.25]
 
 Keeps the surveyed problems whose mean reward is at most `--most`, as the prepared file has them,
-ids included, and prints how many of them are unsolved and informative. Those that no rollout solved are
-kept too: eight failures are not a proof.
+ids included, and prints how many of them are unsolved and informative. Those that no rollout solved
+are kept too: eight failures are not a proof.
 """
 
 import argparse

@@ -21,7 +21,9 @@ def mixed(*counts):
 
 
 def test_prompts_are_unsolved_informative_solved_or_failed():
-    kinds = [outcome(r).kind for r in (UNSOLVED, (0.0, 1.0), SOLVED, (1.0,), (0.3, 0.3), (0.3, 0.4))]
+    kinds = [
+        outcome(r).kind for r in (UNSOLVED, (0.0, 1.0), SOLVED, (1.0,), (0.3, 0.3), (0.3, 0.4))
+    ]
     assert kinds == ["unsolved", "informative", "solved", "failed", "unsolved", "informative"]
 
 

@@ -69,7 +69,12 @@ def test_a_candidate_that_was_not_chosen_is_short_and_has_the_category_it_had_el
 
 @pytest.mark.parametrize(
     ("rewards", "outcome"),
-    [([0.0, 0.0], "unsolved"), ([1.0, 1.0], "solved"), ([0.1, 0.4], "informative"), ([1.0], "failed")],
+    [
+        ([0.0, 0.0], "unsolved"),
+        ([1.0, 1.0], "solved"),
+        ([0.1, 0.4], "informative"),
+        ([1.0], "failed"),
+    ],
 )
 def test_outcomes_have_the_names_of_the_survey(run, rewards, outcome):
     (row,) = document(run([], [{**GROUP, "rewards": rewards}]))["rows"]
