@@ -1,8 +1,10 @@
 """Advice on a pool, in two sentences, by the share of its prompts that are informative.
 
-The bounds come from additions with a model of 135M parameters alone (docs/when-it-pays.md): below
-5% METIS took 0.16 to 0.58 of uniform selection's rollouts, at 6% 0.71 on one pool and as many on
-another (evidence/levels-2-to-10), at 19% as many or more. On other tasks they are a first guess.
+The bounds are those of measured runs (docs/when-it-pays.md): below 5% METIS took 0.16 to 0.58 of
+uniform selection's rollouts, at 6% 0.71 on one pool and as many on another
+(evidence/levels-2-to-10), at 19% as many or more.
+
+All of them are of additions with a model of 135M parameters: a first guess for other tasks.
 """
 
 from metis.survey.facts import Facts, Share
