@@ -17,6 +17,7 @@ from metis.engines.local.model.policy import Policy
 from metis.engines.local.settings import Local
 from metis.survey.facts import Outcome
 from metis.survey.outcome_set import OutcomeSet
+from precision import forbid_half_products
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 CHATML = (
@@ -61,6 +62,14 @@ def save_tiny(folder: Path) -> Path:
         LlamaForCausalLM(config).save_pretrained(folder)
         tokenizer.save_pretrained(folder)
     return folder
+
+
+@pytest.fixture(autouse=True, scope="module")
+def full_precision():
+    """Models that run on a CPU run in float32, on every machine."""
+    allow = forbid_half_products()
+    yield
+    allow()
 
 
 @pytest.fixture(scope="session")

@@ -152,12 +152,15 @@ def test_the_command_copies_weights_as_they_are(runs, tmp_path, capsys):
 @pytest.mark.parametrize("lora", [0, 2])
 def test_adapters_are_merged_and_weights_may_be_rounded(runs, settings, tmp_path, lora):
     run = runs[lora]
-    expected = logits(policy_of(run, settings, lora).network)
-    for dtype, closeness in (("", 1e-5), ("bfloat16", 0.2), ("float16", 0.02)):
-        folder = run.export(tmp_path / f"m{dtype}", "last", dtype)
-        network = AutoModelForCausalLM.from_pretrained(folder)
-        assert network.dtype == getattr(torch, dtype or "float32")
-        assert torch.allclose(logits(network).float(), expected, atol=closeness)
+    expected, whole = logits(policy_of(run, settings, lora).network), {}
+    for dtype, closeness in (("float32", 1e-5), ("bfloat16", 0.2), ("float16", 0.02)):
+        folder = run.export(tmp_path / dtype, "last", "" if dtype == "float32" else dtype)
+        network, kind = AutoModelForCausalLM.from_pretrained(folder), getattr(torch, dtype)
+        assert network.dtype == kind
+        weights = network.state_dict()
+        whole = whole or weights
+        assert all(torch.equal(weights[name], whole[name].to(kind)) for name in whole)
+        assert torch.allclose(logits(network.float()), expected, atol=closeness)
         assert not list(folder.glob("adapter*"))
         ends = json.loads((folder / "generation_config.json").read_text())
         assert set(ends) == {"eos_token_id", "pad_token_id", "transformers_version"}
