@@ -6,6 +6,7 @@ TORCH ?= 2.13.0
 VERSIONS := tests/constraints.txt
 # Containers often set it; every process that a test starts would then compile the package anew.
 unexport PYTHONDONTWRITEBYTECODE
+export PYTHON
 
 .PHONY: quickstart test test-verl test-trl check docs judge-set clean
 
@@ -14,10 +15,11 @@ quickstart: .venv/quickstart
 	$(BIN)/metis report runs/quickstart
 
 test: .venv/ready
-	@sh .ci/bubblewrap
+	@sh .ci/packages bubblewrap chromium g++
 	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses=auto --maxprocesses=8 --dist=worksteal
 
 test-verl: .venv-verl/ready
+	@sh .ci/packages bubblewrap
 	.venv-verl/bin/pytest tests/on_verl
 
 test-trl: .venv-trl/ready
@@ -44,12 +46,15 @@ judge-set:
 .venv/quickstart: pyproject.toml $(VERSIONS)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "METIS needs Python 3.11 or newer: make PYTHON=/path/to/python3.11"; exit 1; }
+	@sh .ci/packages python3-venv
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet 'torch==$(TORCH)'
 	$(BIN)/pip install --quiet --constraint $(VERSIONS) --editable '.[local,report]'
 	@touch $@
 
+# pip compiles pycosat, which reasoning-gym needs.
 .venv/ready: .venv/quickstart
+	@sh .ci/packages g++ python3-dev
 	$(BIN)/pip install --quiet --constraint $(VERSIONS) --editable '.[local,report,math,gym,dev]'
 	$(BIN)/python -c 'from metis.engines import model_files; model_files.model("smollm2-135m")'
 	$(BIN)/python -c 'from metis.tasks.bfcl import package; package.folder()'
@@ -60,6 +65,7 @@ judge-set:
 .venv-verl/ready: tests/on_verl/requirements.txt
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 13))' \
 		|| { echo "verl needs Python 3.11 or 3.12: make PYTHON=/path/to/python3.12"; exit 1; }
+	@sh .ci/packages python3-venv
 	$(PYTHON) -m venv .venv-verl
 	.venv-verl/bin/pip install --quiet --upgrade pip
 	.venv-verl/bin/pip install --quiet 'torch==$(TORCH)'
@@ -69,6 +75,7 @@ judge-set:
 
 # TRL needs what verl cannot have, and the rest does not need TRL.
 .venv-trl/ready: tests/on_trl/requirements.txt
+	@sh .ci/packages python3-venv
 	$(PYTHON) -m venv .venv-trl
 	.venv-trl/bin/pip install --quiet 'torch==$(TORCH)'
 	.venv-trl/bin/pip install --quiet --requirement $<

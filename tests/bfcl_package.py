@@ -20,7 +20,7 @@ def require():
     """Skip where the package is not there; tests fetch nothing."""
     wheel = package.WHEEL
     if not (fetched.home() / "wheels" / f"{wheel.project}-{wheel.version}").is_dir():
-        pytest.skip(f"bfcl-eval is not fetched: {COMMAND}", allow_module_level=True)
+        pytest.skip(f"needs bfcl-eval: {COMMAND}", allow_module_level=True)
     pytest.importorskip("mpmath", reason="pip install 'metis-rft[bfcl]'")
 
 

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -22,3 +23,10 @@ def launched(playwright: Any) -> AbstractContextManager[Any]:
         executable_path=found(playwright), args=words
     )
     return browser
+
+
+if __name__ == "__main__":
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as started:
+        sys.exit(found(started) is None)

@@ -1,5 +1,5 @@
-"""For all tests: no time limit on the examples of a property, which a busy machine would miss; and
-whatever a run writes down is explained in docs/metrics.md."""
+"""For all tests: no time limit on the examples of a property, which a busy machine would miss;
+whatever a run writes down is explained in docs/metrics.md; and CI takes few reasons to skip."""
 
 import json
 
@@ -8,6 +8,7 @@ from hypothesis import settings
 
 from metis.run.folder import LOGS, Folder
 from metis.run.metrics import reason, unexplained
+from skips import pytest_sessionfinish, pytest_terminal_summary  # noqa: F401
 
 settings.register_profile("metis", deadline=None)
 settings.load_profile("metis")

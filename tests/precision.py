@@ -10,10 +10,27 @@ from typing import Any
 
 import torch
 
-PRODUCTS = """
-mm mm.out bmm bmm.out dot addmm addmm_ addmm.out addmv addmv_ addmv.out addbmm addbmm_ addbmm.out
-baddbmm baddbmm_ baddbmm.out _addmm_activation _scaled_dot_product_flash_attention_for_cpu
-""".split()
+PRODUCTS = [
+    "mm",
+    "mm.out",
+    "bmm",
+    "bmm.out",
+    "dot",
+    "addmm",
+    "addmm_",
+    "addmm.out",
+    "addmv",
+    "addmv_",
+    "addmv.out",
+    "addbmm",
+    "addbmm_",
+    "addbmm.out",
+    "baddbmm",
+    "baddbmm_",
+    "baddbmm.out",
+    "_addmm_activation",
+    "_scaled_dot_product_flash_attention_for_cpu",
+]
 """Operators that every other product of matrices comes down to."""
 
 

@@ -11,7 +11,7 @@ def browser():
     sync_api = pytest.importorskip("playwright.sync_api", reason=needs)
     with sync_api.sync_playwright() as playwright:
         if found(playwright) is None:
-            pytest.skip("no Chromium: apt install chromium, or playwright install chromium")
+            pytest.skip("needs Chromium: apt-get install chromium, or playwright install chromium")
         with launched(playwright) as started:
             yield started
 

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+import skips
 from metis.engines.local.attention import blocks, log_sum_exp
 from metis.engines.local.attention.blocks import Piece
 
@@ -14,7 +15,7 @@ PIECES = {
     "plain rows and strips": [Piece(3, 16), Piece(1, 8), Piece(2, 8, 48, 8), Piece(3, 16, 48, 8)],
     "two prefixes": [Piece(1, 8), Piece(2, 8, 0, 8), Piece(1, 16), Piece(2, 8, 24, 16)],
 }
-GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason=skips.GPU)
 
 
 def biases(pieces):

@@ -108,7 +108,7 @@ EMBEDDED = pytest.param(
         pytest.mark.slow,
         pytest.mark.skipif(
             not (fetched.home() / "models/smollm2-135m").is_dir(),
-            reason="make test fetches it",
+            reason="needs smollm2-135m: make test fetches it",
         ),
     ],
 )

@@ -16,7 +16,9 @@ PRODUCTS = {
     "a vector": lambda x: x @ x[0],
     "vectors": lambda x: x[0] @ x[0],
     "a layer": lambda x: linear(x, x, x[:, 0]),
-    "attention": lambda x: scaled_dot_product_attention(x[None, None], x[None, None], x[None, None]),
+    "attention": lambda x: scaled_dot_product_attention(
+        x[None, None], x[None, None], x[None, None]
+    ),
 }
 
 

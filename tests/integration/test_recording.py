@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+import skips
 from metis.curricula.judge.scale import VARIANCE
 from metis.engines.local.model import cuda_graphs
 from metis.engines.local.model.cuda_graphs import Recorder, Recording
@@ -74,7 +75,7 @@ def test_only_work_of_a_gpu_is_recorded(monkeypatch):
     assert [call.item() for call in calls] == [1, 2, 3, 4]
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.skipif(not torch.cuda.is_available(), reason=skips.GPU)
 def test_a_graph_gives_what_the_function_gives():
     recorder = Recorder(torch.device("cuda"))
     weight = torch.randn(4, 4, device="cuda")
@@ -88,7 +89,7 @@ def test_a_graph_gives_what_the_function_gives():
     assert "product" in recorder.recordings
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.skipif(not torch.cuda.is_available(), reason=skips.GPU)
 def test_what_waits_for_the_gpu_runs_as_it_is():
     recorder = Recorder(torch.device("cuda"))
     stream = torch.cuda.current_stream()
@@ -99,7 +100,7 @@ def test_what_waits_for_the_gpu_runs_as_it_is():
     assert torch.cuda.current_stream() == stream
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.skipif(not torch.cuda.is_available(), reason=skips.GPU)
 @pytest.mark.parametrize("compiled", [False, True])
 def test_a_scoring_pass_is_recorded(tiny, compiled):
     policy = Policy(tiny, Local(model=str(tiny), device="cuda", compile=compiled))

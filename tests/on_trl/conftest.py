@@ -4,7 +4,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from integration.conftest import save_tiny
+from integration.conftest import full_precision, save_tiny  # noqa: F401
 
 collect_ignore_glob = [] if find_spec("trl") else ["test_*.py"]
 

@@ -9,6 +9,8 @@ from importlib.util import find_spec
 
 import pytest
 
+from integration.conftest import full_precision  # noqa: F401
+
 collect_ignore_glob = [] if find_spec("verl") else ["test_*.py"]
 
 if find_spec("verl"):

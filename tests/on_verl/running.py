@@ -10,7 +10,7 @@ HERE = Path(__file__).parent
 ENVIRONMENT = {
     "VERL_PLATFORM": "cpu",
     "VERL_ENGINE_DEVICE": "cuda",
-    "VERL_USE_EXTERNAL_MODULES": "verl_on_cpu",
+    "VERL_USE_EXTERNAL_MODULES": "verl_on_cpu,in_full_precision",
     "HF_HUB_OFFLINE": "1",
     "OMP_NUM_THREADS": "1",
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -50,7 +50,8 @@ def start(arguments: Sequence[str], folder: Path, modules: str = "") -> subproce
     environment = {**os.environ, **ENVIRONMENT}
     if modules:
         environment["VERL_USE_EXTERNAL_MODULES"] += f",{modules}"
-    environment["PYTHONPATH"] = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
+    places = [str(HERE), str(HERE.parent), os.environ.get("PYTHONPATH", "")]
+    environment["PYTHONPATH"] = os.pathsep.join(places)
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "log").open("ab") as log:
         command = [sys.executable, *arguments]

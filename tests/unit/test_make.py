@@ -30,7 +30,7 @@ assert config.load(None, []).engine_name == "local"
         ("test-trl", ["tests/on_trl/requirements.txt", "."]),
     ],
 )
-@pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
+@pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
 def test_a_target_installs_what_it_needs_after_the_pinned_torch(target, extras):
     command = ["make", "--always-make", "--dry-run", target]
     printed = subprocess.check_output(command, cwd=ROOT, text=True)

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import zipfile
 from pathlib import Path
 
@@ -314,11 +315,23 @@ def test_a_home_that_cannot_be_made_is_named(tmp_path, monkeypatch, pip):
     assert served.calls == []
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_home_without_the_right_to_write_is_named(home, pip):
+@pytest.fixture
+def ordinary():
+    """Root may write anywhere, and is another user here."""
+    before = os.geteuid()
+    if before == 0:
+        os.seteuid(12345)
+    yield
+    os.seteuid(before)
+
+
+def test_a_home_without_the_right_to_write_is_named(ordinary, pip, monkeypatch):
     pip()
-    home.mkdir(mode=0o500)
-    assert "Permission denied" in refusal("toy")
+    with tempfile.TemporaryDirectory() as home:  # the folders of pytest are closed to others
+        Path(home).chmod(0o555)
+        monkeypatch.setenv("METIS_HOME", home)
+        message = refusal("toy")
+    assert f"METIS_HOME = {home!r}" in message and "Permission denied" in message
 
 
 def test_a_full_disk_is_named(home, pip, monkeypatch):

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import skips
 from metis import MetisError, Prompt
 from metis.cli import main
 from metis.config import task_of
@@ -95,7 +96,7 @@ def ids_of(found):
     name = Path(task["path"]).stem
     copy = Path(os.environ.get("METIS_DATA") or ".") / COPIES[name]
     if not copy.exists():
-        pytest.skip(f"needs {COPIES[name]}: set METIS_DATA to the folder that holds it")
+        pytest.skip(f"{skips.DATA} ({COPIES[name]})")
     pytest.importorskip("pyarrow", reason="pip install 'metis-rft[math]'")
     collection = problems.read([copy], "text")
     return {identity_of(name, problem.text) for problem in collection.problems}

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import made_up_problems
+import skips
 from metis.data import parquet
 from metis.data.math_sets import SETS
 from metis.errors import MetisError
@@ -197,6 +198,6 @@ def test_a_sample_is_drawn_by_the_seed_in_the_file_s_order(tmp_path):
 @pytest.mark.parametrize("name", SUITES["math"])
 def test_the_real_files_are_complete(name):
     if REAL is None:
-        pytest.skip("METIS_DATA names no folder of real files")
+        pytest.skip(skips.DATA)
     [found] = load([name], Path(REAL))
     assert len(found.prompts) == SETS[name].size

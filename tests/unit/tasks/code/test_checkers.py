@@ -15,9 +15,7 @@ from sandboxed import needs_bubblewrap
 
 pytestmark = [
     needs_bubblewrap,
-    pytest.mark.skipif(
-        shutil.which("g++") is None, reason="checkers need g++: apt-get install g++"
-    ),
+    pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++: apt-get install g++"),
 ]
 
 HEADER = Path(os.environ.get("METIS_TESTLIB") or fetched.home() / "checkers" / "testlib.h")
@@ -115,7 +113,7 @@ def test_a_checker_without_end_is_ended(monkeypatch):
         result("print(1, 4)", source="int main() { for (;;); }")
 
 
-@pytest.mark.skipif(not HEADER.is_file(), reason=f"there is no {HEADER}: make test fetches it")
+@pytest.mark.skipif(not HEADER.is_file(), reason=f"needs {HEADER}: make test fetches it")
 def test_testlib_says_why_an_output_is_wrong(monkeypatch):
     monkeypatch.setenv("METIS_TESTLIB", str(HEADER))
     assert result("print(1, 4)", source=TESTLIB).kind == "passed"

@@ -258,15 +258,15 @@ def test_a_hostile_program_does_not_change_what_its_neighbours_earn():
         thread.join()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="the other tests ran as an ordinary user")
 def test_an_ordinary_user_has_the_same_sandbox():
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
         try:
-            os.setgroups([])
-            os.setgid(12345)
-            os.setuid(12345)
+            if os.geteuid() == 0:
+                os.setgroups([])
+                os.setgid(12345)
+                os.setuid(12345)
             sandbox.ready.cache_clear()
             sandbox.ready()
             bomb = run("import os\nwhile True: os.fork()", [Io("", "")], QUICK).results[0].kind

@@ -125,7 +125,7 @@ def dead(pid):
     os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.skipif(sys.platform != "linux", reason="needs Linux: reads /proc")
 def test_a_worker_killed_while_busy_leaves_no_child_and_nobody_waiting(open_verifier):
     verifier = open_verifier(seconds=2.0, workers=1)
     assert verifier.same("2x", "x+x")

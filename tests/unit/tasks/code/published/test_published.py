@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import published_rows as rows
+import skips
 from metis.tasks.code.pool import cores, shared
 from metis.tasks.code.published import bigcodebench, codecontests, humaneval, livecodebench, mbpp
 from metis.tasks.code.statement import prose
@@ -19,7 +20,7 @@ from metis.tasks.code.tests import Asserts, Call, Io, Script
 from sandboxed import needs_bubblewrap
 
 REAL = os.environ.get("METIS_DATA")
-needs_data = pytest.mark.skipif(REAL is None, reason="METIS_DATA names no folder of real files")
+needs_data = pytest.mark.skipif(REAL is None, reason=skips.DATA)
 
 
 def passed(problem, code=None):
