@@ -43,3 +43,66 @@ def test_the_quickstart_needs_no_other_extra():
         pytest.importorskip(package)
     others = ["math_verify", "pyarrow", "reasoning_gym", "hypothesis", "pytest"]
     subprocess.run([sys.executable, "-W", "ignore", "-c", PROGRAM, *others], check=True)
+
+
+def programs(folder, user, available):
+    """A PATH on which apt-get installs what is available, and writes down what it was asked."""
+    for name in ("sh", "cat", "chmod"):
+        (folder / name).symlink_to(shutil.which(name))
+    made = {
+        "id": f"echo {user}",
+        "apt-get": f"""echo "$*" >> {folder}/asked
+            for last; do :; done
+            case " {available} " in *" $last "*)
+                echo > {folder}/$last; chmod +x {folder}/$last; exit 0 ;;
+            esac
+            [ $1 = update ]""",
+    }
+    for name, text in made.items():
+        (folder / name).write_text(f"#!/bin/sh\n{text}\n")
+        (folder / name).chmod(0o755)
+
+
+@pytest.mark.parametrize(
+    ("user", "available", "asked", "told"),
+    [
+        (0, "one two", ["update", "one", "two"], []),
+        (0, "two", ["update", "one", "two"], ["one"]),
+        (0, "", ["update", "one", "two"], ["one", "two"]),
+        (1000, "one two", [], ["one", "two"]),
+    ],
+)
+def test_root_gets_packages_and_others_are_told(tmp_path, user, available, asked, told):
+    programs(tmp_path, user, available)
+    command = [tmp_path / "sh", ROOT / ".ci/packages", "one", "sh", "two"]
+    run = subprocess.run(
+        command, env={"PATH": str(tmp_path)}, capture_output=True, text=True, check=True
+    )
+    asked_for = tmp_path / "asked"
+    lines = asked_for.read_text().splitlines() if asked_for.exists() else []
+    assert [next(word for word in line.split()[::-1] if word[0] != "-") for line in lines] == asked
+    assert [line.split()[-1] for line in run.stdout.splitlines()] == told
+
+
+@pytest.mark.parametrize(
+    ("target", "packages"),
+    [
+        ("quickstart", {"python3-venv"}),
+        ("test", {"python3-venv", "python3-dev", "g++", "bubblewrap", "chromium"}),
+        ("test-verl", {"python3-venv", "bubblewrap"}),
+        ("test-trl", {"python3-venv"}),
+    ],
+)
+@pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
+def test_a_target_sees_to_its_packages_before_what_needs_them(target, packages):
+    command = ["make", "--always-make", "--dry-run", target]
+    printed = subprocess.check_output(command, cwd=ROOT, text=True).splitlines()
+    seen = {}
+    for place, line in enumerate(printed):
+        if line.startswith("sh .ci/packages"):
+            seen |= {name: place for name in line.split()[2:] if name not in seen}
+    assert seen.keys() == packages
+    assert seen["python3-venv"] < next(i for i, line in enumerate(printed) if "-m venv" in line)
+    if "python3-dev" in seen:
+        [gym] = (i for i, line in enumerate(printed) if "gym" in line)
+        assert seen["python3-dev"] < gym
