@@ -13,4 +13,4 @@ def _missing():
     return ""
 
 
-needs_bubblewrap = pytest.mark.skipif(bool(_missing()), reason=_missing())
+needs_bubblewrap = pytest.mark.skipif(bool(_missing()), reason=f"needs a sandbox: {_missing()}")
