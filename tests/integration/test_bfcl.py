@@ -16,12 +16,13 @@ from metis.engines.local.model.policy import Policy
 from metis.engines.local.rollouts.episodes import play
 from metis.engines.local.settings import Local
 from metis.engines.rewards import RewardRunner
+from metis.prepare import bfcl_sets
 from metis.prepare.bfcl import row_of
 from metis.run.folder import read
 from metis.tasks.bfcl import calls
 from metis.tasks.bfcl.dialogue import Dialogue
 from metis.tasks.bfcl.episode import Episode
-from metis.tasks.bfcl.task import Bfcl, build
+from metis.tasks.bfcl.task import Bfcl, Dialogues, build
 
 bfcl_package.require()
 
@@ -66,16 +67,8 @@ def acting(monkeypatch):
     monkeypatch.setattr(Episode, "reply", acted)
 
 
-def test_only_what_the_policy_wrote_is_trained_on(roomy, data):
-    task = build(Bfcl(*data.values()), 0)
-    prompt = task.training()[0]
-    dialogue = task.episode(prompt).dialogue
-    said = [
-        text
-        for turn in dialogue.truth
-        for text in ([f"[{', '.join(turn)}]"] if turn else []) + ["Done."]
-    ]
-    policy = Policy(roomy, Local(model=str(roomy), device="cpu"))
+def spoken(policy, task, prompt, said):
+    """Two rollouts of a policy that says this, turn by turn, and their errors."""
     turns = iter(said)
 
     def script(prompts, copies, sampling):
@@ -87,6 +80,37 @@ def test_only_what_the_policy_wrote_is_trained_on(roomy, data):
     rewards = RewardRunner(30)
     [group], errors = play(policy, task, [prompt], 2, Sampling(512), script, rewards, 8, version=0)
     rewards.close()
+    return group, errors
+
+
+def test_a_lone_surrogate_is_no_way_out_of_a_bad_reward(roomy):
+    """The simulator repeats the name of a file that exists, in an error of its own."""
+    dialogue = next(
+        each for each in bfcl_sets.official("base") if each.names[-1] == "GorillaFileSystem"
+    )
+    name = "'\\ud800'"
+    again = f"cp(source={name}, destination='d')"
+    said = [f"[mkdir(dir_name='d'), touch(file_name={name}), {again}, {again}]"]
+    said += ["Done."] * len(dialogue.truth)
+    policy = Policy(roomy, Local(model=str(roomy), device="cpu"))
+    task = Dialogues(Bfcl(), [dialogue], [])
+    [message] = task.episode(dialogue.prompt).reply(said[0])
+    assert "\ud800" in message["content"]
+    group, errors = spoken(policy, task, dialogue.prompt, said)
+    assert errors == [] and len(group.rewards) == 2 and max(group.rewards) < 0.1
+
+
+def test_only_what_the_policy_wrote_is_trained_on(roomy, data):
+    task = build(Bfcl(*data.values()), 0)
+    prompt = task.training()[0]
+    dialogue = task.episode(prompt).dialogue
+    said = [
+        text
+        for turn in dialogue.truth
+        for text in ([f"[{', '.join(turn)}]"] if turn else []) + ["Done."]
+    ]
+    policy = Policy(roomy, Local(model=str(roomy), device="cpu"))
+    group, errors = spoken(policy, task, prompt, said)
     assert errors == [] and group.rewards == (1.0, 1.0)
     [trajectory, _] = group.trajectories
     written = policy.decode(trajectory.tokens[trajectory.loss_mask].tolist())

@@ -26,6 +26,18 @@ def test_a_chat_may_contain_what_stands_for_a_message(asked, said, answer):
     assert found == f"<user>{answer}</><assistant>"
 
 
+@pytest.mark.parametrize("said", ["a\ud800b", "\udfff", "\udc00\ud800", "caf\u00e9 \U0001f600"])
+def test_a_lone_surrogate_reaches_no_tokenizer(said):
+    found = between_turns(render, [user("a")], [user(said)], ends=["</>"])
+    assert found == f"<user>{said.encode('utf-8', 'replace').decode()}</><assistant>"
+    assert found.encode()
+
+
+def test_a_lone_surrogate_of_an_earlier_turn_stops_no_later_one():
+    chat = [user("a"), {"role": "assistant", "content": "b"}, user("\ud800")]
+    assert between_turns(render, chat, [user("c")], ends=["</>"]) == "<user>c</><assistant>"
+
+
 def test_a_template_that_rewrites_earlier_turns_is_refused():
     with pytest.raises(MetisError, match="rewrites earlier turns"):
         between_turns(lambda chat: f"{len(chat)} {render(chat)}", [user("a")], [user("b")], [])

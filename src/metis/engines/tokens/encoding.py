@@ -89,6 +89,8 @@ def between_turns(
     """The text between the assistant's answer to `chat` and its next turn.
 
     `ends` are the ends of a turn that the answer brought itself; none where it was cut short.
+    Lone surrogates, which an environment may repeat after a policy and no tokenizer encodes, become
+    question marks: otherwise a policy could have its rollout fail rather than be scored.
     """
     mark = unused_mark([*chat, *answers])
     spoken: list[Message] = [*chat, {"role": "assistant", "content": mark}, *answers]
@@ -100,7 +102,7 @@ def between_turns(
         )
     for end in ends:
         after = after.removeprefix(end)
-    return after
+    return after.encode("utf-8", "replace").decode()
 
 
 def _ends(encoder: Encoder, texts: Sequence[str]) -> list[list[int]]:

@@ -3,24 +3,32 @@
 A reply is a list of calls, `[f(x=1), g()]`, a single call, or anything else, which is an answer in
 words unless it begins like a call. Where all of it is no list of calls, text in a code block counts
 without its fence, and what comes before `</think>` not at all.
+
+A reply is scanned in linear time, and Python's parser sees a bounded part of it.
 """
 
 import ast
 import re
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-LONGEST = 65_536
-"""Characters of calls that are read."""
+LONGEST = 16_384
+"""Characters of a reply that are parsed, all attempts together; no ground truth has half of it."""
+BRACES = 500
+"""Opening braces of what is parsed: the fields of a formatted string take quadratic time."""
 MOST = 64
 """Calls of one reply that are read; no ground truth has more than 34 in a turn."""
+SHOWN = 60
+"""Characters of what is refused that its author is shown."""
 
 warnings.filterwarnings("ignore", module="<unknown>")  # of ast.parse, about a policy's text
 
-_FENCE = re.compile(r"```[a-zA-Z_]*\n?(.*?)```", re.DOTALL)
-_FENCED = re.compile(r"```[a-zA-Z_]*\n?(.*)```", re.DOTALL)
-_LIKE_CALLS = re.compile(r"\[\s*[A-Za-z_][\w.]*\s*\(|[A-Za-z_][\w.]*\(")
+_FENCE = "```"
+_THOUGHT = "</think>"
+_LANGUAGE = re.compile(r"[a-zA-Z_]*+\n?+")
+_LIKE_CALLS = re.compile(r"\[\s*+[A-Za-z_][\w.]*+\s*+\(|[A-Za-z_][\w.]*+\(")
 
 
 @dataclass(frozen=True)
@@ -49,103 +57,131 @@ UNPARSABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 
 def read(reply: str) -> list[Call | Refusal]:
     """The calls of a reply; none where it is an answer in words."""
-    text = reply.strip()
-    if "`" in text or "</think>" in text:
-        text = _written(text)
-    meant = _LIKE_CALLS.match(text) is not None
-    if len(text) > LONGEST:
-        if meant:
-            raise Unreadable(f"calls of {len(text)} characters; at most {LONGEST} are read")
-        return []
+    text, parser = reply.strip(), _Parser()
+    if "`" in text or _THOUGHT in text:
+        for part in _wholes(text):
+            if _LIKE_CALLS.match(part) and (body := parser.tried(part)) and _is_calls(body):
+                return _calls(body, part)
+        text = _within(text)
     try:
-        body = ast.parse(text, mode="eval").body
+        body = parser.parse(text)
     except UNPARSABLE as error:
-        if meant:
+        if _LIKE_CALLS.match(text):
             raise Unreadable(f"not a list of calls ({_reason(error)})") from None
         return []
     if not any(isinstance(node, ast.Call) for node in ast.walk(body)):
         return []
-    nodes = body.elts if isinstance(body, ast.List | ast.Tuple) else [body]
-    if len(nodes) > MOST:
-        raise Unreadable(f"{len(nodes)} calls at once; at most {MOST} are made")
-    return [_call(node) for node in nodes]
+    return _calls(body, text)
 
 
 def parse(call: str) -> Call | Refusal:
     """One call, as a ground truth has it."""
     try:
-        return _call(ast.parse(call, mode="eval").body)
+        return _call(ast.parse(call, mode="eval").body, call)
     except UNPARSABLE as error:
         return Refusal(f"not a call ({_reason(error)})")
 
 
-def _is_calls(text: str) -> bool:
+class _Parser:
+    """Python's parser for the parts of one reply, none of which is parsed beyond the bounds."""
+
+    def __init__(self) -> None:
+        self.left = LONGEST
+
+    def parse(self, text: str) -> ast.expr:
+        if len(text) > self.left:
+            raise ValueError(f"{len(text)} characters; at most {LONGEST} are read")
+        if text.count("{") > BRACES:
+            raise ValueError(f"more than {BRACES} braces")
+        self.left -= len(text)
+        return ast.parse(text, mode="eval").body
+
+    def tried(self, text: str) -> ast.expr | None:
+        try:
+            return self.parse(text)
+        except UNPARSABLE:
+            return None
+
+
+def _nodes(body: ast.expr) -> list[ast.expr]:
+    return body.elts if isinstance(body, ast.List | ast.Tuple) else [body]
+
+
+def _is_calls(body: ast.expr) -> bool:
     """True for a call or a list of calls and nothing around it."""
-    if len(text) > LONGEST or not _LIKE_CALLS.match(text):
-        return False
-    try:
-        body = ast.parse(text, mode="eval").body
-    except UNPARSABLE:
-        return False
-    nodes = body.elts if isinstance(body, ast.List | ast.Tuple) else [body]
-    return any(isinstance(node, ast.Call) for node in nodes)
+    return any(isinstance(node, ast.Call) for node in _nodes(body))
 
 
-def _written(text: str) -> str:
-    """The part of a reply that may be calls; arguments may contain fences and ends of thinking."""
-    for said in (text, text.partition("</think>")[2].strip()):
-        around = _FENCED.fullmatch(said)
-        for part in (said, around[1].strip() if around else ""):
-            if _is_calls(part):
-                return part
-    said = text.rpartition("</think>")[2].strip()
-    fenced = _FENCE.search(said)
-    return fenced[1].strip() if fenced else said.strip("`").strip()
+def _calls(body: ast.expr, text: str) -> list[Call | Refusal]:
+    nodes = _nodes(body)
+    if len(nodes) > MOST:
+        raise Unreadable(f"{len(nodes)} calls at once; at most {MOST} are made")
+    return [_call(node, text) for node in nodes]
+
+
+def _wholes(text: str) -> Iterator[str]:
+    """What may be calls from end to end, whose arguments may contain fences and ends of
+    thinking."""
+    for said in (text, text.partition(_THOUGHT)[2].strip()):
+        yield said
+        if said.startswith(_FENCE) and said.endswith(_FENCE) and len(said) >= 2 * len(_FENCE):
+            inside = said[len(_FENCE) : -len(_FENCE)]
+            yield _without_language(inside, 0).strip()
+
+
+def _within(text: str) -> str:
+    """The first code block after all thinking, or all that comes after it."""
+    said = text.rpartition(_THOUGHT)[2].strip()
+    start = said.find(_FENCE)
+    block, fence, _ = _without_language(said, start + len(_FENCE)).partition(_FENCE)
+    return (block if start >= 0 and fence else said.strip("`")).strip()
+
+
+def _without_language(text: str, start: int) -> str:
+    """What follows the name of a language that begins there."""
+    language = _LANGUAGE.match(text, start)
+    return text[language.end() :] if language else text[start:]
 
 
 def _reason(error: Exception) -> str:
     return str(error.args[0] if error.args else type(error).__name__)[:100]
 
 
-def _call(node: ast.expr) -> Call | Refusal:
+def _call(node: ast.expr, text: str) -> Call | Refusal:
     if not isinstance(node, ast.Call):
-        return Refusal(f"{_shown(node)} is not a call: write name(parameter=value)")
+        return Refusal(f"{_shown(node, text)} is not a call: write name(parameter=value)")
     if not isinstance(node.func, ast.Name):
-        return Refusal(f"{_shown(node.func)} is not the name of a function")
+        return Refusal(f"{_shown(node.func, text)} is not the name of a function")
     name = node.func.id
     try:
-        positional = tuple(_value(argument) for argument in node.args)
-        named = tuple((_keyword(argument), _value(argument.value)) for argument in node.keywords)
+        positional = tuple(_value(argument, text) for argument in node.args)
+        named: dict[str, Any] = {}
+        for argument in node.keywords:
+            if argument.arg is None:
+                raise ValueError("** is not allowed: write parameter=value")
+            if argument.arg in named:
+                raise ValueError(f"{argument.arg} is given twice")
+            named[argument.arg] = _value(argument.value, text)
     except ValueError as error:
         return Refusal(f"{name}: {error}")
-    keys = [key for key, _ in named]
-    if repeated := {key for key in keys if keys.count(key) > 1}:
-        return Refusal(f"{name}: {min(repeated)} is given twice")
-    return Call(name, positional, named)
+    return Call(name, positional, tuple(named.items()))
 
 
-def _keyword(argument: ast.keyword) -> str:
-    if argument.arg is None:
-        raise ValueError("** is not allowed: write parameter=value")
-    return argument.arg
-
-
-def _value(node: ast.expr) -> Any:
+def _value(node: ast.expr, text: str) -> Any:
     """A literal's value."""
     try:
-        value = ast.literal_eval(node)
-    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+        return ast.literal_eval(node)
+    except Exception:  # of other kinds too: a sum with an imaginary number may overflow
         raise ValueError(
-            f"{_shown(node)} is not a literal: use strings, numbers, True, False, None, and lists "
-            "and dictionaries of them"
+            f"{_shown(node, text)} is not a literal: use strings, numbers, True, False, None, and "
+            "lists and dictionaries of them"
         ) from None
-    return value
 
 
-def _shown(node: ast.expr) -> str:
-    """The beginning of an expression as text."""
-    try:
-        text = ast.unparse(node)
-    except (ValueError, RecursionError):  # of an integer of very many digits, of deep nesting
-        return "this"
-    return text if len(text) <= 60 else f"{text[:57]}..."
+def _shown(node: ast.expr, text: str) -> str:
+    """The beginning of an expression as it was written."""
+    line = text.encode().splitlines()[node.lineno - 1][node.col_offset :]
+    if node.end_lineno == node.lineno and node.end_col_offset is not None:
+        line = line[: node.end_col_offset - node.col_offset]
+    shown = line[: 4 * SHOWN].decode("utf-8", "ignore")
+    return shown if len(shown) <= SHOWN else f"{shown[: SHOWN - 3]}..."

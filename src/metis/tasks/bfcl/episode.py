@@ -71,7 +71,7 @@ class Episode:
     def make(self, written: Sequence[Call | Refusal]) -> list[str]:
         """Make calls in the user's current turn; their whole results."""
         withheld = self.dialogue.withheld(self.turn)
-        outputs = [self.world.call(call, withheld) for call in written]
+        outputs = self.world.make(written, withheld)
         self.made += len(written)
         self.results.update(map(_digest, outputs))
         return outputs

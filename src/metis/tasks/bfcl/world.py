@@ -31,6 +31,8 @@ class World:
     ) -> None:
         self.instances: dict[str, Any] = {}
         self.functions: dict[str, Any] = {}
+        self.given = 0
+        """Values that were given to calls so far, which the APIs may hold."""
         for api in apis:
             instance = api.simulator()
             if api.name not in STATELESS:
@@ -40,7 +42,20 @@ class World:
             self.instances[api.name] = instance
             self.functions |= {name: getattr(instance, name) for name in api.functions}
 
-    def call(self, call: Call | Refusal, withheld: Collection[str] = ()) -> str:
+    def make(self, calls: Sequence[Call | Refusal], withheld: Collection[str] = ()) -> list[str]:
+        """The results of the calls of one reply."""
+        reply, outputs = limits.Reply(), list[str]()
+        for call in calls:
+            outputs.append(self.call(call, withheld, reply))
+            reply.results += len(outputs[-1])
+        return outputs
+
+    def call(
+        self,
+        call: Call | Refusal,
+        withheld: Collection[str] = (),
+        reply: limits.Reply | None = None,
+    ) -> str:
         """The result of a call as text; what is wrong with it where it is not made or fails."""
         if isinstance(call, Refusal):
             return f"Error: {call.reason}"
@@ -48,7 +63,7 @@ class World:
         if function is None or call.name in withheld:
             return f"Error: there is no function {call.name[:100]!r}"
         try:
-            self._check(call, function)
+            self._check(call, function, reply or limits.Reply())
         except limits.Exceeded as error:
             return f"Error: {error}"
         positional, named = _arguments(call, function)
@@ -58,16 +73,24 @@ class World:
             except Exception as error:
                 return f"Error during execution: {error}"
 
-    def _check(self, call: Call, function: Any) -> None:
-        if call.name not in limits.CHECKED:
-            return
+    def _check(self, call: Call, function: Any, reply: limits.Reply) -> None:
+        given = sum(map(limits.values, call.positional))
+        given += sum(limits.values(value) for _, value in call.named)
+        reply.check(self.given + given)
+        if call.name in limits.CHECKED:
+            self._check_cost(call, function)
+        self.given += given
+
+    def _check_cost(self, call: Call, function: Any) -> None:
         bound = _bound(call, function)
         arguments = bound.arguments if bound else {}
         limits.check_arguments(call.name, arguments)
         if call.name in limits.RECURSIVE:
             files, path = function.__self__, arguments.get("path")
-            for directory in (files.root, files._current_dir):  # which `rm` may have cut off
-                limits.check_directory(directory, len(path) if isinstance(path, str) else 1)
+            length = len(path) if isinstance(path, str) else 1
+            limits.check_directory(files.root, length)
+            if files._current_dir is not files.root:  # which `rm` may have cut off
+                limits.check_directory(files._current_dir, length)
 
     def equals(self, other: "World") -> bool:
         """True where the public attributes of all instances are equal, as the official checker
