@@ -104,6 +104,10 @@ EQUAL = {
         15\text{ km/h} ;; 15 km/h
         \$5 ;; 5\text{ dollars}
         \approx 8.24\text{ mph} ;; 8.24
+        5 ;; 2+3=5\text{ m}
+        5 ;; 5.0\text{ m}=5\text{ m}
+        0.5 ;; 0.5=50\%
+        \pi ;; 180^\circ=\pi
     """,
     "percent": r"""
         10\% ;; 10
@@ -152,6 +156,10 @@ EQUAL = {
         1011_2 ;; 1011_{2}
         \text{A5}_{11} ;; A5_{11}
         43_5. ;; 43_5
+        11_{16} ;; 11_16
+        11_8 ;; 11_{(8)}
+        0.0011_{2} ;; 0.0011_2
+        9 ;; 11_8 = 9
     """,
     "zeros": r"""
         34 ;; 034
@@ -279,6 +287,11 @@ DIFFERENT = {
         \$5 ;; 5\%
         \$5 ;; 5\text{ cents}
         90^\circ ;; 90\%
+        5 ;; 5\text{ apples and }6\text{ pears}
+        5 ;; 5\text{ apples and 6 pears}
+        5 ;; 5\text{ apples or }\frac{13}{2}\text{ pears}
+        5 ;; 5\text{ m }6\text{ cm}
+        5 ;; 5\text{ or 6}
     """,
     "percent": r"""
         10\% ;; 1
@@ -320,6 +333,13 @@ DIFFERENT = {
         11 ;; 11_2
         11_2 ;; 11_3
         \text{A5}_{11} ;; A_{11}
+        11 ;; 11_16
+        77 ;; 77_11
+        11 ;; 11_{(8)}
+        11 ;; 11_b
+        11.5 ;; 11.5_{12}
+        11 ;; 11\text{ (base 8)}
+        11 ;; 11\text{ in base eight}
     """,
     "zeros": r"""
         34 ;; 340
@@ -343,6 +363,13 @@ DIFFERENT = {
         2.5 ;; 2,5
     """,
     "not an answer": r"""
+        5 ;; 5\text{ m}=6\text{ m}
+        5 ;; 5\text{ apples}=6\text{ apples}
+        5 ;; 5\text{ m}=6
+        6 ;; 5\text{ m}=6
+        5 ;; \$5=\$6
+        10 ;; 10\%=20\%
+        5 ;; 5\text{ m} \approx 6\text{ m}
         5 ;; ?
         5 ;; \text{I do not know}
         0 ;; \text{}

@@ -6,9 +6,11 @@ the reference, or that 6 = 5, is wrong whatever number it ends in.
 
 import re
 from fractions import Fraction
+from itertools import combinations
+from typing import NamedTuple
 
 from metis.tasks.math.answers.literals import Literal, literal
-from metis.tasks.math.answers.units import unit
+from metis.tasks.math.answers.units import measured, unit
 from metis.tasks.math.answers.values import Value, same_value, value
 
 _NAMED_NUMBER = re.compile(r"\s*([A-Za-z])\s*=(?:[^=A-Za-z]|\\[dt]?frac|\\sqrt|\\pi)*")
@@ -17,6 +19,8 @@ _LETTER = re.compile(r"(?<![A-Za-z\\])[A-Za-z]")
 _ABOUT = re.compile(r"\\approx|\\simeq|\\sim(?![a-z])|≈")
 _ONLY_ABOUT = re.compile(rf"^\s*(?:{_ABOUT.pattern})")
 _OPEN_END = re.compile(r"(?:\\[lc]?dots[bcmio]?|…|\.\.)[\s.$]*$")
+_CONVERTED = {"degree^1", "percent^1"}
+"""Units that are numbers themselves: 180^\\circ is pi, and 50% is 0.5."""
 _ROUNDED = Fraction(1, 100)
 """Largest relative error of an approximation."""
 
@@ -41,11 +45,26 @@ def number(text: str, read: Literal | None) -> Value | None:
     return value(text)
 
 
-def _constant(side: str) -> Value | None:
-    """The number that one side of an equation is, where it has neither letters nor a unit."""
-    if _LETTER.search(side) or unit(side) is not None:
+class _Side(NamedTuple):
+    """One side of an equation that is a number, and the unit behind it."""
+
+    number: Value
+    unit: str
+
+    def comparable(self, other: "_Side") -> bool:
+        """True if the numbers have to be equal: they need not in a conversion of units."""
+        one, another = sorted((self.unit, other.unit))
+        if one:
+            return one == another
+        return not another.startswith("\\") and another not in _CONVERTED
+
+
+def _side(text: str) -> _Side | None:
+    """None where it has letters beside its unit, or is no number."""
+    bare, name = measured(text)
+    if _LETTER.search(bare) or (read := number(bare, literal(bare))) is None:
         return None
-    return number(side, literal(side))
+    return _Side(read, name)
 
 
 def _near(a: Value, b: Value) -> bool:
@@ -57,14 +76,16 @@ def _near(a: Value, b: Value) -> bool:
 
 def _true(exactly: str, nearly: list[str]) -> bool:
     """False if two numbers are equated that differ."""
-    equal = [constant for side in exactly.split("=") if (constant := _constant(side)) is not None]
-    rounded = [constant for side in nearly if (constant := _constant(side)) is not None]
-    if not equal:
-        return True
-    first, *others = equal
-    if any(same_value(first, other) is False for other in others):
-        return False
-    return all(_near(first, other) for other in rounded)
+    equal = [side for text in exactly.split("=") if (side := _side(text)) is not None]
+    rounded = [side for text in nearly if (side := _side(text)) is not None]
+    return not any(
+        first.comparable(other) and same_value(first.number, other.number) is False
+        for first, other in combinations(equal, 2)
+    ) and all(
+        _near(equal[0].number, other.number) or not equal[0].comparable(other)
+        for other in rounded
+        if equal
+    )
 
 
 def _contradict(answer: str, reference: str) -> bool:

@@ -34,6 +34,15 @@ _SEVERAL = re.compile(
     r"|^[-+]?[\d.]++(?: [\d.]++)++$|^(?:-\d*+|\d++)[A-Za-z]="
 )
 """A relation, numbers in a row, or 3x = 6, which no single number equals either."""
+_ASIDE = re.compile(
+    r"\d.*\\(?:text\w*|mathrm|mbox)\{(?:[^{}]*(?:[\s(]\d|\bbase\b)"
+    r"|(?!\s*,?\s*(?:and|or)\s*\})[^{}]*[A-Za-z][^{}]*\}"
+    r"[\s~$]*(?:\\[ ,;!]\s*)*(?:-?\d|\\[dt]?frac))",
+    re.DOTALL,
+)
+"""A number with words behind it, and another number in or after them; or a base in words."""
+_BASED = re.compile(r"\d[)}]*+\s*+(?:\\[,;!]\s*+)*+_[^=]*$")
+"""Digits with a base, at the end of an equation or alone."""
 _HEDGE = re.compile(r"\b(?:or|and|not|maybe)\s+[A-Za-z]")
 
 
@@ -93,9 +102,16 @@ def _settled(answer: str, reference: str) -> bool | None:
     if left is not None and right is not None:
         return None if "=" in answer and "=" in reference else same_value(left, right)
     if left is None and right is None:
-        return None
+        return False if _BASED.search(answer) and _BASED.search(reference) else None
     other = answer if left is None else reference
-    return False if _MANY.match(other) or _SEVERAL.search(plain(other)) else None
+    return False if _no_number(other) else None
+
+
+def _no_number(text: str) -> bool:
+    """True of what no single number equals."""
+    return any(
+        (_MANY.match(text), _SEVERAL.search(plain(text)), _ASIDE.search(text), _BASED.search(text))
+    )
 
 
 def _written(text: str) -> str:

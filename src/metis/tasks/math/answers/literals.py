@@ -25,7 +25,9 @@ _POWER = re.compile(
 _LONGEST = 4000
 """Characters of what is read as a number; Python reads 4300 digits."""
 _NO_DIGIT = re.compile(r"\D")
-_NUMERAL = re.compile(r"(?:\\text\{)?(-?[0-9A-Z]+)\}?_(?:\{(\d+)\}|(\d))")
+_NUMERAL = re.compile(
+    r"(?:\\text\{)?(-?[0-9A-Z]+(?:\.[0-9A-Z]+)?)\}?_(?:\{\(?(\d+)\)?\}|\(?(\d+)\)?)"
+)
 _TEXT = re.compile(r"\\(?:text|textbf|textit|mathrm|mathbf|textnormal|mbox)\{([^{}]*)\}")
 _NAME = re.compile(r"^\s*+[A-Za-z]\s*+=\s*+(?=\\(?:text|mbox|math))")
 _JOINED = re.compile(r",?\s*+\\text\{\s*+,?\s*+(?:and|or)\s*+\}|,?\s++(?:and|or)\s++")

@@ -43,6 +43,7 @@ _PLAIN = re.compile(
     rf"(?P<number>.*[\d}}]){_BLANKS}(?P<unit>[A-Za-z]{{2,}}+(?:/[A-Za-z]++)?){_POWER}",
     re.DOTALL,
 )
+_SIGN = re.compile(r"^\\\$|\\?%$|\^(?:\\circ|\{\\circ\})$")
 _NO_NUMBER = re.compile(r"[,(=]$|\\text\{[^{}]*\}$")
 _NO_UNIT = {"and", "or", "not", "maybe"}
 
@@ -54,7 +55,8 @@ def split_unit(text: str) -> tuple[str, str | None]:
     """
     if match := _MARKED.fullmatch(text):
         words = match["unit"].rstrip(". ").split()
-        if _NO_UNIT.intersection(words[:1]) or _NO_NUMBER.search(match["number"]):
+        no_unit = _NO_UNIT.intersection(words[:1]) or "base" in words
+        if no_unit or _NO_NUMBER.search(match["number"]):
             return text, None
         return match["number"], _canonical_unit(" ".join(words), match["power"] or "1")
     if match := _PLAIN.fullmatch(text):
@@ -73,6 +75,16 @@ def unit(text: str) -> str | None:
     if bare.endswith(("^\\circ", "^{\\circ}")):
         return _canonical_unit("degree", "1")
     return split_unit(bare)[1]
+
+
+def measured(text: str) -> tuple[str, str]:
+    """An answer without its unit, and the unit: in one writing where it is well known."""
+    bare = text.strip("$ \n").rstrip(".,; ")
+    before, known = split_unit(bare)
+    known = known or unit(bare)
+    if before == bare and known:
+        before = _SIGN.sub("", bare)
+    return before, known or " ".join(bare[len(before) :].split())
 
 
 def _canonical_unit(name: str, power: str) -> str | None:

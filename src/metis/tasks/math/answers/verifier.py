@@ -23,8 +23,8 @@ from contextlib import suppress
 from metis.errors import MetisError, require
 from metis.tasks.math.answers import worker
 
-REMEMBERED = 100_000
-"""Opinions kept: the rollouts of a group often agree in their answer."""
+REMEMBERED = 10_000
+"""Opinions kept: the rollouts of a group often agree in their answer. One takes up to 4 kB."""
 START = 300.0
 """Seconds in which a worker has to be ready."""
 GRACE = 20.0
