@@ -1,4 +1,4 @@
-"""Multi-turn function calling against simulated APIs, with continuous rewards (BFCL v3)."""
+"""Multi-turn function calling of BFCL: simulated APIs, continuous rewards."""
 
 from metis.tasks.bfcl.episode import Episode
 from metis.tasks.bfcl.task import Bfcl, build

@@ -1,4 +1,4 @@
-"""Function calling over several turns: the multi-turn part of BFCL v3 as a task.
+"""Function calling over several turns: the multi-turn part of BFCL as a task.
 
 Dialogues come from the files that `metis prepare bfcl` writes; the APIs that they call are
 simulated by the package `bfcl-eval`, which is fetched once.
