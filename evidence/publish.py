@@ -20,8 +20,10 @@ import step_tables
 import training_tables
 import when_it_pays
 
-from metis.compare.inference import Ratio, cost_to_best
+from metis.compare.difference import above
+from metis.compare.inference import Interval, cost_to_best, least_p, observed, p_value
 from metis.compare.measures import Measured, find, measure
+from metis.compare.table import number
 from metis.markdown import markdown_table
 from metis.run.statistics import Estimate, mean
 
@@ -43,6 +45,7 @@ HOPELESS = {
     "metis-passes-share-1": "the same with `judge.scale=passes`",
 }
 SPENT = ("steps", "generated tokens", "processed tokens")
+COSTS = ("curves", "steps, rollouts", "generated tokens", "processed tokens")
 
 
 @cache
@@ -58,24 +61,28 @@ def arm(folder: str, name: str, seeds: range) -> Measured:
 
 
 def costs(one: Measured, baseline: Measured) -> list[str]:
-    """Costs to reach the baseline's best, as shares of its own."""
-    pairs = ((one.runs(axis), baseline.runs(axis)) for axis in SPENT)
-    return [_ratio(cost_to_best(*pair, np.random.default_rng(0))) for pair in pairs]
+    """How curves are read, and costs to reach the baseline's best, as shares of its own."""
+    pairs = [(one.runs(axis), baseline.runs(axis)) for axis in SPENT]
+    curves = "smoothed" if observed(*pairs[0]).smooth[0] else "raw"
+    return [curves, *(_ratio(cost_to_best(*pair, np.random.default_rng(0))) for pair in pairs)]
 
 
 def hopeless_seeds() -> str:
     """The recommended preset against uniform selection, by the seeds that are averaged."""
-    rows = [["seeds", "steps, rollouts", "generated tokens", "processed tokens"]]
+    rows = [["seeds", *COSTS, "p", "least p"]]
     for seeds in (range(6), range(3), range(3, 6)):
         pair = [arm("hopeless-90", name, seeds) for name in ("metis", "uniform")]
-        rows.append([f"{seeds[0]} to {seeds[-1]}", *costs(*pair)])
+        p = p_value(*(each.runs("rollouts") for each in pair), np.random.default_rng(0))
+        least = least_p(len(seeds), len(seeds))
+        tested = number(p), f"{number(least)} ({len(seeds)} v {len(seeds)})"
+        rows.append([f"{seeds[0]} to {seeds[-1]}", *costs(*pair), *tested])
     return markdown_table(rows)
 
 
 def hopeless_arms() -> str:
     """Every setting that was tried, on the seeds that all of them have."""
     baseline = arm("hopeless-90", "uniform", range(3))
-    rows = [["arm", "setting", "steps, rollouts", "generated tokens", "processed tokens"]]
+    rows = [["arm", "setting", *COSTS]]
     for name, setting in HOPELESS.items():
         rows.append([f"`{name}`", setting, *costs(arm("hopeless-90", name, range(3)), baseline)])
     return markdown_table(rows)
@@ -84,29 +91,33 @@ def hopeless_arms() -> str:
 def levels() -> str:
     """Mean accuracy over the curve, where a quarter of the pool is soon informative."""
     baseline = arm("levels-2-to-10", "uniform", range(3))
-    rows = [["arm", "mean accuracy over 160 steps", "difference, paired by seed", "last"]]
+    rows = [["arm", "mean accuracy over 160 steps", "difference", "last"]]
     for name in ("uniform", "metis", "metis-explored-first"):
         one = arm("levels-2-to-10", name, range(3))
         means = one.accuracy.mean(axis=1)
-        change = mean((means - baseline.accuracy.mean(axis=1)).tolist())
+        change, _ = above(one, baseline, np.random.default_rng(0))
         rows.append(
             [
                 f"`{name}`",
                 _estimate(mean(means.tolist())),
-                "" if name == "uniform" else _estimate(change, "+"),
+                "" if name == "uniform" else _signed(change),
                 _estimate(one.final),
             ]
         )
     return markdown_table(rows)
 
 
-def _ratio(ratio: Ratio) -> str:
+def _ratio(ratio: Interval) -> str:
     high = f"{ratio.high:.2f}" if np.isfinite(ratio.high) else "∞"
     return f"{ratio.value:.2f} [{ratio.low:.2f}, {high}]"
 
 
-def _estimate(estimate: Estimate, sign: str = "") -> str:
-    return f"{estimate.mean:{sign}.3f} ± {estimate.error or 0:.3f}"
+def _signed(change: Interval) -> str:
+    return f"{change.value:+.3f} [{change.low:+.3f}, {change.high:+.3f}]"
+
+
+def _estimate(estimate: Estimate) -> str:
+    return f"{estimate.mean:.3f} ± {estimate.error or 0:.3f}"
 
 
 BLOCKS: dict[str, Callable[[], str]] = {

@@ -3,16 +3,17 @@
 import gzip
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from metis.compare.difference import above
+from metis.compare.inference import Interval, difference, least_p, p_of_difference
 from metis.compare.measures import Measured, find, measure
+from metis.compare.table import number
 from metis.markdown import markdown_table
-from metis.run import folder as run_folder
-from metis.run.statistics import Estimate, mean
 
 BASELINE = "uniform"
 PROBES = ("probe", "probe-first")
@@ -23,10 +24,11 @@ PARTS = ((1, 10), (11, 20), (21, 1 << 20))
 """Steps that the judge's skill is averaged over."""
 BEFORE = "before"
 """The untrained model, among the runs."""
-ABOVE = "above uniform's, by problem"
+ABOVE = "above uniform's"
 NONE = "–"
 
 Cell = Callable[[Measured, range], str]
+Floats = NDArray[np.float64]
 Scores = Mapping[str, Mapping[str, float]]
 """The mean score of each problem, by run."""
 
@@ -34,14 +36,19 @@ Scores = Mapping[str, Mapping[str, float]]
 def results(folder: Path) -> str:
     """Every arm: its accuracy over the run and at the end, and mean@4 on MATH-500 at the end."""
     arms, sampled = _arms(folder), _sampled(folder / "math500.jsonl.gz")
-    greedy = {run: _tests(folder / run)[-1] for arm in arms.values() for run in _runs(arm)}
-    greedy[BEFORE] = _tests(folder / _runs(arms[BASELINE])[0])[0]
+    greedy = {
+        run: record.rewards[max(record.rewards)]
+        for arm in arms.values()
+        for run, record in zip(_runs(arm), arm.records, strict=True)
+    }
+    greedy[BEFORE] = arms[BASELINE].records[0].rewards[0]
     shared = {name: arm.at_tests_of(*arms.values()) for name, arm in arms.items()}
     heads = ["arm", "steps", f"accuracy, mean of tests to step {shared[BASELINE].steps[-1]}"]
-    heads += ["above uniform's, by seed", "accuracy of the last test, by run", ABOVE]
+    heads += [ABOVE, "accuracy of the last test, by run", ABOVE]
     rows = [[*heads, "mean@4 at the end, by run", ABOVE]]
     for name, arm in arms.items():
-        change = NONE if name == BASELINE else _signed(_above(shared[name], shared[BASELINE]))
+        apart, _ = above(shared[name], shared[BASELINE], _rng())
+        change = NONE if name == BASELINE else _signed(apart)
         steps = ", ".join(str(record.steps) for record in arm.records)
         rows.append([f"`{name}`", steps, f"{shared[name].accuracy.mean():.1%}", change])
     rows.append([BEFORE, *[NONE] * 3])
@@ -55,33 +62,27 @@ def at_once(folder: Path) -> str:
     """Accuracy at the last test that all runs have, earlier runs of an arm among its runs."""
     arms, probe, readout = _arms(folder), PROBES[0], READOUTS[0]
     shared = {name: arm.at_tests_of(*arms.values()) for name, arm in arms.items()}
-    ends = {name: arm.accuracy[:, -1].tolist() for name, arm in shared.items()}
-    runs = {name: ends[name] + ends.get(f"{name}-first", []) for name in (BASELINE, probe, readout)}
-    heads = ["arm", f"accuracy at step {shared[BASELINE].steps[-1]}, by run", "mean"]
-    rows = [[*heads, "above uniform's, over runs", "above the probe's, over runs"]]
+    step = shared[BASELINE].steps[-1]
+    runs = {}
+    for name in (BASELINE, probe, readout):
+        both = [shared[each] for each in (name, f"{name}-first") if each in shared]
+        runs[name] = _matrix([record.rewards[step] for arm in both for record in arm.records])
+    heads = ["arm", f"accuracy at step {step}, by run", "mean"]
+    rows = [[*heads, ABOVE, "p", "above the probe's", "p"]]
     for name, mine in runs.items():
-        by_run = ", ".join(f"{accuracy:.1%}" for accuracy in mine)
-        rows.append([f"`{name}`", by_run, f"{np.mean(mine):.1%}"])
+        by_run = ", ".join(f"{accuracy:.1%}" for accuracy in mine.mean(axis=1))
+        rows.append([f"`{name}`", by_run, f"{mine.mean():.1%}"])
         for other in BASELINE, probe:
-            rows[-1].append(NONE if name == other else _signed(_apart(mine, runs[other])))
+            rows[-1] += [NONE, NONE] if name == other else _apart(mine, runs[other])
     return markdown_table(rows)
 
 
-def _apart(one: list[float], other: list[float]) -> Estimate:
-    """The difference of two means, over runs that are not paired."""
-    first, second = mean(one), mean(other)
-    known = first.error is not None and second.error is not None
-    error = math.hypot(first.error or 0.0, second.error or 0.0) if known else None
-    return Estimate(first.mean - second.mean, error)
-
-
-def _above(arm: Measured, baseline: Measured) -> Estimate:
-    """The difference of mean accuracies, over the seeds that both have."""
-    mine, its = (
-        dict(zip(one.seeds, one.accuracy.mean(axis=1).tolist(), strict=True))
-        for one in (arm, baseline)
-    )
-    return mean([mine[seed] - its[seed] for seed in arm.seeds if seed in its])
+def _apart(one: Floats, other: Floats) -> list[str]:
+    """The difference of two means over runs and problems, and the p of a permutation of runs."""
+    p = p_of_difference(one.mean(axis=1), other.mean(axis=1), _rng())
+    least = number(least_p(len(one), len(other)))
+    apart = difference(one, other, _rng(), [""] * one.shape[1])
+    return [_signed(apart), f"{number(p)} ({len(one)} v {len(other)}: at least {least})"]
 
 
 def skill(folder: Path) -> str:
@@ -138,32 +139,29 @@ def _sampled(path: Path) -> Scores:
     return scores
 
 
-def _tests(run: Path) -> list[dict[str, float]]:
-    """The score of the greedy answer to each problem, test by test."""
-    tests: dict[int, dict[str, float]] = {}
-    for row in run_folder.read(run, "evals"):
-        tests.setdefault(row["step"], {})[row["prompt"]] = row["reward"]
-    return list(tests.values())
-
-
 def _end(scores: Scores, runs: list[str], baseline: list[str]) -> tuple[str, str]:
-    """The mean of each run that has scores, and how far they are above the baseline's.
-
-    Runs are averaged problem by problem, whatever their seeds.
-    """
+    """The mean of each run that has scores, and how far they are above the baseline's, over runs
+    and problems."""
     one, other = ([run for run in names if run in scores] for names in (runs, baseline))
     if not one:
         return NONE, NONE
     by_run = ", ".join(f"{np.mean(list(scores[run].values())):.1%}" for run in one)
     if not other or one == other:
         return by_run, NONE
-    problems = sorted(set.intersection(*(set(scores[run]) for run in one + other)))
-
-    def averaged(names: list[str]) -> NDArray[np.float64]:
-        return np.mean([[scores[name][problem] for problem in problems] for name in names], axis=0)
-
-    return by_run, _signed(mean((averaged(one) - averaged(other)).tolist()))
+    mine, its = np.split(_matrix([scores[run] for run in one + other]), [len(one)])
+    return by_run, _signed(difference(mine, its, _rng(), [""] * mine.shape[1]))
 
 
-def _signed(change: Estimate) -> str:
-    return f"{change.mean:+.1%}" + (f" ± {change.error:.1%}" if change.error else "")
+def _matrix(scores: Sequence[Mapping[str, float]]) -> Floats:
+    """Scores by run and problem, of the problems that all runs have."""
+    problems = sorted(set.intersection(*(set(run) for run in scores)))
+    return np.array([[run[problem] for problem in problems] for run in scores])
+
+
+def _signed(change: Interval) -> str:
+    known = not math.isnan(change.low)
+    return f"{change.value:+.1%}" + (f" [{change.low:+.1%}, {change.high:+.1%}]" if known else "")
+
+
+def _rng() -> np.random.Generator:
+    return np.random.default_rng(0)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from metis.compare.inference import Ratio, cost_to_common_best
+from metis.compare.inference import Interval, cost_to_common_best, observed
 from metis.compare.measures import Measured, find, measure
 from metis.markdown import markdown_table
 from metis.report.curves import Series
@@ -51,7 +51,9 @@ class Pool:
     informative: float
     best: Mapping[str, float]
     """The best accuracy of each arm."""
-    costs: Mapping[str, Mapping[str, Ratio]]
+    costs: Mapping[str, Mapping[str, Interval]]
+    smooth: Mapping[str, bool]
+    """Arms whose curves, and uniform's beside them, are smoothed."""
 
 
 def measured_pools(evidence: Path) -> list[Pool]:
@@ -75,25 +77,30 @@ def _pool(hopeless: int, folder: Path) -> Pool:
         float(np.mean(early)),
         {arm.name: arm.best[1].mean for arm in (baseline, *arms.values())},
         {name: _costs(arm, baseline) for name, arm in arms.items()},
+        {name: _smooth(arm, baseline) for name, arm in arms.items()},
     )
 
 
-def _costs(arm: Measured, baseline: Measured) -> dict[str, Ratio]:
+def _costs(arm: Measured, baseline: Measured) -> dict[str, Interval]:
     return {
         axis: cost_to_common_best(arm.runs(axis), baseline.runs(axis), np.random.default_rng(0))
         for axis in AXES
     }
 
 
+def _smooth(arm: Measured, baseline: Measured) -> bool:
+    return bool(observed(arm.runs("steps"), baseline.runs("steps")).smooth[0])
+
+
 def table(pools: list[Pool]) -> str:
     """Every pool and arm with its costs and their intervals."""
-    rows = [["hopeless", "informative at first", "arm", "best accuracy", *AXES]]
+    rows = [["hopeless", "informative at first", "arm", "best kept", "curves", *AXES]]
     for pool in pools:
         shares = [f"{pool.hopeless}%", f"{pool.informative:.1%}"]
-        rows.append([*shares, "uniform", f"{pool.best['uniform']:.3f}", *["1"] * len(AXES)])
+        rows.append([*shares, "uniform", f"{pool.best['uniform']:.3f}", "", *["1"] * len(AXES)])
         for name, costs in pool.costs.items():
-            best = f"{pool.best[name]:.3f}"
-            rows.append(["", "", name, best, *(_written(costs[axis]) for axis in AXES)])
+            best, curves = f"{pool.best[name]:.3f}", "smoothed" if pool.smooth[name] else "raw"
+            rows.append(["", "", name, best, curves, *(_written(costs[axis]) for axis in AXES)])
     return markdown_table(rows)
 
 
@@ -112,7 +119,7 @@ def short_table(pools: list[Pool]) -> str:
     return markdown_table(rows)
 
 
-def _written(ratio: Ratio) -> str:
+def _written(ratio: Interval) -> str:
     between = "" if math.isnan(ratio.low) else f" [{ratio.low:.2f}, {ratio.high:.2f}]"
     return f"{ratio.value:.2f}{between}"
 

@@ -41,7 +41,7 @@ def test_surveys_know_the_measured_pools(publish):
     ]
 
 
-def test_arms_are_compared_by_seeds_that_both_have_and_by_problem(publish, tmp_path):
+def test_arms_are_compared_over_all_their_runs_and_problems(publish, tmp_path):
     def lines(rows):
         return "".join(f"{json.dumps(row)}\n" for row in rows)
 
@@ -49,16 +49,16 @@ def test_arms_are_compared_by_seeds_that_both_have_and_by_problem(publish, tmp_p
         folder = tmp_path / name
         folder.mkdir()
         (folder / "config.json").write_text("{}")
-        rows = [{"step": step, "eval/accuracy": accuracy * step} for step in (0, 2)]
-        (folder / "metrics.jsonl").write_text(lines(rows))
         tests = [
-            {"step": 0, "prompt": "a", "reward": 1.0},
-            {"step": 2, "prompt": "a", "reward": 0.0},
-            {"step": 2, "prompt": "b", "reward": accuracy},
+            {"step": step, "prompt": prompt, "reward": reward}
+            for step, rewards in ((0, (1.0, 0.0)), (2, (0.0, 2 * accuracy)))
+            for prompt, reward in zip("ab", rewards, strict=True)
         ]
+        rows = [{"step": 0, "eval/accuracy": 0.5}, {"step": 2, "eval/accuracy": accuracy}]
+        (folder / "metrics.jsonl").write_text(lines(rows))
         (folder / "evals.jsonl").write_text(lines(tests))
 
-    runs = {"uniform-0": 0.1, "uniform-1": 0.3, "probe-1": 0.4, "readout-0": 0.2}
+    runs = {"uniform-0": 0.1, "uniform-1": 0.3, "probe-1": 0.4, "probe-2": 0.4, "readout-0": 0.2}
     for name, accuracy in runs.items():
         run(name, accuracy)
     answers = {"before": [0, 0], "uniform-0": [0, 1], "probe-1": [1, 1]}
@@ -66,14 +66,16 @@ def test_arms_are_compared_by_seeds_that_both_have_and_by_problem(publish, tmp_p
         file.write(lines({"run": r, "problem": "a", "scores": s} for r, s in answers.items()))
     *_, probe, _, before = publish.training_tables.results(tmp_path).splitlines()
     cells = [cell.strip() for cell in probe.split("|")[1:-1]]
-    assert cells[0] == "`probe`" and cells[3] == "+10.0%"
-    assert cells[4:] == ["20.0%", "+10.0% ± 10.0%", "100.0%", "+50.0%"]
+    assert cells[0] == "`probe`" and cells[3] == "+10.0% [+0.0%, +30.0%]"
+    assert cells[4:] == ["40.0%, 40.0%", "+20.0% [+0.0%, +60.0%]", "100.0%", "+50.0%"]
     cells = [cell.strip() for cell in before.split("|")[1:-1]]
-    assert cells[0] == "before" and cells[4:] == ["100.0%", "+100.0%", "0.0%", "-50.0%"]
+    assert cells[0] == "before" and cells[4:] == ["50.0%", "+30.0%", "0.0%", "-50.0%"]
     run("readout-first-0", 0.4)
     readout = publish.training_tables.at_once(tmp_path).splitlines()[-1]
     cells = [cell.strip() for cell in readout.split("|")[1:-1]]
-    assert cells == ["`readout`", "40.0%, 80.0%", "60.0%", "+20.0% ± 28.3%", "-20.0%"]
+    assert cells[:3] == ["`readout`", "20.0%, 40.0%", "30.0%"]
+    assert cells[3:5] == ["+10.0% [-10.0%, +40.0%]", "0.67 (2 v 2: at least 0.33)"]
+    assert cells[5:] == ["-10.0% [-40.0%, +0.0%]", "1.00 (2 v 2: at least 0.33)"]
 
 
 def test_a_table_is_written_between_its_marks(publish):

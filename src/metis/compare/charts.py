@@ -1,9 +1,6 @@
 """The figures of a comparison: accuracy over what it cost, and what the arms did on the way."""
 
-import numpy as np
-
 from metis.compare.comparison import Comparison
-from metis.compare.inference import smoothed
 from metis.compare.measures import Measured
 from metis.report import accuracy, charts
 from metis.report.curves import Series
@@ -13,8 +10,8 @@ from metis.report.subjects import Subject, standard_error
 CAPTION = (
     "Accuracy on prompts that are never trained on, at equal cost: the further left a curve "
     "reaches the dashed best accuracy of {baseline}, the more its curriculum saved. Means over "
-    "seeds and, after the first, three neighbouring tests, as in the tables; bands are one "
-    "standard error over seeds."
+    "runs, not smoothed; bands are one standard error. The best is the highest accuracy that the "
+    "next test keeps."
 )
 
 
@@ -49,7 +46,6 @@ def _accuracy(comparison: Comparison) -> Figure:
 
 
 def _line(arm: Measured, colour: int, axis: str) -> Line:
-    curve, cost = arm.runs(axis).mean
-    series = Series(tuple(cost[0].tolist()), tuple(curve[0].tolist()))
-    band = standard_error(smoothed(np.asarray(arm.accuracy)))
-    return Line(arm.name, colour, series, band=band)
+    curve, cost = (runs.mean(axis=0).tolist() for runs in arm.runs(axis))
+    band = standard_error(arm.accuracy)
+    return Line(arm.name, colour, Series(tuple(cost), tuple(curve)), band=band)

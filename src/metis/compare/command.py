@@ -24,7 +24,7 @@ SEEDS = "0,1,2"
 HELP = """\
 Trains the same recipe under several curricula and seeds, and compares them: accuracy with its
 standard error, the cost to reach the baseline's best in steps, rollouts, tokens and seconds, and
-which differences are beyond noise. Every run starts from the same weights and is tested on the same
+which differences are shown. Every run starts from the same weights and is tested on the same
 prompts.
 
   metis compare engine=simulated steps=100 evaluate=10 --curricula uniform,dapo,metis --out cmp

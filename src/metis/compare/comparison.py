@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from metis.compare.arms import BASELINE
+from metis.compare.crossing import FEWEST_TESTS
 from metis.compare.ending import look
-from metis.compare.inference import FEWEST_TESTS
 from metis.compare.measures import AXES, Measured, measured
 from metis.compare.plan import FILE, Plan
 from metis.errors import Damaged, MetisError
@@ -17,6 +17,9 @@ from metis.report.curves import Recorded
 
 Runs = dict[str, dict[int, Recorded]]
 """Runs by arm and seed."""
+
+BUDGETS = {"tokens": "generated tokens", "processed": "processed tokens"}
+"""Budgets of tokens, and the axis that each is spent on."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,20 @@ class Comparison:
     @property
     def axes(self) -> tuple[str, ...]:
         return AXES if self.timed else AXES[:-1]
+
+    @property
+    def lead(self) -> str:
+        """The cost that verdicts are about: the tokens that are the budget of all runs, or else
+        rollouts; steps where neither was counted."""
+        runs = [run for arm in self.everyone for run in arm.records]
+        budgets = [
+            axis for key, axis in BUDGETS.items() if all(run.config.get(key) for run in runs)
+        ]
+        axes = [*(budgets if runs else []), "rollouts"]
+        return next((axis for axis in axes if self.counted(axis)), "steps")
+
+    def counted(self, axis: str) -> bool:
+        return all(arm.spent[axis].any() for arm in self.everyone)
 
 
 def is_comparison(folder: Path) -> bool:
@@ -136,12 +153,23 @@ def gathered(
             folder = out / f"{name}-{seed}"
             if not planned and not (folder / "config.json").exists():
                 continue
-            run, why = look(folder)
+            run, why = _looked(folder)
             if run is None:
                 missing[folder.name] = why
             else:
                 runs.setdefault(name, {})[seed] = run
     return runs, missing
+
+
+def _looked(folder: Path) -> tuple[Recorded | None, str]:
+    """A finished run whose rewards can be read too; None of any other, and why."""
+    run, why = look(folder)
+    if run is not None:
+        try:
+            _ = run.rewards
+        except Damaged as error:
+            return None, f"damaged: {error.what}"
+    return run, why
 
 
 def _remedy(plan: Plan, name: str, why: str) -> str:

@@ -1,19 +1,31 @@
 """The runs of an arm as curves over what they cost, and the facts that a table states of them."""
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from metis.compare.inference import Floats, Runs, smoothed
+from metis.compare.crossing import Floats, kept
+from metis.compare.inference import Runs
 from metis.errors import MetisError
 from metis.report.curves import Recorded, is_number, read
 from metis.run.statistics import Estimate, mean
+from metis.tasks.benchmarks.validation import benchmark
 
 AXES = ("steps", "rollouts", "generated tokens", "processed tokens", "seconds")
+
+
+class Problems(NamedTuple):
+    """The rewards of the problems that all runs of an arm are tested on: by run, test, problem."""
+
+    names: tuple[str, ...]
+    sets: tuple[str, ...]
+    """The benchmark that each is of."""
+    rewards: Floats
 
 
 @dataclass(frozen=True)
@@ -28,9 +40,11 @@ class Measured:
     """One row a run, one column a test."""
     spent: Mapping[str, Floats]
     """Costs up to each test, by axis."""
+    problems: Problems | None = None
+    """None where the runs did not log them, or were tested on others."""
 
     def runs(self, axis: str) -> Runs:
-        return Runs(self.accuracy, self.spent[axis], self.seeds)
+        return Runs(self.accuracy, self.spent[axis])
 
     def at_tests_of(self, *others: "Measured") -> "Measured":
         """The same at only those tests that other arms have too."""
@@ -46,19 +60,24 @@ class Measured:
 
     def _at(self, steps: Iterable[int]) -> "Measured":
         columns = [self.steps.index(step) for step in steps]
+        problems = self.problems
+        if problems is not None:
+            problems = problems._replace(rewards=problems.rewards[:, columns])
         return replace(
             self,
             steps=tuple(self.steps[place] for place in columns),
             accuracy=self.accuracy[:, columns],
             spent={axis: costs[:, columns] for axis, costs in self.spent.items()},
+            problems=problems,
         )
 
     @property
     def best(self) -> tuple[int, Estimate]:
-        """The step and the accuracy of the best test, of the curve averaged over runs and, after
-        the first, three neighbouring tests."""
-        place = int(smoothed(self.accuracy.mean(axis=0)).argmax())
-        return self.steps[place], mean(smoothed(self.accuracy)[:, place].tolist())
+        """The highest accuracy of the averaged curve that the next test keeps, and its step."""
+        averaged = self.accuracy.mean(axis=0)
+        place = int(kept(averaged).argmax())
+        lower = place + int(averaged[place + 1] < averaged[place])
+        return self.steps[place], mean(self.accuracy[:, lower].tolist())
 
     @property
     def final(self) -> Estimate:
@@ -99,7 +118,25 @@ def measured(name: str, runs: Mapping[int, Recorded]) -> Measured:
         ]
     )
     spent = {axis: costs[:, :, place] for place, axis in enumerate(AXES)}
-    return Measured(name, tuple(runs), records, tuple(steps), accuracy, spent)
+    problems = _problems(records, steps, accuracy)
+    return Measured(name, tuple(runs), records, tuple(steps), accuracy, spent, problems)
+
+
+def _problems(
+    records: Sequence[Recorded], steps: Sequence[int], accuracy: Floats
+) -> Problems | None:
+    """The rewards of all problems, where every test of every run has the same ones, and all."""
+    names = sorted(records[0].rewards.get(steps[0], {}))
+    tests = [[record.rewards.get(step, {}) for step in steps] for record in records]
+    if not names or any(sorted(test) != names for run in tests for test in run):
+        return None
+    several = records[0].config.get("benchmarks")
+    sets = tuple(benchmark(name) if several else "" for name in names)
+    rewards = np.array([[[test[name] for name in names] for test in run] for run in tests])
+    counts = Counter(sets)
+    shares = np.array([1 / counts[each] / len(counts) for each in sets])
+    same = np.allclose(rewards @ shares, accuracy, atol=1e-6)
+    return Problems(tuple(names), sets, rewards) if same else None
 
 
 def _tests(record: Recorded) -> dict[int, dict[str, Any]]:

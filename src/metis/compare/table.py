@@ -1,4 +1,4 @@
-"""`comparison.md`: what each arm reached, what it cost, and which differences are beyond noise."""
+"""`comparison.md`: what each arm reached, what it cost, and which differences are shown."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -7,19 +7,18 @@ from typing import NamedTuple
 import numpy as np
 
 from metis.compare.comparison import Comparison
+from metis.compare.crossing import FEWEST_TESTS, MANY, Pair
+from metis.compare.difference import above
 from metis.compare.inference import (
-    FEWEST_SEEDS,
-    FEWEST_TESTS,
+    FEWEST_RUNS,
     LEVEL,
-    MOST_SEEDS,
-    Ratio,
+    Interval,
     cost_to_best,
     cost_to_own_best,
-    improves,
     least_p,
     log_speed,
+    observed,
     p_value,
-    seeds_to_settle,
 )
 from metis.compare.measures import Measured, average, seconds_a_step, tokens_a_second, waste
 from metis.markdown import markdown_table, plain
@@ -28,10 +27,10 @@ from metis.run.statistics import Estimate, mean
 
 MISSING = "–"
 CLEAR = 0.8
-"""The share of steps up to which costs are named that save less than half as much."""
+"""The share of the leading cost up to which others are named that save less than half as much."""
 ALONE = "One arm, nothing to compare with."
 FEW_TESTS = "too few tests in common"
-SMOOTHED = "best (smoothed)"
+RAW, SMOOTHED = "raw", "smoothed"
 
 
 class Section(NamedTuple):
@@ -71,52 +70,51 @@ def verdicts(comparison: Comparison) -> list[tuple[str, str]]:
 
 
 def _verdict(comparison: Comparison, arm: Measured) -> str:
-    """A sentence about an arm: faster, slower, or not to be told apart; and costs that disagree."""
-    baseline = comparison.baseline
+    """A sentence about an arm: faster, slower, or not shown to be; and costs that disagree."""
+    baseline, lead = comparison.baseline, comparison.lead
     pair = arm.at_tests_of(baseline), baseline.at_tests_of(arm)
     if len(pair[0].steps) < FEWEST_TESTS:
         return f"has no cost to compare: {FEW_TESTS} with {baseline.name}, three are needed."
-    ones, others = (each.runs("steps") for each in pair)
-    if not improves(ones) or not improves(others):
-        return _idle(*pair)
-    p, ratio = p_value(ones, others, _rng()), math.exp(log_speed(ones, others))
+    ones, others = (each.runs(lead) for each in pair)
+    curves = observed(ones, others)
+    if not curves.arm.rise[0] or not curves.baseline.rise[0]:
+        return _idle(*pair, curves)
+    ratio = math.exp(log_speed(ones, others))
     share = f"{ratio:.2f} of" if ratio <= 100 else "over 100 times"
-    about = f"needs {share} {baseline.name}'s steps to the highest accuracy that both reach"
+    about = f"needs {share} {baseline.name}'s {lead} to the highest accuracy that both reach"
     if arm.steps[-1] != baseline.steps[-1]:
         about += f" in {pair[0].steps[-1]} steps"
+    p, counts = p_value(ones, others, _rng()), (len(arm.seeds), len(baseline.seeds))
     word = "faster" if ratio < 1 else "slower"
-    rest = f"{_against_steps(comparison, arm, ratio)}{_short_of(arm, baseline)}"
-    if min(len(arm.seeds), len(baseline.seeds)) < 2:
-        unknown = f"one seed cannot tell that from noise; {FEWEST_SEEDS} of each can"
-        return f"{about}: {unknown}.{rest}"
-    if p <= LEVEL:
-        return f"{about}: {word} beyond noise (p = {p:.3f}).{rest}"
-    settle = _settle(seeds_to_settle(ones, others, _rng())) if ratio != 1 else ""
-    if p <= least_p(ones, others) + 1e-9:
-        clear = f"{word}, as clearly as so few seeds can show (p = {p:.2f})"
-        return f"{about}: {clear}{settle}.{rest}"
-    return f"{about}: within noise (p = {p:.2f}){settle}.{rest}"
+    shown = word if p <= LEVEL else "a difference is not shown"
+    rest = f"{_disagreeing(comparison, pair, ratio)}{_short_of(arm, baseline)}"
+    return f"{about}: {shown} ({p_text(p, *counts)}).{rest}"
 
 
-def _settle(seeds: int | None) -> str:
-    """A clause about the seeds that would probably tell a difference from noise."""
-    if seeds is None:
-        return f"; {MOST_SEEDS} seeds of each would probably not show it"
-    return f"; about {seeds} seeds of each would probably show it, if it is as large as it looks"
+def p_text(p: float, count: int, other: int) -> str:
+    """A p beside the runs that it is of, and the least that so many can give."""
+    least = least_p(count, other)
+    more = f"; it takes {FEWEST_RUNS} of each" if least > LEVEL else ""
+    return f"p = {number(p)}; {count} v {other} runs cannot go below {number(least)}{more}"
 
 
-def _idle(arm: Measured, baseline: Measured) -> str:
+def number(p: float) -> str:
+    """A p with two digits."""
+    return f"{p:.2f}" if p >= 0.1 else f"{p:.2g}"
+
+
+def _idle(arm: Measured, baseline: Measured, curves: Pair) -> str:
     """A sentence about a pair of which one at least is best before training."""
-    mine, theirs = (improves(each.runs("steps")) for each in (arm, baseline))
-    if mine:
-        gained = f"improved from {_before(arm):.4f} to {arm.best[1].mean:.4f}"
+    if curves.arm.rise[0]:
+        gained = f"improved from {_before(arm):.4f} to {curves.arm.best[0]:.4f}"
         return f"{gained}; {baseline.name} {_stayed(baseline)}: no cost to compare."
-    both = "" if theirs else f"; neither did {baseline.name}{_fell(baseline, ', which')}"
+    idle = not curves.baseline.rise[0]
+    both = f"; neither did {baseline.name}{_fell(baseline, ', which')}" if idle else ""
     return f"{_stayed(arm)}{both}: no cost to compare."
 
 
 def _stayed(arm: Measured) -> str:
-    before = f"did not improve on its accuracy before training ({_before(arm):.4f})"
+    before = f"did not stay above its accuracy before training ({_before(arm):.4f}) for two tests"
     return f"{before}{_fell(arm)}"
 
 
@@ -132,47 +130,46 @@ def _before(arm: Measured) -> float:
 
 def _short_of(arm: Measured, baseline: Measured) -> str:
     """A sentence about an arm that does not reach the baseline's best."""
-    mine, theirs = (
-        one.tested_as(other).best[1].mean for one, other in ((arm, baseline), (baseline, arm))
-    )
-    if mine >= theirs - 1e-12:
+    pair = observed(*(each.runs("steps") for each in _alike(arm, baseline)))
+    mine, its = pair.arm.best[0], pair.baseline.best[0]
+    if mine >= its - 1e-12:
         return ""
-    return f" It does not reach {baseline.name}'s best: {mine:.4f} against {theirs:.4f}."
+    return f" It does not reach {baseline.name}'s best: {mine:.4f} against {its:.4f}."
 
 
-def _against_steps(comparison: Comparison, arm: Measured, steps: float) -> str:
-    """The costs to the same accuracy that speak less for the arm than steps do, or against it."""
-    baseline = comparison.baseline
-    pair = arm.at_tests_of(baseline), baseline.at_tests_of(arm)
-    counted = [
-        axis
-        for axis in comparison.axes
-        if axis != "steps" and all(each.spent[axis].any() for each in pair)
-    ]
-    ratios = {axis: math.exp(log_speed(*(each.runs(axis) for each in pair))) for axis in counted}
-    weaker, contrary = [], []
-    for axis, ratio in ratios.items():
+def _alike(arm: Measured, baseline: Measured) -> tuple[Measured, Measured]:
+    return arm.tested_as(baseline), baseline.tested_as(arm)
+
+
+def _disagreeing(comparison: Comparison, pair: tuple[Measured, Measured], lead: float) -> str:
+    """The costs to the same accuracy that speak less for the arm than the leading one does, or
+    against it."""
+    baseline, weaker, contrary = comparison.baseline, [], []
+    for axis in comparison.axes:
+        if axis == comparison.lead or not all(each.spent[axis].any() for each in pair):
+            continue
+        ratio = math.exp(log_speed(*(each.runs(axis) for each in pair)))
         cost = f"{ratio:.2f} of {baseline.name}'s {axis}"
-        if (round(ratio, 2) - 1) * (steps - 1) < 0:
+        if (round(ratio, 2) - 1) * (lead - 1) < 0:
             contrary.append(cost)
-        elif steps <= CLEAR and math.log(ratio) > math.log(steps) / 2:
+        elif lead <= CLEAR and math.log(ratio) > math.log(lead) / 2:
             weaker.append(cost)
-    word = "more" if steps < 1 else "less"
+    word = "more" if lead < 1 else "less"
     parts = [", ".join(weaker), f"{word}: {', '.join(contrary)}" if contrary else ""]
     spent = ", and ".join(filter(None, parts))
     return f" At that accuracy it has spent {spent}." if spent else ""
 
 
 def _accuracies(comparison: Comparison) -> list[list[str]]:
-    rows = [
-        ["arm", "seeds", "before", SMOOTHED, "at step", "last", "mean over the run", "difference"]
-    ]
+    heads = ["arm", "seeds", "runs", "before", "best kept", "at step", "last", "mean over the run"]
+    rows = [[*heads, "difference", "resampled"]]
     for arm in comparison.everyone:
         step, best = comparison.tested_alike(arm).best
         rows.append(
             [
                 arm.name,
                 ", ".join(map(str, arm.seeds)),
+                str(len(arm.seeds)),
                 _estimate(mean(arm.accuracy[:, 0].tolist())),
                 _estimate(best),
                 f"{step:,}",
@@ -183,31 +180,29 @@ def _accuracies(comparison: Comparison) -> list[list[str]]:
     return rows
 
 
-def _whole_run(arm: Measured, baseline: Measured) -> tuple[str, str]:
-    """Mean accuracy over the tests that both arms have, and its difference, paired by seed."""
+def _whole_run(arm: Measured, baseline: Measured) -> tuple[str, str, str]:
+    """Mean accuracy over the tests that both arms have, its difference, and what was resampled."""
     pair = arm.at_tests_of(baseline), baseline.at_tests_of(arm)
     if len(pair[0].steps) < 2:
-        return MISSING, MISSING
-    mine, theirs = (
-        dict(zip(each.seeds, each.accuracy.mean(axis=1).tolist(), strict=True)) for each in pair
-    )
-    whole = _estimate(mean(list(mine.values())))
-    both = [mine[seed] - theirs[seed] for seed in mine if seed in theirs]
-    if arm is baseline or not both:
-        return whole, MISSING
-    return whole, _estimate(mean(both), signed=True)
+        return MISSING, MISSING, MISSING
+    whole = _estimate(mean(pair[0].accuracy.mean(axis=1).tolist()))
+    if arm is baseline:
+        return whole, MISSING, MISSING
+    apart, resampled = above(*pair, _rng())
+    return whole, f"{apart.value:+.4f}{_between(apart, '+.4f')}", resampled
 
 
 def _costs(comparison: Comparison) -> list[list[str]]:
-    header = ["arm", *comparison.axes]
+    header = ["arm", "curves", *comparison.axes]
     header += ["seconds to its own best (ΔT)"] if comparison.timed else []
     rows = [header]
     for arm in comparison.arms:
         if len(arm.at_tests_of(comparison.baseline).steps) < FEWEST_TESTS:
             rows.append([arm.name, *(f"{MISSING} ({FEW_TESTS})" for _ in header[1:])])
             continue
-        pair = arm.tested_as(comparison.baseline), comparison.baseline.tested_as(arm)
-        row = [arm.name]
+        pair = _alike(arm, comparison.baseline)
+        smooth = observed(*(each.runs("steps") for each in pair)).smooth[0]
+        row = [arm.name, SMOOTHED if smooth else RAW]
         for axis in comparison.axes:
             row.append(_ratio(cost_to_best(pair[0].runs(axis), pair[1].runs(axis), _rng())))
         if comparison.timed:
@@ -270,11 +265,15 @@ def _share(estimate: Estimate | None) -> str:
 def notes(comparison: Comparison) -> Iterator[str]:
     """Sentences on how the numbers were come by."""
     yield (
-        "Accuracies are means over seeds with their standard errors; curves, and the best of "
-        "them, are averaged over seeds and, after the first test, over three neighbouring tests, "
-        "and interpolated. Intervals are 95% bootstrap "
-        "intervals over seeds, too narrow where there are few. p is that of a permutation test "
-        "over seeds. Processed tokens are all that pass through a network; waste is the share of "
+        "Accuracies are means over runs with their standard errors; the best is the highest that "
+        "the next test keeps. A level is reached at the first test whose next test keeps it, on "
+        "raw curves averaged over runs and interpolated; curves that have "
+        f"{MANY} tests or more before it are smoothed over three tests instead. Intervals are 95% "
+        "bootstrap intervals over runs, unpaired, or over runs and problems; too narrow where runs "
+        "are few. p is that of a permutation test over runs."
+    )
+    yield (
+        "Processed tokens are all that pass through a network; waste is the share of "
         "generated tokens in groups without variance; ρ is the rank correlation of predicted and "
         "realised variance. Times are ratios to the baseline's."
     )
@@ -284,34 +283,31 @@ def notes(comparison: Comparison) -> Iterator[str]:
         yield f"{comparison.untimed}: seconds are not compared."
 
 
-def _estimate(estimate: Estimate, signed: bool = False) -> str:
-    value = f"{estimate.mean:+.4f}" if signed else f"{estimate.mean:.4f}"
-    return value if estimate.error is None else f"{value} ± {estimate.error:.4f}"
+def _estimate(estimate: Estimate) -> str:
+    error = "" if estimate.error is None else f" ± {estimate.error:.4f}"
+    return f"{estimate.mean:.4f}{error}"
 
 
-def _ratio(ratio: Ratio) -> str:
+def _ratio(ratio: Interval) -> str:
     if math.isnan(ratio.value):
         return MISSING
-    if not math.isfinite(ratio.value):
-        return f"not reached{_between(ratio)}"
-    return f"{ratio.value:.3f}{_between(ratio)}"
+    value = f"{ratio.value:.3f}" if math.isfinite(ratio.value) else "not reached"
+    return f"{value}{_between(ratio, '.3f')}"
 
 
-def _between(ratio: Ratio) -> str:
-    if math.isnan(ratio.low) or not math.isfinite(ratio.low):
+def _between(interval: Interval, form: str) -> str:
+    if not math.isfinite(interval.low):
         return ""
-    high = f"{ratio.high:.3f}" if math.isfinite(ratio.high) else "∞"
-    return f" [{ratio.low:.3f}, {high}]"
+    high = format(interval.high, form) if math.isfinite(interval.high) else "∞"
+    return f" [{interval.low:{form}}, {high}]"
 
 
-def _change(ratio: Ratio) -> str:
+def _change(ratio: Interval) -> str:
     """A ratio of times as the paper writes it: the change in per cent."""
     if math.isnan(ratio.value):
         return MISSING
-    text = f"{ratio.value - 1:+.1%}"
-    if not math.isfinite(ratio.low):
-        return text
-    return f"{text} [{ratio.low - 1:+.1%}, {ratio.high - 1:+.1%}]"
+    change = Interval(*(part - 1 for part in ratio))
+    return f"{change.value:+.1%}{_between(change, '+.1%')}"
 
 
 def _rng() -> np.random.Generator:

@@ -5,6 +5,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -107,6 +108,14 @@ class Recorded:
                 stderr = row["eval/stderr"] if is_number(row.get("eval/stderr")) else None
                 elapsed = clock.get(row["step"])
                 tests.append(Evaluation(row["step"], elapsed, row["eval/accuracy"], stderr))
+        return tests
+
+    @cached_property
+    def rewards(self) -> dict[int, dict[str, float]]:
+        """The reward of every held-out prompt, by the step of the test; none without its log."""
+        tests: dict[int, dict[str, float]] = {}
+        for row in run_folder.read(self.folder, "evals", optional=True):
+            tests.setdefault(row["step"], {})[row["prompt"]] = row["reward"]
         return tests
 
     @property

@@ -1,7 +1,7 @@
 """Advice on a pool, in two sentences, by the share of its prompts that are informative.
 
-The bounds are those of measured runs (docs/when-it-pays.md): below 5% METIS took 0.16 to 0.58 of
-uniform selection's rollouts, at 6% 0.71 on one pool and as many on another
+The bounds are those of measured runs (docs/when-it-pays.md): below 5% METIS took 0.17 to 0.68 of
+uniform selection's rollouts, at 6% 0.74 on one pool and as many on another
 (evidence/levels-2-to-10), at 19% as many or more.
 
 All of them are of additions with a model of 135M parameters: a first guess for other tasks.
@@ -9,7 +9,7 @@ All of them are of additions with a model of 135M parameters: a first guess for 
 
 from metis.survey.facts import Facts, Share
 
-MEASURED = ((0.190, 1.08), (0.060, 0.71), (0.048, 0.58), (0.021, 0.30), (0.006, 0.16))
+MEASURED = ((0.190, 1.08), (0.060, 0.74), (0.048, 0.68), (0.021, 0.31), (0.006, 0.17))
 """Pools of `evidence/when-it-pays`: the share of informative prompts at first, and METIS's rollouts
 to equal accuracy as a share of uniform selection's."""
 

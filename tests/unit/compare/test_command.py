@@ -261,7 +261,7 @@ def test_compare_and_report_give_one_table_of_a_run_whose_log_is_short(whole, tm
     assert text == table(tmp_path / "elsewhere")
     assert "- metis-1 not finished: its log ends at step 6 of 12" in text
     assert ("; restore it, or delete metis-1 to train it again" in text) == planned
-    assert "| metis   | 0 " in text and "| 12 " in text, "its arm is not cut short by it"
+    assert "| metis   | 0 " in text and "| steps = 12 " in text, "its arm is not cut short by it"
     assert (out / "metis-1/metrics.jsonl").read_bytes() == log
 
 

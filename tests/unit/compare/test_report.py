@@ -49,7 +49,7 @@ def test_curves_are_over_every_cost_but_seconds_that_were_not_alone(levels):
     for panel in accuracy.panels:
         assert panel.reference == levels.baseline.best[1].mean
         for line, arm in zip(panel.lines, levels.everyone, strict=True):
-            assert max(line.series.y) == pytest.approx(arm.best[1].mean)
+            assert line.series.y == pytest.approx(arm.accuracy.mean(axis=0))
             assert len(line.band) == len(line.series.x) and max(line.band) > 0
 
 
@@ -143,15 +143,41 @@ def test_seconds_are_not_compared_with_a_run_that_has_no_timings(trained, tmp_pa
     assert "bold-1 lacks timings: seconds are not compared." in text and "ΔT" not in text
 
 
-def test_a_run_with_a_damaged_log_of_its_figures_is_named_and_left_out(trained, tmp_path):
+def test_runs_and_problems_are_resampled_by_the_logs_of_validation(trained, tmp_path):
+    folder = tmp_path / "tested"
+    shutil.copytree(trained, folder)
+    assert main(["report", str(folder)]) == 0
+    text = (folder / "comparison.md").read_text()
+    assert text.count("| runs and problems |") == 2
+    (folder / "bold-1/evals.jsonl").unlink()
+    assert main(["report", str(folder)]) == 0
+    text = (folder / "comparison.md").read_text()
+    assert text.count("| runs and problems |") == 1 and "| runs              |" in text
+
+
+def test_rewards_that_do_not_make_up_the_accuracy_are_not_resampled(trained, tmp_path):
+    """Such as those of a log that lacks a prompt of every test."""
+    folder = tmp_path / "partial"
+    shutil.copytree(trained, folder)
+    for log in folder.glob("*/evals.jsonl"):
+        rows = log.read_text().splitlines(keepends=True)
+        kept = [row for row in rows if json.loads(row)["prompt"] != json.loads(rows[0])["prompt"]]
+        assert len(kept) < len(rows)
+        log.write_text("".join(kept))
+    assert all(arm.problems is None for arm in read(folder, None).everyone)
+    assert all(arm.problems is not None for arm in read(trained, None).everyone)
+
+
+@pytest.mark.parametrize("log", ["rollouts.jsonl", "evals.jsonl"])
+def test_a_run_with_a_damaged_log_is_named_and_left_out(trained, tmp_path, log):
     folder = tmp_path / "damaged"
     shutil.copytree(trained, folder)
-    with (folder / "bold-1/rollouts.jsonl").open("a") as log:
-        log.write("{}\n")
-    line = len((folder / "bold-1/rollouts.jsonl").read_text().splitlines())
+    damaged = folder / "bold-1" / log
+    damaged.write_text(damaged.read_text() + "{}\n")
+    line = len(damaged.read_text().splitlines())
     assert main(["compare", "--out", str(folder)]) == 1
     text = (folder / "comparison.md").read_text()
-    assert f"- bold-1 damaged: rollouts.jsonl, line {line}\n" in text and "| bold    | 0 " in text
+    assert f"- bold-1 damaged: {log}, line {line}" in text and "| bold    | 0 " in text
     assert main(["report", str(folder)]) == 0
     assert (folder / "comparison.md").read_text() == text
 

@@ -1,17 +1,20 @@
-"""The sentence about an arm: costs that disagree with its steps are named.
+"""The sentence about an arm: what it cost, whether that is shown, and costs that disagree.
 
-The mean of the last two tests is the best of a straight curve: 45 at step 50 for the baseline.
+The last test but one is the best of a straight curve that the next one keeps: 0.4 at step 40 for
+the baseline.
 """
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from metis.compare import charts
 from metis.compare.comparison import Comparison
-from metis.compare.measures import AXES, Measured
-from metis.compare.table import markdown, sections, verdicts
+from metis.compare.measures import AXES, Measured, Problems
+from metis.compare.table import markdown, notes, sections, verdicts
+from metis.report.curves import Recorded
 
 
 def arm(name, speed, seeds=3, tests=6, **dearness):
@@ -23,27 +26,65 @@ def arm(name, speed, seeds=3, tests=6, **dearness):
     return Measured(name, tuple(range(seeds)), (), tuple(map(int, steps)), accuracy, spent)
 
 
-def said(one, untimed="Runs shared a device", baseline=1.0):
-    ((_, sentence),) = verdicts(Comparison(arm("uniform", baseline), [one], untimed))
+def budgeted(one, **budget):
+    """The same with logs of runs that have a budget."""
+    runs = tuple(Recorded(Path(f"{one.name}-{seed}"), budget, {}, [], []) for seed in one.seeds)
+    return replace(one, records=runs)
+
+
+def said(one, untimed="Runs shared a device", baseline=1.0, seeds=3):
+    ((_, sentence),) = verdicts(Comparison(arm("uniform", baseline, seeds), [one], untimed))
     return sentence
 
 
-def test_fewer_steps_of_more_rollouts_are_not_called_faster_alone():
-    sentence = said(arm("big", 2.0, rollouts=4.0, generated_tokens=1.0, seconds=4.0))
-    assert "needs 0.45" in sentence and ": faster" in sentence
-    assert sentence.endswith(" At that accuracy it has spent more: 1.80 of uniform's rollouts.")
-
-
-def test_a_cost_that_saves_less_than_half_of_what_steps_save_is_named():
-    sentence = said(arm("halves", 2.0, rollouts=2.0, generated_tokens=1.2, processed_tokens=4.0))
-    spent = "0.90 of uniform's rollouts, and more: 1.80 of uniform's processed tokens"
+def test_fewer_steps_of_more_rollouts_are_not_called_faster():
+    sentence = said(arm("big", 2.0, 4, rollouts=4.0, generated_tokens=4.0, seconds=4.0), seeds=4)
+    assert sentence.startswith("needs 2.00 of uniform's rollouts") and ": slower (p" in sentence
+    spent = "less: 0.50 of uniform's steps, 0.50 of uniform's processed tokens"
     assert sentence.endswith(f" At that accuracy it has spent {spent}.")
 
 
-def test_more_steps_that_cost_less_are_said_to():
-    sentence = said(arm("small", 0.5, rollouts=0.25, generated_tokens=0.25), untimed="")
-    assert ": slower" in sentence and "it has spent less: 0.56 of" in sentence
-    assert "rollouts" in sentence and "generated tokens" in sentence and "seconds" not in sentence
+def test_a_cost_that_saves_less_than_half_of_what_rollouts_save_is_named():
+    sentence = said(arm("halves", 2.0, generated_tokens=1.8, processed_tokens=4.0))
+    spent = "0.90 of uniform's generated tokens, and more: 2.00 of uniform's processed tokens"
+    assert sentence.endswith(f" At that accuracy it has spent {spent}.")
+
+
+def test_fewer_rollouts_in_more_steps_are_said_to_be():
+    sentence = said(arm("small", 0.5, 4, rollouts=0.25, generated_tokens=0.25), "", seeds=4)
+    assert "needs 0.50 of uniform's rollouts" in sentence and ": faster" in sentence
+    assert "it has spent more: 2.00 of uniform's steps" in sentence
+    assert "generated tokens" not in sentence and "2.00 of uniform's seconds" in sentence
+
+
+@pytest.mark.parametrize(
+    ("budget", "lead"),
+    [
+        ({"steps": 50}, "rollouts"),
+        ({"tokens": 9}, "generated tokens"),
+        ({"tokens": 0, "processed": 9}, "processed tokens"),
+        ({"seconds": 9}, "rollouts"),
+    ],
+)
+def test_a_verdict_is_about_the_budget_of_tokens_or_rollouts(budget, lead):
+    one, other = budgeted(arm("one", 2.0), **budget), budgeted(arm("uniform", 1.0), **budget)
+    ((_, sentence),) = verdicts(Comparison(other, [one]))
+    assert sentence.startswith(f"needs 0.50 of uniform's {lead} ")
+    mixed = Comparison(other, [budgeted(arm("one", 2.0), steps=50)])
+    assert verdicts(mixed)[0][1].startswith("needs 0.50 of uniform's rollouts ")
+
+
+def test_a_verdict_is_about_steps_where_nothing_else_was_counted():
+    assert said(arm("old", 2.0, rollouts=0.0)).startswith("needs 0.50 of uniform's steps ")
+
+
+def test_what_few_runs_cannot_show_is_not_shown_however_clear_it_looks():
+    least = "(p = 0.10; 3 v 3 runs cannot go below 0.10; it takes 4 of each)"
+    assert f": a difference is not shown {least}." in said(arm("fast", 2.0))
+    shown = "faster (p = 0.029; 4 v 4 runs cannot go below 0.029)"
+    assert f": {shown}." in said(arm("fast", 2.0, 4), seeds=4)
+    both = "(p = 0.029; 3 v 4 runs cannot go below 0.029)"
+    assert f": slower {both}." in said(arm("slow", 0.5), seeds=4)
 
 
 @pytest.mark.parametrize("speed", [0.5, 1.0, 2.0])
@@ -55,10 +96,9 @@ def test_a_cost_that_was_not_counted_says_nothing():
     assert "processed" not in said(arm("old", 2.0, processed_tokens=0.0))
 
 
-def test_of_one_seed_no_number_of_seeds_is_reckoned():
-    sentence = said(arm("once", 2.0, seeds=1))
-    assert "one seed cannot tell that from noise; 4 of each can." in sentence
-    assert "100 seeds" not in sentence and "p =" not in sentence
+def test_one_run_shows_nothing():
+    least = "(p = 0.25; 1 v 3 runs cannot go below 0.25; it takes 4 of each)"
+    assert f": a difference is not shown {least}." in said(arm("once", 2.0, seeds=1))
 
 
 @pytest.mark.parametrize(
@@ -67,19 +107,20 @@ def test_of_one_seed_no_number_of_seeds_is_reckoned():
         (
             1.0,
             0.0,
-            "improved from 0.0010 to 0.4510; uniform did not improve on its accuracy before "
-            "training (0.0010): no cost to compare.",
+            "improved from 0.0010 to 0.4010; uniform did not stay above its accuracy before "
+            "training (0.0010) for two tests: no cost to compare.",
         ),
         (
             0.0,
             1.0,
-            "did not improve on its accuracy before training (0.0010): no cost to compare.",
+            "did not stay above its accuracy before training (0.0010) for two tests: no cost to "
+            "compare.",
         ),
         (
             -1.0,
             -2.0,
-            "did not improve on its accuracy before training (0.0010) and fell to -0.4990; "
-            "neither did uniform, which fell to -0.9990: no cost to compare.",
+            "did not stay above its accuracy before training (0.0010) for two tests and fell to "
+            "-0.4990; neither did uniform, which fell to -0.9990: no cost to compare.",
         ),
     ],
 )
@@ -90,25 +131,19 @@ def test_an_arm_that_does_not_improve_has_no_cost_to_compare(speed, baseline, ex
 
 def test_a_ratio_beyond_measure_is_not_written_out():
     """The baseline passes the arm's best soon after its first test."""
-    assert "needs over 100 times uniform's steps" in said(arm("slow", 0.005))
+    assert "needs over 100 times uniform's rollouts" in said(arm("slow", 0.005))
 
 
 def test_an_arm_short_of_the_baseline_s_best_is_said_to_be():
     sentence = said(arm("slow", 0.5))
-    assert " It does not reach uniform's best: 0.2260 against 0.4510." in sentence
+    assert " It does not reach uniform's best: 0.2010 against 0.4010." in sentence
     assert "does not reach" not in said(arm("fast", 2.0))
 
 
 def test_runs_of_another_length_are_compared_within_the_steps_of_both():
-    assert "that both reach in 30 steps: faster" in said(arm("short", 2.0, tests=4))
-    assert "that both reach in 50 steps: faster" in said(arm("long", 2.0, tests=9))
-    assert "that both reach: faster" in said(arm("equal", 2.0))
-
-
-def test_more_seeds_than_there_are_would_show_a_difference():
-    sentence = said(arm("fast", 2.0))
-    assert "about 4 seeds of each would probably show it, if it is as large" in sentence
-    assert "seeds" not in said(arm("same", 1.0)), "there is no difference to show"
+    assert "that both reach in 30 steps: " in said(arm("short", 2.0, tests=4))
+    assert "that both reach in 50 steps: " in said(arm("long", 2.0, tests=9))
+    assert "that both reach: " in said(arm("equal", 2.0))
 
 
 def every(one, step):
@@ -121,9 +156,9 @@ def test_a_run_that_is_tested_less_often_is_not_slower():
     seldom = every(replace(often, name="seldom"), 3)
     comparison = Comparison(often, [seldom], "Runs shared a device")
     costs = next(part for part in sections(comparison) if part.title.startswith("Cost"))
-    assert costs.rows[1] == ["seldom", *["1.000 [1.000, 1.000]"] * 4]
-    accuracy, _ = (row[3:5] for row in sections(comparison)[0].rows[1:])
-    assert all(row[3:5] == accuracy for row in sections(comparison)[0].rows[1:])
+    assert costs.rows[1][1] == "raw" and all(cell[:6] == "1.000 " for cell in costs.rows[1][2:])
+    accuracy, _ = (row[3:6] for row in sections(comparison)[0].rows[1:])
+    assert all(row[3:6] == accuracy for row in sections(comparison)[0].rows[1:])
     ((_, sentence),) = verdicts(comparison)
     assert "needs 1.00 of" in sentence and "does not reach" not in sentence
 
@@ -148,3 +183,31 @@ def test_the_curves_of_a_page_begin_at_one_height():
     comparison = Comparison(arm("uniform", 1.0), [arm("fast", 2.0)], "Runs shared a device")
     heights = {line.series.y[0] for line in charts._accuracy(comparison).panels[0].lines}
     assert len(heights) == 1
+
+
+def test_the_table_says_how_curves_were_read():
+    """The level is reached at the last test but one: the 21st after the first, or the 20th."""
+
+    def curves(tests):
+        pair = Comparison(arm("uniform", 0.1, tests=tests), [arm("one", 0.1, tests=tests)])
+        return next(part for part in sections(pair) if part.title.startswith("Cost")).rows[1][1]
+
+    assert curves(22) == "smoothed" and curves(21) == "raw"
+    assert "20 tests or more" in " ".join(notes(Comparison(arm("uniform", 1.0), [])))
+
+
+def test_runs_and_problems_are_resampled_where_all_are_tested_on_the_same_problems():
+    def tested(name, rewards, problems=("a", "b")):
+        """Two runs of three tests, each with the same rewards of two problems."""
+        rewards = np.tile(np.array(rewards)[:, None], (1, 3, 1))
+        one = arm(name, 0.0, seeds=2, tests=3)
+        problems = Problems(problems, ("", ""), rewards)
+        return replace(one, accuracy=rewards.mean(axis=2), problems=problems)
+
+    baseline = tested("uniform", [[0.0, 1.0], [0.0, 1.0]])
+    runs = [[1.0, 1.0], [1.0, 1.0]]
+    arms = [tested("same", runs), tested("other", runs, ("a", "c"))]
+    _, same, other = sections(Comparison(baseline, arms))[0].rows[1:]
+    assert same[-2:] == ["+0.5000 [+0.0000, +1.0000]", "runs and problems"]
+    assert other[-2:] == ["+0.5000 [+0.5000, +0.5000]", "runs"]
+    assert same[:3] == ["same", "0, 1", "2"], "the runs are counted"
