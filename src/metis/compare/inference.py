@@ -110,7 +110,7 @@ def difference(
             for columns in groups
         ]
         batches.append(np.mean(drawn, axis=0))
-    return _interval(value, np.concatenate(batches))
+    return _interval(value, np.concatenate(batches).round(12) + 0.0)  # no -0.0
 
 
 def _resampled(count: int, rng: np.random.Generator, rows: int = RESAMPLES) -> Floats:
