@@ -25,6 +25,7 @@ from metis.run.manifest import described
 from metis.run.meter import Meter, TimedEngine
 from metis.run.records import exemplar_rows, judgment_rows, rollout_rows
 from metis.run.sinks import Sink
+from metis.run.standstill import Standstill
 from metis.run.step import booked, plan
 from metis.run.truncation import Truncations
 from metis.run.waiting import Count, Say, uncounted
@@ -90,6 +91,7 @@ class Run:
     curriculum: Curriculum
     account: Account
     truncations: Truncations = field(init=False)
+    standstill: Standstill = field(default_factory=Standstill)
 
     def __post_init__(self) -> None:
         limit = getattr(self.config.engine, "max_tokens", None)
@@ -172,7 +174,7 @@ def train(run: Run, folder: RunFolder, view: View, on_step: OnStep | None = None
                 view.notice(0, text)
             folder.cut({})
             metrics: Numbers = evaluate(run, folder, view)
-            _tell(run, view)
+            _tell(run, folder, view)
             folder.append("metrics", [{"step": 0, **metrics}])
             _show(outlets, 0, metrics, view)
             view.step(0, 0.0, metrics, {})
@@ -183,7 +185,9 @@ def train(run: Run, folder: RunFolder, view: View, on_step: OnStep | None = None
             folder.cut(saved[0]["logs"])
             if account.improved:  # it may have been stopped before it had kept this one
                 folder.keep_best(account.step)
-            past = (read(folder.path, log) for log in ("metrics", "timings"))
+            past = [read(folder.path, log) for log in ("metrics", "timings")]
+            for row in past[0]:
+                run.standstill.add(row["step"], row)
             view.resume(account.step, account.fraction, *past)
         if folder.changes:
             view.notice(account.step, f"from here on {described(folder.changes)}")
@@ -238,13 +242,13 @@ def _step(run: Run, folder: RunFolder, view: View) -> tuple[Numbers, Numbers, li
     updated = meter.update(batch) if batch.groups else {}
     account.elapsed += run.engine.clock() - started
     account.step += 1
-    for text in (*batch.notices, *run.truncations.notices(meter.counts)):
-        view.notice(account.step, text)
     metrics = {**booked(account, batch, meter.counts), **updated, **batch.metrics}
+    watched = run.standstill.notices(account.step, metrics, folder.path)
+    _tell(run, folder, view, *batch.notices, *run.truncations.notices(meter.counts), *watched)
     every = settings.evaluate
     if account.fraction >= 1 or (every and account.step % every == 0):
         metrics |= evaluate(run, folder, view)
-    _tell(run, view)
+        _tell(run, folder, view)
     for name, value in metrics.items():
         if not math.isfinite(value):
             raise MetisError(f"{name} = {value!r} in step {account.step}: the run went wrong there")
@@ -259,10 +263,13 @@ def _step(run: Run, folder: RunFolder, view: View) -> tuple[Numbers, Numbers, li
     return metrics, meter.seconds, list(exchanges(rows, judged))
 
 
-def _tell(run: Run, view: View) -> None:
-    """Show what the engine has to say."""
-    while run.engine.notices:
-        view.notice(run.account.step, run.engine.notices.pop(0))
+def _tell(run: Run, folder: RunFolder, view: View, *texts: str) -> None:
+    """Show some sentences and what the engine has to say, and write them down."""
+    step, said = run.account.step, [*texts, *run.engine.notices]
+    run.engine.notices.clear()
+    folder.append("notices", ({"step": step, "text": text} for text in said))
+    for text in said:
+        view.notice(step, text)
 
 
 def evaluate(run: Run, folder: RunFolder, view: View) -> dict[str, float]:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from html import escape
+from pathlib import Path
 
 from metis.report import html, svg, tables
 from metis.report.charts import smoothing
@@ -11,6 +12,7 @@ from metis.report.curves import Recorded
 from metis.report.panels import Figure
 from metis.report.reproduce import of_runs, portable
 from metis.report.subjects import each
+from metis.run import standstill
 from metis.run.manifest import described
 
 
@@ -53,6 +55,9 @@ def _head(runs: Sequence[Recorded]) -> Iterator[str]:
         name = "This run" if len(runs) == 1 else run.label
         if run.steps < run.planned:
             yield html.banner("Unfinished.", f"{name} has done {tables.progress(run)} steps.")
+        if flat := standstill.longest(run.metrics):
+            said = f"{name}: {flat.described}. {flat.remedy(Path('RUN'))}."
+            yield html.banner("Nothing learnt from rewards.", said)
         if run.changes:
             yield html.banner("Changed on the way.", f"{name} went on with {_changes(run)}.")
 

@@ -3,9 +3,10 @@
 `config.json` and `versions.json` say what ran; `metrics.jsonl` is deterministic, `timings.jsonl`
 has the clock; `judgments.jsonl`, `exemplars.jsonl` and `rollouts.jsonl` say why prompts were
 chosen, what the judge was shown and what came of it; `evals.jsonl` has the reward of every held-out
-prompt; `checkpoints/step-N` resumes. It holds the length of every log, so that a run that was
-killed goes on as if it had not been: the logs are cut back to the checkpoint and written again.
-A run may be read with its logs gzipped (`metrics.jsonl.gz`), but does not go on with them.
+prompt, `notices.jsonl` what the run said on the way; `checkpoints/step-N` resumes. It holds the
+length of every log, so that a run that was killed goes on as if it had not been: the logs are cut
+back to the checkpoint and written again. A run may be read with its logs gzipped
+(`metrics.jsonl.gz`), but does not go on with them.
 `checkpoints/best` is the one that tested best, if any did better than the model at the start.
 """
 
@@ -25,7 +26,7 @@ from metis.errors import Damaged, MetisError, require_folder
 from metis.run import logs, manifest
 from metis.run.manifest import SCHEMA
 
-LOGS = ("metrics", "timings", "judgments", "exemplars", "rollouts", "evals")
+LOGS = ("metrics", "timings", "judgments", "exemplars", "rollouts", "evals", "notices")
 
 
 class Folder:
@@ -152,6 +153,7 @@ _FIELDS: dict[str, dict[str, Any]] = {
     "exemplars": _PROMPT_ROW,
     "rollouts": _PROMPT_ROW,
     "evals": {**_PROMPT_ROW, "reward": _NUMBER},
+    "notices": {**_STEP_ROW, "text": str},
     "outcomes": {
         **{"prompt": str, "category": str, "rewards": list, "tokens": list},
         **{"failed": int, "cut_off": int},

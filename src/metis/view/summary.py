@@ -1,19 +1,33 @@
 """A finished run in a few lines."""
 
+import shlex
 from pathlib import Path
 
 from metis.report.curves import Recorded, read
 from metis.report.tables import duration, trusted
 from metis.run import folder as run_folder
+from metis.run import standstill
+from metis.run.failing import reasons
 from metis.run.statistics import Estimate, average, mean
 from metis.tasks.benchmarks.validation import benchmark
 from metis.view.glyphs import plus_minus
 
 
 def summary(folder: Path) -> list[str]:
-    """The rise in accuracy, the rollouts it took, and the use of the time."""
+    """The rise in accuracy, the rollouts it took, the use of the time, what went wrong, and what
+    to do next."""
     run = read(folder)
-    return [_learnt(run), _spent(run), _took(run), f"run folder: {folder}"]
+    flat = standstill.longest(run.metrics)
+    wrong = [f"{flat.described}. {flat.remedy(folder)}"] if flat else []
+    wrong += [f"the first failure: {reason}" for reason in reasons(folder)[:1]]
+    return [_learnt(run), _spent(run), _took(run), *wrong, f"run folder: {folder}", _next(run)]
+
+
+def _next(run: Recorded) -> str:
+    """The commands that look at a run; a simulated one leaves no model to evaluate."""
+    where = shlex.quote(str(run.folder))
+    names = ("report", "inspect", "view", *(() if run.simulated else ("eval",)))
+    return f"next: {' · '.join(f'metis {name} {where}' for name in names)}"
 
 
 def _learnt(run: Recorded) -> str:
@@ -22,6 +36,8 @@ def _learnt(run: Recorded) -> str:
     rise, error = paired(run)
     line = f"held-out accuracy {first.accuracy:.3f} → {last.accuracy:.3f}"
     line += f" ({rise:+.3f}{plus_minus(error)}) in {run.steps:,} steps"
+    if failed := dict(zip(*run.series("eval/failed"), strict=True)).get(last.step):
+        line += f"; {failed:,.0f} held-out prompts failed in the end, and score 0"
     if best.step == last.step or best.accuracy <= first.accuracy:
         return line
     line += f"; best {best.accuracy:.3f} at step {best.step:,}"
@@ -51,6 +67,8 @@ def _spent(run: Recorded) -> str:
         line += f", {discarded:,.0f} discarded"
     if cut := sum(run.series("rollout/cut_off").y):
         line += f", {cut / sum(run.series('rollout/generated').y):.0%} truncated"
+    if failed := sum(run.series("rollout/failed").y):
+        line += f", {failed:,.0f} failed"
     if run.informative is None:
         return f"{line}; none was trained on"
     return f"{line}; {run.informative:.0%} of groups trained on were informative"

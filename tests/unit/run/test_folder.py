@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from metis import MetisError
 from metis.run.folder import LOGS, read
 
-ROW = '{"step": 1, "prompt": "a", "reward": 1.0}\n'
+ROW = '{"step": 1, "prompt": "a", "reward": 1.0, "text": "said"}\n'
 
 
 @pytest.mark.parametrize("log", LOGS)

@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+from metis.run import failing
 from metis.view import summary
 
 TIMINGS = [{"step": 1, "rollout": 6.0, "update": 2.0, "elapsed": 8.0}]
@@ -25,7 +26,7 @@ def exam(step, *rewards):
     return {"step": step, "eval/accuracy": sum(rewards) / len(rewards)}, rows
 
 
-def test_three_lines_say_what_happened_and_one_where(folder):
+def test_three_lines_say_what_happened_two_where_and_what_next(folder):
     (before, first), (after, last) = exam(0, 0, 0, 0, 1), exam(2, 1, 0, 1, 1)
     metrics = [
         before,
@@ -38,6 +39,8 @@ def test_three_lines_say_what_happened_and_one_where(folder):
         "2,000 rollouts; 75% of groups trained on were informative",
         "8 s of training: 75% rollout, 25% update",
         f"run folder: {place}",
+        f"next: metis report {place} · metis inspect {place} · metis view {place} · metis eval "
+        f"{place}",
     ]
 
 
@@ -92,3 +95,16 @@ def test_prompts_are_paired_within_their_benchmark(folder):
     assert summary(place)[0] == (
         f"held-out accuracy 0.000 → 0.425 (+0.425 ± {error:.3f}) in 1 steps"
     )
+
+
+def test_failures_are_counted_with_the_first_reason(folder):
+    (before, first), (after, last) = exam(0, 0, 0), exam(1, 0, 0)
+    counted = {"total/rollout_generated": 8.0, "rollout/failed": 5.0, "eval/failed": 2.0}
+    place = folder([before, {**after, **counted}], evals=first + last)
+    said = [failing.notice("TypeError: no number (my.py, line 3, in score)"), failing.notice("b")]
+    rows = [{"schema": 1, "step": 1, "text": text} for text in ["the judge is on trial", *said]]
+    (place / "notices.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    learnt, spent, _, reason, *_ = summary(place)
+    assert "2 held-out prompts failed" in learnt
+    assert spent == "8 rollouts, 5 failed; none was trained on"
+    assert reason == "the first failure: TypeError: no number (my.py, line 3, in score)"

@@ -5,6 +5,7 @@ from typing import Any
 
 from metis.core import Group
 from metis.errors import MetisError, located, place
+from metis.run import failing
 
 
 class TooLong(Exception):
@@ -27,9 +28,7 @@ class FailureNotices:
             kind = type(error), place(error) or getattr(error, "fault", None)
             if kind not in self.kinds:
                 self.kinds.add(kind)
-                self.untold.append(
-                    f"a rollout failed: {located(error)}; more of this kind are counted, not shown"
-                )
+                self.untold.append(failing.notice(located(error)))
 
 
 def require_reward(groups: Sequence[Group], errors: Sequence[Exception]) -> None:

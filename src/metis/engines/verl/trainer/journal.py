@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +116,12 @@ class Journal:
         self.folder.append("judgments", judgment_rows(step, batch))
         self.folder.append("exemplars", exemplar_rows(step, batch))
         self.folder.append("rollouts", rollout_rows(step, batch, written, answers))
+
+    def say(self, step: int, notices: Sequence[str]) -> None:
+        """Print the notices of a step, and write them down."""
+        self.folder.append("notices", ({"step": step, "text": text} for text in notices))
+        for text in notices:
+            print(f"metis: step {step}: {text}")
 
     def test(self, step: int, rewards: Mapping[str, float]) -> None:
         """The reward of every held-out prompt whose name is known."""

@@ -55,6 +55,7 @@ from metis.run import composition, sinks
 from metis.run.budget import Account, Budget
 from metis.run.meter import Meter
 from metis.run.step import booked, plan
+from metis.run.standstill import Standstill
 from metis.run.truncation import Truncations
 
 log_probabilities.install()  # verl imports this module in each of its processes
@@ -82,6 +83,7 @@ class MetisTrainer(Validating):
         self.rewards = RewardCheck(self.settings["rewards"])
         longest = config.data.max_response_length
         self.truncations = Truncations(f"data.max_response_length = {longest}")
+        self.standstill = Standstill()
         self.save_every, self.test_every = config.trainer.save_freq, config.trainer.test_freq
         super().__init__(config)
 
@@ -218,8 +220,9 @@ class MetisTrainer(Validating):
             if phase in meter.seconds:
                 timing_raw[name] = timing_raw.get(name, 0.0) + meter.seconds[phase]
         cut_off = self.truncations.notices(counts)
-        for notice in (*batch.notices, *cut_off, *self.rewards.notices(batch)):
-            print(f"metis: step {self.global_steps}: {notice}")
+        flat = self.standstill.notices(self.global_steps, planned, self.journal.folder.path)
+        said = [*batch.notices, *cut_off, *flat, *self.rewards.notices(batch)]
+        self.journal.say(self.global_steps, said)
         return batch
 
     def _balance_batch(self, batch: KVBatchMeta, *_: Any, **__: Any) -> KVBatchMeta:
