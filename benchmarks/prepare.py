@@ -4,7 +4,7 @@
 
 Makes such a file of random words in the layout of the published one, or takes FILE (a copy of it),
 prepares it in a process of its own, and prints the rows, the CPU and wall seconds and the peak
-memory. Needs pyarrow: pip install 'metis-rft[math]'.
+memory. Needs pyarrow: pip install -e '.[math]'.
 """
 
 import argparse

@@ -239,7 +239,7 @@ def main() -> None:
     chosen = parser.parse_args()
     folder = model_files.model(chosen.model)
     if importlib.util.find_spec("trl") is None:
-        print("trl is not installed, so the comparison is left out: pip install 'metis-rft[trl]'")
+        print("trl is not installed, so the comparison is left out: pip install -e '.[trl]'")
     else:
         compare(folder, chosen, "without skipping", 0)
         compare(folder, chosen, "with skipping", chosen.prompts // 2)

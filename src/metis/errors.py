@@ -92,6 +92,15 @@ def place(error: BaseException) -> tuple[str, int, str] | None:
     return (own or theirs)[-1] if theirs else None
 
 
+def install(extra: str) -> str:
+    """The command that installs an extra: from the checkout, since no index has METIS yet."""
+    checkout = Path(__file__).parents[2]
+    if not (checkout / "pyproject.toml").is_file():
+        return f"pip install -e '.[{extra}]' in a checkout of METIS"
+    place = "." if Path.cwd() == checkout else checkout
+    return f"pip install -e '{place}[{extra}]'"
+
+
 def require(holds: bool, key: str, value: object, remedy: str) -> None:
     """Refuse a bad setting, naming the key, the value and the remedy."""
     if not holds:

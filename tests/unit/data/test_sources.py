@@ -2,13 +2,14 @@
 
 import functools
 import http.server
+import re
 import sys
 import threading
 
 import pytest
 
 from metis.data.sources import Hub, Local, parse
-from metis.errors import MetisError
+from metis.errors import MetisError, install
 
 huggingface_hub = pytest.importorskip("huggingface_hub")
 
@@ -122,7 +123,7 @@ def test_a_download_that_breaks_off_is_one_line_and_leaves_no_file(hub, tmp_path
 
 def test_without_the_client_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    with pytest.raises(MetisError, match=r"pip install 'metis-rft\[math\]'"):
+    with pytest.raises(MetisError, match=re.escape(install("math"))):
         USUAL.fetch("dapo")
 
 

@@ -9,6 +9,7 @@ from importlib.util import find_spec
 import pytest
 
 from metis.cli import main
+from metis.errors import install
 from metis.report import charts, figures, svg
 from metis.report.curves import read
 from metis.report.tables import HEADER, MISSING
@@ -277,7 +278,7 @@ def test_without_matplotlib_one_line_says_how_to_get_it(make, capsys):
     run = make()
     assert report(run) == 0
     last = capsys.readouterr().out.splitlines()[-1]
-    assert "matplotlib" in last and "pip install 'metis-rft[report]'" in last
+    assert "matplotlib" in last and install("report") in last
     assert not (run / "figures").exists() and (run / "report.html").exists()
 
 

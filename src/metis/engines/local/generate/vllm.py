@@ -20,7 +20,7 @@ from metis.engines.local.model.folder import save_settings
 from metis.engines.local.model.policy import Policy, pick_device
 from metis.engines.local.settings import Local
 from metis.engines.tokens.packing import common_prefix
-from metis.errors import MetisError, first_line
+from metis.errors import MetisError, first_line, install
 
 LEAST_FREE = 0.05
 """Share of the GPU that has to be free for vLLM to start with a KV cache of a given size."""
@@ -40,8 +40,8 @@ def require_vllm(settings: Local) -> None:
         import vllm  # noqa: F401
     except (ImportError, OSError) as error:
         raise MetisError(
-            f"engine.generation = 'vllm': vLLM cannot be imported ({first_line(error)}): pip "
-            "install 'metis-rft[vllm]', or set engine.generation=transformers"
+            f"engine.generation = 'vllm': vLLM cannot be imported ({first_line(error)}): "
+            f"{install('vllm')}, or set engine.generation=transformers"
         ) from None
     if pick_device(settings.device).type != "cuda":
         raise MetisError("engine.generation = 'vllm': needs a GPU; use transformers here")

@@ -25,7 +25,7 @@ from metis.engines.verl.launch import one_start, retention
 from metis.engines.verl.launch.costs import judge_cost
 from metis.engines.verl.launch.datafiles import write_data
 from metis.engines.verl.launch.from_recipe import attention, overrides, variables
-from metis.errors import MetisError, first_line, require
+from metis.errors import MetisError, first_line, install, require
 from metis.run.budget import Account
 from metis.run.folder import RunFolder, check, resumption
 from metis.run.manifest import complete, described, read
@@ -36,10 +36,8 @@ MAIN = [
     *("--config-path", "pkg://metis.engines.verl.config", "--config-name", "metis_trainer"),
 ]
 
-INSTALL = (
-    "pip install 'metis-rft[verl]' in an environment of its own (it cannot share one with trl)"
-)
-"""The remedy for a verl that is missing or does not load."""
+ALONE = "in an environment of its own (it cannot share one with trl)"
+"""Where verl is to be installed."""
 
 PATIENCE = 20.0
 """Seconds that verl has to end its workers after Ctrl-C."""
@@ -92,7 +90,7 @@ def _look_ahead(config: Any, out: Path, dry_run: bool) -> Iterator[str]:
         from metis.engines.verl.launch import preflight
     except ImportError as error:
         raise MetisError(
-            f"engine = 'verl': verl does not load ({first_line(error)}): {INSTALL}"
+            f"engine = 'verl': verl does not load ({first_line(error)}): {install('verl')} {ALONE}"
         ) from None
     preflight.check(words, needs_of(config.curriculum))
 
@@ -193,7 +191,7 @@ def _check(config: Any, pool: Pool, dry_run: bool) -> None:
     needed = ["verl", "vllm"] if config.engine.generation == "vllm" else ["verl"]
     for name in needed:
         if not dry_run and find_spec(name) is None:
-            raise MetisError(f"engine = 'verl': {name} is not installed: {INSTALL}")
+            raise MetisError(f"engine = 'verl': {name} is not installed: {install('verl')} {ALONE}")
 
 
 def _model(config: Any, dry_run: bool) -> str:

@@ -20,7 +20,7 @@ import weakref
 from concurrent.futures import Future
 from contextlib import suppress
 
-from metis.errors import MetisError, require
+from metis.errors import MetisError, install, require
 from metis.tasks.math.answers import worker
 
 REMEMBERED = 10_000
@@ -45,7 +45,7 @@ class Verifier:
         require(workers > 0, "workers", workers, "use at least 1")
         if importlib.util.find_spec("math_verify") is None:
             raise MetisError(
-                "verify = true needs math-verify: pip install 'metis-rft[math]', or verify=false"
+                f"task.verify = true needs math-verify: {install('math')}, or task.verify=false"
             )
         self.seconds, self.workers = seconds, workers
         self._begin()
@@ -140,7 +140,9 @@ class _Worker:
         said = self._read(START)
         if said != worker.READY:
             self.end()
-            raise MetisError(f"math-verify does not start: {said}; mend it, or use verify=false")
+            raise MetisError(
+                f"math-verify does not start: {said}; mend it, or use task.verify=false"
+            )
 
     def ask(self, line: str, seconds: float) -> str:
         try:
