@@ -127,3 +127,16 @@ def test_function_calling_has_the_paper_s_values(load):
 
 def test_all_of_the_paper_s_recipes_are_checked():
     assert len(PAPER) == 8
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(RECIPES)))
+def test_the_command_for_missing_data_is_the_one_that_the_recipe_names(path, tmp_path, monkeypatch):
+    """Where `metis prepare` makes the file, it is made where the recipe looks for it."""
+    monkeypatch.chdir(tmp_path)
+    for missing in config.load(path, [], dry=True).missing:
+        named = re.search(r"`(metis prepare [^`]+)` makes it", missing)
+        header = re.match(r"(#.*\n)+", path.read_text())[0]
+        if named is None:
+            assert "makes none of that name" in missing and "benchmarks/hard_part.py" in header
+        else:
+            assert re.search(rf"^#   {re.escape(named[1])}( &&.*)?$", header, re.MULTILINE)

@@ -127,7 +127,7 @@ def test_without_data_the_last_line_says_why_there_is_no_command(capsys, tmp_pat
     said = capsys.readouterr()
     last = said.err.splitlines()[-1]
     assert not said.out and last.startswith("metis: no verl command was printed, since its data is")
-    assert "task.path = 'none.parquet'" in last and "`metis prepare math` makes some" in last
+    assert "task.path = 'none.parquet'" in last and "`metis prepare math` makes none" in last
 
 
 def test_data_that_is_there_and_wrong_is_refused(tmp_path, capsys):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from metis.data import table
+from metis.data import prepared, table
 from metis.data.math_sets import SETS
 from metis.errors import MetisError, MissingData
 from metis.tasks import file
@@ -169,6 +169,9 @@ def _load(name: str, folder: Path | None, manner: Manner) -> PromptSet:
             f"--suite {name!r}: there are {', '.join([OWN, *known_names()])}; or name a file "
             f"({', '.join(table.SUFFIXES)})"
         )
+    family = next((f for f, names in prepared.FILES.items() if path.stem in names), None)
+    if family and not path.exists():
+        raise MissingData(f"benchmark {str(path)!r}: no such file; {prepared.remedy(family, path)}")
     label = name if name in BENCHMARKS else _recognise(path)
     benchmark = BENCHMARKS.get(label)
     key = f"benchmark {label}"
@@ -219,6 +222,6 @@ def _find(name: str, benchmark: Benchmark, given: Path | None) -> Path:
                 return path
     raise MissingData(
         f"benchmark {name}: no {benchmark.stems[0]}.parquet or .jsonl in {str(folder)!r}: run "
-        f"`metis prepare {benchmark.family} {benchmark.stems[0]}`, or name its folder with --data "
-        "or METIS_DATA"
+        f"`{prepared.command(benchmark.family, folder, benchmark.stems[0])}`, or name its folder "
+        "with --data or METIS_DATA"
     )

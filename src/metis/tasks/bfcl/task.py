@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from metis.core import Prompt
+from metis.data import prepared
 from metis.errors import MetisError, MissingData, require, require_at_least
 from metis.tasks.bfcl.dialogue import Dialogue
 from metis.tasks.bfcl.document import CATEGORIES, Malformed
@@ -95,7 +96,7 @@ class Dialogues:
 def read(settings: Bfcl, path: str, key: str) -> list[Dialogue]:
     """The dialogues of a prepared file, of the categories in the settings."""
     if not Path(path).exists():
-        raise MissingData(f"{key} = {path!r}: no such file; `metis prepare bfcl` makes it")
+        raise MissingData(f"{key} = {path!r}: no such file; {prepared.remedy('bfcl', path)}")
     dialogues: dict[str, Dialogue] = {}
     for number, row in enumerate(read_rows(path, key), start=1):
         try:

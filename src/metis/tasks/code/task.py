@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from metis.core import Prompt
-from metis.data import wording
+from metis.data import prepared, wording
 from metis.data.fetched import sha256
 from metis.data.problems import difficulty, written
 from metis.errors import MetisError, MissingData, require, require_at_least
@@ -160,7 +160,7 @@ def _read(path: str, key: str) -> list[Entry]:
 def read_problems(path: str, key: str) -> list[Entry]:
     """The problems of a file, each statement once."""
     if not Path(path).exists():
-        raise MissingData(f"{key} = {path!r}: no such file; `metis prepare code` makes some")
+        raise MissingData(f"{key} = {path!r}: no such file; {prepared.remedy('code', path)}")
     problems: dict[str, Entry] = {}
     names: set[str] = set()
     for number, problem in enumerate(_problems(path, key), start=1):

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from metis.core import Chat, Prompt
-from metis.data import wording
+from metis.data import prepared, wording
 from metis.data.problems import difficulty, written
 from metis.errors import MetisError, MissingData, require, require_at_least
 from metis.tasks.base import SingleTurn
@@ -146,7 +146,7 @@ def read_problems(
 ) -> list[Problem]:
     """The problems of a file that have an answer, each text once; `remedy` is for other fields."""
     if not Path(path).exists():
-        raise MissingData(f"{key} = {path!r}: no such file; `metis prepare math` makes some")
+        raise MissingData(f"{key} = {path!r}: no such file; {prepared.remedy('math', path)}")
     problems: dict[str, Problem] = {}
     names: set[str] = set()
     for number, row in enumerate(read_rows(path, key), start=1):

@@ -107,5 +107,5 @@ def test_dialogues_in_both_halves_are_told(folder, tmp_path, monkeypatch):
 
 
 def test_a_folder_without_dialogues_is_named(tmp_path):
-    with pytest.raises(MetisError, match=r"benchmark bfcl_base = .*`metis prepare bfcl`"):
+    with pytest.raises(MetisError, match=r"benchmark bfcl_base = .*`metis prepare bfcl --out "):
         load(["bfcl_base"], tmp_path)

@@ -59,7 +59,7 @@ def test_heldout_dialogues_may_be_drawn_from_one_file(folder):
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ({"path": "nowhere.parquet"}, "`metis prepare bfcl` makes it"),
+        ({"path": "a/train.parquet"}, "`metis prepare bfcl --out a` makes it"),
         ({"categories": ("bass",)}, "task.categories = 'bass': use some of base"),
         ({"steps": 0}, "task.steps = 0: use at least 1"),
         ({"heldout_path": "", "heldout": 800}, "0 dialogues are left to train on"),
