@@ -105,6 +105,7 @@ def test_a_reward_that_fails_takes_its_rollout_with_it_and_is_named(tiny, tmp_pa
     )
     prompts = {p.id: p for p in (*engine.task.training(), *engine.task.heldout())}
     path = tmp_path / "mine.py"
+    engine.notices.clear()
     for kind, words in NAMED.items():
         engine.failures.kinds.clear()
         failed, fine = engine.rollout([prompts[f"rows:{kind}"], prompts["rows:works"]], 2)
@@ -118,8 +119,11 @@ def test_a_reward_that_fails_takes_its_rollout_with_it_and_is_named(tiny, tmp_pa
 
 def test_faults_of_one_kind_are_told_once(tiny, tmp_path):
     settings = written(tmp_path, FAILING, [*NAMED, "works", "tested"])
-    engine = LocalEngine(Local(str(tiny), device="cpu", max_tokens=4), build(settings, 0))
+    engine = LocalEngine(
+        Local(str(tiny), device="cpu", max_tokens=4, reward_timeout=2.0), build(settings, 0)
+    )
     prompts = {p.id: p for p in (*engine.task.training(), *engine.task.heldout())}
+    engine.notices.clear()
     asked = [prompts[f"rows:{kind}"] for kind in ("none", "text", "nan", "no score", "works")]
     engine.rollout(asked, 2)
     assert len(engine.notices) == 3, "None and a text are the same mistake"
@@ -137,7 +141,7 @@ def test_a_reward_of_another_scale_ends_the_run_with_its_name(tiny, tmp_path, ca
 
 
 def test_a_step_whose_rewards_all_fail_ends_the_run(tiny, tmp_path):
-    settings = written(tmp_path, "def score(reply):\n    return None\n", "abc")
+    settings = written(tmp_path, "def score(reply):\n    return None if reply else 0\n", "abc")
     engine = LocalEngine(Local(str(tiny), device="cpu", max_tokens=4), build(settings, 0))
     with pytest.raises(MetisError, match=r"all 4 rollouts of a step failed: .*mine.py:score ret"):
         engine.rollout(engine.task.training(), 2)

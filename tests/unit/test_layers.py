@@ -53,6 +53,7 @@ LAYERS = (
     "engines.learning",
     "engines.learners",
     "engines.objective",
+    "engines.trial",
     "engines.rewards",
     "engines.workers",
     "engines.tokens",

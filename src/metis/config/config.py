@@ -153,8 +153,8 @@ def _validated(
 ) -> Task | None:
     """The task, tested on benchmarks if any are named; None where a dry run could not build it."""
     benchmarks = training.benchmarks
+    notices += task_notices(task) if task is not None else ()
     if not benchmarks:
-        notices += task_notices(task) if task is not None else ()
         return task
     remedy = f"the {engine.name} engine brings its own test; leave it out"
     require(engine.entry.plays_tasks, "benchmarks", list(benchmarks), remedy)

@@ -8,6 +8,20 @@ from metis.errors import MetisError
 
 T = TypeVar("T")
 
+MOST = 200
+"""Problems to test on, where nothing else is said and there are enough."""
+
+
+def usual(problems: int) -> int:
+    """The number of problems to test on where nothing else is said: a fifth, 200 at most."""
+    return max(1, min(MOST, problems // 5))
+
+
+def remedy(problems: int) -> str:
+    """The remedy for too many problems to test on."""
+    fewer = f"; try task.heldout={problems // 5}" if problems // 5 else ""
+    return f"{fewer}; or test on a file of its own: benchmarks=test.jsonl task.heldout=1"
+
 
 def divided(
     problems: list[T],
@@ -32,8 +46,9 @@ def divided(
     keys = set(map(key, tested))
     trained = [problem for problem in problems if key(problem) not in keys]
     if not trained or not tested:
+        count = len(problems) + (len(tested) if others is None else 0)
         raise MetisError(
             f"task.heldout = {heldout}: {len(trained)} {noun} are left to train on and "
-            f"{len(tested)} to test on"
+            f"{len(tested)} to test on{remedy(count)}"
         )
     return trained, tested

@@ -18,6 +18,8 @@ from metis.data import table
 from metis.data.problems import written
 from metis.errors import MetisError, require, require_at_least
 from metis.tasks.base import SingleTurn, Split, last_number
+from metis.tasks.division import remedy, usual
+from metis.tasks.left_out import LeftOut
 from metis.tasks.rewards import Asked, OwnReward
 
 
@@ -29,7 +31,8 @@ class File:
     problem      the field that holds the problem; `a.b` is the field b in the field a
     answer       the field that holds the reference answer; empty is none, for your own reward
     category     the field that holds a category; empty is none
-    heldout      problems to test on, drawn by the seed; none of them is trained on
+    heldout      problems to test on, drawn by the seed; none of them is trained on; null is a fifth
+                 of them, 200 at most; `benchmarks` tests on other files instead
     match        compare the last `box`, the last `number`, or the whole reply (`text`)
     reward       your own function instead: package.module:name or path/to/file.py:name
     rewards      `binary` are 0 or 1, `continuous` in between; `auto` is continuous with `reward`
@@ -40,14 +43,15 @@ class File:
     problem: str = "problem"
     answer: str = "answer"
     category: str = ""
-    heldout: int = 200
+    heldout: int | None = None
     match: Literal["box", "number", "text"] = "box"
     reward: str = ""
     rewards: Literal["auto", "binary", "continuous"] = "auto"
     instruction: str = "Please reason step by step, and put your final answer within \\boxed{}."
 
     def __post_init__(self) -> None:
-        require_at_least(self, {"heldout": 1}, "task.")
+        if self.heldout is not None:
+            require_at_least(self, {"heldout": 1}, "task.")
         require(
             bool(self.path), "task.path", self.path, "name a .jsonl, .jsonl.gz or .parquet file"
         )
@@ -64,10 +68,13 @@ class FileTask(Split):
         self.settings = replace(settings, rewards=self.rewards)
         self.asked: dict[str, Asked] = {}
         by_text: dict[str, Prompt] = {}
+        left_out = LeftOut(settings.path)
         for number, row in enumerate(read_rows(settings.path, key), start=1):
             prompt, asked = self._read(number, row)
-            answered = asked.reference or not self._answered
-            if not prompt.text or not answered or prompt.text in by_text:
+            first = by_text.get(prompt.text)
+            before = None if first is None else self.asked[first.id].reference
+            answer = asked.reference if self._answered else None
+            if left_out.drops(prompt.text, answer, before):
                 continue
             if prompt.id in self.asked:
                 raise MetisError(
@@ -76,19 +83,20 @@ class FileTask(Split):
             if self.reward and not by_text:
                 self.reward.check(asked)
             by_text[prompt.text], self.asked[prompt.id] = prompt, asked
+        self.notices = list(left_out.notices())
         prompts = list(by_text.values())
         self._heldout, self._training = prompts, []
         if seed is None:
             return
-        if len(prompts) <= settings.heldout:
-            fifth = len(prompts) // 5
-            remedy = f"; try task.heldout={fifth}" if fifth else ""
+        count = usual(len(prompts)) if settings.heldout is None else settings.heldout
+        self.settings = replace(self.settings, heldout=count)
+        if len(prompts) <= count:
             raise MetisError(
-                f"task.heldout = {settings.heldout}: {settings.path} has only {len(prompts)} "
-                f"different problems{' with an answer' if self._answered else ''}{remedy}"
+                f"task.heldout = {count}: {settings.path} has only {len(prompts)} different "
+                f"problems{' with an answer' if self._answered else ''}{remedy(len(prompts))}"
             )
         random.Random(seed).shuffle(prompts)
-        self._heldout, self._training = prompts[: settings.heldout], prompts[settings.heldout :]
+        self._heldout, self._training = prompts[:count], prompts[count:]
 
     @property
     def _answered(self) -> bool:

@@ -35,7 +35,7 @@ class Asked:
 
 
 def _ours(reply: str, asked: Asked) -> dict[str, Any]:
-    return {"reply": reply, "reference": asked.reference, "row": dict(asked.row)}
+    return {"reply": reply, "reference": asked.truth, "row": dict(asked.row)}
 
 
 def _trl(reply: str, asked: Asked) -> dict[str, Any]:

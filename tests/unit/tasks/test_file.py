@@ -5,8 +5,11 @@ import json
 
 import pytest
 
+from metis.cli import main
 from metis.errors import MetisError
+from metis.tasks import math
 from metis.tasks.file import File, build
+from metis.tasks.math import Math
 
 ROWS = [{"id": n, "problem": f"What is {n}?", "answer": n, "kind": {"of": n % 2}} for n in range(6)]
 
@@ -53,7 +56,8 @@ def test_what_cannot_be_read_is_one_line(tmp_path):
 
     path = written(tmp_path)
     assert "only 6 different problems" in refusal(path=path, heldout=6)
-    assert "try task.heldout=1" in refusal(path=path, heldout=6)
+    remedies = refusal(path=path, heldout=6)
+    assert "try task.heldout=1" in remedies and "benchmarks=test.jsonl" in remedies
     assert "row 1: no field 'text', only id, problem, answer, kind" in refusal(
         path=path, problem="text"
     )
@@ -88,3 +92,39 @@ def test_rows_without_a_problem_or_an_answer_are_left_out(tmp_path):
     with open(path, "a") as file:
         file.write("\n")
     assert everything(build(File(path=path, heldout=1), 0)) == everything(task)
+
+
+@pytest.mark.parametrize(("rows", "heldout"), [(2, 1), (6, 1), (60, 12), (999, 199), (2000, 200)])
+def test_a_fifth_is_held_out_and_200_at_most(tmp_path, rows, heldout):
+    path = written(tmp_path, [{"problem": f"What is {n}?", "answer": n} for n in range(rows)])
+    for task in (build(File(path=path), 0), math.build(Math(path=path, verify=False), 0)):
+        assert len(task.heldout()) == heldout == task.settings.heldout
+        assert len(task.training()) == rows - heldout
+
+
+@pytest.mark.parametrize("reader", [File, Math])
+def test_rows_that_are_left_out_are_counted_by_reason(tmp_path, reader):
+    rows = [{"problem": f"What is {n}?", "answer": n} for n in range(44)]
+    rows += [{"problem": f"And {n}?", "answer": None} for n in range(12)]
+    rows += [*rows[:4], rows[4] | {"answer": 99}]
+    path = written(tmp_path, rows)
+    task = build(File(path=path), 0) if reader is File else math.build(Math(path, verify=False), 0)
+    [notice] = task.notices
+    assert notice.startswith(f"{path}: 44 of 61 rows are used; left out are 12 without an answer, ")
+    assert "5 repeated (1 with another answer" in notice
+    assert not build(File(path=written(tmp_path)), 0).notices
+
+
+def test_without_references_only_repetitions_count(tmp_path):
+    (tmp_path / "mine.py").write_text("def score(reply):\n    return 1.0\n")
+    rows = [*ROWS, ROWS[0] | {"id": 9, "answer": 3}, {"problem": "", "answer": 1}]
+    reward = f"{tmp_path}/mine.py:score"
+    [notice] = build(File(path=written(tmp_path, rows), reward=reward), 0).notices
+    assert notice.endswith("6 of 8 rows are used; left out are 1 without a problem, 1 repeated")
+
+
+def test_the_counts_are_said_before_a_run_also_beside_benchmarks(tmp_path, capsys):
+    path = written(tmp_path, [*ROWS, ROWS[0]])
+    for words in (["batch=2"], ["batch=2", f"benchmarks={path}"]):
+        assert main(["train", "task=file", f"task.path={path}", *words, "--dry-run"]) == 0
+        assert "6 of 7 rows are used" in capsys.readouterr().err

@@ -46,11 +46,12 @@ def earned(task, reply="It is 2."):
 SCORERS = {
     "ours": "def score(reply, reference, row):\n"
     "    assert row['tests'] == [2]\n"
-    "    return float(reference in reply)\n",
+    "    assert reference == row['answer']\n"
+    "    return float(str(reference) in reply)\n",
     "ours, reply alone": "def score(reply):\n    return '2' in reply\n",
     "ours, async": "async def score(*, reply, reference='', **more):\n"
     "    assert more['row']['tests'] == [2]\n"
-    "    return {'score': float(reference in reply)}\n",
+    "    return {'score': float(str(reference) in reply)}\n",
     "TRL": "def score(completions, answer, **columns):\n"
     "    assert columns['tests'] == [[2]] and 'prompt' not in columns\n"
     "    assert columns['prompts'][0][0]['content'] == 'What is 2?\\nGo.'\n"

@@ -23,7 +23,7 @@ from metis.core import (
     state,
 )
 from metis.core.predictors import Predictor
-from metis.engines import model_files
+from metis.engines import model_files, trial
 from metis.engines.learners.checkpoint import load_learner, save_learner
 from metis.engines.learners.learner import Learner, Question, Reader
 from metis.engines.local.checkpoint import load_training, save_training
@@ -60,6 +60,7 @@ class LocalEngine:
     def __init__(self, settings: Local, task: Task, seed: int = 0, say: Say = print) -> None:
         self.settings, self.task, self.seed, self.say = settings, task, seed, say
         scorers(task)  # before a model is loaded for rewards that cannot be computed
+        tried = trial.notices(task, settings.reward_timeout)
         require_vllm(settings)
         torch.manual_seed(seed)
         if settings.compile:
@@ -74,6 +75,7 @@ class LocalEngine:
         self.learners: dict[Predictor, Learner] = {}
         self.rewards = RewardRunner(settings.reward_timeout, settings.reward_workers)
         self.failures = FailureNotices()
+        self.failures.untold += tried
         self.version = 0
         self.judging = Stopwatch(self.clock)
         if (count := _gpus(self.policy.device)) > 1:

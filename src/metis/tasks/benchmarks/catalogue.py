@@ -15,7 +15,7 @@ from metis.data import prepared, table
 from metis.data.math_sets import SETS
 from metis.errors import MetisError, MissingData
 from metis.tasks import file
-from metis.tasks.base import Task
+from metis.tasks.base import Task, notices
 from metis.tasks.benchmarks import function_calling, programs
 from metis.tasks.benchmarks.scoring import ALL_PASSED, NUMERIC
 from metis.tasks.benchmarks.sets import PromptSet, scorer, source
@@ -201,7 +201,7 @@ def _read(label: str, path: Path, key: str, manner: Manner) -> tuple[Task, int, 
     if benchmark and benchmark.family == "code":
         return programs.read(label, path, key, manner.code)
     task = manner.read(path, key, benchmark is not None)
-    return task, len(task.heldout()), ""
+    return task, len(task.heldout()), "; ".join(notices(task))
 
 
 def _recognise(path: Path) -> str:

@@ -17,8 +17,9 @@ from metis.data import prepared, wording
 from metis.data.problems import difficulty, written
 from metis.errors import MetisError, MissingData, require, require_at_least
 from metis.tasks.base import SingleTurn
-from metis.tasks.division import divided
+from metis.tasks.division import MOST, divided, usual
 from metis.tasks.file import File, read_rows
+from metis.tasks.left_out import LeftOut
 from metis.tasks.math.answers.score import score
 from metis.tasks.math.answers.verifier import Verifier, shared
 
@@ -42,7 +43,8 @@ class Math:
 
     path          problems to train on: .parquet, .jsonl or .jsonl.gz
     heldout_path  problems to test on, another such file; empty draws them from `path`
-    heldout       how many to test on, drawn by the seed; of heldout_path, 0 is all
+    heldout       how many to test on, drawn by the seed; of heldout_path, 0 is all; null is 200,
+                  and of `path` a fifth at most
     problem       in a plain file, the field that holds the problem
     answer        in a plain file, the field that holds the reference answer
     category      in a plain file, the field of the category, if any
@@ -57,7 +59,7 @@ class Math:
 
     path: str = ""
     heldout_path: str = ""
-    heldout: int = 200
+    heldout: int | None = None
     problem: str = "problem"
     answer: str = "answer"
     category: str = "category"
@@ -68,7 +70,8 @@ class Math:
 
     def __post_init__(self) -> None:
         require(bool(self.path), "task.path", self.path, "name a .jsonl(.gz) or .parquet file")
-        require_at_least(self, {"heldout": 0 if self.heldout_path else 1}, "task.")
+        if self.heldout is not None:
+            require_at_least(self, {"heldout": 0 if self.heldout_path else 1}, "task.")
         limit = self.verify_limit
         require(0 < limit < float("inf"), "task.verify_limit", limit, "use seconds above 0")
 
@@ -125,11 +128,20 @@ class MathTask(MathProblems):
     """
 
     def __init__(self, settings: Math, seed: int) -> None:
-        problems = read_problems(settings, settings.path, "task.path")
+        left_out = LeftOut(settings.path)
+        problems = read_problems(settings, settings.path, "task.path", left_out=left_out)
+        self.notices = list(left_out.notices())
         settings = replace(settings, instruction=settings.instruction or _instruction(problems))
         others = None
         if settings.heldout_path:
-            others = read_problems(settings, settings.heldout_path, "task.heldout_path")
+            left_out = LeftOut(settings.heldout_path)
+            others = read_problems(
+                settings, settings.heldout_path, "task.heldout_path", left_out=left_out
+            )
+            self.notices += left_out.notices()
+        if settings.heldout is None:
+            count = usual(len(problems)) if others is None else MOST
+            settings = replace(settings, heldout=count)
         training, heldout = divided(
             problems, others, settings.heldout, seed, lambda each: wording.key(each.prompt.text)
         )
@@ -142,9 +154,14 @@ class MathTask(MathProblems):
 
 
 def read_problems(
-    settings: Math, path: str, key: str, remedy: str = "set task.problem and task.answer"
+    settings: Math,
+    path: str,
+    key: str,
+    remedy: str = "set task.problem and task.answer",
+    left_out: LeftOut | None = None,
 ) -> list[Problem]:
     """The problems of a file that have an answer, each text once; `remedy` is for other fields."""
+    left_out = left_out or LeftOut(path)
     if not Path(path).exists():
         raise MissingData(f"{key} = {path!r}: no such file; {prepared.remedy('math', path)}")
     problems: dict[str, Problem] = {}
@@ -161,11 +178,13 @@ def read_problems(
                 f"{where}: not as `metis prepare math` writes it; prepare it again, or name a file "
                 "of plain rows"
             ) from None
-        if problem.prompt.text and problem.answer and problem.prompt.text not in problems:
-            if problem.prompt.id in names:
-                raise MetisError(f"{where}: a second {problem.prompt.id!r}; ids must differ")
-            names.add(problem.prompt.id)
-            problems[problem.prompt.text] = problem
+        first = problems.get(problem.prompt.text)
+        if left_out.drops(problem.prompt.text, problem.answer, first.answer if first else None):
+            continue
+        if problem.prompt.id in names:
+            raise MetisError(f"{where}: a second {problem.prompt.id!r}; ids must differ")
+        names.add(problem.prompt.id)
+        problems[problem.prompt.text] = problem
     return list(problems.values())
 
 

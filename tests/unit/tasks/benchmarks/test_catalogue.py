@@ -147,7 +147,9 @@ def test_other_fields_are_told_with_a_way_out_that_there_is(tmp_path):
 def test_what_is_not_there_is_named(tmp_path):
     aime(tmp_path / "aime24.jsonl")
     aime(tmp_path / "aime25.jsonl")
-    with pytest.raises(MetisError, match=r"benchmark math500: .* `metis prepare math math500 --out "):
+    with pytest.raises(
+        MetisError, match=r"benchmark math500: .* `metis prepare math math500 --out "
+    ):
         load(["math"], tmp_path)
     with pytest.raises(MetisError, match=r"--suite 'maths': there are heldout, math, aime24"):
         load(["maths"])
