@@ -17,7 +17,7 @@ from metis.core.pool import Pool
 from metis.curricula.registry import check_pool, pool_notice
 from metis.engines import ENGINES
 from metis.errors import MetisError, first_line
-from metis.run import composition, sinks
+from metis.run import composition, sinks, sources
 from metis.run.budget import Account, Budget
 from metis.run.exchanges import Exchange, exchanges
 from metis.run.folder import RunFolder, check, checkpoints, incomplete, latest, read
@@ -150,10 +150,14 @@ def conduct(
     if finished(out, config.training.budget):
         return True
     step = max((step for step, _ in checkpoints(out)), default=0)
+    changed = sources.check(out, config.resolved, step)
     run = Run.build(config, say)
     gc.freeze()  # what is loaded stays: the garbage of a step is looked for among its own objects
     try:
         with RunFolder.open(out, config.resolved, config.may_change, step) as folder, view as shown:
+            sources.write(out, config.resolved)
+            for text in changed:
+                shown.notice(step, text)
             return train(run, folder, shown, on_step)
     finally:
         gc.unfreeze()

@@ -146,3 +146,16 @@ def test_a_step_whose_rewards_all_fail_ends_the_run(tiny, tmp_path):
     with pytest.raises(MetisError, match=r"all 4 rollouts of a step failed: .*mine.py:score ret"):
         engine.rollout(engine.task.training(), 2)
     engine.rewards.close()
+
+
+def test_an_edited_reward_is_noticed_when_a_run_goes_on(tiny, tmp_path, capsys):
+    settings = written(tmp_path, "def score(reply):\n    return 0.0\n", "abc")
+    words = [f"task.path={settings.path}", f"task.reward={settings.reward}", "task.heldout=1"]
+    words += ["batch=2", "group=2", "curriculum=uniform", f"engine.model={tiny}"]
+    words += ["engine.max_tokens=4", "--out", str(tmp_path / "run")]
+    assert main(["train", "task=file", *words, "steps=1"]) == 0
+    (tmp_path / "mine.py").write_text("def score(reply):\n    return 1.0\n")
+    assert main(["train", "task=file", *words, "steps=2"]) == 2
+    assert "its file has changed since this run began" in capsys.readouterr().err
+    (tmp_path / "run" / "sources.json").unlink()
+    assert main(["train", "task=file", *words, "steps=2"]) == 0

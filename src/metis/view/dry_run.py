@@ -20,6 +20,7 @@ from metis.curricula.judge import Judge
 from metis.curricula.registry import candidates, check_pool, pool_notice
 from metis.engines.model_files import look_for
 from metis.loop import finished
+from metis.run import sources
 from metis.run.folder import checkpoints, resumption
 from metis.run.manifest import complete
 from metis.tasks.base import takes_turns
@@ -52,6 +53,7 @@ def foreseen(config: Config, out: Path) -> Iterator[str]:
     step = max((step for step, _ in checkpoints(out)), default=0)
     if there := resumption(out, config.resolved, config.may_change, step):
         done = finished(out, config.training.budget)
+        yield from () if done else sources.check(out, config.resolved, step)
         yield complete(out, step, config.training.steps) if done else there
 
 

@@ -26,6 +26,7 @@ from metis.engines.verl.launch.costs import judge_cost
 from metis.engines.verl.launch.datafiles import write_data
 from metis.engines.verl.launch.from_recipe import attention, overrides, variables
 from metis.errors import MetisError, first_line, install, require
+from metis.run import sources
 from metis.run.budget import Account
 from metis.run.folder import RunFolder, check, resumption
 from metis.run.manifest import complete, described, read
@@ -70,7 +71,10 @@ def launch(config: Any, out: Path, dry_run: bool) -> int:
     if _complete(config, out):
         print(complete(out, reached, config.training.steps))
         return 0
+    for text in sources.check(out, settings, reached):
+        print(f"metis: {text}", file=sys.stderr)
     with RunFolder.open(out, settings, may_change, reached) as folder:
+        sources.write(out, settings)
         if folder.changes:
             print(f"from here on {described(folder.changes)}", flush=True)
         write_data(config, out / "data")
