@@ -72,7 +72,7 @@ that the judge was shown, and an answer.
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; an error that the user can mend is one line and exit code 2."""
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")
+        sys.stdout.reconfigure(errors="replace", line_buffering=True)
     try:
         chosen = _parse(arguments)
         code: int = chosen.run(chosen)

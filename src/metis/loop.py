@@ -20,6 +20,7 @@ from metis.errors import MetisError, first_line
 from metis.run import composition, sinks, sources
 from metis.run.budget import Account, Budget
 from metis.run.exchanges import Exchange, exchanges
+from metis.run.first_validation import FirstValidation
 from metis.run.folder import RunFolder, check, checkpoints, incomplete, latest, read
 from metis.run.manifest import described
 from metis.run.meter import Meter, TimedEngine
@@ -29,6 +30,7 @@ from metis.run.standstill import Standstill
 from metis.run.step import booked, plan
 from metis.run.truncation import Truncations
 from metis.run.waiting import Count, Say, uncounted
+from metis.tasks.benchmarks.sets import PromptSet
 from metis.tasks.benchmarks.validation import benchmark
 
 
@@ -279,7 +281,7 @@ def _tell(run: Run, folder: RunFolder, view: View, *texts: str) -> None:
 def evaluate(run: Run, folder: RunFolder, view: View) -> dict[str, float]:
     """Play the held-out prompts; the reward of each goes into a log. One that fails earns 0."""
     view.phase("evaluate")
-    answers, step = run.engine.evaluate(view.count), run.account.step
+    answers, step = _answered(run, folder, view), run.account.step
     scores = [(prompt, score or 0.0) for prompt, score in answers]
     failed = sum(score is None for _, score in answers)
     rows = ({"step": step, "prompt": prompt, "reward": score} for prompt, score in scores)
@@ -290,6 +292,22 @@ def evaluate(run: Run, folder: RunFolder, view: View) -> dict[str, float]:
         rewards.setdefault(name, []).append(score)
     metrics = run.account.test(rewards)
     return {**metrics, "eval/failed": float(failed)} if failed else metrics
+
+
+def _answered(run: Run, folder: RunFolder, view: View) -> Sequence[tuple[str, float | None]]:
+    """The rewards of held-out prompts; where they take long, the first ones outlive a kill."""
+    task = run.config.task
+    if run.account.step or task is None or not getattr(run.engine, "slow", False):
+        return run.engine.evaluate(view.count)
+    prompts = tuple(task.heldout())
+    asked = PromptSet("", "", task, prompts, "").digest
+    first = FirstValidation(folder.path, f"{asked} {sources.of(run.config.resolved)}")
+    if first.rewards:
+        view.notice(0, f"{len(first.rewards):,} of {len(prompts):,} answers were scored before")
+    evaluate: Any = run.engine.evaluate
+    answers: Sequence[tuple[str, float | None]] = evaluate(view.count, first)
+    first.end()
+    return answers
 
 
 @contextmanager

@@ -1,6 +1,8 @@
-"""Channels to a person who waits: a line before something long, a count while it goes on."""
+"""Channels to a person who waits: a line before something long, a count and a beat during it."""
 
+import threading
 from collections.abc import Callable
+from typing import Self
 
 Say = Callable[[str], None]
 """Takes a line."""
@@ -11,3 +13,24 @@ Count = Callable[[int, int], object]
 
 def uncounted(done: int, total: int) -> None:
     """For whoever does not watch."""
+
+
+class Heartbeat:
+    """Calls `beat` every `period` seconds from a thread of its own, while it is entered."""
+
+    def __init__(self, beat: Callable[[], None], period: float = 1.0) -> None:
+        self.beat, self.period = beat, period
+        self.over = threading.Event()
+        self.thread = threading.Thread(target=self._beat, daemon=True, name="heartbeat")
+
+    def __enter__(self) -> Self:
+        self.thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.over.set()
+        self.thread.join()
+
+    def _beat(self) -> None:
+        while not self.over.wait(self.period):
+            self.beat()

@@ -2,7 +2,8 @@
 
 import random
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar
 
 from metis.core import Group, Prompt
@@ -10,6 +11,10 @@ from metis.core.pool import Pool
 from metis.loop import Trainable
 from metis.run.folder import Folder, read
 from metis.survey.facts import Outcome
+from metis.survey.progress import SurveyView
+
+SLOW = 32
+"""Rollouts at a time where a CPU generates them: what is saved together, and lost together."""
 
 
 class SurveyFolder(Folder):
@@ -39,19 +44,28 @@ def collect(
     batch: int,
     seed: int,
     folder: SurveyFolder,
-    advance: Callable[[int], None],
+    view: SurveyView,
 ) -> list[Outcome]:
-    """The outcomes of all prompts, `batch` at a time; those in the folder are not played again."""
+    """The outcomes of all prompts, some at a time; those in the folder are not played again."""
+    if getattr(engine, "slow", False):
+        batch = min(batch, max(1, SLOW // group))
     outcomes = folder.resume(len(prompts), batch)
-    advance(len(outcomes))
+    view.resume(group * len(outcomes))
     for start in range(len(outcomes), len(prompts), batch):
         engine.reseed(zlib.crc32(f"{seed}/{start}".encode()))
-        groups = engine.rollout(prompts[start : start + batch], group)
+        with _counting(engine, view):
+            groups = engine.rollout(prompts[start : start + batch], group)
         played = list(_rows(groups))
         folder.append("outcomes", played)
         outcomes += [Outcome.of(row) for row in played]
-        advance(len(outcomes))
+        view.save(group * len(outcomes))
     return outcomes
+
+
+def _counting(engine: Trainable, view: SurveyView) -> AbstractContextManager[None]:
+    """Tells the view of every rollout that ends, on an engine that can say so."""
+    counting = getattr(engine, "counting", None)
+    return nullcontext() if counting is None else counting(view.play)
 
 
 def _rows(groups: Sequence[Group]) -> Iterator[Mapping[str, Any]]:

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import sys
 from pathlib import Path
 
 from metis import files
@@ -37,8 +38,6 @@ def add(commands: Commands) -> None:
 
 def run(chosen: argparse.Namespace) -> int:
     """Survey, or show what an earlier call with the same settings found."""
-    from rich.progress import Progress
-
     from metis import config, loop
     from metis.engines import ENGINES
     from metis.printing import print_markdown
@@ -46,12 +45,15 @@ def run(chosen: argparse.Namespace) -> int:
     from metis.survey.facts import Facts
     from metis.survey.outcome_set import SUFFIX, OutcomeSet
     from metis.survey.page import page
+    from metis.survey.progress import SurveyView
     from metis.survey.timing import judging, step_seconds
 
     require(chosen.prompts >= 2, "--prompts", chosen.prompts, "use at least 2")
     named = chosen.keep is None or chosen.keep.name.endswith(SUFFIX)
     require(named, "--keep", str(chosen.keep), f"name a file that ends in {SUFFIX}")
     settings = config.load(*config.parse(chosen.settings))
+    for notice in settings.notices:
+        print(f"metis: {notice}", file=sys.stderr)
     training = settings.training
     if ENGINES[settings.engine_name].build is None:
         raise MetisError(
@@ -63,24 +65,15 @@ def run(chosen: argparse.Namespace) -> int:
     engine, pool = build.engine, build.pool
     prompts = sampled(pool, chosen.prompts, training.seed)
     console = plain_console()
-    with (
-        SurveyFolder.open(out, described) as folder,
-        Progress(console=console, disable=not console.is_terminal) as bars,
-    ):
+    total = len(prompts) * training.group
+    with SurveyFolder.open(out, described) as folder, SurveyView(console, total) as view:
         console.print(f"{len(prompts):,} prompts × {training.group} rollouts → {out}")
-        task = bars.add_task("prompts", total=len(prompts))
         outcomes = collect(
-            engine,
-            prompts,
-            training.group,
-            training.batch,
-            training.seed,
-            folder,
-            lambda done: bars.update(task, completed=done),
+            engine, prompts, training.group, training.batch, training.seed, folder, view
         )
         seconds: dict[str, float] = {}
         if not chosen.no_step:
-            bars.update(task, description="a step")
+            view.say("measuring a step of training")
             engine.reseed(len(prompts))
             seconds = step_seconds(engine, pool, judging(settings), out)
         if chosen.keep is not None:

@@ -20,15 +20,19 @@ from rich.text import Text
 from metis.config import Config
 from metis.curricula.registry import presets
 from metis.report.curves import phases
+from metis.run.waiting import Heartbeat
 from metis.view.glyphs import clock, plus_minus
 from metis.view.history import History, Pace
-from metis.view.panel import Heading, LivePanel, tested
+from metis.view.panel import DOING, Heading, LivePanel, tested
 
 REFRESH = 2.0
 """Drawings a second."""
 
 WAIT = 30.0
 """Seconds without a line after which there is one, about a step or how far a test has come."""
+
+SOME = 0.1
+"""Share of a test that is answered before the time left is estimated."""
 
 SHOWN = {
     "reward": "batch/reward",
@@ -70,7 +74,8 @@ class TerminalView:
         self.pace = Pace(time.monotonic)
         self.panel = LivePanel(heading, self.history, self.pace)
         self.counting = threading.Lock()
-        self.said = self.printed = self.pace.began
+        self.said = self.printed = self.phase_began = self.pace.began
+        self.heartbeat = Heartbeat(self.beat)
         self.live: SteadyLive | None = None
         if console.is_interactive and not console.options.ascii_only:
             self.live = SteadyLive(self.panel, console)
@@ -82,9 +87,11 @@ class TerminalView:
             self._print(Text("a simulated learner, not a language model: it exercises the loop"))
         if self.live and not shielded(self.console, self.live.start):
             self.live = None
+        self.heartbeat.__enter__()
         return self
 
     def __exit__(self, *error: object) -> None:
+        self.heartbeat.__exit__()
         self.panel.doing = ""
         if self.live:
             shielded(self.console, self.live.stop)
@@ -105,15 +112,34 @@ class TerminalView:
 
     def phase(self, name: str) -> None:
         self.panel.doing, self.panel.counted = name, None
-        self.said = self.pace.clock()
+        self.said = self.phase_began = self.pace.clock()
 
     def count(self, done: int, total: int) -> None:
         """Show how far a test has come; threads of the engine call it."""
         with self.counting:
             self.panel.counted = (done, total)
             if not self.live and self.pace.clock() - self.said >= WAIT:
-                self.said = self.pace.clock()
-                self._print(Text(tested(done, total)))
+                self._say_so_far()
+
+    def beat(self) -> None:
+        """Where only lines are shown, say after a long silence what goes on."""
+        with self.counting:
+            silent = self.pace.clock() - self.printed
+            if not self.live and self.panel.doing and silent >= WAIT:
+                self._say_so_far()
+
+    def _say_so_far(self) -> None:
+        """A line about the phase, with the time that is left of a test at its pace so far."""
+        self.said = self.pace.clock()
+        spent = self.said - self.phase_began
+        if self.panel.counted is None:
+            text = f"{DOING.get(self.panel.doing, self.panel.doing)}, for {clock(spent)} so far"
+        else:
+            done, total = self.panel.counted
+            text = tested(done, total)
+            if done >= SOME * total:  # the first answers are the short ones
+                text += f" · about {clock(spent / done * (total - done))} left"
+        self._print(Text(text))
 
     def step(
         self,

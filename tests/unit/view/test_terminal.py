@@ -73,9 +73,33 @@ def test_a_long_test_says_how_far_it_has_come_now_and_then(tmp_path):
             view.phase("evaluate")
             for done in range(1, 101):
                 now[0] = began + 0.7 * done
-                view.count(done, 1100)
+                view.count(done, 400)
     lines = [line for line in shown.file.getvalue().splitlines() if line.startswith("tested")]
-    assert lines == ["tested 43 of 1,100 prompts", "tested 86 of 1,100 prompts"] * 2
+    assert (
+        lines
+        == [
+            "tested 43 of 400 prompts · about 4:10 left",
+            "tested 86 of 400 prompts · about 3:40 left",
+        ]
+        * 2
+    )
+
+
+def test_a_test_that_answers_nothing_for_long_is_heard_of(tmp_path):
+    """Answers may all end together, minutes after they began."""
+    shown, now = console(False), [0.0]
+    with TerminalView(shown, title(tmp_path), 1) as view:
+        view.pace.clock = lambda: now[0]
+        view.phase("evaluate")
+        view.printed = 0.0
+        for now[0] in range(0, 100, 10):
+            view.beat()
+    lines = [line for line in shown.file.getvalue().splitlines() if "so far" in line]
+    assert [line.split("for ")[1] for line in lines] == [
+        "0:30 so far",
+        "1:00 so far",
+        "1:30 so far",
+    ]
 
 
 def test_a_terminal_counts_the_prompts_of_a_test(tmp_path):

@@ -2,7 +2,8 @@
 
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -47,11 +48,16 @@ from metis.engines.tokens.choices import ChoiceTree
 from metis.engines.tokens.encoding import encode_chats, encode_to_score
 from metis.engines.tokens.packing import Bundle, shareable
 from metis.errors import MetisError
+from metis.run.first_validation import FirstValidation
 from metis.run.waiting import Count, Say, uncounted
 from metis.tasks.base import Task, scorers
 
 LIGHTER = 4
 """Times as many tokens as in the update that are judged at once: nothing is kept for gradients."""
+
+
+PART = 32
+"""Held-out prompts whose rewards are written down together in the first validation on a CPU."""
 
 
 class LocalEngine:
@@ -275,12 +281,37 @@ class LocalEngine:
             torch.cuda.synchronize()
         return time.perf_counter()
 
-    def evaluate(self, count: Count = uncounted) -> list[tuple[str, float | None]]:
-        """Greedy answers to the held-out prompts: id and reward of each, None where it failed."""
-        prompts = self.task.heldout()
-        with self.rewards.counting(lambda done: count(done, len(prompts))):
-            groups, _ = self._play(prompts, 1, Sampling(self.settings.max_tokens, 0.0))
-        return [(group.prompt.id, group.mean) for group in groups]
+    @property
+    def slow(self) -> bool:
+        """True where a CPU generates, and whoever waits wants to hear of small parts."""
+        return self.policy.device.type == "cpu"
+
+    def counting(self, heard: Callable[[int], object]) -> AbstractContextManager[None]:
+        """Tell how many episodes are over, with every one that ends."""
+        return self.rewards.counting(heard)
+
+    def evaluate(
+        self, count: Count = uncounted, first: FirstValidation | None = None
+    ) -> list[tuple[str, float | None]]:
+        """Greedy answers to the held-out prompts: id and reward of each, None where it failed.
+
+        What `first` has is not asked again, and it is told of every part that is answered.
+        """
+        whole = self.task.heldout()
+        known = first.rewards if first else {}
+        prompts = [prompt for prompt in whole if prompt.id not in known]
+        answered = len(whole) - len(prompts)
+        rewards = dict(known)
+        size = PART if first else max(1, len(prompts))
+        with self.rewards.counting(lambda done: count(answered + done, len(whole))):
+            for start in range(0, len(prompts), size):
+                part = prompts[start : start + size]
+                groups, _ = self._play(part, 1, Sampling(self.settings.max_tokens, 0.0))
+                answers = [(group.prompt.id, group.mean) for group in groups]
+                rewards |= dict(answers)
+                if first:
+                    first.keep(answers)
+        return [(prompt.id, rewards[prompt.id]) for prompt in whole]
 
     def reseed(self, seed: int) -> None:
         """Fix what is sampled from here on."""

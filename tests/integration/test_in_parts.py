@@ -1,0 +1,61 @@
+"""On a CPU the first validation and a survey keep what was done when they are stopped."""
+
+import pytest
+
+pytest.importorskip("torch")
+
+from metis.cli import main
+from metis.engines.local import engine as local
+from metis.engines.local.engine import LocalEngine
+from metis.run.folder import read
+from metis.survey import collect
+
+SHORT = ["engine.device=cpu", "engine.max_tokens=4", "steps=1", "batch=2", "group=2", "seed=1"]
+SHORT += ["task.prompts=30", "task.heldout=7", "task.levels=[1]", "curriculum=uniform"]
+
+
+@pytest.fixture
+def stopped(monkeypatch):
+    """Stops the engine at its third request to play prompts; then notes all that are played."""
+    played: list[str] = []
+    play = LocalEngine._play
+
+    def counted(self, prompts, *others):
+        if len(calls) == 2:
+            calls.append(0)
+            raise KeyboardInterrupt
+        calls.append(len(prompts))
+        played.extend(prompt.id for prompt in prompts)
+        return play(self, prompts, *others)
+
+    calls: list[int] = []
+    monkeypatch.setattr(LocalEngine, "_play", counted)
+    return played
+
+
+def test_a_stopped_first_validation_goes_on(tiny, tmp_path, monkeypatch, stopped, capsys):
+    monkeypatch.setattr(local, "PART", 3)
+    words = ["train", "task=arithmetic", *SHORT, f"engine.model={tiny}"]
+    run, straight = tmp_path / "run", tmp_path / "straight"
+    assert main([*words, "--out", str(run)]) == 130
+    assert len(stopped) == 6
+    stopped.clear()
+    assert main([*words, "--out", str(run)]) == 0
+    assert "6 of 7 answers were scored before" in capsys.readouterr().out
+    assert len(stopped) == 1 + 2 + 7, "the last of the first test, a step, and the last test"
+    assert not (run / "first_validation.jsonl").exists()
+    assert main([*words, "--out", str(straight)]) == 0
+    assert read(run, "evals") == read(straight, "evals")
+    assert read(run, "metrics") == read(straight, "metrics")
+
+
+def test_a_stopped_survey_goes_on(tiny, tmp_path, monkeypatch, stopped, capsys):
+    monkeypatch.setattr(collect, "SLOW", 4)
+    words = ["survey", "task=arithmetic", *SHORT, f"engine.model={tiny}", "--prompts", "9"]
+    words += ["batch=8", "--no-step", "--out", str(tmp_path / "survey")]
+    assert main(words) == 130
+    assert len(read(tmp_path / "survey", "outcomes")) == 4
+    assert "4 of 18 rollouts · about " in capsys.readouterr().out
+    stopped.clear()
+    assert main(words) == 0
+    assert len(read(tmp_path / "survey", "outcomes")) == 9 and len(stopped) == 5
