@@ -109,12 +109,20 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         return parser.parse_args(["--help"])
     unknown = [word for word in rest if word.startswith("-") or not hasattr(chosen, "settings")]
     if unknown:
-        setting = unknown[0].lstrip("-").partition("=")[0]
-        hint = f"; settings are written {setting}=VALUE" if hasattr(chosen, "settings") else ""
-        parser.error(f"unknown argument {unknown[0]!r}{hint}")
+        parser.error(f"unknown argument {unknown[0]!r}{_hint(unknown[0], chosen)}")
     if rest:
         chosen.settings += rest
     return chosen
+
+
+def _hint(word: str, chosen: argparse.Namespace) -> str:
+    """The option that an unknown word may be meant for, else the way settings are written."""
+    name = word.lstrip("-").partition("=")[0]
+    options = [key.replace("_", "-") for key in vars(chosen) if key not in ("run", "settings")]
+    longer = [option for option in options if word.startswith("-") and name.startswith(option)]
+    if near := longer or difflib.get_close_matches(name, options, n=1, cutoff=0.8):
+        return f"; did you mean --{near[0]}?"
+    return f"; settings are written {name}=VALUE" if hasattr(chosen, "settings") else ""
 
 
 def _parser() -> argparse.ArgumentParser:

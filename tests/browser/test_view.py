@@ -104,6 +104,20 @@ def test_a_prompt_says_why_it_was_chosen_and_what_it_earned(opened, url):
     expect(page).to_have_url(re.compile("text=arithmetic%3A400"))
 
 
+def test_the_address_follows_the_prompt_that_is_open(opened, url):
+    page = opened(f"{url}#right=1")
+    rows(page, 1).first.wait_for()
+    button = page.locator(".pane").nth(1).get_by_role("button", name="arithmetic:400", exact=True)
+    button.click()
+    expect(page).to_have_url(re.compile(r"open=1%2F\d+%2Farithmetic%3A400"))
+    again = opened(page.url)
+    dialog = again.get_by_role("dialog")
+    expect(dialog).to_have_count(1)
+    expect(dialog.locator("#detail-title")).to_have_text("arithmetic:400")
+    again.keyboard.press("Escape")
+    expect(again).not_to_have_url(re.compile("open="))
+
+
 def test_two_runs_stand_side_by_side_under_the_same_filters(opened, url):
     page = opened(f"{url}#right=1")
     rows(page, 1).first.wait_for()

@@ -470,3 +470,16 @@ def test_a_reader_that_has_seen_enough_is_no_error():
             check=False,
         )
     assert (done.returncode, done.stderr) == (141, b"")
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["train", "--output", "x"], "did you mean --out?"),
+        (["train", "--steps", "3"], "settings are written steps=VALUE"),
+        (["report", "a", "--outputs", "x"], "did you mean --out?"),
+    ],
+)
+def test_an_unknown_option_is_met_with_the_one_that_is_meant(words, hint, capsys):
+    assert main(words) == 2
+    assert hint in capsys.readouterr().err

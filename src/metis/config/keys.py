@@ -21,6 +21,13 @@ SHARED = ("curriculum.batch", "curriculum.group")
 """Knobs of every curriculum that are settings of the run."""
 
 
+INSTEAD = {
+    "task.heldout_path": "; benchmarks=test.jsonl tests on another file, task.heldout on some "
+    "problems of this one"
+}
+"""Ways to say the same under a task that lacks a knob."""
+
+
 def dotted(kind: type[Any], prefix: str) -> Iterator[str]:
     """Dotted names of all settings of a dataclass, those of its sections included."""
     hints = get_type_hints(kind)
@@ -61,15 +68,27 @@ def _remedy(key: str, named: Mapping[str, str], keys: Sequence[str]) -> str:
     owners = [name for name, kind in kinds.items() if key in dotted(kind, f"{section}.")]
     if owners and key not in SHARED:
         have = "has" if len(owners) == 1 else "have"
-        return f"{named[section]} has no such knob, {', '.join(owners)} {have}"
+        hint = INSTEAD.get(key, "")
+        return f"{named[section]} has no such knob, {', '.join(owners)} {have}{hint}"
     sections = sorted({part.split(".")[0] for part in keys if "." in part})
     if key in sections:
         return f"{key!r} is a section, with {', '.join(k for k in keys if k.startswith(key))}"
     if other := elsewhere.setting(key, list(keys)):
         return f"that is {other!r} here"
     same_leaf = [k for k in keys if k.rpartition(".")[2] == key.rpartition(".")[2]]
+    if not same_leaf and section != key and section in sections:
+        return _inside(key, section, keys)
     near = same_leaf or difflib.get_close_matches(key, [*sections, *keys], n=1, cutoff=0.75)
     return f"did you mean {near[0]!r}?" if near else suggestion(key, keys)
+
+
+def _inside(key: str, section: str, keys: Sequence[str]) -> str:
+    """The nearest key of a section, by what follows its name; else all of them."""
+    names = [k.removeprefix(f"{section}.") for k in keys if k.startswith(f"{section}.")]
+    near = difflib.get_close_matches(key.removeprefix(f"{section}."), names, n=1)
+    if near:
+        return f"did you mean '{section}.{near[0]}'?"
+    return f"{section} has {', '.join(names)}"
 
 
 def suggestion(word: str, words: Sequence[str]) -> str:

@@ -74,9 +74,14 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
                 if not isinstance(row, dict):
                     raise ValueError("not an object")
                 yield row
-    except (OSError, EOFError, ValueError, RecursionError, zlib.error) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise MetisError(
             f"{str(path)!r} cannot be read at line {number} ({error}): is it whole? Fetch it again"
+        ) from None
+    except (ValueError, RecursionError) as error:
+        raise MetisError(
+            f"{str(path)!r}, line {number}, is no JSON object ({error}): mend that line; or is "
+            "the file not whole?"
         ) from None
 
 

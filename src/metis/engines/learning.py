@@ -7,6 +7,9 @@ from typing import Literal
 
 from metis.errors import require, require_at_least
 
+MOST_RATE = 0.1
+"""The largest learning rate that is taken for one, and not for a slip."""
+
 
 @dataclass(frozen=True)
 class Learning:
@@ -55,6 +58,8 @@ class Learning:
         least = {"max_tokens": 1, "episode_tokens": 0, "tokens": 1, "minibatch": 0, "lora": 0}
         require_at_least(self, least, "engine.")
         self._require_above_zero("temperature", "learning_rate", "reward_timeout")
+        rate, remedy = self.learning_rate, f"use at most {MOST_RATE:g}; 1e-6 to 1e-3 are usual"
+        require(rate <= MOST_RATE, "engine.learning_rate", rate, remedy)
         self._require_not_negative("weight_decay", "gradient_clip", "clip_low", "clip_high", "kl")
         self._require_share("top_p")
 

@@ -4,6 +4,7 @@ What is fetched is checked against a pinned SHA-256 and turned once into an ordi
 folder under `METIS_HOME` (by default the user's cache folder), where it appears only when whole.
 """
 
+import difflib
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -63,6 +64,18 @@ def _refuse_missing(name: str, given: Path) -> None:
         raise MetisError(f"engine.model = {name!r}: no such file or folder")
     if given.suffix == ".gguf" and not given.exists():
         raise MetisError(f"engine.model = {name!r}: no such file")
+    if not given.exists() and (runs := _runs_beside(given)):
+        near = difflib.get_close_matches(given.name, runs, n=1)
+        hint = f"did you mean {str(given.parent / near[0])!r}?" if near else f"{', '.join(runs)}"
+        there = "" if near else f"the runs in {str(given.parent)!r} are "
+        raise MetisError(f"{name!r}: there is no such run; {there}{hint}")
+
+
+def _runs_beside(path: Path) -> list[str]:
+    """The runs in the folder that a path would lie in."""
+    if path == Path(path.name) or not path.parent.is_dir():
+        return []
+    return sorted(each.name for each in path.parent.iterdir() if models.settings(each) is not None)
 
 
 def origin(name: str, folder: Path) -> str:

@@ -1,6 +1,7 @@
 """Model files: found, fetched, checked, made once, and never left behind by halves. No network."""
 
 import hashlib
+import json
 import os
 import signal
 import subprocess
@@ -485,3 +486,15 @@ def test_models_that_are_there_need_no_remark(asked, tmp_path, monkeypatch):
 
     monkeypatch.setattr(huggingface_hub, "try_to_load_from_cache", lambda name, file: "/there")
     assert model_files.look_for("someone/model") is None
+
+
+def test_a_run_that_is_not_there_is_not_looked_for_on_the_hub(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("first", "second"):
+        (tmp_path / "runs" / name).mkdir(parents=True)
+        settings = json.dumps({"engine": {"name": "local"}, "curriculum": {"name": "metis"}})
+        (tmp_path / "runs" / name / "config.json").write_text(settings)
+    with pytest.raises(MetisError, match=r"no such run; did you mean 'runs/first'\?"):
+        model_files.model("runs/frist")
+    with pytest.raises(MetisError, match=r"the runs in 'runs' are first, second"):
+        model_files.look_for("runs/x")

@@ -1,4 +1,5 @@
-// The page: one run or two side by side, under the same filters, which are kept in the address.
+// The page: one run or two side by side, under the same filters. These, and the prompt that is
+// open, are kept in the address.
 "use strict";
 
 const metis = (() => {
@@ -30,7 +31,10 @@ const metis = (() => {
     redraw();
   };
 
-  const START = { ...filters.EMPTY, left: "0", right: NONE };
+  const START = { ...filters.EMPTY, left: "0", right: NONE, open: "" };
+
+  /** The name of an opened row in the address. */
+  const named = (side, row) => `${side}/${row.step}/${row.prompt}`;
 
   const fromAddress = () => {
     const given = new URLSearchParams(location.hash.slice(1));
@@ -42,10 +46,14 @@ const metis = (() => {
     history.replaceState(null, "", `#${new URLSearchParams(kept)}`);
   };
 
-  const Pane = ({ run, view, change }) => {
+  const Pane = ({ run, side, view, change }) => {
     const [order, setOrder] = useState({ column: "step", descending: false });
     const [page, setPage] = useState(0);
-    const [opened, open] = useState(null);
+    const opened = useMemo(
+      () => view.open && run.rows.find((row) => named(side, row) === view.open),
+      [run, side, view.open],
+    );
+    const open = (row) => change({ open: row ? named(side, row) : "" });
     const { text, category, reason, outcome, step } = view;
     const found = useMemo(
       () => filters.sorted(filters.shown(run.rows, view), order.column, order.descending),
@@ -57,10 +65,7 @@ const metis = (() => {
     const rows = found.slice(at * PAGE, (at + 1) * PAGE);
     const sort = (column) =>
       setOrder({ column, descending: order.column === column && !order.descending });
-    const every = (prompt) => {
-      open(null);
-      change({ ...filters.EMPTY, text: prompt });
-    };
+    const every = (prompt) => change({ ...filters.EMPTY, text: prompt, open: "" });
     return html`<section class="pane">
       <h2>${run.label}</h2>
       ${run.failure && html`<p role="alert">${run.failure}</p>`}
@@ -110,8 +115,8 @@ const metis = (() => {
       <div class=${numbers.length > 1 ? "panes two" : "panes"}>
         ${numbers.map((number, side) =>
           runs[number]
-            ? html`<${Pane} key=${`${side}-${number}`} run=${runs[number]} view=${view}
-                change=${change} />`
+            ? html`<${Pane} key=${`${side}-${number}`} run=${runs[number]} side=${side}
+                view=${view} change=${change} />`
             : html`<p aria-busy="true" key=${`${side}-loading`}>Loading ${labels[number]}</p>`,
         )}
       </div>`;
