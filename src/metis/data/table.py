@@ -72,7 +72,7 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
                     continue
                 row = json.loads(line)
                 if not isinstance(row, dict):
-                    raise ValueError("not an object")
+                    raise ValueError(f"a {type(row).__name__}")
                 yield row
     except (OSError, EOFError, zlib.error) as error:
         raise MetisError(

@@ -9,6 +9,7 @@ loading something.
 from collections.abc import Sequence
 from contextlib import closing
 from functools import partial
+from typing import Any
 
 from metis.engines.rewards import RewardRunner
 from metis.errors import MetisError, located
@@ -46,7 +47,7 @@ def _errors(tried: Sequence[tuple[Episode, str]], timeout: float) -> list[tuple[
     errors = []
     with closing(RewardRunner(timeout)) as rewards:
         turns = [rewards.turn(partial(episode.reply, reply)) for episode, reply in tried]
-        said = [rewards.wait(turn) for turn in turns]
+        said: list[Any] = [rewards.wait(turn) for turn in turns]
         scores = [
             rewards.submit(episode) if answer is None else None
             for (episode, _), answer in zip(tried, said, strict=True)

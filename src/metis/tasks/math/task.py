@@ -139,16 +139,16 @@ class MathTask(MathProblems):
                 settings, settings.heldout_path, "task.heldout_path", left_out=left_out
             )
             self.notices += left_out.notices()
-        if settings.heldout is None:
+        count = settings.heldout
+        if count is None:
             count = usual(len(problems)) if others is None else MOST
-            settings = replace(settings, heldout=count)
         training, heldout = divided(
-            problems, others, settings.heldout, seed, lambda each: wording.key(each.prompt.text)
+            problems, others, count, seed, lambda each: wording.key(each.prompt.text)
         )
         names = {problem.prompt.id for problem in training}
         if any(problem.prompt.id in names for problem in heldout):  # two files of one name
             heldout = [problem.called(f"test/{problem.prompt.id}") for problem in heldout]
-        self.settings = settings
+        self.settings = replace(settings, heldout=count)
         verifier = Verifier(settings.verify_limit) if settings.verify else None
         super().__init__(training, heldout, verifier)
 

@@ -176,7 +176,7 @@ def test_the_second_opinion_is_a_knob(tmp_path):
         ([plain(1), plain(1) | {"problem": "p"}], [], ["row 2", "a second 'rows:1'"]),
         ([{"reward_model": {}}], [], ["row 1", "metis prepare math"]),
         ([prepared(1) | {"prompt": "text"}], [], ["row 1", "metis prepare math"]),
-        ([[1]], [], ["task.path", "line 1 (not an object)"]),
+        ([[1]], [], ["task.path", "line 1, is no JSON object"]),
         ([plain(1)], ["task.verify_limit=0"], ["task.verify_limit = 0", "above 0"]),
         (
             [plain(1)],
