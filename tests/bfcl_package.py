@@ -21,7 +21,7 @@ def require():
     wheel = package.WHEEL
     if not (fetched.home() / "wheels" / f"{wheel.project}-{wheel.version}").is_dir():
         pytest.skip(f"needs bfcl-eval: {COMMAND}", allow_module_level=True)
-    pytest.importorskip("mpmath", reason="pip install 'metis-rft[bfcl]'")
+    pytest.importorskip("mpmath", reason="pip install -e '.[bfcl]'")
 
 
 def official():

@@ -18,6 +18,7 @@ pytest.importorskip("torch")
 import torch
 
 from metis.core import Batch, Prompt, Sampling
+from metis.engines import trial
 from metis.engines.local.engine import LocalEngine
 from metis.engines.local.generate.sampling import Reply, in_order, stream
 from metis.engines.local.model.policy import Policy
@@ -140,7 +141,9 @@ def runner(closing):
 
 
 @pytest.fixture
-def engine(closing, settings):
+def engine(closing, settings, monkeypatch):
+    """Makes an engine; what becomes of rewards before there is one is told in test_trial.py."""
+    monkeypatch.setattr(trial, "notices", lambda task, timeout: [])
     return lambda task: closing(lambda: LocalEngine(settings, task, seed=0))
 
 

@@ -14,7 +14,8 @@ from metis.report import curves
 from metis.run.folder import LOGS, RunFolder, read
 from metis.view.browse.server import Server
 
-ROWS = "".join(f'{{"step": {step}, "prompt": "a", "reward": 1.0}}\n' for step in range(400))
+ROW = '{{"step": {}, "prompt": "a", "reward": 1.0, "text": "said"}}\n'
+ROWS = "".join(map(ROW.format, range(400)))
 
 
 def pack(folder):

@@ -97,7 +97,7 @@ def ids_of(found):
     copy = Path(os.environ.get("METIS_DATA") or ".") / COPIES[name]
     if not copy.exists():
         pytest.skip(f"{skips.DATA} ({COPIES[name]})")
-    pytest.importorskip("pyarrow", reason="pip install 'metis-rft[math]'")
+    pytest.importorskip("pyarrow", reason="pip install -e '.[math]'")
     collection = problems.read([copy], "text")
     return {identity_of(name, problem.text) for problem in collection.problems}
 
