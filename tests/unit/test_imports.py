@@ -34,12 +34,6 @@ def test_a_loop_of_one_s_own_needs_no_framework():
     assert subprocess.check_output([sys.executable, "-c", program], text=True) == "\n"
 
 
-def test_files_stay_short():
-    for path in SOURCE.rglob("*.py"):
-        limit = 200 if path.parent.name == "curricula" else 400
-        assert len(path.read_text().splitlines()) <= limit, path
-
-
 def test_functions_stay_short():
     for path in SOURCE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
