@@ -18,6 +18,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 from metis.tasks.code import bubblewrap, session
+from metis.tasks.code.watch import Watch
 from metis.tasks.sandbox import Asserts, Call, Io, Limits, Test, ready, run
 
 CORES = 2
@@ -51,11 +52,8 @@ class Run(driver.Run):
         self.cpu += usage.ru_utime + usage.ru_stime
         return os.waitstatus_to_exitcode(ended)
 
-    def _excess(self):
-        return ""
-
-    def _watch(self, start):
-        reason = super()._watch(start)
+    def _watch(self):
+        reason = super()._watch()
         if reason != "exit":
             os.kill(self.pid, signal.SIGKILL)
         return reason
@@ -101,6 +99,7 @@ def without_isolation() -> Iterator[None]:
             patch.object(session, "INSIDE", root),
             patch.object(bubblewrap, "command", lambda *given: []),
             patch.object(bubblewrap, "identity", lambda: None),
+            patch.object(Watch, "excess", lambda watch: None),
         ):
             yield
 

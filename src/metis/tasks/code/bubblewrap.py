@@ -1,11 +1,14 @@
 """bubblewrap's command line: a read-only system, no network, no devices, one private folder.
 
-The root user is nobody inside and outside, since the kernel counts no processes of root's.
+The root user is nobody inside, and outside a user that has no other process: the kernel counts no
+processes of root's, and what it counts for a user, such as descriptors under way, is shared by all
+of that user's sandboxes.
 """
 
 import functools
 import os
 import platform
+import secrets
 import shutil
 import stat
 import subprocess
@@ -18,6 +21,8 @@ from metis.errors import MetisError
 from metis.tasks.code import seccomp, visible
 
 NOBODY = 65534
+NOBODIES = range(0x70000000, 0x7FFFFFFF)
+"""Users of the host that no system gives to anybody."""
 PYTHON = "METIS_SANDBOX_PYTHON"
 """The variable that names another interpreter for programs."""
 DEVICES = ("null", "full", "random", "urandom")
@@ -130,8 +135,22 @@ def reachable(path: Path) -> bool:
 
 
 def identity() -> int | None:
-    """The user and group that a launch by root drops to; None where it is not root's."""
-    return None if os.geteuid() else NOBODY
+    """The user and group that a launch by root drops to; None where it is not root's.
+
+    A container may not have all users; there it is nobody.
+    """
+    if os.geteuid():
+        return None
+    return secrets.choice(NOBODIES) if all(map(_all_are_mapped, ("uid", "gid"))) else NOBODY
+
+
+@functools.cache
+def _all_are_mapped(kind: str) -> bool:
+    rows = [line.split() for line in Path(f"/proc/self/{kind}_map").read_text().splitlines()]
+    return any(
+        int(first) <= NOBODIES.start and NOBODIES.stop <= int(first) + int(count)
+        for first, _, count in rows
+    )
 
 
 def filter_program() -> bytes:

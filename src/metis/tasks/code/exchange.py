@@ -8,14 +8,9 @@ from typing import Any, get_args
 from metis.tasks.code.inside.plain import pack
 from metis.tasks.code.outcome import Kind
 from metis.tasks.code.session import End, Session
+from metis.tasks.code.watch import TIMEOUT
 
 FAILURES: dict[str, Kind] = {kind: kind for kind in get_args(Kind) if kind != "passed"}
-REASONS: dict[str, tuple[Kind, str]] = {
-    "timeout": ("timeout", "ran out of time"),
-    "memory": ("memory", "ran out of memory"),
-    "files": ("memory", "made too many files"),
-    "output": ("output", "wrote too much"),
-}
 SIGNALS: dict[int, Kind] = {
     signal.SIGXCPU: "timeout",
     signal.SIGXFSZ: "blocked",
@@ -45,14 +40,14 @@ class Exchange:
     """The one test that a session runs."""
 
     def __init__(self, session: Session) -> None:
-        self._session = session
+        self.session = session
 
     def start(self, role: str, stdin: str = "", **test: Any) -> None:
-        self._session.start(role, stdin, **test)
+        self.session.start(role, stdin, **test)
 
     def load(self, role: str = "serve", **test: Any) -> None:
         """Load the program as a module, whose functions can be called then."""
-        self._session.start(role, **test)
+        self.session.start(role, **test)
         if self.heard() != ["loaded"]:
             raise Failed("error", "ended before it was called")
 
@@ -62,7 +57,7 @@ class Exchange:
         Arguments and values are packed, and stay so.
         """
         word = secrets.token_hex()
-        self._session.tell(word, name, arguments, keywords)
+        self.session.tell(word, name, arguments, keywords)
         heard = self.heard()
         if heard[:2] == ["value", word] and len(heard) == 3:
             return ["value", heard[2]]
@@ -82,18 +77,18 @@ class Exchange:
     def script(self, code: str, method: str) -> None:
         """Run statements in the program's process, which has to repeat a word at their end."""
         self.load("script", unittest="unittest" in code)
-        self._session.tell(code, method)
+        self.session.tell(code, method)
         if self.heard() != ["ended"]:
             raise Failed("error", "ended before its test did")
         word = secrets.token_hex()
-        self._session.tell(word)
+        self.session.tell(word)
         if self.heard() != ["word", word]:
             raise Failed("error", "ended without the word")
         self.end()
 
     def heard(self) -> list[Any]:
         """The next message of the process; Failed where it ends, or reports a failure."""
-        heard = self._session.hear()
+        heard = self.session.hear()
         if isinstance(heard, End) or heard[:1] == ["failed"]:
             self.end(heard)
             raise Failed("error", "ended before its test did")
@@ -101,7 +96,7 @@ class Exchange:
 
     def stop(self) -> End:
         """End the process; Failed where a limit had ended it before."""
-        self._session.stop()
+        self.session.stop()
         return self.end()
 
     def end(self, heard: list[Any] | End | None = None) -> End:
@@ -109,18 +104,18 @@ class Exchange:
         report: Sequence[Any] = ()
         while not isinstance(heard, End):
             report = heard[1:] if heard and heard[0] == "failed" else report
-            heard = self._session.hear()
-        if failure := _failure(heard, report, self._session.limits.cpu_seconds):
+            heard = self.session.hear()
+        if failure := _failure(heard, report, self.session.limits.cpu_seconds):
             raise Failed.told(failure)
         return heard
 
 
 def _failure(end: End, report: Sequence[Any], cpu_seconds: float) -> Sequence[Any]:
     """The kind of a failure and a line about it; empty where there is none."""
-    if end.reason in REASONS:
-        return REASONS[end.reason]
+    if end.reason == "output":
+        return "output", "wrote too much"
     if end.cpu > cpu_seconds:
-        return REASONS["timeout"]
+        return TIMEOUT
     if report:
         return report
     if end.reason == "stopped" or end.status == 0:

@@ -29,6 +29,7 @@ class Runner:
         self._tester: Session | None = None
         self._checkers: dict[Checker, CheckerSession] = {}
         self._broken: tuple[Kind, str] | None = None
+        self._spoilt = False
 
     def __enter__(self) -> "Runner":
         return self
@@ -52,8 +53,7 @@ class Runner:
         except Failed as failed:
             kind, detail = failed.kind, failed.detail
         except Dead as dead:
-            self._discard()
-            kind, detail = dead.kind, dead.detail
+            kind, detail, self._spoilt = dead.kind, dead.detail, True
         except NotPlain as error:
             raise MetisError(f"{type(test).__name__}: {error}; make the test a Script") from None
         return Result(kind, detail, self._settle(), isinstance(test, Script))
@@ -80,24 +80,26 @@ class Runner:
 
     def _settle(self) -> float:
         """Leave both sandboxes as a next test needs them; the seconds of this one."""
+        seconds = self._session.seconds if self._session else 0.0
         try:
             for session in (self._session, self._tester):
-                if session is not None and session.running:
+                if session is not None and session.running and not self._spoilt:
                     session.stop()
                     while not isinstance(session.hear(), End):
                         pass
         except Dead:
-            self._discard()
+            self._spoilt = True
         last = self._session.last if self._session else None
-        if last is not None and not last.clean:
+        if self._spoilt or (last is not None and not last.clean):
             self._discard()
-        return last.seconds if last else 0.0
+        return last.seconds if last else seconds
 
     def _discard(self) -> None:
         for session in (self._session, self._tester):
             if session is not None:
                 session.close()
         self._session = self._tester = None
+        self._spoilt = False
 
     def _io(self, exchange: Exchange, test: Io) -> None:
         exchange.start("io", test.stdin)
@@ -115,6 +117,8 @@ class Runner:
         """Statements in another sandbox, whose calls are passed on to the program."""
         if self._tester is None:
             self._tester = Session("", self._limits)
+        self._tester.beside = (exchange.session,)
+        exchange.session.beside = (self._tester,)
         tester = Exchange(self._tester)
         exchange.load()
         tester.start("drive", code=test.code, functions=test.functions)

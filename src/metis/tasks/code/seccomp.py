@@ -1,15 +1,18 @@
 """A seccomp filter: system calls that no answer to a problem needs, refused with EPERM.
 
-They are those that reach other processes or kernel interfaces, those whose memory neither
-RLIMIT_AS nor the size of a file system bounds, and those that would outlast a test. Some calls are
+They are those that reach other processes or kernel interfaces, those that change how processes are
+scheduled, those whose memory neither RLIMIT_AS nor the size of a file system bounds, and those that
+would outlast a test. Calls that are newer than this filter do not exist (ENOSYS). Some calls are
 refused by their arguments:
 
 | call | refused |
 |---|---|
 | `socket`, `socketpair` | families without namespaces, such as AF_VSOCK; not TCP or UDP |
-| `setsockopt` | larger buffers |
-| `fcntl` | larger pipes |
+| `setsockopt` | larger buffers, and buffers that are a process's own pages |
+| `fcntl` | larger pipes, leases, notices, hints that outlast a test |
 | `mmap` | shared memory without a file |
+| `madvise` | memory sent to swap, where no process shows it |
+| `prlimit64` | limits of other processes |
 | `rt_sigaction` | a new action of SIGCHLD: ignored, it hides the CPU time of children |
 | `ioctl` | attributes of files, which would outlast a test |
 
@@ -26,11 +29,14 @@ from typing import NamedTuple
 AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 X32 = 0x40000000
 """The bit of the x32 ABI, whose calls have other numbers."""
-REFUSED = {
+NEWEST = 456
+"""The last number that is let through; later calls have the same on all machines."""
+REFUSED: dict[str, tuple[int, int | None]] = {
     "acct": (163, 89),
     "add_key": (248, 217),
     "bpf": (321, 280),
     "delete_module": (176, 106),
+    "fanotify_init": (300, 262),
     "finit_module": (313, 273),
     "fsconfig": (431, 431),
     "fsetxattr": (190, 7),
@@ -38,16 +44,25 @@ REFUSED = {
     "fsopen": (430, 430),
     "fspick": (433, 433),
     "init_module": (175, 105),
+    "inotify_add_watch": (254, 27),
+    "inotify_init": (253, None),
+    "inotify_init1": (294, 26),
+    "io_setup": (206, 0),
     "io_uring_setup": (425, 425),
+    "ioprio_set": (251, 30),
     "kcmp": (312, 272),
+    "kexec_file_load": (320, 294),
     "kexec_load": (246, 104),
     "keyctl": (250, 219),
+    "landlock_create_ruleset": (444, 444),
     "lsetxattr": (189, 6),
     "memfd_create": (319, 279),
     "memfd_secret": (447, 447),
+    "migrate_pages": (256, 238),
     "mount": (165, 40),
     "mount_setattr": (442, 442),
     "move_mount": (429, 429),
+    "move_pages": (279, 239),
     "mq_open": (240, 180),
     "msgget": (68, 186),
     "name_to_handle_at": (303, 264),
@@ -57,24 +72,36 @@ REFUSED = {
     "personality": (135, 92),
     "pidfd_getfd": (438, 438),
     "pivot_root": (155, 41),
+    "process_madvise": (440, 440),
+    "process_mrelease": (448, 448),
     "process_vm_readv": (310, 270),
     "process_vm_writev": (311, 271),
     "ptrace": (101, 117),
     "quotactl": (179, 60),
+    "quotactl_fd": (443, 443),
     "reboot": (169, 142),
     "request_key": (249, 218),
+    "sched_setaffinity": (203, 122),
+    "sched_setattr": (314, 274),
+    "sched_setparam": (142, 118),
+    "sched_setscheduler": (144, 119),
+    "seccomp": (317, 277),
     "semget": (64, 190),
+    "sendfile": (40, 71),
     "setns": (308, 268),
+    "setpriority": (141, 140),
     "setxattr": (188, 5),
-    "setxattrat": (463, 463),
     "shmget": (29, 194),
+    "splice": (275, 76),
     "swapon": (167, 224),
+    "tee": (276, 77),
+    "timer_create": (222, 107),
     "umount2": (166, 39),
     "unshare": (272, 97),
     "userfaultfd": (323, 282),
     "vmsplice": (278, 75),
 }
-"""Numbers on x86_64 and on aarch64."""
+"""Numbers on x86_64 and on aarch64, None where there is no such call."""
 WORD = 0xFFFFFFFF
 NUMBER, ARCHITECTURE, ARGUMENTS = 0, 4, 16
 
@@ -104,9 +131,12 @@ class Refusal(NamedTuple):
 
 FAMILIES = (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6)
 PROTOCOLS = (0, socket.IPPROTO_TCP, socket.IPPROTO_UDP)
-BUFFERS = (socket.SO_SNDBUF, socket.SO_RCVBUF, 32, 33)
-"""The last two are SO_SNDBUFFORCE and SO_RCVBUFFORCE."""
-F_SETPIPE_SZ = 1031
+BUFFERS = (socket.SO_SNDBUF, socket.SO_RCVBUF, 32, 33, 60)
+"""The last three are SO_SNDBUFFORCE, SO_RCVBUFFORCE and SO_ZEROCOPY."""
+CONTROLS = (1024, 1026, 1031, 1036, 1038)
+"""F_SETLEASE, F_NOTIFY, F_SETPIPE_SZ, F_SET_RW_HINT and F_SET_FILE_RW_HINT."""
+TO_SWAP = (20, 21)
+"""MADV_COLD and MADV_PAGEOUT."""
 SHARED = mmap.MAP_SHARED | mmap.MAP_ANONYMOUS
 """The bit of MAP_SHARED is also that of MAP_SHARED_VALIDATE."""
 ATTRIBUTES = (0x40086602, 0x401C5820)
@@ -117,8 +147,10 @@ BY_ARGUMENTS = (
     Refusal("socket", (41, 198), (Condition(2, PROTOCOLS, among=False),)),
     Refusal("socketpair", (53, 199), (Condition(0, FAMILIES, among=False),), errno.EAFNOSUPPORT),
     Refusal("setsockopt", (54, 208), (Condition(1, (socket.SOL_SOCKET,)), Condition(2, BUFFERS))),
-    Refusal("fcntl", (72, 25), (Condition(1, (F_SETPIPE_SZ,)),)),
+    Refusal("fcntl", (72, 25), (Condition(1, CONTROLS),)),
     Refusal("mmap", (9, 222), (Condition(3, (SHARED,), mask=SHARED),)),
+    Refusal("madvise", (28, 233), (Condition(2, TO_SWAP),)),
+    Refusal("prlimit64", (302, 261), (Condition(0, (0,), among=False),)),
     Refusal("rt_sigaction", (13, 134), (_OF_CHILDREN, Condition(1, (0,), among=False))),
     Refusal("rt_sigaction", (13, 134), (_OF_CHILDREN, Condition(1, (0,), among=False, high=True))),
     Refusal("ioctl", (16, 29), (Condition(1, ATTRIBUTES),)),
@@ -150,11 +182,10 @@ def compiled(machine: str) -> bytes:
     ]
     if machine == "x86_64":
         steps += [_step(AT_LEAST, X32, if_false=1), _step(RETURN, KILL)]
+    steps += [_step(AT_LEAST, NEWEST + 1, if_false=1), _step(RETURN, _refuse(errno.ENOSYS))]
     for numbers in REFUSED.values():
-        steps += [
-            _step(EQUAL, numbers[column], if_false=1),
-            _step(RETURN, _refuse(errno.EPERM)),
-        ]
+        if (number := numbers[column]) is not None:
+            steps += [_step(EQUAL, number, if_false=1), _step(RETURN, _refuse(errno.EPERM))]
     for refusal in BY_ARGUMENTS:
         steps += _by_arguments(refusal, column)
     return b"".join([*steps, _step(RETURN, ALLOW)])

@@ -1,12 +1,14 @@
-"""A running sandbox for one program: its driver inside, and the two pipes to it."""
+"""A running sandbox for one program: its driver inside, the two pipes to it, the watch over it."""
 
 import contextlib
 import dataclasses
 import functools
 import json
+import math
 import os
 import select
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,13 +21,12 @@ from metis.tasks.code.bubblewrap import SandboxMissing
 from metis.tasks.code.inside import frames
 from metis.tasks.code.limits import Limits
 from metis.tasks.code.outcome import Kind
+from metis.tasks.code.watch import INTERVAL, TIMEOUT, Watch
 
 INSIDE = "/inside/metis/tasks/code/inside"
-FILES = ("plain.py", "frames.py", "usage.py", "child.py", "driver.py")
+FILES = ("plain.py", "frames.py", "child.py", "driver.py")
 PATIENCE = 30.0
 """Seconds that a sandbox may take to start on a busy machine."""
-GRACE = 5.0
-"""Seconds that a driver may take beyond a test's wall time."""
 
 
 class Dead(Exception):
@@ -41,7 +42,7 @@ class Dead(Exception):
 class End:
     """The end of a test's process, as the driver saw it.
 
-    reason: `exit`, or the limit that ended it, or `stopped`.
+    reason: `exit`, `stopped`, or `output` where it wrote too much.
     status: of the process, negative for a signal.
     """
 
@@ -54,7 +55,11 @@ class End:
 
 
 class Session:
-    """A sandbox that has compiled a program and waits for tests."""
+    """A sandbox that has compiled a program and waits for tests.
+
+    Its limits are held whenever this side waits for it, or for a session `beside` it. A test that
+    is beyond one ends with the whole sandbox.
+    """
 
     def __init__(
         self,
@@ -67,6 +72,9 @@ class Session:
         """`room` is the size of the largest input in bytes; `files` are further files to see."""
         self.limits, self.running = limits, False
         self.last: End | None = None
+        self.beside: tuple[Session, ...] = ()
+        self._began = self._looked = time.monotonic()
+        self._watch: Watch | None = None
         contents = {**_sources(), **(files or {})}
         with contextlib.ExitStack() as opened:
             given = {path: opened.enter_context(_file(contents[path])) for path in contents}
@@ -75,13 +83,15 @@ class Session:
             words = bubblewrap.command(size, libraries, given, syscalls)
             words += [bubblewrap.interpreter().path, "-S", "-s", "-B", "-X", "utf8"]
             errors = opened.enter_context(_file(b""))
-            self._process = _launch(
-                [*words, f"{INSIDE}/driver.py"], (*given.values(), syscalls), errors
-            )
+            handed, theirs = map(opened.enter_context, socket.socketpair())
+            words += [f"{INSIDE}/driver.py", str(theirs.fileno())]
+            descriptors = (*given.values(), syscalls, theirs.fileno())
+            self._process = _launch(words, descriptors, errors)
             self._errors = os.dup(errors)
-        self._begin(program, libraries)
+            self._begin(program, libraries, handed)
+        self.failure = self._compilation()
 
-    def _begin(self, program: str, libraries: Sequence[Path]) -> None:
+    def _begin(self, program: str, libraries: Sequence[Path], handed: socket.socket) -> None:
         assert self._process.stdin and self._process.stdout
         self._to, self._from = self._process.stdin.fileno(), self._process.stdout.fileno()
         for descriptor in (self._to, self._from):
@@ -101,22 +111,24 @@ class Session:
             said = self._said() or dead.detail
             self.close()
             raise SandboxMissing(_unusable(said)) from None
-        self.failure = self._compilation()
+        self._watch = Watch(handed, self.limits)
 
     def _compilation(self) -> tuple[Kind, str] | None:
         """The failure of the program's compilation."""
-        self._deadline = time.monotonic() + self.limits.wall_seconds + GRACE
+        self._deadline = time.monotonic() + self.limits.wall_seconds
         try:
             failure = json.loads(self._receive()[1])
         except Dead as dead:
             self.close()
             return dead.kind, f"{dead.detail} in its compilation"
+        self._deadline = math.inf
         return tuple(failure) if failure else None
 
     def start(self, role: str, stdin: str = "", **test: Any) -> None:
         """Start a test in the sandbox."""
         self.running, self.last = True, None
-        self._deadline = time.monotonic() + self.limits.wall_seconds + GRACE
+        self._began = self._looked = time.monotonic()
+        self._deadline = self._began + self.limits.wall_seconds
         self._send(b"T", json.dumps({"role": role, "stdin": stdin, **test}).encode())
 
     def tell(self, *message: Any) -> None:
@@ -128,6 +140,7 @@ class Session:
         letter, content = self._receive()
         if letter == b"E":
             self.running, self.last = False, End(**json.loads(content))
+            self._deadline = math.inf
             return self.last
         try:
             message = json.loads(content)
@@ -162,8 +175,28 @@ class Session:
     def _wait(self, descriptor: int, event: int) -> None:
         poller = select.poll()
         poller.register(descriptor, event)
-        if not poller.poll(max(0.0, 1000 * (self._deadline - time.monotonic()))):
-            raise Dead("timeout", "the sandbox did not answer")
+        while True:
+            for session in (self, *self.beside):
+                session.hold()
+            if poller.poll(1000 * max(0.0, min(INTERVAL, self._deadline - time.monotonic()))):
+                return
+
+    def hold(self) -> None:
+        """Look whether a limit has been passed, where it is time to; the sandbox is ended then."""
+        now = time.monotonic()
+        late = now >= self._deadline
+        if not late and (not self.running or now < self._looked + INTERVAL):
+            return
+        excess = self._watch.excess() if self._watch and self.running else None
+        self._looked = time.monotonic()
+        if excess or late:
+            self.close()
+            raise Dead(*(excess or TIMEOUT))
+
+    @property
+    def seconds(self) -> float:
+        """How long the last test took, or the one that runs has taken."""
+        return self.last.seconds if self.last else time.monotonic() - self._began
 
     def _said(self) -> str:
         """The last line that bubblewrap or the driver wrote to stderr."""
@@ -173,27 +206,19 @@ class Session:
 
     def close(self) -> None:
         """End all processes of the sandbox; none is left when this returns."""
+        if self._watch is not None:
+            self._watch.end()
+            self._watch = None
+        else:
+            self._process.kill()
+        self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe and not pipe.closed:
                 with contextlib.suppress(OSError):
                     pipe.close()
-        for end in (self._kill_driver, self._process.kill):
-            try:
-                self._process.wait(timeout=1.0)
-            except subprocess.TimeoutExpired:
-                end()
-        self._process.wait()
         if self._errors >= 0:
             os.close(self._errors)
             self._errors = -1
-
-    def _kill_driver(self) -> None:
-        """Kill the first process inside, which takes all others with it, and leave it to bubblewrap
-        to reap: without its parent it would be left to the parent of orphans."""
-        bwrap = self._process.pid
-        with contextlib.suppress(OSError):
-            for child in Path(f"/proc/{bwrap}/task/{bwrap}/children").read_text().split():
-                os.kill(int(child), signal.SIGKILL)
 
 
 def _launch(words: list[str], descriptors: tuple[int, ...], errors: int) -> subprocess.Popen[bytes]:

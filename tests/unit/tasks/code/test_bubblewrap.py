@@ -46,7 +46,30 @@ def test_privileges_are_dropped(words):
     for option in ("--unshare-all", "--disable-userns", "--new-session", "--die-with-parent"):
         assert option in words
     assert following(words, "--cap-drop") == ["ALL"] and following(words, "--seccomp") == ["8"]
-    assert bubblewrap.identity() == (bubblewrap.NOBODY if os.geteuid() == 0 else None)
+
+
+def test_each_sandbox_of_root_s_has_a_user_of_its_own(monkeypatch):
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(bubblewrap, "_all_are_mapped", lambda kind: True)
+    users = {bubblewrap.identity() for _ in range(20)}
+    assert len(users) == 20 and all(user in bubblewrap.NOBODIES for user in users)
+    monkeypatch.setattr(bubblewrap, "_all_are_mapped", lambda kind: kind == "uid")
+    assert bubblewrap.identity() == bubblewrap.NOBODY
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert bubblewrap.identity() is None
+
+
+@pytest.mark.parametrize(
+    ("rows", "mapped"),
+    [("0 0 4294967295\n", True), ("0 100000 65536\n", False), ("0 0 1\n1 1 4294967294\n", True)],
+)
+def test_a_container_may_lack_users(monkeypatch, rows, mapped):
+    monkeypatch.setattr(Path, "read_text", lambda path: rows)
+    bubblewrap._all_are_mapped.cache_clear()
+    try:
+        assert bubblewrap._all_are_mapped("uid") is mapped
+    finally:
+        bubblewrap._all_are_mapped.cache_clear()
 
 
 def test_a_python_that_the_user_cannot_open_gives_way_to_the_system_s(monkeypatch):

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from hostile import cheats, escapes, resources
-from metis.tasks.code.session import Session
-from metis.tasks.sandbox import Limits, run
+from hostile import cheats, escapes, kernel, resources
+from hostile.row import ESCAPED
+from metis.tasks.code.session import Dead, Session
+from metis.tasks.sandbox import Io, Limits, run
 from sandboxed import needs_bubblewrap
 
 pytestmark = needs_bubblewrap
@@ -29,7 +30,7 @@ PATIENCE = 15
 """Seconds on a busy machine beyond what the limits allow."""
 PR_SET_CHILD_SUBREAPER = 36
 PLACES = ("/", "/tmp", "/var/tmp", "/dev/shm", "/usr", "/usr/bin", "/usr/lib", "/etc", "/run", ".")
-ROWS = {**resources.ROWS, **escapes.ROWS, **cheats.ROWS}
+ROWS = {**resources.ROWS, **kernel.ROWS, **escapes.ROWS, **cheats.ROWS}
 
 
 def children(pid="self"):
@@ -114,3 +115,74 @@ def test_a_sandbox_that_answers_no_more_leaves_no_process():
     (driver,) = children(bwrap)
     os.kill(int(driver), signal.SIGSTOP)
     session.close()
+
+
+def test_a_starved_driver_leaves_no_process_and_earns_nothing_ten_times():
+    many = dataclasses.replace(SHORT, cpu_seconds=0.5, processes=32, memory_mb=1024)
+    for program in (kernel.BUSY, kernel.RESPAWNING) * 5:
+        before, start = children(), time.monotonic()
+        (result,) = run(program, (ESCAPED,), many).results
+        assert children() <= before
+        assert not result.passed and time.monotonic() - start < PATIENCE
+
+
+WAIT = """
+import signal
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+say('ready')
+signal.sigwait({signal.SIGUSR1})
+"""
+HOGS = {
+    "timeout": "while True: pass",
+    "memory": "kept = [bytes([1]) * (100 << 20)]\nimport os, time\nos.fork()\ntime.sleep(60)",
+    "memory of files": "number = 0\nwhile True:\n    open(str(number), 'w')\n    number += 1",
+    "timeout of a sleep": "import time; time.sleep(60)",
+}
+
+
+@pytest.mark.parametrize("kind", HOGS)
+def test_limits_hold_though_the_driver_does_nothing(kind):
+    before, limits = children(), dataclasses.replace(LIMITS, cpu_seconds=1, wall_seconds=3)
+    session = Session(cheats.SAY + WAIT + HOGS[kind], limits)
+    session.start("serve")
+    assert session.hear() == ["ready"]
+    (bwrap,) = children() - before
+    (driver,) = children(bwrap)
+    (program,) = children(driver)
+    os.kill(int(driver), signal.SIGSTOP)
+    os.kill(int(program), signal.SIGUSR1)
+    with pytest.raises(Dead) as dead:
+        session.hear()
+    assert dead.value.kind == kind.split()[0]
+    assert children() <= before
+    session.close()
+
+
+def test_a_driver_that_is_killed_earns_nothing():
+    killed = []
+
+    def kill(session, *arguments, **keywords):
+        start(session, *arguments, **keywords)
+        if not killed:
+            killed.append(session)
+            signal.pidfd_send_signal(session._watch._first, signal.SIGKILL)
+
+    start = Session.start
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Session, "start", kill)
+        results = run("print(input())", (Io("1", "1"), Io("2", "2")), LIMITS).results
+    assert [result.kind for result in results] == ["error", "passed"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="sandboxes of an ordinary user share its counts")
+@pytest.mark.parametrize("counts", [(100, 100), (253,)])
+def test_descriptors_under_way_in_one_sandbox_leave_others_alone(counts):
+    many = f"kept = [send(count) for count in {counts}]\nsay('ready')\n"
+    session = Session(cheats.SAY + kernel.IN_FLIGHT + many + "while True: pass", LIMITS)
+    session.start("serve")
+    try:
+        assert session.hear() == ["ready"]
+        sent = kernel.IN_FLIGHT + "send(1); print('escaped')"
+        assert run(sent, (ESCAPED,) * 3, LIMITS).fraction == 1
+    finally:
+        session.close()

@@ -32,6 +32,7 @@ DOWN, UP = 3, 4
 HIGH = 64
 LONGEST = 300
 DESCRIPTORS = 128
+SIGNALS = 256
 STACK = 64 << 20
 REFUSED = {
     errno.EPERM,
@@ -81,6 +82,7 @@ def _confine(limits: dict[str, Any]) -> None:
         resource.RLIMIT_NOFILE: (DESCRIPTORS, DESCRIPTORS),
         resource.RLIMIT_CORE: (0, 0),
         resource.RLIMIT_NPROC: (limits["processes"] + 1,) * 2,  # the driver is one of them
+        resource.RLIMIT_SIGPENDING: (SIGNALS, SIGNALS),
         resource.RLIMIT_AS: (limits["memory_mb"] << 20,) * 2,
     }
     for name, bound in bounds.items():

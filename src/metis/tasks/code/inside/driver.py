@@ -1,11 +1,14 @@
-"""Process 1 of a sandbox: forks a process for each test, watches it, clears up after it.
+"""Process 1 of a sandbox: forks a process for each test, serves it, clears up after it.
 
 No process inside can signal it, as process 1, or read its memory and descriptors, as it is not
-dumpable. It knows no expected output. What a test's process writes is passed on unread.
+dumpable. It knows no expected output. What a test's process writes is passed on unread. Limits of
+time and memory are held from outside, by the descriptors that it hands over first.
 """
 
 from __future__ import annotations  # the system's Python may be 3.9
 
+import _socket
+import array
 import contextlib
 import ctypes
 import gc
@@ -19,14 +22,10 @@ import time
 from typing import Any
 
 from metis.tasks.code.inside import child, frames
-from metis.tasks.code.inside.usage import usage
 
 PR_SET_DUMPABLE = 4
 HOME = "/tmp"
 ROOT = "/inside"
-INTERVAL = 0.025
-"""Seconds between two looks at what a test uses."""
-FILES = 4096
 HEADROOM = 65536
 """Bytes of messages beyond the output's limit."""
 
@@ -34,11 +33,15 @@ HEADROOM = 65536
 def main() -> None:
     if ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0):
         raise OSError("the driver's memory cannot be protected")
+    _hand_over(int(sys.argv[1]))
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write("1000")  # a system out of memory ends programs first
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     control, answer = os.dup(0), os.dup(1)
     null = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1):
         os.dup2(null, number)
+    os.close(null)
     os.environ.pop("PYTHONPATH", None)
     given = json.loads(frames.read(control)[1])
     sys.path[:] = [path for path in sys.path if not path.startswith(ROOT)] + given["libraries"]
@@ -50,8 +53,23 @@ def main() -> None:
         letter, content = frames.read(control)
         if letter == b"T":
             run = Run(json.loads(content), given["limits"], control, answer)
-            end = run.go(program, null)
+            end = run.go(program)
             frames.write(answer, b"E", json.dumps(end).encode())
+
+
+def _hand_over(to: int) -> None:
+    """Send descriptors of this process, of its /proc and of the private folder."""
+    kind = resource.RLIMIT_NOFILE
+    before = resource.getrlimit(kind)
+    resource.setrlimit(kind, (before[1], before[1]))  # it bounds what a user has under way
+    folders = [os.open(path, os.O_RDONLY | os.O_DIRECTORY) for path in ("/proc", HOME)]
+    handed = [os.pidfd_open(os.getpid()), *folders]
+    channel, content = _socket.socket(fileno=to), array.array("i", handed)
+    channel.sendmsg([b"H"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, content)])
+    channel.close()
+    resource.setrlimit(kind, before)
+    for descriptor in handed:
+        os.close(descriptor)
 
 
 def _compiled(source: str, memory: int) -> tuple[Any, tuple[str, str] | None]:
@@ -82,7 +100,8 @@ class Run:
         self.waiting = bytearray()
         self.cpu = 0.0
 
-    def go(self, program: Any, null: int) -> dict[str, Any]:
+    def go(self, program: Any) -> dict[str, Any]:
+        null = os.open(os.devnull, os.O_RDWR)
         stdin = _file(self.test.pop("stdin").encode("utf-8", "replace"))
         pipes = [os.pipe() for _ in range(3)]
         (self.out, out), (down, self.down), (self.up, up) = pipes
@@ -90,12 +109,12 @@ class Run:
         self.pid = os.fork()
         if not self.pid:
             child.run(self.test, program, self.limits, [stdin, out, null, down, up])
-        for descriptor in (stdin, out, down, up):
+        for descriptor in (stdin, out, null, down, up):
             os.close(descriptor)
         for descriptor in (self.out, self.down, self.up):
             os.set_blocking(descriptor, False)
         self.ended = os.pidfd_open(self.pid)
-        reason = self._watch(start)
+        reason = self._watch()
         status = self._sweep()
         reason = self._drain() or reason
         for descriptor in (self.out, self.down, self.up, self.ended):
@@ -109,20 +128,14 @@ class Run:
             "clean": _clear(HOME),
         }
 
-    def _watch(self, start: float) -> str:
+    def _watch(self) -> str:
         """Serve the process until it ends, or has to be ended; the reason of that."""
         self.poller = select.poll()
         for descriptor in (self.out, self.up, self.ended, self.control):
             self.poller.register(descriptor, select.POLLIN)
-        looked, deadline = start, start + self.limits["wall_seconds"]
         while True:
-            for descriptor, _ in self.poller.poll(1000 * INTERVAL):
+            for descriptor, _ in self.poller.poll():
                 if reason := self._serve(descriptor):
-                    return reason
-            now = time.monotonic()
-            if now > min(looked + INTERVAL, deadline):
-                looked = now
-                if reason := self._excess() or ("timeout" if now > deadline else ""):
                     return reason
 
     def _serve(self, descriptor: int) -> str:
@@ -161,16 +174,6 @@ class Run:
         except ValueError:
             return "output"
         return ""
-
-    def _excess(self) -> str:
-        """The limit that all processes of the test together are beyond."""
-        used = usage()
-        if used.memory > self.limits["memory_mb"] << 20:
-            return "memory"
-        space = os.statvfs(HOME)
-        if space.f_files - space.f_ffree > FILES:
-            return "files"
-        return "timeout" if used.cpu_seconds > self.limits["cpu_seconds"] else ""
 
     def _sweep(self) -> int:
         """End all processes but this one; the status of the test's own."""

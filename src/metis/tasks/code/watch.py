@@ -1,0 +1,53 @@
+"""The limits of a sandbox, held from outside of it.
+
+Before it has read a program, the driver hands over three descriptors: of itself, of its /proc, and
+of the private folder. With them every process of the sandbox can be seen and ended, whatever the
+driver does, or is kept from doing.
+"""
+
+import contextlib
+import os
+import select
+import signal
+import socket
+
+from metis.tasks.code.limits import Limits
+from metis.tasks.code.outcome import Kind
+from metis.tasks.code.usage import usage
+
+INTERVAL = 0.025
+"""Seconds between two looks at what a test uses."""
+FILES = 4096
+TIMEOUT: tuple[Kind, str] = ("timeout", "ran out of time")
+MEMORY: tuple[Kind, str] = ("memory", "ran out of memory")
+TOO_MANY_FILES: tuple[Kind, str] = ("memory", "made too many files")
+
+
+class Watch:
+    """A look at a sandbox from outside, and its end."""
+
+    def __init__(self, handed: socket.socket, limits: Limits) -> None:
+        """`handed` is the socket on which the driver has sent the descriptors."""
+        _, (self._first, self._processes, self._folder), _, _ = socket.recv_fds(handed, 1, 3)
+        self._limits = limits
+
+    def excess(self) -> tuple[Kind, str] | None:
+        """The limit that all processes of a test together are beyond."""
+        used = usage(self._processes)
+        if used.memory > self._limits.memory_mb << 20:
+            return MEMORY
+        space = os.fstatvfs(self._folder)
+        if space.f_files - space.f_ffree > FILES:
+            return TOO_MANY_FILES
+        return TIMEOUT if used.cpu_seconds > self._limits.cpu_seconds else None
+
+    def end(self) -> None:
+        """Kill the first process, and wait for its end, before which the kernel ends all others of
+        its namespace."""
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._first, signal.SIGKILL)
+        poller = select.poll()
+        poller.register(self._first, select.POLLIN)
+        poller.poll()
+        for descriptor in (self._first, self._processes, self._folder):
+            os.close(descriptor)

@@ -1,0 +1,74 @@
+"""The watch over a test from outside: the limit that ended it is named, and no process is left."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from hostile.cheats import SAY
+from metis.tasks.code.limits import Limits
+from metis.tasks.code.session import Dead, Session
+from metis.tasks.code.usage import usage
+from metis.tasks.code.watch import TOO_MANY_FILES, Watch
+from sandboxed import needs_bubblewrap
+
+pytestmark = needs_bubblewrap
+
+LIMITS = Limits(cpu_seconds=5, wall_seconds=20, memory_mb=256)
+SLEEP = SAY + "say('ready'); import time; time.sleep(60)"
+
+
+@pytest.fixture
+def session():
+    made = Session(SLEEP, LIMITS)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize(
+    ("excess", "kind"), [(None, "timeout"), (TOO_MANY_FILES, TOO_MANY_FILES[0])]
+)
+def test_a_limit_that_was_passed_is_named_though_time_ran_out_unseen(
+    session, monkeypatch, excess, kind
+):
+    session.start("serve")
+    monkeypatch.setattr(Watch, "excess", lambda watch: excess)
+    session._deadline = 0.0
+    with pytest.raises(Dead) as dead:
+        session.hold()
+    assert dead.value.kind == kind
+
+
+def test_a_sandbox_that_waits_for_its_next_test_has_no_limits(session):
+    session.start("serve")
+    session.stop()
+    while session.running:
+        session.hear()
+    session.hold()
+    session.start("serve")
+    assert session.running
+
+
+def test_the_limits_of_a_sandbox_hold_while_another_is_waited_for(session):
+    other = Session(SLEEP, Limits(wall_seconds=0.2))
+    session.beside = (other,)
+    session.start("serve")
+    other.start("serve")
+    with pytest.raises(Dead, match="out of time"):
+        assert session.hear() == ["ready"] and session.hear()
+    assert session.running and session.seconds < LIMITS.wall_seconds
+    other.close()
+
+
+def test_processes_are_seen_from_outside_and_gone_at_the_end(session):
+    session.start("serve")
+    assert session.hear() == ["ready"]
+    driver = session._watch._first
+    pid = int(Path(f"/proc/self/fdinfo/{driver}").read_text().split("Pid:")[1].split()[0])
+    listed = os.dup(session._watch._processes)
+    assert usage(listed).memory > 0
+    os.kill(pid, signal.SIGSTOP)
+    session.close()
+    assert usage(listed) == (0, 0) and not any(name.isdigit() for name in os.listdir(listed))
+    os.close(listed)
