@@ -283,7 +283,4 @@ def f(x): return "no"
         "wrong",
         tests=METHOD,
     ),
-    "a skipped test": Row(
-        "import unittest\ndef f(x): raise unittest.SkipTest('escaped')", "wrong", tests=METHOD
-    ),
 }

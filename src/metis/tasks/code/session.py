@@ -24,7 +24,7 @@ from metis.tasks.code.outcome import Kind
 from metis.tasks.code.watch import INTERVAL, TIMEOUT, Watch
 
 INSIDE = "/inside/metis/tasks/code/inside"
-FILES = ("plain.py", "frames.py", "child.py", "driver.py")
+FILES = ("plain.py", "frames.py", "pristine.py", "child.py", "driver.py")
 PATIENCE = 30.0
 """Seconds that a sandbox may take to start on a busy machine."""
 

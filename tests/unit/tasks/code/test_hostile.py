@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from hostile import cheats, escapes, kernel, resources
+from hostile import cheats, escapes, kernel, resources, unittests
 from hostile.row import ESCAPED
 from metis.tasks.code.session import Dead, Session
 from metis.tasks.sandbox import Io, Limits, run
@@ -30,7 +30,7 @@ PATIENCE = 15
 """Seconds on a busy machine beyond what the limits allow."""
 PR_SET_CHILD_SUBREAPER = 36
 PLACES = ("/", "/tmp", "/var/tmp", "/dev/shm", "/usr", "/usr/bin", "/usr/lib", "/etc", "/run", ".")
-ROWS = {**resources.ROWS, **kernel.ROWS, **escapes.ROWS, **cheats.ROWS}
+ROWS = {**resources.ROWS, **kernel.ROWS, **escapes.ROWS, **cheats.ROWS, **unittests.ROWS}
 
 
 def children(pid="self"):

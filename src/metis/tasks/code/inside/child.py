@@ -26,6 +26,7 @@ from collections.abc import Callable
 from typing import Any
 
 from metis.tasks.code.inside import frames, plain
+from metis.tasks.code.inside.pristine import Pristine
 
 DOWN, UP = 3, 4
 """Descriptors of the messages to and from this process."""
@@ -191,56 +192,26 @@ def _function(namespace: dict[str, Any], name: str) -> Any:
 
 
 def script(test: dict[str, Any], program: Any) -> int:
-    hear, say, pristine = _hear, _say, _snapshot(test["unittest"])
+    hear, say, failure = _hear, _say, _failure
+    pristine = Pristine(test["unittest"])
     namespace = _load(program)
-    for owner, content in pristine:
-        _restore(owner, content)
+    pristine.restore()
     say("loaded")
     code, method = hear()
     try:
         exec(compile(code, "test.py", "exec"), namespace)
         if method:
-            _method(namespace, method)
+            owner, _, name = method.partition(".")
+            pristine.run(namespace[owner], name)
     except SystemExit:
         say("failed", "error", "SystemExit in a test")
         return 1
     except BaseException as error:
-        say(*_failure(error, AssertionError))
+        say(*failure(error, AssertionError))
         return 1
     say("ended")
     say("word", *hear())
     return 0
-
-
-def _snapshot(unittest: bool) -> list[tuple[Any, dict[str, Any]]]:
-    """Objects that tests rely on, with their content before the program can change it."""
-    owners: list[Any] = [builtins]
-    if unittest:
-        from unittest import case, mock, result, suite
-
-        owners += [case, result, suite, mock, case.TestCase, result.TestResult, suite.TestSuite]
-    return [(owner, dict(vars(owner))) for owner in owners]
-
-
-def _restore(owner: Any, content: dict[str, Any]) -> None:
-    for name, value in content.items():
-        if vars(owner).get(name) is not value:
-            setattr(owner, name, value)
-
-
-def _method(namespace: dict[str, Any], name: str) -> None:
-    """Run `Class.method` of a unittest case; an exception where it does not pass."""
-    from unittest import TestResult, TestSuite
-
-    owner, _, method = name.partition(".")
-    outcome = TestResult()
-    TestSuite([namespace[owner](method)]).run(outcome)
-    for _, text in outcome.errors:
-        raise RuntimeError(text.strip().splitlines()[-1])
-    for _, text in outcome.failures:
-        raise AssertionError(text.strip().splitlines()[-1].removeprefix("AssertionError: "))
-    if outcome.unexpectedSuccesses or outcome.skipped or not outcome.testsRun:
-        raise AssertionError(f"{name} was skipped, or should have failed")
 
 
 def drive(test: dict[str, Any], program: Any) -> int:
