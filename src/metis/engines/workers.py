@@ -103,6 +103,7 @@ class _Worker:
         jobs = self.workers.jobs
         while (job := jobs.get()) is not None:
             job.started = time.monotonic()
+            job.running.deadline = job.started + self.workers.timeout
             self.job = job
             current.set(job.running)
             if not _settle(job, self._outcome(job)):

@@ -4,6 +4,7 @@ Whoever runs a call in a thread makes it the `current` one there. Whatever the c
 with `ended_by` how it is ended.
 """
 
+import math
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,9 +19,10 @@ class Abandoned(TimeoutError):
 
 
 class Call:
-    """A call that runs in a thread; any other may abandon it."""
+    """A call that runs in a thread; any other may abandon it, and will at its `deadline`."""
 
     def __init__(self) -> None:
+        self.deadline = math.inf
         self._lock = threading.Lock()
         self._abandoned = False
         self._endings: list[Callable[[], object]] = []

@@ -1,10 +1,10 @@
 """The scoring pool: programs run in worker processes beside generation.
 
-A program waits until a worker is free, so its time limits are not spent waiting for a core. A
-worker that is killed, or hangs, is replaced and its program run again, `ATTEMPTS` times in all;
-then its rollout fails. A program whose call is abandoned is killed with its worker, and leaves its
-place to the next. Workers are processes of their own: no fork of one that holds a model, and none
-of generation's time.
+A program waits until a worker is free, so its time limits are not spent waiting for a core. Tests
+that it has not passed shortly before its call is late count as timeouts. A worker that is killed,
+or hangs, is replaced and its program run again, `ATTEMPTS` times in all; then its rollout fails. A
+program whose call is abandoned is killed with its worker, and leaves its place to the next. Workers
+are processes of their own: no fork of one that holds a model, and none of generation's time.
 """
 
 import os
@@ -12,6 +12,7 @@ import queue
 import subprocess
 import sys
 import threading
+import time
 import weakref
 from collections.abc import Sequence
 from functools import cache
@@ -31,6 +32,8 @@ LIBRARIES = "METIS_SANDBOX_LIBRARIES"
 ATTEMPTS = 3
 GRACE = 60.0
 """Seconds beyond the limits of all its tests after which a worker hangs."""
+SPARE = 3.0
+"""Seconds that are kept, of a call with a deadline, to end a program and to answer in time."""
 
 
 class Scored(NamedTuple):
@@ -65,7 +68,7 @@ class Pool:
     def run(self, program: str, tests: Sequence[Test], limits: Limits) -> Scored:
         """Run a program; WorkerLost if no worker survives it, MetisError if none can run it,
         Abandoned if nobody waits for it any more."""
-        seconds = GRACE + len(tests) * limits.wall_seconds
+        most = len(tests) * limits.wall_seconds
         call = this_call()
         for attempt in range(ATTEMPTS):
             worker = self._place(call)
@@ -74,8 +77,10 @@ class Pool:
                     self._forget(worker)
                     worker = _Worker()
                     self._started.add(worker)
+                until = min(call.deadline - SPARE, time.monotonic() + most + GRACE / 2)
                 with call.ended_by(worker.process.kill):
-                    answer = worker.ask((program, tuple(tests), limits), seconds)
+                    request = (program, tuple(tests), limits, until)
+                    answer = worker.ask(request, most + GRACE)
             except BaseException:
                 self._forget(worker)
                 self._idle.put(None)

@@ -1,5 +1,6 @@
 """Tests of one program, each decided from what its process did; none of that raises here."""
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -21,10 +22,16 @@ class Runner:
     checkers."""
 
     def __init__(
-        self, program: str, limits: Limits, libraries: Sequence[Path] = (), room: int = 0
+        self,
+        program: str,
+        limits: Limits,
+        libraries: Sequence[Path] = (),
+        room: int = 0,
+        until: float = math.inf,
     ) -> None:
+        """`until` is the time, as `time.monotonic` has it, at which the last test ends."""
         self._program, self._limits = program, limits
-        self._libraries, self._room = libraries, room
+        self._libraries, self._room, self._until = libraries, room, until
         self._session: Session | None = None
         self._tester: Session | None = None
         self._checkers: dict[Checker, CheckerSession] = {}
@@ -72,7 +79,9 @@ class Runner:
 
     def _ready(self) -> Session:
         if self._broken is None and self._session is None:
-            self._session = Session(self._program, self._limits, self._libraries, self._room)
+            self._session = Session(
+                self._program, self._limits, self._libraries, self._room, until=self._until
+            )
             self._broken = self._session.failure
         if self._broken is not None or self._session is None:
             raise Failed.told(self._broken or ())
@@ -116,7 +125,7 @@ class Runner:
     def _asserts(self, exchange: Exchange, test: Asserts) -> None:
         """Statements in another sandbox, whose calls are passed on to the program."""
         if self._tester is None:
-            self._tester = Session("", self._limits)
+            self._tester = Session("", self._limits, until=self._until)
         self._tester.beside = (exchange.session,)
         exchange.session.beside = (self._tester,)
         tester = Exchange(self._tester)

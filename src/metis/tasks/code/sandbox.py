@@ -6,6 +6,8 @@ for each call, or the end of statements that run elsewhere.
 """
 
 import functools
+import math
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -37,6 +39,7 @@ __all__ = [
 
 DEFAULT = Limits()
 NOT_RUN = Result("timeout", "not run, after the program's other timeouts")
+TOO_LATE = Result("timeout", "not run, as the time of all tests together was over")
 PROCESSES = 4
 FORKS = f"""
 import os, signal
@@ -57,23 +60,29 @@ def run(
     tests: Sequence[Test],
     limits: Limits = DEFAULT,
     libraries: Sequence[Path] = (),
+    seconds: float = math.inf,
 ) -> Outcome:
-    """Run a Python program against tests, each within the limits.
+    """Run a Python program against tests, each within the limits, and all within so many seconds.
 
     It has the standard library, and the packages in `libraries`: folders as `pip install --target`
     makes them. Nothing that it does raises; SandboxMissing where there is no sandbox to run it in.
     """
+    until = time.monotonic() + seconds
     for folder in libraries:
         if not bubblewrap.reachable(folder):
             raise MetisError(f"libraries: the sandbox cannot read {str(folder)!r}: chmod a+rx it")
     ready()
     inputs = [test.stdin.encode("utf-8", "replace") for test in tests if isinstance(test, Io)]
     results: list[Result] = []
-    with Runner(program, limits, libraries, max(map(len, inputs), default=0)) as runner:
+    with Runner(program, limits, libraries, max(map(len, inputs), default=0), until) as runner:
         for test in tests:
             timeouts = sum(result.kind == "timeout" for result in results)
-            spent = bool(limits.timeouts) and timeouts >= limits.timeouts
-            results.append(NOT_RUN if spent else runner.result(test))
+            if limits.timeouts and timeouts >= limits.timeouts:
+                results.append(NOT_RUN)
+            elif time.monotonic() >= until:
+                results.append(TOO_LATE)
+            else:
+                results.append(runner.result(test))
     return Outcome(tuple(results))
 
 

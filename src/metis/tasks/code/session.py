@@ -68,9 +68,11 @@ class Session:
         libraries: Sequence[Path] = (),
         room: int = 0,
         files: Mapping[str, bytes] | None = None,
+        until: float = math.inf,
     ) -> None:
-        """`room` is the size of the largest input in bytes; `files` are further files to see."""
-        self.limits, self.running = limits, False
+        """`room` is the size of the largest input in bytes; `files` are further files to see;
+        `until` is the time at which any test ends."""
+        self.limits, self.running, self._until = limits, False, until
         self.last: End | None = None
         self.beside: tuple[Session, ...] = ()
         self._began = self._looked = time.monotonic()
@@ -115,7 +117,7 @@ class Session:
 
     def _compilation(self) -> tuple[Kind, str] | None:
         """The failure of the program's compilation."""
-        self._deadline = time.monotonic() + self.limits.wall_seconds
+        self._deadline = min(time.monotonic() + self.limits.wall_seconds, self._until)
         try:
             failure = json.loads(self._receive()[1])
         except Dead as dead:
@@ -128,7 +130,7 @@ class Session:
         """Start a test in the sandbox."""
         self.running, self.last = True, None
         self._began = self._looked = time.monotonic()
-        self._deadline = self._began + self.limits.wall_seconds
+        self._deadline = min(self._began + self.limits.wall_seconds, self._until)
         self._send(b"T", json.dumps({"role": role, "stdin": stdin, **test}).encode())
 
     def tell(self, *message: Any) -> None:

@@ -8,6 +8,7 @@ import contextlib
 import os
 import signal
 import sys
+import time
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -18,16 +19,17 @@ from metis.tasks.code.sandbox import run
 
 
 def main() -> None:
-    """Answer requests, each a program with its tests and limits, until there are no more."""
+    """Answer requests, each a program with its tests and bounds, until there are no more."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # it is inherited where it is ignored
     connection = Connection(int(sys.argv[1]))
     named = os.environ.get(LIBRARIES, "").split(os.pathsep)
     libraries = [Path(folder) for folder in named if folder]
     with contextlib.suppress(EOFError, ConnectionError):
         while True:
-            program, tests, limits = connection.recv()
+            program, tests, limits, until = connection.recv()
             try:
-                answer: Outcome | MetisError = run(program, tests, limits, libraries)
+                seconds = until - time.monotonic()
+                answer: Outcome | MetisError = run(program, tests, limits, libraries, seconds)
             except MetisError as error:
                 answer = error
             connection.send(answer)

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from metis.engines.workers import Workers
 from metis.errors import MetisError
 from metis.tasks.abandonment import Abandoned, Call, current
 from metis.tasks.code import pool as pools
@@ -173,3 +174,14 @@ def test_an_abandoned_program_leaves_its_place_to_the_next(monkeypatch):
 def test_a_pool_needs_a_worker():
     with pytest.raises(MetisError, match="use at least 1"):
         Pool(0)
+
+
+def test_a_program_that_is_late_is_scored_before_its_call_is_abandoned(pool):
+    workers = Workers(timeout=10.0, places=1)
+    program = "import time\nif input() != '0': time.sleep(600)\nprint(0)"
+    try:
+        call = workers.submit(lambda: pool.run(program, TESTS, LIMITS), "a reward")
+        found = call.result(60)
+    finally:
+        workers.close()
+    assert found.outcome.passed == 1 and found.outcome.kinds["timeout"] == 3

@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -328,3 +329,32 @@ def test_a_process_that_ignores_its_children_is_refused(unprobed):
 
 def test_a_result_is_passed_or_not():
     assert Result("passed").passed and not Result("wrong").passed
+
+
+def test_tests_that_are_not_passed_within_the_time_of_all_are_timeouts():
+    program = "import time\nif input() == 'x': time.sleep(60)\nprint('done')"
+    start = time.monotonic()
+    tests = [Io(text, "done") for text in ("y", "x", "y")]
+    results = run(program, tests, QUICK, seconds=2.0).results
+    assert [result.kind for result in results] == ["passed", "timeout", "timeout"]
+    assert time.monotonic() - start < QUICK.wall_seconds and results[2].seconds == 0
+
+
+def test_a_system_out_of_memory_ends_programs_first():
+    program = "print(open('/proc/self/oom_score_adj').read())"
+    assert kinds(program, Io("", "1000")) == ["passed"]
+
+
+def test_files_are_copied_though_the_fast_way_is_refused():
+    program = """
+import asyncio, os, shutil, socket
+with open("x", "w") as file: file.write("copied " * 1000)
+shutil.copyfile("x", "y")
+os.mkdir("z")
+shutil.copytree("z", "zz")
+os.system("cp x w; cat w > v")
+print(*(os.path.getsize(name) for name in "ywv"))
+ours, theirs = socket.socketpair()
+with open("x", "rb") as file: print(ours.sendfile(file))
+"""
+    assert kinds(program, Io("", "7000 7000 7000 7000")) == ["passed"]

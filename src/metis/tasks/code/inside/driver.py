@@ -31,11 +31,11 @@ HEADROOM = 65536
 
 
 def main() -> None:
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write("1000")  # a system out of memory ends programs first
     if ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0):
         raise OSError("the driver's memory cannot be protected")
     _hand_over(int(sys.argv[1]))
-    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
-        file.write("1000")  # a system out of memory ends programs first
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     control, answer = os.dup(0), os.dup(1)
     null = os.open(os.devnull, os.O_RDWR)
