@@ -9,9 +9,10 @@ from metis.errors import require, require_at_least
 class Limits:
     """Bounds of one test.
 
-    cpu_seconds: of all its processes together.
-    wall_seconds: from start to end.
-    memory_mb: of all its processes together, and of each one's address space.
+    cpu_seconds: of all its processes together, as seen every 25 ms.
+    wall_seconds: from start to end; a test that is not over by then is killed.
+    memory_mb: resident, of all its processes together, as seen every 25 ms; and of each one's
+        address space.
     processes: at one time, threads included.
     file_mb: of all its files together, and of each.
     output_kb: on stdout, and of a returned value.
