@@ -116,7 +116,8 @@ class Runner:
         if test.checker is None:
             right, remark = same_output(output, test.expected), "another output than expected"
         else:
-            session = self._checkers.get(test.checker) or CheckerSession(test.checker.source)
+            session = self._checkers.get(test.checker)
+            session = session or CheckerSession(test.checker.source, self._until)
             self._checkers[test.checker] = session
             right, remark = session.check(test.stdin, output, test.expected)
         if not right:

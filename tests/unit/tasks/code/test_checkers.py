@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -29,6 +30,7 @@ int main(int count, char** names) {
     if (fscanf(answer, "%d", &c) != 1) { fprintf(stderr, "no answer"); return 3; }
     if (fscanf(in, "%d", &n) != 1 || fscanf(out, "%d %d", &a, &b) != 2) return 2;
     if (a == 99) return *(volatile int*)0;
+    for (volatile int busy = a; busy == 98;) {}
     fprintf(stderr, "%d + %d", a, b);
     return a + b == n ? 0 : 1;
 }
@@ -66,6 +68,15 @@ def test_any_output_that_the_checker_accepts_is_right(home):
     assert result("").kind == "wrong"
     assert result("print('\\0' * 1000)").kind == "wrong"
     assert len(list((home / "checkers").iterdir())) == 1
+
+
+def test_an_output_that_the_checker_takes_too_long_for_is_wrong_in_time():
+    assert result("print(1, 4)").passed
+    start = time.monotonic()
+    test = Io("5\n", "2 3", Checker(SUM))
+    (late, unrun) = run("print(98, 4)", [test] * 2, seconds=3.0).results
+    assert (late.kind, unrun.kind) == ("wrong", "timeout")
+    assert time.monotonic() - start < checkers.CHECKING.wall_seconds
 
 
 def test_a_program_that_fails_is_not_shown_to_the_checker():
