@@ -127,7 +127,7 @@ def test_the_numbers_are_those_of_the_machine(machine):
 def test_the_table_of_numbers_is_that_of_this_machine_s_header():
     machine = platform.machine()
     if not HEADERS[machine].exists():
-        pytest.skip(f"{HEADERS[machine]} is not there: apt-get install linux-libc-dev")
+        pytest.skip(f"needs {HEADERS[machine]}: apt-get install linux-libc-dev")
     text = HEADERS[machine].read_text()
     found = {n: int(v) for n, v in re.findall(r"define __NR(?:3264)?_(\w+) (\d+)", text)}
     known = system_calls.NUMBERS[machine]
@@ -136,14 +136,14 @@ def test_the_table_of_numbers_is_that_of_this_machine_s_header():
 
 
 @pytest.mark.parametrize("machine", AUDIT_ARCH)
-def test_the_table_of_numbers_is_libseccomp_s(machine):
+def test_the_table_of_numbers_is_libseccomp_s_where_that_is_installed(machine):
+    known = system_calls.NUMBERS[machine]
+    assert len(known) == len(set(known.values())) > 300 and max(known.values()) == NEWEST
     try:
         resolve = ctypes.CDLL("libseccomp.so.2").seccomp_syscall_resolve_name_arch
     except OSError:
-        pytest.skip("libseccomp is not there: apt-get install libseccomp2")
+        return
     resolve.argtypes = [ctypes.c_uint32, ctypes.c_char_p]
-    known = system_calls.NUMBERS[machine]
     found = {name: resolve(AUDIT_ARCH[machine], name.encode()) for name in known}
-    assert {n: v for n, v in found.items() if v != -1} == {
-        n: known[n] for n in found if found[n] != -1
-    }
+    told = {name: number for name, number in found.items() if number >= 0}
+    assert len(told) > 280 and told == {name: known[name] for name in told}
