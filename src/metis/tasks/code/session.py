@@ -192,7 +192,8 @@ class Session:
         excess = self._watch.excess() if self._watch and self.running else None
         self._looked = time.monotonic()
         if excess or late:
-            self.close()
+            if self._watch:
+                self.close()
             raise Dead(*(excess or TIMEOUT))
 
     @property

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from hostile.cheats import SAY
+from metis.tasks.code.bubblewrap import SandboxMissing
 from metis.tasks.code.limits import Limits
 from metis.tasks.code.session import Dead, Session
 from metis.tasks.code.usage import usage
@@ -38,6 +39,12 @@ def test_a_limit_that_was_passed_is_named_though_time_ran_out_unseen(
     with pytest.raises(Dead) as dead:
         session.hold()
     assert dead.value.kind == kind
+
+
+def test_a_sandbox_that_does_not_start_in_time_is_missing(monkeypatch):
+    monkeypatch.setattr("metis.tasks.code.session.PATIENCE", 0.0)
+    with pytest.raises(SandboxMissing, match="out of time"):
+        Session(SLEEP, LIMITS)
 
 
 def test_a_sandbox_that_waits_for_its_next_test_has_no_limits(session):
