@@ -24,6 +24,14 @@ def dialogues():
     return bfcl_sets.every("rebuilt")
 
 
+@pytest.fixture(autouse=True)
+def only_their_own_garbage():
+    """A collection looks through what a reply left, not through all that the tests before did."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
 @pytest.fixture(params=["base", "long_context"])
 def category(request):
     return request.param
