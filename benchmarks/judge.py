@@ -14,9 +14,9 @@ import time
 
 import numpy as np
 
-from metis.curricula.judge import Judge
-from metis.curricula.judge.prompt import Example
-from metis.curricula.judge.scale import VARIANCE
+from metis.core import Exemplar, Prompt
+from metis.curricula.judges.prompt import turns
+from metis.curricula.judges.scale import VARIANCE
 from metis.engines import model_files
 from metis.engines.local.model.forward import scores
 from metis.engines.local.model.policy import Policy
@@ -51,9 +51,10 @@ def main() -> None:
     policy = Policy(
         model_files.model(chosen.model), Local(model=chosen.model, device=chosen.device)
     )
-    examples = [Example(text, v) for text, v in zip(texts(3), (0.0, 0.109, 0.25), strict=True)]
+    values = zip(texts(3), (0.0, 0.109, 0.25), strict=True)
+    examples = [Exemplar(Prompt(text, text), v, v, 0) for text, v in values]
     start = time.perf_counter()
-    contexts = encode_chats(policy, Judge().chats(texts(chosen.candidates), examples))
+    contexts = encode_chats(policy, turns(texts(chosen.candidates), examples))
     encoding = time.perf_counter() - start
     tree = ChoiceTree.of([policy.encode_reply(choice) for choice in VARIANCE.choices])
     contexts.sort(key=len)

@@ -15,10 +15,9 @@ from dataclasses import replace
 import numpy as np
 
 from metis import Batch, Group, Prompt
-from metis.core import Continuation, Judgment, Trajectory
-from metis.curricula.judge import Judge
-from metis.curricula.judge.prompt import Example
-from metis.curricula.judge.scale import VARIANCE
+from metis.core import Continuation, Exemplar, Judgment, Trajectory
+from metis.curricula.judges.prompt import turns
+from metis.curricula.judges.scale import VARIANCE
 from metis.engines.local.engine import LocalEngine
 from metis.engines.local.settings import Local
 from metis.tasks.arithmetic import Arithmetic, build
@@ -41,8 +40,8 @@ def batch(chosen: argparse.Namespace, vocabulary: int) -> Batch:
         )
         rewards = tuple(float(value) for value in draw.random(chosen.group))
         groups.append(Group(prompt, rewards, trajectories))
-    examples = [Example("What is 12 + 7?", v) for v in (0.0, 0.109, 0.25)]
-    chats = Judge().chats([prompt.text for prompt in prompts], examples)
+    examples = [Exemplar(Prompt("sum", "What is 12 + 7?"), v, v, 0) for v in (0.0, 0.109, 0.25)]
+    chats = turns([prompt.text for prompt in prompts], examples)
     advantages = (draw.dirichlet(np.ones(11)) - 1 / 11).tolist()
     judgments = [
         Judgment(prompt, Continuation(chat, text, -3.0), advantage, 1.0, True, key)

@@ -33,7 +33,7 @@ from metis import Pool, Progress, Prompt, drive
 from metis.config import curriculum_of, task_of
 from metis.core import LAST, Chat
 from metis.core.pool import Rewards
-from metis.curricula.judge.diagnostics import calibration_error, lift, spearman
+from metis.curricula.judges.skill import lift, spearman
 from metis.engines import model_files
 from metis.engines.local.engine import LocalEngine
 from metis.engines.local.settings import Local

@@ -21,8 +21,8 @@ import numpy as np
 
 from metis import Group, Pool, Progress, Prompt, drive
 from metis.core import Chat, Completion, Engine, Sampling, Trajectory, state
-from metis.curricula.judge import Judge
-from metis.curricula.judge.scale import GRID, VARIANCE
+from metis.curricula.judges import Reason
+from metis.curricula.judges.scale import GRID, VARIANCE
 from metis.curricula.metis import Metis
 from metis.curricula.selection import choose
 
@@ -50,7 +50,7 @@ class RandomEngine:
 def measure(size: int, candidates: int, steps: int) -> tuple[float, float]:
     """Median milliseconds of draw + rank + save, and of a whole METIS step with its save."""
     pool = Pool(Prompt(f"benchmark:{i}", f"What is {i} + {i % 7}?") for i in range(size))
-    curriculum = Metis(batch=candidates // 8, judge=Judge(mode="reason"))
+    curriculum = Metis(batch=candidates // 8, judge=Reason())
     engine, rng = cast(Engine, RandomEngine()), random.Random(0)
     selections, whole = [], []
     with tempfile.TemporaryDirectory() as folder:

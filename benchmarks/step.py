@@ -23,12 +23,12 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from metis import Batch, Group, Pool, Progress, Prompt, drive
 from metis.core import Message
 from metis.core.pool import Rewards
-from metis.curricula.judge import Judge
+from metis.curricula.judges import Direct, Judge, Reason
 from metis.curricula.metis import Metis
 from metis.curricula.uniform import Uniform
 from metis.engines import model_files
@@ -188,21 +188,19 @@ def compare(folder: Path, chosen: argparse.Namespace, name: str, flat: int) -> N
 
 
 def overhead(folder: Path, chosen: argparse.Namespace) -> None:
-    """METIS against uniform selection, both judge modes, step by step in turn."""
+    """METIS against uniform selection, two judges, step by step in turn."""
     size = {"batch": chosen.prompts, "group": chosen.group}
     task = FixedRewards(rewards(chosen.prompts, chosen.group, 0), 40 * chosen.prompts)
     engine = FixedLength(Local(model=str(folder), max_tokens=chosen.tokens), task)
     pool = Pool(task.training(), "continuous")
-    modes = {"direct": Judge(mode="direct"), "reason": Judge(mode="reason", max_tokens=64)}
+    judges: dict[str, Judge[Any]] = {"direct": Direct(), "reason": Reason(max_tokens=64)}
     curricula = {"uniform": Uniform(**size)} | {
-        mode: Metis(**size, multiplier=4, explore=0.1, trial=0, judge=judge)
-        for mode, judge in modes.items()
+        name: Metis(**size, multiplier=4, explore=0.1, trial=0, judge=judge)
+        for name, judge in judges.items()
     }
     seconds: dict[str, list[Seconds]] = {name: [] for name in curricula}
     for step in range(chosen.steps + 2):  # the first fills the memory, the second warms up
         for name, curriculum in curricula.items():
-            if isinstance(curriculum, Metis):
-                curriculum.warmed = step > 0
             meter, started = Meter(engine), engine.clock()
             batch = drive(curriculum.step(pool, Progress(step, policy=engine.version)), meter)
             judging = meter.seconds.get("judge", 0.0)

@@ -32,14 +32,14 @@ from pathlib import Path
 from metis.run import folder as run_folder
 
 JUDGED = ("curriculum=metis", "curriculum.trial=0")
-DIRECT = (*JUDGED, "curriculum.judge.mode=direct", "curriculum.judge.scale=passes")
+DIRECT = (*JUDGED, "curriculum.judge=direct", "curriculum.judge.scale=passes")
 QUARTER = (*DIRECT, "curriculum.judge.train=0.25")
 ARMS = {
     "uniform": ("curriculum=uniform",),
     "direct": DIRECT,
     "direct-quarter": QUARTER,
-    "direct-quarter-fresh": (*QUARTER, "curriculum.replay=0"),
-    "reason": (*JUDGED, "curriculum.judge.mode=reason"),
+    "direct-quarter-fresh": (*QUARTER, "curriculum.judge.replay=0"),
+    "reason": (*JUDGED, "curriculum.judge=reason"),
 }
 PHASES = ("judge", "rollout", "update")
 

@@ -2,14 +2,13 @@
 
 import argparse
 import difflib
-import inspect
 import io
 import json
 import os
 import shlex
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -290,38 +289,16 @@ def _inspect(chosen: argparse.Namespace) -> int:
     return 0
 
 
-def _assignments(settings: Mapping[str, object]) -> list[str]:
-    return [f"  {key}={json.dumps(value)}" for key, value in settings.items()]
-
-
 def _curricula(chosen: argparse.Namespace) -> int:
-    from metis.config import curriculum_of
-    from metis.core.needs import needs_of
     from metis.curricula import CURRICULA
-    from metis.curricula.cards import documented
-    from metis.curricula.registry import curriculum_class, defaults, presets, sections
-    from metis.dotted import leaves
+    from metis.curricula.described import described
 
     if chosen.name is not None:
         if chosen.name not in CURRICULA and ":" not in chosen.name:
             near = difflib.get_close_matches(chosen.name, CURRICULA, n=1)
             remedy = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(CURRICULA)}"
             raise MetisError(f"curriculum {chosen.name!r}: {remedy}")
-        kind = curriculum_class(chosen.name)
-        about = [inspect.getdoc(inspect.getmodule(kind)), documented(kind)]
-        about += [f"{key}: {inspect.getdoc(section)}" for key, section in sections(kind).items()]
-        print(*filter(None, about), sep="\n\n")
-        print("", f"Needs  {needs_of(kind()).described()}", sep="\n")
-        knobs = defaults(kind)
-        print("", "Defaults", *_assignments(knobs), sep="\n")
-        plain = dict(leaves(kind()))
-        for name in presets(chosen.name):
-            section = {"name": chosen.name, "preset": name}
-            preset = curriculum_of(section, plain["batch"], plain["group"])
-            settings = leaves(preset, "curriculum.")
-            changed = {key: value for key, value in settings if knobs.get(key, value) != value}
-            lines = _assignments(changed) or ["  the defaults"]
-            print("", f"curriculum.preset={name}", *lines, sep="\n")
+        print(*described(chosen.name), sep="\n")
         return 0
     width = max(map(len, CURRICULA))
     for name, kind in CURRICULA.items():

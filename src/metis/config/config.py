@@ -143,8 +143,8 @@ def _require_known(
     played = engine.entry.plays_tasks
     dotted_keys = [*keys.dotted(Training, ""), *engine.keys, *curriculum.keys]
     dotted_keys += task.keys if played else ["task.name"]
-    given = {**rest, "engine": engine.given, "curriculum": curriculum.given, "task": task.given}
-    names = {"curriculum": curriculum.name, "task": task.name}
+    given = {**rest, "engine": engine.given, "curriculum": curriculum.written, "task": task.given}
+    names = {**curriculum.names, "task": task.name}
     keys.require_known(given, dotted_keys, names, task.mappings)
 
 

@@ -6,7 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, get_origin, get_type_hints
 
 from metis.config import elsewhere
+from metis.config.formerly import FORMERLY
 from metis.curricula import CURRICULA
+from metis.curricula.judges import JUDGES
+from metis.curricula.registry import judge_of
 from metis.dotted import leaves
 from metis.errors import MetisError
 from metis.tasks import TASKS
@@ -14,7 +17,9 @@ from metis.tasks import TASKS
 MANY = 30
 """More names than are listed in a message."""
 
-SECTIONS = ("engine", "task", "curriculum")
+JUDGE = "curriculum.judge"
+
+SECTIONS = ("engine", "task", "curriculum", JUDGE)
 """Sections that may be written as just a name."""
 
 SHARED = ("curriculum.batch", "curriculum.group")
@@ -62,14 +67,21 @@ def require_known(
 
 def _remedy(key: str, named: Mapping[str, str], keys: Sequence[str]) -> str:
     """A remedy: the owner of a knob of another curriculum or task, else the nearest known key."""
+    if key in FORMERLY:
+        return FORMERLY[key]
     section = key.partition(".")[0]
     tasks = {name: task.settings for name, task in TASKS.items()}
-    kinds: Mapping[str, type[Any]] = {"curriculum": CURRICULA, "task": tasks}.get(section, {})
-    owners = [name for name, kind in kinds.items() if key in dotted(kind, f"{section}.")]
+    owned: Mapping[str, Mapping[str, type[Any]]]
+    owned = {JUDGE: JUDGES, "curriculum": CURRICULA, "task": tasks}
+    within = next((name for name in owned if key.startswith(f"{name}.") and name in named), section)
+    kinds = owned.get(within, {})
+    owners = [name for name, kind in kinds.items() if key in dotted(kind, f"{within}.")]
+    if key.startswith(f"{JUDGE}.") and JUDGE not in named:
+        owners = [name for name, kind in CURRICULA.items() if judge_of(kind) is not None]
     if owners and key not in SHARED:
         have = "has" if len(owners) == 1 else "have"
         hint = INSTEAD.get(key, "")
-        return f"{named[section]} has no such knob, {', '.join(owners)} {have}{hint}"
+        return f"{named[within]} has no such setting, {', '.join(owners)} {have}{hint}"
     sections = sorted({part.split(".")[0] for part in keys if "." in part})
     if key in sections:
         return f"{key!r} is a section, with {', '.join(k for k in keys if k.startswith(key))}"

@@ -9,6 +9,7 @@ from dataclasses import asdict, fields, is_dataclass
 from typing import Any
 
 from metis.curricula import CURRICULA
+from metis.curricula.judges import JUDGES, Judge
 from metis.curricula.registry import presets
 from metis.dotted import leaves
 from metis.errors import MetisError
@@ -21,7 +22,7 @@ def written(settings: Mapping[str, Any]) -> dict[str, Any]:
     for key in recipe.keys() & {"task", "curriculum"}:
         given = recipe[key]
         if isinstance(given, Mapping):
-            recipe[key] = {name: _called(f"{key}.{name}", part) for name, part in given.items()}
+            recipe[key] = {name: _part(f"{key}.{name}", part) for name, part in given.items()}
         elif not isinstance(given, str):
             recipe[key] = _section(key, given)
     if not isinstance(settings.get("curriculum"), Mapping | str | None):
@@ -47,13 +48,19 @@ def _section(key: str, given: Any) -> dict[str, Any]:
             "dataclass, whose fields are settings"
         )
     name = _called(key, type(given))
-    knobs = {knob.name: _value(getattr(given, knob.name)) for knob in fields(given) if knob.init}
+    values = ((knob.name, getattr(given, knob.name)) for knob in fields(given) if knob.init)
+    knobs = {knob: _part(f"{key}.{knob}", value) for knob, value in values}
     preset = _preset(name, knobs) if key == "curriculum" else {}
     return {"name": name, **preset, **knobs}
 
 
-def _value(value: Any) -> Any:
-    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
+def _part(key: str, value: Any) -> Any:
+    """A judge by its name and settings, another section as its settings, the rest by its name."""
+    if isinstance(value, Judge) and not isinstance(value, type):
+        return _section(key, value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    return _called(key, value)
 
 
 def _preset(name: str, knobs: Mapping[str, Any]) -> dict[str, str]:
@@ -68,7 +75,7 @@ def _preset(name: str, knobs: Mapping[str, Any]) -> dict[str, str]:
 
 def _called(key: str, given: Any) -> Any:
     """The name of a class or a function; other values as they are."""
-    for name, kind in CURRICULA.items():
+    for name, kind in (*CURRICULA.items(), *JUDGES.items()):
         if given is kind:
             return name
     return name_of(key, given) if callable(given) else given

@@ -87,8 +87,9 @@ def preset_of(raw: Mapping[str, Any]) -> Any:
 
 
 def _rank(key: str) -> int:
-    """A section's name, then a preset, then everything else."""
-    return 0 if key in keys.SECTIONS else 1 if key == "curriculum.preset" else 2
+    """A section's name, then a preset, then its judge's name, then everything else."""
+    first = [*keys.SECTIONS[:3], "curriculum.preset", keys.JUDGE]
+    return first.index(key) if key in first else len(first)
 
 
 def _apply(raw: dict[str, Any], key: str, value: Any) -> None:
@@ -104,13 +105,16 @@ def _apply(raw: dict[str, Any], key: str, value: Any) -> None:
     table = raw
     for parent in parents:
         child = table.get(parent, {})
-        if isinstance(child, str) and parent in keys.SECTIONS:
+        if isinstance(child, str) and parent in ("judge", *keys.SECTIONS):
             child = {"name": child}
         if not isinstance(child, dict):
             raise MetisError(f"{key} = {value!r}: {parent!r} is {child!r}, not a section")
         table[parent] = child
         table = child
-    table[last] = value
+    same = (
+        key == keys.JUDGE and isinstance(table.get(last), dict) and table[last].get("name") == value
+    )
+    table[last] = table[last] if same else value
 
 
 def _kept(section: Any, key: str, name: str) -> dict[str, Any]:

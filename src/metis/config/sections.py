@@ -3,17 +3,25 @@
 import dataclasses
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from dataclasses import dataclass, is_dataclass
+from typing import Any, TypeVar, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
+from typing_extensions import TypedDict
 
 from metis.config import elsewhere, keys
 from metis.config.lists import listed
 from metis.config.training import Training
 from metis.core import Curriculum
 from metis.curricula import CURRICULA
-from metis.curricula.registry import curriculum_class, presets
+from metis.curricula.judges import JUDGES, Judge
+from metis.curricula.registry import (
+    curriculum_class,
+    judge_class,
+    judge_name,
+    judge_of,
+    presets,
+)
 from metis.engines import ENGINES, EngineEntry, EngineSettings
 from metis.errors import MetisError
 from metis.importing import FORMS, is_import_string
@@ -106,6 +114,7 @@ class CurriculumSection:
     kind: type[Curriculum]
     preset: str
     given: Document
+    judge: "JudgeSection | None"
 
     @classmethod
     def read(cls, raw: Any) -> "CurriculumSection":
@@ -116,27 +125,85 @@ class CurriculumSection:
             names = ", ".join(filter(None, choices))
             remedy = f"use one of {names}" if names else f"{name} has no presets; leave it out"
             raise MetisError(f"curriculum.preset = {preset!r}: {remedy}")
-        return cls(name, kind, preset, given)
+        standard = judge_of(kind)
+        judge = None
+        if standard is not None:
+            chosen = choices[preset].get("judge", {})
+            judge = JudgeSection.read(given.pop("judge", {}), chosen, standard)
+        return cls(name, kind, preset, given, judge)
 
     @property
     def keys(self) -> list[str]:
-        own = (key for key in keys.dotted(self.kind, "curriculum.") if key not in keys.SHARED)
+        own = [key for key in keys.dotted(self.kind, "curriculum.") if key not in keys.SHARED]
+        if self.judge is not None:
+            own = [key for key in own if key != "curriculum.judge"] + self.judge.keys
         return ["curriculum.name", "curriculum.preset", *own]
+
+    @property
+    def names(self) -> Document:
+        """The curriculum, and its judge if it has one."""
+        judge = {keys.JUDGE: self.judge.name} if self.judge else {}
+        return {"curriculum": self.name, **judge}
+
+    @property
+    def written(self) -> Document:
+        """The settings that were given, the judge's among them."""
+        judge = self.judge.given if self.judge else {}
+        return {**self.given, **({"judge": judge} if judge else {})}
 
     def resolve(self, batch: int, group: int) -> Curriculum:
         preset = presets(self.name).get(self.preset, {})
         knobs = _merge(_merge(preset, self.given), {"batch": batch, "group": group})
-        return check(self.kind, knobs, "curriculum.")
+        knobs.pop("judge", None)
+        parts = {"judge": self.judge.resolve()} if self.judge else {}
+        return check(self.kind, knobs, "curriculum.", parts)
 
     def document(self, curriculum: Curriculum) -> Document:
         preset = {"preset": self.preset} if self.preset else {}
-        return {"name": self.name, **preset, **_knobs(curriculum, ("batch", "group"))}
+        document = {"name": self.name, **preset, **_knobs(curriculum, ("batch", "group", "judge"))}
+        if self.judge is not None:
+            judge: Any = curriculum
+            document["judge"] = {"name": self.judge.name, **_knobs(judge.judge, ())}
+        return document
+
+
+@dataclass(frozen=True)
+class JudgeSection:
+    """The judge of a curriculum by its name, and the settings that were given to it."""
+
+    name: str
+    kind: type[Judge[Any]]
+    standard: Document
+    """Settings that the curriculum, or its preset, has otherwise than the judge."""
+    given: Document
+
+    @classmethod
+    def read(cls, raw: Any, preset: Mapping[str, Any], own: Judge[Any]) -> "JudgeSection":
+        """`own` is the curriculum's judge; a preset, and then `raw`, may name another."""
+        preset = {"name": judge_name(own), **preset}
+        raw = raw if isinstance(raw, str) else {"name": preset["name"], **raw}
+        name, given = _named(raw, keys.JUDGE, JUDGES)
+        standard = {key: value for key, value in preset.items() if key != "name"}
+        kind = judge_class(name)
+        if name != preset["name"]:
+            standard = {}
+        elif type(own) is kind:
+            standard = {**_knobs(own, ()), **standard}
+        return cls(name, kind, standard, given)
+
+    @property
+    def keys(self) -> list[str]:
+        return [f"{keys.JUDGE}.name", *keys.dotted(self.kind, f"{keys.JUDGE}.")]
+
+    def resolve(self) -> Judge[Any]:
+        judge: Judge[Any] = check(self.kind, self.standard | self.given, f"{keys.JUDGE}.")
+        return judge
 
 
 def curriculum_of(section: Any, batch: int, group: int) -> Curriculum:
     """The curriculum of a section, for a trainer that has its other settings elsewhere."""
     read = CurriculumSection.read(section)
-    keys.require_known({"curriculum": read.given}, read.keys, {"curriculum": read.name})
+    keys.require_known({"curriculum": read.written}, read.keys, read.names)
     return read.resolve(batch, group)
 
 
@@ -165,11 +232,17 @@ DATA = ("seed", "data_seed", "benchmarks", "benchmark_limit")
 """Settings beside its own section that a task depends on."""
 
 
-def check(kind: type[T], raw: Mapping[str, Any], prefix: str) -> T:
-    """A dataclass from settings, strictly of its types."""
+def check(
+    kind: type[T], raw: Mapping[str, Any], prefix: str, parts: Mapping[str, Any] | None = None
+) -> T:
+    """A dataclass from settings, strictly of its types; `parts` are made already."""
     try:
         text = json.dumps(listed(kind, raw), default=str)
-        return TypeAdapter(kind).validate_json(text, strict=True)
+        if not parts:
+            return TypeAdapter(kind).validate_json(text, strict=True)
+        hints = get_type_hints(kind)
+        plain: Any = TypedDict("plain", {name: hints[name] for name in raw})  # type: ignore[misc]
+        return kind(**TypeAdapter(plain).validate_json(text, strict=True), **parts)
     except ValidationError as error:
         first = error.errors()[0]
         key = prefix + ".".join(str(part) for part in first["loc"])
@@ -206,6 +279,10 @@ def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> Document:
 
 def _knobs(of: Any, derived: Collection[str]) -> Document:
     """The knobs of a section but those that follow from settings elsewhere."""
-    values = dataclasses.asdict(of)
-    knobs = (knob.name for knob in dataclasses.fields(of) if knob.init)
-    return {name: values[name] for name in knobs if name not in derived}
+    knobs = [knob.name for knob in dataclasses.fields(of) if knob.init and knob.name not in derived]
+    return {name: _plain(getattr(of, name)) for name in knobs}
+
+
+def _plain(value: Any) -> Any:
+    section = is_dataclass(value) and not isinstance(value, type)
+    return dataclasses.asdict(value) if section else value

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from metis.core.predictors import AttentionModel, Predictor, separate
 from metis.core.requests import Complete, Embed, Fit, Predict, Request, Rollout, Score
+from metis.core.values import Sampling
 
 WORDS: dict[type[Request], str] = {
     Complete: "sampled replies of the policy",
@@ -21,7 +22,7 @@ class Needs:
     model     the model that `Predict` and `Fit` name
     choices   the choices that judgments are scored on, and trained with
     replay    judgments that are trained on again, at most, beside those of the batch
-    sampling  temperature of the replies that are trained on
+    sampling  of the replies that are trained on
     """
 
     requests: frozenset[type[Request]] = frozenset()
@@ -29,7 +30,7 @@ class Needs:
     model: Predictor | None = None
     choices: tuple[str, ...] = ()
     replay: int = 0
-    sampling: float = 1.0
+    sampling: Sampling | None = None
 
     @property
     def asked(self) -> frozenset[type[Request]]:

@@ -42,9 +42,9 @@ VALUES = {
 
 
 class Stateful:
-    """Gives a dataclass its state: `init` fields are knobs, `init=False` fields are saved.
+    """Gives a dataclass its state: `init` fields are settings, `init=False` fields are saved.
 
-    A field that is Stateful itself saves and loads its own.
+    A field that is Stateful itself, such as a curriculum's judge, saves and loads its own.
     """
 
     __pydantic_config__: ClassVar = {"arbitrary_types_allowed": True}
@@ -70,7 +70,7 @@ class Stateful:
 
     def _state_names(self) -> list[str]:
         fields = dataclasses.fields(self)  # type: ignore[arg-type]
-        return [field.name for field in fields if not field.init]
+        return [f.name for f in fields if not f.init or isinstance(getattr(self, f.name), Stateful)]
 
 
 def _snapshot(value: Any) -> Any:

@@ -24,7 +24,8 @@ from metis.core import LAST, Batch, Embed, Plan, Progress, embed, rollout
 from metis.core.needs import Needs
 from metis.core.pool import Pool
 from metis.core.state import Stateful
-from metis.curricula.readout import Kind, Readout, regression, require_depths
+from metis.curricula.judges.readout import Readout
+from metis.curricula.judges.regressions import Kind, regression
 from metis.curricula.selection import choice_metrics, choose, decisions, explore_slots
 from metis.errors import require, require_at_least
 
@@ -55,18 +56,18 @@ class Probe(Stateful):
         require_at_least(self, {"batch": 1, "group": 2})
         require_at_least(self, {"multiplier": 1, "window": 1}, "curriculum.")
         require(0 <= self.explore <= 1, "curriculum.explore", self.explore, "use a share, 0 to 1")
-        require_depths("curriculum.depths", self.depths)
 
     @property
     def needs(self) -> Needs:
         return Needs(frozenset({Embed}))
 
     def step(self, pool: Pool, progress: Progress) -> Plan[Batch]:
-        self.readout.forget(progress.step, self.window)
+        labels = self.readout.labels
+        self.readout.labels = [each for each in labels if each[0] >= progress.step - self.window]
         candidates = pool.sample(self.multiplier * self.batch)
         states = yield from embed(candidates, self.depths)
         model = regression(self.regression, pool.rewards)
-        scores, metrics = self.readout.predict(states, model)
+        scores, metrics = self.readout.read(states, model)
         choice = choose(
             scores,
             self.batch,
@@ -76,6 +77,6 @@ class Probe(Stateful):
         )
         positions = sorted(choice.explored + choice.top)
         groups = yield from rollout([candidates[i] for i in positions], self.group)
-        self.readout.learn([states[i] for i in positions], groups, progress.step)
+        self.readout.label([states[i] for i in positions], groups, progress.step)
         metrics |= choice_metrics(choice)
         return Batch(groups, metrics=metrics, decisions=decisions(candidates, choice, scores))

@@ -5,15 +5,16 @@ A name is one of CURRICULA, or an import string of a class of one's own.
 
 import math
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from metis.core import Curriculum, state
 from metis.core.pool import Pool
 from metis.curricula import CURRICULA
+from metis.curricula.judges import JUDGES, Judge
 from metis.dotted import leaves
 from metis.errors import MetisError
-from metis.importing import is_import_string, load
+from metis.importing import is_import_string, load, name_of
 
 Preset = Mapping[str, Any]
 
@@ -40,15 +41,42 @@ def presets(name: str) -> Mapping[str, Preset]:
 
 
 def defaults(kind: type[Curriculum]) -> dict[str, Any]:
-    """Every setting of a class but `batch` and `group`, which all have; sections are flattened."""
+    """Every setting of a class but `batch` and `group`, which all have; a judge is its name."""
     shared = ("curriculum.batch", "curriculum.group")
-    return {key: value for key, value in leaves(kind(), "curriculum.") if key not in shared}
+    values = ((knob.name, getattr(kind(), knob.name)) for knob in fields(kind) if knob.init)  # type: ignore[arg-type]
+    named = {name: judge_name(v) if isinstance(v, Judge) else v for name, v in values}
+    return {key: value for key, value in leaves(named, "curriculum.") if key not in shared}
 
 
-def sections(kind: type[Curriculum]) -> dict[str, type[Any]]:
-    """The classes of a curriculum's own sections, by their place on the command line."""
-    values = ((field.name, getattr(kind(), field.name)) for field in fields(kind) if field.init)  # type: ignore[arg-type]
-    return {f"curriculum.{name}": type(value) for name, value in values if is_dataclass(value)}
+def judge_of(kind: type[Curriculum]) -> Judge[Any] | None:
+    """The judge that a curriculum has by default; None of one that asks none."""
+    for field in fields(kind):  # type: ignore[arg-type]
+        if field.name == "judge" and field.default_factory is not MISSING:
+            judge = field.default_factory()
+            return judge if isinstance(judge, Judge) else None
+    return None
+
+
+def judge_class(name: str) -> type[Judge[Any]]:
+    """The judge that a name stands for."""
+    if not is_import_string(name):
+        return JUDGES[name]
+    kind: Any = load("curriculum.judge", name)
+    if not (isinstance(kind, type) and is_dataclass(kind) and Judge in kind.__mro__):
+        raise MetisError(
+            f"curriculum.judge = {name!r}: make it a dataclass that derives from "
+            "metis.core.state.Stateful and metis.curricula.judges.Judge, with a method predict"
+        )
+    judge: type[Judge[Any]] = kind
+    return judge
+
+
+def judge_name(judge: Judge[Any]) -> str:
+    """The name that a judge is found by."""
+    for name, kind in JUDGES.items():
+        if type(judge) is kind:
+            return name
+    return name_of("curriculum.judge", type(judge))
 
 
 @runtime_checkable

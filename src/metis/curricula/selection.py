@@ -26,6 +26,11 @@ class Choice(NamedTuple):
     tied_at_cut: int
     """Candidates whose score equals the lowest that was taken: ties decide among them."""
 
+    @property
+    def positions(self) -> list[int]:
+        """All of them, in the order of the candidates."""
+        return sorted(self.explored + self.top)
+
 
 def explore_slots(batch: int, share: float) -> int:
     """The number of exploration slots in the batch: at least one where any are wanted.
@@ -64,10 +69,13 @@ def choice_metrics(choice: Choice) -> dict[str, float]:
 
 
 def decisions(
-    candidates: Sequence[Prompt], choice: Choice, scores: Sequence[float | None]
+    candidates: Sequence[Prompt],
+    choice: Choice,
+    scores: Sequence[float | None],
+    explored: str = "explore",
 ) -> list[Decision]:
-    """A line for each candidate, with what was predicted of it."""
-    reasons = dict.fromkeys(choice.explored, "explore") | dict.fromkeys(choice.top, "top")
+    """A line for each candidate, with what was predicted of it; `explored` names uniform slots."""
+    reasons = dict.fromkeys(choice.explored, explored) | dict.fromkeys(choice.top, "top")
     return [
         Decision(
             prompt,

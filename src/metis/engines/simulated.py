@@ -41,7 +41,7 @@ from metis.core import (
 )
 from metis.core.pool import Pool, Rewards
 from metis.core.predictors import Predictor, ValueModel
-from metis.curricula.judge.scale import GRID, PASSES, PASSES_AND_LENGTH, VARIANCE
+from metis.curricula.judges.scale import GRID, PASSES, VARIANCE
 from metis.engines.objective.bound import GradientBound
 from metis.engines.objective.minibatches import keyed
 from metis.errors import require, require_at_least
@@ -54,7 +54,7 @@ BINS = 12
 FAILED = len(GRID)
 """The judge's twelfth outcome: a reply that cannot be read."""
 
-SCALES = ((*VARIANCE.choices, ""), PASSES.choices, PASSES_AND_LENGTH.choices)
+SCALES = ((*VARIANCE.choices, ""), PASSES.choices)
 COLUMNS = {choice: i for i, choice in enumerate(itertools.chain(*SCALES))}
 """Every answer's column in the judge's table; the failure after the variances has no text."""
 ENDS = list(itertools.accumulate(map(len, SCALES)))
@@ -123,8 +123,7 @@ class SimulatedEngine:
         edges = np.quantile(perceived, np.linspace(0, 1, BINS + 1)[1:-1])
         self.level = np.searchsorted(edges, perceived)
         self.ability = np.zeros(simulation.skills)
-        columns = (ENDS[1], ENDS[2] - ENDS[1])
-        self.judge = np.hstack([world.normal(0, 0.3, (BINS, count)) for count in columns])
+        self.judge = world.normal(0, 0.3, (BINS, ENDS[-1]))
         self.bound = GradientBound()
         self.values: dict[ValueModel, NDArray[np.float64]] = {}
         self.version = 0

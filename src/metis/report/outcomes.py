@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from metis.curricula.judge.diagnostics import ranks
+from metis.curricula.judges.skill import ranks
 from metis.report.curves import Recorded, is_number
 from metis.run import folder as run_folder
 from metis.signal import variance

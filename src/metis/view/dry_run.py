@@ -14,9 +14,10 @@ from rich.text import Text
 
 from metis.config import Config
 from metis.config.origins import COMMAND_LINE, DEFAULT
+from metis.core import Embed
+from metis.core.needs import needs_of
 from metis.curricula import CURRICULA
 from metis.curricula.cards import card
-from metis.curricula.judge import Judge
 from metis.curricula.registry import candidates, check_pool, pool_notice
 from metis.engines.model_files import look_for
 from metis.loop import finished
@@ -30,14 +31,6 @@ WIDEST = 44
 
 STYLES = {DEFAULT: "dim", COMMAND_LINE: "bold cyan"}
 """Colours of origins; the others have one of their own."""
-
-READ = {
-    "none": [],
-    "prompt": ["candidates"],
-    "judge": ["judge prompts"],
-    "both": ["candidates", "judge prompts"],
-}
-"""Texts whose states a readout reads, each one a candidate."""
 
 
 def foreseen(config: Config, out: Path) -> Iterator[str]:
@@ -133,15 +126,15 @@ def _tokens(answers: int, longest: int) -> str:
 def _beside(config: Config) -> Iterator[str]:
     """Cost of the curriculum in a step beside these rollouts."""
     curriculum: Any = config.curriculum
-    judge = getattr(curriculum, "judge", None)
-    if isinstance(judge, Judge):
-        pool, replay = config.pool(), curriculum.replay
+    if hasattr(curriculum, "judge"):
+        pool, needs = config.pool(), needs_of(curriculum)
         drawn = candidates(curriculum, curriculum.batch)
         drawn = drawn if pool is None else min(drawn, len(pool))
-        again = f" and up to {replay:,} earlier outcomes" if replay else ""
-        written = _tokens(drawn, judge.max_tokens if judge.mode == "reason" else 0)
-        done = [f"{drawn:,} candidates{again} judged"] if judge.mode != "readout" else []
-        done += [f"{drawn:,} {what} read" for what in READ[curriculum.preference.readout]]
+        again = f" and up to {needs.replay:,} earlier outcomes" if needs.replay else ""
+        written = _tokens(drawn, needs.sampling.max_tokens if needs.sampling else 0)
+        done = [f"{drawn:,} candidates{again} judged"] if needs.judges else []
+        done += [f"{drawn:,} candidates read"] if Embed in needs.requests else []
+        done = done or [f"{drawn:,} candidates predicted"]
         yield f"  beside:   {', '.join(done)}{written or ', none generated'}"
     elif kind := CURRICULA.get(config.curriculum_name):
         yield f"  beside:   {card(kind).costs}"

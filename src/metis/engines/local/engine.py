@@ -118,7 +118,7 @@ class LocalEngine:
         if policy.windowed:
             raise MetisError(
                 f"engine.model = {self.settings.model!r}: some of its layers see a window only, in "
-                "which values cannot be scored: use curriculum.judge.mode=reason or readout"
+                "which values cannot be scored: use curriculum.judge=reason or readout"
             )
         tree = ChoiceTree.of([policy.encode_reply(choice) for choice in choices])
         contexts = encode_to_score(policy, chats)

@@ -207,7 +207,7 @@ def check_needs(config: Any, needs: Needs) -> None:
     """Refuse a curriculum whose requests verl's workers, as they are set, cannot answer."""
     if needs.judges:
         require_temperature(config.actor_rollout_ref.rollout)
-        require_judge_temperature(needs.sampling)
+        require_judge_temperature(needs.sampling.temperature if needs.sampling else 1.0)
     if Score in needs.requests:
         require_logits(config.actor_rollout_ref)
     if needs.model is not None and separate(needs.model):
@@ -270,5 +270,5 @@ def require_logits(settings: Any) -> None:
             f"actor_rollout_ref.{key}",
             value,
             "verl then gives no logits at single positions, which a judge that is scored is "
-            "trained on: set it to False, or use curriculum.judge.mode=reason or readout",
+            "trained on: set it to False, or use curriculum.judge=reason or readout",
         )

@@ -9,9 +9,9 @@ def judge_cost(needs: Needs) -> str | None:
         return None
     single = all(len(choice) == 1 for choice in needs.choices)
     times = "once" if single else "several times (once with curriculum.judge.scale=passes)"
-    replayed = f", and so does each of up to {needs.replay} replayed ones (curriculum.replay)"
+    replayed = f", and so does each of up to {needs.replay} replayed ones (curriculum.judge.replay)"
     return (
-        "curriculum.judge.mode = 'direct': on verl each judgment repeats its judge prompt in the "
+        "curriculum.judge = 'direct': on verl each judgment repeats its judge prompt in the "
         f"update, {times}{replayed if needs.replay else ''}; curriculum.judge.train=0.25 trains on "
         "a quarter of them: docs/verl-costs.md has the figures"
     )

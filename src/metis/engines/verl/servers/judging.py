@@ -171,9 +171,9 @@ class Servers:
             if tokens != [token]:
                 raise MetisError(
                     f"actor_rollout_ref.rollout.name = {self.rollout.name!r}: its server does not "
-                    "force tokens (logit_bias), which curriculum.judge.mode=direct needs, or a "
+                    "force tokens (logit_bias), which curriculum.judge=direct needs, or a "
                     f"value's token is {FORCE:g} less likely than others by its logit; use vllm, "
-                    "or curriculum.judge.mode=reason"
+                    "or curriculum.judge=reason"
                 )
             return logprobs[0]
 

@@ -1,9 +1,9 @@
-"""Linear models of what prompts were worth, from the policy's states.
+"""Regressions of the variance of prompts on the policy's states.
 
-What a prompt is worth is its v (1 - mean reward)^harder. `ridge` regresses that itself; `logistic`
-regresses the pass rate p, and takes the expected p (1 - p) under its posterior: lower for what is
-nearly solved than at the frontier, where ridge regression goes on rising; and where all labels
-fail, highest for what is least like them. The penalty, one of six, is chosen by cross-validation.
+`ridge` regresses the variance itself; `logistic` regresses the pass rate p, and takes the expected
+p (1 - p) under its posterior: lower for what is nearly solved than at the frontier, where ridge
+regression goes on rising; and where all labels fail, highest for what is least like them. The
+penalty, one of six, is chosen by cross-validation.
 """
 
 from collections.abc import Sequence
@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metis.core.pool import Rewards
-from metis.curricula.judge.diagnostics import pearson
-from metis.curricula.readout.linear import (
+from metis.curricula.judges.linear import (
     Floats,
     Line,
     LogOdds,
@@ -24,6 +23,7 @@ from metis.curricula.readout.linear import (
     ridge,
     sigmoid,
 )
+from metis.curricula.judges.skill import pearson
 
 Kind = Literal["ridge", "logistic"]
 
@@ -55,14 +55,11 @@ class Outcomes(NamedTuple):
     def passes(self) -> Floats:
         return self.means * self.rollouts
 
-    def worth(self, harder: float) -> Floats:
-        return self.variances * (1.0 - self.means) ** harder
-
 
 class Fitted(Protocol):
     """A fitted regression."""
 
-    def worth(self, features: Floats) -> Floats: ...
+    def variance(self, features: Floats) -> Floats: ...
 
     def loss(self, features: Floats, outcomes: Outcomes) -> float:
         """The loss on other labels, which decides between penalties."""
@@ -71,30 +68,27 @@ class Fitted(Protocol):
 
 @dataclass(frozen=True)
 class Ridge:
-    """Ridge regression of the worth; `harder` is the weight on the harder side."""
+    """Ridge regression of the variance."""
 
-    harder: float = 0.0
     penalties: ClassVar = (1000.0, 100.0, 10.0, 1.0, 0.1, 0.01)
     overdispersed: ClassVar = False
 
     def fit(
         self, features: Floats, outcomes: Outcomes, penalties: Sequence[float]
     ) -> Sequence[Fitted]:
-        lines = ridge(features, outcomes.worth(self.harder), penalties)
-        return [FittedWorth(line, self.harder) for line in lines]
+        return [FittedVariance(line) for line in ridge(features, outcomes.variances, penalties)]
 
 
-class FittedWorth(NamedTuple):
+class FittedVariance(NamedTuple):
     """A fitted ridge regression."""
 
     line: Line
-    harder: float
 
-    def worth(self, features: Floats) -> Floats:
+    def variance(self, features: Floats) -> Floats:
         return self.line.predict(features)
 
     def loss(self, features: Floats, outcomes: Outcomes) -> float:
-        return float(np.sum(np.square(self.worth(features) - outcomes.worth(self.harder))))
+        return float(np.sum(np.square(self.variance(features) - outcomes.variances)))
 
 
 @dataclass(frozen=True)
@@ -105,7 +99,6 @@ class Logistic:
     than that of their mean: held-out labels say by how much.
     """
 
-    harder: float = 0.0
     penalties: ClassVar = (30.0, 10.0, 3.0, 1.0, 0.3, 0.1)
     overdispersed: ClassVar = True
 
@@ -113,19 +106,18 @@ class Logistic:
         self, features: Floats, outcomes: Outcomes, penalties: Sequence[float]
     ) -> Sequence[Fitted]:
         fitted = logistic(features, outcomes.passes, outcomes.rollouts, penalties)
-        return [FittedRate(log_odds, self.harder) for log_odds in fitted]
+        return [FittedRate(log_odds) for log_odds in fitted]
 
 
 class FittedRate(NamedTuple):
-    """A fitted logistic regression; the worth is the expected p (1 - p)^(1 + harder)."""
+    """A fitted logistic regression; the variance is the expected p (1 - p)."""
 
     log_odds: LogOdds
-    harder: float
 
-    def worth(self, features: Floats) -> Floats:
+    def variance(self, features: Floats) -> Floats:
         mean, spread = self.log_odds.predict(features), self.log_odds.spread(features)
         points = mean[:, None] + spread[:, None] * NODES
-        values = sigmoid(points) * sigmoid(-points) ** (1.0 + self.harder)
+        values = sigmoid(points) * sigmoid(-points)
         return np.asarray(values @ NODE_WEIGHTS)
 
     def loss(self, features: Floats, outcomes: Outcomes) -> float:
@@ -136,9 +128,9 @@ class FittedRate(NamedTuple):
 Regression = Ridge | Logistic
 
 
-def regression(kind: Kind, rewards: Rewards, harder: float = 0.0) -> Regression:
+def regression(kind: Kind, rewards: Rewards) -> Regression:
     """The regression asked for; of rewards that are no passes, ridge regression."""
-    return Logistic(harder) if (kind, rewards) == ("logistic", "binary") else Ridge(harder)
+    return Logistic() if (kind, rewards) == ("logistic", "binary") else Ridge()
 
 
 class Held(NamedTuple):
@@ -147,7 +139,7 @@ class Held(NamedTuple):
     penalty: float
     pearson: float | None
     ratio: float
-    """Their mean worth over the mean predicted, one more label as predicted; 1 at most."""
+    """Their mean variance over the mean predicted, one more label as predicted; 1 at most."""
 
 
 def held_out(model: Regression, features: Floats, outcomes: Outcomes) -> Held:
@@ -162,8 +154,8 @@ def held_out(model: Regression, features: Floats, outcomes: Outcomes) -> Held:
     ]
     best = int(np.argmin(np.sum(losses, axis=0)))
     pairs = zip(fits, masks, strict=True)
-    foretold = [each[best].worth(features[mask]) for each, mask in pairs]
-    realised = [outcomes.take(mask).worth(model.harder) for mask in masks]
+    foretold = [each[best].variance(features[mask]) for each, mask in pairs]
+    realised = [outcomes.take(mask).variances for mask in masks]
     predicted, actual = np.concatenate(foretold), np.concatenate(realised)
     one = float(predicted.mean())
     ratio = (float(actual.sum()) + one) / (float(predicted.sum()) + one) if one > 0 else 1.0

@@ -3,19 +3,21 @@
 METIS, Sec. 4.1. The paper keeps "the K most recent pairs", which a step of 256 new ones leaves
 open; its printed examples are always a low, a middle and a high variance in ascending order
 (0.000, 0.109, 0.250). So are these: K values spread evenly between the lowest and the highest of
-the window, the nearest that occurred, each shown by one prompt drawn from those that had it. The
-same pairs, some steps longer, are what a judge is trained on again.
+the window, the nearest that occurred, each shown by one prompt drawn from those that had it. All
+judge prompts of a step show the same pairs, so that they share a prefix.
 """
 
 import random
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from metis.core import Group, Prompt
+from metis.core import Exemplar, Group, Prompt
 from metis.core.pool import Pool
+from metis.core.state import Stateful
 from metis.signal import INFORMATIVE
 
 
@@ -26,25 +28,31 @@ class Pair(NamedTuple):
     prompt: str
     v: float
     mean: float
-    explored: bool = False
-    """It was drawn uniformly, not for what was predicted of it."""
-    length: float = 0.0
-    """Mean tokens of its answers."""
 
 
-def pairs(groups: Iterable[Group], step: int, explored: Collection[str] = ()) -> list[Pair]:
-    """The pairs that a step adds to the memory: every group whose variance is defined."""
-    return [
-        Pair(
-            step, group.prompt.id, v, group.mean or 0.0, group.prompt.id in explored, _tokens(group)
-        )
-        for group in groups
-        if (v := group.variance) is not None
-    ]
+@dataclass
+class Memory(Stateful):
+    """The pairs of the last steps."""
 
+    pairs: list[Pair] = field(init=False, default_factory=list)
 
-def _tokens(group: Group) -> float:
-    return float(np.mean([trajectory.loss_mask.sum() for trajectory in group.trajectories]))
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        super().load_state_dict(state)
+        self.pairs = [Pair(*pair) for pair in self.pairs]
+
+    def forget(self, step: int, window: int) -> None:
+        """Drop pairs of before the last `window` steps, but for the newest informative one."""
+        self.pairs = anchored(self.pairs, step, window)
+
+    def add(self, groups: Iterable[Group], step: int) -> list[Pair]:
+        """Algorithm 1, line 7: the pairs of a step, of every group whose variance is defined."""
+        new = [
+            Pair(step, group.prompt.id, v, group.mean or 0.0)
+            for group in groups
+            if (v := group.variance) is not None
+        ]
+        self.pairs += new
+        return new
 
 
 def recent(memory: Iterable[Pair], step: int, window: int) -> list[Pair]:
@@ -52,7 +60,7 @@ def recent(memory: Iterable[Pair], step: int, window: int) -> list[Pair]:
     return [pair for pair in memory if pair.step >= step - window]
 
 
-def remembered(memory: Sequence[Pair], step: int, window: int) -> list[Pair]:
+def anchored(memory: Sequence[Pair], step: int, window: int) -> list[Pair]:
     """The recent pairs, and the newest informative one until a newer comes."""
     kept = recent(memory, step, window)
     if any(pair.v > INFORMATIVE for pair in kept):
@@ -84,9 +92,8 @@ def exemplars(
     candidates: Sequence[Prompt],
     batch: int,
     pool: Pool,
-    value: Callable[[Pair], float],
     rng: random.Random,
-    choose: Callable[..., list[Pair]] = pick,
+    value: Callable[[Pair], float] = lambda pair: pair.v,
 ) -> list[Pair]:
     """K pairs of different texts, none of a candidate unless there are fewer than K others.
 
@@ -103,7 +110,19 @@ def exemplars(
         if missing and lost <= spare:
             usable.append(pair)
             missing, spare = missing - 1, spare - lost
-    return choose(usable, k, rng, value)
+    return pick(usable, k, rng, value)
+
+
+def show(
+    picked: Sequence[Pair],
+    candidates: Sequence[Prompt],
+    pool: Pool,
+    value: Callable[[Pair], float] = lambda pair: pair.v,
+) -> tuple[list[Exemplar], list[Prompt]]:
+    """The exemplars of a step, and the candidates that are not among them."""
+    shown = [Exemplar(pool[p.prompt], value(p), p.v, p.step + 1) for p in picked]
+    texts = {exemplar.prompt.text for exemplar in shown}
+    return shown, [prompt for prompt in candidates if prompt.text not in texts]
 
 
 def replayed(

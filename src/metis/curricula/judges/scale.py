@@ -1,5 +1,4 @@
-"""The answers a judge may give: the eleven variances of the paper, or passes out of eight, alone or
-with the length of the answers.
+"""The answers a judge may give: the eleven variances of the paper, or passes out of eight.
 
 The outcome of a group is a point on the scale. As a target it is two-hot: split between the two
 neighbouring answers so that its mean is the point (Farebrother et al., arXiv 2403.03950).
@@ -17,9 +16,6 @@ GRID = (0.00, 0.02, 0.04, 0.06, 0.08, 0.10, 0.12, 0.15, 0.18, 0.20, 0.25)
 ATTEMPTS = 8
 """Attempts that the judge of passes is asked about, whatever the size of a group."""
 
-LENGTHS = ("short", "medium", "long")
-"""Words for the length of answers: thirds of the recent ones."""
-
 
 @dataclass(frozen=True)
 class Scale:
@@ -29,8 +25,6 @@ class Scale:
     choices: tuple[str, ...]
     points: tuple[float, ...]
     values: tuple[float, ...]
-    rates: tuple[float, ...] = ()
-    """The pass rate that each answer predicts, where it predicts one."""
 
     def two_hot(self, point: float) -> NDArray[np.float64]:
         """The distribution on the two answers next to a point, with the point as its mean."""
@@ -48,21 +42,13 @@ class Scale:
 
     @cached_property
     def labels(self) -> list[str]:
-        """The answers as a log names them: 0.25, 3, or 3 long."""
+        """The answers as a log names them: 0.25, or 3."""
         return [f"{p:.2f}" for p in self.points] if self is VARIANCE else list(self.choices)
 
     def answer(self, point: float) -> str:
         """The allowed answer nearest to a point, as an exemplar gives it."""
         nearest = int(np.argmin(np.abs(np.array(self.points) - point)))
         return self.choices[nearest] + ("}" if self is VARIANCE else "")
-
-    def written(self, point: float) -> str:
-        """A point as the label of an exemplar has it: a variance as it was, or the answer."""
-        return f"{point:.3f}" if self is VARIANCE else self.answer(point)
-
-    def rate(self, point: float) -> float:
-        """The pass rate of a point, on a scale of passes."""
-        return point % (ATTEMPTS + 1) / ATTEMPTS
 
 
 VARIANCE = Scale("variance", tuple(rf"\boxed{{{value:.2f}" for value in GRID), GRID, GRID)
@@ -73,15 +59,5 @@ PASSES = Scale(
     tuple(str(count) for count in range(ATTEMPTS + 1)),
     tuple(float(count) for count in range(ATTEMPTS + 1)),
     tuple(count / ATTEMPTS * (1 - count / ATTEMPTS) for count in range(ATTEMPTS + 1)),
-    tuple(count / ATTEMPTS for count in range(ATTEMPTS + 1)),
 )
 """One digit is one token: a single position holds the whole distribution. Binary rewards only."""
-
-PASSES_AND_LENGTH = Scale(
-    "passes_length",
-    tuple(f"{count} {length}" for length in LENGTHS for count in PASSES.choices),
-    tuple(len(PASSES.points) * third + point for third in range(3) for point in PASSES.points),
-    PASSES.values * len(LENGTHS),
-    PASSES.rates * len(LENGTHS),
-)
-"""Nine points for each third of the lengths: outcomes lie between answers of the same third."""

@@ -9,35 +9,25 @@ from collections.abc import Sequence
 from functools import cache
 from importlib import resources
 from string import Template
-from typing import NamedTuple
 
-from metis.core import Message
-from metis.curricula.judge.scale import VARIANCE, Scale
-
-
-class Example(NamedTuple):
-    """One pair of the calibration memory: a prompt's text, and its outcome on the scale."""
-
-    text: str
-    point: float
+from metis.core import Exemplar, Message
+from metis.curricula.judges.scale import VARIANCE, Scale
 
 
-def single(
-    texts: Sequence[str], examples: Sequence[Example], scale: Scale = VARIANCE
-) -> list[list[Message]]:
+def single(texts: Sequence[str], examples: Sequence[Exemplar]) -> list[list[Message]]:
     """Everything in one user message, as the paper prints it; one chat a text."""
-    words = _words(scale.name)
+    words = _words(VARIANCE.name)
     blocks = [_instruction(words, "user", bool(examples))]
     for number, example in enumerate(examples, start=1):
-        label = Template(words["label"]).substitute(value=scale.written(example.point))
-        blocks.append(_problem(f"Example {number}", example.text) + "\n" + label)
+        label = Template(words["label"]).substitute(value=f"{example.value:.3f}")
+        blocks.append(_problem(f"Example {number}", example.prompt.text) + "\n" + label)
     shared = "\n\n".join([*blocks, ""])
     system = _system(words, examples)
     return [[system, _user(shared + problem)] for problem in _problems(texts)]
 
 
 def turns(
-    texts: Sequence[str], examples: Sequence[Example], scale: Scale = VARIANCE
+    texts: Sequence[str], examples: Sequence[Exemplar], scale: Scale = VARIANCE
 ) -> list[list[Message]]:
     """Exemplars as earlier turns, answered with the allowed answer nearest to what happened.
 
@@ -45,8 +35,8 @@ def turns(
     """
     shared = [_system(_words(scale.name), examples)]
     for example in examples:
-        shared.append(_user(_problem("Candidate", example.text)))
-        shared.append({"role": "assistant", "content": scale.answer(example.point)})
+        shared.append(_user(_problem("Candidate", example.prompt.text)))
+        shared.append({"role": "assistant", "content": scale.answer(example.value)})
     return [[*shared, _user(problem)] for problem in _problems(texts)]
 
 
@@ -78,7 +68,7 @@ def _problems(texts: Sequence[str]) -> list[str]:
     return [before + text + after for text in texts]
 
 
-def _system(words: dict[str, str], examples: Sequence[Example]) -> Message:
+def _system(words: dict[str, str], examples: Sequence[Exemplar]) -> Message:
     return {"role": "system", "content": _instruction(words, "system", bool(examples))}
 
 

@@ -1,0 +1,22 @@
+"""Judges by name: what predicts, before any rollout, how much the rewards of a prompt will vary."""
+
+from typing import Any
+
+from metis.curricula.judges.direct import Direct
+from metis.curricula.judges.protocol import Failure, Judge, Lesson, Prediction, Predictions
+from metis.curricula.judges.readout import Readout
+from metis.curricula.judges.reason import Reason
+
+JUDGES: dict[str, type[Judge[Any]]] = {"direct": Direct, "reason": Reason, "readout": Readout}
+
+__all__ = [
+    "JUDGES",
+    "Direct",
+    "Failure",
+    "Judge",
+    "Lesson",
+    "Prediction",
+    "Predictions",
+    "Readout",
+    "Reason",
+]

@@ -1,0 +1,141 @@
+"""The judge that is a readout: a regression from the policy's hidden states to the outcomes.
+
+Nothing is asked of the policy, and nothing of it is trained to judge. Labels are the outcomes of
+the last steps, each with the state that was read when its prompt was chosen.
+"""
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metis.core import Embed, Group, Plan, Progress, Prompt, embed
+from metis.core.needs import Needs
+from metis.core.pool import Pool
+from metis.core.state import Stateful
+from metis.curricula.judges.linear import Floats
+from metis.curricula.judges.prompt import turns
+from metis.curricula.judges.protocol import SECTION, Judge, Lesson, Prediction, Predictions
+from metis.curricula.judges.regressions import (
+    FOLDS,
+    Kind,
+    Outcomes,
+    Regression,
+    held_out,
+    regression,
+)
+from metis.curricula.judges.scale import PASSES, VARIANCE
+from metis.errors import require, require_at_least
+from metis.signal import judge_reward
+
+States = Sequence[NDArray[np.float32]]
+
+
+@dataclass(frozen=True)
+class Reads(Predictions):
+    """Predictions from states, each with its state, to be labelled."""
+
+    states: States = ()
+
+
+@dataclass
+class Readout(Stateful, Judge[Reads]):
+    """A regression on the policy's hidden state of the prompt predicts the variance.
+
+    regression  `logistic`, of the pass rate; binary rewards alone · `ridge`, of the variance
+    layer       whose states are read, as a share of the network; 1 is the last (2/3)
+    window      steps whose outcomes are the labels (20)
+    """
+
+    regression: Kind = "logistic"
+    layer: float = 2 / 3
+    window: int = 20
+
+    labels: list[tuple[int, NDArray[np.float32], Floats]] = field(init=False, default_factory=list)
+    """A step, the states of its prompts, and their outcomes, a row each."""
+
+    trial: ClassVar[int] = 0
+    """Cross-validation shrinks what predicts nothing."""
+
+    def __post_init__(self) -> None:
+        require_at_least(self, {"window": 1}, SECTION)
+        remedy = "use a share of the network, above 0 up to 1"
+        require(0 < self.layer <= 1, f"{SECTION}layer", self.layer, remedy)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        super().load_state_dict(state)
+        self.labels = [(step, states, outcomes) for step, states, outcomes in self.labels]
+
+    def needs(self, batch: int) -> Needs:
+        return Needs(frozenset({Embed}))
+
+    def predict(
+        self, candidates: Sequence[Prompt], batch: int, pool: Pool, progress: Progress
+    ) -> Plan[Reads]:
+        self.labels = [label for label in self.labels if label[0] >= progress.step - self.window]
+        states = yield from embed(candidates, [self.layer])
+        scale = PASSES if pool.rewards == "binary" else VARIANCE
+        asked = yield from embed(turns([p.text for p in candidates], [], scale), [self.layer])
+        states = [np.concatenate(each) for each in zip(states, asked, strict=True)]
+        values, metrics = self.read(states, regression(self.regression, pool.rewards))
+        predictions = [
+            Prediction(prompt, None if value is None else max(0.0, value), value)
+            for prompt, value in zip(candidates, values, strict=True)
+        ]
+        return Reads(predictions, metrics=metrics, states=states)
+
+    def learn(
+        self, predictions: Reads, groups: Sequence[Group], pool: Pool, progress: Progress
+    ) -> Lesson:
+        read = zip(predictions.candidates, predictions.states, strict=True)
+        known = {prediction.prompt.id: (prediction, state) for prediction, state in read}
+        outcomes = [(*known[group.prompt.id], group) for group in groups]
+        self.label([state for _, state, _ in outcomes], groups, progress.step)
+        rewards = [
+            judge_reward(prediction.v_hat, group.variance)
+            for prediction, _, group in outcomes
+            if prediction.v_hat is not None and group.variance is not None
+        ]
+        return Lesson(metrics={"judge/reward": float(np.mean(rewards))} if rewards else {})
+
+    def label(self, states: States, groups: Sequence[Group], step: int) -> None:
+        """Take up the outcomes of a step, where there is one."""
+        labelled = [
+            (state, (group.variance, group.mean, len(group.rewards), _fold(group.prompt.id)))
+            for state, group in zip(states, groups, strict=True)
+            if group.variance is not None and np.isfinite(state).all()
+        ]
+        if labelled:
+            features = np.stack([state for state, _ in labelled])
+            rows = np.array([outcome for _, outcome in labelled], dtype=np.float64)
+            self.labels.append((step, features, rows))
+
+    def read(
+        self, states: States, model: Regression
+    ) -> tuple[list[float | None], dict[str, float]]:
+        """The predicted variance of each state, and metrics of the regression.
+
+        None before there are labels, and of a state that is no number.
+        """
+        count = sum(len(rows) for _, _, rows in self.labels)
+        metrics = {"select/labels": float(count)}
+        known = [bool(np.isfinite(state).all()) for state in states]
+        if count < 2 or not any(known):
+            return [None] * len(states), metrics
+        features = np.concatenate([features for _, features, _ in self.labels]).astype(np.float64)
+        outcomes = Outcomes.of(np.concatenate([rows for _, _, rows in self.labels]))
+        held = held_out(model, features, outcomes)
+        metrics["select/penalty"] = held.penalty
+        if held.pearson is not None:
+            metrics["select/held_out_pearson"] = held.pearson
+        (fitted,) = model.fit(features, outcomes, [held.penalty])
+        asked = np.stack(states)[known].astype(np.float64)
+        predicted = iter((held.ratio * fitted.variance(asked)).tolist())
+        return [next(predicted) if each else None for each in known], metrics
+
+
+def _fold(prompt: str) -> int:
+    return zlib.crc32(prompt.encode()) % FOLDS

@@ -1,0 +1,198 @@
+"""The paper's judge: the policy writes a variance, and REINFORCE trains it on its own reward.
+
+METIS, Sec. 4.1 and appendices A.1, B.3: one user message with K exemplars, a sampled reply, the
+number in its last box (Eq. 7), R = 1 - (4 (v_hat - v))^2 (Eq. 8), and
+L_judge = -mean (R - b) log pi(reply), with b <- alpha b + (1 - alpha) mean R, from 0 (Eq. 9).
+"""
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from metis.boxed import OPENING, last_box
+from metis.core import (
+    Complete,
+    Completion,
+    Group,
+    Judgment,
+    Plan,
+    Progress,
+    Prompt,
+    Sampling,
+    complete,
+)
+from metis.core.needs import Needs
+from metis.core.pool import Pool
+from metis.core.state import Stateful
+from metis.curricula.judges.memory import Memory, Pair, exemplars, recent, show
+from metis.curricula.judges.prompt import single
+from metis.curricula.judges.protocol import (
+    SECTION,
+    Failure,
+    Judge,
+    Lesson,
+    Prediction,
+    Predictions,
+)
+from metis.curricula.judges.scale import GRID
+from metis.errors import require, require_at_least
+from metis.signal import VARIANCE_MAX, judge_reward
+
+MEMORY = 1
+"""Steps that the calibration memory spans."""
+
+LEAST_SPREAD = 0.1
+"""The standard deviation of rewards that bounds the advantage of a failure is at least this."""
+
+
+@dataclass(frozen=True)
+class Replies(Predictions):
+    """Predictions that were written, each with its reply, to be trained on."""
+
+    completions: Sequence[Completion] = ()
+
+
+@dataclass
+class Reason(Stateful, Judge[Replies]):
+    """The policy writes its prediction, as in the paper; defaults are the paper's.
+
+    examples     K: pairs of the calibration memory that it is shown (3)
+    weight       lambda of Eq. 10 (0.01)
+    ema          alpha of the reward baseline (0.95)
+    failures     a reply without a prediction: `zero` takes v_hat = 0, in the ranking and in its
+                 reward (paper) · `last` ranks it below all others, with reward 0
+    max_tokens   longest reply
+    temperature  of replies
+    """
+
+    examples: int = 3
+    weight: float = 0.01
+    ema: float = 0.95
+    failures: Literal["zero", "last"] = "zero"
+    max_tokens: int = 512
+    temperature: float = 1.0
+
+    memory: Memory = field(init=False, default_factory=Memory)
+    baseline: float = field(init=False, default=0.0)
+    """b of Eq. 9."""
+
+    def __post_init__(self) -> None:
+        require_at_least(self, {"examples": 0, "max_tokens": 1}, SECTION)
+        require(0 <= self.ema < 1, f"{SECTION}ema", self.ema, "use 0 to below 1")
+        valid = math.isfinite(self.weight) and self.weight >= 0
+        require(valid, f"{SECTION}weight", self.weight, "use 0 or more")
+        valid = math.isfinite(self.temperature) and self.temperature > 0
+        remedy = "use a number above 0; the judge's loss needs sampled judgments"
+        require(valid, f"{SECTION}temperature", self.temperature, remedy)
+
+    @property
+    def sampling(self) -> Sampling:
+        return Sampling(max_tokens=self.max_tokens, temperature=self.temperature)
+
+    def needs(self, batch: int) -> Needs:
+        return Needs(frozenset({Complete}), sampling=self.sampling)
+
+    def predict(
+        self, candidates: Sequence[Prompt], batch: int, pool: Pool, progress: Progress
+    ) -> Plan[Replies]:
+        self.memory.forget(progress.step, MEMORY)
+        pairs = recent(self.memory.pairs, progress.step, MEMORY)  # 2
+        picked = exemplars(pairs, self.examples, candidates, batch, pool, progress.rng("exemplars"))
+        shown, judged = show(picked, candidates, pool)
+        chats = single([prompt.text for prompt in judged], shown)
+        completions = yield from complete(chats, self.sampling)  # 3
+        predictions = [self._read(*each) for each in zip(judged, completions, strict=True)]
+        return Replies(predictions, shown, completions=completions)
+
+    def _read(self, prompt: Prompt, completion: Completion) -> Prediction:
+        asked = bool(completion.trajectory.loss_mask.any())
+        result = parse(completion) if asked else Failure.DOES_NOT_FIT
+        if not isinstance(result, Failure):
+            return Prediction(prompt, result, result, reply=completion.text)
+        score = 0.0 if self.failures == "zero" else None
+        return Prediction(prompt, None, score, result, completion.text)
+
+    def learn(
+        self, predictions: Replies, groups: Sequence[Group], pool: Pool, progress: Progress
+    ) -> Lesson:
+        outcome = {pair.prompt: pair for pair in self.memory.add(groups, progress.step)}
+        judged = [
+            (prediction, completion, outcome[prediction.prompt.id])
+            for prediction, completion in zip(
+                predictions.candidates, predictions.completions, strict=True
+            )
+            if prediction.prompt.id in outcome and prediction.failure is not Failure.DOES_NOT_FIT
+        ]
+        metrics = written_metrics(predictions.candidates)
+        if not judged:
+            return Lesson(metrics=metrics)
+        rewards = [self._reward(prediction, pair) for prediction, _, pair in judged]
+        mean, spread = float(np.mean(rewards)), max(float(np.std(rewards)), LEAST_SPREAD)
+        rows = []
+        for (prediction, completion, _), reward in zip(judged, rewards, strict=True):
+            advantage = reward - self.baseline
+            if prediction.failure is not None and self.failures == "last":
+                advantage = max(advantage, -spread)  # or failures would dominate the step
+            rows += self._rows(prediction, completion, advantage)
+        metrics |= {"judge/reward": mean, "judge/baseline": self.baseline}
+        self.baseline = self.ema * self.baseline + (1 - self.ema) * mean
+        return Lesson(rows, metrics)
+
+    def _reward(self, prediction: Prediction, pair: Pair) -> float:
+        """Eq. 8. There is none for a failure in the paper, whose v_hat it takes as 0."""
+        if prediction.v_hat is not None:
+            return judge_reward(prediction.v_hat, pair.v)
+        return judge_reward(0.0, pair.v) if self.failures == "zero" else 0.0
+
+    def _rows(
+        self, prediction: Prediction, completion: Completion, advantage: float
+    ) -> list[Judgment]:
+        """One row of Eq. 9, with a mean over the tokens of the reply."""
+        trajectory = completion.trajectory
+        weight = self.weight / max(1, int(trajectory.loss_mask.sum()))
+        row = Judgment(
+            prediction.prompt, trajectory, advantage, weight, temperature=self.temperature
+        )
+        return [row] if weight else []
+
+
+def written_metrics(predictions: Sequence[Prediction]) -> dict[str, float]:
+    """The share of predictions at the largest variance, and of those that are not on the list."""
+    values = np.array([each.v_hat for each in predictions if each.v_hat is not None])
+    if not values.size:
+        return {}
+    on_list = np.isclose(values[:, None], GRID, rtol=1e-9, atol=0.0).any(axis=1)
+    return {
+        "judge/at_maximum": float(np.mean(values >= VARIANCE_MAX)),
+        "judge/off_grid": float(np.mean(~on_list)),
+    }
+
+
+def parse(completion: Completion) -> float | Failure:
+    """The prediction of a sampled reply; one that hit the token limit had not come to its end.
+
+    A box in it may be a quotation of the instruction, which shows one.
+    """
+    return Failure.CUT_OFF if completion.finish == "length" else parse_variance(completion.text)
+
+
+def parse_variance(text: str) -> float | Failure:
+    r"""The number in the last balanced \boxed{} of a reply, if it is one in [0, 1/4].
+
+    The reply is taken whole: it ends at its end-of-turn token, never at a word in it. Any plain
+    decimal in range counts, on the list or not; a fraction is not a number.
+    """
+    content = last_box(text)
+    if content is None:
+        return Failure.CUT_OFF if OPENING in text else Failure.NO_BOX
+    if len(content) > 64 or not _NUMBER.fullmatch(content.strip()):
+        return Failure.NOT_A_NUMBER
+    value = float(content) + 0.0  # -0.0 + 0.0 is 0.0
+    return value if 0.0 <= value <= VARIANCE_MAX else Failure.OUT_OF_RANGE
+
+
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
