@@ -51,8 +51,8 @@ def main() -> None:
     policy = Policy(
         model_files.model(chosen.model), Local(model=chosen.model, device=chosen.device)
     )
-    values = zip(texts(3), (0.0, 0.109, 0.25), strict=True)
-    examples = [Exemplar(Prompt(text, text), v, v, 0) for text, v in values]
+    shown = zip(texts(3), (0.0, 0.109, 0.25), strict=True)
+    examples = [Exemplar(Prompt(text, text), v, v, 0) for text, v in shown]
     start = time.perf_counter()
     contexts = encode_chats(policy, turns(texts(chosen.candidates), examples))
     encoding = time.perf_counter() - start

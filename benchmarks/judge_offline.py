@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from offline_rows import LEARNED, LEVEL, MEAN, ROWS, UNSCALED
+from offline_rows import LEARNED, LEVEL, MEAN, ROWS
 from offline_table import table
 from remembered import Remembered, States
 
@@ -159,7 +159,7 @@ def part(
         for name in [*sets.tasks, *([ALL] if len(sets.tasks) > 1 else [])]:
             mine = [p for p in rest if name in (ALL, sets.set_of[p.id]) and p.id in predictions]
             scores = [predictions[p.id] for p in mine]
-            measures = measured(scores, mine, sets, row not in UNSCALED)
+            measures = measured(scores, mine, sets)
             yield {"row": row, "split": split, "labels": count, "set": name, **measures}
 
 
@@ -209,9 +209,7 @@ def plain(
     return {prompt.id: means.get(level(prompt), overall) for prompt in rest}
 
 
-def measured(
-    scores: Sequence[float], prompts: Sequence[Prompt], sets: Sets, calibrated: bool
-) -> dict[str, Any]:
+def measured(scores: Sequence[float], prompts: Sequence[Prompt], sets: Sets) -> dict[str, Any]:
     """The quality of predictions, and what the best eighth of them is."""
     outcomes = [sets.variance(prompt) for prompt in prompts]
     best = top_b(scores, max(1, round(EIGHTH * len(scores))), random.Random(0))
@@ -220,10 +218,24 @@ def measured(
         "prompts": len(prompts),
         "spearman": spearman(scores, outcomes),
         "lift": lift(scores, outcomes, EIGHTH),
-        "calibration": calibration_error(scores, outcomes) if calibrated else None,
+        "calibration": calibration_error(scores, outcomes),
         "reward": float(np.mean(rewards)),
         "informative": float(np.mean([outcomes[i] > INFORMATIVE for i in best])),
     }
+
+
+def calibration_error(v_hat: Sequence[float], v: Sequence[float], bins: int = 10) -> float | None:
+    """Expected calibration error, over bins of as many predictions each.
+
+    Equal predictions are not kept together: they are cut in the order given.
+    """
+    if not v:
+        return None
+    predictions, outcomes = np.asarray(v_hat, dtype=np.float64), np.asarray(v, dtype=np.float64)
+    order = np.argsort(predictions, kind="stable")
+    parts = np.array_split(order, min(bins, len(order)))
+    gaps = [abs(predictions[part].mean() - outcomes[part].mean()) * len(part) for part in parts]
+    return float(sum(gaps) / len(order))
 
 
 def heading(sets: Sets, chosen: argparse.Namespace) -> dict[str, Any]:

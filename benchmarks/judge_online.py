@@ -33,20 +33,15 @@ from metis.survey.facts import Outcome
 from metis.survey.recorded import Recorded
 
 PARTS = 3
-READOUT = {"name": "metis", "judge": {"mode": "readout"}}
 ARMS: dict[str, dict[str, Any]] = {
     "uniform": {"name": "uniform"},
     "oracle": {"name": "oracle"},
     "probe": {"name": "probe"},
-    "probe, logistic": {"name": "probe", "regression": "logistic"},
-    "probe, two thirds": {"name": "probe", "depths": [2 / 3]},
-    "readout": READOUT,
-    "readout of the prompt": READOUT | {"preference": {"readout": "prompt"}},
-    "readout of the judge prompt": READOUT | {"preference": {"readout": "judge"}},
-    "readout of the prompt, ridge": READOUT
-    | {"preference": {"readout": "prompt", "regression": "ridge"}},
-    "readout of the prompt, trial": READOUT | {"preference": {"readout": "prompt"}, "trial": 16},
-    "readout, K = 3": READOUT | {"examples": 3},
+    "probe, logistic": {"name": "probe", "judge": {"regression": "logistic"}},
+    "probe, two thirds": {"name": "probe", "judge": {"layer": 2 / 3}},
+    "readout": {"name": "metis", "preset": "readout"},
+    "readout, ridge": {"name": "metis", "judge": {"name": "readout", "regression": "ridge"}},
+    "readout, trial": {"name": "metis", "preset": "readout", "trial": 16},
 }
 """Curricula whose network does not learn."""
 

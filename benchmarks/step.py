@@ -214,7 +214,7 @@ def overhead(folder: Path, chosen: argparse.Namespace) -> None:
             )
     uniform = [spent["step"] for spent in seconds["uniform"][2:]]
     print(f"uniform step {statistics.median(uniform):.3f} s")
-    for mode in modes:
+    for mode in judges:
         steps = seconds[mode][2:]
         part = statistics.median(spent["judge's part"] for spent in steps)
         ratio = statistics.median(s["step"] / u for s, u in zip(steps, uniform, strict=True))

@@ -6,7 +6,7 @@ A name is one of CURRICULA, or an import string of a class of one's own.
 import math
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 from metis.core import Curriculum, state
 from metis.core.pool import Pool
@@ -67,8 +67,7 @@ def judge_class(name: str) -> type[Judge[Any]]:
             f"curriculum.judge = {name!r}: make it a dataclass that derives from "
             "metis.core.state.Stateful and metis.curricula.judges.Judge, with a method predict"
         )
-    judge: type[Judge[Any]] = kind
-    return judge
+    return cast("type[Judge[Any]]", kind)
 
 
 def judge_name(judge: Judge[Any]) -> str:

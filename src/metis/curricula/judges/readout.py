@@ -17,7 +17,6 @@ from metis.core.needs import Needs
 from metis.core.pool import Pool
 from metis.core.state import Stateful
 from metis.curricula.judges.linear import Floats
-from metis.curricula.judges.prompt import turns
 from metis.curricula.judges.protocol import SECTION, Judge, Lesson, Prediction, Predictions
 from metis.curricula.judges.regressions import (
     FOLDS,
@@ -27,7 +26,6 @@ from metis.curricula.judges.regressions import (
     held_out,
     regression,
 )
-from metis.curricula.judges.scale import PASSES, VARIANCE
 from metis.errors import require, require_at_least
 from metis.signal import judge_reward
 
@@ -77,9 +75,6 @@ class Readout(Stateful, Judge[Reads]):
     ) -> Plan[Reads]:
         self.labels = [label for label in self.labels if label[0] >= progress.step - self.window]
         states = yield from embed(candidates, [self.layer])
-        scale = PASSES if pool.rewards == "binary" else VARIANCE
-        asked = yield from embed(turns([p.text for p in candidates], [], scale), [self.layer])
-        states = [np.concatenate(each) for each in zip(states, asked, strict=True)]
         values, metrics = self.read(states, regression(self.regression, pool.rewards))
         predictions = [
             Prediction(prompt, None if value is None else max(0.0, value), value)
