@@ -1,6 +1,6 @@
 """Files of a user's own code that a run depends on, by digest: a resumed run notices changed ones.
 
-Settings name a reward, a task or a curriculum; what is behind the name may have been edited since.
+Settings name a reward, a task, a curriculum or a judge; what is behind the name may have been edited since.
 Only the named file is looked at, not what it imports.
 """
 
@@ -23,10 +23,12 @@ REFUSED = ("task.reward",)
 def of(config: Mapping[str, Any]) -> dict[str, str]:
     """The digests of a run's own code, by setting; what is not in a file has none."""
     task, curriculum = (config.get(section, {}) for section in ("task", "curriculum"))
+    judge = curriculum.get("judge") or {}
     named = {
         "task": task.get("name", ""),
         "task.reward": task.get("reward") or "",
         "curriculum": curriculum.get("name", ""),
+        "curriculum.judge": judge.get("name", "") if isinstance(judge, Mapping) else "",
     }
     own = {key: name for key, name in named.items() if is_import_string(str(name))}
     found = {key: digest(name) for key, name in own.items() if not name.startswith("metis.")}
