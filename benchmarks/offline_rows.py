@@ -37,3 +37,16 @@ LEARNED: dict[str, dict[str, Any]] = {
 """Settings of a curriculum for each judge that learns."""
 
 ROWS = (MEAN, LEVEL, *LEARNED)
+
+SHOWN = (
+    *(MEAN, LEVEL, PROBE, "probe, logistic", "probe, three layers"),
+    *("readout", "readout of the prompt", "readout of the prompt, ridge"),
+    *("readout of the judge prompt", "readout, ridge", "readout, last layer"),
+    *("readout, three layers", "readout, K = 3", "readout of the judge prompt, K = 3"),
+    *("readout, ridge, K = 3", "readout, harder side", "readout, judge trained"),
+    *("mean of both ranks", "log score", "log score, passes", "exact", "REINFORCE"),
+    *("MASA's reward", "passes and length", "K = 0", "K = 6", "exemplars at the frontier"),
+    *("exemplars like the candidates", "harder side"),
+)
+"""Rows of tables in their order; those that are not in ROWS were measured at 25c633b, with settings
+that are gone since."""

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from offline_rows import PROBE, ROWS
+from offline_rows import PROBE, ROWS, SHOWN
 
 from metis.markdown import markdown_table
 from metis.run.statistics import mean
@@ -34,14 +34,14 @@ def summary(rows: Sequence[dict[str, Any]], about: dict[str, Any]) -> str:
 def _growth(rows: Sequence[dict[str, Any]], about: dict[str, Any]) -> list[list[str]]:
     columns = [(name, count) for name in about["sets"] for count in about["labels"]]
     lines = [["judge", *(f"{name}, {count}" for name, count in columns)]]
-    for judge in ROWS:
+    for judge in SHOWN:
         mine = [row for row in rows if row["row"] == judge]
         cells = [
             _estimate([row["spearman"] for row in mine if (row["set"], row["labels"]) == column])
             for column in columns
         ]
         if set(cells) != {"–"}:
-            lines.append([judge, *cells])
+            lines.append([_named(judge), *cells])
     return lines
 
 
@@ -60,7 +60,7 @@ def _sections(rows: Sequence[dict[str, Any]], about: dict[str, Any], labels: Seq
 def _lines(rows: Sequence[dict[str, Any]]) -> list[list[str]]:
     lines = [["judge", "splits", "Spearman", "above the probe's", *list(COLUMNS.values())[1:]]]
     probe = {row["split"]: row["spearman"] for row in rows if row["row"] == PROBE}
-    for name in ROWS:
+    for name in SHOWN:
         mine = {row["split"]: row for row in rows if row["row"] == name}
         if mine:
             above = [
@@ -69,8 +69,13 @@ def _lines(rows: Sequence[dict[str, Any]]) -> list[list[str]]:
                 if name != PROBE and row["spearman"] is not None and probe.get(split) is not None
             ]
             first, *others = (_estimate([row[key] for row in mine.values()]) for key in COLUMNS)
-            lines.append([name, str(len(mine)), first, _estimate(above, "+"), *others])
+            lines.append([_named(name), str(len(mine)), first, _estimate(above, "+"), *others])
     return lines
+
+
+def _named(row: str) -> str:
+    """A row that cannot be measured again, since its settings are gone, has a mark."""
+    return row if row in ROWS else f"{row} †"
 
 
 def _estimate(values: Sequence[float | None], sign: str = "") -> str:
