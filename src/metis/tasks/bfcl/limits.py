@@ -12,8 +12,8 @@ LARGEST = 10**308
 """About the largest float."""
 BOUNDS: dict[str, dict[str, int]] = {
     "power": {"base": 10**12, "exponent": 1000},
-    "logarithm": {"value": LARGEST, "base": LARGEST, "precision": 1000},
-    "square_root": {"number": LARGEST, "precision": 1000},
+    "logarithm": {"value": LARGEST, "base": LARGEST, "precision": 100},
+    "square_root": {"number": LARGEST, "precision": 100},
     "round_number": {"decimal_places": 1000},
     "compute_exchange_rate": {"value": LARGEST},
 }
