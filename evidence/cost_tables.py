@@ -86,7 +86,7 @@ JUDGED = (
         LOCAL[0],
     ),
 )
-"""METIS in words, its steps, and those of uniform selection beside it."""
+"""METIS in words, its steps, and those of uniform sampling beside it."""
 
 SELECTION = (
     (

@@ -90,7 +90,7 @@ VERL = (
         Steps(f"{EARLIER_QWEN}/metis-reason", "`reason`, before replay", last=10),
     ),
 )
-"""Runs of one setting together, uniform selection first."""
+"""Runs of one setting together, uniform sampling first."""
 
 LOCAL = (
     Steps("arithmetic-smollm2-h200/uniform", "uniform", skip=50),
@@ -100,7 +100,7 @@ LOCAL = (
 
 
 def verl_table() -> str:
-    """Steps on verl against uniform selection and against themselves without judging."""
+    """Steps on verl against uniform sampling and against themselves without judging."""
     heads = ("run", "selection", "tokens an answer", "step", "judging", "rollouts", "update")
     rows = [[*heads, "against uniform", "against the same without judging"]]
     for uniform, *judged in VERL:

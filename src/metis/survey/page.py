@@ -99,7 +99,7 @@ def _place(facts: Facts) -> Iterator[str]:
     rows = [(one, f"{one:.1%}", f"{ratio:.2f}") for one, ratio in MEASURED]
     rows.append((share, f"**{share:.1%}**", "**this pool**"))
     ordered = sorted(rows, key=lambda row: -row[0])
-    header = ["informative at first", "METIS's rollouts to equal accuracy over uniform selection's"]
+    header = ["informative at first", "METIS's rollouts to equal accuracy over uniform sampling's"]
     yield "## Among measured pools\n"
     yield markdown_table([header, *([a, b] for _, a, b in ordered)])
     yield "Additions, SmolLM2-135M, three seeds (docs/when-it-pays.md): elsewhere a hint.\n"
