@@ -139,6 +139,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
         for name, table in (
             ("judge-in-training", training_tables.results),
             ("judge-at-once", training_tables.at_once),
+            ("judge-by-test", training_tables.by_test),
             ("judge-skill", training_tables.skill),
         )
         for pool in ("dapo-hard", "math")
