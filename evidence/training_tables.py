@@ -84,7 +84,7 @@ def by_test(folder: Path) -> str:
         rows.append([ROWS[name], *by_run])
     for other in BASELINE, PROBES[0]:
         apart = (_points(runs[READOUTS[0]], runs[other]) for runs in tests)
-        rows.append([f"readout above {ROWS[other]}", *apart])
+        rows.append([f"readout above {ROWS[other]}, points", *apart])
     return markdown_table(rows)
 
 
@@ -92,7 +92,7 @@ def _points(one: Floats, other: Floats) -> str:
     """The difference of two means in points, and its p over runs."""
     p = p_of_difference(one.mean(axis=1), other.mean(axis=1), _rng())
     apart = float((one.mean(axis=0) - other.mean(axis=0)).mean())
-    return f"{apart:+.1%}".replace("%", f" points, p = {number(p)}")
+    return f"{apart:+.1%}".replace("%", f", p = {number(p)}")
 
 
 def _shared(folder: Path) -> dict[str, Measured]:
