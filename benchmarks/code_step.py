@@ -3,7 +3,7 @@
     python benchmarks/code_step.py [--model smollm2-135m] [--steps 6] [--batch 2] [--group 8]
 
 Every answer of the model is exchanged for a program: the reference of its problem, or one that
-returns the same value always. Steps of uniform selection are timed with their rewards computed in
+returns the same value always. Steps of uniform sampling are timed with their rewards computed in
 the sandbox beside generation, and with the same rewards looked up. Both generate and train on the
 same, from the same weights and seed, and take turns, step by step; the median of the ratios is
 printed. The first step of each warms up.
@@ -69,7 +69,7 @@ def fenced(code: str) -> str:
 
 
 class Arm:
-    """An engine that takes steps of uniform selection."""
+    """An engine that takes steps of uniform sampling."""
 
     def __init__(self, scoring: Scoring, chosen: argparse.Namespace) -> None:
         settings = Local(model=chosen.model, device="cpu", max_tokens=chosen.tokens)

@@ -1,4 +1,4 @@
-"""Cost of a training step: against TRL's GRPOTrainer, and of METIS against uniform selection.
+"""Cost of a training step: against TRL's GRPOTrainer, and of METIS against uniform sampling.
 
     python benchmarks/step.py [--model FOLDER] [--prompts 4] [--group 4] [--tokens 32]
                               [--pairs 5] [--steps 3]
@@ -10,7 +10,7 @@ its own training loop. The first pair warms up; of the others the medians are pr
 median of their ratios. "Without skipping" every group has an advantage; "with skipping" half of the
 groups have none, which our update leaves out.
 
-Then METIS and uniform selection take turns on our engine, with rollouts and rewards as before; the
+Then METIS and uniform sampling take turns on our engine, with rollouts and rewards as before; the
 judge's replies end where they end. Without TRL only this part is measured.
 """
 
@@ -188,7 +188,7 @@ def compare(folder: Path, chosen: argparse.Namespace, name: str, flat: int) -> N
 
 
 def overhead(folder: Path, chosen: argparse.Namespace) -> None:
-    """METIS against uniform selection, two judges, step by step in turn."""
+    """METIS against uniform sampling, two judges, step by step in turn."""
     size = {"batch": chosen.prompts, "group": chosen.group}
     task = FixedRewards(rewards(chosen.prompts, chosen.group, 0), 40 * chosen.prompts)
     engine = FixedLength(Local(model=str(folder), max_tokens=chosen.tokens), task)

@@ -1,4 +1,4 @@
-"""Whole steps on verl: METIS with each of its judges, against uniform selection.
+"""Whole steps on verl: METIS with each of its judges, against uniform sampling.
 
     python benchmarks/verl_step.py RECIPE [key=value ...] [--arms uniform,direct,...]
                                    [--steps 12] [--skip 2] [--out runs/verl-step]

@@ -86,7 +86,7 @@ JUDGED = (
         LOCAL[0],
     ),
 )
-"""METIS in words, its steps, and those of uniform selection beside it."""
+"""METIS in words, its steps, and those of uniform sampling beside it."""
 
 SELECTION = (
     (
@@ -181,14 +181,15 @@ LOOKING = (
 def in_short() -> str:
     """Seconds of a METIS step, divided by those of a uniform step and of its own without judging.
 
-    The two differ where the prompts that METIS chose have answers of another length.
+    The two differ where METIS chose prompts with answers of another length, and by what differs
+    between two runs for other reasons.
     """
     heads = ("a METIS step", "tokens an answer", "/ a uniform step", "/ itself without judging")
     rows = [list(heads)]
     for words, metis, uniform in JUDGED:
         tokens = f"{metis.answer:.0f}, uniform {uniform.answer:.0f}"
         ratios = against_uniform(metis, uniform), against_itself(metis)
-        rows.append([words.format(metis=metis), tokens, *(f"{ratio:.2f}" for ratio in ratios)])
+        rows.append([words.format(metis=metis), tokens, *ratios])
     for mode in ("direct", "reason"):
         step, judging, training, ratio = (
             numbers()[f"{mode}_{name}"] for name in ("step", "judging", "training", "ratio")

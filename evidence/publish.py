@@ -68,7 +68,7 @@ def costs(one: Measured, baseline: Measured) -> list[str]:
 
 
 def hopeless_seeds() -> str:
-    """The recommended preset against uniform selection, by the seeds that are averaged."""
+    """The recommended preset against uniform sampling, by the seeds that are averaged."""
     rows = [["seeds", *COSTS, "p", "least p"]]
     for seeds in (range(6), range(3), range(3, 6)):
         pair = [arm("hopeless-90", name, seeds) for name in ("metis", "uniform")]
@@ -139,6 +139,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
         for name, table in (
             ("judge-in-training", training_tables.results),
             ("judge-at-once", training_tables.at_once),
+            ("judge-by-test", training_tables.by_test),
             ("judge-skill", training_tables.skill),
         )
         for pool in ("dapo-hard", "math")

@@ -1,5 +1,6 @@
 """Tables of the seconds of a step, by phase, from the runs in this folder."""
 
+import math
 import statistics
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,7 +91,7 @@ VERL = (
         Steps(f"{EARLIER_QWEN}/metis-reason", "`reason`, before replay", last=10),
     ),
 )
-"""Runs of one setting together, uniform selection first."""
+"""Runs of one setting together, uniform sampling first."""
 
 LOCAL = (
     Steps("arithmetic-smollm2-h200/uniform", "uniform", skip=50),
@@ -100,23 +101,32 @@ LOCAL = (
 
 
 def verl_table() -> str:
-    """Steps on verl against uniform selection and against themselves without judging."""
+    """Steps on verl against uniform sampling and against themselves without judging."""
     heads = ("run", "selection", "tokens an answer", "step", "judging", "rollouts", "update")
     rows = [[*heads, "against uniform", "against the same without judging"]]
     for uniform, *judged in VERL:
         rows.append([*_verl_row(uniform, uniform), "1", ""])
         for arm in judged:
             ratios = (against_uniform(arm, uniform), against_itself(arm))
-            rows.append([*_verl_row(arm, uniform), *(f"{ratio:.2f}" for ratio in ratios)])
+            rows.append([*_verl_row(arm, uniform), *ratios])
     return markdown_table(rows)
 
 
-def against_uniform(arm: Steps, uniform: Steps) -> float:
-    return arm.mean("step") / uniform.mean("step")
+def against_uniform(arm: Steps, uniform: Steps) -> str:
+    """The ratio of two means over steps, and its standard error."""
+    means = [one.mean("step") for one in (arm, uniform)]
+    errors = [_error([row["step"] for row in one.timings()]) for one in (arm, uniform)]
+    ratio = means[0] / means[1]
+    relative = math.hypot(*(error / whole for error, whole in zip(errors, means, strict=True)))
+    return f"{ratio:.2f} ± {ratio * relative:.2f}"
 
 
-def against_itself(arm: Steps) -> float:
-    return arm.mean("step") / arm.without_judging
+def against_itself(arm: Steps) -> str:
+    return f"{arm.mean('step') / arm.without_judging:.2f}"
+
+
+def _error(values: list[float]) -> float:
+    return statistics.stdev(values) / math.sqrt(len(values))
 
 
 def local_table() -> str:

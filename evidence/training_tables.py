@@ -20,6 +20,8 @@ PROBES = ("probe", "probe-first")
 READOUTS = ("readout", "readout-first", "readout-trial")
 ARMS = (BASELINE, f"{BASELINE}-first", *PROBES, *READOUTS)
 SEEDS = range(10)
+ROWS = {"readout": "readout", BASELINE: "uniform sampling", "probe": "the probe"}
+"""Arms of the table by test, and their names there."""
 PARTS = ((1, 10), (11, 20), (21, 1 << 20))
 """Steps that the judge's skill is averaged over."""
 BEFORE = "before"
@@ -60,13 +62,8 @@ def results(folder: Path) -> str:
 
 def at_once(folder: Path) -> str:
     """Accuracy at the last test that all runs have, earlier runs of an arm among its runs."""
-    arms, probe, readout = _arms(folder), PROBES[0], READOUTS[0]
-    shared = {name: arm.at_tests_of(*arms.values()) for name, arm in arms.items()}
-    step = shared[BASELINE].steps[-1]
-    runs = {}
-    for name in (BASELINE, probe, readout):
-        both = [shared[each] for each in (name, f"{name}-first") if each in shared]
-        runs[name] = _matrix([record.rewards[step] for arm in both for record in arm.records])
+    step = _shared(folder)[BASELINE].steps[-1]
+    runs, probe = _at(folder, step), PROBES[0]
     heads = ["arm", f"accuracy at step {step}, by run", "mean"]
     rows = [[*heads, ABOVE, "p", "above the probe's", "p"]]
     for name, mine in runs.items():
@@ -75,6 +72,42 @@ def at_once(folder: Path) -> str:
         for other in BASELINE, probe:
             rows[-1] += [NONE, NONE] if name == other else _apart(mine, runs[other])
     return markdown_table(rows)
+
+
+def by_test(folder: Path) -> str:
+    """Accuracy at every test after training began, by run; and how far the readout is above."""
+    steps = [step for step in _shared(folder)[BASELINE].steps if step]
+    tests = [_at(folder, step) for step in steps]
+    rows = [["", *(f"step {step}" for step in steps)]]
+    for name in ROWS:
+        by_run = (", ".join(f"{one:.1%}" for one in runs[name].mean(axis=1)) for runs in tests)
+        rows.append([ROWS[name], *by_run])
+    for other in BASELINE, PROBES[0]:
+        apart = (_points(runs[READOUTS[0]], runs[other]) for runs in tests)
+        rows.append([f"readout above {ROWS[other]}, points", *apart])
+    return markdown_table(rows)
+
+
+def _points(one: Floats, other: Floats) -> str:
+    """The difference of two means in points, and its p over runs."""
+    p = p_of_difference(one.mean(axis=1), other.mean(axis=1), _rng())
+    apart = float((one.mean(axis=0) - other.mean(axis=0)).mean())
+    return f"{apart:+.1%}".replace("%", f", p = {number(p)}")
+
+
+def _shared(folder: Path) -> dict[str, Measured]:
+    """The arms at the tests that all of them have."""
+    arms = _arms(folder)
+    return {name: arm.at_tests_of(*arms.values()) for name, arm in arms.items()}
+
+
+def _at(folder: Path, step: int) -> dict[str, Floats]:
+    """Scores at a test, by run and problem; earlier runs of an arm are among its runs."""
+    arms, runs = _shared(folder), {}
+    for name in (BASELINE, PROBES[0], READOUTS[0]):
+        both = [arms[each] for each in (name, f"{name}-first") if each in arms]
+        runs[name] = _matrix([record.rewards[step] for arm in both for record in arm.records])
+    return runs
 
 
 def _apart(one: Floats, other: Floats) -> list[str]:

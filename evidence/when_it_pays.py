@@ -1,4 +1,4 @@
-"""Five pools, from none to 97% hopeless: the cost of each curriculum against uniform selection."""
+"""Five pools, from none to 97% hopeless: the cost of each curriculum against uniform sampling."""
 
 import math
 import re
@@ -152,7 +152,7 @@ def figure(pools: list[Pool]) -> str:
         across=(0.0, 100.0),
     )
     key = [(f"● {line.label}", f"key c{line.colour}") for line in lines]
-    key.append(("┄ uniform selection", "key"))
+    key.append(("┄ uniform sampling", "key"))
     labels = "".join(
         f'<text x="{KEY[0]}" y="{KEY[1] + 17 * place}" class="{style}">{text}</text>'
         for place, (text, style) in enumerate(key)

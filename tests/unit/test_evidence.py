@@ -36,7 +36,10 @@ def test_no_published_table_or_figure_is_stale():
 
 def test_surveys_know_the_measured_pools(publish):
     assert list(MEASURED) == [
-        (round(pool.informative, 3), round(pool.costs["metis"]["steps"].value, 2))
+        (
+            round(pool.informative, 3),
+            *(round(pool.costs["metis"][axis].value, 2) for axis in publish.when_it_pays.SHORT),
+        )
         for pool in publish.pools()
     ]
 
@@ -76,6 +79,11 @@ def test_arms_are_compared_over_all_their_runs_and_problems(publish, tmp_path):
     assert cells[:3] == ["`readout`", "20.0%, 40.0%", "30.0%"]
     assert cells[3:5] == ["+10.0% [-10.0%, +40.0%]", "0.67 (2 v 2: at least 0.33)"]
     assert cells[5:] == ["-10.0% [-40.0%, +0.0%]", "1.00 (2 v 2: at least 0.33)"]
+    rows = publish.training_tables.by_test(tmp_path).splitlines()
+    cells = [[cell.strip() for cell in row.split("|")[1:-1]] for row in rows]
+    assert cells[0] == ["", "step 2"] and cells[2] == ["readout", "20.0%, 40.0%"]
+    assert cells[-2] == ["readout above uniform sampling, points", "+10.0, p = 0.67"]
+    assert cells[-1] == ["readout above the probe, points", "-10.0, p = 1.00"]
 
 
 def test_a_table_is_written_between_its_marks(publish):

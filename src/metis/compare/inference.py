@@ -19,8 +19,6 @@ BATCH = 1_000
 """Resamples of problems at a time, for the memory that they take."""
 LEVEL = 0.05
 """Chance of claiming a difference where there is none."""
-FEWEST_RUNS = 4
-"""Runs of each arm: fewer have no p below `LEVEL`."""
 
 
 class Runs(NamedTuple):

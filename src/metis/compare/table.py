@@ -10,7 +10,6 @@ from metis.compare.comparison import Comparison
 from metis.compare.crossing import FEWEST_TESTS, MANY, Pair
 from metis.compare.difference import above
 from metis.compare.inference import (
-    FEWEST_RUNS,
     LEVEL,
     Interval,
     cost_to_best,
@@ -94,8 +93,8 @@ def _verdict(comparison: Comparison, arm: Measured) -> str:
 def p_text(p: float, count: int, other: int) -> str:
     """A p beside the runs that it is of, and the least that so many can give."""
     least = least_p(count, other)
-    more = f"; it takes {FEWEST_RUNS} of each" if least > LEVEL else ""
-    return f"p = {number(p)}; {count} v {other} runs cannot go below {number(least)}{more}"
+    few = ": too few to show any difference" if least > LEVEL else ""
+    return f"p = {number(p)}; {count} v {other} runs cannot go below {number(least)}{few}"
 
 
 def number(p: float) -> str:

@@ -13,7 +13,7 @@ import pytest
 from metis.compare import charts
 from metis.compare.comparison import Comparison
 from metis.compare.measures import AXES, Measured, Problems
-from metis.compare.table import markdown, notes, sections, verdicts
+from metis.compare.table import markdown, notes, p_text, sections, verdicts
 from metis.report.curves import Recorded
 
 
@@ -79,7 +79,7 @@ def test_a_verdict_is_about_steps_where_nothing_else_was_counted():
 
 
 def test_what_few_runs_cannot_show_is_not_shown_however_clear_it_looks():
-    least = "(p = 0.10; 3 v 3 runs cannot go below 0.10; it takes 4 of each)"
+    least = "(p = 0.10; 3 v 3 runs cannot go below 0.10: too few to show any difference)"
     assert f": a difference is not shown {least}." in said(arm("fast", 2.0))
     shown = "faster (p = 0.029; 4 v 4 runs cannot go below 0.029)"
     assert f": {shown}." in said(arm("fast", 2.0, 4), seeds=4)
@@ -96,8 +96,14 @@ def test_a_cost_that_was_not_counted_says_nothing():
     assert "processed" not in said(arm("old", 2.0, processed_tokens=0.0))
 
 
+def test_unequal_arms_are_too_few_only_where_no_relabelling_is_rare_enough():
+    assert p_text(0.6, 2, 6) == "p = 0.60; 2 v 6 runs cannot go below 0.036"
+    few = ": too few to show any difference"
+    assert p_text(0.6, 1, 6) == f"p = 0.60; 1 v 6 runs cannot go below 0.14{few}"
+
+
 def test_one_run_shows_nothing():
-    least = "(p = 0.25; 1 v 3 runs cannot go below 0.25; it takes 4 of each)"
+    least = "(p = 0.25; 1 v 3 runs cannot go below 0.25: too few to show any difference)"
     assert f": a difference is not shown {least}." in said(arm("once", 2.0, seeds=1))
 
 

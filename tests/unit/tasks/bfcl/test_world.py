@@ -53,7 +53,7 @@ def test_there_is_no_function_but_those_of_the_documentation(dialogues, call):
         "logarithm(value=2, base=10, precision=1e400)",
         "square_root(number=2, precision=100000000)",
         f"square_root(number=0x{'f' * 9_000}, precision=2)",
-        f"logarithm(value=0x{'f' * 9_000}, base=2, precision=1000)",
+        f"logarithm(value=0x{'f' * 9_000}, base=2, precision=100)",
         "logarithm(value=2, base=1e999, precision=10)",
         "round_number(number=5, decimal_places=-1000000000)",
     ],
