@@ -56,12 +56,12 @@ ON_MATH = "verl, H200, Qwen2.5-Coder-1.5B on MATH: "
 ON_SUMS = "SmolLM2-135M on sums: "
 JUDGED = (
     (
-        f"{ON_MATH}`judge.mode=reason`, replies of {{metis.reply:.0f}} tokens",
+        f"{ON_MATH}`judge=reason`, replies of {{metis.reply:.0f}} tokens",
         Steps(f"{QWEN}/reason", "", last=8),
         Steps(f"{QWEN}/uniform", "", last=8),
     ),
     (
-        "the same with `judge.mode=direct judge.scale=passes`",
+        "the same with `judge=direct judge.scale=passes`",
         Steps(f"{QWEN}/direct", "", last=8),
         Steps(f"{QWEN}/uniform", "", last=8),
     ),
@@ -71,7 +71,7 @@ JUDGED = (
         Steps(f"{QWEN}/uniform", "", last=8),
     ),
     (
-        "that with `replay=0`",
+        "that with `judge.replay=0`",
         Steps(f"{FRESH}/direct-quarter-fresh", "", last=8),
         Steps(f"{FRESH}/uniform", "", last=8),
     ),
