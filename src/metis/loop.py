@@ -12,7 +12,7 @@ from types import FrameType
 from typing import Any, Protocol
 
 from metis.config import Config
-from metis.core import Curriculum, Trajectory
+from metis.core import Batch, Curriculum, Trajectory
 from metis.core.pool import Pool
 from metis.curricula.registry import check_pool, pool_notice
 from metis.engines import ENGINES
@@ -35,7 +35,7 @@ from metis.tasks.benchmarks.validation import benchmark
 
 
 class Trainable(TimedEngine, Protocol):
-    """An engine as the loop needs it, beside its answers: a version, a test, and a memory.
+    """An engine as the loop needs it, beside its answers: an update, a version, a test, a memory.
 
     `evaluate` gives the reward of each held-out prompt, None where it failed, and counts those that
     are answered. `written` is what the policy wrote in a rollout. `reseed` fixes what is sampled
@@ -49,6 +49,8 @@ class Trainable(TimedEngine, Protocol):
     def notices(self) -> list[str]: ...
 
     def evaluate(self, count: Count = uncounted) -> Sequence[tuple[str, float | None]]: ...
+
+    def update(self, batch: Batch) -> Mapping[str, float]: ...
 
     def written(self, trajectory: Trajectory) -> str: ...
 
@@ -245,7 +247,10 @@ def _step(run: Run, folder: RunFolder, view: View) -> tuple[Numbers, Numbers, li
     meter = Meter(run.engine, view.phase)
     started = run.engine.clock()
     batch = plan(run.curriculum, run.pool, account, run.engine.version, settings.seed, meter)
-    updated = meter.update(batch) if batch.groups else {}
+    updated: Numbers = {}
+    if batch.groups:
+        with meter.phase("update"):
+            updated = run.engine.update(batch)
     account.elapsed += run.engine.clock() - started
     account.step += 1
     metrics = {**booked(account, batch, meter.counts), **updated, **batch.metrics}

@@ -1,15 +1,10 @@
 """The needs of a curriculum, declared: compared with what an engine serves before it starts."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from metis.core.predictors import AttentionModel, Predictor, separate
-from metis.core.requests import Complete, Embed, Fit, Predict, Request, Rollout, Score
-
-WORDS: dict[type[Request], str] = {
-    Complete: "sampled replies of the policy",
-    Score: "log-probabilities of choices",
-    Embed: "hidden states of prompts",
-}
+from metis.core.requests import Complete, Fit, Predict, Request, Rollout, Score
 
 
 @dataclass(frozen=True)
@@ -24,7 +19,7 @@ class Needs:
     sampling  temperature of the replies that are trained on
     """
 
-    requests: frozenset[type[Request]] = frozenset()
+    requests: frozenset[type[Request[Any]]] = frozenset()
     data: str = ""
     model: Predictor | None = None
     choices: tuple[str, ...] = ()
@@ -32,7 +27,7 @@ class Needs:
     sampling: float = 1.0
 
     @property
-    def asked(self) -> frozenset[type[Request]]:
+    def asked(self) -> frozenset[type[Request[Any]]]:
         """All kinds of requests."""
         learned = {Predict, Fit} if self.model is not None else set()
         return self.requests | learned | {Rollout}
@@ -43,7 +38,7 @@ class Needs:
         return bool(self.requests & {Complete, Score})
 
     def described(self) -> str:
-        parts = [self.data, *(word for kind, word in WORDS.items() if kind in self.requests)]
+        parts = [self.data, *sorted(kind.words for kind in self.requests)]
         if isinstance(self.model, AttentionModel):
             parts.append("an attention model on hidden states of prompts")
         elif self.model is not None:
