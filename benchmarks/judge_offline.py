@@ -27,12 +27,13 @@ from typing import Any
 import numpy as np
 from offline_rows import LEARNED, LEVEL, MEAN, ROWS
 from offline_table import table
-from remembered import Remembered, States
+from remembered import Remembered
 
 from metis import Pool, Progress, Prompt, drive
 from metis.config import curriculum_of, task_of
-from metis.core import LAST, Chat
+from metis.core import Chat, Embed
 from metis.core.pool import Rewards
+from metis.core.requests import Reply, Request
 from metis.curricula.judges.skill import lift, spearman
 from metis.engines import model_files
 from metis.engines.local.engine import LocalEngine
@@ -137,11 +138,10 @@ class Offline(Recorded):
         super().__init__(self.local, model.sets.outcomes.values())
         self.states = model.states
 
-    def embed(
-        self, prompts: Sequence[Prompt] | Sequence[Chat], depths: Sequence[float] = LAST
-    ) -> States:
+    def answer(self, request: Request[Reply]) -> Reply:
         kept = self.states.path is not None and self.local.version == 0
-        return (self.states if kept else self.local).embed(prompts, depths)
+        read = kept and isinstance(request, Embed)
+        return self.states.answer(request) if read else super().answer(request)
 
 
 def part(

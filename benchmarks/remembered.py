@@ -9,12 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metis import MetisError, Prompt, files
-from metis.core import LAST, Chat, Engine
+from metis.core import LAST, Chat, Embed, Engine
+from metis.core.requests import Vectors
 
-States = Sequence[NDArray[np.float32]]
 
-
-class Remembered:
+class Remembered(Engine):
     """States of a model that does not learn.
 
     engine gives the model when a state has to be read, chat what it reads of a prompt; model tells
@@ -34,7 +33,7 @@ class Remembered:
 
     def embed(
         self, prompts: Sequence[Prompt] | Sequence[Chat], depths: Sequence[float] = LAST
-    ) -> States:
+    ) -> Vectors:
         keys = [[self._key(each, depth) for depth in depths] for each in prompts]
         new = [
             (each, mine)
@@ -43,7 +42,8 @@ class Remembered:
         ]
         if new:
             asked, places = zip(*new, strict=True)
-            for mine, state in zip(places, self.engine().embed(asked, depths), strict=True):
+            states = self.engine().answer(Embed(asked, depths))
+            for mine, state in zip(places, states, strict=True):
                 self.known |= zip(mine, np.split(state, len(depths)), strict=True)
             self.new += len(new)
         return [np.concatenate([self.known[key] for key in mine]) for mine in keys]

@@ -15,7 +15,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from metis.curricula.selection import choose
 NOTHING = Trajectory(np.zeros(1, np.int64), np.ones(1, bool), np.zeros(1, np.float32), 0)
 
 
-class RandomEngine:
+class RandomEngine(Engine):
     """Replies and rewards by chance, at no cost."""
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ def measure(size: int, candidates: int, steps: int) -> tuple[float, float]:
     """Median milliseconds of draw + rank + save, and of a whole METIS step with its save."""
     pool = Pool(Prompt(f"benchmark:{i}", f"What is {i} + {i % 7}?") for i in range(size))
     curriculum = Metis(batch=candidates // 8, judge=Reason())
-    engine, rng = cast(Engine, RandomEngine()), random.Random(0)
+    engine, rng = RandomEngine(), random.Random(0)
     selections, whole = [], []
     with tempfile.TemporaryDirectory() as folder:
         for step in range(steps):

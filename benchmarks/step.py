@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from metis import Batch, Group, Pool, Progress, Prompt, drive
-from metis.core import Message
+from metis.core import Message, Rollout
 from metis.core.pool import Rewards
 from metis.curricula.judges import Direct, Judge, Reason
 from metis.curricula.metis import Metis
@@ -86,8 +86,9 @@ def rewards(prompts: int, group: int, flat: int) -> list[list[float]]:
 
 def our_step(engine: LocalEngine, prompts: Sequence[Prompt], group: int) -> Seconds:
     meter = Meter(engine)
-    groups = meter.rollout(prompts, group)
-    meter.update(Batch(groups))
+    groups = meter.answer(Rollout(prompts, group))
+    with meter.phase("update"):
+        engine.update(Batch(groups))
     lengths = {int(t.loss_mask.sum()) for g in groups for t in g.trajectories}
     assert lengths == {engine.settings.max_tokens}, lengths
     generation = meter.seconds["rollout"] + meter.seconds.get("reward", 0.0)
@@ -204,7 +205,8 @@ def overhead(folder: Path, chosen: argparse.Namespace) -> None:
             meter, started = Meter(engine), engine.clock()
             batch = drive(curriculum.step(pool, Progress(step, policy=engine.version)), meter)
             judging = meter.seconds.get("judge", 0.0)
-            meter.update(batch)
+            with meter.phase("update"):
+                engine.update(batch)
             seconds[name].append(
                 {
                     "judging": judging,

@@ -74,12 +74,12 @@ def given(prompts, variant):
     return [replace(p, difficulty=None) if variant == MEASURED else p for p in prompts]
 
 
-def run(curriculum, engine, pool, steps, start=0, total=12):
-    """The batches of some steps, each trained on."""
+def run(curriculum, engine, pool, steps, start=0, total=12, through=None):
+    """The batches of some steps, each trained on; `through` passes requests on to the engine."""
     batches = []
     for step in range(start, start + steps):
         progress = Progress(step, step / total, engine.version)
-        batch = drive(curriculum.step(pool, progress), engine)
+        batch = drive(curriculum.step(pool, progress), through or engine)
         if batch.groups:
             engine.update(batch)
         batches.append(batch)

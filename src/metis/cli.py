@@ -23,8 +23,6 @@ from metis.survey import command as survey
 from metis.view.browse import command as browsing
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from metis.config import Config
 
 TRAIN_HELP = """\
@@ -167,11 +165,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def _train(chosen: argparse.Namespace) -> int:
     from metis import config
-    from metis.engines import ENGINES
-    from metis.loop import conduct, finished
-    from metis.run.folder import check
-    from metis.run.manifest import complete
-    from metis.view import TerminalView, heading
+    from metis.start import start
+    from metis.view import TerminalView, heading, summary
 
     recipe, overrides = config.parse(chosen.settings)
     _refuse_run(recipe, overrides, chosen.out)
@@ -183,21 +178,12 @@ def _train(chosen: argparse.Namespace) -> int:
         print(f"metis: {notice}", file=sys.stderr)
     if chosen.dry_run:
         return _dry_run(settings, out, chosen.json)
-    if launch := ENGINES[settings.engine_name].launch:
-        return launch(settings, out, False)
     console = plain_console()
-    check(out, settings.resolved, settings.may_change)
-    if finished(out, settings.training.budget):
-        console.print(complete(out, _last_step(out), settings.training.steps))
-        _show_summary(console, out)
-        return 0
     view = TerminalView(console, heading(settings, out), settings.training.evaluate)
-    if not conduct(settings, out, view):
-        step = _last_step(out)
-        console.print(f"stopped after step {step}; the same command goes on from there")
-        return 130
-    _show_summary(console, out)
-    return 0
+    code = start(settings, out, view)
+    for line in summary(out) if code == 0 else ():
+        console.print(line)
+    return code
 
 
 def _refuse_run(recipe: Path | None, overrides: Sequence[str], out: Path | None) -> None:
@@ -215,39 +201,25 @@ def _refuse_run(recipe: Path | None, overrides: Sequence[str], out: Path | None)
 
 
 def _dry_run(settings: "Config", out: Path, as_json: bool) -> int:
-    """Print the settings; beside the command of another trainer, which is to be copied, to stderr.
+    """Print the settings; beside a command, which is to be copied, to stderr."""
+    from metis.start import trainer
+    from metis.view.dry_run import show
 
-    That command needs the data.
-    """
-    from metis.engines import ENGINES
-    from metis.view.dry_run import foreseen, show
-
-    launch = ENGINES[settings.engine_name].launch
-    for remark in foreseen(settings, out) if not launch else ():
+    chosen = trainer(settings.engine_name)
+    for remark in chosen.foreseen(settings, out):
         print(f"metis: {remark}", file=sys.stderr)
     if as_json:
         print(json.dumps(settings.resolved, indent=2))
         return 0
-    show(settings, plain_console(stderr=bool(launch)))
-    if not launch:
-        return 0
-    if settings.task is None:
-        name, why = settings.engine_name, "; ".join(settings.missing)
-        raise MetisError(f"no {name} command was printed, since its data is missing: {why}")
-    return launch(settings, out, True)
-
-
-def _last_step(out: Path) -> int:
-    from metis.run.folder import checkpoints
-
-    return max((step for step, _ in checkpoints(out)), default=0)
-
-
-def _show_summary(console: "Console", out: Path) -> None:
-    from metis.view import summary
-
-    for line in summary(out):
-        console.print(line)
+    try:
+        command = chosen.command(settings, out)
+    except MetisError:
+        show(settings, plain_console(stderr=True))
+        raise
+    show(settings, plain_console(stderr=bool(command)))
+    if command:
+        print(command)
+    return 0
 
 
 def _default_folder(resolved: dict[str, object]) -> Path:

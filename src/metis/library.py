@@ -12,11 +12,11 @@ from metis import config
 from metis.commands import plain_console
 from metis.config.objects import written
 from metis.core import Curriculum
-from metis.engines import ENGINES
 from metis.errors import MetisError, require
-from metis.loop import Log, Numbers, OnStep, View, conduct
+from metis.loop import INTERRUPTED, Log, Numbers, OnStep, View
 from metis.run import folder as run_folder
 from metis.run import models
+from metis.start import start
 
 
 @dataclass(frozen=True)
@@ -95,15 +95,11 @@ def train(
     for notice in run_config.notices:
         print(f"metis: {notice}", file=sys.stderr)
     path = Path(out)
-    if launch := ENGINES[run_config.engine_name].launch:
-        if on_step:
-            raise MetisError("on_step: verl trains in processes of its own; read the run's metrics")
-        if code := launch(run_config, path, False):
-            raise MetisError(f"engine = {run_config.engine_name!r} ended with exit code {code}")
-        return TrainedRun(path, run_config.resolved, True)
     say = print if show else logging.getLogger("metis").info
-    finished = conduct(run_config, path, _view(run_config, path, show), on_step, say)
-    return TrainedRun(path, run_config.resolved, finished)
+    code = start(run_config, path, _view(run_config, path, show), on_step, say)
+    if code not in (0, INTERRUPTED):
+        raise MetisError(f"engine = {run_config.engine_name!r} ended with exit code {code}")
+    return TrainedRun(path, run_config.resolved, finished=code == 0)
 
 
 def curriculum(

@@ -12,17 +12,18 @@ from types import FrameType
 from typing import Any, Protocol
 
 from metis.config import Config
-from metis.core import Curriculum, Trajectory
+from metis.core import Batch, Curriculum, Trajectory
 from metis.core.pool import Pool
 from metis.curricula.registry import check_pool, pool_notice
 from metis.engines import ENGINES
+from metis.engines.model_files import look_for
 from metis.errors import MetisError, first_line
 from metis.run import composition, sinks, sources
 from metis.run.budget import Account, Budget
 from metis.run.exchanges import Exchange, exchanges
 from metis.run.first_validation import FirstValidation
-from metis.run.folder import RunFolder, check, checkpoints, incomplete, latest, read
-from metis.run.manifest import described
+from metis.run.folder import RunFolder, check, checkpoints, incomplete, latest, read, resumption
+from metis.run.manifest import complete, described
 from metis.run.meter import Meter, TimedEngine
 from metis.run.records import exemplar_rows, judgment_rows, rollout_rows
 from metis.run.sinks import Sink
@@ -35,7 +36,7 @@ from metis.tasks.benchmarks.validation import benchmark
 
 
 class Trainable(TimedEngine, Protocol):
-    """An engine as the loop needs it, beside its answers: a version, a test, and a memory.
+    """An engine as the loop needs it, beside its answers: an update, a version, a test, a memory.
 
     `evaluate` gives the reward of each held-out prompt, None where it failed, and counts those that
     are answered. `written` is what the policy wrote in a rollout. `reseed` fixes what is sampled
@@ -50,6 +51,8 @@ class Trainable(TimedEngine, Protocol):
 
     def evaluate(self, count: Count = uncounted) -> Sequence[tuple[str, float | None]]: ...
 
+    def update(self, batch: Batch) -> Mapping[str, float]: ...
+
     def written(self, trajectory: Trajectory) -> str: ...
 
     def reseed(self, seed: int) -> None: ...
@@ -60,6 +63,9 @@ class Trainable(TimedEngine, Protocol):
 
     def load(self, folder: Path) -> None: ...
 
+
+INTERRUPTED = 130
+"""Exit code of a run that Ctrl-C has ended."""
 
 Numbers = Mapping[str, float]
 Log = Sequence[Numbers]
@@ -102,10 +108,7 @@ class Run:
     @classmethod
     def build(cls, config: Config, say: Say = print) -> "Run":
         """Engine, pool and curriculum, checked against each other; `say` tells what takes long."""
-        build = ENGINES[config.engine_name].build
-        if build is None:
-            raise MetisError(f"engine = {config.engine_name!r}: use `metis train`, which starts it")
-        training = config.training
+        training, build = config.training, ENGINES[config.engine_name].build
         pool = config.pool()
         assert pool is not None
         check_pool(pool, config.curriculum, training.batch)
@@ -130,9 +133,33 @@ class Run:
             raise incomplete(folder, error) from None
 
 
-def finished(path: Path, budget: Budget) -> bool:
+def foreseen(config: Config, out: Path) -> Iterator[str]:
+    """Refuse what a start would refuse before its model is loaded; remarks on what it would say."""
+    if (pool := config.pool()) is not None:
+        check_pool(pool, config.curriculum, config.training.batch)
+        yield from pool_notice(pool, config.curriculum, config.training.batch)
+    model = getattr(config.engine, "model", None)
+    if model is not None and (unknown := look_for(model)):
+        yield unknown
+    step = _step_of(out)
+    if there := resumption(out, config.resolved, config.may_change, step):
+        done = finished(out, config.training.budget)
+        yield from () if done else sources.check(out, config.resolved, step)
+        yield complete(out, step, config.training.steps) if done else there
+
+
+def command(config: Config, out: Path) -> str:
+    """None: this process trains."""
+    return ""
+
+
+def _step_of(out: Path) -> int:
+    return max((step for step, _ in checkpoints(out)), default=0)
+
+
+def finished(out: Path, budget: Budget) -> bool:
     """True if the latest checkpoint of a run folder is at the end of a budget."""
-    checkpoint = latest(path)
+    checkpoint = latest(out)
     if checkpoint is None:
         return False
     saved, _ = checkpoint
@@ -145,13 +172,13 @@ def conduct(
     view: AbstractContextManager[View],
     on_step: OnStep | None = None,
     say: Say = print,
-) -> bool:
-    """Build a run and train it in its folder; False when interrupted. Nothing is left to do where
-    its budget is spent. `say` is for what is to be said before there is a view."""
+) -> int:
+    """Build a run and train it in its folder; an exit code."""
     check(out, config.resolved, config.may_change)
+    step = _step_of(out)
     if finished(out, config.training.budget):
-        return True
-    step = max((step for step, _ in checkpoints(out)), default=0)
+        say(complete(out, step, config.training.steps))
+        return 0
     changed = sources.check(out, config.resolved, step)
     run = Run.build(config, say)
     gc.freeze()  # what is loaded stays: the garbage of a step is looked for among its own objects
@@ -160,7 +187,10 @@ def conduct(
             sources.write(out, config.resolved)
             for text in changed:
                 shown.notice(step, text)
-            return train(run, folder, shown, on_step)
+            done = train(run, folder, shown, on_step)
+        if not done:
+            say(f"stopped after step {run.account.step}; the same command goes on from there")
+        return 0 if done else INTERRUPTED
     finally:
         gc.unfreeze()
         run.engine.close()
@@ -245,7 +275,10 @@ def _step(run: Run, folder: RunFolder, view: View) -> tuple[Numbers, Numbers, li
     meter = Meter(run.engine, view.phase)
     started = run.engine.clock()
     batch = plan(run.curriculum, run.pool, account, run.engine.version, settings.seed, meter)
-    updated = meter.update(batch) if batch.groups else {}
+    updated: Numbers = {}
+    if batch.groups:
+        with meter.phase("update"):
+            updated = run.engine.update(batch)
     account.elapsed += run.engine.clock() - started
     account.step += 1
     metrics = {**booked(account, batch, meter.counts), **updated, **batch.metrics}

@@ -10,8 +10,8 @@ from metis.config import load
 from metis.core import state
 from metis.engines import model_files
 from metis.engines.verl.launch import command as launch
-from metis.run import manifest
 from metis.run.budget import Account, Budget
+from metis.run.folder import RunFolder
 
 OFFLOAD = "actor_rollout_ref.actor.fsdp_config.param_offload=True"
 BALANCE = "trainer.balance_batch=False"
@@ -25,13 +25,14 @@ def ended(tmp_path, monkeypatch):
     started = []
     monkeypatch.setattr(launch, "_run", lambda command, _: started.append(command) or 0)
     words = ["engine=verl", "engine.generation=transformers", "engine.model=/m", "task.prompts=40"]
+    document = load(None, [*words, "steps=5", f"engine.overrides={json.dumps([BALANCE])}"]).resolved
+    with RunFolder.open(tmp_path / "run", document):
+        pass
     for step in (3, 5):
         checkpoint = tmp_path / "run" / "verl" / f"global_step_{step}"
         checkpoint.mkdir(parents=True)
         state.save(checkpoint / "metis.state", Account(Budget(steps=5), step).state_dict())
     (tmp_path / "run" / "verl" / "latest_checkpointed_iteration.txt").write_text("5")
-    document = load(None, [*words, "steps=5", f"engine.overrides={json.dumps([BALANCE])}"]).resolved
-    manifest.make(tmp_path / "run", document)
 
     def again(*given, more=()):
         started.clear()

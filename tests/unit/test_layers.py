@@ -23,6 +23,7 @@ LAYERS = (
     "report",
     "evals",
     "prepare",
+    "start",
     "engines.verl.trainer",  # processes of verl's own, which read a run's settings
     "engines.verl.episodes",
     "engines.verl.reward",

@@ -98,7 +98,7 @@ class Weighted:
 
 def test_mappings_among_knobs_are_kept_whole(monkeypatch, tmp_path):
     seen = []
-    monkeypatch.setattr(library, "conduct", lambda found, *rest: seen.append(found) or True)
+    monkeypatch.setattr(library, "start", lambda found, *rest: seen.append(found) or 0)
     weights = {"c.d": 2.0, "name": 1.0}
     metis.train(task=Weighted(weights), batch=1, out=tmp_path / "run", show=False)
     assert seen[0].resolved["task"]["weights"] == weights

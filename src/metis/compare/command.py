@@ -150,8 +150,8 @@ def _train(plan: Plan, chosen: argparse.Namespace) -> tuple[dict[str, str], bool
 
     configs = plan.configs()
     runs, gpus = pending(plan, configs, chosen.out), devices()
-    if any(ENGINES[arm.engine_name].launch for arm in configs.values()):
-        gpus = []  # an engine that sees to its devices itself has them all
+    if any(ENGINES[arm.engine_name].all_devices for arm in configs.values()):
+        gpus = []
     jobs = chosen.jobs or max(1, len(gpus))
     plan = replace(plan, finished=tuple({*plan.finished} - {run.name for run in runs}))
     console = plain_console()

@@ -5,7 +5,6 @@ from dataclasses import fields
 from pathlib import Path
 
 from metis.compare.plan import Plan
-from metis.engines import ENGINES
 from metis.errors import Damaged, MetisError
 from metis.report.curves import Recorded, is_number, read
 from metis.run import logs
@@ -35,15 +34,12 @@ def settled(plan: Plan, folder: Path) -> bool:
     One that was noted as finished needs no checkpoint, and is never trained over what is left of
     its log.
     """
-    from metis.loop import finished
+    from metis.start import trainer
 
     if folder.name in plan.finished and _begun(folder):
         return True
     run, _ = look(folder)
-    if run is None:
-        return False
-    engine = ENGINES.get(run.named("engine"))
-    return bool(engine and engine.launch) or finished(folder, _budget(run))
+    return run is not None and trainer(run.named("engine")).finished(folder, _budget(run))
 
 
 def _begun(folder: Path) -> bool:

@@ -16,10 +16,10 @@ def drive(plan: Plan[T], engine: Engine) -> T:
         except StopIteration as end:
             result: T = end.value
             return result
-        reply = _checked(request).ask(engine)
+        reply = engine.answer(_checked(request))
 
 
-def _checked(request: Any) -> Request:
+def _checked(request: Any) -> Request[Any]:
     if not isinstance(request, Request):
         raise TypeError(
             f"the plan yielded a {type(request).__name__}, not a request: ask with "

@@ -1,16 +1,11 @@
 """The needs of a curriculum, declared: compared with what an engine serves before it starts."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from metis.core.predictors import AttentionModel, Predictor, separate
-from metis.core.requests import Complete, Embed, Fit, Predict, Request, Rollout, Score
+from metis.core.requests import Complete, Fit, Predict, Request, Rollout, Score
 from metis.core.values import Sampling
-
-WORDS: dict[type[Request], str] = {
-    Complete: "sampled replies of the policy",
-    Score: "log-probabilities of choices",
-    Embed: "hidden states of prompts",
-}
 
 
 @dataclass(frozen=True)
@@ -25,7 +20,7 @@ class Needs:
     sampling  of the replies that are trained on
     """
 
-    requests: frozenset[type[Request]] = frozenset()
+    requests: frozenset[type[Request[Any]]] = frozenset()
     data: str = ""
     model: Predictor | None = None
     choices: tuple[str, ...] = ()
@@ -33,7 +28,7 @@ class Needs:
     sampling: Sampling | None = None
 
     @property
-    def asked(self) -> frozenset[type[Request]]:
+    def asked(self) -> frozenset[type[Request[Any]]]:
         """All kinds of requests."""
         learned = {Predict, Fit} if self.model is not None else set()
         return self.requests | learned | {Rollout}
@@ -44,7 +39,7 @@ class Needs:
         return bool(self.requests & {Complete, Score})
 
     def described(self) -> str:
-        parts = [self.data, *(word for kind, word in WORDS.items() if kind in self.requests)]
+        parts = [self.data, *sorted(kind.words for kind in self.requests)]
         if isinstance(self.model, AttentionModel):
             parts.append("an attention model on hidden states of prompts")
         elif self.model is not None:

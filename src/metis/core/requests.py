@@ -6,38 +6,56 @@ without one, and runs unchanged on every engine.
 """
 
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from metis.core.predictors import Predictor
 from metis.core.values import Batch, Chat, Completion, Group, Progress, Prompt, Sampling
+from metis.errors import MetisError
 
 if TYPE_CHECKING:
     from metis.core.pool import Pool
 
 T = TypeVar("T")
-
-
-# Requests: all that a curriculum can ask for.
+Reply = TypeVar("Reply")
 
 
 @dataclass(frozen=True, slots=True)
-class Complete:
-    """Sample one reply to each chat -> list[Completion]."""
+class Request(Generic[Reply]):
+    """A question to an engine, which answers with a `Reply`.
+
+    phase  the part of a step that its seconds and tokens are booked under
+    words  what it asks for, as `Needs.described` says it
+    """
+
+    phase: ClassVar[str] = "select"
+    words: ClassVar[str] = ""
+
+    def cost(self, reply: Reply) -> Mapping[str, int]:
+        """Counts that the meter adds to those of the step when it is answered."""
+        return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Complete(Request[list[Completion]]):
+    """Sample one reply to each chat."""
 
     chats: Sequence[Chat]
     sampling: Sampling
+    phase = "judge"
+    words = "sampled replies of the policy"
 
-    def ask(self, engine: "Engine") -> Any:
-        return engine.complete(self.chats, self.sampling)
+    def cost(self, reply: list[Completion]) -> Mapping[str, int]:
+        tokens = sum(int(completion.trajectory.loss_mask.sum()) for completion in reply)
+        return {"judge/asked": len(self.chats), "judge/tokens": tokens}
 
 
 @dataclass(frozen=True, slots=True)
-class Score:
-    """Log-probability of each choice as the reply to each chat -> list[list[float]].
+class Score(Request[list[list[float]]]):
+    """Log-probability of each choice as the reply to each chat.
 
     They are compared among the choices of a chat: an engine may leave out a term that all of them
     have in common. A chat that does not fit the model's context gets -inf for all of them.
@@ -45,29 +63,42 @@ class Score:
 
     chats: Sequence[Chat]
     choices: Sequence[str]
+    phase = "judge"
+    words = "log-probabilities of choices"
 
-    def ask(self, engine: "Engine") -> Any:
-        return engine.score(self.chats, self.choices)
+    def cost(self, reply: list[list[float]]) -> Mapping[str, int]:
+        return {"judge/asked": len(self.chats)}
 
 
 @dataclass(frozen=True, slots=True)
-class Rollout:
-    """n rollouts of each prompt -> list[Group], in the order asked; failures are counted."""
+class Rollout(Request[list[Group]]):
+    """n rollouts of each prompt, in the order asked; failures are counted."""
 
     prompts: Sequence[Prompt]
     n: int
+    phase = "rollout"
 
-    def ask(self, engine: "Engine") -> Any:
-        return engine.rollout(self.prompts, self.n)
+    def cost(self, reply: list[Group]) -> Mapping[str, int]:
+        lost = sum(group.failed_tokens for group in reply)
+        flat = sum(group.tokens for group in reply if not group.informative)
+        return {
+            "rollout/generated": self.n * len(self.prompts),
+            "rollout/failed": sum(group.failed for group in reply),
+            "rollout/cut_off": sum(group.cut_off for group in reply),
+            "rollout/tokens": sum(group.tokens for group in reply) + lost,
+            "rollout/wasted": flat + lost,
+        }
 
 
 LAST = (1.0,)
 """The depth of the last layer."""
 
+Vectors = Sequence[NDArray[np.float32]]
+
 
 @dataclass(frozen=True, slots=True)
-class Embed:
-    """The policy's own hidden state at the end of each prompt, or chat -> one vector each.
+class Embed(Request[Vectors]):
+    """The policy's own hidden state at the end of each prompt, or chat.
 
     `depths` are the layers to read, as shares of the network: 0.5 is the middle one, 1 the last,
     after its norm. The states of several are put one after the other.
@@ -75,9 +106,10 @@ class Embed:
 
     prompts: Sequence[Prompt] | Sequence[Chat]
     depths: Sequence[float] = LAST
+    words = "hidden states of prompts"
 
-    def ask(self, engine: "Engine") -> Any:
-        return engine.embed(self.prompts, self.depths)
+    def cost(self, reply: Vectors) -> Mapping[str, int]:
+        return {"select/forwards": len(self.prompts)}
 
 
 Evidence = Sequence[tuple[Prompt, float]]
@@ -85,32 +117,36 @@ Evidence = Sequence[tuple[Prompt, float]]
 
 
 @dataclass(frozen=True, slots=True)
-class Predict:
-    """The predictions of a learned model for each prompt, given the evidence -> list[float]."""
+class Predict(Request[list[float]]):
+    """The predictions of a learned model for each prompt, given the evidence."""
 
     prompts: Sequence[Prompt]
     model: Predictor
     evidence: Evidence = ()
 
-    def ask(self, engine: "Engine") -> Any:
-        return engine.predict(self.prompts, self.model, self.evidence)
+    def cost(self, reply: list[float]) -> Mapping[str, int]:
+        return {"select/forwards": _read(self.prompts, self.evidence)}
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
-    """Train a learned model towards the targets -> its loss on them in the first pass."""
+class Fit(Request[float]):
+    """Train a learned model towards the targets; its loss on them in the first pass."""
 
     prompts: Sequence[Prompt]
     targets: Sequence[float]
     model: Predictor
     evidence: Evidence = ()
 
-    def ask(self, engine: "Engine") -> Any:
-        return engine.fit(self.prompts, self.targets, self.model, self.evidence)
+    def cost(self, reply: float) -> Mapping[str, int]:
+        return {"select/forwards": _read(self.prompts, self.evidence)}
 
 
-Request = Complete | Score | Rollout | Embed | Predict | Fit
-Plan = Generator[Request, Any, T]
+def _read(prompts: Sequence[Prompt], evidence: Evidence) -> int:
+    """Prompts that a learned model has to read, each once."""
+    return len({prompt.id for prompt in prompts} | {prompt.id for prompt, _ in evidence})
+
+
+Plan = Generator[Request[Any], Any, T]
 
 
 def complete(chats: Sequence[Chat], sampling: Sampling) -> Plan[list[Completion]]:
@@ -147,9 +183,9 @@ def _checked(groups: list[Group], request: Rollout) -> list[Group]:
 
 def embed(
     prompts: Sequence[Prompt] | Sequence[Chat], depths: Sequence[float] = LAST
-) -> Plan[Sequence[NDArray[np.float32]]]:
+) -> Plan[Vectors]:
     """Ask for the policy's hidden state at the end of each prompt, or chat."""
-    vectors: Sequence[NDArray[np.float32]] = (yield Embed(prompts, depths)) if prompts else []
+    vectors: Vectors = (yield Embed(prompts, depths)) if prompts else []
     _same_length("embed", vectors, prompts)
     return vectors
 
@@ -188,28 +224,19 @@ class Curriculum(Protocol):
 
 
 class Engine(Protocol):
-    """A trainer: answers to every request, and the update."""
+    """Answers the requests of a plan.
 
-    def complete(self, chats: Sequence[Chat], sampling: Sampling) -> list[Completion]: ...
+    A class that inherits from it has a method for each request that it serves, named as the request
+    is in lower case, which takes the request's fields.
+    """
 
-    def score(self, chats: Sequence[Chat], choices: Sequence[str]) -> list[list[float]]: ...
-
-    def rollout(self, prompts: Sequence[Prompt], n: int) -> list[Group]: ...
-
-    def embed(
-        self, prompts: Sequence[Prompt] | Sequence[Chat], depths: Sequence[float] = LAST
-    ) -> Sequence[NDArray[np.float32]]: ...
-
-    def predict(
-        self, prompts: Sequence[Prompt], model: Predictor, evidence: Evidence
-    ) -> list[float]: ...
-
-    def fit(
-        self,
-        prompts: Sequence[Prompt],
-        targets: Sequence[float],
-        model: Predictor,
-        evidence: Evidence,
-    ) -> float: ...
-
-    def update(self, batch: Batch) -> Mapping[str, float]: ...
+    def answer(self, request: Request[Reply]) -> Reply:
+        kind = type(request).__name__
+        method = getattr(self, kind.lower(), None)
+        if method is None:
+            raise MetisError(
+                f"{type(self).__name__} does not answer {kind}: use a curriculum that does not "
+                f"need it, or give the engine a method {kind.lower()!r}"
+            )
+        reply: Reply = method(*(getattr(request, field.name) for field in fields(request)))
+        return reply

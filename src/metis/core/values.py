@@ -139,6 +139,11 @@ class Group:
         return self.reports or ({},) * len(self.rewards)
 
     @property
+    def tokens(self) -> int:
+        """Tokens that the policy wrote in the valid rollouts."""
+        return sum(int(trajectory.loss_mask.sum()) for trajectory in self.trajectories)
+
+    @property
     def mean(self) -> float | None:
         """Mean reward; None when every rollout failed."""
         return float(np.mean(self.rewards)) if self.rewards else None

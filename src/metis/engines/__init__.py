@@ -1,8 +1,7 @@
 """Engines answer what a plan asks for, and update the policy."""
 
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from metis.core.pool import Pool
 from metis.engines import simulated
@@ -16,20 +15,21 @@ EngineSettings = Local | Verl | simulated.Simulation
 
 
 class EngineEntry(NamedTuple):
-    """The settings of an engine, how its pool is made, settings, task, seed, data seed -> pool, and
-    how it is built: settings, task, seed, data seed, say -> engine.
+    """The settings of an engine, and how it is started.
 
-    A pool needs no model. `say` takes lines for a person who waits for the engine.
-
-    One that trains in processes of its own is launched instead: config, run folder, whether to
-    print only -> exit code.
+    pool         settings, task, seed, data seed -> the pool, which needs no model
+    build        the same and `say`, which takes lines for a person who waits -> the engine
+    plays_tasks  false where it brings its own task
+    trainer      the trainer it brings (`metis.start.Trainer`); none is METIS's training loop
+    all_devices  true where one run takes all devices of the machine
     """
 
     settings: type[Any]
     pool: Callable[[Any, Any, int, int], Pool]
-    build: Callable[[Any, Any, int, int, Say], Any] | None
-    plays_tasks: bool
-    launch: Callable[[Any, Path, bool], int] | None = None
+    build: Callable[[Any, Any, int, int, Say], Any]
+    plays_tasks: bool = True
+    trainer: Callable[[], Any] | None = None
+    all_devices: bool = False
 
 
 def _task_pool(settings: Local | Verl, task: Task, seed: int, data_seed: int) -> Pool:
@@ -56,16 +56,23 @@ def _build_local(settings: Local, task: Any, seed: int, data_seed: int, say: Say
     return LocalEngine(settings, task, seed, say)
 
 
-def _launch_verl(config: Any, out: Path, dry_run: bool) -> int:
-    from metis.engines.verl.launch.command import launch
+def _build_verl(settings: Verl, task: Task, seed: int, data_seed: int, say: Say) -> NoReturn:
+    raise MetisError(
+        "engine = 'verl': its rollout servers run in training alone (`metis train`, `metis "
+        "compare`): use engine=local here"
+    )
 
-    return launch(config, out, dry_run)
+
+def _verl_trainer() -> Any:
+    from metis.engines.verl.launch import command
+
+    return command
 
 
 ENGINES: dict[str, EngineEntry] = {
-    "local": EngineEntry(Local, _task_pool, _build_local, plays_tasks=True),
+    "local": EngineEntry(Local, _task_pool, _build_local),
     "simulated": EngineEntry(
         simulated.Simulation, _simulated_pool, _build_simulated, plays_tasks=False
     ),
-    "verl": EngineEntry(Verl, _task_pool, None, plays_tasks=True, launch=_launch_verl),
+    "verl": EngineEntry(Verl, _task_pool, _build_verl, trainer=_verl_trainer, all_devices=True),
 }

@@ -31,6 +31,7 @@ from metis.core import (
     Chat,
     Completion,
     Continuation,
+    Engine,
     Evidence,
     Group,
     Judgment,
@@ -109,7 +110,7 @@ class Simulation:
             require(0 <= value <= 1, f"engine.{key}", value, "use a share, 0 to 1")
 
 
-class SimulatedEngine:
+class SimulatedEngine(Engine):
     """Answers every request from an item-response learner and a virtual clock."""
 
     def __init__(self, simulation: Simulation, seed: int = 0, data_seed: int | None = None) -> None:

@@ -66,7 +66,7 @@ def find(named: str, checkpoint: str = "") -> Subject:
     knobs = {knob.name for knob in fields(Local)}
     settings = {key: value for key, value in config["engine"].items() if key in knobs}
     settings["generation"] = "vllm" if settings.get("generation") == "vllm" else "transformers"
-    weights = trained.path if trained.adapter and trained.engine == "local" else None
+    weights = trained.path if trained.peft else None
     if weights is None:
         settings |= {"model": str(trained.ready()), "lora": 0}
     engine = Local(**settings)

@@ -1,15 +1,12 @@
 """The cost of a step: seconds, tokens and rollouts by phase, counted as an engine answers."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
-from metis.core import LAST, Batch, Chat, Completion, Engine, Evidence, Group, Prompt, Sampling
-from metis.core.predictors import Predictor
+from metis.core import Engine
+from metis.core.requests import Reply, Request
 
 ROLLOUTS = ("generated", "failed", "cut_off", "tokens", "wasted", "trained")
 """Counts of rollouts in every step, those without any too."""
@@ -30,7 +27,7 @@ class TimedEngine(Engine, Protocol):
     def clock(self) -> float: ...
 
 
-class Meter:
+class Meter(Engine):
     """An engine that passes every request on and keeps the accounts.
 
     Phases: `judge` (replies and scores for a judge, and its part of the update), `rollout`,
@@ -49,7 +46,8 @@ class Meter:
         self.counts = Counter({f"rollout/{what}": 0 for what in ROLLOUTS})
 
     @contextmanager
-    def _phase(self, phase: str) -> Iterator[None]:
+    def phase(self, phase: str) -> Iterator[None]:
+        """Charge what is done inside to a phase."""
         self.watch(phase)
         start, before, laps = self.engine.clock(), self.engine.processed, dict(self.engine.laps)
         yield
@@ -63,67 +61,8 @@ class Meter:
     def _spend(self, phase: str, seconds: float) -> None:
         self.seconds[phase] = self.seconds.get(phase, 0.0) + seconds
 
-    def complete(self, chats: Sequence[Chat], sampling: Sampling) -> list[Completion]:
-        with self._phase("judge"):
-            completions = self.engine.complete(chats, sampling)
-        self.counts["judge/asked"] += len(chats)
-        self.counts["judge/tokens"] += sum(int(c.trajectory.loss_mask.sum()) for c in completions)
-        return completions
-
-    def score(self, chats: Sequence[Chat], choices: Sequence[str]) -> list[list[float]]:
-        with self._phase("judge"):
-            rows = self.engine.score(chats, choices)
-        self.counts["judge/asked"] += len(chats)
-        return rows
-
-    def rollout(self, prompts: Sequence[Prompt], n: int) -> list[Group]:
-        with self._phase("rollout"):
-            groups = self.engine.rollout(prompts, n)
-        self.counts["rollout/generated"] += n * len(prompts)
-        self.counts["rollout/failed"] += sum(group.failed for group in groups)
-        self.counts["rollout/cut_off"] += sum(group.cut_off for group in groups)
-        for group in groups:
-            written = sum(int(t.loss_mask.sum()) for t in group.trajectories)
-            self.counts["rollout/tokens"] += written + group.failed_tokens
-            self.counts["rollout/wasted"] += 0 if group.informative else written
-            self.counts["rollout/wasted"] += group.failed_tokens
-        return groups
-
-    def embed(
-        self, prompts: Sequence[Prompt] | Sequence[Chat], depths: Sequence[float] = LAST
-    ) -> Sequence[NDArray[np.float32]]:
-        with self._selecting(len(prompts)):
-            return self.engine.embed(prompts, depths)
-
-    def predict(
-        self, prompts: Sequence[Prompt], model: Predictor, evidence: Evidence = ()
-    ) -> list[float]:
-        with self._selecting(_read(prompts, evidence)):
-            return self.engine.predict(prompts, model, evidence)
-
-    def fit(
-        self,
-        prompts: Sequence[Prompt],
-        targets: Sequence[float],
-        model: Predictor,
-        evidence: Evidence = (),
-    ) -> float:
-        with self._selecting(_read(prompts, evidence)):
-            return self.engine.fit(prompts, targets, model, evidence)
-
-    @contextmanager
-    def _selecting(self, read: int) -> Iterator[None]:
-        with self._phase("select"):
-            yield
-        self.counts["select/forwards"] += read
-
-    def update(self, batch: Batch) -> Mapping[str, float]:
-        with self._phase("update"):
-            metrics = self.engine.update(batch)
-        self.counts["rollout/trained"] += sum(len(group.rewards) for group in batch.groups)
-        return metrics
-
-
-def _read(prompts: Sequence[Prompt], evidence: Evidence) -> int:
-    """Prompts that a learned model has to read, each once."""
-    return len({prompt.id for prompt in prompts} | {prompt.id for prompt, _ in evidence})
+    def answer(self, request: Request[Reply]) -> Reply:
+        with self.phase(request.phase):
+            reply = self.engine.answer(request)
+        self.counts.update(request.cost(reply))
+        return reply

@@ -37,8 +37,12 @@ class Checkpoint:
     @property
     def adapter(self) -> bool:
         """Adapters (LoRA) of a model that is elsewhere."""
-        marks = "adapter_config.json", "actor/lora_train_meta.json"
-        return any((self.path / mark).is_file() for mark in marks)
+        return self.peft or (self.path / "actor/lora_train_meta.json").is_file()
+
+    @property
+    def peft(self) -> bool:
+        """Adapters in PEFT's own form."""
+        return (self.path / "adapter_config.json").is_file()
 
     @property
     def loadable(self) -> bool:

@@ -55,4 +55,5 @@ def _what(value: Any) -> str:
 
 def booked(account: Account, batch: Batch, counts: Mapping[str, int]) -> dict[str, float]:
     """The metrics of a batch, its costs added to the account."""
-    return {**account.count(counts), **batch_metrics(batch)}
+    trained = sum(len(group.rewards) for group in batch.groups)
+    return {**account.count({**counts, "rollout/trained": trained}), **batch_metrics(batch)}

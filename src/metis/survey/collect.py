@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar
 
-from metis.core import Group, Prompt
+from metis.core import Group, Prompt, Rollout
 from metis.core.pool import Pool
 from metis.loop import Trainable
 from metis.run.folder import Folder, read
@@ -54,7 +54,7 @@ def collect(
     for start in range(len(outcomes), len(prompts), batch):
         engine.reseed(zlib.crc32(f"{seed}/{start}".encode()))
         with _counting(engine, view):
-            groups = engine.rollout(prompts[start : start + batch], group)
+            groups = engine.answer(Rollout(prompts[start : start + batch], group))
         played = list(_rows(groups))
         folder.append("outcomes", played)
         outcomes += [Outcome.of(row) for row in played]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from metis import files
 from metis.commands import Commands, add_command, digest, plain_console
-from metis.errors import MetisError, require
+from metis.errors import require
 
 HELP = """\
 Before training: rolls out a random sample of the pool and says how much of it is unsolved, solved
@@ -39,7 +39,6 @@ def add(commands: Commands) -> None:
 def run(chosen: argparse.Namespace) -> int:
     """Survey, or show what an earlier call with the same settings found."""
     from metis import config, loop
-    from metis.engines import ENGINES
     from metis.printing import print_markdown
     from metis.survey.collect import SurveyFolder, collect, sampled
     from metis.survey.facts import Facts
@@ -55,10 +54,6 @@ def run(chosen: argparse.Namespace) -> int:
     for notice in settings.notices:
         print(f"metis: {notice}", file=sys.stderr)
     training = settings.training
-    if ENGINES[settings.engine_name].build is None:
-        raise MetisError(
-            f"engine = {settings.engine_name!r}: a survey runs on one machine: use engine=local"
-        )
     described = {**settings.resolved, "prompts": chosen.prompts}
     out = chosen.out or Path("surveys") / digest(described)
     build = loop.Run.build(settings)

@@ -8,31 +8,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from metis.core import (
-    LAST,
-    Batch,
-    Chat,
-    Completion,
-    Engine,
-    Evidence,
-    Group,
-    Prompt,
-    Sampling,
-    Trajectory,
-)
-from metis.core.predictors import Predictor
+from metis.core import Batch, Engine, Group, Prompt, Rollout, Trajectory
+from metis.core.requests import Reply, Request
 from metis.errors import MetisError
+from metis.loop import Trainable
 from metis.survey.facts import Outcome
 
 
-class Recorded:
+class Recorded(Engine):
     """Passes every request on to an engine, rollouts excepted."""
 
-    def __init__(self, engine: Engine, outcomes: Iterable[Outcome]) -> None:
+    def __init__(self, engine: Trainable, outcomes: Iterable[Outcome]) -> None:
         self.engine = engine
         self.outcomes = {outcome.prompt: outcome for outcome in outcomes}
+
+    def answer(self, request: Request[Reply]) -> Reply:
+        own = isinstance(request, Rollout)
+        return super().answer(request) if own else self.engine.answer(request)
 
     def rollout(self, prompts: Sequence[Prompt], n: int) -> list[Group]:
         return [self._group(prompt, n) for prompt in prompts]
@@ -47,31 +40,6 @@ class Recorded:
             )
         written = tuple(map(_blank, outcome.tokens))
         return Group(prompt, outcome.rewards, written, outcome.failed, cut_off=outcome.cut_off)
-
-    def complete(self, chats: Sequence[Chat], sampling: Sampling) -> list[Completion]:
-        return self.engine.complete(chats, sampling)
-
-    def score(self, chats: Sequence[Chat], choices: Sequence[str]) -> list[list[float]]:
-        return self.engine.score(chats, choices)
-
-    def embed(
-        self, prompts: Sequence[Prompt] | Sequence[Chat], depths: Sequence[float] = LAST
-    ) -> Sequence[NDArray[np.float32]]:
-        return self.engine.embed(prompts, depths)
-
-    def predict(
-        self, prompts: Sequence[Prompt], model: Predictor, evidence: Evidence = ()
-    ) -> list[float]:
-        return self.engine.predict(prompts, model, evidence)
-
-    def fit(
-        self,
-        prompts: Sequence[Prompt],
-        targets: Sequence[float],
-        model: Predictor,
-        evidence: Evidence = (),
-    ) -> float:
-        return self.engine.fit(prompts, targets, model, evidence)
 
     def update(self, batch: Batch) -> Mapping[str, float]:
         """The engine's update on the judgments; nothing of the rollouts is there to train on."""

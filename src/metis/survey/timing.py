@@ -8,7 +8,8 @@ from metis.config import Config, curriculum_of
 from metis.core import Curriculum, Progress
 from metis.core.drive import drive
 from metis.core.pool import Pool
-from metis.run.meter import Meter, TimedEngine
+from metis.loop import Trainable
+from metis.run.meter import Meter
 
 STEPS = 2
 """Of which the first warms up."""
@@ -24,7 +25,7 @@ def judging(settings: Config) -> Curriculum:
 
 
 def step_seconds(
-    engine: TimedEngine, pool: Pool, curriculum: Curriculum, folder: Path
+    engine: Trainable, pool: Pool, curriculum: Curriculum, folder: Path
 ) -> dict[str, float]:
     """The phases of the second of two steps, which train the policy; measured before, as then."""
     path = folder / FILE
@@ -36,7 +37,8 @@ def step_seconds(
         meter = Meter(engine)
         planned = drive(curriculum.step(pool, Progress(step, policy=step)), meter)
         if planned.groups:
-            meter.update(planned)
+            with meter.phase("update"):
+                engine.update(planned)
         seconds = meter.seconds
     with files.atomic(path) as file:
         file.write(json.dumps(seconds).encode())

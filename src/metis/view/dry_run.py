@@ -1,12 +1,8 @@
-"""A dry run: every setting with its value and origin, as TOML, and what a step will cost.
-
-What the run would refuse at its start is refused.
-"""
+"""A dry run: every setting with its value and origin, as TOML, and what a step will cost."""
 
 import json
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -18,12 +14,7 @@ from metis.core import Embed
 from metis.core.needs import needs_of
 from metis.curricula import CURRICULA
 from metis.curricula.cards import card
-from metis.curricula.registry import candidates, check_pool, pool_notice
-from metis.engines.model_files import look_for
-from metis.loop import finished
-from metis.run import sources
-from metis.run.folder import checkpoints, resumption
-from metis.run.manifest import complete
+from metis.curricula.registry import candidates
 from metis.tasks.base import takes_turns
 
 WIDEST = 44
@@ -31,23 +22,6 @@ WIDEST = 44
 
 STYLES = {DEFAULT: "dim", COMMAND_LINE: "bold cyan"}
 """Colours of origins; the others have one of their own."""
-
-
-def foreseen(config: Config, out: Path) -> Iterator[str]:
-    """Refuse what a run in this process would refuse before its model is loaded; remarks on what
-    it would say then.
-    """
-    if (pool := config.pool()) is not None:
-        check_pool(pool, config.curriculum, config.training.batch)
-        yield from pool_notice(pool, config.curriculum, config.training.batch)
-    model = getattr(config.engine, "model", None)
-    if model is not None and (unknown := look_for(model)):
-        yield unknown
-    step = max((step for step, _ in checkpoints(out)), default=0)
-    if there := resumption(out, config.resolved, config.may_change, step):
-        done = finished(out, config.training.budget)
-        yield from () if done else sources.check(out, config.resolved, step)
-        yield complete(out, step, config.training.steps) if done else there
 
 
 def show(config: Config, console: Console) -> None:

@@ -32,6 +32,8 @@ def _next(run: Recorded) -> str:
 
 def _learnt(run: Recorded) -> str:
     tests = run.evaluations
+    if not tests:
+        return f"{run.steps:,} steps, none with a validation"
     first, last, best = tests[0], tests[-1], max(tests, key=lambda test: test.accuracy)
     rise, error = paired(run)
     line = f"held-out accuracy {first.accuracy:.3f} → {last.accuracy:.3f}"

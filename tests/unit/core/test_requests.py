@@ -1,6 +1,5 @@
 import dataclasses
 import math
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,19 +9,23 @@ from metis.core import (
     Batch,
     Complete,
     Embed,
+    Engine,
     Fit,
     Group,
     Predict,
     Progress,
     Prompt,
+    Request,
     Rollout,
     Sampling,
     Score,
     Trajectory,
 )
 from metis.core.drive import drive
+from metis.core.needs import Needs
 from metis.core.predictors import AttentionModel, ValueModel
 from metis.errors import MetisError
+from metis.run.meter import Meter
 from metis.run.records import batch_metrics
 
 ONE, TWO = Prompt("data:1", "one"), Prompt("data:2", "two")
@@ -37,6 +40,13 @@ REQUESTS = (
     Predict([TWO], ValueModel()),
     Fit([ONE], [0.25], AttentionModel(), [(TWO, 0.5)]),
 )
+
+
+class Scripted(Engine):
+    """An engine of the given methods."""
+
+    def __init__(self, **methods):
+        vars(self).update(methods)
 
 
 def group(prompt, *rewards, failed=0):
@@ -61,12 +71,33 @@ def ask_all(requests):
 
 
 def test_drive_answers_each_request_in_turn_and_returns_the_plan():
-    engine = SimpleNamespace(**{name: echo(name) for name in METHODS})
+    engine = Scripted(**{name: echo(name) for name in METHODS})
     assert drive(ask_all(REQUESTS), engine) == [echoed(request) for request in REQUESTS]
 
 
+@dataclasses.dataclass(frozen=True)
+class Translate(Request):
+    """A request that METIS does not know."""
+
+    text: str
+    phase = "select"
+
+    def cost(self, reply):
+        return {"select/translated": len(reply)}
+
+
+def test_a_new_request_is_known_to_nobody_but_the_engine_that_serves_it():
+    engine = Scripted(translate=str.upper, clock=lambda: 0.0, processed=0, laps={})
+    meter = Meter(engine)
+    assert drive(ask_all([Translate("four")]), meter) == ["FOUR"]
+    assert meter.counts["select/translated"] == 4
+    assert Needs(frozenset({Translate})).described() == "nothing"
+    with pytest.raises(MetisError, match=r"Scripted does not answer Translate: .* 'translate'"):
+        drive(ask_all([Translate("four")]), Scripted(rollout=echo("rollout")))
+
+
 def test_drive_returns_a_plan_that_asks_for_nothing():
-    assert drive(ask_all([]), SimpleNamespace()) == []
+    assert drive(ask_all([]), Scripted()) == []
 
 
 def test_an_error_of_the_engine_reaches_the_caller():
@@ -74,7 +105,7 @@ def test_an_error_of_the_engine_reaches_the_caller():
         raise ConnectionError("gone")
 
     with pytest.raises(ConnectionError, match="gone"):
-        drive(ask_all(REQUESTS), SimpleNamespace(complete=fail))
+        drive(ask_all(REQUESTS), Scripted(complete=fail))
 
 
 @pytest.mark.parametrize(
@@ -93,29 +124,29 @@ def test_an_error_of_the_engine_reaches_the_caller():
     ids=["complete", "score", "rollout", "embed", "predict"],
 )
 def test_helpers_return_the_reply_and_refuse_one_of_another_length(plan, method, reply):
-    assert drive(plan(), SimpleNamespace(**{method: lambda *_: reply})) is reply
+    assert drive(plan(), Scripted(**{method: lambda *_: reply})) is reply
     for wrong in (reply[:1], reply + reply[:1]):
         with pytest.raises(RuntimeError, match=f"answered {len(wrong)} of 2 to '{method}'"):
-            drive(plan(), SimpleNamespace(**{method: lambda *_, wrong=wrong: wrong}))
+            drive(plan(), Scripted(**{method: lambda *_, wrong=wrong: wrong}))
 
 
 def test_helpers_ask_nothing_of_the_engine_when_there_is_nothing_to_ask():
     for plan in (core.complete([], SAMPLING), core.score([], ["a"]), core.rollout([], 8)):
-        assert drive(plan, SimpleNamespace()) == []
+        assert drive(plan, Scripted()) == []
 
 
 def test_rollout_refuses_groups_that_lost_rollouts():
-    engine = SimpleNamespace(rollout=lambda *_: [group(ONE, 1.0), group(TWO, failed=2)])
+    engine = Scripted(rollout=lambda *_: [group(ONE, 1.0), group(TWO, failed=2)])
     with pytest.raises(RuntimeError, match="lost count"):
         drive(core.rollout([ONE, TWO], 2), engine)
 
 
 def test_nothing_is_asked_about_no_prompts():
-    assert drive(core.rollout([], 2), SimpleNamespace()) == []
+    assert drive(core.rollout([], 2), Scripted()) == []
 
 
 def test_score_refuses_a_row_of_another_length():
-    engine = SimpleNamespace(score=lambda *_: [[-1.0], [-1.0, -2.0]])
+    engine = Scripted(score=lambda *_: [[-1.0], [-1.0, -2.0]])
     with pytest.raises(RuntimeError, match="answered 2 of 1 to 'score'"):
         drive(core.score([CHAT, CHAT], ["a"]), engine)
 
@@ -125,11 +156,11 @@ def test_a_plan_that_yields_no_request_is_told_how_to_ask():
         yield core.rollout([ONE], 2)
 
     with pytest.raises(TypeError, match="yield from rollout"):
-        drive(plan(), SimpleNamespace())
+        drive(plan(), Scripted())
 
 
 def test_rollout_refuses_groups_in_another_order():
-    engine = SimpleNamespace(rollout=lambda *_: [group(TWO), group(ONE)])
+    engine = Scripted(rollout=lambda *_: [group(TWO), group(ONE)])
     with pytest.raises(RuntimeError, match="another order"):
         drive(core.rollout([ONE, TWO], 2), engine)
 

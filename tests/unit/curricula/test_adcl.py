@@ -3,6 +3,7 @@
 import pytest
 
 from metis import Group, MetisError, Pool, Progress, Prompt, drive
+from metis.core import Engine
 from metis.core import state as states
 from metis.curricula.adcl import Adcl
 
@@ -10,7 +11,7 @@ PASSES = {"a": 0, "b": 4, "c": 2, "d": 3, "e": 1, "f": 4}
 """Passes among 4 rollouts of each prompt."""
 
 
-class Scripted:
+class Scripted(Engine):
     """Answers with rewards given by the test, and keeps what was asked."""
 
     def __init__(self, rewards):

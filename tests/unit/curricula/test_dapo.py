@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from metis import Group, MetisError, Pool, Progress, Prompt, drive
-from metis.core import Trajectory
+from metis.core import Engine, Trajectory
 from metis.curricula.dapo import Dapo
 
 EMPTY = Trajectory(np.zeros(0, int), np.zeros(0, bool), np.zeros(0, np.float32), 0)
@@ -14,7 +14,7 @@ def pool(size, rewards="binary"):
     return Pool([Prompt(str(i), f"text {i}") for i in range(size)], rewards)
 
 
-class Scripted:
+class Scripted(Engine):
     """Rewards by call and position: `rounds[call][position]`, the last of each repeated."""
 
     def __init__(self, *rounds):
@@ -89,7 +89,7 @@ def test_noise_in_a_continuous_reward_is_no_signal():
 
 
 def test_a_group_without_a_variance_is_dropped_and_says_why():
-    class Failing:
+    class Failing(Engine):
         def rollout(self, prompts, n):
             return [Group(prompt, (1.0,), (EMPTY,), failed=n - 1) for prompt in prompts]
 

@@ -9,7 +9,7 @@ import pytest
 
 from metis import Group, MetisError, Pool, Progress, Prompt, drive
 from metis.config import resolve
-from metis.core import Trajectory, state
+from metis.core import Engine, Trajectory, state
 from metis.core.predictors import AttentionModel
 from metis.curricula.dots import Dots, draw, outcome, regression
 
@@ -22,7 +22,7 @@ def rolled(prompt, rewards, policy=0, failed=0):
     return Group(prompt, tuple(rewards), tuple(made), failed)
 
 
-class Scripted:
+class Scripted(Engine):
     """Prompt i is predicted `said[i]` and passes `passed[i]` of its rollouts; notes requests."""
 
     def __init__(self, passed=None, said=None):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from metis import Group, MetisError, Pool, Progress, Prompt, drive
-from metis.core import Trajectory
+from metis.core import Engine, Trajectory
 from metis.curricula.greso import Greso
 
 EMPTY = Trajectory(np.zeros(0, int), np.zeros(0, bool), np.zeros(0, np.float32), 0)
@@ -19,7 +19,7 @@ def pool(size, rewards="binary"):
     return Pool([Prompt(str(i), "") for i in range(size)], rewards)
 
 
-class Scripted:
+class Scripted(Engine):
     """Rewards by prompt, mixed where not given; every call is remembered."""
 
     def __init__(self, rewards=None, default=(1.0, 0.0)):
@@ -78,7 +78,7 @@ def test_rollouts_that_failed_leave_the_trace_alone():
     curriculum, prompts = observed(WRONG, WRONG, pace=0.0), Pool([ONE])
     curriculum.floor = 1.0
 
-    class Failing:
+    class Failing(Engine):
         def rollout(self, prompts, n):
             return [group(prompt, 1.0, failed=n - 1) for prompt in prompts]
 

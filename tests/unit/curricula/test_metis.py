@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from metis import Group, MetisError, Pool, Progress, Prompt, drive
-from metis.core import Complete, Completion, Continuation, Rollout, Score, Trajectory
+from metis.core import Complete, Completion, Continuation, Engine, Rollout, Score, Trajectory
 from metis.curricula.judge import Judge
 from metis.curricula.judge.preference import Preference
 from metis.curricula.judge.presets import PAPER
@@ -28,7 +28,7 @@ def passes(prompt: Prompt, k: int, n: int = 8) -> Group:
     return Group(prompt, rewards, tuple(trajectory() for _ in rewards))
 
 
-class Scripted:
+class Scripted(Engine):
     """An engine that replies from tables, by the candidate's name."""
 
     def __init__(self, replies=None, passed=None, logprobs=None):

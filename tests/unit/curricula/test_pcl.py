@@ -5,7 +5,7 @@ import pytest
 
 from metis import Group, MetisError, Pool, Progress, Prompt, drive
 from metis.config import resolve
-from metis.core import Trajectory
+from metis.core import Engine, Trajectory
 from metis.core.predictors import ValueModel
 from metis.curricula.pcl import Pcl
 from metis.engines.simulated import SimulatedEngine, Simulation
@@ -20,7 +20,7 @@ def rolled(prompt, rewards, failed=0):
     return Group(prompt, tuple(rewards), (one,) * len(rewards), failed)
 
 
-class Scripted:
+class Scripted(Engine):
     """Values from a table; every rollout of a prompt in `rewards` has those."""
 
     def __init__(self, rewards=None):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from metis import Group, Pool, Progress, Prompt, drive
-from metis.core import Trajectory, state
+from metis.core import Engine, Trajectory, state
 from metis.curricula.probe import Probe
 from metis.curricula.readout.linear import ridge
 from metis.curricula.readout.models import Outcomes, Ridge, held_out
@@ -17,7 +17,7 @@ def number(prompt):
     return int(prompt.id[1:])
 
 
-class Scripted:
+class Scripted(Engine):
     """Prompt i has the state (i, 7, -i); from i = 8 on, half of its rollouts pass, before none."""
 
     def __init__(self, failing=()):

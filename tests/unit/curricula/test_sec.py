@@ -5,14 +5,14 @@ import numpy as np
 import pytest
 
 from metis import MetisError, Pool, Progress, Prompt, drive
-from metis.core import Group, Trajectory
+from metis.core import Engine, Group, Trajectory
 from metis.curricula.sec import Sec
 
 NOTHING = Trajectory(np.zeros(1, int), np.ones(1, bool), np.zeros(1, np.float32), 0)
 REWARDS = {"a": (1.0, 0.0, 0.0, 0.0), "b": (1.0, 1.0, 0.0, 0.0), "c": (1.0, 1.0, 1.0, 1.0)}
 
 
-class Answers:
+class Answers(Engine):
     """Rolls out every prompt of a category to the same rewards."""
 
     def __init__(self, rewards):

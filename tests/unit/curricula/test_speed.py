@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from metis import Group, MetisError, Pool, Progress, Prompt, drive
-from metis.core import Rollout, Trajectory
+from metis.core import Engine, Rollout, Trajectory
 from metis.core import state as states
 from metis.curricula.speed import Speed
 
@@ -13,7 +13,7 @@ def pool(size):
     return Pool([Prompt(str(i), f"text {i}") for i in range(size)])
 
 
-class Scripted:
+class Scripted(Engine):
     """Prompts of even number are mixed, the others all wrong; remembers what was asked."""
 
     def __init__(self, policy=0, teaches=lambda prompt: int(prompt.id) % 2 == 0):
@@ -45,8 +45,8 @@ def test_what_was_screened_is_continued_also_with_as_many_rollouts(screen, group
     plan = curriculum.step(pool(12), Progress(0))
     first = plan.send(None)
     assert first == Rollout(first.prompts, screen)
-    screening = plan.send(first.ask(engine))
-    continuation = plan.send(screening.ask(engine))
+    screening = plan.send(engine.answer(first))
+    continuation = plan.send(engine.answer(screening))
     assert (screening.n, continuation.n) == (screen, group - screen)
     even = [p for p in first.prompts if int(p.id) % 2 == 0]
     assert list(continuation.prompts) == even  # only what passed, in its order

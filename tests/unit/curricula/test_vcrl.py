@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from metis import Group, MetisError, Pool, Progress, Prompt, drive
-from metis.core import Trajectory
+from metis.core import Engine, Trajectory
 from metis.curricula.vcrl import Entry, Vcrl, share
 
 EMPTY = Trajectory(np.zeros(0, int), np.zeros(0, bool), np.zeros(0, np.float32), 0)
@@ -15,7 +15,7 @@ def passes(k, n=8, prompt=None):
     return Group(prompt or Prompt("x", ""), rewards, (EMPTY,) * n)
 
 
-class Scripted:
+class Scripted(Engine):
     """k of n rollouts pass, by prompt; every call is remembered."""
 
     def __init__(self, k):
@@ -137,7 +137,7 @@ def test_equal_priorities_are_popped_at_random_but_reproducibly():
 
 
 def test_continuous_rewards_keep_the_upper_half_of_the_last_steps():
-    class Spread:
+    class Spread(Engine):
         def rollout(self, prompts, n):
             rows = [(0.5 + int(p.id) / 100, 0.5 - int(p.id) / 100) for p in prompts]
             return [Group(p, row, (EMPTY,) * 2) for p, row in zip(prompts, rows, strict=True)]

@@ -1,10 +1,24 @@
 from collections import Counter
-from types import SimpleNamespace
+from dataclasses import fields
 
 import numpy as np
 import pytest
 
-from metis.core import LAST, Batch, Completion, Group, Prompt, Rollout, Sampling, Score, Trajectory
+from metis.core import (
+    Batch,
+    Complete,
+    Completion,
+    Embed,
+    Engine,
+    Fit,
+    Group,
+    Predict,
+    Prompt,
+    Rollout,
+    Sampling,
+    Score,
+    Trajectory,
+)
 from metis.core.drive import drive
 from metis.core.predictors import AttentionModel, ValueModel
 from metis.run.meter import ROLLOUTS, Meter
@@ -35,10 +49,14 @@ REPLIES = {
 }
 
 
+class Scripted(Engine):
+    """Is given its methods below."""
+
+
 @pytest.fixture
 def engine():
-    made = SimpleNamespace(now=100.0, calls=[], processed=5, laps={})
-    made.clock = lambda: made.now
+    made = Scripted()
+    vars(made).update(now=100.0, calls=[], processed=5, laps={}, clock=lambda: made.now)
 
     def answering(name, seconds, reply):
         def answer(*arguments):
@@ -55,26 +73,25 @@ def engine():
 
 
 @pytest.mark.parametrize(
-    ("name", "arguments", "seconds", "counts"),
+    ("request_", "seconds", "counts"),
     [
-        ("complete", ([CHAT, CHAT], SAMPLING), {"judge": 1.0}, {"asked": 2, "tokens": 7}),
-        ("score", ([CHAT], ["a", "b"]), {"judge": 2.0}, {"asked": 1}),
+        (Complete([CHAT, CHAT], SAMPLING), {"judge": 1.0}, {"asked": 2, "tokens": 7}),
+        (Score([CHAT], ["a", "b"]), {"judge": 2.0}, {"asked": 1}),
         (
-            "rollout",
-            ([ONE, TWO], 3),
+            Rollout([ONE, TWO], 3),
             {"rollout": 4.0},
             {"generated": 6, "failed": 3, "cut_off": 2, "tokens": 22, "wasted": 12},
         ),
-        ("embed", ([ONE], LAST), {"select": 8.0}, {"forwards": 1}),
-        ("predict", ([ONE, TWO], ValueModel(), ()), {"select": 16.0}, {"forwards": 2}),
-        ("predict", ([ONE], AttentionModel(), [(TWO, 0.1)]), {"select": 16.0}, {"forwards": 2}),
-        ("fit", ([ONE, TWO], [0.1, 0.2], ValueModel(), ()), {"select": 32.0}, {"forwards": 2}),
+        (Embed([ONE]), {"select": 8.0}, {"forwards": 1}),
+        (Predict([ONE, TWO], ValueModel()), {"select": 16.0}, {"forwards": 2}),
+        (Predict([ONE], AttentionModel(), [(TWO, 0.1)]), {"select": 16.0}, {"forwards": 2}),
+        (Fit([ONE, TWO], [0.1, 0.2], ValueModel()), {"select": 32.0}, {"forwards": 2}),
     ],
 )
-def test_a_request_is_passed_on_and_charged_to_its_phase(engine, name, arguments, seconds, counts):
-    meter = Meter(engine)
-    assert getattr(meter, name)(*arguments) is REPLIES[name][1]
-    assert engine.calls == [(name, *arguments)]
+def test_a_request_is_passed_on_and_charged_to_its_phase(engine, request_, seconds, counts):
+    meter, name = Meter(engine), type(request_).__name__.lower()
+    assert meter.answer(request_) is REPLIES[name][1]
+    assert engine.calls == [(name, *(getattr(request_, f.name) for f in fields(request_)))]
     assert meter.seconds == seconds
     (phase,) = seconds
     processed = {"processed": int(10 * seconds[phase])}
@@ -82,12 +99,14 @@ def test_a_request_is_passed_on_and_charged_to_its_phase(engine, name, arguments
     assert meter.counts == expected
 
 
-def test_an_update_counts_the_rollouts_it_trains_on(engine):
-    meter, batch = Meter(engine), Batch(GROUPS)
-    assert meter.update(batch) is REPLIES["update"][1]
-    assert engine.calls == [("update", batch)]
+def test_what_is_done_in_a_phase_is_charged_to_it(engine):
+    heard = []
+    meter = Meter(engine, heard.append)
+    with meter.phase("update"):
+        engine.update(Batch(GROUPS))
+    assert heard == ["update"]
     assert meter.seconds == {"update": 64.0}
-    assert meter.counts == Counter({"rollout/trained": 3, "update/processed": 640})
+    assert meter.counts == Counter({"update/processed": 640})
 
 
 def test_the_accounts_add_up_over_a_plan(engine):
@@ -129,13 +148,14 @@ def test_laps_are_charged_to_the_phase_they_belong_to(engine):
 
     engine.update = updating
     meter = Meter(engine)
-    meter.score([CHAT], ["a", "b"])
-    meter.update(Batch(GROUPS))
+    meter.answer(Score([CHAT], ["a", "b"]))
+    with meter.phase("update"):
+        engine.update(Batch(GROUPS))
     assert meter.seconds == {"judge": 12.0, "update": 54.0}
 
 
 def test_only_what_the_policy_wrote_counts_as_tokens(engine):
     engine.complete = lambda *_: [Completion("", written(0, context=50), "stop")]
     meter = Meter(engine)
-    meter.complete([CHAT], SAMPLING)
+    meter.answer(Complete([CHAT], SAMPLING))
     assert meter.counts["judge/tokens"] == 0

@@ -63,7 +63,7 @@ def test_what_cannot_be_surveyed_is_refused(tmp_path, capsys):
     for words, message in (
         (["--prompts", "1"], "use at least 2"),
         (["a.toml", "b.toml"], "more than one recipe"),
-        (["engine=verl"], "a survey runs on one machine"),
+        (["engine=verl"], "use engine=local here"),
     ):
         assert main(["survey", *words, "--out", str(tmp_path / "new")]) == 2
         assert message in capsys.readouterr().err

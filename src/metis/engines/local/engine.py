@@ -16,6 +16,7 @@ from metis.core import (
     Batch,
     Chat,
     Completion,
+    Engine,
     Evidence,
     Group,
     Prompt,
@@ -60,7 +61,7 @@ PART = 32
 """Held-out prompts whose rewards are written down together in the first validation on a CPU."""
 
 
-class LocalEngine:
+class LocalEngine(Engine):
     """Answers every request with one model, and trains it."""
 
     def __init__(self, settings: Local, task: Task, seed: int = 0, say: Say = print) -> None:

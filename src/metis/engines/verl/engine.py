@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from metis.core import LAST, Batch, Chat, Completion, Evidence, Group, Prompt, Sampling
+from metis.core import LAST, Chat, Completion, Engine, Evidence, Group, Prompt, Sampling
 from metis.core.predictors import Predictor, separate
 from metis.engines.learners.checkpoint import load_learner, save_learner
 from metis.engines.learners.learner import Encode, Learner, Question, Reader
@@ -22,7 +22,7 @@ from metis.engines.verl.workers.values import ValueWorker
 from metis.errors import MetisError
 
 
-class VerlEngine:
+class VerlEngine(Engine):
     """Answers what a plan asks for; the trainer updates when the plan has come to its end.
 
     `version` is that of the weights: the steps that were trained.
@@ -97,9 +97,6 @@ class VerlEngine:
     def load(self, folder: Path, models: Sequence[Predictor]) -> None:
         for i, model in enumerate(models):
             load_learner(folder, i, self._learner(model))
-
-    def update(self, batch: Batch) -> Mapping[str, float]:
-        raise RuntimeError("on verl the trainer updates the policy, not the engine")
 
     @property
     def processed(self) -> int:

@@ -27,9 +27,10 @@ from metis.engines.verl.launch.datafiles import write_data
 from metis.engines.verl.launch.from_recipe import attention, overrides, variables
 from metis.errors import MetisError, first_line, install, require
 from metis.run import sources
-from metis.run.budget import Account
+from metis.run.budget import Account, Budget
 from metis.run.folder import RunFolder, check, resumption
 from metis.run.manifest import complete, described, read
+from metis.run.waiting import Say
 from metis.tasks.base import scorers
 
 MAIN = [
@@ -44,42 +45,66 @@ PATIENCE = 20.0
 """Seconds that verl has to end its workers after Ctrl-C."""
 
 
-def launch(config: Any, out: Path, dry_run: bool) -> int:
-    """Print the command, and unless it is a dry run, run it."""
-    pool = config.pool()
-    _check(config, pool, dry_run)
-    remarks = (
-        *_look_ahead(config, out, dry_run),
-        *pool_notice(pool, config.curriculum, config.training.batch),
-        *_remarks(config, out, dry_run),
-    )
-    for remark in remarks:
+def foreseen(config: Any, out: Path) -> Iterator[str]:
+    """Refuse what a start would refuse; remarks on it, and on the command that stands for it."""
+    if config.task is None:
+        return
+    yield from _ahead(config, out, dry_run=True)
+    given, step = config.engine.overrides, _next_step(config, out)
+    settings, anew = one_start.settings(config.resolved), one_start.reason_to_begin_anew(given)
+    if there := resumption(out, settings, _may_change(config, out), step, anew):
+        yield complete(out, step, config.training.steps) if _complete(config, out) else there
+
+
+def command(config: Any, out: Path) -> str:
+    """The command as a person copies it, which reads data that a start writes."""
+    if config.task is None:
+        why = "; ".join(config.missing)
+        raise MetisError(f"no verl command was printed, since its data is missing: {why}")
+    return _written(_arguments(config, out, config.engine.model), variables(config.engine))
+
+
+def conduct(config: Any, out: Path, view: Any, on_step: Any, say: Say) -> int:
+    """Run the command in a run folder; its exit code."""
+    if on_step:
+        raise MetisError("on_step: verl trains in processes of its own; read the run's metrics")
+    for remark in _ahead(config, out, dry_run=False):
         print(f"metis: {remark}", file=sys.stderr)
-    arguments = [*MAIN, *overrides(config, out.absolute(), _model(config, dry_run))]
-    environment = variables(config.engine)
-    reached = one_start.step(config.engine.overrides, out / "verl")
-    settings, may_change = one_start.settings(config.resolved), _may_change(config, out)
-    if dry_run:
-        anew = one_start.reason_to_begin_anew(config.engine.overrides)
-        if there := resumption(out, settings, may_change, reached, anew):
-            done = _complete(config, out)
-            told = complete(out, reached, config.training.steps) if done else there
-            print(f"metis: {told}", file=sys.stderr)
-        print(_command(arguments, environment))
-        return 0
+    model = str(model_files.model(config.engine.model).absolute())
+    arguments, environment = _arguments(config, out, model), variables(config.engine)
+    step, settings = _next_step(config, out), one_start.settings(config.resolved)
+    may_change = _may_change(config, out)
     check(out, settings, may_change)
     if _complete(config, out):
-        print(complete(out, reached, config.training.steps))
+        say(complete(out, step, config.training.steps))
         return 0
-    for text in sources.check(out, settings, reached):
+    for text in sources.check(out, settings, step):
         print(f"metis: {text}", file=sys.stderr)
-    with RunFolder.open(out, settings, may_change, reached) as folder:
+    with RunFolder.open(out, settings, may_change, step) as folder:
         sources.write(out, settings)
         if folder.changes:
             print(f"from here on {described(folder.changes)}", flush=True)
         write_data(config, out / "data")
-    print(_command(arguments, environment), flush=True)
+    print(_written(arguments, environment), flush=True)
     return _run([sys.executable, *arguments], {**os.environ, **environment})
+
+
+def _arguments(config: Any, out: Path, model: str) -> list[str]:
+    return [*MAIN, *overrides(config, out.absolute(), model)]
+
+
+def _next_step(config: Any, out: Path) -> int:
+    """The step that this start goes on from."""
+    return one_start.step(config.engine.overrides, out / "verl")
+
+
+def _ahead(config: Any, out: Path, dry_run: bool) -> Iterator[str]:
+    """Refuse what cannot work; remarks on the rest."""
+    pool = config.pool()
+    _check(config, pool, dry_run)
+    yield from _look_ahead(config, out, dry_run)
+    yield from pool_notice(pool, config.curriculum, config.training.batch)
+    yield from _remarks(config, out, dry_run)
 
 
 def _look_ahead(config: Any, out: Path, dry_run: bool) -> Iterator[str]:
@@ -112,8 +137,8 @@ def _remarks(config: Any, out: Path, dry_run: bool) -> Iterator[str]:
         yield "flash-attn is not installed here, so the command asks for PyTorch's own attention"
 
 
-def _command(arguments: Sequence[str], environment: Mapping[str, str]) -> str:
-    """The command as a person copies it, a setting on each line."""
+def _written(arguments: Sequence[str], environment: Mapping[str, str]) -> str:
+    """A setting on each line."""
     words = [shlex.quote(word) for word in arguments]
     given = [f"{name}={value}" for name, value in environment.items()]
     start = " ".join([*given, "python", *words[: len(MAIN)]])
@@ -171,14 +196,15 @@ def _reached(out: Path) -> int:
 
 
 def _complete(config: Any, out: Path) -> bool:
-    """True where verl's latest checkpoint is at the end of the budget, and is to be trained on."""
-    if not one_start.goes_on(config.engine.overrides):
-        return False
+    """True of a start that trains on from its latest checkpoint, where nothing is left to train."""
+    return one_start.goes_on(config.engine.overrides) and finished(out, config.training.budget)
+
+
+def finished(out: Path, budget: Budget) -> bool:
+    """True where verl's latest checkpoint is at the end of a budget."""
     step = _reached(out)
     saved = out / "verl" / f"global_step_{step}" / "metis.state"
-    if not saved.exists():
-        return False
-    return Account.of(config.training.budget, step, state.load(saved)).fraction >= 1
+    return saved.exists() and Account.of(budget, step, state.load(saved)).fraction >= 1
 
 
 def _check(config: Any, pool: Pool, dry_run: bool) -> None:
@@ -196,9 +222,3 @@ def _check(config: Any, pool: Pool, dry_run: bool) -> None:
     for name in needed:
         if not dry_run and find_spec(name) is None:
             raise MetisError(f"engine = 'verl': {name} is not installed: {install('verl')} {ALONE}")
-
-
-def _model(config: Any, dry_run: bool) -> str:
-    return (
-        config.engine.model if dry_run else str(model_files.model(config.engine.model).absolute())
-    )

@@ -8,7 +8,6 @@ from the plan, which runs while the servers are awake with the actor's current w
 
 import os
 import time
-from collections import Counter
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -212,14 +211,12 @@ class MetisTrainer(Validating):
         done = self.engine.version = self.global_steps - 1
         meter, seed = Meter(self.engine), self.settings["seed"]
         batch = plan(self.curriculum, self.pool, self.account, done, seed, meter)
-        trained = sum(len(group.rewards) for group in batch.groups)
-        counts = Counter(meter.counts, **{"rollout/trained": trained})
-        planned = {**booked(self.account, batch, counts), **batch.metrics}
+        planned = {**booked(self.account, batch, meter.counts), **batch.metrics}
         metrics.update({f"metis/{name}": value for name, value in planned.items()})
         for phase, name in {"judge": "judge", "rollout": "gen", "select": "select"}.items():
             if phase in meter.seconds:
                 timing_raw[name] = timing_raw.get(name, 0.0) + meter.seconds[phase]
-        cut_off = self.truncations.notices(counts)
+        cut_off = self.truncations.notices(meter.counts)
         flat = self.standstill.notices(self.global_steps, planned, self.journal.folder.path)
         said = [*batch.notices, *cut_off, *flat, *self.rewards.notices(batch)]
         self.journal.say(self.global_steps, said)
