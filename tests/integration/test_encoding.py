@@ -1,10 +1,10 @@
 """Chats that are encoded together get the tokens that each would get by itself."""
 
 import pytest
+from metis.curricula.judge.prompt import Example
 from tokenizers import AddedToken
 
 from metis.curricula.judge import Judge
-from metis.curricula.judge.prompt import Example
 from metis.engines.tokens.encoding import encode_chats, separators
 from metis.engines.tokens.packing import common_prefix
 

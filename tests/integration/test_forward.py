@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 import torch
+from metis.curricula.judge.prompt import Example
+from metis.curricula.judge.scale import VARIANCE
 
 from metis.core import Sampling
 from metis.curricula.judge import Judge
-from metis.curricula.judge.prompt import Example
-from metis.curricula.judge.scale import VARIANCE
 from metis.engines.local.attention.blocks import supports
 from metis.engines.local.engine import LocalEngine
 from metis.engines.local.generate.sampling import in_order, stream

@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from metis.curricula.judge.diagnostics import spearman
+from metis.curricula.judge.scale import PASSES, VARIANCE
 
 from metis import Batch, Group, Pool, Progress, Prompt, drive
 from metis.core import Continuation, Judgment, Trajectory
 from metis.curricula.judge import Judge
-from metis.curricula.judge.diagnostics import spearman
-from metis.curricula.judge.scale import PASSES, VARIANCE
 from metis.curricula.metis import Metis
 from metis.engines.local.engine import LocalEngine
 from metis.engines.local.update.gradients import backward, remember_old

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 import torch
 from functorch.compile import make_boxed_func
+from metis.curricula.judge.prompt import Example
+from metis.curricula.judge.scale import GRID, VARIANCE
 from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.utils import counters
 from torch._inductor.exc import InductorError
@@ -16,8 +18,6 @@ from torch._inductor.exc import InductorError
 from metis import Batch, Group, MetisError, Prompt
 from metis.core import Continuation, Judgment, Trajectory
 from metis.curricula.judge import Judge
-from metis.curricula.judge.prompt import Example
-from metis.curricula.judge.scale import GRID, VARIANCE
 from metis.engines.local.engine import LocalEngine
 from metis.engines.local.model.policy import _compile
 from metis.engines.local.update.gradients import backward, bundles, passes, remember_old

@@ -8,13 +8,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from metis.curricula.judge.scale import VARIANCE
 from safetensors.torch import load_file
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from integration.conftest import byte_tokenizer, save_tiny
 from metis import Prompt, drive
 from metis.core import state
-from metis.curricula.judge.scale import VARIANCE
 from metis.engines.local.engine import LocalEngine
 from metis.engines.local.settings import Local
 from metis.engines.objective.bound import MEMORY

@@ -8,6 +8,8 @@ from unittest.mock import Mock
 
 import pytest
 import ray
+from metis.curricula.judge.prompt import Example
+from metis.curricula.judge.scale import PASSES, VARIANCE
 from omegaconf import OmegaConf
 from verl.workers.rollout.replica import TokenOutput
 
@@ -15,8 +17,6 @@ from integration.conftest import byte_tokenizer
 from metis import MetisError
 from metis.core import Sampling
 from metis.curricula.judge import Judge
-from metis.curricula.judge.prompt import Example
-from metis.curricula.judge.scale import PASSES, VARIANCE
 from metis.engines.verl.engine import encoder
 from metis.engines.verl.servers import in_server
 from metis.engines.verl.servers.judging import Servers

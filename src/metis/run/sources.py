@@ -1,7 +1,7 @@
 """Files of a user's own code that a run depends on, by digest: a resumed run notices changed ones.
 
-Settings name a reward, a task, a curriculum or a judge; what is behind the name may have been edited since.
-Only the named file is looked at, not what it imports.
+Settings name a reward, a task, a curriculum or a judge; what is behind the name may have been
+edited since. Only the named file is looked at, not what it imports.
 """
 
 import json

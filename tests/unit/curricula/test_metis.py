@@ -5,13 +5,13 @@ import random
 
 import numpy as np
 import pytest
+from metis.curricula.judge.preference import Preference
+from metis.curricula.judge.presets import PAPER
+from metis.curricula.judge.scale import GRID, PASSES, VARIANCE
 
 from metis import Group, MetisError, Pool, Progress, Prompt, drive
 from metis.core import Complete, Completion, Continuation, Engine, Rollout, Score, Trajectory
 from metis.curricula.judge import Judge
-from metis.curricula.judge.preference import Preference
-from metis.curricula.judge.presets import PAPER
-from metis.curricula.judge.scale import GRID, PASSES, VARIANCE
 from metis.curricula.metis import Metis
 from metis.signal import judge_reward
 

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from metis.curricula.readout.linear import ridge
+from metis.curricula.readout.models import Outcomes, Ridge, held_out
 
 from metis import Group, Pool, Progress, Prompt, drive
 from metis.core import Engine, Trajectory, state
 from metis.curricula.probe import Probe
-from metis.curricula.readout.linear import ridge
-from metis.curricula.readout.models import Outcomes, Ridge, held_out
 from metis.engines.simulated import SimulatedEngine, Simulation
 
 PROMPTS = [Prompt(f"p{i}", f"p{i}") for i in range(16)]

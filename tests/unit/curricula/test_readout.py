@@ -4,9 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from metis import Group, Prompt
-from metis.core import Trajectory
 from metis.curricula.readout import Readout
 from metis.curricula.readout.linear import (
     COMPONENTS,
@@ -16,6 +13,9 @@ from metis.curricula.readout.linear import (
     sigmoid,
 )
 from metis.curricula.readout.models import FittedRate, Logistic, Ridge, regression
+
+from metis import Group, Prompt
+from metis.core import Trajectory
 
 NOTHING = Trajectory(np.zeros(1, int), np.ones(1, bool), np.zeros(1, np.float32), 0)
 

@@ -3,7 +3,6 @@ import math
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from metis.curricula.judge.diagnostics import (
     Reliability,
     auroc_informative,

@@ -4,12 +4,12 @@ import random
 
 import numpy as np
 import pytest
-
-from metis import Pool, Prompt
 from metis.curricula.judge.exemplars import frontier, show, similar, word_vectors
 from metis.curricula.judge.memory import Pair
 from metis.curricula.judge.scale import PASSES
 from metis.curricula.judge.target import Target
+
+from metis import Pool, Prompt
 
 TEXTS = {
     "circle": "Find the area of a circle of radius 3.",

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from metis import MetisError, Prompt
-from metis.curricula.judge import Judge
 from metis.curricula.judge.judgment import Scored, _weigh
 from metis.curricula.judge.losses import learn, subsample
 from metis.curricula.judge.scale import PASSES, VARIANCE
+
+from metis import MetisError, Prompt
+from metis.curricula.judge import Judge
 
 CHAT = [{"role": "user", "content": "?"}]
 draw = np.random.default_rng(0)

@@ -4,9 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from metis import Pool
-from metis.core import Group, Prompt, Trajectory
 from metis.curricula.judge.memory import (
     Pair,
     exemplars,
@@ -18,6 +15,9 @@ from metis.curricula.judge.memory import (
     replayed,
     spread,
 )
+
+from metis import Pool
+from metis.core import Group, Prompt, Trajectory
 
 deterministic = settings(derandomize=True, deadline=None)
 LEVELS = sorted({passes * (8 - passes) / 64 for passes in range(9)})

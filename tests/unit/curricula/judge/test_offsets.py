@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-
 from metis.curricula.judge.offsets import LARGEST, moved
 from metis.curricula.judge.scale import VARIANCE
+
 from metis.signal import softmax
 
 

@@ -4,17 +4,17 @@ import math
 
 import numpy as np
 import pytest
+from metis.curricula.judge.judgment import Verdict
+from metis.curricula.judge.preference import Preference
+from metis.curricula.judge.scale import PASSES
+from metis.curricula.readout import Readout
+from metis.curricula.readout.models import Outcomes
 
 from metis import Group, MetisError, Pool, Progress, Prompt, drive
 from metis.core import Embed, Trajectory
 from metis.curricula.judge import Judge
-from metis.curricula.judge.judgment import Verdict
-from metis.curricula.judge.preference import Preference
-from metis.curricula.judge.scale import PASSES
 from metis.curricula.metis import Metis
 from metis.curricula.probe import Probe
-from metis.curricula.readout import Readout
-from metis.curricula.readout.models import Outcomes
 from metis.engines.simulated import SimulatedEngine, Simulation
 
 NOTHING = Trajectory(np.zeros(1, int), np.ones(1, bool), np.zeros(1, np.float32), 0)

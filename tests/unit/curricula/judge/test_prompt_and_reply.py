@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from metis.curricula.judge.prompt import Example
+from metis.curricula.judge.scale import GRID, VARIANCE
 
 from metis.core import Completion, Trajectory
 from metis.curricula.judge import Failure, Judge, parse, parse_variance
-from metis.curricula.judge.prompt import Example
-from metis.curricula.judge.scale import GRID, VARIANCE
 from metis.errors import MetisError
 
 SYSTEM = r"""

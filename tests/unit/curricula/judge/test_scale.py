@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from metis.curricula.judge.memory import Pair
 from metis.curricula.judge.scale import GRID, PASSES, PASSES_AND_LENGTH, VARIANCE
 from metis.curricula.judge.settings import Judge

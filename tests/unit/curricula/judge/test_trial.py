@@ -4,11 +4,11 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from metis.curricula.judge.scale import GRID
+from metis.curricula.judge.trial import Comparison, compared, on_trial, realised_lift
 
 from metis import Group, Pool, Progress, Prompt, drive
 from metis.core import Engine, Trajectory
-from metis.curricula.judge.scale import GRID
-from metis.curricula.judge.trial import Comparison, compared, on_trial, realised_lift
 from metis.curricula.metis import Metis
 from metis.engines.simulated import SimulatedEngine, Simulation
 
