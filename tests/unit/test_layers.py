@@ -35,6 +35,7 @@ LAYERS = (
     "engines.verl.prompts",
     "engines.verl.validation",
     "engines.verl.launch",
+    "engines.verl.checkpoints",
     "engines.verl.config",
     "engines.verl.settings",
     "engines.verl",

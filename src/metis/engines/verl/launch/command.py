@@ -21,7 +21,7 @@ from metis.core.needs import needs_of
 from metis.core.pool import Pool
 from metis.curricula.registry import check_pool, pool_notice
 from metis.engines import model_files
-from metis.engines.verl.launch import one_start, retention
+from metis.engines.verl import checkpoints
 from metis.engines.verl.launch.costs import judge_cost
 from metis.engines.verl.launch.datafiles import write_data
 from metis.engines.verl.launch.from_recipe import attention, overrides, variables
@@ -57,10 +57,11 @@ def launch(config: Any, out: Path, dry_run: bool) -> int:
         print(f"metis: {remark}", file=sys.stderr)
     arguments = [*MAIN, *overrides(config, out.absolute(), _model(config, dry_run))]
     environment = variables(config.engine)
-    reached = one_start.step(config.engine.overrides, out / "verl")
-    settings, may_change = one_start.settings(config.resolved), _may_change(config, out)
+    reached = checkpoints.step_at_start(config.engine.overrides, out / "verl")
+    settings = checkpoints.settings_of_the_run(config.resolved)
+    may_change = _may_change(config, out)
     if dry_run:
-        anew = one_start.reason_to_begin_anew(config.engine.overrides)
+        anew = checkpoints.reason_to_begin_anew(config.engine.overrides)
         if there := resumption(out, settings, may_change, reached, anew):
             done = _complete(config, out)
             told = complete(out, reached, config.training.steps) if done else there
@@ -155,7 +156,7 @@ def _may_change(config: Any, out: Path) -> tuple[str, ...]:
     if not _begun(out):
         return tuple(config.resolved)
     before = read(out).get("engine", {}).get("overrides", ())
-    same = one_start.same_run(before, config.engine.overrides)
+    same = checkpoints.same_run(before, config.engine.overrides)
     return (*config.may_change, *(("engine.overrides",) if same else ()))
 
 
@@ -167,12 +168,12 @@ def _begun(out: Path) -> bool:
 
 def _reached(out: Path) -> int:
     """The step of verl's latest checkpoint."""
-    return retention.last_whole(out / "verl") or 0
+    return checkpoints.last_whole(out / "verl") or 0
 
 
 def _complete(config: Any, out: Path) -> bool:
     """True where verl's latest checkpoint is at the end of the budget, and is to be trained on."""
-    if not one_start.goes_on(config.engine.overrides):
+    if not checkpoints.goes_on(config.engine.overrides):
         return False
     step = _reached(out)
     saved = out / "verl" / f"global_step_{step}" / "metis.state"

@@ -1,5 +1,6 @@
-"""The checkpoints of a run on verl that stay, and those that a run goes on from by name."""
+"""Checkpoints on verl: those that stay, those that can be gone on from, and words of one start."""
 
+import json
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,12 +10,17 @@ from omegaconf import OmegaConf
 from verl.trainer.ppo.v1 import PPOTrainerSync
 
 from metis import MetisError, files
+from metis.cli import main
+from metis.config import load
 from metis.core import state
-from metis.engines.verl.launch import abandoned, resumable, resuming, retention
+from metis.engines import model_files
+from metis.engines.verl import checkpoints
+from metis.engines.verl.launch import command as launch
 from metis.engines.verl.trainer import MetisTrainer
+from metis.run import manifest
 from metis.run.budget import Account, Budget
 
-MARKER = retention.MARKER
+MARKER = checkpoints.MARKER
 FROM = "trainer.resume_from_path="
 
 
@@ -24,7 +30,7 @@ def saved(folder: Path, step: int, elapsed: float = 1.0, marked: bool = True) ->
     (made / "actor").mkdir(parents=True)
     (made / "actor" / "weights").write_text(f"of step {step}")
     account = Account(Budget(), step, elapsed, best=(step, 0.5))
-    state.save(made / resumable.STATE, account.state_dict())
+    state.save(made / checkpoints.STATE, account.state_dict())
     if marked:
         (folder / MARKER).write_text(str(step))
     return made
@@ -40,7 +46,7 @@ def test_checkpoints_of_earlier_starts_and_the_remains_of_others_go(tmp_path):
     saved(tmp_path, 35, marked=False)
     (tmp_path / "best").mkdir()
     (tmp_path / "global_step_of_mine").mkdir()
-    retention.make_room(tmp_path / "global_step_40", keep=2)
+    checkpoints.make_room(tmp_path / "global_step_40", keep=2)
     kept = {path.name for path in tmp_path.iterdir()}
     assert kept == {"global_step_30", "best", "global_step_of_mine", MARKER}
 
@@ -51,14 +57,14 @@ def test_checkpoints_of_earlier_starts_and_the_remains_of_others_go(tmp_path):
 def test_as_many_stay_as_are_to_be_kept_beside_the_one_that_comes(tmp_path, keep, left):
     for step in (10, 20, 30):
         saved(tmp_path, step)
-    retention.make_room(tmp_path / "global_step_40", keep)
+    checkpoints.make_room(tmp_path / "global_step_40", keep)
     assert steps(tmp_path) == left
 
 
 def test_the_last_whole_checkpoint_stays_whatever_was_begun_after_it(tmp_path):
     saved(tmp_path, 10)
     saved(tmp_path, 12, marked=False)
-    retention.make_room(tmp_path / "global_step_20", keep=2)
+    checkpoints.make_room(tmp_path / "global_step_20", keep=2)
     assert steps(tmp_path) == [10]
 
 
@@ -66,7 +72,7 @@ def test_an_earlier_attempt_at_the_step_goes_and_best_keeps_its_files(tmp_path):
     folder = saved(tmp_path, 20)
     best = tmp_path / "best"
     files.keep_copy(folder, "best")
-    retention.make_room(folder, keep=None)
+    checkpoints.make_room(folder, keep=None)
     folder.mkdir()
     (folder / "weights").write_text("of another attempt")
     assert (best / "actor" / "weights").read_text() == "of step 20"
@@ -75,7 +81,7 @@ def test_an_earlier_attempt_at_the_step_goes_and_best_keeps_its_files(tmp_path):
 def test_without_a_marker_nothing_is_taken_for_remains(tmp_path):
     for step in (10, 20):
         saved(tmp_path, step, marked=False)
-    retention.make_room(tmp_path / "global_step_30", keep=3)
+    checkpoints.make_room(tmp_path / "global_step_30", keep=3)
     assert steps(tmp_path) == [10, 20]
 
 
@@ -83,7 +89,7 @@ def going_on(path, mode="resume_path", **more):
     settings = {"resume_mode": mode, "resume_from_path": path and str(path)}
     gpus = {"nnodes": 1, "n_gpus_per_node": 2}
     trainer = OmegaConf.create({"default_local_dir": "/nowhere", **settings, **gpus, **more})
-    resuming.settle(trainer)
+    checkpoints.settle(trainer)
     return trainer
 
 
@@ -91,13 +97,13 @@ def test_a_run_goes_on_from_the_best_checkpoint_whose_own_folder_is_gone(tmp_pat
     folder = saved(tmp_path, 20)
     files.keep_copy(folder, "best")
     saved(tmp_path, 40)
-    retention.make_room(tmp_path / "global_step_60", keep=2)
+    checkpoints.make_room(tmp_path / "global_step_60", keep=2)
     assert steps(tmp_path) == [40]
     trainer = going_on(tmp_path / "best")
     assert trainer.resume_from_path == str(folder)
     assert (folder / "actor" / "weights").read_text() == "of step 20"
-    assert resuming.step_of(resuming.checkpoint(trainer)) == 20
-    retention.go_on_from(folder)
+    assert checkpoints.step_of(checkpoints.chosen(trainer)) == 20
+    checkpoints.go_on_from(folder)
     assert (tmp_path / MARKER).read_text() == "20"
 
 
@@ -107,7 +113,7 @@ def test_the_best_checkpoint_is_taken_by_its_own_folder_where_that_is_there(tmp_
     before = (folder / "actor").stat().st_ino
     assert going_on(tmp_path / "best").resume_from_path == str(folder)
     assert (folder / "actor").stat().st_ino == before
-    state.save(folder / resumable.STATE, Account(Budget(), 20, 7.0).state_dict())
+    state.save(folder / checkpoints.STATE, Account(Budget(), 20, 7.0).state_dict())
     with pytest.raises(MetisError, match="global_step_20 beside it, whose name it needs, is a"):
         going_on(tmp_path / "best")
 
@@ -136,7 +142,7 @@ def test_a_marker_without_its_folder_is_refused_with_the_checkpoints_that_are_th
     assert resumed_by_itself(tmp_path).resume_mode == "auto"
     files.keep_copy(tmp_path / "global_step_10", "best")
     saved(tmp_path, 35, marked=False)
-    (tmp_path / "global_step_20" / resumable.STATE).unlink()
+    (tmp_path / "global_step_20" / checkpoints.STATE).unlink()
     shutil.rmtree(tmp_path / "global_step_30")
     with pytest.raises(MetisError) as refused:
         resumed_by_itself(tmp_path)
@@ -148,7 +154,7 @@ def test_a_marker_without_its_folder_is_refused_with_the_checkpoints_that_are_th
 
 
 def test_a_marked_checkpoint_whose_state_is_missing_or_damaged_is_refused(tmp_path):
-    kept = saved(tmp_path, 30) / resumable.STATE
+    kept = saved(tmp_path, 30) / checkpoints.STATE
     kept.write_bytes(kept.read_bytes()[:-1])
     with pytest.raises(MetisError, match=r"has a metis\.state that is damaged .*: restore it, or "):
         resumed_by_itself(tmp_path)
@@ -174,14 +180,14 @@ def test_a_checkpoint_of_another_number_of_gpus_is_refused(tmp_path):
 def test_a_marker_that_names_a_checkpoint_to_be_written_again_goes_with_it(tmp_path):
     for step in (10, 20, 30):
         saved(tmp_path, step)
-    retention.make_room(tmp_path / "global_step_20", keep=2)
+    checkpoints.make_room(tmp_path / "global_step_20", keep=2)
     assert (tmp_path / MARKER).read_text() == "30"
-    retention.make_room(tmp_path / "global_step_30", keep=2)
+    checkpoints.make_room(tmp_path / "global_step_30", keep=2)
     assert not (tmp_path / MARKER).exists()
 
 
 def aside(folder, **account):
-    return abandoned.set_best_aside(folder, Account(Budget(), **account))
+    return checkpoints.set_best_aside(folder, Account(Budget(), **account))
 
 
 def test_the_best_checkpoint_of_an_abandoned_attempt_is_set_aside(tmp_path):
@@ -260,3 +266,70 @@ def test_a_step_that_is_saved_already_is_kept_as_it_is(tested):
 )
 def test_no_other_test_saves_a_checkpoint(tested, accuracy, how, did):
     assert tested(accuracy, **how) == (did, False)
+
+
+OFFLOAD = "actor_rollout_ref.actor.fsdp_config.param_offload=True"
+BALANCE = "trainer.balance_batch=False"
+
+
+@pytest.fixture
+def ended(tmp_path, monkeypatch):
+    """A run at step 5 of 5 with a checkpoint of step 3 too; starts it again with such overrides."""
+    monkeypatch.setattr(model_files, "model", Path)
+    monkeypatch.setattr(model_files, "look_for", lambda name: None)
+    started = []
+    monkeypatch.setattr(launch, "_run", lambda command, _: started.append(command) or 0)
+    words = ["engine=verl", "engine.generation=transformers", "engine.model=/m", "task.prompts=40"]
+    for step in (3, 5):
+        checkpoint = tmp_path / "run" / "verl" / f"global_step_{step}"
+        checkpoint.mkdir(parents=True)
+        state.save(checkpoint / "metis.state", Account(Budget(steps=5), step).state_dict())
+    (tmp_path / "run" / "verl" / "latest_checkpointed_iteration.txt").write_text("5")
+    document = load(None, [*words, "steps=5", f"engine.overrides={json.dumps([BALANCE])}"]).resolved
+    manifest.make(tmp_path / "run", document)
+
+    def again(*given, more=()):
+        started.clear()
+        given = f"engine.overrides={json.dumps(given)}"
+        code = main(["train", *words, "steps=5", given, *more, "--out", str(tmp_path / "run")])
+        return code, [word for command in started for word in command]
+
+    return again
+
+
+def overrides_of(run):
+    return json.loads((run / "config.json").read_text())["engine"]["overrides"]
+
+
+def test_words_about_one_start_may_be_others_and_are_not_kept(ended, tmp_path):
+    assert ended(BALANCE) == (0, []), "the run is complete"
+    third = f"trainer.resume_from_path={tmp_path}/run/verl/global_step_3"
+    for given in (
+        ["trainer.val_only=True"],
+        ["trainer.resume_mode=resume_path", third],
+        ["trainer.resume_mode=disable"],
+    ):
+        code, started = ended(BALANCE, *given)
+        assert code == 0 and started[-len(given) :] == given
+        assert overrides_of(tmp_path / "run") == [BALANCE]
+    assert ended("trainer.val_only=True")[0] == 2, "another word is missing"
+
+
+def test_words_about_memory_may_be_others_and_are_kept(ended, tmp_path, capsys):
+    more = ["steps=6"]
+    assert ended(BALANCE, OFFLOAD, f"+{OFFLOAD.replace('param', 'optimizer')}", more=more)[0] == 2
+    assert "Could not append" in capsys.readouterr().err, "verl has that one already"
+    code, started = ended(BALANCE, OFFLOAD, more=more)
+    assert code == 0 and started[-1] == OFFLOAD
+    assert overrides_of(tmp_path / "run") == [BALANCE, OFFLOAD]
+    assert ended(BALANCE, more=more)[0] == 0 and overrides_of(tmp_path / "run") == [BALANCE]
+    assert ended(more=more)[0] == 2
+    assert "engine.overrides = ['trainer.balance_batch=False'], not []" in capsys.readouterr().err
+
+
+def test_a_dry_run_says_where_a_start_with_such_words_begins(ended, tmp_path, capsys):
+    third = f"trainer.resume_from_path={tmp_path}/run/verl/global_step_3"
+    ended(BALANCE, "trainer.resume_mode=resume_path", third, more=["--dry-run"])
+    assert "would resume from step 3\n" in capsys.readouterr().err
+    ended(BALANCE, "trainer.resume_mode=disable", more=["--dry-run"])
+    assert "would start over: trainer.resume_mode is 'disable'\n" in capsys.readouterr().err
