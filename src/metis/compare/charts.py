@@ -3,9 +3,9 @@
 from metis.compare.comparison import Comparison
 from metis.compare.measures import Measured
 from metis.report import accuracy, charts
-from metis.report.curves import Series
 from metis.report.panels import Axes, Figure, Line
 from metis.report.subjects import Subject, standard_error
+from metis.run.recorded import Series
 
 CAPTION = (
     "Accuracy on prompts that are never trained on, at equal cost: the further left a curve "

@@ -7,9 +7,9 @@ from pathlib import Path
 from metis.compare.plan import Plan
 from metis.engines import ENGINES
 from metis.errors import Damaged, MetisError
-from metis.report.curves import Recorded, is_number, read
 from metis.run import logs
 from metis.run.budget import Account, Budget
+from metis.run.recorded import Recorded, is_number, read
 
 
 def look(folder: Path) -> tuple[Recorded | None, str]:

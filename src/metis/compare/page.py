@@ -8,11 +8,11 @@ from metis.compare import charts, table
 from metis.compare.comparison import Comparison
 from metis.report import html
 from metis.report.charts import smoothing
-from metis.report.curves import Recorded
 from metis.report.page import summary
 from metis.report.panels import Figure
 from metis.report.reproduce import portable
 from metis.run.manifest import differences, settings
+from metis.run.recorded import Recorded
 
 FEW = 4
 """Arms that fit into a title."""

@@ -22,7 +22,7 @@ from metis.compare.inference import (
 )
 from metis.compare.measures import Measured, average, seconds_a_step, tokens_a_second, waste
 from metis.markdown import markdown_table, plain
-from metis.report.curves import Recorded
+from metis.run.recorded import Recorded
 from metis.run.statistics import Estimate, mean
 
 MISSING = "–"

@@ -5,16 +5,17 @@ from pathlib import Path
 
 from metis import files
 from metis.errors import MetisError, install, require_folder
-from metis.report import accuracy, charts, curves, figures, subjects, tables
+from metis.report import accuracy, charts, figures, subjects, tables
 from metis.report.page import page
 from metis.report.panels import Figure
+from metis.run import recorded
 
 __all__ = ["save", "write"]
 
 
 def write(folders: Sequence[Path], out: Path | None = None) -> list[str]:
     """Write the report of one run into its folder, of several into `out`; return what to say."""
-    runs = curves.read_all(folders)
+    runs = recorded.read_all(folders)
     out = out or (runs[0].folder if len(runs) == 1 else Path("report"))
     shown = subjects.each(runs)
     tested = accuracy.figure(shown)

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from metis.report.curves import Recorded, Series
 from metis.report.panels import Axes, Figure, Line
 from metis.report.subjects import Subject
+from metis.run.recorded import Recorded, Series
 
 NAME = "accuracy"
 TITLE = "Held-out accuracy"

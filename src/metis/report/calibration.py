@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from metis.report.curves import Series
 from metis.report.outcomes import Outcome, binned, halves
 from metis.report.panels import Axes, Figure, Line
 from metis.report.subjects import Subject
+from metis.run.recorded import Series
 
 NAME = "calibration"
 UNIFORM, CHOSEN, EXACT = "uniform slots", "chosen by the judge", "as predicted"

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from metis.report import accuracy, calibration, forecast, occupancy
-from metis.report.curves import Recorded, Series
 from metis.report.panels import Axes, Bar, Bars, Figure
 from metis.report.subjects import Subject
 from metis.run import metrics as explained
+from metis.run.recorded import Recorded, Series
 
 
 @dataclass(frozen=True)

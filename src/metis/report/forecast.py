@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from metis.report.calibration import CHOSEN, UNIFORM, ranked
-from metis.report.curves import Series, running_mean
+from metis.report.curves import running_mean
 from metis.report.outcomes import Outcome
 from metis.report.panels import Axes, Figure, Line
 from metis.report.subjects import Subject
+from metis.run.recorded import Series
 
 NAME = "forecast"
 PREDICTED, REALISED = "predicted v̂", "realised v"

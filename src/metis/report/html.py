@@ -7,11 +7,11 @@ from html import escape
 
 import metis
 from metis.report import svg
-from metis.report.curves import Recorded
 from metis.report.panels import Axes, Bars, Figure
 from metis.report.reproduce import portable
 from metis.report.style import STYLE
 from metis.report.subjects import Subject
+from metis.run.recorded import Recorded
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 SMALL_MULTIPLES = 6

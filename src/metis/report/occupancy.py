@@ -4,10 +4,10 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
-from metis.report.curves import Recorded, Series
 from metis.report.panels import Axes, Figure
 from metis.report.subjects import Subject
 from metis.run import folder as run_folder
+from metis.run.recorded import Recorded, Series
 
 NAME = "occupancy"
 MOST = 12

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from metis.report import html, svg, tables
 from metis.report.charts import smoothing
-from metis.report.curves import Recorded
 from metis.report.panels import Figure
 from metis.report.reproduce import of_runs, portable
 from metis.report.subjects import each
 from metis.run import standstill
 from metis.run.manifest import described
+from metis.run.recorded import Recorded
 
 
 def page(runs: Sequence[Recorded], figures: Sequence[Figure]) -> str:

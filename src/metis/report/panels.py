@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from metis.report.curves import Series
+from metis.run.recorded import Series
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from metis.report.curves import PHASES, Series, running_mean, thinned
+from metis.report.curves import running_mean, thinned
 from metis.report.panels import Axes, Bars, Line
+from metis.run.recorded import PHASES, Series
 
 WIDTH, HEIGHT = 460, 272
 LEFT, RIGHT, TOP, BOTTOM = 48, 14, 34, 46

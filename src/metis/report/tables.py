@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from metis.markdown import markdown_table
-from metis.report.curves import Evaluation, Recorded
+from metis.run.recorded import Evaluation, Recorded
 
 HEADER = (
     "run",

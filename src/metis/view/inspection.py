@@ -10,8 +10,8 @@ from rich.text import Text
 
 from metis.errors import MetisError
 from metis.printable import printable
-from metis.report.curves import Recorded, read
 from metis.run import folder as run_folder
+from metis.run.recorded import Recorded, read
 from metis.signal import variance
 
 WIDTH = 24

@@ -3,11 +3,11 @@
 import shlex
 from pathlib import Path
 
-from metis.report.curves import Recorded, read
 from metis.report.tables import duration, trusted
 from metis.run import folder as run_folder
 from metis.run import standstill
 from metis.run.failing import reasons
+from metis.run.recorded import Recorded, read
 from metis.run.statistics import Estimate, average, mean
 from metis.tasks.benchmarks.validation import benchmark
 from metis.view.glyphs import plus_minus

@@ -14,7 +14,7 @@ from metis.compare import charts
 from metis.compare.comparison import Comparison
 from metis.compare.measures import AXES, Measured, Problems
 from metis.compare.table import markdown, notes, sections, verdicts
-from metis.report.curves import Recorded
+from metis.run.recorded import Recorded
 
 
 def arm(name, speed, seeds=3, tests=6, **dearness):

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from metis.report import forecast, subjects
-from metis.report.curves import Recorded
 from metis.report.outcomes import Outcome
 from metis.report.subjects import Subject, each
+from metis.run.recorded import Recorded
 
 
 @pytest.fixture

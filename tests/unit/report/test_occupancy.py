@@ -7,9 +7,9 @@ import pytest
 from metis.core import Prompt
 from metis.errors import MetisError
 from metis.report import occupancy
-from metis.report.curves import read
 from metis.report.subjects import each
 from metis.run import composition
+from metis.run.recorded import read
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ import pytest
 from metis.cli import main
 from metis.errors import install
 from metis.report import charts, figures, svg
-from metis.report.curves import read
 from metis.report.tables import HEADER, MISSING
 from metis.report.tables import rows as table
+from metis.run.recorded import read
 
 VOID = {"meta", "input"}
 JUDGE = {

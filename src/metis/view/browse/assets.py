@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from importlib import resources
 from typing import Any
 
-from metis.report.curves import Recorded
+from metis.run.recorded import Recorded
 
 FILES = {
     "index.html": "text/html; charset=utf-8",

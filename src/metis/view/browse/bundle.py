@@ -6,7 +6,7 @@ from pathlib import Path
 
 from metis import files
 from metis.errors import Damaged, MetisError, require_folder
-from metis.report.curves import Recorded
+from metis.run.recorded import Recorded
 from metis.view.browse import assets
 from metis.view.browse.data import document
 

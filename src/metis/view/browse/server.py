@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from metis.errors import MetisError
-from metis.report.curves import Recorded, read
+from metis.run.recorded import Recorded, read
 from metis.view.browse import assets
 from metis.view.browse.data import document
 

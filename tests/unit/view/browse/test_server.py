@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from metis.errors import MetisError
-from metis.report.curves import read_all
+from metis.run.recorded import read_all
 from metis.view.browse import assets
 from metis.view.browse.server import Server
 
