@@ -24,8 +24,8 @@ from metis.compare.difference import above
 from metis.compare.inference import Interval, cost_to_best, least_p, observed, p_value
 from metis.compare.measures import Measured, find, measure
 from metis.compare.table import number
-from metis.markdown import markdown_table
 from metis.run.statistics import Estimate, mean
+from metis.text import markdown_table
 
 EVIDENCE = Path(__file__).resolve().parent
 ROOT = EVIDENCE.parent

@@ -13,7 +13,7 @@ from metis.compare.difference import above
 from metis.compare.inference import Interval, difference, least_p, p_of_difference
 from metis.compare.measures import Measured, find, measure
 from metis.compare.table import number
-from metis.markdown import markdown_table
+from metis.text import markdown_table
 
 BASELINE = "uniform"
 PROBES = ("probe", "probe-first")

@@ -265,7 +265,7 @@ def _report(chosen: argparse.Namespace) -> int:
     from metis import report
     from metis.compare.comparison import is_comparison
     from metis.compare.report import redraw
-    from metis.printing import print_markdown
+    from metis.text.terminal import print_markdown
 
     comparisons = [folder for folder in chosen.runs if is_comparison(folder)]
     if comparisons and len(chosen.runs) > 1:
@@ -296,11 +296,11 @@ def _assignments(settings: Mapping[str, object]) -> list[str]:
 
 def _curricula(chosen: argparse.Namespace) -> int:
     from metis.config import curriculum_of
+    from metis.core.dotted import leaves
     from metis.core.needs import needs_of
     from metis.curricula import CURRICULA
     from metis.curricula.cards import documented
     from metis.curricula.registry import curriculum_class, defaults, presets, sections
-    from metis.dotted import leaves
 
     if chosen.name is not None:
         if chosen.name not in CURRICULA and ":" not in chosen.name:

@@ -79,7 +79,7 @@ def run(chosen: argparse.Namespace) -> int:
 
 def _show(out: Path, comparison: Comparison, drawn: Sequence[Figure], plan: Plan | None) -> None:
     """Write the table and the page, and print the table; only print it where nothing is written."""
-    from metis.printing import print_markdown
+    from metis.text.terminal import print_markdown
 
     try:
         text, *where = write(out, comparison, drawn, plan)

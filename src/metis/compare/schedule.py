@@ -19,9 +19,9 @@ from metis.compare.ending import look, settled
 from metis.compare.plan import Plan
 from metis.config import Config
 from metis.errors import MetisError
-from metis.printable import printable
 from metis.run import manifest
 from metis.run.budget import Budget
+from metis.text import printable
 
 FIXED = (*(part.name for part in fields(Budget)), "engine.learning_rate")
 """Settings that a run may change on its way, and the runs of a comparison must share."""
@@ -153,7 +153,7 @@ class Schedule:
             if self.stopped:
                 return None
             process = subprocess.Popen(
-                [sys.executable, "-m", "metis.child", *command],
+                [sys.executable, "-m", "metis.compare.child", "metis.cli", *command],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,

@@ -21,9 +21,9 @@ from metis.compare.inference import (
     p_value,
 )
 from metis.compare.measures import Measured, average, seconds_a_step, tokens_a_second, waste
-from metis.markdown import markdown_table, plain
 from metis.run.recorded import Recorded
 from metis.run.statistics import Estimate, mean
+from metis.text import markdown_table, plain
 
 MISSING = "–"
 CLEAR = 0.8

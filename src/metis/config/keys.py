@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, get_origin, get_type_hints
 
 from metis.config import elsewhere
+from metis.core.dotted import leaves
 from metis.curricula import CURRICULA
-from metis.dotted import leaves
 from metis.errors import MetisError
 from metis.tasks import TASKS
 

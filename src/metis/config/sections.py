@@ -12,11 +12,11 @@ from metis.config import elsewhere, keys
 from metis.config.lists import listed
 from metis.config.training import Training
 from metis.core import Curriculum
+from metis.core.importing import FORMS, is_import_string
 from metis.curricula import CURRICULA
 from metis.curricula.registry import curriculum_class, presets
 from metis.engines import ENGINES, EngineEntry, EngineSettings
 from metis.errors import MetisError
-from metis.importing import FORMS, is_import_string
 from metis.tasks import TASKS, TaskEntry
 from metis.tasks.base import Task
 from metis.tasks.benchmarks.validation import Validated

@@ -9,11 +9,11 @@ from dataclasses import fields, is_dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from metis.core import Curriculum, state
+from metis.core.dotted import leaves
+from metis.core.importing import is_import_string, load
 from metis.core.pool import Pool
 from metis.curricula import CURRICULA
-from metis.dotted import leaves
 from metis.errors import MetisError
-from metis.importing import is_import_string, load
 
 Preset = Mapping[str, Any]
 
@@ -26,7 +26,7 @@ def curriculum_class(name: str) -> type[Curriculum]:
     if flaw := _flaw(kind):
         raise MetisError(
             f"curriculum = {name!r}: {flaw}; make it a dataclass that derives from "
-            "metis.state.Stateful, with the knobs batch and group, and a method step"
+            "metis.core.Stateful, with the knobs batch and group, and a method step"
         )
     checked: type[Curriculum] = kind
     return checked

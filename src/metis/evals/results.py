@@ -9,9 +9,9 @@ import numpy as np
 
 from metis import files
 from metis.evals.suite import Evaluation
-from metis.markdown import markdown_table
 from metis.run.statistics import Estimate, average, mean
 from metis.tasks.benchmarks.scoring import FAITHFUL, TITLES
+from metis.text import markdown_table
 
 SCHEMA = 2
 MISSING = "–"

@@ -3,9 +3,9 @@
 import re
 from enum import StrEnum
 
-from metis.boxed import OPENING, last_box
 from metis.core import Completion
 from metis.signal import VARIANCE_MAX
+from metis.text import OPENING, last_box
 
 
 class Failure(StrEnum):

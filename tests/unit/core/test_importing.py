@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from metis import MetisError
-from metis.importing import load, name_of
+from metis.core.importing import load, name_of
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from metis.errors import MetisError
 from metis.survey.facts import Outcome
 
 
-class Recorded:
+class RecordedRollouts:
     """Passes every request on to an engine, rollouts excepted."""
 
     def __init__(self, engine: Engine, outcomes: Iterable[Outcome]) -> None:

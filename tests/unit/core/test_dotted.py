@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metis.dotted import leaves
+from metis.core.dotted import leaves
 
 NAMES = st.text("abc", min_size=1, max_size=2)
 DOCUMENTS = st.recursive(

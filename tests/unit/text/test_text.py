@@ -1,12 +1,11 @@
-"""Text that others wrote, printed: nothing in it is obeyed."""
+"""Text that others wrote: nothing in it is obeyed, and its last box is found."""
 
 import unicodedata
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metis.markdown import markdown_table
-from metis.printable import printable
+from metis.text import NEAR, _last_closed, last_box, markdown_table, printable
 
 OBEYED = "\x1b[2J\x1b]0;title\x07\x9b31m\r\x08\x7f\u202egnp.exe\u2066"
 
@@ -26,3 +25,17 @@ def test_no_control_character_is_left_and_safe_text_is_the_same(text):
 def test_a_cell_of_a_table_is_one_safe_line():
     lines = markdown_table([["name"], [f"a\n|{OBEYED}"]]).splitlines()
     assert len(lines) == 3 and "\x1b" not in lines[2] and "\\|" in lines[2]
+
+
+PIECES = st.lists(st.sampled_from(["\\boxed{", "{", "}", "a", "é", "\n"]), max_size=30).map("".join)
+
+
+@given(PIECES)
+def test_near_and_far_agree(text):
+    assert last_box(text) == _last_closed(text)
+    assert last_box("\\boxed{" + "x" * NEAR + text) == _last_closed("\\boxed{" + "x" * NEAR + text)
+
+
+def test_a_box_that_ends_far_away_is_found():
+    assert last_box("\\boxed{" + "x" * 3 * NEAR + "}") == "x" * 3 * NEAR
+    assert last_box("\\boxed{1} \\boxed{" + "{" * NEAR) == "1"

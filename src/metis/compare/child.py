@@ -1,17 +1,16 @@
-"""One run of a comparison as a process of its own, which does not outlive the comparison.
+"""A module as a process of its own, which does not outlive the one that started it.
 
-    python -m metis.child train ...
+    python -m metis.compare.child metis.cli train ...
 
 Standard input is a pipe that the comparison holds open. When it closes, the comparison is gone, and
 so is this process: a run that is killed goes on from its last checkpoint.
 """
 
 import os
+import runpy
 import signal
 import sys
 import threading
-
-from metis.cli import main
 
 
 def _end_with_parent() -> None:
@@ -21,4 +20,5 @@ def _end_with_parent() -> None:
 
 if __name__ == "__main__":
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    sys.exit(main(sys.argv[1:]))
+    sys.argv = sys.argv[1:]
+    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)

@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from metis.markdown import markdown_table, plain
-from metis.printing import print_markdown
+from metis.text import markdown_table, plain
+from metis.text.terminal import print_markdown
 
 NAMES = ["run", "accuracy before", "accuracy after", "informative groups", "rollouts", "elapsed"]
 ROWS = [NAMES, ["metis · seed 0", "0.406 ± 0.018", "0.528 ± 0.018", "85.2%", "25,600", "86.1 s"]]

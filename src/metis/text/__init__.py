@@ -1,13 +1,40 @@
-"""Answers in boxes: the last balanced \\boxed{} of a text, in time linear in the text."""
+"""Text that others wrote: safe to print, as a table in Markdown, and the boxes in it."""
 
 import re
+from collections.abc import Sequence
 
 import numpy as np
 
+_OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+"""Control characters, but for tabs and line ends, and those that reorder right-to-left text."""
 OPENING = "\\boxed{"
 NEAR = 2000
 """Characters after the last box starts in which its end is looked for first."""
 _BRACE = re.compile(r"[{}]")
+
+
+def printable(text: str) -> str:
+    """The same text, with every character that a terminal obeys written as an escape."""
+    return _OBEYED.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+
+
+def markdown_table(rows: Sequence[Sequence[str]]) -> str:
+    """Rows as a table; the first is its header."""
+    cells = [[_cell(text) for text in row] for row in rows]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
+    lines = ["| " + " | ".join(map(str.ljust, row, widths)) + " |" for row in cells]
+    lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
+    return "\n".join(lines) + "\n"
+
+
+def plain(text: str) -> str:
+    """Text that is shown as it is: nothing in it is markup."""
+    return re.sub(r"([\\`*_<>\[\]|])", r"\\\1", printable(text))
+
+
+def _cell(text: str) -> str:
+    words = " ".join(text.split())
+    return printable(words).replace("\\", "\\\\").replace("|", "\\|")
 
 
 def last_box(text: str) -> str | None:

@@ -6,7 +6,11 @@ from metis import MetisError, Pool, Progress, drive
 from metis.curricula.metis import Metis
 from metis.engines.simulated import SimulatedEngine, Simulation
 from metis.survey.facts import Outcome
-from metis.survey.recorded import Recorded
+
+
+@pytest.fixture
+def recording(benchmark_script):
+    return benchmark_script("recorded_rollouts").RecordedRollouts
 
 
 def record(engine, group=4):
@@ -18,9 +22,9 @@ def record(engine, group=4):
     ]
 
 
-def test_a_curriculum_runs_on_recorded_outcomes_and_asks_the_engine_for_the_rest():
+def test_a_curriculum_runs_on_recorded_outcomes_and_asks_the_engine_for_the_rest(recording):
     engine = SimulatedEngine(Simulation(prompts=60, heldout=1))
-    recorded, pool = Recorded(engine, record(engine)), Pool(engine.pool)
+    recorded, pool = recording(engine, record(engine)), Pool(engine.pool)
     curriculum = Metis(batch=6, group=4)
     before = engine.judge.copy()
     for step in range(4):
@@ -33,9 +37,9 @@ def test_a_curriculum_runs_on_recorded_outcomes_and_asks_the_engine_for_the_rest
     assert (engine.judge != before).any()
 
 
-def test_what_is_not_recorded_is_refused():
+def test_what_is_not_recorded_is_refused(recording):
     engine = SimulatedEngine(Simulation(prompts=6, heldout=1))
-    recorded = Recorded(engine, record(engine)[:3])
+    recorded = recording(engine, record(engine)[:3])
     with pytest.raises(MetisError, match=r"8 rollouts are asked for and 4 are recorded; set group"):
         recorded.rollout(engine.pool[:1], 8)
     with pytest.raises(MetisError, match=r"'simulated:3': 4 rollouts .* none are recorded"):
