@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from metis import files
-from metis.errors import MetisError, install, require_folder
+from metis.errors import MetisError, require_folder
 from metis.report import accuracy, charts, figures, subjects, tables
 from metis.report.page import page
 from metis.report.panels import Figure
@@ -38,7 +38,4 @@ def save(out: Path, texts: dict[str, str], drawn: Sequence[Figure]) -> list[str]
             f"report folder {str(out)!r} cannot be written ({error.strerror or error}): mend "
             "that, or name another with --out"
         ) from None
-    pictures = f"figures: {out / 'figures'} ({count} PNG)"
-    if count is None:
-        pictures = f"no PNG figures without matplotlib; to have them: {install('report')}"
-    return [f"report: {out / 'report.html'}", pictures]
+    return [f"report: {out / 'report.html'}", f"figures: {out / 'figures'} ({count} SVG)"]
