@@ -51,7 +51,8 @@ def alone(figure: Figure) -> str:
     parts += [_entry(x, top + ENTRY * y, name, entries[name]) for x, y, name in lines]
     bottom = top + ENTRY * (1 + max((y for _, y, _ in lines), default=-1))
     size = width + 2 * MARGIN, bottom + 2 * MARGIN
-    box = f'viewBox="{-MARGIN} {-MARGIN} {size[0]} {size[1]:g}" width="{size[0]}" height="{size[1]:g}"'
+    place = f'viewBox="{-MARGIN} {-MARGIN} {size[0]} {size[1]:g}"'
+    box = f'{place} width="{size[0]}" height="{size[1]:g}"'
     label = f'role="img" aria-label="{escape(figure.title)}"'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" {box} {label}>'
     return f"{head}<style>{STYLE}</style>{''.join(parts)}</svg>\n"
