@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from metis.run.kinds import KINDS
+from metis.run.statistics import KINDS
 from metis.survey.advice import MEASURED, advice
 from metis.survey.facts import Facts, Share
 from metis.text import markdown_table

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from metis.run import folder as run_folder
-from metis.run.kinds import kind
 from metis.run.metrics import reasons
 from metis.run.recorded import Recorded, is_number
+from metis.run.statistics import kind
 from metis.signal import variance
 from metis.view.inspection import COLUMNS, answers
 

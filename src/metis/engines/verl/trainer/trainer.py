@@ -55,9 +55,8 @@ from metis.engines.verl.workers.values import ValueWorker
 from metis.run import composition, sinks
 from metis.run.budget import Account, Budget
 from metis.run.meter import Meter
-from metis.run.standstill import Standstill
+from metis.run.notices import Standstill, Truncations
 from metis.run.step import booked, plan
-from metis.run.truncation import Truncations
 
 log_probabilities.install()  # verl imports this module in each of its processes
 episodes.install()

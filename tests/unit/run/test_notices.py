@@ -1,12 +1,13 @@
-"""Steps in which no group varies are told of once, and found again in the logs of a run."""
+"""Notices of runs: rewards that teach nothing, and answers that are cut off."""
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from metis.cli import main
 from metis.run.folder import read
-from metis.run.standstill import STEPS, Standstill, longest
+from metis.run.notices import STEPS, Standstill, Truncations, longest
 
 FLAT = {"rollout/generated": 8.0, "rollout/tokens": 80.0, "rollout/wasted": 80.0}
 FLAT |= {"batch/informative": 0.0, "batch/reward": 0.0}
@@ -81,3 +82,20 @@ def test_a_run_that_learns_says_nothing(tmp_path, capsys):
     assert main(["report", str(run)]) == 0
     assert "no group" not in capsys.readouterr().out
     assert "no weights" not in (run / "report.html").read_text("utf-8")
+
+
+def counts(cut, generated=8):
+    return Counter({"rollout/cut_off": cut, "rollout/generated": generated})
+
+
+def test_the_first_step_with_most_answers_cut_off_is_told_of_once():
+    truncations = Truncations("engine.max_tokens = 64")
+    assert truncations.notices(counts(4)) == []
+    [notice] = truncations.notices(counts(6))
+    assert notice.startswith("75% of the answers (6 of 8) were truncated at engine.max_tokens = ")
+    assert truncations.notices(counts(8)) == []
+
+
+@pytest.mark.parametrize("generated", [0, 8])
+def test_half_of_them_or_none_are_not(generated):
+    assert Truncations("a limit").notices(counts(generated // 2, generated)) == []

@@ -1,13 +1,16 @@
-"""A notice when rewards teach nothing: for some steps in a row no group of rollouts varied."""
+"""Notices of a run: rewards that teach nothing, answers that are cut off, rollouts that failed."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from metis.run import folder as run_folder
 from metis.run.statistics import mean
 
 STEPS = 10
 """Steps in a row without an informative group of which there is a notice."""
+FAILED = "a rollout failed: "
+MORE = "; more of this kind are counted, not shown"
 
 
 @dataclass
@@ -71,3 +74,34 @@ def _varied(metrics: Mapping[str, float]) -> bool:
     """True of a step with a group that varied, among those trained on or those rolled out."""
     played, wasted = (metrics.get(f"rollout/{what}", 0.0) for what in ("tokens", "wasted"))
     return metrics.get("batch/informative", 0.0) > 0 or wasted < played
+
+
+class Truncations:
+    """Watches the answers of every step; `limit` is the setting that ends them."""
+
+    def __init__(self, limit: str) -> None:
+        self.limit = limit
+        self.told = False
+
+    def notices(self, counts: Mapping[str, int]) -> list[str]:
+        """The notice of the first step in which most answers were cut off; later ones have none."""
+        cut, generated = counts["rollout/cut_off"], counts["rollout/generated"]
+        if self.told or 2 * cut <= generated:
+            return []
+        self.told = True
+        return [
+            f"{cut / generated:.0%} of the answers ({cut:,} of {generated:,}) were truncated at "
+            f"{self.limit} and are scored as they are: raise it, or ask for shorter answers"
+        ]
+
+
+def failure(reason: str) -> str:
+    """The notice of the first failure of a kind."""
+    return f"{FAILED}{reason}{MORE}"
+
+
+def failures(folder: Path) -> list[str]:
+    """The reason of the first failure of each kind, as far as a run has written it down."""
+    rows = run_folder.read(folder, "notices", optional=True)
+    texts = [row["text"] for row in rows if row["text"].startswith(FAILED)]
+    return [text.removeprefix(FAILED).removesuffix(MORE) for text in texts]
