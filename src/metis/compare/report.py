@@ -12,7 +12,7 @@ from metis.compare.measures import Measured
 from metis.compare.plan import Arm, Plan, saved
 from metis.compare.table import markdown
 from metis.errors import Damaged
-from metis.report import accuracy, charts, html
+from metis.report import charts, html
 from metis.report.charts import smoothing
 from metis.report.page import summary
 from metis.report.panels import Axes, Figure, Line
@@ -100,7 +100,7 @@ def _accuracy(comparison: Comparison) -> Figure:
     best = arms[0].best[1].mean
     panels = tuple(
         Axes(
-            accuracy.Y_LABEL,
+            charts.Y_LABEL,
             axis,
             tuple(_line(arm, colour, axis) for colour, arm in enumerate(arms)),
             whole=axis != "seconds",
@@ -111,7 +111,7 @@ def _accuracy(comparison: Comparison) -> Figure:
         if all(arm.spent[axis].any() for arm in arms)
     )
     caption = CAPTION.format(baseline=comparison.baseline.name)
-    return Figure(accuracy.NAME, accuracy.TITLE, caption, panels)
+    return Figure(charts.ACCURACY, charts.TITLE, caption, panels)
 
 
 def _line(arm: Measured, colour: int, axis: str) -> Line:

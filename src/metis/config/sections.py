@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from metis.config import elsewhere, keys
+from metis.config import keys
 from metis.config.lists import listed
 from metis.config.training import Training
 from metis.core import Curriculum
@@ -189,7 +189,7 @@ def _named(raw: Any, key: str, registry: Mapping[str, Any]) -> tuple[str, Docume
     name = table.pop("name", next(iter(registry)))
     own = key != "engine" and is_import_string(str(name))
     if not isinstance(name, str) or (name not in registry and not own):
-        if instead := elsewhere.name(key, str(name)):
+        if instead := keys.elsewhere(key, str(name)):
             raise MetisError(f"{key} = {name!r}: {instead}")
         hint = f" (your own is {FORMS})" if key != "engine" else ""
         raise MetisError(f"{key} = {name!r}: {keys.suggestion(str(name), list(registry))}{hint}")

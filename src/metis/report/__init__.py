@@ -5,7 +5,7 @@ from pathlib import Path
 
 from metis import files
 from metis.errors import MetisError, require_folder
-from metis.report import accuracy, charts, figures, subjects, tables
+from metis.report import charts, figures, subjects, tables
 from metis.report.page import page
 from metis.report.panels import Figure
 from metis.run import recorded
@@ -18,7 +18,7 @@ def write(folders: Sequence[Path], out: Path | None = None) -> list[str]:
     runs = recorded.read_all(folders)
     out = out or (runs[0].folder if len(runs) == 1 else Path("report"))
     shown = subjects.each(runs)
-    tested = accuracy.figure(shown)
+    tested = charts.accuracy_figure(shown)
     drawn = [*([tested] if tested else []), *charts.figures(shown)]
     table = tables.markdown(runs)
     return [table, *save(out, {"report.html": page(runs, drawn), "report.md": table}, drawn)]

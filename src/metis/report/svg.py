@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from metis.report.curves import running_mean, thinned
-from metis.report.panels import Axes, Bars, Figure, Line
+from metis.report.panels import Axes, Bars, Figure, Line, running_mean, thinned
 from metis.run.recorded import PHASES, Series
 
 WIDTH, HEIGHT = 460, 272

@@ -6,7 +6,7 @@ import pytest
 
 from metis.core import Prompt
 from metis.errors import MetisError
-from metis.report import occupancy
+from metis.report import charts
 from metis.report.subjects import each
 from metis.run import composition
 from metis.run.recorded import read
@@ -33,7 +33,7 @@ def run(tmp_path):
 
 
 def figure(*runs):
-    return occupancy.figure(each(runs), window=1)
+    return charts.occupancy_figure(each(runs), window=1)
 
 
 def test_every_category_has_a_panel_with_its_share_of_the_pool(run):
@@ -49,7 +49,7 @@ def test_every_category_has_a_panel_with_its_share_of_the_pool(run):
 def test_without_the_pool_its_share_is_not_drawn_and_the_caption_says_so(run):
     found = figure(run(["ab"]))
     assert all(panel.reference is None for panel in found.panels)
-    assert found.caption.endswith(occupancy.UNKNOWN)
+    assert found.caption.endswith(charts.UNKNOWN)
     other = figure(run(["ab"], "ab", "one"), run(["ab"], "aab", "two"))
     assert all(panel.reference is None for panel in other.panels), "pools that differ"
 

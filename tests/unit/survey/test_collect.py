@@ -4,7 +4,7 @@ import io
 
 from rich.console import Console
 
-from metis.survey.progress import SurveyView
+from metis.survey.collect import SurveyView
 
 
 def test_lines_come_with_the_first_part_and_now_and_then():

@@ -1,8 +1,7 @@
 """Words of other trainers lead to settings that exist."""
 
 from metis.config import Checkpoints, Training
-from metis.config.elsewhere import SETTINGS
-from metis.config.keys import dotted
+from metis.config.keys import SETTINGS, dotted
 from metis.engines import ENGINES
 
 

@@ -1,6 +1,6 @@
 """Curves as figures show them: smoothed and thinned."""
 
-from metis.report.curves import running_mean, thinned
+from metis.report.panels import running_mean, thinned
 from metis.run.recorded import Series
 
 
