@@ -49,13 +49,13 @@ judge-set:
 	@sh .ci/packages python3-venv
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet 'torch==$(TORCH)'
-	$(BIN)/pip install --quiet --constraint $(VERSIONS) --editable '.[local,report]'
+	$(BIN)/pip install --quiet --constraint $(VERSIONS) --editable '.[local]'
 	@touch $@
 
 # pip compiles pycosat, which reasoning-gym needs.
 .venv/ready: .venv/quickstart
 	@sh .ci/packages g++ python3-dev
-	$(BIN)/pip install --quiet --constraint $(VERSIONS) --editable '.[local,report,math,gym,dev]'
+	$(BIN)/pip install --quiet --constraint $(VERSIONS) --editable '.[local,math,gym,dev]'
 	$(BIN)/python -c 'from metis.engines import model_files; model_files.model("smollm2-135m")'
 	$(BIN)/python -c 'from metis.tasks.bfcl import package; package.folder()'
 	$(BIN)/python -c 'from metis.tasks.code import checkers; checkers.testlib()'

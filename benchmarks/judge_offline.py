@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 from offline_rows import LEARNED, LEVEL, MEAN, ROWS
 from offline_table import table
+from recorded_rollouts import RecordedRollouts
 from remembered import Remembered
 
 from metis import Pool, Progress, Prompt, drive
@@ -43,7 +44,6 @@ from metis.evals.weights import identity
 from metis.signal import INFORMATIVE, top_b
 from metis.survey.facts import Outcome
 from metis.survey.outcome_set import SUFFIX, OutcomeSet
-from metis.survey.recorded import Recorded
 
 EIGHTH = 1 / 8
 ALL = "all"
@@ -130,7 +130,7 @@ class Model:
             gc.collect()
 
 
-class Offline(Recorded):
+class Offline(RecordedRollouts):
     """Recorded outcomes, and the states in a file as long as nothing trained the model."""
 
     def __init__(self, model: Model) -> None:

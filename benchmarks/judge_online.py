@@ -21,16 +21,16 @@ from typing import Any
 import numpy as np
 from judge_offline import Model, Sets
 from numpy.typing import NDArray
+from recorded_rollouts import RecordedRollouts
 from remembered import Remembered
 
 from metis import Group, Pool, Progress, Prompt, drive
 from metis.config import curriculum_of
 from metis.engines.local.settings import Local
 from metis.errors import require
-from metis.markdown import markdown_table
 from metis.run.statistics import Estimate, mean
 from metis.survey.facts import Outcome
-from metis.survey.recorded import Recorded
+from metis.text import markdown_table
 
 PARTS = 3
 ARMS: dict[str, dict[str, Any]] = {
@@ -46,7 +46,7 @@ ARMS: dict[str, dict[str, Any]] = {
 """Curricula whose network does not learn."""
 
 
-class Resampled(Recorded):
+class Resampled(RecordedRollouts):
     """Rollouts drawn with replacement from the recorded ones."""
 
     def __init__(self, states: Remembered, outcomes: Sequence[Outcome], seed: int) -> None:
@@ -61,11 +61,15 @@ class Resampled(Recorded):
             tokens=tuple(recorded.tokens[i] for i in drawn),
             failed=0,
         )
-        return Recorded(self.engine, [again])._group(prompt, n)
+        return RecordedRollouts(self.engine, [again])._group(prompt, n)
 
 
 def replay(
-    arm: str, seed: int, prompts: Sequence[Prompt], engine: Recorded, chosen: argparse.Namespace
+    arm: str,
+    seed: int,
+    prompts: Sequence[Prompt],
+    engine: RecordedRollouts,
+    chosen: argparse.Namespace,
 ) -> list[float]:
     """The share of informative groups in every step."""
     curriculum = curriculum_of(ARMS[arm], chosen.batch, chosen.group)

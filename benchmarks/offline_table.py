@@ -5,8 +5,8 @@ from typing import Any
 
 from offline_rows import PROBE, ROWS, SHOWN
 
-from metis.markdown import markdown_table
 from metis.run.statistics import mean
+from metis.text import markdown_table
 
 COLUMNS = {
     "spearman": "Spearman",

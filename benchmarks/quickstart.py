@@ -13,7 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from metis.report.curves import read
+from metis.run.recorded import read
 from metis.view.summary import paired
 
 REQUIRED = 2.0

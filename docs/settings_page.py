@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from metis.config import Checkpoints, Training
-from metis.config.elsewhere import SETTINGS
+from metis.config.keys import SETTINGS
 from metis.engines import ENGINES
 from metis.engines.learning import Learning
 from metis.tasks import TASKS

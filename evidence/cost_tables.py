@@ -6,7 +6,7 @@ from pathlib import Path
 
 from step_tables import FRESH, LOCAL, QWEN, SMALL, Steps, against_itself, against_uniform
 
-from metis.markdown import markdown_table
+from metis.text import markdown_table
 
 EVIDENCE = Path(__file__).resolve().parent
 Row = tuple[str, str, str]

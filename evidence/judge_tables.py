@@ -4,9 +4,9 @@ import json
 import sys
 from pathlib import Path
 
-from metis.markdown import markdown_table
 from metis.survey.facts import Facts, Share
 from metis.survey.outcome_set import SUFFIX, OutcomeSet
+from metis.text import markdown_table
 
 
 def pools(folder: Path) -> str:

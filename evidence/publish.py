@@ -20,12 +20,11 @@ import step_tables
 import training_tables
 import when_it_pays
 
-from metis.compare.difference import above
 from metis.compare.inference import Interval, cost_to_best, least_p, observed, p_value
 from metis.compare.measures import Measured, find, measure
-from metis.compare.table import number
-from metis.markdown import markdown_table
+from metis.compare.table import above, number
 from metis.run.statistics import Estimate, mean
+from metis.text import markdown_table
 
 EVIDENCE = Path(__file__).resolve().parent
 ROOT = EVIDENCE.parent

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from metis.markdown import markdown_table
-from metis.report.curves import read
 from metis.run import folder as run_folder
+from metis.run.recorded import read
+from metis.text import markdown_table
 
 EVIDENCE = Path(__file__).resolve().parent
 PHASES = ("judge", "rollout", "reward", "select", "update")

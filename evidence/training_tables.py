@@ -9,11 +9,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from metis.compare.difference import above
 from metis.compare.inference import Interval, difference, least_p, p_of_difference
 from metis.compare.measures import Measured, find, measure
-from metis.compare.table import number
-from metis.markdown import markdown_table
+from metis.compare.table import above, number
+from metis.text import markdown_table
 
 BASELINE = "uniform"
 PROBES = ("probe", "probe-first")

@@ -10,10 +10,10 @@ import numpy as np
 
 from metis.compare.inference import Interval, cost_to_common_best, observed
 from metis.compare.measures import Measured, find, measure
-from metis.markdown import markdown_table
-from metis.report.curves import Series
 from metis.report.panels import Axes, Line
 from metis.report.svg import HEIGHT, WIDTH, draw
+from metis.run.recorded import Series
+from metis.text import markdown_table
 
 AXES = ("steps", "rollouts", "generated tokens", "processed tokens")
 ARMS = ("uniform", "metis", "readout", "probe", "mopps", "dapo", "oracle")

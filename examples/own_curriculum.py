@@ -3,11 +3,10 @@
 from dataclasses import dataclass, field
 
 from metis import Batch, Progress, drive
-from metis.core import rollout
+from metis.core import Stateful, rollout
 from metis.curricula import CURRICULA
 from metis.engines.simulated import Simulation, build
 from metis.signal import top_b
-from metis.state import Stateful
 
 
 @dataclass

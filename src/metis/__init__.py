@@ -4,9 +4,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from metis.core import Batch, Group, Progress, Prompt
+    from metis.core import Batch, Group, Pool, Progress, Prompt
     from metis.core.drive import drive
-    from metis.core.pool import Pool
     from metis.errors import MetisError
     from metis.library import TrainedRun, curriculum, train
 
@@ -27,11 +26,10 @@ __all__ = [
 ]
 
 _HOMES = {
-    "metis.core": ("Batch", "Group", "Progress", "Prompt"),
+    "metis.core": ("Batch", "Group", "Pool", "Progress", "Prompt"),
     "metis.core.drive": ("drive",),
     "metis.errors": ("MetisError",),
     "metis.library": ("TrainedRun", "curriculum", "train"),
-    "metis.pool": ("Pool",),
 }
 """Modules of the public names; each is imported when a name of it is first used."""
 

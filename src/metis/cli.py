@@ -236,7 +236,7 @@ def _report(chosen: argparse.Namespace) -> int:
     from metis import report
     from metis.compare.comparison import is_comparison
     from metis.compare.report import redraw
-    from metis.printing import print_markdown
+    from metis.text.terminal import print_markdown
 
     comparisons = [folder for folder in chosen.runs if is_comparison(folder)]
     if comparisons and len(chosen.runs) > 1:

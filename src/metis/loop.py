@@ -20,16 +20,14 @@ from metis.engines.model_files import look_for
 from metis.errors import MetisError, first_line
 from metis.run import composition, sinks, sources
 from metis.run.budget import Account, Budget
-from metis.run.exchanges import Exchange, exchanges
 from metis.run.first_validation import FirstValidation
 from metis.run.folder import RunFolder, check, checkpoints, incomplete, latest, read, resumption
 from metis.run.manifest import complete, described
 from metis.run.meter import Meter, TimedEngine
+from metis.run.notices import Standstill, Truncations
 from metis.run.records import exemplar_rows, judgment_rows, rollout_rows
-from metis.run.sinks import Sink
-from metis.run.standstill import Standstill
+from metis.run.sinks import Exchange, Sink, exchanges
 from metis.run.step import booked, plan
-from metis.run.truncation import Truncations
 from metis.run.waiting import Count, Say, uncounted
 from metis.tasks.benchmarks.sets import PromptSet
 from metis.tasks.benchmarks.validation import benchmark

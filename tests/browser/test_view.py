@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from metis.cli import main
-from metis.report.curves import read_all
+from metis.run.recorded import read_all
 from metis.view.browse.server import Server
 
 MADE = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks/view.py"), run_name="view")

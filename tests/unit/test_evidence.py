@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from metis.compare.ending import look
-from metis.report import curves
 from metis.run import folder as run_folder
+from metis.run import recorded
 from metis.survey.advice import MEASURED
 from metis.view.browse.data import document
 
@@ -103,7 +103,7 @@ def test_every_published_run_can_be_reported_compared_and_browsed():
     assert len(RUNS) > 150
     for folder in RUNS:
         finished, why = look(folder)
-        run = finished or curves.read(folder)
+        run = finished or recorded.read(folder)
         assert finished or why.startswith("not finished: its log ends at step"), f"{folder}: {why}"
         assert run.steps and run.timings, folder
         seen = document(run)

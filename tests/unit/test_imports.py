@@ -1,4 +1,4 @@
-"""The package as a whole: quick to import, in short files and functions."""
+"""The package as a whole: quick to import, in short functions."""
 
 import ast
 import subprocess

@@ -16,7 +16,6 @@ for name in sys.argv[1:]:
 from metis import config, loop, report, view
 from metis.engines import model_files
 from metis.engines.local import engine
-from metis.report import figures
 assert config.load(None, []).engine_name == "local"
 """
 
@@ -24,9 +23,9 @@ assert config.load(None, []).engine_name == "local"
 @pytest.mark.parametrize(
     ("target", "extras"),
     [
-        ("quickstart", [".[local,report]"]),
-        ("test", [".[local,report]", ".[local,report,math,gym,dev]"]),
-        ("check", [".[local,report]", ".[local,report,math,gym,dev]"]),
+        ("quickstart", [".[local]"]),
+        ("test", [".[local]", ".[local,math,gym,dev]"]),
+        ("check", [".[local]", ".[local,math,gym,dev]"]),
         ("test-trl", ["tests/on_trl/requirements.txt", "."]),
     ],
 )
@@ -39,7 +38,7 @@ def test_a_target_installs_what_it_needs_after_the_pinned_torch(target, extras):
 
 
 def test_the_quickstart_needs_no_other_extra():
-    for package in ("torch", "transformers", "matplotlib"):
+    for package in ("torch", "transformers"):
         pytest.importorskip(package)
     others = ["math_verify", "pyarrow", "reasoning_gym", "hypothesis", "pytest"]
     subprocess.run([sys.executable, "-W", "ignore", "-c", PROGRAM, *others], check=True)

@@ -9,10 +9,9 @@ from pathlib import Path
 
 from metis import config
 from metis.commands import Commands, add_command, plain_console
-from metis.compare.arms import BASELINE, parse_arms, parse_seeds
 from metis.compare.comparison import Comparison, read, require_arm
 from metis.compare.ending import settled
-from metis.compare.plan import Plan, saved
+from metis.compare.plan import BASELINE, Plan, parse_arms, parse_seeds, saved
 from metis.compare.report import draw, write
 from metis.compare.table import markdown
 from metis.errors import MetisError, require
@@ -79,7 +78,7 @@ def run(chosen: argparse.Namespace) -> int:
 
 def _show(out: Path, comparison: Comparison, drawn: Sequence[Figure], plan: Plan | None) -> None:
     """Write the table and the page, and print the table; only print it where nothing is written."""
-    from metis.printing import print_markdown
+    from metis.text.terminal import print_markdown
 
     try:
         text, *where = write(out, comparison, drawn, plan)
@@ -144,8 +143,7 @@ def _held(plan: Plan, chosen: argparse.Namespace, complete: bool) -> tuple[dict[
 
 def _train(plan: Plan, chosen: argparse.Namespace) -> tuple[dict[str, str], bool]:
     """Runs that failed, with the reason, and False where all were interrupted."""
-    from metis.compare.schedule import Schedule, devices, pending
-    from metis.compare.view import ComparisonView
+    from metis.compare.schedule import ComparisonView, Schedule, devices, pending
     from metis.engines import ENGINES
 
     configs = plan.configs()

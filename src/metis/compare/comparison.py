@@ -7,13 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
-from metis.compare.arms import BASELINE
 from metis.compare.crossing import FEWEST_TESTS
 from metis.compare.ending import look
 from metis.compare.measures import AXES, Measured, measured
-from metis.compare.plan import FILE, Plan
+from metis.compare.plan import BASELINE, FILE, Plan
 from metis.errors import Damaged, MetisError
-from metis.report.curves import Recorded
+from metis.run.recorded import Recorded
 
 Runs = dict[str, dict[int, Recorded]]
 """Runs by arm and seed."""

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from metis.compare.plan import Plan
 from metis.errors import Damaged, MetisError
-from metis.report.curves import Recorded, is_number, read
-from metis.run import logs
 from metis.run.budget import Account, Budget
+from metis.run.folder import log_file
+from metis.run.recorded import Recorded, is_number, read
 
 
 def look(folder: Path) -> tuple[Recorded | None, str]:
@@ -43,7 +43,7 @@ def settled(plan: Plan, folder: Path) -> bool:
 
 
 def _begun(folder: Path) -> bool:
-    return logs.find(folder, "metrics").exists()
+    return log_file(folder, "metrics").exists()
 
 
 def _account(run: Recorded) -> Account:

@@ -12,7 +12,7 @@ import numpy as np
 from metis.compare.crossing import Floats, kept
 from metis.compare.inference import Runs
 from metis.errors import MetisError
-from metis.report.curves import Recorded, is_number, read
+from metis.run.recorded import Recorded, is_number, read
 from metis.run.statistics import Estimate, mean
 from metis.tasks.benchmarks.validation import benchmark
 

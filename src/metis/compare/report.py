@@ -1,25 +1,41 @@
-"""The files of a comparison: its table, its page and its figures."""
+"""The report of a comparison: its figures, its page, its table, and how it is made again."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Sequence
+from html import escape
 from pathlib import Path
 
 from metis import report
-from metis.compare import charts
-from metis.compare.arms import Arm
+from metis.compare import table
 from metis.compare.comparison import Comparison, read, require_arm
-from metis.compare.page import page
-from metis.compare.plan import Plan, saved
+from metis.compare.measures import Measured
+from metis.compare.plan import Arm, Plan, saved
 from metis.compare.table import markdown
 from metis.errors import Damaged
-from metis.report.panels import Figure
-from metis.report.reproduce import command
+from metis.report import charts, html
+from metis.report.charts import smoothing
+from metis.report.page import summary
+from metis.report.panels import Axes, Figure, Line
+from metis.report.reproduce import command, portable
+from metis.report.subjects import Subject, standard_error
+from metis.run.manifest import differences, settings
+from metis.run.recorded import Recorded, Series
+
+CAPTION = (
+    "Accuracy on prompts that are never trained on, at equal cost: the further left a curve "
+    "reaches the dashed best accuracy of {baseline}, the more its curriculum saved. Means over "
+    "runs, not smoothed; bands are one standard error. The best is the highest accuracy that the "
+    "next test keeps."
+)
+FEW = 4
+"""Arms that fit into a title."""
 
 
 def draw(comparison: Comparison) -> tuple[Comparison, list[Figure]]:
     """The figures of a comparison; it is left without the runs whose logs of them are damaged."""
     while True:
         try:
-            return comparison, charts.figures(comparison)
+            return comparison, figures(comparison)
         except Damaged as error:
             comparison = comparison.without(error)
 
@@ -66,3 +82,107 @@ def _compare(plan: Plan, baseline: str, name: str) -> str:
             words += ["--arm", f"{arm.name}:{','.join(arm.settings)}"]
     words += ["--seeds", ",".join(map(str, plan.seeds)), "--baseline", baseline, "--out", name]
     return command("compare", *words)
+
+
+def subjects(comparison: Comparison) -> list[Subject]:
+    """The arms, the baseline first."""
+    everyone = enumerate(comparison.everyone)
+    return [Subject(arm.name, colour, arm.records) for colour, arm in everyone]
+
+
+def figures(comparison: Comparison) -> list[Figure]:
+    """Accuracy over each cost, then all that is drawn of runs over steps."""
+    return [_accuracy(comparison), *charts.figures(subjects(comparison), comparison.timed)]
+
+
+def _accuracy(comparison: Comparison) -> Figure:
+    arms = [comparison.tested_alike(arm) for arm in comparison.everyone]
+    best = arms[0].best[1].mean
+    panels = tuple(
+        Axes(
+            charts.Y_LABEL,
+            axis,
+            tuple(_line(arm, colour, axis) for colour, arm in enumerate(arms)),
+            whole=axis != "seconds",
+            reference=best,
+            reference_label=f"{comparison.baseline.name}'s best",
+        )
+        for axis in comparison.axes
+        if all(arm.spent[axis].any() for arm in arms)
+    )
+    caption = CAPTION.format(baseline=comparison.baseline.name)
+    return Figure(charts.ACCURACY, charts.TITLE, caption, panels)
+
+
+def _line(arm: Measured, colour: int, axis: str) -> Line:
+    curve, cost = (runs.mean(axis=0).tolist() for runs in arm.runs(axis))
+    band = standard_error(arm.accuracy)
+    return Line(arm.name, colour, Series(tuple(cost), tuple(curve)), band=band)
+
+
+def page(comparison: Comparison, figures: Sequence[Figure], commands: Sequence[str]) -> str:
+    """The whole report of a comparison."""
+    shown = subjects(comparison)
+    window = smoothing([run for subject in shown for run in subject.runs])
+    mean = f"a running mean over {window} steps, " if window > 1 else ""
+    about = f"Curves over steps are {mean}then the mean over seeds; bands are one standard error."
+    names = [arm.name for arm in comparison.everyone]
+    body = [
+        *_head(comparison, names),
+        *_tables(comparison),
+        *html.figures(figures, shown, about),
+        "<h2>Arms</h2>",
+        html.table(_arms(comparison)),
+        html.commands(commands),
+        "<h2>Settings</h2>",
+        *(
+            html.settings(f"{arm.name}, seed {arm.seeds[0]}", arm.records[0])
+            for arm in comparison.everyone
+        ),
+    ]
+    return html.document(" · ".join(names), body, switched=len(names))
+
+
+def _head(comparison: Comparison, names: Sequence[str]) -> Iterator[str]:
+    runs = [run for arm in comparison.everyone for run in arm.records]
+    others = ", ".join(names[1:]) if len(names) <= FEW else f"{len(names) - 1} arms"
+    title = f"{others} against {names[0]}" if others else names[0]
+    yield f'<header><p class="over">METIS comparison</p><h1>{escape(title)}</h1>'
+    planned = sorted({run.planned for run in runs})
+    steps = f"{planned[0]:,} to {planned[-1]:,}" if len(planned) > 1 else ""
+    for text in dict.fromkeys(str(portable(summary(run, steps))) for run in runs):
+        yield f'<p class="soft">{escape(text)}</p>'
+    yield "</header>"
+    if any(run.simulated for run in runs):
+        yield html.simulated()
+    if comparison.missing:
+        yield html.banner("Not complete.", f"Left out: {'; '.join(comparison.missing)}.")
+    said = [
+        f"<li><strong>{escape(name)}</strong> {escape(text)}</li>"
+        for name, text in table.verdicts(comparison)
+    ]
+    yield f'<ul class="verdicts">{"".join(said)}</ul>' if said else f"<p>{table.ALONE}</p>"
+
+
+def _tables(comparison: Comparison) -> Iterator[str]:
+    for section in table.sections(comparison):
+        yield f"<h2>{escape(section.title)}</h2>{html.table(section.rows)}"
+    for note in table.notes(comparison):
+        yield f'<p class="soft about">{escape(note)}</p>'
+
+
+def _arms(comparison: Comparison) -> list[list[str]]:
+    """Each arm, and the settings in which it differs from the baseline."""
+    base = comparison.baseline.records[0]
+    rows = [["arm", "seeds", f"settings other than {comparison.baseline.name}'s"]]
+    for arm in comparison.everyone:
+        seeds = ", ".join(map(str, arm.seeds))
+        rows.append([arm.name, seeds, "; ".join(_others(base, arm.records[0])) or "–"])
+    return rows
+
+
+def _others(base: Recorded, run: Recorded) -> Iterator[str]:
+    ours, theirs = (settings(portable(record.config)) for record in (run, base))
+    for key, _, value in differences(theirs, ours):
+        if key != "seed" and value is not None:
+            yield f"{key}={value if isinstance(value, str) else json.dumps(value)}"

@@ -15,19 +15,25 @@ from pathlib import Path
 from types import FrameType
 from typing import NamedTuple, Protocol
 
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
+
 from metis.compare.ending import look, settled
 from metis.compare.plan import Plan
 from metis.config import Config
 from metis.errors import MetisError
-from metis.printable import printable
+from metis.run import folder as run_folder
 from metis.run import manifest
 from metis.run.budget import Budget
+from metis.text import printable
 
 FIXED = (*(part.name for part in fields(Budget)), "engine.learning_rate")
 """Settings that a run may change on its way, and the runs of a comparison must share."""
 TRACEBACK = "Traceback (most recent call last):"
 REFUSED = 2
 """Exit code of a run that has said in a line what is wrong."""
+PERIOD = 1.0
+"""Seconds between two looks at the logs."""
 
 
 class Watcher(Protocol):
@@ -153,7 +159,7 @@ class Schedule:
             if self.stopped:
                 return None
             process = subprocess.Popen(
-                [sys.executable, "-m", "metis.child", *command],
+                [sys.executable, "-m", "metis.compare.child", "metis.cli", *command],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -213,3 +219,64 @@ def _raised(lines: Sequence[str]) -> str | None:
     starts = [place for place, line in enumerate(lines) if line == TRACEBACK]
     after = lines[starts[-1] + 1 :] if starts else []
     return next((line for line in after if not line.startswith(" ")), None)
+
+
+class ComparisonView:
+    """A bar for every run that goes on; a line for every one that has begun or ended."""
+
+    def __init__(self, console: Console, runs: int) -> None:
+        self.console, self.runs, self.done = console, runs, 0
+        self.bars = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[note]}"),
+            console=console,
+            transient=True,
+            disable=not console.is_interactive,
+        )
+        self.tasks: dict[str, tuple[TaskID, Path]] = {}
+        self.closing = threading.Event()
+        self.looking = threading.Thread(target=self._look, daemon=True)
+
+    def __enter__(self) -> "ComparisonView":
+        self.bars.start()
+        self.looking.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.closing.set()
+        self.looking.join()
+        self.bars.stop()
+
+    def began(self, run: str, folder: Path, steps: int) -> None:
+        task = self.bars.add_task(run, total=steps or None, note="loading")
+        self.tasks[run] = task, folder
+        if not self.console.is_interactive:
+            self.console.print(f"{run}: begun")
+
+    def ended(self, run: str, failure: str | None) -> None:
+        self.done += 1
+        task, folder = self.tasks.pop(run)
+        self.bars.remove_task(task)
+        step, accuracy = progress(folder)
+        said = f"failed: {failure}" if failure is not None else f"step {step:,}{accuracy}"
+        self.console.print(f"{run}: {said} ({self.done} of {self.runs})")
+
+    def _look(self) -> None:
+        while not self.closing.wait(PERIOD):
+            for task, folder in list(self.tasks.values()):
+                step, accuracy = progress(folder)
+                if step or accuracy:
+                    self.bars.update(task, completed=step, note=accuracy.removeprefix(", "))
+
+
+def progress(folder: Path) -> tuple[int, str]:
+    """Steps done, and the last test in words, as far as the log of a run has them."""
+    step, accuracy = 0, ""
+    with contextlib.suppress(MetisError):  # a damaged log is for the comparison to name
+        for row in run_folder.read(folder, "metrics", optional=True):
+            step = row["step"]
+            if "eval/accuracy" in row:
+                accuracy = f", accuracy {row['eval/accuracy']:.3f} at step {step}"
+    return step, accuracy

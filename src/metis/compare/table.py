@@ -8,21 +8,21 @@ import numpy as np
 
 from metis.compare.comparison import Comparison
 from metis.compare.crossing import FEWEST_TESTS, MANY, Pair
-from metis.compare.difference import above
 from metis.compare.inference import (
     LEVEL,
     Interval,
     cost_to_best,
     cost_to_own_best,
+    difference,
     least_p,
     log_speed,
     observed,
     p_value,
 )
 from metis.compare.measures import Measured, average, seconds_a_step, tokens_a_second, waste
-from metis.markdown import markdown_table, plain
-from metis.report.curves import Recorded
+from metis.run.recorded import Recorded
 from metis.run.statistics import Estimate, mean
+from metis.text import markdown_table, plain
 
 MISSING = "–"
 CLEAR = 0.8
@@ -30,6 +30,7 @@ CLEAR = 0.8
 ALONE = "One arm, nothing to compare with."
 FEW_TESTS = "too few tests in common"
 RAW, SMOOTHED = "raw", "smoothed"
+CROSSED, RUNS = "runs and problems", "runs"
 
 
 class Section(NamedTuple):
@@ -312,3 +313,17 @@ def _change(ratio: Interval) -> str:
 def _rng() -> np.random.Generator:
     """The same for every number, so that a table says the same twice."""
     return np.random.default_rng(0)
+
+
+def above(arm: Measured, baseline: Measured, rng: np.random.Generator) -> tuple[Interval, str]:
+    """The difference of accuracies averaged over the tests, which both arms have alike.
+
+    Runs and problems are resampled together where all runs of both arms are tested on the same
+    problems. Where each run has its own, they are resampled with it.
+    """
+    mine, its = arm.problems, baseline.problems
+    if mine is not None and its is not None and mine.names == its.names:
+        one, other = (each.rewards.mean(axis=1) for each in (mine, its))
+        return difference(one, other, rng, mine.sets), CROSSED
+    one, other = (each.accuracy.mean(axis=1, keepdims=True) for each in (arm, baseline))
+    return difference(one, other, rng), RUNS

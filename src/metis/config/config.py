@@ -17,8 +17,8 @@ from metis.config.recipe import Setting
 from metis.config.sections import CurriculumSection, EngineSection, TaskSection, check
 from metis.config.training import Training
 from metis.core import Curriculum
+from metis.core.dotted import leaves
 from metis.core.pool import Pool
-from metis.dotted import leaves
 from metis.engines import ENGINES, EngineSettings
 from metis.errors import MetisError, require, tolerating_missing_data
 from metis.tasks.base import Task

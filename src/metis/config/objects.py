@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, fields, is_dataclass
 from typing import Any
 
+from metis.core.dotted import leaves
+from metis.core.importing import name_of
 from metis.curricula import CURRICULA
 from metis.curricula.judges import JUDGES, Judge
 from metis.curricula.registry import presets
-from metis.dotted import leaves
 from metis.errors import MetisError
-from metis.importing import name_of
 
 
 def written(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,8 +5,8 @@ from dataclasses import fields
 from typing import Any
 
 from metis.config.keys import SECTIONS
+from metis.core.dotted import leaves
 from metis.curricula.registry import presets
-from metis.dotted import leaves
 from metis.tasks import TASKS
 
 COMMAND_LINE, DATA, DEFAULT = "command line", "data", "default"

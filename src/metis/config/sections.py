@@ -9,10 +9,11 @@ from typing import Any, TypeVar, get_type_hints
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-from metis.config import elsewhere, keys
+from metis.config import keys
 from metis.config.lists import listed
 from metis.config.training import Training
 from metis.core import Curriculum
+from metis.core.importing import FORMS, is_import_string
 from metis.curricula import CURRICULA
 from metis.curricula.judges import JUDGES, Judge
 from metis.curricula.registry import (
@@ -24,7 +25,6 @@ from metis.curricula.registry import (
 )
 from metis.engines import ENGINES, EngineEntry, EngineSettings
 from metis.errors import MetisError
-from metis.importing import FORMS, is_import_string
 from metis.tasks import TASKS, TaskEntry
 from metis.tasks.base import Task
 from metis.tasks.benchmarks.validation import Validated
@@ -262,7 +262,7 @@ def _named(raw: Any, key: str, registry: Mapping[str, Any]) -> tuple[str, Docume
     name = table.pop("name", next(iter(registry)))
     own = key != "engine" and is_import_string(str(name))
     if not isinstance(name, str) or (name not in registry and not own):
-        if instead := elsewhere.name(key, str(name)):
+        if instead := keys.elsewhere(key, str(name)):
             raise MetisError(f"{key} = {name!r}: {instead}")
         hint = f" (your own is {FORMS})" if key != "engine" else ""
         raise MetisError(f"{key} = {name!r}: {keys.suggestion(str(name), list(registry))}{hint}")

@@ -1,5 +1,6 @@
 """The contract between curricula and engines: values, requests, the pool, saved state, `drive`."""
 
+from metis.core.pool import Pool
 from metis.core.requests import (
     LAST,
     Complete,
@@ -20,6 +21,7 @@ from metis.core.requests import (
     rollout,
     score,
 )
+from metis.core.state import Stateful
 from metis.core.values import (
     Batch,
     Chat,
@@ -54,6 +56,7 @@ __all__ = [
     "Judgment",
     "Message",
     "Plan",
+    "Pool",
     "Predict",
     "Progress",
     "Prompt",
@@ -61,6 +64,7 @@ __all__ = [
     "Rollout",
     "Sampling",
     "Score",
+    "Stateful",
     "Trajectory",
     "complete",
     "embed",

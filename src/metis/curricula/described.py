@@ -4,11 +4,11 @@ import inspect
 import json
 from collections.abc import Iterator, Mapping
 
+from metis.core.dotted import leaves
 from metis.core.needs import needs_of
 from metis.curricula.cards import documented
 from metis.curricula.judges import JUDGES
 from metis.curricula.registry import curriculum_class, defaults, judge_of, presets
-from metis.dotted import leaves
 
 
 def described(name: str) -> Iterator[str]:

@@ -9,12 +9,12 @@ from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, Protocol, cast, runtime_checkable
 
 from metis.core import Curriculum, state
+from metis.core.dotted import leaves
+from metis.core.importing import is_import_string, load, name_of
 from metis.core.pool import Pool
 from metis.curricula import CURRICULA
 from metis.curricula.judges import JUDGES, Judge
-from metis.dotted import leaves
 from metis.errors import MetisError
-from metis.importing import is_import_string, load, name_of
 
 Preset = Mapping[str, Any]
 
@@ -27,7 +27,7 @@ def curriculum_class(name: str) -> type[Curriculum]:
     if flaw := _flaw(kind):
         raise MetisError(
             f"curriculum = {name!r}: {flaw}; make it a dataclass that derives from "
-            "metis.state.Stateful, with the knobs batch and group, and a method step"
+            "metis.core.Stateful, with the knobs batch and group, and a method step"
         )
     checked: type[Curriculum] = kind
     return checked

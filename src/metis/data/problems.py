@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from metis.boxed import last_box
 from metis.data import table, wording
 from metis.errors import MetisError
+from metis.text import last_box
 
 CHAT = "prompt.0.content"
 FIELDS = {

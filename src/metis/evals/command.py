@@ -68,8 +68,8 @@ def add(commands: Commands) -> None:
 def run(chosen: argparse.Namespace) -> int:
     """Evaluate, or show what an earlier call with the same settings found."""
     from metis.evals import results
-    from metis.evals.view import EvaluationView
-    from metis.printing import print_markdown
+    from metis.evals.results import EvaluationView
+    from metis.text.terminal import print_markdown
 
     _check(chosen)
     who = subject.find(chosen.subject, chosen.checkpoint).on(

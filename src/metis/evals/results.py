@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from metis import files
 from metis.evals.suite import Evaluation
-from metis.markdown import markdown_table
 from metis.run.statistics import Estimate, average, mean
 from metis.tasks.benchmarks.scoring import FAITHFUL, TITLES
+from metis.text import markdown_table
 
 SCHEMA = 2
 MISSING = "–"
@@ -135,3 +137,54 @@ def write(folder: Path, summary: Mapping[str, Any]) -> None:
     ):
         with files.atomic(folder / name) as file:
             file.write(text.encode())
+
+
+class EvaluationView:
+    """Counts answered problems, and the score of each benchmark so far."""
+
+    def __init__(self, console: Console, evaluation: Evaluation) -> None:
+        self.console, self.count = console, evaluation.count
+        self.titles = {each.name: each.title for each in evaluation.sets}
+        self.errors: set[str] = set()
+        self.done = self.tenth = 0
+        self.values: dict[str, list[float]] = {}
+        self.bar = Progress(
+            TextColumn("problem"),
+            MofNCompleteColumn(),
+            BarColumn(bar_width=24),
+            TimeRemainingColumn(),
+            TextColumn("{task.description}"),
+            console=console,
+            disable=not console.is_terminal,
+        )
+        self.task = self.bar.add_task("", total=self.count)
+
+    def __enter__(self) -> "EvaluationView":
+        self.bar.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.bar.stop()
+
+    def advance(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        self.done += len(rows)
+        line = ""
+        for row in rows:
+            title = self.titles[row["benchmark"]]
+            values = self.values.setdefault(title, [])
+            values += [answer["scores"][FAITHFUL] for answer in row["answers"]]
+            line = f"{title} {sum(values) / len(values):.1%}"
+            self._tell(row)
+        self.bar.update(self.task, completed=self.done, description=line)
+        tenth = 10 * self.done // self.count
+        if not self.console.is_terminal and tenth > self.tenth:
+            self.console.print(f"{self.done:,} of {self.count:,} problems · {line}")
+        self.tenth = tenth
+
+    def _tell(self, row: Mapping[str, Any]) -> None:
+        """Say why an answer failed, once for each reason."""
+        for answer in row["answers"]:
+            error = answer.get("error", "")
+            if error and error not in self.errors:
+                self.errors.add(error)
+                self.console.print(f"{row['problem']} failed, which counts as 0: {error}")

@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from metis.engines import model_files
-from metis.markdown import markdown_table
-from metis.report.curves import Evaluation, Recorded, is_number, read
 from metis.report.tables import MISSING, accuracy
 from metis.run.manifest import described
 from metis.run.models import Checkpoint
 from metis.run.models import settings as settings_of
+from metis.run.recorded import Evaluation, Recorded, is_number, read
+from metis.text import markdown_table
 
 Row = dict[str, Any]
 

@@ -60,11 +60,9 @@ def add(commands: Commands) -> None:
 
 
 def _math(chosen: argparse.Namespace) -> int:
-    from metis.prepare import summary
-    from metis.prepare.arguments import understand
-    from metis.prepare.math import prepare
+    from metis.prepare.math import lines, prepare, understand
 
-    for line in summary.lines(prepare(*understand(chosen.settings), chosen.out)):
+    for line in lines(prepare(*understand(chosen.settings), chosen.out)):
         print(line)
     return 0
 

@@ -6,11 +6,12 @@ think step by step, put the answer into a box. Where a copy has solutions only, 
 content of the last box.
 """
 
+import difflib
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,9 @@ from metis.core import Prompt
 from metis.data import contamination, parquet, problems, table
 from metis.data.math_sets import SETS
 from metis.data.problems import Collection, RawProblem
-from metis.data.sources import Hub, Local
+from metis.data.sources import Hub, Local, parse
 from metis.data.verl_rows import verl_row
-from metis.errors import require, require_folder
+from metis.errors import MetisError, require, require_folder
 from metis.files import atomic
 from metis.prepare import made
 from metis.tasks.math import INSTRUCTION, wrap
@@ -29,6 +30,7 @@ FORMAT = 2
 
 Evaluation = Mapping[str, Mapping[str, str]]
 """The problems of the sets to test with: texts by id by set."""
+HEADER = ("set", "rows", "problems", "no answer", "conflicting", "in a test set", "written", "file")
 
 
 @dataclass(frozen=True)
@@ -216,3 +218,68 @@ def _write_dropped(path: Path, dropped: Sequence[dict[str, Any]]) -> None:
     with atomic(path) as file:
         for row in dropped:
             file.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
+
+
+KNOBS = (*(knob.name for knob in fields(Settings)), "preset")
+
+
+def understand(words: Sequence[str]) -> tuple[dict[str, Local | Hub], Settings]:
+    """The sources of the sets asked for (none named: all), and the settings."""
+    sources: dict[str, Local | Hub] = {}
+    knobs: dict[str, str] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if key in SETS:
+            usual = SETS[key].hub
+            sources[key] = parse(value, key, usual) if equals else usual
+        elif key in KNOBS and equals:
+            knobs[key] = value
+        else:
+            raise MetisError(f"{word!r}: {_remedy(key, equals)}")
+    return sources or {name: entry.hub for name, entry in SETS.items()}, _settings(knobs)
+
+
+def _settings(knobs: Mapping[str, str]) -> Settings:
+    preset = knobs.get("preset", "recommended")
+    require(preset in PRESETS, "preset", preset, f"use {' or '.join(PRESETS)}")
+    own = {key: value for key, value in knobs.items() if key != "preset"}
+    return Settings(**{**PRESETS[preset], **own})
+
+
+def _remedy(key: str, equals: str) -> str:
+    if key in KNOBS:
+        return f"a setting needs a value: {key}=VALUE"
+    near = difflib.get_close_matches(key, [*SETS, *KNOBS] if equals else list(SETS), n=1)
+    listing = f"the sets are {', '.join(SETS)}; the settings {', '.join(KNOBS)}"
+    return f"did you mean {near[0]!r}?" if near else listing
+
+
+def lines(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    """The table, and under it what should be known of each set."""
+    rows = [HEADER, *(_counts(outcome) for outcome in outcomes)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADER))]
+    for row in rows:
+        first, *numbers, last = (
+            text.ljust(width) if column in (0, len(HEADER) - 1) else text.rjust(width)
+            for column, (text, width) in enumerate(zip(row, widths, strict=True))
+        )
+        yield "  ".join([first, *numbers, last]).rstrip()
+    for outcome in outcomes:
+        for note in outcome.notes:
+            yield f"{outcome.name}: {note}"
+        if outcome.written < outcome.problems:
+            dropped = outcome.path.removesuffix(".parquet") + ".dropped.jsonl"
+            yield f"{outcome.name}: what was dropped, and why: {dropped}"
+
+
+def _counts(outcome: Outcome) -> tuple[str, ...]:
+    numbers = (
+        outcome.rows,
+        outcome.problems,
+        outcome.unanswered,
+        outcome.conflicting,
+        sum(outcome.contaminated.values()),
+        outcome.written,
+    )
+    state = "" if outcome.fresh else f" (already there, from {outcome.source})"
+    return (outcome.name, *(f"{number:,}" for number in numbers), f"{outcome.path}{state}")

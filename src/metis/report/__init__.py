@@ -4,20 +4,21 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from metis import files
-from metis.errors import MetisError, install, require_folder
-from metis.report import accuracy, charts, curves, figures, subjects, tables
+from metis.errors import MetisError, require_folder
+from metis.report import charts, figures, subjects, tables
 from metis.report.page import page
 from metis.report.panels import Figure
+from metis.run import recorded
 
 __all__ = ["save", "write"]
 
 
 def write(folders: Sequence[Path], out: Path | None = None) -> list[str]:
     """Write the report of one run into its folder, of several into `out`; return what to say."""
-    runs = curves.read_all(folders)
+    runs = recorded.read_all(folders)
     out = out or (runs[0].folder if len(runs) == 1 else Path("report"))
     shown = subjects.each(runs)
-    tested = accuracy.figure(shown)
+    tested = charts.accuracy_figure(shown)
     drawn = [*([tested] if tested else []), *charts.figures(shown)]
     table = tables.markdown(runs)
     return [table, *save(out, {"report.html": page(runs, drawn), "report.md": table}, drawn)]
@@ -37,7 +38,4 @@ def save(out: Path, texts: dict[str, str], drawn: Sequence[Figure]) -> list[str]
             f"report folder {str(out)!r} cannot be written ({error.strerror or error}): mend "
             "that, or name another with --out"
         ) from None
-    pictures = f"figures: {out / 'figures'} ({count} PNG)"
-    if count is None:
-        pictures = f"no PNG figures without matplotlib; to have them: {install('report')}"
-    return [f"report: {out / 'report.html'}", pictures]
+    return [f"report: {out / 'report.html'}", f"figures: {out / 'figures'} ({count} SVG)"]

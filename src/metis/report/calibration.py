@@ -1,12 +1,13 @@
-"""The figure of predictions against outcomes: realised variance in bins of the predicted one."""
+"""The figures of predictions: against outcomes in bins, and beside them step by step."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
-from metis.report.curves import Series
 from metis.report.outcomes import Outcome, binned, halves
-from metis.report.panels import Axes, Figure, Line
+from metis.report.panels import Axes, Figure, Line, running_mean
 from metis.report.subjects import Subject
+from metis.run.recorded import Series
 
 NAME = "calibration"
 UNIFORM, CHOSEN, EXACT = "uniform slots", "chosen by the judge", "as predicted"
@@ -15,6 +16,13 @@ CAPTION = (
     "Realised variance v of the groups rolled out, in bins of the variance v̂ predicted for them: "
     "a judge that ranks prompts right makes the curve rise. Uniform slots are a fair sample of all "
     "candidates; the others were chosen for their prediction."
+)
+FORECAST = "forecast"
+PREDICTED, REALISED = "predicted v̂", "realised v"
+FORECAST_CAPTION = (
+    "Mean variance v realised in each step (solid) and predicted for the same groups before they "
+    "were rolled out (dashed). On uniform slots a good judge is right on average. Those it chose "
+    "are partly chosen for being over-predicted: dashes above the line are expected there."
 )
 
 
@@ -103,3 +111,41 @@ def ranked(subject: Subject) -> bool:
         if target == "rank" or (target == "auto" and continuous):
             return True
     return False
+
+
+def forecast_figure(subjects: Sequence[Subject], window: int) -> Figure | None:
+    """A panel for either kind of slot; None where no run has the logs for it."""
+    judged = [subject for subject in subjects if subject.outcomes and not ranked(subject)]
+    panels = []
+    for title, uniform in ((UNIFORM, True), (CHOSEN, False)):
+        lines = [
+            line
+            for subject in judged
+            for line in _over_time(subject, uniform, window, alone=len(subjects) == 1)
+        ]
+        if lines:
+            panels.append(Axes(f"variance, {title}", "step", tuple(lines), cover=(0.0, 0.25)))
+    return (
+        Figure(FORECAST, "Predictions over time", FORECAST_CAPTION, tuple(panels))
+        if panels
+        else None
+    )
+
+
+def _over_time(subject: Subject, uniform: bool, window: int, alone: bool) -> list[Line]:
+    some = [outcome for outcome in subject.outcomes if outcome.uniform == uniform]
+    if not some:
+        return []
+    realised = running_mean(_by_step(some, "v"), window)
+    predicted = running_mean(_by_step(some, "v_hat"), window)
+    solid = Line(REALISED if alone else subject.label, subject.colour, realised)
+    return [solid, replace(solid, label=PREDICTED, series=predicted, dashed=True)]
+
+
+def _by_step(outcomes: Sequence[Outcome], name: str) -> Series:
+    steps: dict[int, list[float]] = defaultdict(list)
+    for outcome in outcomes:
+        steps[outcome.step].append(getattr(outcome, name))
+    places = sorted(steps)
+    means = (sum(steps[step]) / len(steps[step]) for step in places)
+    return Series(tuple(map(float, places)), tuple(means))

@@ -1,13 +1,143 @@
 """The figures of the METIS paper as data: which curves, on which axes, and what to look for."""
 
-from collections.abc import Sequence
+import re
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from metis.report import accuracy, calibration, forecast, occupancy
-from metis.report.curves import Recorded, Series
-from metis.report.panels import Axes, Bar, Bars, Figure
+from metis.report import calibration
+from metis.report.panels import Axes, Bar, Bars, Figure, Line
 from metis.report.subjects import Subject
+from metis.run import folder as run_folder
 from metis.run import metrics as explained
+from metis.run.recorded import Recorded, Series
+
+ACCURACY = "accuracy"
+TITLE = "Held-out accuracy"
+Y_LABEL = "held-out accuracy"
+
+
+def accuracy_figure(subjects: Sequence[Subject]) -> Figure | None:
+    """A panel for time, where it is known, and one for steps; None where nothing was tested."""
+    runs = [run for subject in subjects for run in subject.runs]
+    if not any(run.evaluations for run in runs):
+        return None
+    by_step, by_time = [], []
+    unit, unit_name = time_unit(runs)
+    for colour, run in enumerate(runs):
+        rows = run.evaluations
+        by_step.append(_tested(run, colour, [(row.step, row.accuracy, row.stderr) for row in rows]))
+        timed = [(r.elapsed / unit, r.accuracy, r.stderr) for r in rows if r.elapsed is not None]
+        by_time.append(_tested(run, colour, timed))
+    panels = [Axes(Y_LABEL, "step", tuple(line for line in by_step if line.series.x))]
+    if any(run.timings for run in runs):
+        lines = tuple(line for line in by_time if line.series.x)
+        panels.insert(0, Axes(Y_LABEL, f"elapsed {unit_name}", lines, whole=False))
+    bars = " Bars are one standard error." if any(line.error for line in by_step) else ""
+    caption = (
+        "Accuracy on prompts that are never trained on, at equal time and at equal steps (testing "
+        "itself is not timed): the earlier a curve is high, the more its curriculum saved."
+    )
+    return Figure(ACCURACY, TITLE, caption + bars, tuple(panels))
+
+
+def time_unit(runs: Sequence[Recorded]) -> tuple[float, str]:
+    """The unit that suits the longest run: its seconds, and its name."""
+    longest = max(run.elapsed for run in runs)
+    simulated = "simulated " if all(run.simulated for run in runs) else ""
+    for seconds, name, enough in ((3600.0, "hours", 3 * 3600.0), (60.0, "minutes", 1200.0)):
+        if longest >= enough:
+            return seconds, simulated + name
+    return 1.0, simulated + "seconds"
+
+
+def _tested(run: Recorded, colour: int, rows: Sequence[tuple[float, float, float | None]]) -> Line:
+    series = Series(tuple(float(x) for x, _, _ in rows), tuple(y for _, y, _ in rows))
+    has_errors = any(error is not None for _, _, error in rows)
+    error = tuple(error or 0.0 for _, _, error in rows) if has_errors else ()
+    return Line(run.label, colour, series, error, markers=True)
+
+
+OCCUPANCY = "occupancy"
+MOST = 12
+"""Categories that have a panel; of more, the rarest share one."""
+POOL = "share of the pool"
+CAPTION = (
+    "Share of each category among the prompts of a step. A curve that stays at zero, below the "
+    "dashed share of the pool, is a category that is starved; one far above it crowds out others."
+)
+UNKNOWN = " The share of the pool is not drawn where runs did not record it, or differ in it."
+
+Shares = Mapping[int, Counter[str]]
+"""Groups of each step by category."""
+
+
+def occupancy_figure(subjects: Sequence[Subject], window: int) -> Figure | None:
+    """A panel for each category; None where no run has more than one."""
+    runs = [run for subject in subjects for run in subject.runs]
+    counted = {run.folder: _by_step(run) for run in runs}
+    pool = _pool(runs)
+    totals = Counter(pool)
+    for steps in counted.values():
+        totals.update(sum(steps.values(), Counter()))
+    if len(totals) < 2:
+        return None
+    whole = sum(pool.values())
+    panels = []
+    for title, names in _panels(pool or totals).items():
+
+        def share(run: Recorded, names: frozenset[str] = names) -> Series:
+            return _share(counted[run.folder], names)
+
+        lines = [subject.line(share, window) for subject in subjects]
+        panels.append(
+            Axes(
+                title,
+                "step",
+                tuple(line for line in lines if line.series.x),
+                cover=(0.0,),
+                percent=True,
+                reference=sum(pool[name] for name in names) / whole if whole else None,
+                reference_label=POOL if whole else "",
+            )
+        )
+    panels = [panel for panel in panels if panel.lines]
+    caption = CAPTION if whole else CAPTION + UNKNOWN
+    return Figure(OCCUPANCY, "Pool occupancy", caption, tuple(panels)) if panels else None
+
+
+def _by_step(run: Recorded) -> Shares:
+    steps: dict[int, Counter[str]] = defaultdict(Counter)
+    for row in run_folder.read(run.folder, "rollouts", optional=True):
+        steps[row["step"]][str(row.get("category", ""))] += 1
+    return steps
+
+
+def _share(steps: Shares, names: frozenset[str]) -> Series:
+    places = sorted(steps)
+    shares = (sum(steps[step][name] for name in names) / steps[step].total() for step in places)
+    return Series(tuple(map(float, places)), tuple(shares))
+
+
+def _pool(runs: Sequence[Recorded]) -> Counter[str]:
+    """Prompts of the pool by category; none where runs do not know it or differ."""
+    pools = {tuple(sorted(run.pool.items())) for run in runs}
+    return Counter(dict(pools.pop())) if len(pools) == 1 else Counter()
+
+
+def _panels(counts: Mapping[str, int]) -> dict[str, frozenset[str]]:
+    """The categories of each panel: the most frequent alone, in the order of their names."""
+    frequent = sorted(counts, key=lambda name: (-counts[name], _order(name)))
+    kept = frequent if len(frequent) <= MOST else frequent[: MOST - 1]
+    panels = {name or "no category": frozenset({name}) for name in sorted(kept, key=_order)}
+    rest = frozenset(frequent[len(kept) :])
+    return panels | ({f"{len(rest):,} rarer categories": rest} if rest else {})
+
+
+def _order(name: str) -> list[tuple[int, int, str]]:
+    """Numbers in a name by their size."""
+    parts = re.split(r"(\d+)", name)
+    return [(1, int(part), "") if part.isdecimal() else (0, 0, part) for part in parts]
 
 
 @dataclass(frozen=True)
@@ -148,9 +278,9 @@ PER_STEP = (
 LUCK = " What lies within the grey may be luck."
 
 NAMES = (
-    accuracy.NAME,
+    ACCURACY,
     *(spec.name for spec in PER_STEP),
-    *(calibration.NAME, forecast.NAME, occupancy.NAME),
+    *(calibration.NAME, calibration.FORECAST, OCCUPANCY),
     "overhead",
 )
 """The names of all figures there can be."""
@@ -162,8 +292,8 @@ def figures(subjects: Sequence[Subject], timed: bool = True) -> list[Figure]:
     candidates = [
         *(_per_step(spec, subjects, window) for spec in PER_STEP),
         calibration.figure(subjects),
-        forecast.figure(subjects, window),
-        occupancy.figure(subjects, window),
+        calibration.forecast_figure(subjects, window),
+        occupancy_figure(subjects, window),
         _overhead(subjects, window) if timed else None,
     ]
     return [figure for figure in candidates if figure is not None]

@@ -7,11 +7,11 @@ from html import escape
 
 import metis
 from metis.report import svg
-from metis.report.curves import Recorded
-from metis.report.panels import Axes, Bars, Figure
+from metis.report.panels import Figure
 from metis.report.reproduce import portable
 from metis.report.style import STYLE
 from metis.report.subjects import Subject
+from metis.run.recorded import Recorded
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 SMALL_MULTIPLES = 6
@@ -130,32 +130,14 @@ def settings(name: str, run: Recorded) -> str:
 
 def _legend(figure: Figure, subjects: Sequence[Subject]) -> str:
     """All that the switches do not name; empty where there is nothing to tell apart."""
-    entries: dict[str, str] = {}
-    for panel in figure.panels:
-        if isinstance(panel, Bars):
-            entries |= {name: f"swatch block {svg.phase_class(name)}" for name in panel.phases}
-            continue
-        for line in panel.lines:
-            style = "dashed" if line.dashed else svg.run_class(line.colour)
-            entries[line.label] = f"swatch {style}"
-        entries |= _ground(panel)
+    entries = svg.legend(figure)
     if len(subjects) > 1:
         named = {subject.label for subject in subjects}
         shown = {name: style for name, style in entries.items() if name not in named}
     else:
         shown = entries if len(entries) > 1 else {}
     items = (
-        f'<li><span class="{style}"></span>{escape(name)}</li>' for name, style in shown.items()
+        f'<li><span class="swatch {style}"></span>{escape(name)}</li>'
+        for name, style in shown.items()
     )
     return f'<ul class="legend">{"".join(items)}</ul>'
-
-
-def _ground(panel: Axes) -> dict[str, str]:
-    """All that is drawn beside the curves, by name."""
-    named = (
-        (panel.reference_label, "swatch dashed soft"),
-        (panel.diagonal, "swatch dashed soft"),
-        (panel.chance_label, "swatch block chance"),
-        (panel.spans_label, "swatch block span"),
-    )
-    return {name: style for name, style in named if name}

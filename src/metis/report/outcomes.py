@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from metis.curricula.judges.skill import ranks
-from metis.report.curves import Recorded, is_number
 from metis.run import folder as run_folder
+from metis.run.recorded import Recorded, is_number
 from metis.signal import variance
 
 UNIFORM = ("explore", "trial", "guard")

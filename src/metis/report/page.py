@@ -8,12 +8,12 @@ from pathlib import Path
 
 from metis.report import html, svg, tables
 from metis.report.charts import smoothing
-from metis.report.curves import Recorded
 from metis.report.panels import Figure
 from metis.report.reproduce import of_runs, portable
 from metis.report.subjects import each
-from metis.run import standstill
+from metis.run import notices
 from metis.run.manifest import described
+from metis.run.recorded import Recorded
 
 
 def page(runs: Sequence[Recorded], figures: Sequence[Figure]) -> str:
@@ -55,7 +55,7 @@ def _head(runs: Sequence[Recorded]) -> Iterator[str]:
         name = "This run" if len(runs) == 1 else run.label
         if run.steps < run.planned:
             yield html.banner("Unfinished.", f"{name} has done {tables.progress(run)} steps.")
-        if flat := standstill.longest(run.metrics):
+        if flat := notices.longest(run.metrics):
             said = f"{name}: {flat.described}. {flat.remedy(Path('RUN'))}."
             yield html.banner("Nothing learnt from rewards.", said)
         if run.changes:

@@ -1,8 +1,9 @@
-"""Charts as data: curves over an axis, stacked bars, and the figures that hold them."""
+"""Charts as data: curves over an axis, smoothed and thinned, stacked bars, and figures of them."""
 
+import math
 from dataclasses import dataclass, field
 
-from metis.report.curves import Series
+from metis.run.recorded import Series
 
 
 @dataclass(frozen=True)
@@ -84,3 +85,25 @@ class Figure:
     title: str
     caption: str
     panels: tuple[Axes | Bars, ...]
+
+
+def running_mean(series: Series, window: int) -> Series:
+    """The mean of about `window` values around every place; of fewer at the ends."""
+    means = []
+    for place in range(len(series.y)):
+        values = series.y[max(0, place - window // 2) : place + window // 2 + 1]
+        means.append(math.fsum(values) / len(values))
+    return Series(series.x, tuple(means))
+
+
+def thinned(series: Series, most: int = 800) -> Series:
+    """At most about `most` points: of every stretch its lowest and its highest stay."""
+    if len(series.x) <= most:
+        return series
+    size = math.ceil(2 * len(series.x) / most)
+    kept = {0, len(series.x) - 1}
+    for start in range(0, len(series.x), size):
+        stretch = range(start, min(start + size, len(series.x)))
+        kept |= {min(stretch, key=series.y.__getitem__), max(stretch, key=series.y.__getitem__)}
+    places = sorted(kept)
+    return Series(tuple(series.x[i] for i in places), tuple(series.y[i] for i in places))

@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
-from metis.report.curves import Recorded
+from metis.run.recorded import Recorded
 
 _PATH = re.compile(
     r"""(?<![\w.~/:-])            # not within a word, a relative path or an address

@@ -1,10 +1,10 @@
-"""The style sheet of the report: light and dark, wide and narrow, screen and paper.
+"""The style sheets of a report and its charts: light and dark, wide and narrow, screen and paper.
 
 The colours of runs are those of Okabe and Ito, which people with any colour vision tell apart;
 on dark ground they are lighter.
 """
 
-STYLE = """
+LIGHT = """
 :root {
   color-scheme: light dark;
   --ground: #ffffff; --card: #f6f7f9; --ink: #1b1f27; --soft: #5a6373; --faint: #e3e6eb;
@@ -13,7 +13,34 @@ STYLE = """
   --judge: #d55e00; --select: #b1508a; --rollout: #5a9bd4; --reward: #4bb293;
   --update: #8a94a6; --other: #c9ced8;
 }
-@media screen and (prefers-color-scheme: dark) {
+"""
+
+CHARTS = """svg text { font-size: 12.5px; fill: var(--soft); }
+svg .axis { fill: var(--ink); }
+svg .strong { fill: var(--ink); font-weight: 600; }
+svg .end { text-anchor: end; } svg .middle { text-anchor: middle; }
+svg path { fill: none; }
+.grid { stroke: var(--faint); } .base { stroke: var(--soft); stroke-opacity: 0.6; }
+.reference { stroke: var(--soft); stroke-dasharray: 5 4; }
+.chance { fill: var(--soft); fill-opacity: 0.14; }
+.span { fill: var(--warn-edge); }
+.line { stroke: currentColor; stroke-width: 2.2; stroke-linejoin: round; stroke-linecap: round; }
+.raw { stroke: currentColor; stroke-width: 0.8; stroke-opacity: 0.32; stroke-linejoin: round; }
+.band { fill: currentColor; fill-opacity: 0.13; }
+.error { stroke: currentColor; stroke-width: 1.2; stroke-opacity: 0.65; }
+.dot { fill: currentColor; stroke: var(--ground); stroke-width: 1; }
+.line.again { stroke-dasharray: 1 5; } .line.dashed { stroke-dasharray: 5 4; stroke-width: 1.5; }
+.c0 { color: var(--c0); } .c1 { color: var(--c1); } .c2 { color: var(--c2); }
+.c3 { color: var(--c3); } .c4 { color: var(--c4); } .c5 { color: var(--c5); }
+.phase { fill: currentColor; }
+.judge { color: var(--judge); } .select { color: var(--select); }
+.rollout { color: var(--rollout); } .reward { color: var(--reward); }
+.update { color: var(--update); } .other { color: var(--other); }"""
+"""All that a chart needs; the ground and the colours are those of the page around it."""
+
+STYLE = (
+    LIGHT
+    + """@media screen and (prefers-color-scheme: dark) {
   :root {
     --ground: #14171c; --card: #1d2128; --ink: #e8eaee; --soft: #9aa4b4; --faint: #2f353f;
     --warn: #33290f; --warn-ink: #f3d98f; --warn-edge: #8a6d1d;
@@ -80,27 +107,9 @@ figcaption { font-size: 14px; line-height: 1.45; max-width: 100ch; }
 .swatch.chance { background: var(--soft); opacity: 0.25; }
 .swatch.span { background: var(--warn-edge); height: 5px; }
 svg { display: block; width: 100%; height: auto; overflow: visible; }
-svg text { font-size: 12.5px; fill: var(--soft); }
-svg .axis { fill: var(--ink); }
-svg .strong { fill: var(--ink); font-weight: 600; }
-svg .end { text-anchor: end; } svg .middle { text-anchor: middle; }
-svg path { fill: none; }
-.grid { stroke: var(--faint); } .base { stroke: var(--soft); stroke-opacity: 0.6; }
-.reference { stroke: var(--soft); stroke-dasharray: 5 4; }
-.chance { fill: var(--soft); fill-opacity: 0.14; }
-.span { fill: var(--warn-edge); }
-.line { stroke: currentColor; stroke-width: 2.2; stroke-linejoin: round; stroke-linecap: round; }
-.raw { stroke: currentColor; stroke-width: 0.8; stroke-opacity: 0.32; stroke-linejoin: round; }
-.band { fill: currentColor; fill-opacity: 0.13; }
-.error { stroke: currentColor; stroke-width: 1.2; stroke-opacity: 0.65; }
-.dot { fill: currentColor; stroke: var(--ground); stroke-width: 1; }
-.line.again { stroke-dasharray: 1 5; } .line.dashed { stroke-dasharray: 5 4; stroke-width: 1.5; }
-.c0 { color: var(--c0); } .c1 { color: var(--c1); } .c2 { color: var(--c2); }
-.c3 { color: var(--c3); } .c4 { color: var(--c4); } .c5 { color: var(--c5); }
-.phase { fill: currentColor; }
-.judge { color: var(--judge); } .select { color: var(--select); }
-.rollout { color: var(--rollout); } .reward { color: var(--reward); }
-.update { color: var(--update); } .other { color: var(--other); }
+"""
+    + CHARTS
+    + """
 .scroll { overflow-x: auto; margin-top: 16px; }
 table { border-collapse: collapse; width: 100%; font-size: 14px; overflow-wrap: normal; }
 th, td { padding: 8px 14px 8px 0; border-bottom: 1px solid var(--faint); text-align: right;
@@ -160,3 +169,4 @@ footer { margin-top: 56px; font-size: 13px; color: var(--soft); }
   h2 { break-after: avoid; }
 }
 """
+)

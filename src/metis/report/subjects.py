@@ -7,9 +7,9 @@ from functools import cached_property
 
 import numpy as np
 
-from metis.report.curves import Recorded, Series, running_mean
 from metis.report.outcomes import Outcome, read
-from metis.report.panels import Line
+from metis.report.panels import Line, running_mean
+from metis.run.recorded import Recorded, Series
 
 
 @dataclass(frozen=True)

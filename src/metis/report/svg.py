@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from metis.report.curves import PHASES, Series, running_mean, thinned
-from metis.report.panels import Axes, Bars, Line
+from metis.report.panels import Axes, Bars, Figure, Line, running_mean, thinned
+from metis.run.recorded import PHASES, Series
 
 WIDTH, HEIGHT = 460, 272
 LEFT, RIGHT, TOP, BOTTOM = 48, 14, 34, 46
@@ -123,10 +123,46 @@ def written(values: Sequence[float], percent: bool = False) -> list[str]:
 
 def draw(panel: Axes | Bars) -> str:
     """One chart as an `<svg>` element."""
-    return _bars(panel) if isinstance(panel, Bars) else _axes(panel)
+    box = f'viewBox="0 0 {WIDTH} {height(panel)}" role="img"'
+    return f'<svg {box} aria-label="{escape(_said(panel))}">{content(panel)}</svg>'
 
 
-def _axes(axes: Axes) -> str:
+def content(panel: Axes | Bars) -> str:
+    """All that is drawn of a chart, WIDTH wide and as high as `height` says."""
+    return "".join(_bars(panel) if isinstance(panel, Bars) else _axes(panel))
+
+
+def height(panel: Axes | Bars) -> int:
+    return HEIGHT if isinstance(panel, Axes) else TOP + 8 + ROW * len(panel.bars) + BOTTOM
+
+
+def legend(figure: Figure) -> dict[str, str]:
+    """The styles of all that is drawn in a figure, by name."""
+    entries: dict[str, str] = {}
+    for panel in figure.panels:
+        if isinstance(panel, Bars):
+            entries |= {name: f"block {phase_class(name)}" for name in panel.phases}
+            continue
+        for line in panel.lines:
+            entries[line.label] = "dashed" if line.dashed else run_class(line.colour)
+        grounds = (
+            (panel.reference_label, "dashed soft"),
+            (panel.diagonal, "dashed soft"),
+            (panel.chance_label, "block chance"),
+            (panel.spans_label, "block span"),
+        )
+        entries |= {name: style for name, style in grounds if name}
+    return entries
+
+
+def _said(panel: Axes | Bars) -> str:
+    """The chart in words, for those who do not see it."""
+    if isinstance(panel, Bars):
+        return f"{panel.y_label} in {panel.x_label}, by phase"
+    return f"{panel.y_label} against {panel.x_label}"
+
+
+def _axes(axes: Axes) -> list[str]:
     (low, high), (left, right) = extent(axes), stretch(axes)
     x = Scale(left, right, LEFT, WIDTH - RIGHT)
     y = Scale(low, high, HEIGHT - BOTTOM, TOP)
@@ -148,7 +184,7 @@ def _axes(axes: Axes) -> str:
     parts += [_band(line, x, y) for line in axes.lines if line.band]
     parts += [_raw(line, x, y) for line in axes.lines if line.window > 1]
     parts += [_line(line, x, y) for line in axes.lines]
-    return _svg(HEIGHT, f"{axes.y_label} against {axes.x_label}", parts)
+    return parts
 
 
 def _ground(axes: Axes, x: Scale, y: Scale) -> list[str]:
@@ -202,7 +238,7 @@ def _path(series: Series, x: Scale, y: Scale) -> str:
     return "M" + "L".join(points)
 
 
-def _bars(panel: Bars) -> str:
+def _bars(panel: Bars) -> list[str]:
     longest = max(sum(bar.parts.values()) for bar in panel.bars) or 1.0
     bottom = TOP + 8 + ROW * len(panel.bars)
     x = Scale(0.0, longest, 0, WIDTH - RIGHT)
@@ -221,7 +257,7 @@ def _bars(panel: Bars) -> str:
                 f'width="{width:.1f}" height="{THICKNESS}"><title>{title}</title></rect>'
             )
             start += seconds
-    return _svg(bottom + BOTTOM, f"{panel.y_label} in {panel.x_label}, by phase", parts)
+    return parts
 
 
 def _short(label: str, most: int = 28) -> str:
@@ -258,8 +294,3 @@ def _x_axis(places: Sequence[float], x: Scale, bottom: float, label: str) -> str
 def _text(x: float, y: float, text: str, style: str, hint: str = "") -> str:
     title = f"<title>{escape(hint)}</title>" if hint else ""
     return f'<text x="{x:.1f}" y="{y:.1f}" class="{style}">{escape(text)}{title}</text>'
-
-
-def _svg(height: float, label: str, parts: Sequence[str]) -> str:
-    box = f'viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{escape(label)}"'
-    return f"<svg {box}>{''.join(parts)}</svg>"

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from metis.markdown import markdown_table
-from metis.report.curves import Evaluation, Recorded
+from metis.run.recorded import Evaluation, Recorded
+from metis.text import markdown_table
 
 HEADER = (
     "run",

@@ -11,11 +11,13 @@ back to the checkpoint and written again. A run may be read with its logs gzippe
 """
 
 import contextlib
+import gzip
 import json
 import os
 import re
 import shutil
 import tempfile
+import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, ClassVar, Self
@@ -23,10 +25,11 @@ from typing import IO, Any, ClassVar, Self
 from metis import files
 from metis.core import state
 from metis.errors import Damaged, MetisError, require_folder
-from metis.run import logs, manifest
+from metis.run import manifest
 from metis.run.manifest import SCHEMA
 
 LOGS = ("metrics", "timings", "judgments", "exemplars", "rollouts", "evals", "notices")
+GZIPPED = ".gz"
 
 
 class Folder:
@@ -174,11 +177,11 @@ def read(path: Path, log: str, optional: bool = False, having: bytes = b"") -> l
     What is damaged is refused, with its line; a last line without its end is left out, since the
     run still writes it or was killed. No log is no row where it is optional.
     """
-    file = logs.find(path, log)
+    file = log_file(path, log)
     try:
         return [
             _row(file, number, line, log)
-            for number, line in enumerate(logs.lines(file), start=1)
+            for number, line in enumerate(log_lines(file), start=1)
             if having in line and not _torn(line)
         ]
     except FileNotFoundError:
@@ -264,7 +267,7 @@ def _changes(
     path: Path, config: Mapping[str, Any], may_change: Collection[str], step: int
 ) -> list[manifest.Change]:
     """Settings that a run goes on with and that were others; a run that cannot is refused."""
-    if any(logs.find(path, log).suffix == logs.GZIPPED for log in LOGS):
+    if any(log_file(path, log).suffix == GZIPPED for log in LOGS):
         raise MetisError(
             f"--out {str(path)!r} holds a run whose logs are gzipped, to which nothing is added: "
             f"name another folder, or gunzip {path}/*.jsonl.gz to go on with it"
@@ -329,3 +332,29 @@ def _unusable(path: Path, error: OSError) -> MetisError:
         f"run folder {str(path)!r} cannot be written ({error.strerror or error}): make room there, "
         "or name another folder with --out"
     )
+
+
+def log_file(folder: Path, log: str) -> Path:
+    """The file of a log in its folder; its plain name where there is none."""
+    plain = folder / f"{log}.jsonl"
+    gzipped = plain.with_name(plain.name + GZIPPED)
+    return gzipped if gzipped.exists() and not plain.exists() else plain
+
+
+def log_lines(file: Path) -> Iterator[bytes]:
+    """The lines of a log, one at a time; what cannot be unpacked to its end is refused."""
+    if file.suffix != GZIPPED:
+        with file.open("rb") as plain:
+            yield from plain
+        return
+    number = 0
+    try:
+        if not file.stat().st_size:  # which gzip takes for no lines
+            raise EOFError("the file is empty")
+        with gzip.open(file) as unpacked:
+            for line in unpacked:
+                number += 1
+                yield line
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        message = f"{file}, after line {number}, is damaged ({error}): restore the file"
+        raise Damaged(message, file.parent, f"{file.name}, after line {number}") from None

@@ -9,14 +9,14 @@ import importlib
 import os
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from metis import files
 from metis.errors import MetisError, require
-from metis.run.exchanges import Exchange
 
 PROJECT = "metis"
 """The project that runs are listed under, where a service has projects."""
@@ -24,6 +24,31 @@ PROJECT = "metis"
 
 ANSWERS = "answers"
 """The name of the traces of a step."""
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """One answer to a prompt; `facts` are its step, reward, and the prompt's place in the plan."""
+
+    id: str
+    prompt: str
+    answer: str
+    facts: Mapping[str, Any]
+
+
+def exchanges(
+    rollouts: Iterable[Mapping[str, Any]], judgments: Iterable[Mapping[str, Any]]
+) -> Iterator[Exchange]:
+    """The answers that the rows of a step in `rollouts.jsonl` and `judgments.jsonl` have."""
+    chosen = {row["prompt"]: row for row in judgments if row["chosen"]}
+    for row in rollouts:
+        judged = chosen.get(row["prompt"], {})
+        named = {"category": row["category"], "reason": judged.get("reason")}
+        numbers = {"predicted": judged.get("score"), "variance": judged.get("variance")}
+        for answer, reward in zip(row.get("answers", ()), row["rewards"], strict=False):
+            facts = {"step": row["step"], "reward": reward, **named, **numbers}
+            present = {name: value for name, value in facts.items() if value not in (None, "")}
+            yield Exchange(row["prompt"], row["text"], answer, present)
 
 
 class Sink(Protocol):

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from metis import files
+from metis.core.importing import digest, is_import_string
 from metis.errors import Damaged, MetisError
-from metis.importing import digest, is_import_string
 from metis.run.manifest import SCHEMA
 
 FILE = "sources.json"

@@ -1,10 +1,14 @@
-"""Means with their standard errors, of one benchmark and over several."""
+"""Means with their standard errors, and the kinds of groups by their rewards."""
 
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+
+from metis.signal import INFORMATIVE, variance
+
+KINDS = ("unsolved", "informative", "solved", "failed")
 
 
 class Estimate(NamedTuple):
@@ -31,3 +35,15 @@ def average(parts: Sequence[Estimate]) -> Estimate:
     complete = len(errors) == len(parts)
     error = math.sqrt(sum(error**2 for error in errors)) / len(parts) if complete else None
     return Estimate(float(np.mean([part.mean for part in parts])), error)
+
+
+def kind(rewards: Sequence[float]) -> str:
+    """`informative` where rewards differ; else `unsolved` or `solved` by the mean reward.
+
+    Below two rewards nothing can be said: `failed`.
+    """
+    if len(rewards) < 2:
+        return "failed"
+    if variance(rewards) > INFORMATIVE:
+        return "informative"
+    return "unsolved" if np.mean(rewards) < 0.5 else "solved"

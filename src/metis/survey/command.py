@@ -39,13 +39,18 @@ def add(commands: Commands) -> None:
 def run(chosen: argparse.Namespace) -> int:
     """Survey, or show what an earlier call with the same settings found."""
     from metis import config, loop
-    from metis.printing import print_markdown
-    from metis.survey.collect import SurveyFolder, collect, sampled
+    from metis.survey.collect import (
+        SurveyFolder,
+        SurveyView,
+        collect,
+        judging,
+        sampled,
+        step_seconds,
+    )
     from metis.survey.facts import Facts
     from metis.survey.outcome_set import SUFFIX, OutcomeSet
     from metis.survey.page import page
-    from metis.survey.progress import SurveyView
-    from metis.survey.timing import judging, step_seconds
+    from metis.text.terminal import print_markdown
 
     require(chosen.prompts >= 2, "--prompts", chosen.prompts, "use at least 2")
     named = chosen.keep is None or chosen.keep.name.endswith(SUFFIX)

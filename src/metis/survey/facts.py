@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from metis.run.kinds import KINDS, kind
+from metis.run.statistics import KINDS, kind
 from metis.signal import variance
 
 NORMAL = 1.96

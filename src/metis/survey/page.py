@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Mapping
 
-from metis.markdown import markdown_table
-from metis.run.kinds import KINDS
+from metis.run.statistics import KINDS
 from metis.survey.advice import MEASURED, advice
 from metis.survey.facts import Facts, Share
+from metis.text import markdown_table
 
 WIDTH = 30
 """Characters of the longest bar."""

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from metis.boxed import last_box
 from metis.core import Message, Prompt
 from metis.core.pool import Rewards
 from metis.data import table
@@ -21,6 +20,7 @@ from metis.tasks.base import SingleTurn, Split, last_number
 from metis.tasks.division import remedy, usual
 from metis.tasks.left_out import LeftOut
 from metis.tasks.rewards import Asked, OwnReward
+from metis.text import last_box
 
 
 @dataclass(frozen=True)

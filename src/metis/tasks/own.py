@@ -11,9 +11,9 @@ from typing import Any, TypeVar, get_args, get_type_hints
 from pydantic import PydanticSchemaGenerationError, TypeAdapter
 
 from metis.core import Prompt
+from metis.core.importing import is_import_string, load
 from metis.core.pool import Rewards
 from metis.errors import MetisError, located
-from metis.importing import is_import_string, load
 from metis.tasks import TASKS, TaskEntry
 from metis.tasks.base import Task
 

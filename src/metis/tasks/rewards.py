@@ -10,8 +10,8 @@ from inspect import Parameter
 from typing import Any
 
 from metis.core import Chat
+from metis.core.importing import load
 from metis.errors import BadReward, MetisError
-from metis.importing import load
 from metis.tasks.base import Reward
 from metis.tasks.outcome import SCORE
 

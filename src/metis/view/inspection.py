@@ -9,10 +9,10 @@ from rich.table import Table
 from rich.text import Text
 
 from metis.errors import MetisError
-from metis.printable import printable
-from metis.report.curves import Recorded, read
 from metis.run import folder as run_folder
+from metis.run.recorded import Recorded, read
 from metis.signal import variance
+from metis.text import printable
 
 WIDTH = 24
 """Characters of the longest bar."""

@@ -9,7 +9,7 @@ from rich.panel import Panel
 from rich.segment import Segment
 from rich.text import Text
 
-from metis.report.curves import PHASES
+from metis.run.recorded import PHASES
 from metis.signal import VARIANCE_MAX
 from metis.view.glyphs import bar, clock, compact, plus_minus, sparkline, stacked
 from metis.view.history import History, Pace

@@ -3,11 +3,11 @@
 import shlex
 from pathlib import Path
 
-from metis.report.curves import Recorded, read
 from metis.report.tables import duration, trusted
 from metis.run import folder as run_folder
-from metis.run import standstill
-from metis.run.failing import reasons
+from metis.run import notices
+from metis.run.notices import failures
+from metis.run.recorded import Recorded, read
 from metis.run.statistics import Estimate, average, mean
 from metis.tasks.benchmarks.validation import benchmark
 from metis.view.glyphs import plus_minus
@@ -17,9 +17,9 @@ def summary(folder: Path) -> list[str]:
     """The rise in accuracy, the rollouts it took, the use of the time, what went wrong, and what
     to do next."""
     run = read(folder)
-    flat = standstill.longest(run.metrics)
+    flat = notices.longest(run.metrics)
     wrong = [f"{flat.described}. {flat.remedy(folder)}"] if flat else []
-    wrong += [f"the first failure: {reason}" for reason in reasons(folder)[:1]]
+    wrong += [f"the first failure: {reason}" for reason in failures(folder)[:1]]
     return [_learnt(run), _spent(run), _took(run), *wrong, f"run folder: {folder}", _next(run)]
 
 

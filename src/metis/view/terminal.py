@@ -19,7 +19,7 @@ from rich.text import Text
 
 from metis.config import Config
 from metis.curricula.registry import presets
-from metis.report.curves import phases
+from metis.run.recorded import phases
 from metis.run.waiting import Heartbeat
 from metis.view.glyphs import clock, plus_minus
 from metis.view.history import History, Pace

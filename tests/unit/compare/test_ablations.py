@@ -9,7 +9,7 @@ import pytest
 
 from metis import config
 from metis.compare import command
-from metis.compare.arms import parse_arms
+from metis.compare.plan import parse_arms
 
 ROOT = Path(__file__).parents[3]
 BLOCKS = re.findall(r"```\n(metis compare .*?)```", (ROOT / "docs/ablations.md").read_text(), re.S)

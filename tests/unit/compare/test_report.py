@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from metis.cli import main
-from metis.compare import charts, table
+from metis.compare import report, table
 from metis.compare.comparison import is_comparison, read
 
 EVIDENCE = Path(__file__).parents[3] / "evidence"
@@ -39,7 +39,7 @@ def test_the_page_has_every_number_of_the_table(tmp_path, levels, capsys):
 
 
 def test_curves_are_over_every_cost_but_seconds_that_were_not_alone(levels):
-    accuracy, *_ = charts.figures(levels)
+    accuracy, *_ = report.figures(levels)
     assert [panel.x_label for panel in accuracy.panels] == [
         "steps",
         "rollouts",

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from metis.config import load
-from metis.dotted import leaves
+from metis.core.dotted import leaves
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from metis.run.folder import read
 OWN = """
 from dataclasses import dataclass, field
 from metis.curricula.uniform import Uniform
-from metis.state import Stateful
+from metis.core import Stateful
 
 @dataclass
 class Mine(Uniform):

@@ -6,12 +6,12 @@ import pytest
 
 from metis.cli import main
 from metis.data.prepared import FILES, WITHOUT_PRESETS, command, remedy
-from metis.prepare import bfcl, code_sets, math
+from metis.prepare import bfcl, code, math
 
 
 def test_the_files_are_those_that_are_prepared():
     assert set(FILES["math"]) == set(math.SETS)
-    assert set(FILES["code"]) == set(code_sets.SETS)
+    assert set(FILES["code"]) == set(code.SETS)
     assert FILES["bfcl"] == bfcl.PARTS
 
 

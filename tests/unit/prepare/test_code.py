@@ -14,8 +14,7 @@ import published_rows as published
 from metis.cli import main
 from metis.data.sources import Hub
 from metis.errors import MetisError
-from metis.prepare.code import prepare, understand
-from metis.prepare.code_sets import SETS
+from metis.prepare.code import SETS, prepare, understand
 from metis.tasks.code.published import codecontests
 from metis.tasks.code.task import Code, CodeTask, read_problems, without_checkers
 

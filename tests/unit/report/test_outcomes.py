@@ -5,8 +5,8 @@ import json
 import pytest
 
 from metis.errors import MetisError
-from metis.report import curves
 from metis.report.outcomes import APART, LEAST, MOST, Outcome, binned, halves, read
+from metis.run import recorded as curves
 
 
 @pytest.fixture

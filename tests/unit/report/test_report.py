@@ -4,16 +4,15 @@ import json
 import subprocess
 import sys
 from html.parser import HTMLParser
-from importlib.util import find_spec
+from xml.etree import ElementTree
 
 import pytest
 
 from metis.cli import main
-from metis.errors import install
-from metis.report import charts, figures, svg
-from metis.report.curves import read
+from metis.report import charts, svg
 from metis.report.tables import HEADER, MISSING
 from metis.report.tables import rows as table
+from metis.run.recorded import read
 
 VOID = {"meta", "input"}
 JUDGE = {
@@ -71,15 +70,7 @@ class Page(HTMLParser):
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(figures, "find_spec", lambda name: None)
     return tmp_path
-
-
-@pytest.fixture
-def pictures(elsewhere, monkeypatch):
-    """Most tests go without PNG files, which take a second or two."""
-    pytest.importorskip("matplotlib")
-    monkeypatch.setattr(figures, "find_spec", find_spec)
 
 
 @pytest.fixture
@@ -252,7 +243,7 @@ def test_without_timings_accuracy_is_drawn_against_steps_only(make):
     assert "Time and overhead" not in page.titles and "no timings recorded" in page.words
 
 
-def test_hostile_names_stay_text(make, pictures):
+def test_hostile_names_stay_text(make):
     hostile = "<script>alert('x')</script>|$\\alpha$ & \""
     runs = [make("_<b>", curriculum={"name": hostile}), make("c", seed=hostile)]
     assert report(*runs, "--out", "out") == 0
@@ -263,23 +254,16 @@ def test_hostile_names_stay_text(make, pictures):
     assert "\\|" in table and len(table.splitlines()) == 4
 
 
-def test_pictures_are_drawn_and_those_of_an_earlier_report_dropped(make, pictures):
+def test_pictures_are_drawn_and_those_of_an_earlier_report_dropped(make):
     run = make()
     assert report(run) == 0
     folder = run / "figures"
     assert sorted(path.stem for path in folder.iterdir()) == sorted(charts.NAMES)
-    assert all(path.read_bytes().startswith(b"\x89PNG") for path in folder.iterdir())
+    for path in folder.iterdir():
+        assert ElementTree.parse(path).getroot().tag == "{http://www.w3.org/2000/svg}svg"
     other = make("other", extra={})
     assert report(other, "--out", run) == 0
-    assert not (folder / "skill.png").exists() and (folder / "frontier.png").exists()
-
-
-def test_without_matplotlib_one_line_says_how_to_get_it(make, capsys):
-    run = make()
-    assert report(run) == 0
-    last = capsys.readouterr().out.splitlines()[-1]
-    assert "matplotlib" in last and install("report") in last
-    assert not (run / "figures").exists() and (run / "report.html").exists()
+    assert not (folder / "skill.svg").exists() and (folder / "frontier.svg").exists()
 
 
 @pytest.mark.parametrize(
@@ -320,6 +304,6 @@ def test_steps_have_whole_ticks():
 def test_reports_need_no_engine():
     program = (
         "import sys, metis.report; "
-        "print(*(m for m in sys.modules if m.startswith(('torch', 'metis.engines', 'matplotlib'))))"
+        "print(*(m for m in sys.modules if m.startswith(('torch', 'metis.engines'))))"
     )
     assert subprocess.check_output([sys.executable, "-c", program], text=True).strip() == ""

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from metis.report.curves import Recorded, Series
 from metis.report.subjects import Subject, averaged, each
+from metis.run.recorded import Recorded, Series
 
 
 def run(*values, label="run"):

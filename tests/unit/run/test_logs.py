@@ -8,9 +8,9 @@ import pytest
 
 from metis import MetisError
 from metis.cli import main
-from metis.compare.view import progress
+from metis.compare.schedule import progress
 from metis.errors import Damaged
-from metis.report import curves
+from metis.run import recorded
 from metis.run.folder import LOGS, RunFolder, read
 from metis.view.browse.server import Server
 
@@ -113,7 +113,7 @@ def test_every_command_shows_the_same(forms, tmp_path, monkeypatch, capsys, word
 def test_a_page_that_is_served_follows_a_run_from_one_form_to_the_other(forms, tmp_path):
     plain, gzipped = (form / "cmp/metis-0" for form in forms)
     shutil.copytree(plain, tmp_path / "run")
-    with Server([curves.read(tmp_path / "run")], port=0) as server:
+    with Server([recorded.read(tmp_path / "run")], port=0) as server:
         before = server.file("data/0.js")
         shutil.rmtree(tmp_path / "run")
         shutil.copytree(gzipped, tmp_path / "run")

@@ -6,11 +6,10 @@ import pytest
 
 from metis import MetisError
 from metis.config import load
-from metis.core import Batch, rollout
+from metis.core import Batch, Stateful, rollout
 from metis.loop import Run
 from metis.run.meter import Meter
 from metis.run.step import plan
-from metis.state import Stateful
 
 
 @dataclass

@@ -13,7 +13,6 @@ from typing import Literal
 
 import numpy as np
 
-from metis.boxed import OPENING, last_box
 from metis.core import (
     Complete,
     Completion,
@@ -41,6 +40,7 @@ from metis.curricula.judges.protocol import (
 from metis.curricula.judges.scale import GRID
 from metis.errors import require, require_at_least
 from metis.signal import VARIANCE_MAX, judge_reward
+from metis.text import OPENING, last_box
 
 MEMORY = 1
 """Steps that the calibration memory spans."""

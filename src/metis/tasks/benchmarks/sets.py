@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from metis.core import Prompt
-from metis.importing import digest
+from metis.core.importing import digest
 from metis.tasks.base import Episode, Task
 from metis.tasks.code.task import CodeProblems
 from metis.tasks.file import FileTask

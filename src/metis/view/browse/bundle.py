@@ -6,8 +6,8 @@ from pathlib import Path
 
 from metis import files
 from metis.errors import Damaged, MetisError, require_folder
-from metis.report.curves import Recorded
-from metis.view.browse import assets
+from metis.run.recorded import Recorded
+from metis.view.browse import data
 from metis.view.browse.data import document
 
 
@@ -18,23 +18,23 @@ def write(runs: Sequence[Recorded], out: Path) -> Path:
     """
     require_folder(out)
     try:
-        for name in (*assets.FILES, *assets.LICENCES):
+        for name in (*data.FILES, *data.LICENCES):
             if name != "index.html":
-                _write(out / name, assets.read(name))
+                _write(out / name, data.read(name))
         damaged = []
         for number, run in enumerate(runs):
             try:
-                content = assets.script("metis.add", number, document(run))
+                content = data.script("metis.add", number, document(run))
             except Damaged as error:
                 damaged.append(error)
-                content = assets.script("metis.fail", number, f"{error.what}, is damaged")
+                content = data.script("metis.fail", number, f"{error.what}, is damaged")
             _write(out / "data" / f"{number}.js", content)
         if damaged and len(damaged) == len(runs):
             raise damaged[0]
         for wrong in damaged:
             print(f"metis: {wrong}", file=sys.stderr)
-        _write(out / assets.RUNS, assets.listing(runs))
-        _write(out / "index.html", assets.read("index.html"))
+        _write(out / data.RUNS, data.listing(runs))
+        _write(out / "index.html", data.read("index.html"))
     except OSError as error:
         raise MetisError(
             f"--bundle {str(out)!r} cannot be written ({error.strerror or error}): name another"

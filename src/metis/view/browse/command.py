@@ -36,7 +36,7 @@ def add(commands: Commands) -> None:
 def run(chosen: argparse.Namespace) -> int:
     """Serve the page until Ctrl-C, or write it into a folder."""
     from metis.errors import MetisError
-    from metis.report.curves import read_all
+    from metis.run.recorded import read_all
     from metis.view.browse import bundle
     from metis.view.browse.server import PORT, Server
 
@@ -66,7 +66,7 @@ def _folders(named: Sequence[Path]) -> Iterator[Path]:
 
 def _readable(comparison: Path) -> list[Path]:
     from metis.errors import MetisError
-    from metis.report.curves import read
+    from metis.run.recorded import read
 
     runs = []
     for folder in sorted(path.parent for path in comparison.glob("*/config.json")):

@@ -1,13 +1,15 @@
 """The logs of a run as the page reads them: one row for each candidate of each step."""
 
+import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import resources
 from typing import Any
 
-from metis.report.curves import Recorded, is_number
 from metis.run import folder as run_folder
-from metis.run.kinds import kind
 from metis.run.metrics import reasons
+from metis.run.recorded import Recorded, is_number
+from metis.run.statistics import kind
 from metis.signal import variance
 from metis.view.inspection import COLUMNS, answers
 
@@ -20,6 +22,30 @@ JUDGED = ("reason", "score", "failure", "propensity")
 WRITTEN = ("reply", "distribution")
 """Fields of rolled-out prompts alone; those of all candidates would make the page too large."""
 EARNED = ("rewards", "tokens", "failed", "reported", "text")
+FILES = {
+    "index.html": "text/html; charset=utf-8",
+    "view.css": "text/css; charset=utf-8",
+    "filters.js": "text/javascript; charset=utf-8",
+    "parts.js": "text/javascript; charset=utf-8",
+    "detail.js": "text/javascript; charset=utf-8",
+    "view.js": "text/javascript; charset=utf-8",
+    "vendor/pico.css": "text/css; charset=utf-8",
+    "vendor/preact.js": "text/javascript; charset=utf-8",
+    "vendor/hooks.js": "text/javascript; charset=utf-8",
+    "vendor/htm.js": "text/javascript; charset=utf-8",
+}
+"""Files that a browser asks for, and what they are."""
+
+LICENCES = (
+    "vendor/VENDORED.md",
+    "vendor/LICENSE-preact.txt",
+    "vendor/LICENSE-htm.txt",
+    "vendor/LICENSE-pico.txt",
+)
+"""Files that go with them wherever they are copied to."""
+
+SCRIPT = "text/javascript; charset=utf-8"
+RUNS = "runs.js"
 
 
 def document(run: Recorded) -> dict[str, Any]:
@@ -72,3 +98,21 @@ def _row(place: tuple[int, str], category: str, judgment: Row, group: Row | None
     if len(rewards) > 1:
         row["variance"] = variance(rewards)
     return row
+
+
+def read(name: str) -> bytes:
+    """A file of the page."""
+    return resources.files("metis.view.browse").joinpath("page", name).read_bytes()
+
+
+def listing(runs: Sequence[Recorded]) -> bytes:
+    """The script that names the runs."""
+    return script("metis.list", [run.label for run in runs])
+
+
+def script(function: str, *values: Any) -> bytes:
+    """A script that hands values to a function of the page.
+
+    A script, since a page that is opened from a folder may load no other data.
+    """
+    return f"{function}({', '.join(json.dumps(value) for value in values)});\n".encode()

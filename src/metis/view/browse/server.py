@@ -8,8 +8,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from metis.errors import MetisError
-from metis.report.curves import Recorded, read
-from metis.view.browse import assets
+from metis.run.recorded import Recorded, read
+from metis.view.browse import data
 from metis.view.browse.data import document
 
 ADDRESS = "127.0.0.1"
@@ -60,23 +60,23 @@ class Server(ThreadingHTTPServer):
 
     def file(self, name: str) -> tuple[bytes, str] | None:
         """The content and the type of a file; None where there is none of that name."""
-        if name in assets.FILES:
-            return assets.read(name), assets.FILES[name]
-        if name == assets.RUNS:
-            return assets.listing(self.runs), assets.SCRIPT
+        if name in data.FILES:
+            return data.read(name), data.FILES[name]
+        if name == data.RUNS:
+            return data.listing(self.runs), data.SCRIPT
         asked = _DATA.fullmatch(name)
         if asked is None or int(asked[1]) >= len(self.runs):
             return None
-        return self._data(int(asked[1])), assets.SCRIPT
+        return self._data(int(asked[1])), data.SCRIPT
 
     def _data(self, number: int) -> bytes:
         """A run as it is now; what is wrong with it is for the page to say."""
         entry = self.runs[number]
         try:
             run = Recorded(**{**vars(read(entry.folder)), "label": entry.label})
-            return assets.script("metis.add", number, document(run))
+            return data.script("metis.add", number, document(run))
         except MetisError as error:
-            return assets.script("metis.fail", number, str(error))
+            return data.script("metis.fail", number, str(error))
 
 
 class _Handler(BaseHTTPRequestHandler):

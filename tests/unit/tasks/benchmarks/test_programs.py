@@ -8,7 +8,7 @@ import pytest
 import published_rows as published
 from metis.errors import MetisError
 from metis.evals.results import markdown
-from metis.prepare.code_sets import SETS
+from metis.prepare.code import SETS
 from metis.tasks.benchmarks import programs
 from metis.tasks.benchmarks.catalogue import BENCHMARKS, SUITES, Manner, data_folder, load
 from metis.tasks.benchmarks.scoring import scores

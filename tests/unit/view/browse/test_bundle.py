@@ -9,7 +9,7 @@ from importlib import resources
 import pytest
 
 from metis.cli import main
-from metis.view.browse import assets
+from metis.view.browse import data
 
 PAGE = resources.files("metis.view.browse") / "page"
 
@@ -27,9 +27,9 @@ def test_a_bundle_has_all_files_and_all_rows(run, tmp_path, capsys):
     assert main(["view", str(run), "--bundle", str(out)]) == 0
     assert capsys.readouterr().out.endswith(f"page: {out / 'index.html'}\n")
     files = {str(path.relative_to(out)) for path in out.rglob("*") if path.is_file()}
-    assert files == {*assets.FILES, *assets.LICENCES, "runs.js", "data/0.js"}
-    data = (out / "data/0.js").read_text()
-    document = json.loads(data.removeprefix("metis.add(0, ").removesuffix(");\n"))
+    assert files == {*data.FILES, *data.LICENCES, "runs.js", "data/0.js"}
+    rows = (out / "data/0.js").read_text()
+    document = json.loads(rows.removeprefix("metis.add(0, ").removesuffix(");\n"))
     groups = [row for row in document["rows"] if row["outcome"] != "not rolled out"]
     assert len(groups) == 12 and len(document["rows"]) == 3 * 4 * 8
     assert str(tmp_path) not in "".join(path.read_text() for path in out.rglob("*.js"))
@@ -38,8 +38,8 @@ def test_a_bundle_has_all_files_and_all_rows(run, tmp_path, capsys):
 def test_the_page_asks_for_nothing_from_elsewhere():
     page = (PAGE / "index.html").read_text("utf-8")
     named = re.findall(r'(?:src|href)="([^"]+)"', page)
-    assert set(named) == {*assets.FILES, "runs.js", "data:,"} - {"index.html"}
-    for name in assets.FILES:
+    assert set(named) == {*data.FILES, "runs.js", "data:,"} - {"index.html"}
+    for name in data.FILES:
         if not name.startswith("vendor/"):
             assert "innerHTML" not in (PAGE / name).read_text("utf-8")
 

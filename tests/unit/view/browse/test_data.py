@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from metis.report.curves import read
+from metis.run.recorded import read
 from metis.view.browse.data import document
 
 

@@ -8,8 +8,8 @@ import threading
 import pytest
 
 from metis.errors import MetisError
-from metis.report.curves import read_all
-from metis.view.browse import assets
+from metis.run.recorded import read_all
+from metis.view.browse import data
 from metis.view.browse.server import Server
 
 
@@ -45,11 +45,11 @@ def test_it_listens_on_loopback_alone(server):
     assert server.server_address[0] == "127.0.0.1"
 
 
-@pytest.mark.parametrize("name", assets.FILES)
+@pytest.mark.parametrize("name", data.FILES)
 def test_every_file_of_the_page_is_served_as_what_it_is(server, name):
     answer, content = ask(server, f"/{name}")
-    assert answer.status == 200 and content == assets.read(name)
-    assert answer.headers["Content-Type"] == assets.FILES[name]
+    assert answer.status == 200 and content == data.read(name)
+    assert answer.headers["Content-Type"] == data.FILES[name]
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
     assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from metis.core import Group
 from metis.errors import MetisError, located, place
-from metis.run import failing
+from metis.run import notices
 
 
 class TooLong(Exception):
@@ -28,7 +28,7 @@ class FailureNotices:
             kind = type(error), place(error) or getattr(error, "fault", None)
             if kind not in self.kinds:
                 self.kinds.add(kind)
-                self.untold.append(failing.notice(located(error)))
+                self.untold.append(notices.failure(located(error)))
 
 
 def require_reward(groups: Sequence[Group], errors: Sequence[Exception]) -> None:

@@ -21,7 +21,7 @@ from metis.core.needs import needs_of
 from metis.core.pool import Pool
 from metis.curricula.registry import check_pool, pool_notice
 from metis.engines import model_files
-from metis.engines.verl.launch import one_start, retention
+from metis.engines.verl import checkpoints
 from metis.engines.verl.launch.costs import judge_cost
 from metis.engines.verl.launch.datafiles import write_data
 from metis.engines.verl.launch.from_recipe import attention, overrides, variables
@@ -51,7 +51,10 @@ def foreseen(config: Any, out: Path) -> Iterator[str]:
         return
     yield from _ahead(config, out, dry_run=True)
     given, step = config.engine.overrides, _next_step(config, out)
-    settings, anew = one_start.settings(config.resolved), one_start.reason_to_begin_anew(given)
+    settings, anew = (
+        checkpoints.settings_of_the_run(config.resolved),
+        checkpoints.reason_to_begin_anew(given),
+    )
     if there := resumption(out, settings, _may_change(config, out), step, anew):
         yield complete(out, step, config.training.steps) if _complete(config, out) else there
 
@@ -72,7 +75,7 @@ def conduct(config: Any, out: Path, view: Any, on_step: Any, say: Say) -> int:
         print(f"metis: {remark}", file=sys.stderr)
     model = str(model_files.model(config.engine.model).absolute())
     arguments, environment = _arguments(config, out, model), variables(config.engine)
-    step, settings = _next_step(config, out), one_start.settings(config.resolved)
+    step, settings = _next_step(config, out), checkpoints.settings_of_the_run(config.resolved)
     may_change = _may_change(config, out)
     check(out, settings, may_change)
     if _complete(config, out):
@@ -95,7 +98,7 @@ def _arguments(config: Any, out: Path, model: str) -> list[str]:
 
 def _next_step(config: Any, out: Path) -> int:
     """The step that this start goes on from."""
-    return one_start.step(config.engine.overrides, out / "verl")
+    return checkpoints.step_at_start(config.engine.overrides, out / "verl")
 
 
 def _ahead(config: Any, out: Path, dry_run: bool) -> Iterator[str]:
@@ -180,7 +183,7 @@ def _may_change(config: Any, out: Path) -> tuple[str, ...]:
     if not _begun(out):
         return tuple(config.resolved)
     before = read(out).get("engine", {}).get("overrides", ())
-    same = one_start.same_run(before, config.engine.overrides)
+    same = checkpoints.same_run(before, config.engine.overrides)
     return (*config.may_change, *(("engine.overrides",) if same else ()))
 
 
@@ -192,12 +195,12 @@ def _begun(out: Path) -> bool:
 
 def _reached(out: Path) -> int:
     """The step of verl's latest checkpoint."""
-    return retention.last_whole(out / "verl") or 0
+    return checkpoints.last_whole(out / "verl") or 0
 
 
 def _complete(config: Any, out: Path) -> bool:
     """True of a start that trains on from its latest checkpoint, where nothing is left to train."""
-    return one_start.goes_on(config.engine.overrides) and finished(out, config.training.budget)
+    return checkpoints.goes_on(config.engine.overrides) and finished(out, config.training.budget)
 
 
 def finished(out: Path, budget: Budget) -> bool:

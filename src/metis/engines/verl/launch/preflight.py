@@ -13,7 +13,8 @@ from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.utils.config import omega_conf_to_dataclass, validate_config
 
 from metis.core.needs import Needs
-from metis.engines.verl.launch import checks, packing, resuming
+from metis.engines.verl import checkpoints
+from metis.engines.verl.launch import checks, packing
 from metis.errors import MetisError
 
 
@@ -26,7 +27,7 @@ def check(words: Sequence[str], needs: Needs) -> None:
     checks.check(config)
     checks.check_needs(config, needs)
     packing.check_on_disk(config, needs)
-    resuming.check(config.trainer)
+    checkpoints.check_resuming(config.trainer)
     with _refused("refuses this configuration"), contextlib.redirect_stdout(io.StringIO()):
         validate_config(config, need_reference_policy(config), need_critic(config))
         omega_conf_to_dataclass(config.actor_rollout_ref.rollout)

@@ -10,8 +10,8 @@ from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from metis.core import Curriculum, state
 from metis.core.pool import Pool
 from metis.core.predictors import Predictor
+from metis.engines.verl import checkpoints
 from metis.engines.verl.engine import VerlEngine
-from metis.engines.verl.launch import abandoned, resumable, resuming, retention
 from metis.engines.verl.trainer.journal import Journal, logged
 from metis.engines.verl.workers.update import Update
 from metis.run.budget import Account
@@ -59,7 +59,7 @@ class Checkpointing(PPOTrainerSync):  # type: ignore[misc]
 
     def _save_state(self) -> None:
         state.save(
-            self.folder / resumable.STATE,
+            self.folder / checkpoints.STATE,
             {
                 "curriculum": self.curriculum.state_dict(),
                 "pool": self.pool.state_dict(),
@@ -72,7 +72,7 @@ class Checkpointing(PPOTrainerSync):  # type: ignore[misc]
 
     def _save_checkpoint(self) -> None:
         """The curriculum's state comes first: verl marks a checkpoint as the latest at its end."""
-        retention.make_room(self.folder, self.config.trainer.max_actor_ckpt_to_keep)
+        checkpoints.make_room(self.folder, self.config.trainer.max_actor_ckpt_to_keep)
         self.folder.mkdir(parents=True, exist_ok=True)
         self.engine.save(self.folder)
         self._save_state()
@@ -84,7 +84,7 @@ class Checkpointing(PPOTrainerSync):  # type: ignore[misc]
     def _load_checkpoint(self) -> None:
         """Go on from a checkpoint, of which the logs may lack the last step."""
         super()._load_checkpoint()
-        folder = resuming.checkpoint(self.config.trainer)
+        folder = checkpoints.chosen(self.config.trainer)
         looked_at = self._looked_at(folder)
         if not looked_at:
             self._mark(folder)
@@ -93,7 +93,7 @@ class Checkpointing(PPOTrainerSync):  # type: ignore[misc]
             self._load_state(folder)
         if looked_at:
             return
-        if told := abandoned.set_best_aside(self.folder.absolute().parent, self.account):
+        if told := checkpoints.set_best_aside(self.folder.absolute().parent, self.account):
             print(f"metis: {told}", flush=True)
         if folder is not None:
             self._catch_up()
@@ -101,11 +101,11 @@ class Checkpointing(PPOTrainerSync):  # type: ignore[misc]
     def _looked_at(self, folder: Path | None) -> bool:
         """True where a run that has a checkpoint is only tested."""
         own = Path(self.config.trainer.default_local_dir)
-        there = folder is not None or retention.last_whole(own) is not None
+        there = folder is not None or checkpoints.last_whole(own) is not None
         return there and bool(self.config.trainer.get("val_only", False))
 
     def _load_state(self, folder: Path) -> None:
-        saved = resuming.load(folder)
+        saved = checkpoints.load(folder)
         self.curriculum.load_state_dict(saved["curriculum"])
         self.pool.load_state_dict(saved["pool"])
         self.account.step = self.global_steps
@@ -122,9 +122,9 @@ class Checkpointing(PPOTrainerSync):  # type: ignore[misc]
         """Checkpoints in the run's folder that are not of this attempt are not gone on from."""
         own = self.folder.absolute()
         if folder == own:
-            retention.go_on_from(own)
+            checkpoints.go_on_from(own)
         else:
-            retention.forget(own.parent)
+            checkpoints.forget(own.parent)
 
     def _catch_up(self) -> None:
         """A step that is in the logs was tested, if it had to be; one that is not is tested now."""

@@ -8,6 +8,7 @@ from the plan, which runs while the servers are awake with the actor's current w
 
 import os
 import time
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,9 +28,9 @@ from metis.core import Batch
 from metis.core.needs import needs_of
 from metis.core.pool import Pool
 from metis.curricula.registry import check_pool, pool_notice
-from metis.engines.verl import episodes
+from metis.engines.verl import checkpoints, episodes
 from metis.engines.verl.engine import VerlEngine, encoder
-from metis.engines.verl.launch import checks, packing, resuming
+from metis.engines.verl.launch import checks, packing
 from metis.engines.verl.launch.costs import judge_cost
 from metis.engines.verl.launch.library_check import check_libraries
 from metis.engines.verl.prompts import PromptData
@@ -53,9 +54,8 @@ from metis.engines.verl.workers.values import ValueWorker
 from metis.run import composition, sinks
 from metis.run.budget import Account, Budget
 from metis.run.meter import Meter
-from metis.run.standstill import Standstill
+from metis.run.notices import Standstill, Truncations
 from metis.run.step import booked, plan
-from metis.run.truncation import Truncations
 
 log_probabilities.install()  # verl imports this module in each of its processes
 episodes.install()
@@ -68,7 +68,7 @@ class MetisTrainer(Validating):
     def __init__(self, config: Any) -> None:
         checks.check(config)
         check_libraries(config)
-        resuming.settle(config.trainer)
+        checkpoints.settle(config.trainer)
         self.settings = OmegaConf.to_container(config.trainer.v1.metis, resolve=True)
         batch, group = config.data.train_batch_size, config.actor_rollout_ref.rollout.n
         self.curriculum = curriculum_of(self.settings["curriculum"], batch, group)
@@ -115,8 +115,8 @@ class MetisTrainer(Validating):
         default = Path(self.config.trainer.default_local_dir) / "metis"
         self.journal = Journal(
             Path(self.settings["run"] or default),
-            resuming.described(self.config, self.settings),
-            resuming.step_of(resuming.checkpoint(self.config.trainer)),
+            _described(self.config, self.settings),
+            checkpoints.step_of(checkpoints.chosen(self.config.trainer)),
         )
         notices = pool_notice(self.pool, self.curriculum, self.config.data.train_batch_size)
         notices += filter(None, [judge_cost(needs_of(self.curriculum))])
@@ -256,3 +256,21 @@ class MetisTrainer(Validating):
     def _log_rollout_data(self, *arguments: Any) -> None:
         if self.update.count:
             super()._log_rollout_data(*arguments)
+
+
+def _described(config: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings in the folder of a run that was not started by `metis train`."""
+    rollout, data = config.actor_rollout_ref.rollout, config.data
+    actor = config.actor_rollout_ref.actor
+    engine = {
+        "name": "verl",
+        "model": config.actor_rollout_ref.model.path,
+        "generation": rollout.name,
+        "max_tokens": data.max_response_length,
+        "temperature": rollout.temperature,
+        "top_p": rollout.top_p,
+        "learning_rate": actor.optim.lr,
+        "minibatch": actor.ppo_mini_batch_size,
+    }
+    rest = {key: value for key, value in settings.items() if key != "run"}
+    return {"engine": engine, "batch": data.train_batch_size, "group": rollout.n, **rest}

@@ -5,7 +5,7 @@ from typing import Any
 
 from metis import files
 from metis.core import Batch
-from metis.engines.verl.launch import retention
+from metis.engines.verl import checkpoints
 from metis.engines.verl.servers.liveness import Liveness
 from metis.engines.verl.trainer.checkpointing import Checkpointing
 from metis.engines.verl.validation import Heldout
@@ -41,7 +41,7 @@ class Validating(Checkpointing):
             self._save_checkpoint()
             self.checkpoint_manager.update_weights(self.global_steps)
         if best:
-            files.keep_copy(self.folder, retention.BEST)
+            files.keep_copy(self.folder, checkpoints.BEST)
 
     def _val_metrics_update(
         self,

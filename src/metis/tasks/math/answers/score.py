@@ -2,8 +2,8 @@
 
 import re
 
-from metis.boxed import last_box
 from metis.tasks.math.answers.equality import Opinion, same
+from metis.text import last_box
 
 _ROOMY_BOX = re.compile(r"\\(?:boxed\s+|fbox\s*)\{")
 _BARE_BOX = re.compile(r"\\(?:boxed|fbox)\s+([^\s${}\\]+)")

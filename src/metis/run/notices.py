@@ -1,0 +1,107 @@
+"""Notices of a run: rewards that teach nothing, answers that are cut off, rollouts that failed."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from metis.run import folder as run_folder
+from metis.run.statistics import mean
+
+STEPS = 10
+"""Steps in a row without an informative group of which there is a notice."""
+FAILED = "a rollout failed: "
+MORE = "; more of this kind are counted, not shown"
+
+
+@dataclass
+class Standstill:
+    """Steps in a row, with rollouts, in which no group varied."""
+
+    steps: int = 0
+    rollouts: int = 0
+    last: int = 0
+    """The last of these steps."""
+    rewards: tuple[float, ...] = ()
+    """The mean reward of each of them that trained on any group."""
+    told: bool = False
+
+    def add(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Take in a step; one without rollouts counts neither way."""
+        if not metrics.get("rollout/generated"):
+            return
+        if _varied(metrics):
+            self.steps, self.rollouts, self.rewards = 0, 0, ()
+            return
+        self.steps, self.last = self.steps + 1, step
+        self.rollouts += int(metrics["rollout/generated"])
+        if "batch/reward" in metrics:
+            self.rewards += (metrics["batch/reward"],)
+
+    def notices(self, step: int, metrics: Mapping[str, float], folder: Path) -> list[str]:
+        """The notice of the step that completes the first such stretch; later ones have none."""
+        self.add(step, metrics)
+        if self.told or self.steps < STEPS:
+            return []
+        self.told = True
+        return [f"{self.described}. {self.remedy(folder)}"]
+
+    @property
+    def described(self) -> str:
+        steps = f"for {self.steps:,} steps" if self.steps > 1 else f"in step {self.last:,}"
+        reward = f", mean reward {mean(self.rewards).mean:.2g}" if self.rewards else ""
+        return (
+            f"no group's rewards varied {steps} ({self.rollouts:,} rollouts{reward}): all their "
+            "advantages are 0 and change no weights"
+        )
+
+    def remedy(self, folder: Path) -> str:
+        return f"Look at the answers: metis inspect {folder} --step {self.last}"
+
+
+def longest(rows: Iterable[Mapping[str, float]]) -> Standstill | None:
+    """The longest stretch in the metrics of a run; None where it is short, and not all of it."""
+    stretch, found = Standstill(), Standstill()
+    played = 0
+    for row in rows:
+        played += bool(row.get("rollout/generated"))
+        stretch.add(int(row["step"]), row)
+        if stretch.steps > found.steps:
+            found = replace(stretch)
+    return found if found.steps >= min(STEPS, max(1, played)) else None
+
+
+def _varied(metrics: Mapping[str, float]) -> bool:
+    """True of a step with a group that varied, among those trained on or those rolled out."""
+    played, wasted = (metrics.get(f"rollout/{what}", 0.0) for what in ("tokens", "wasted"))
+    return metrics.get("batch/informative", 0.0) > 0 or wasted < played
+
+
+class Truncations:
+    """Watches the answers of every step; `limit` is the setting that ends them."""
+
+    def __init__(self, limit: str) -> None:
+        self.limit = limit
+        self.told = False
+
+    def notices(self, counts: Mapping[str, int]) -> list[str]:
+        """The notice of the first step in which most answers were cut off; later ones have none."""
+        cut, generated = counts["rollout/cut_off"], counts["rollout/generated"]
+        if self.told or 2 * cut <= generated:
+            return []
+        self.told = True
+        return [
+            f"{cut / generated:.0%} of the answers ({cut:,} of {generated:,}) were truncated at "
+            f"{self.limit} and are scored as they are: raise it, or ask for shorter answers"
+        ]
+
+
+def failure(reason: str) -> str:
+    """The notice of the first failure of a kind."""
+    return f"{FAILED}{reason}{MORE}"
+
+
+def failures(folder: Path) -> list[str]:
+    """The reason of the first failure of each kind, as far as a run has written it down."""
+    rows = run_folder.read(folder, "notices", optional=True)
+    texts = [row["text"] for row in rows if row["text"].startswith(FAILED)]
+    return [text.removeprefix(FAILED).removesuffix(MORE) for text in texts]
