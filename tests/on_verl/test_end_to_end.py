@@ -153,7 +153,8 @@ def test_states_are_the_local_engine_s(metis_run, model):
     def episode(prompt):
         return SimpleNamespace(chat=[{"role": "user", "content": prompt.text}])
 
-    local = LocalEngine(Local(model=str(model), device="cpu"), SimpleNamespace(episode=episode))
+    task = SimpleNamespace(episode=episode, training=list, heldout=list)
+    local = LocalEngine(Local(model=str(model), device="cpu"), task)
     prompts = [Prompt(f"sums:{i}", f"What is {i} + {i % 7}?") for i in range(3)]
     for name, expected in marks(local.embed(prompts)).items():
         assert first[name] == pytest.approx(expected, rel=1e-4, abs=1e-4)
