@@ -82,8 +82,6 @@ class History:
     @property
     def judge(self) -> str | None:
         """The judge's part: on trial it chooses half of the batch; None without a judge."""
-        if "select/warmup" in self.latest:
-            return "warming up"
         if not any(name.startswith("judge/") for name in self.latest):
             return None
         return "on trial" if self.latest.get("select/trial") else "selecting"
