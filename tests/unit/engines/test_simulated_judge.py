@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from metis.curricula.judge.scale import PASSES, VARIANCE
 
 from metis import Batch, Group, Progress, drive
 from metis.core import Continuation, Judgment
 from metis.curricula.judge import Judge
-from metis.curricula.judge.scale import PASSES, VARIANCE
 from metis.curricula.metis import Metis
 from metis.engines.simulated import Simulation, build
 
