@@ -14,7 +14,7 @@ from metis.run.metrics import metric, reason
 
 BATCH, ROLLOUTS = 6, 4
 PREPARED = {
-    "metis": {"trial": 4, "replay": 6},
+    "metis": {"trial": 4, "judge": {"replay": 6}},
     "adcl": {"chunks": 3, "measure": 2},
     "dots": {"predictor": {"width": 8, "epochs": 2}},
 }
@@ -25,16 +25,11 @@ MEASURED = "measured"
 
 VARIANTS = {
     "metis": {
-        "length": {"judge": {"scale": "passes_length"}},
-        "beside": {"preference": {"readout": "judge", "depths": [0.5, 1.0]}},
-        "mixed": {"preference": {"readout": "prompt", "mix": 0.25}, "exemplars": "similar"},
-        "harder": {
-            "judge": {"scale": "passes"},
-            "preference": {"harder": 1.0},
-            "exemplars": "frontier",
-        },
+        "passes": {"judge": {"scale": "passes", "replay": 6, "train": 0.5}},
+        "reason": {"judge": {"name": "reason", "failures": "last"}},
+        "tried": {"judge": {"name": "readout", "window": 3}, "trial": 4},
     },
-    "probe": {"layers": {"depths": [0.5, 1.0]}},
+    "probe": {"window": {"judge": {"window": 3}}},
     "sec": {
         MEASURED: {"categories": "difficulty", "arms": 3, "measure": 2},
         "clusters": {"categories": "clusters", "arms": 3},

@@ -12,8 +12,9 @@ import pytest
 
 from metis import Group
 from metis.cli import main
+from metis.config import resolve
 from metis.curricula import CURRICULA
-from metis.curricula.judge import Judge
+from metis.curricula.judges import JUDGES
 from metis.engines import ENGINES
 from metis.engines.simulated import SimulatedEngine
 from metis.loop import Run
@@ -82,7 +83,7 @@ def test_every_curriculum_trains_in_the_simulation(name):
         ("batch=three", ["batch = 'three'"]),
         ("batch=41", ["batch = 41", "40 prompts", "smaller batch"]),
         ("curriculum.multiplier=0", ["curriculum.multiplier = 0"]),
-        ("curriculum.examples=-1", ["curriculum.examples = -1"]),
+        ("curriculum.judge.examples=-1", ["curriculum.judge.examples = -1"]),
     ],
 )
 def test_wrong_input_is_one_line_exit_code_2_and_no_folder(capsys, tmp_path, setting, words):
@@ -362,8 +363,13 @@ def test_a_curriculum_explains_its_knobs(capsys):
     assert main(["curricula", "metis"]) == 0
     printed = capsys.readouterr().out
     assert "arXiv 2605.11235" in printed and "explore" in printed and "paper" in printed
-    for knob in fields(Judge):
-        assert f"\n{knob.name} " in printed, f"curriculum.judge.{knob.name} is not explained"
+    for name, kind in JUDGES.items():
+        about = printed.partition(f"\ncurriculum.judge={name}:")[2].partition("curriculum.judge=")[
+            0
+        ]
+        for knob in fields(kind):
+            explained = f"\n{knob.name} " in about
+            assert explained is knob.init, f"curriculum.judge.{knob.name} of {name}"
     assert main(["curricula", "nothing"]) == 2
     refused(capsys, "'nothing'", "metis, uniform, oracle")
 
@@ -425,19 +431,50 @@ def test_a_mistyped_command_is_one_line(capsys, arguments, word):
     refused(capsys, word, "--help")
 
 
-def test_a_curriculum_tells_its_defaults_and_what_its_presets_change(capsys):
+def told(capsys, name):
+    """The settings that `metis curricula` lists: by default, of each judge, and of each preset."""
+    assert main(["curricula", name]) == 0
+    found, part = {}, {}
+    for line in capsys.readouterr().out.partition("\nDefaults\n")[2].splitlines():
+        key, _, value = line.strip().partition("=")
+        if line.startswith("  ") and value:
+            part[key] = json.loads(value)
+        elif not line.startswith("  "):
+            part = found.setdefault(line, {})
+        else:
+            assert line == "  the defaults"
+    return found
+
+
+def test_a_curriculum_tells_its_defaults_those_of_its_judges_and_what_its_presets_change(capsys):
     assert main(["curricula", "metis"]) == 0
-    out = capsys.readouterr().out
-    assert "\nNeeds  log-probabilities of choices\n" in out
-    assert "Defaults\n  curriculum.multiplier=8\n" in out
-    assert '\n  curriculum.judge.mode="direct"\n' in out
-    readout, _, paper = out.partition("curriculum.preset=readout\n")[2].partition(
-        "curriculum.preset=paper\n"
-    )
-    assert '  curriculum.judge.mode="readout"\n' in readout
-    assert "  curriculum.replay=0\n" in readout
-    assert '  curriculum.judge.mode="reason"\n' in paper
-    assert "multiplier" not in paper
+    printed = capsys.readouterr().out
+    assert "\nNeeds  log-probabilities of choices\n" in printed
+    assert "\nDefaults\n  curriculum.multiplier=8\n" in printed
+    assert '\n  curriculum.judge="direct"\n' in printed
+    found = told(capsys, "metis")
+    assert list(found) == [
+        *(f"curriculum.judge={name}" for name in ("direct", "reason", "readout")),
+        *(f"curriculum.preset={name}" for name in ("recommended", "readout", "paper")),
+    ]
+    assert found["curriculum.preset=recommended"] == {}
+    assert found["curriculum.preset=readout"] == {"curriculum.judge": "readout"}
+    assert found["curriculum.preset=paper"] == {
+        "curriculum.judge": "reason",
+        "curriculum.explore": 0.0,
+        "curriculum.trial": 0,
+    }
+
+
+@pytest.mark.parametrize("name", ["metis", "probe"])
+def test_the_settings_that_are_told_of_a_judge_are_those_of_a_run_with_it(capsys, name):
+    found = told(capsys, name)
+    for judge in JUDGES:
+        section = {"name": name, "judge": judge}
+        document = resolve({"curriculum": section}).resolved["curriculum"]["judge"]
+        wanted = {f"curriculum.judge.{key}": value for key, value in document.items()}
+        del wanted["curriculum.judge.name"]
+        assert found[f"curriculum.judge={judge}"] == wanted
 
 
 def test_a_curriculum_that_is_nearly_known_is_suggested(capsys):

@@ -10,6 +10,7 @@ import pytest
 import bfcl_package
 import made_up_problems
 from metis import config
+from metis.curricula.judges import Reason
 from metis.data.math_sets import SETS
 from metis.tasks.benchmarks.catalogue import SUITES
 
@@ -96,8 +97,8 @@ def test_the_paper_s_recipes_have_the_paper_s_values(load, name, model, hours):
     assert (engine.model, engine.max_tokens, engine.learning_rate) == (model, 8192, 2e-6)
     assert (engine.clip_low, engine.clip_high, engine.kl) == (0.2, 0.2, 0.0)
     assert not engine.std_division and engine.lora == 0 and engine.checkpointing
-    assert (curriculum.multiplier, curriculum.examples, curriculum.ema) == (8, 3, 0.95)
-    assert (curriculum.judge.weight, curriculum.judge.mode) == (0.01, "reason")
+    assert (curriculum.multiplier, curriculum.explore, curriculum.trial) == (8, 0.0, 0)
+    assert curriculum.judge == Reason(examples=3, ema=0.95, weight=0.01)
     text = PAPER[name].read_text()
     raw = tomllib.loads(text)
     assert tuple(Path(path).stem for path in raw["benchmarks"]) == SUITES[family]
@@ -117,8 +118,8 @@ def test_function_calling_has_the_paper_s_values(load):
     assert engine.model == "Qwen/Qwen3-4B-Instruct-2507" and engine.learning_rate == 1e-6
     assert (engine.episode_tokens, engine.kl, engine.std_division) == (4096, 0.0, False)
     assert (engine.clip_low, engine.clip_high, engine.lora) == (0.2, 0.2, 0)
-    assert (curriculum.multiplier, curriculum.examples, curriculum.ema) == (8, 3, 0.95)
-    assert (curriculum.judge.weight, curriculum.judge.mode) == (0.01, "reason")
+    assert (curriculum.multiplier, curriculum.explore, curriculum.trial) == (8, 0.0, 0)
+    assert curriculum.judge == Reason(examples=3, ema=0.95, weight=0.01)
     text = PAPER["bfcl/qwen3-4b-instruct"].read_text()
     assert "#   metis prepare bfcl preset=paper --out data/paper/bfcl\n" in text
     for knob in ("temperature", "top_p", "weight_decay", "gradient_clip"):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from metis.config import keys
+from metis.config.sections import CurriculumSection
 from metis.curricula.registry import presets
 from metis.engines import ENGINES
 from metis.errors import MetisError, require
@@ -66,7 +67,8 @@ def split(override: str) -> Setting:
 
 def override(raw: dict[str, Any], settings: Sequence[Setting]) -> None:
     """Put settings in place; those that settle others go first."""
-    for key, value in sorted(settings, key=lambda setting: _rank(setting[0])):
+    named = [(_section(key), value) for key, value in settings]
+    for key, value in sorted(named, key=lambda setting: _rank(setting[0])):
         _apply(raw, key, value)
 
 
@@ -84,6 +86,12 @@ def preset_of(raw: Mapping[str, Any]) -> Any:
     """The preset that a recipe names, if any."""
     section = raw.get("curriculum")
     return section.get("preset") if isinstance(section, dict) else None
+
+
+def _section(key: str) -> str:
+    """The section that a key names, `task` of `task.name`; any other key as it is."""
+    section = key.removesuffix(".name")
+    return section if section in keys.SECTIONS else key
 
 
 def _rank(key: str) -> int:
@@ -111,10 +119,17 @@ def _apply(raw: dict[str, Any], key: str, value: Any) -> None:
             raise MetisError(f"{key} = {value!r}: {parent!r} is {child!r}, not a section")
         table[parent] = child
         table = child
-    same = (
-        key == keys.JUDGE and isinstance(table.get(last), dict) and table[last].get("name") == value
-    )
-    table[last] = table[last] if same else value
+    if key != keys.JUDGE or not isinstance(table.get(last), dict) or _judge(raw) != value:
+        table[last] = value
+
+
+def _judge(raw: Mapping[str, Any]) -> str:
+    """The judge that settings stand for: the one they name, or their preset's, or curriculum's."""
+    named: dict[str, Any] = raw["curriculum"]
+    if "name" in named["judge"]:
+        return str(named["judge"]["name"])
+    read = CurriculumSection.read({key: named[key] for key in ("name", "preset") if key in named})
+    return read.judge.name if read.judge else ""
 
 
 def _kept(section: Any, key: str, name: str) -> dict[str, Any]:

@@ -181,7 +181,7 @@ class JudgeSection:
     def read(cls, raw: Any, preset: Mapping[str, Any], own: Judge[Any]) -> "JudgeSection":
         """`own` is the curriculum's judge; a preset, and then `raw`, may name another."""
         preset = {"name": judge_name(own), **preset}
-        raw = raw if isinstance(raw, str) else {"name": preset["name"], **raw}
+        raw = {"name": preset["name"], **raw} if isinstance(raw, Mapping) else raw
         name, given = _named(raw, keys.JUDGE, JUDGES)
         standard = {key: value for key, value in preset.items() if key != "name"}
         kind = judge_class(name)

@@ -1,4 +1,4 @@
-"""Nested settings as dotted keys and values, such as `curriculum.judge.scale`."""
+"""Nested settings as dotted keys and values, such as `curriculum.judge.name`."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass

@@ -16,14 +16,16 @@ def described(name: str) -> Iterator[str]:
     kind = curriculum_class(name)
     yield inspect.getdoc(inspect.getmodule(kind)) or ""
     yield f"\n{documented(kind)}\n\nNeeds  {needs_of(kind()).described()}"
-    judges = JUDGES if judge_of(kind) is not None else {}
+    own = judge_of(kind)
+    judges = JUDGES if own is not None else {}
     for judge, judging in judges.items():
         yield f"\ncurriculum.judge={judge}: {inspect.getdoc(judging)}"
     yield "\nDefaults"
     yield from _assignments(defaults(kind))
     for judge, judging in judges.items():
         yield f"curriculum.judge={judge}"
-        yield from _assignments(dict(leaves(judging(), "curriculum.judge.")))
+        made = own if type(own) is judging else judging()
+        yield from _assignments(dict(leaves(made, "curriculum.judge.")))
     for preset, settings in presets(name).items():
         changed = dict(leaves(settings, "curriculum."))
         yield f"curriculum.preset={preset}"

@@ -6,7 +6,7 @@ Idea       Before any rollout the policy judges m*B candidates from K recent out
 Equation   S_t = TopB v_hat(x) (Eq. 6); R_judge = 1 - (4 (v_hat - v))^2 (Eq. 8);
            L = L_policy + lambda L_judge (Eq. 10). Line numbers are those of Algorithm 1.
 Acts       before rollouts
-Costs      m*B judgments a step, and their share of the update; `readout` m*B reads of the prompt
+Costs      m*B judgments a step, and their share of the update; `readout` m*B reads
 Continuous `direct` is scored on ranks of the variance, `reason` on the variance itself
 Reference  Zheng et al., Internalizing Curriculum Judgment for LLM Reinforcement Fine-Tuning,
            arXiv 2605.11235.

@@ -9,7 +9,7 @@ from metis.config import load, resolve
 def test_the_defaults_are_complete_and_resolved():
     config = resolve({})
     assert config.resolved["curriculum"]["preset"] == "recommended"
-    assert config.resolved["curriculum"]["judge"]["mode"] == "direct"
+    assert config.resolved["curriculum"]["judge"]["name"] == "direct"
     assert config.resolved["engine"]["name"] == "local"
     assert config.resolved["task"]["name"] == "arithmetic"
     assert resolve(strip(config.resolved)).resolved == config.resolved
@@ -39,12 +39,12 @@ def strip(resolved):
 def test_a_recipe_and_overrides_merge(tmp_path):
     recipe = tmp_path / "recipe.toml"
     recipe.write_text(
-        "steps = 5\n[curriculum]\nname = 'metis'\nexplore = 0.5\n[curriculum.judge]\nweight = 0.3\n"
+        "steps = 5\n[curriculum]\nname = 'metis'\nexplore = 0.5\n[curriculum.judge]\nshare = 0.3\n"
     )
-    config = load(recipe, ["seed=3", "curriculum.judge.mode=reason", "batch=4", "group=2"])
+    config = load(recipe, ["seed=3", "curriculum.judge.scale=passes", "batch=4", "group=2"])
     assert (config.training.steps, config.training.seed) == (5, 3)
     assert config.curriculum.explore == 0.5
-    assert (config.curriculum.judge.mode, config.curriculum.judge.weight) == ("reason", 0.3)
+    assert (config.curriculum.judge.scale, config.curriculum.judge.share) == ("passes", 0.3)
     assert (config.curriculum.batch, config.curriculum.group) == (4, 2)
 
 
@@ -85,57 +85,25 @@ def test_the_order_of_name_and_knob_does_not_matter():
         assert (config.curriculum_name, config.curriculum.multiplier) == ("oracle", 2)
 
 
-def test_the_paper_preset_is_algorithm_1_and_a_knob_changes_just_itself():
-    plain = resolve({"curriculum": {"preset": "paper"}}).resolved["curriculum"]
-    assert plain["explore"] == 0.0 and plain["warmup"] is False and plain["trial"] == 0
-    assert (plain["replay"], plain["anchor"], plain["order"]) == (0, False, "ascending")
-    assert plain["judge"] == {
-        "mode": "reason",
-        "layout": "single",
-        "scale": "variance",
-        "loss": "reinforce",
-        "reward": "quadratic",
-        "offsets": False,
-        "train": 1.0,
-        "share": 0.0,
-        "baseline": "zero",
-        "target": "variance",
-        "aggregate": "mean",
-        "ratio": "none",
-        "weight": 0.01,
-        "max_tokens": 512,
-        "temperature": 1.0,
-    }
-    changed = resolve({"curriculum": {"preset": "paper", "judge": {"layout": "turns"}}})
-    assert changed.resolved["curriculum"] == {
-        **plain,
-        "judge": {**plain["judge"], "layout": "turns"},
-    }
-
-
 @pytest.mark.parametrize(
     ("overrides", "words"),
     [
         (["stepz=3"], ["'stepz'", "did you mean 'steps'?"]),
         (["explore=0.2"], ["'explore'", "did you mean 'curriculum.explore'?"]),
-        (["curriculum.judge.mod=direct"], ["did you mean 'curriculum.judge.mode'?"]),
+        (["curriculum.judge.shar=0.1"], ["did you mean 'curriculum.judge.share'?"]),
         (["curriculum.batch=3"], ["'curriculum.batch'", "did you mean 'batch'?"]),
         (["curriculum=uniform", "curriculum.explore=0.1"], ["unknown key 'curriculum.explore'"]),
-        (["curriculum.baseline=0.5"], ["'curriculum.baseline'", "curriculum.judge.baseline"]),
+        (["curriculum.share=0.5"], ["'curriculum.share'", "curriculum.judge.share"]),
         (["steps=many"], ["steps = 'many'", "integer"]),
         (["steps=1.5"], ["steps = 1.5", "integer"]),
         (["steps=true"], ["steps = True", "integer"]),
         (["batch=x"], ["batch = 'x'", "integer"]),
         (["curriculum.explore=lots"], ["curriculum.explore = 'lots'", "number"]),
-        (
-            ["curriculum.judge.mode=guess"],
-            ["curriculum.judge.mode", "'reason', 'direct' or 'readout'"],
-        ),
-        (["curriculum.judge=direct"], ["curriculum.judge"]),
+        (["curriculum.judge.scale=guess"], ["curriculum.judge.scale = 'guess'", "'passes'"]),
         (["curriculum=metiss"], ["curriculum = 'metiss'", "did you mean 'metis'?"]),
         (["engine=cloud"], ["engine = 'cloud'", "simulated"]),
         (["xyzzy=1e-6"], ["unknown key 'xyzzy'", "metis train --dry-run"]),
-        (["curriculum.foo=1"], ["curriculum has name, preset", "explore", "judge.mode"]),
+        (["curriculum.foo=1"], ["curriculum has name, preset", "explore", "judge.name"]),
         (["curriculum=uniform", "curriculum.foo=1"], ["curriculum has name, preset"]),
         (["curriculum.explor=1"], ["did you mean 'curriculum.explore'?"]),
         (["task=file", "task.path=a", "task.heldout_path=b"], ["benchmarks=", "task.heldout on"]),
@@ -158,8 +126,8 @@ def test_the_paper_preset_is_algorithm_1_and_a_knob_changes_just_itself():
         ),
         (["curriculum=oracle", "curriculum.preset=paper"], ["curriculum.preset = 'paper'"]),
         (["curriculum.multiplier=0"], ["curriculum.multiplier = 0", "at least 1"]),
-        (["curriculum.examples=-1"], ["curriculum.examples = -1", "at least 0"]),
-        (["curriculum.ema=nan"], ["curriculum.ema"]),
+        (["curriculum.judge.examples=-1"], ["curriculum.judge.examples = -1", "at least 0"]),
+        (["curriculum.judge=reason", "curriculum.judge.ema=nan"], ["curriculum.judge.ema = nan"]),
         (["steps=0"], ["steps = 0", "set a limit: tokens, processed or seconds"]),
         (["steps=-1"], ["steps = -1", "at least 0"]),
         (["answers=-1"], ["answers = -1", "at least 0"]),
@@ -191,11 +159,12 @@ def test_a_missing_or_broken_recipe_is_named(tmp_path):
 
 
 def test_another_preset_holds_whole_whatever_the_recipe_says():
-    config = load(None, ["curriculum.examples=5", "curriculum.preset=paper"])
+    config = load(None, ["curriculum.judge.examples=5", "curriculum.preset=paper"])
     curriculum = config.resolved["curriculum"]
-    assert (curriculum["explore"], curriculum["trial"], curriculum["examples"]) == (0.0, 0, 5)
-    own = load(None, []).resolved["curriculum"]
-    same = load(None, ["curriculum.preset=recommended"]).resolved["curriculum"]
+    assert (curriculum["explore"], curriculum["trial"]) == (0.0, 0)
+    assert (curriculum["judge"]["name"], curriculum["judge"]["examples"]) == ("reason", 5)
+    own = load(None, []).resolved["curriculum"]["judge"]
+    same = load(None, ["curriculum.preset=recommended"]).resolved["curriculum"]["judge"]
     assert own["replay"] != same["replay"], "the quickstart has a replay of its own"
 
 

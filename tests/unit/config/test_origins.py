@@ -19,19 +19,33 @@ def recipe(tmp_path):
 
 
 def test_every_setting_has_an_origin(recipe):
-    config = load(recipe, ["batch=4", "curriculum.judge.layout=turns", "checkpoints.keep=3"])
+    config = load(recipe, ["batch=4", "curriculum.judge.ema=0.9", "checkpoints.keep=3"])
     known = config.origins
     assert known.keys() == {key for key, _ in leaves(config.resolved)}
     assert (
         known["steps"] == known["engine.name"] == known["checkpoints.every"] == "recipe mine.toml"
     )
-    assert known["batch"] == known["curriculum.judge.layout"] == "command line"
+    assert known["batch"] == known["curriculum.judge.ema"] == "command line"
     assert known["curriculum.explore"] == "recipe mine.toml", "above the preset"
-    assert known["curriculum.judge.mode"] == known["curriculum.trial"] == "preset paper"
+    assert known["curriculum.judge.name"] == known["curriculum.trial"] == "preset paper"
     assert known["checkpoints.keep"] == "command line"
     assert known["seed"] == known["engine.prompts"] == "default"
     whole = load(recipe, ["checkpoints={keep=3}"]).origins
     assert (whole["checkpoints.keep"], whole["checkpoints.every"]) == ("command line", "default")
+
+
+@pytest.mark.parametrize("words", [["curriculum.judge=direct"], ["curriculum.judge.name=direct"]])
+def test_another_judge_is_the_command_line_s_and_its_settings_are_defaults(recipe, words):
+    with recipe.open("a") as file:
+        file.write("[curriculum.judge]\nema = 0.9\n")
+    known = load(recipe, []).origins
+    assert known["curriculum.judge.name"] == "preset paper"
+    assert known["curriculum.judge.ema"] == "recipe mine.toml"
+    assert known["curriculum.judge.weight"] == "default"
+    known = load(recipe, [*words, "curriculum.judge.share=0.5"]).origins
+    assert known["curriculum.judge.name"] == known["curriculum.judge.share"] == "command line"
+    assert known["curriculum.judge.scale"] == "default"
+    assert "curriculum.judge.ema" not in known
 
 
 def test_what_a_word_of_the_command_line_drops_is_no_longer_the_recipe_s(recipe):

@@ -62,10 +62,10 @@ def test_a_group_is_joined_with_its_prediction_by_step_and_prompt(recorded):
     ]
 
 
-def test_failed_judgments_warmups_and_groups_without_a_variance_are_left_out(recorded):
+def test_failed_judgments_and_groups_without_a_variance_are_left_out(recorded):
     judgments = [
         judgment("a", failure="no box", reply='"chosen": true'),
-        judgment("b", "warmup", propensity=1.0),
+        judgment("b", "top", propensity=1.0),
         judgment("c", score=0.1),
         judgment("d", "passed over", score=0.1, reply='"chosen": true'),
     ]

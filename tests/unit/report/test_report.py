@@ -188,11 +188,11 @@ def test_several_runs_share_a_page(make, elsewhere):
 
 def test_settings_with_one_seed_each_are_called_so(make, elsewhere):
     caution = "One seed for each setting: small differences may be chance."
-    modes = [{"name": "metis", "judge": {"mode": mode}} for mode in ("direct", "reason")]
-    runs = [make(f"run{i}", curriculum=mode) for i, mode in enumerate(modes)]
+    judges = [{"name": "metis", "judge": {"name": name}} for name in ("direct", "reason")]
+    runs = [make(f"run{i}", curriculum=judge) for i, judge in enumerate(judges)]
     assert report(*runs) == 0
     assert caution in " ".join(shown(elsewhere / "report").words)
-    assert report(*runs, make("again", seed=1, curriculum=modes[0])) == 0
+    assert report(*runs, make("again", seed=1, curriculum=judges[0])) == 0
     assert caution not in " ".join(shown(elsewhere / "report").words)
 
 

@@ -2,6 +2,7 @@
 
 import io
 import tomllib
+from dataclasses import dataclass
 
 import pytest
 from rich.console import Console
@@ -10,10 +11,23 @@ from metis import MetisError
 from metis.cli import main
 from metis.config import load
 from metis.curricula import CURRICULA
+from metis.curricula.judges import JUDGES, Judge, Prediction, Predictions
+from metis.core.dotted import leaves
 from metis.run.manifest import make
 from metis.view.dry_run import estimate, show
 
 SMALL = ["engine=simulated", "batch=4", "group=4"]
+
+
+@dataclass
+class Constant(Judge[Predictions]):
+    """A judge that asks nothing of the model."""
+
+    value: float = 0.1
+
+    def predict(self, candidates, batch, pool, progress):
+        yield from ()
+        return Predictions([Prediction(prompt, self.value, self.value) for prompt in candidates])
 
 
 def printed(config, **console):
@@ -30,6 +44,8 @@ def printed(config, **console):
         [*SMALL, "curriculum=staged", 'curriculum.stages=["skill-0", ["skill-1", "skill-2"]]'],
         ["engine=verl", "engine.overrides=[\"a.b='c'\"]"],
         *([*SMALL, f"curriculum={name}"] for name in CURRICULA),
+        *([*SMALL, f"curriculum.judge={name}"] for name in (*JUDGES, f"{__name__}:Constant")),
+        [*SMALL, "curriculum=probe", "curriculum.judge=reason"],
     ],
 )
 def test_what_is_printed_is_a_recipe_of_the_same_run(words, tmp_path):
@@ -39,7 +55,28 @@ def test_what_is_printed_is_a_recipe_of_the_same_run(words, tmp_path):
     again = load(recipe, [])
     assert again.resolved == config.resolved
     given = {key for key, origin in again.origins.items() if origin == "recipe recipe.toml"}
-    assert given >= config.origins.keys() - {"schema", "data_seed", "answers"}
+    unset = {key for key, value in leaves(config.resolved) if value is None}
+    assert given >= config.origins.keys() - {"schema"} - unset
+
+
+def test_the_judge_s_settings_stand_with_where_they_come_from(capsys):
+    words = ["curriculum.preset=paper", "curriculum.judge.ema=0.9", "--dry-run"]
+    assert main(["train", *SMALL, *words]) == 0
+    section = capsys.readouterr().out.partition("[curriculum.judge]\n")[2].partition("\n\n")[0]
+    found = {}
+    for line in section.splitlines():
+        setting, _, origin = line.partition("  # ")
+        [(key, value)] = tomllib.loads(setting).items()
+        found[key] = (value, origin.strip())
+    assert found == {
+        "name": ("reason", "preset paper"),
+        "examples": (3, "default"),
+        "weight": (0.01, "default"),
+        "ema": (0.9, "command line"),
+        "failures": ("zero", "default"),
+        "max_tokens": (512, "default"),
+        "temperature": (1.0, "default"),
+    }
 
 
 def test_dictionaries_and_settings_that_are_not_set_are_toml_too():
@@ -75,11 +112,9 @@ def test_what_a_step_costs():
     reason = costs("curriculum.preset=paper", "curriculum.judge.max_tokens=10")
     assert "64 candidates judged, at most 640 generated tokens" in reason
     read = costs(*SMALL, "curriculum.preset=readout")
-    assert "beside:   32 candidates read, 32 judge prompts read, none generated" in read
-    alone = costs(*SMALL, "curriculum.preset=readout", "curriculum.preference.readout=prompt")
-    assert "beside:   32 candidates read, none generated" in alone
-    both = costs("curriculum.preference.readout=judge")
-    assert "earlier outcomes judged, 24 judge prompts read, none generated" in both
+    assert "beside:   32 candidates read, none generated" in read
+    own = costs(*SMALL, f"curriculum.judge={__name__}:Constant")
+    assert "beside:   32 candidates predicted, none generated" in own
     assert "m times the rollouts" in costs("curriculum=oracle")
     assert "validation" not in costs(*SMALL) and "generated" not in costs(*SMALL, "curriculum=dapo")
 

@@ -31,7 +31,6 @@ def test_discarded_rollouts_add_up_and_seconds_are_the_mean_of_the_last_steps():
     [
         ({}, None),
         ({"batch/reward": 0.5}, None),
-        ({"select/warmup": 1.0}, "warming up"),
         ({"judge/spearman": 0.1, "select/trial": 1.0}, "on trial"),
         ({"judge/failure_rate": 0.1, "select/trial": 0.0}, "selecting"),
         ({"judge/failure_rate": 0.1}, "selecting"),

@@ -1,23 +1,25 @@
+import json
 import random
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from metis.curricula.judge.memory import (
-    Pair,
-    exemplars,
-    pairs,
-    pick,
-    quantile,
-    recent,
-    remembered,
-    replayed,
-    spread,
-)
 
 from metis import Pool
 from metis.core import Group, Prompt, Trajectory
+from metis.curricula.judges.memory import (
+    Memory,
+    Pair,
+    anchored,
+    exemplars,
+    pick,
+    quantile,
+    recent,
+    replayed,
+    show,
+    spread,
+)
 
 deterministic = settings(derandomize=True, deadline=None)
 LEVELS = sorted({passes * (8 - passes) / 64 for passes in range(9)})
@@ -65,7 +67,7 @@ def test_spread_takes_the_values_nearest_to_even_spacing(values, k, expected):
     assert spread(values, k) == expected
 
 
-def test_no_exemplars_are_wanted_or_none_remembered():
+def test_no_exemplars_are_wanted_or_none_anchored():
     assert pick(remember(0.0, 0.25), 0, random.Random(0)) == []
     assert pick([], 3, random.Random(0)) == []
 
@@ -119,8 +121,10 @@ def test_a_step_remembers_the_groups_whose_variance_is_defined():
         return Group(Prompt(name, ""), rewards, (empty,) * len(rewards))
 
     groups = [group("a", 0.0, 1.0), group("b", 1.0), group("c"), group("d", 1.0, 1.0)]
-    assert pairs(groups, 7) == [Pair(7, "a", 0.25, 0.5), Pair(7, "d", 0.0, 1.0)]
-    assert [pair.explored for pair in pairs(groups, 7, {"d"})] == [False, True]
+    memory = Memory()
+    new = memory.add(groups, 7)
+    assert new == memory.pairs == [Pair(7, "a", 0.25, 0.5), Pair(7, "d", 0.0, 1.0)]
+    assert memory.add(groups[:1], 8) == memory.pairs[2:] == [Pair(8, "a", 0.25, 0.5)]
 
 
 def test_recent_keeps_the_last_steps_before_this_one():
@@ -146,10 +150,21 @@ def test_quantile_is_the_middle_rank(v, among, expected):
 def test_the_newest_informative_pair_stays_until_a_newer_one_comes():
     dead = [Pair(step, f"data:{step}", 0.0, 0.0) for step in range(4, 10)]
     old = [Pair(1, "data:1", 0.1, 0.5), Pair(2, "data:2", 0.2, 0.5)]
-    assert remembered(old + dead, 10, 4) == [old[1], *dead[2:]]
-    assert remembered(dead, 10, 4) == dead[2:]
+    assert anchored(old + dead, 10, 4) == [old[1], *dead[2:]]
+    assert anchored(dead, 10, 4) == dead[2:]
     newer = Pair(9, "data:9", 0.1, 0.5)
-    assert remembered([*old, *dead, newer], 10, 4) == [*dead[2:], newer]
+    assert anchored([*old, *dead, newer], 10, 4) == [*dead[2:], newer]
+    memory = Memory()
+    memory.pairs = [*old, *dead]
+    memory.forget(10, 4)
+    assert memory.pairs == [old[1], *dead[2:]]
+
+
+def test_saved_pairs_come_back_as_pairs():
+    memory, other = Memory(), Memory()
+    memory.pairs = remember(0.0, 0.25)
+    other.load_state_dict(json.loads(json.dumps(memory.state_dict())))
+    assert other == memory and other.pairs[1].v == 0.25
 
 
 def test_passes_are_spread_over_the_mean_reward():
@@ -164,7 +179,7 @@ POOL = Pool([Prompt(f"data:{i}", f"text {i % 20}") for i in range(24)])
 
 def shown(memory, candidates, batch, k=3):
     asked = [POOL.prompts[i] for i in candidates]
-    return exemplars(memory, k, asked, batch, POOL, lambda pair: pair.v, random.Random(0))
+    return exemplars(memory, k, asked, batch, POOL, random.Random(0))
 
 
 def test_an_exemplar_is_never_a_candidate_nor_has_its_text():
@@ -187,6 +202,17 @@ def test_candidates_are_shown_only_as_far_as_the_batch_can_spare_them():
     assert len(shown(memory, range(8), 3)) == 3
     both = {pair.prompt for pair in shown(memory, [0, 20, 21, 5], 3)}
     assert both == {"data:1", "data:2"}, "to show data:0 would lose two candidates"
+
+
+def test_an_exemplar_says_what_happened_and_when_and_is_not_judged():
+    picked = [Pair(3, "data:1", 0.25, 0.5), Pair(4, "data:2", 0.0, 1.0)]
+    asked = [POOL["data:21"], POOL["data:5"]]  # data:21 has the text of data:1
+    examples, judged = show(picked, asked, POOL, lambda pair: 8 * pair.mean)
+    assert [(e.prompt.id, e.value, e.variance, e.step) for e in examples] == [
+        ("data:1", 4.0, 0.25, 4),
+        ("data:2", 8.0, 0.0, 5),
+    ]
+    assert [prompt.id for prompt in judged] == ["data:5"]
 
 
 def test_replay_takes_the_latest_outcome_of_each_prompt_but_those_of_the_step():

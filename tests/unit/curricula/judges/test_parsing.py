@@ -1,4 +1,4 @@
-"""Parsing of self-judgments, and the words of the prompt against the paper's listings."""
+"""Parsing of written judgments (METIS, Eq. 7)."""
 
 import time
 
@@ -6,95 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from metis.curricula.judge.prompt import Example
-from metis.curricula.judge.scale import GRID, VARIANCE
 
 from metis.core import Completion, Trajectory
-from metis.curricula.judge import Failure, Judge, parse, parse_variance
-from metis.errors import MetisError
-
-SYSTEM = r"""
-You are a predictor that estimates the reward variance for a candidate problem. Reward variance
-definition: the variance of the rewards across multiple solution attempts by the current model on
-the same problem. High variance means rollouts disagree -- some attempts score well and others
-poorly -- which is exactly the regime where GRPO has the strongest learning signal. Low variance
-means rollouts agree (the model consistently passes or consistently fails), so there is little
-gradient to extract.
-{calibration} Output your final prediction inside \boxed{{}}, choosing one number from this exact
-list: [0.00, 0.02, 0.04, 0.06, 0.08, 0.10, 0.12, 0.15, 0.18, 0.20, 0.25]. Example final line:
-\boxed{{0.10}}
-"""
-CALIBRATION = """Calibration: The labeled examples show actual reward variances from recent model
-performance. Use them to calibrate your prediction."""
-
-USER = r"""
-Predict the reward variance for the next problem. The examples below show actual reward variances
-from recent model performance. Use them to calibrate your prediction. Put your final variance
-prediction inside \boxed{}.
-
-[Example 1] PROMPT: \"\"\" first \"\"\" REWARD_VARIANCE: 0.000
-
-[Example 2] PROMPT: \"\"\" second \"\"\" REWARD_VARIANCE: 0.109
-
-[Example 3] PROMPT: \"\"\" third \"\"\" REWARD_VARIANCE: 0.250
-
-[Candidate] PROMPT: \"\"\" the candidate \"\"\"
-""".replace(r"\"", '"')
-
-USER_WITHOUT_EXAMPLES = r"""
-Predict the reward variance for the next problem. Put your final variance prediction inside
-\boxed{}. [Candidate] PROMPT: \"\"\" the candidate \"\"\"
-""".replace(r"\"", '"')
-
-EXAMPLES = [Example("first", 0.0), Example("second", 0.109375), Example("third", 0.25)]
-
-
-def collapse(text: str) -> str:
-    return " ".join(text.split())
-
-
-def single(examples):
-    system, user = Judge(layout="single").chats(["the candidate"], examples)[0]
-    assert (system["role"], user["role"]) == ("system", "user")
-    return collapse(system["content"]), collapse(user["content"])
-
-
-def test_the_single_layout_is_the_listing_of_the_appendix():
-    system, user = single(EXAMPLES)
-    assert system == collapse(SYSTEM.format(calibration=CALIBRATION))
-    assert user == collapse(USER)
-
-
-def test_without_examples_it_is_the_listing_without_evidence():
-    system, user = single([])
-    assert system == collapse(SYSTEM.format(calibration=""))
-    assert user == collapse(USER_WITHOUT_EXAMPLES)
-
-
-def test_quotes_stand_on_their_own_lines():
-    [[_, user]] = Judge(layout="single").chats(["a\nb"], [])
-    assert user["content"].endswith('[Candidate]\nPROMPT:\n"""\na\nb\n"""')
-
-
-def test_turns_show_examples_as_answered_chats():
-    [chat] = Judge(layout="turns").chats(["the candidate"], EXAMPLES)
-    assert [m["role"] for m in chat] == ["system", *["user", "assistant"] * 3, "user"]
-    assert [m["content"] for m in chat[2::2]] == [r"\boxed{0.00}", r"\boxed{0.10}", r"\boxed{0.25}"]
-    assert "the candidate" in chat[-1]["content"]
-
-
-def test_all_chats_of_a_step_share_everything_before_the_candidate():
-    for layout in ("single", "turns"):
-        first, second = Judge(layout=layout).chats(["one", "two"], EXAMPLES)
-        assert first[:-1] == second[:-1]
-        before = first[-1]["content"].removesuffix('one\n"""')
-        assert second[-1]["content"] == before + 'two\n"""'
-
-
-def test_prompt_texts_are_not_templates():
-    [[_, user]] = Judge(layout="single").chats(["$text {x} ${title}"], [])
-    assert "$text {x} ${title}" in user["content"]
-
+from metis.curricula import judge as public
+from metis.curricula.judges import Failure
+from metis.curricula.judges.reason import parse, parse_variance
+from metis.curricula.judges.scale import GRID, VARIANCE
 
 LEAP_YEARS = (
     r"Thus, the maximum possible number is 37. \boxed{0.00}/*"
@@ -211,22 +128,5 @@ def test_choices_are_the_grid_in_boxes_yet_to_be_closed():
     assert [parse_variance(choice + "}") for choice in VARIANCE.choices] == list(GRID)
 
 
-@pytest.mark.parametrize(
-    ("knobs", "key"),
-    [
-        ({"mode": "reason", "loss": "exact"}, "judge.loss"),
-        ({"weight": -1.0}, "judge.weight"),
-        ({"share": -0.5}, "judge.share"),
-        ({"train": 0.0}, "judge.train"),
-        ({"train": 1.5}, "judge.train"),
-        ({"mode": "reason", "loss": "log_score"}, "judge.loss"),
-        ({"loss": "exact", "offsets": True}, "judge.offsets"),
-        ({"scale": "passes", "target": "rank"}, "judge.target"),
-        ({"weight": float("nan")}, "judge.weight"),
-        ({"max_tokens": 0}, "judge.max_tokens"),
-        ({"temperature": 0.0}, "judge.temperature"),
-    ],
-)
-def test_impossible_knobs_are_refused_by_name(knobs, key):
-    with pytest.raises(MetisError, match=key):
-        Judge(**knobs)
+def test_it_has_a_public_name():
+    assert public.parse_variance is parse_variance

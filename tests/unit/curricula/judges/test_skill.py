@@ -1,19 +1,34 @@
+"""The numbers of a judge's skill: by hand, and by their laws."""
+
+import json
 import math
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from metis.curricula.judge.diagnostics import (
+
+from metis.core import Prompt
+from metis.curricula.judges import Failure, Prediction
+from metis.curricula.judges.skill import (
+    FLAT_STEPS,
+    Outcome,
     Reliability,
+    Skill,
     auroc_informative,
-    calibration_error,
+    climatology,
+    length_notice,
     lift,
+    noted,
     pearson,
+    prediction_metrics,
     ranks,
     reliability,
     skill,
     spearman,
+    spread_notice,
+    trim,
 )
+from metis.curricula.trial import Comparison
 
 deterministic = settings(derandomize=True, deadline=None)
 levels = st.integers(0, 10)
@@ -154,17 +169,82 @@ def test_reliability_counts_every_outcome_once(pairs):
     assert total == pytest.approx(sum(b for _, b in pairs))
 
 
-def test_calibration_error_by_hand():
-    """Two bins: 0.1 and 0.0 against a mean of 0.1, then 0.2 twice against 0.05."""
-    assert calibration_error([0.2, 0.0, 0.2, 0.1], [0.1, 0.2, 0.0, 0.0], bins=2) == pytest.approx(
-        (2 * 0.05 + 2 * 0.15) / 4
-    )
-    assert calibration_error([], []) is None
+def predictions(*v_hats, failure=None):
+    return [
+        Prediction(Prompt(f"p{i}", "?"), v_hat, v_hat, failure if v_hat is None else None)
+        for i, v_hat in enumerate(v_hats)
+    ]
 
 
-@given(variances)
+def test_what_is_said_of_all_candidates_by_hand():
+    said = predictions(0.05, 0.15, 0.15, None, failure=Failure.NO_BOX)
+    metrics = prediction_metrics(said)
+    assert metrics["judge/failure_rate"] == metrics["judge/failure_no_box"] == 0.25
+    assert metrics["judge/failure_cut_off"] == 0.0
+    assert metrics["judge/v_hat_mean"] == pytest.approx(0.35 / 3)
+    assert metrics["judge/v_hat_distinct"] == 2.0
+    odds = [math.log(0.2 / 0.8), math.log(0.6 / 0.4), math.log(0.6 / 0.4)]
+    mean = sum(odds) / 3
+    assert metrics["judge/spread"] == pytest.approx((sum((x - mean) ** 2 for x in odds) / 3) ** 0.5)
+    assert prediction_metrics([]) == {}
+    nothing = prediction_metrics(predictions(None, None, failure=Failure.CUT_OFF))
+    assert "judge/spread" not in nothing and nothing["judge/failure_cut_off"] == 1.0
+
+
+def test_the_spread_does_not_shrink_as_predictions_near_zero():
+    high = prediction_metrics(predictions(0.02, 0.01))["judge/spread"]
+    low = prediction_metrics(predictions(0.0002, 0.0001))["judge/spread"]
+    assert low == pytest.approx(high, rel=0.1)
+
+
+def test_outcomes_of_uniform_slots_are_noted_with_their_rank_and_target():
+    before = [Outcome(0, 0.1, 0.5, 0.2, 0.2, None), Outcome(1, 0.1, 0.5, 0.1, 0.1, 0.2)]
+    said = predictions(0.05, 0.15, 0.25, None)
+    realised = [("p1", 0.2), ("p3", 0.1), ("p2", 0.0)]
+    [*kept, first, second] = noted(before, said, realised, {"p1": 0.22}, 2)
+    assert kept == before
+    reference = pytest.approx((0.2 + 0.1) / 2)
+    assert first == Outcome(2, 0.15, 0.5, 0.2, 0.22, reference)
+    assert second == Outcome(2, 0.25, pytest.approx(2.5 / 3), 0.0, 0.0, reference)
+
+
+def test_the_reference_is_the_mean_of_ten_steps():
+    outcomes = [Outcome(step, 0.1, 0.5, 0.0, step / 100, None) for step in range(20)]
+    assert climatology(outcomes, 20) == pytest.approx(sum(range(10, 20)) / 1000)
+    assert climatology(outcomes, 99) is None
+
+
+@given(st.lists(st.integers(0, 9), max_size=40), st.integers(1, 20))
 @deterministic
-def test_a_judge_that_is_right_is_calibrated_and_a_constant_is_off_by_the_difference(v):
-    assert calibration_error(v, v) == pytest.approx(0.0, abs=1e-12)
-    mean = sum(v) / len(v)
-    assert calibration_error([0.5] * len(v), v, bins=1) == pytest.approx(0.5 - mean)
+def test_whole_steps_are_kept_and_as_few_as_are_enough(steps, keep):
+    outcomes = [Outcome(step, 0.1, 0.5, 0.1, 0.1, None) for step in sorted(steps)]
+    kept = trim(outcomes, keep)
+    assert kept == outcomes[len(outcomes) - len(kept) :]
+    assert len(kept) >= min(keep, len(outcomes))
+    if kept and len(kept) < len(outcomes):
+        assert outcomes[-len(kept) - 1].step < kept[0].step
+        assert len([each for each in kept if each.step > kept[0].step]) < keep
+
+
+def test_predictions_that_are_all_alike_are_told_of_once():
+    assert [bool(spread_notice(flat)) for flat in range(FLAT_STEPS + 3)] == [
+        flat == FLAT_STEPS for flat in range(FLAT_STEPS + 3)
+    ]
+
+
+def test_judge_prompts_that_mostly_do_not_fit_are_told_of():
+    fit, unfit = predictions(0.1)[0], predictions(None, failure=Failure.DOES_NOT_FIT)[0]
+    assert length_notice([fit, unfit]) == [] == length_notice([])
+    [notice] = length_notice([fit, unfit, unfit])
+    assert notice.startswith("2 of 3") and "curriculum.judge.examples" in notice
+    assert length_notice(predictions(None, None, failure=Failure.NO_BOX)) == []
+
+
+def test_state_is_json_and_comes_back_typed():
+    one, other = Skill(), Skill()
+    one.outcomes = [Outcome(0, 0.1, 0.5, 0.2, 0.2, None)]
+    one.comparisons = [Comparison(0, 0.1, 4.0, 0.01)]
+    one.flat = 3
+    other.load_state_dict(json.loads(json.dumps(one.state_dict())))
+    assert other == one
+    assert (other.outcomes[0].v, other.comparisons[0].weight) == (0.2, 4.0)

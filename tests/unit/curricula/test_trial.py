@@ -1,21 +1,22 @@
 """The trial: half and half while the judge shows no skill, and again when it loses it."""
 
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
-from metis.curricula.judge.scale import GRID
-from metis.curricula.judge.trial import Comparison, compared, on_trial, realised_lift
 
 from metis import Group, Pool, Progress, Prompt, drive
-from metis.core import Engine, Trajectory
+from metis.core import Trajectory
+from metis.curricula.judges import Direct
+from metis.curricula.judges.scale import GRID
 from metis.curricula.metis import Metis
+from metis.curricula.trial import Comparison, compared, on_trial, realised_lift
 from metis.engines.simulated import SimulatedEngine, Simulation
 
 POOL = [Prompt(f"p{i}", f"text of p{i}.") for i in range(400)]
 
 
-class World(Engine):
+class World:
     """Odd prompts are informative, even ones dead; the judge knows (skill 1) or errs (skill -1)."""
 
     def __init__(self, skill: int):
@@ -87,7 +88,7 @@ def test_it_opens_above_233_and_closes_below_0():
 
 
 def metis(**knobs):
-    return Metis(**{"batch": 20, "group": 4, "multiplier": 4, "replay": 0, **knobs})
+    return Metis(**{"batch": 20, "group": 4, "multiplier": 4, "judge": Direct(replay=0), **knobs})
 
 
 def test_the_judge_has_half_until_skill_is_shown_and_again_when_it_is_lost():
@@ -97,8 +98,8 @@ def test_the_judge_has_half_until_skill_is_shown_and_again_when_it_is_lost():
     start = run(curriculum, pool, good, 0, 4)
     trial = [batch.metrics["select/trial"] for batch in start]
     assert trial[0] == 1.0 and trial[-1] == 0.0
-    assert "on trial: it chooses half" in start[0].notices[0]
-    assert any("chooses the batch from here on" in text for b in start for text in b.notices)
+    told = [bool(batch.notices) for batch in start]
+    assert told == [True, *(before != now for before, now in pairwise(trial))]
     reasons = [decision.reason for decision in start[0].decisions if decision.chosen]
     assert sorted(reasons) == ["top"] * 10 + ["trial"] * 10
     assert odd_share(start[-1]) > 0.9
@@ -106,7 +107,8 @@ def test_the_judge_has_half_until_skill_is_shown_and_again_when_it_is_lost():
     lost = run(curriculum, pool, bad, 4, 30)
     trial = [batch.metrics["select/trial"] for batch in lost]
     assert trial[0] == 0.0 and trial[-1] == 1.0
-    assert "on trial again" in next(text for b in lost for text in b.notices)
+    [again] = [i for i, (before, now) in enumerate(pairwise(trial), start=1) if now > before]
+    assert lost[again].notices
     assert 0.1 < odd_share(lost[-1]) < 0.5, "half of the batch is uniform"
     assert lost[-1].judgments, "the judge goes on learning while it is on trial"
 
@@ -151,13 +153,13 @@ def test_more_exploration_than_half_is_kept_on_trial():
 def test_the_window_is_bounded_in_steps():
     curriculum, pool = metis(trial=3), Pool(POOL)
     run(curriculum, pool, World(+1), 0, 9)
-    assert [each.step for each in curriculum.experience.comparisons] == [5, 6, 7, 8]
+    assert [each.step for each in curriculum.skill.comparisons] == [5, 6, 7, 8]
 
 
 def alone(steps, seed, **simulation):
     """For each step of a simulated run: did the judge choose alone, and did any group vary?"""
     engine = SimulatedEngine(Simulation(prompts=4000, **simulation), seed)
-    curriculum = Metis(batch=16, multiplier=3, replay=8)
+    curriculum = Metis(batch=16, multiplier=3, judge=Direct(replay=8))
     pool = Pool(engine.pool, seed=seed)
     found = []
     for step in range(steps):
