@@ -23,8 +23,7 @@ from metis.engines.local.settings import Local
 from metis.tasks.base import Reward, SingleTurn
 from metis.tasks.code.pool import cores
 from metis.tasks.code.problem import Problem
-from metis.tasks.code.scoring import reward
-from metis.tasks.code.task import Code, CodeTask
+from metis.tasks.code.task import Code, CodeTask, reward
 from metis.tasks.code.tests import Call
 
 Scoring = Callable[[str, Problem], Reward]

@@ -15,8 +15,7 @@ from verl.trainer.ppo.v1 import PPOTrainerSync
 from metis import MetisError
 from metis.core import state
 from metis.engines.verl.trainer.journal import Journal
-from metis.engines.verl.trainer.reward_check import FRACTIONS, RewardCheck
-from metis.engines.verl.trainer.trainer import MetisTrainer
+from metis.engines.verl.trainer.trainer import FRACTIONS, MetisTrainer, RewardCheck
 from metis.engines.verl.workers.update import Update
 from metis.errors import NON_FINITE_LIMIT
 from metis.run import folder as run_folder

@@ -40,7 +40,7 @@ from metis.engines.verl.launch.from_recipe import ENDLESS, overrides
 from metis.engines.verl.prompts import PromptData
 from metis.engines.verl.reward import compute_score, score_math
 from metis.engines.verl.trainer import MetisTrainer
-from metis.engines.verl.trainer.validation import Validating
+from metis.engines.verl.trainer.checkpointing import Validating
 from metis.engines.verl.workers.lengths import context as verl_context
 from metis.engines.verl.workers.lengths import in_a_pass
 from metis.engines.verl.workers.update import Update

@@ -13,7 +13,7 @@ from tensordict import NonTensorStack, TensorDict
 from metis import MetisError, Prompt
 from metis.engines.verl.servers import rollouts
 from metis.engines.verl.servers.rollouts import PARTITION, Rollouts
-from metis.engines.verl.trainer.buffer import PlannedBuffer
+from metis.engines.verl.trainer.trainer import PlannedBuffer
 
 PROMPTS = [Prompt("data:1", "one"), Prompt("data:2", "two")]
 

@@ -4,7 +4,7 @@ import pytest
 from verl import DataProto
 from verl.trainer.ppo.metric_utils import compute_throughout_metrics
 
-from metis.engines.verl.trainer.throughput import rollout_throughput
+from metis.engines.verl.trainer.trainer import rollout_throughput
 from metis.engines.verl.workers.rows import Row, lay_out, sequence
 
 

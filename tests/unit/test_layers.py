@@ -33,7 +33,7 @@ LAYERS = (
     "engines.verl.workers",
     "engines.verl.servers",
     "engines.verl.prompts",
-    "engines.verl.validation",
+    "engines.verl.heldout",
     "engines.verl.launch",
     "engines.verl.checkpoints",
     "engines.verl.config",

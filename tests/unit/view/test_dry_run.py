@@ -10,9 +10,9 @@ from rich.console import Console
 from metis import MetisError
 from metis.cli import main
 from metis.config import load
+from metis.core.dotted import leaves
 from metis.curricula import CURRICULA
 from metis.curricula.judges import JUDGES, Judge, Prediction, Predictions
-from metis.core.dotted import leaves
 from metis.run.manifest import make
 from metis.view.dry_run import estimate, show
 

@@ -16,7 +16,7 @@ from metis.config import task_of
 from metis.core import Message, Prompt
 from metis.engines.learning import Learning
 from metis.engines.rewards import RewardRunner
-from metis.engines.verl.validation import PROMPT, REPORTED
+from metis.engines.verl.heldout import PROMPT, REPORTED
 from metis.errors import MetisError
 from metis.tasks.base import Episode, Task
 from metis.tasks.code import libraries, records

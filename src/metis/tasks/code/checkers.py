@@ -23,8 +23,8 @@ from metis.errors import MetisError
 from metis.tasks.code.bubblewrap import install_command
 from metis.tasks.code.exchange import Exchange, Failed
 from metis.tasks.code.inside.plain import unpack
-from metis.tasks.code.limits import Limits
 from metis.tasks.code.session import Dead, Session
+from metis.tasks.code.tests import Limits
 
 HEADER = "METIS_TESTLIB"
 TESTLIB = fetched.WheelFile(

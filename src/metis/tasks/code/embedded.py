@@ -11,10 +11,9 @@ from importlib import resources
 from typing import Any
 
 from metis.tasks.code import records
-from metis.tasks.code.limits import Limits
 from metis.tasks.code.problem import Problem
 from metis.tasks.code.statement import prose
-from metis.tasks.code.tests import Call, Io, Test
+from metis.tasks.code.tests import Call, Io, Limits, Test
 
 CATEGORIES = ("numbers", "strings", "lists", "simulation", "search", "graphs")
 EXAMPLES = 2

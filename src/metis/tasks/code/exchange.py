@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any, get_args
 
 from metis.tasks.code.inside.plain import pack
-from metis.tasks.code.outcome import Kind
 from metis.tasks.code.session import End, Session
+from metis.tasks.code.tests import Kind
 from metis.tasks.code.watch import TIMEOUT
 
 FAILURES: dict[str, Kind] = {kind: kind for kind in get_args(Kind) if kind != "passed"}

@@ -13,10 +13,9 @@ of one whose beginning is in the prompt. The indentation of a fence is taken fro
 
 import ast
 import re
+import warnings
 from collections.abc import Sequence
 from typing import NamedTuple
-
-from metis.tasks.code.syntax import parsed
 
 THINKING, THOUGHT = "<think>", "</think>"
 MARKS = ("python", "python3", "py", "py3")
@@ -104,3 +103,10 @@ def _is_python(text: str) -> bool:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     return any(not isinstance(part, ast.Expr) or isinstance(part.value, ast.Call) for part in body)
+
+
+def parsed(code: str) -> ast.Module:
+    """The tree of a module; SyntaxError or ValueError where it is none."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.parse(code)

@@ -2,9 +2,8 @@
 
 from collections.abc import Iterable
 
-from metis.tasks.code.limits import Limits
 from metis.tasks.code.pool import shared
-from metis.tasks.code.tests import Script
+from metis.tasks.code.tests import Limits, Script
 
 LOADING = Limits(cpu_seconds=30.0, wall_seconds=60.0, memory_mb=4096, processes=64)
 """Bounds of importing a library."""

@@ -23,9 +23,7 @@ from typing import NamedTuple
 import metis
 from metis.errors import MetisError, require
 from metis.tasks.abandonment import Abandoned, Call, this_call
-from metis.tasks.code.limits import Limits
-from metis.tasks.code.outcome import Outcome
-from metis.tasks.code.tests import Test
+from metis.tasks.code.tests import Limits, Outcome, Test
 
 LIBRARIES = "METIS_SANDBOX_LIBRARIES"
 """The variable with the folders of packages for programs, as `pip install --target` makes them."""

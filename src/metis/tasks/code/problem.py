@@ -5,9 +5,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from metis.core import Chat, Prompt
-from metis.tasks.code.limits import Limits
 from metis.tasks.code.statement import FUNCTION, PROGRAM, prose, wrap
-from metis.tasks.code.tests import Asserts, Call, Io, Test
+from metis.tasks.code.tests import Asserts, Call, Io, Limits, Test
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,8 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from metis.tasks.code.limits import Limits
 from metis.tasks.code.problem import Problem
-from metis.tasks.code.tests import Asserts, Call, Checker, Io, Script, Test
+from metis.tasks.code.tests import Asserts, Call, Checker, Io, Limits, Script, Test
 
 
 def written(problem: Problem) -> str:

@@ -11,10 +11,8 @@ from metis.tasks.code.checkers import CheckerSession
 from metis.tasks.code.compare import same_output, same_value
 from metis.tasks.code.exchange import Exchange, Failed
 from metis.tasks.code.inside.plain import NotPlain
-from metis.tasks.code.limits import Limits
-from metis.tasks.code.outcome import Kind, Result
 from metis.tasks.code.session import Dead, End, Session
-from metis.tasks.code.tests import Asserts, Call, Checker, Io, Script, Test
+from metis.tasks.code.tests import Asserts, Call, Checker, Io, Kind, Limits, Result, Script, Test
 
 
 class Runner:

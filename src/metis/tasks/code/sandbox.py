@@ -15,10 +15,19 @@ from metis.errors import MetisError
 from metis.tasks.code import bubblewrap
 from metis.tasks.code.bubblewrap import SandboxMissing
 from metis.tasks.code.checkers import BadChecker
-from metis.tasks.code.limits import Limits
-from metis.tasks.code.outcome import Kind, Outcome, Result
 from metis.tasks.code.runner import Runner
-from metis.tasks.code.tests import Asserts, Call, Checker, Io, Script, Test
+from metis.tasks.code.tests import (
+    Asserts,
+    Call,
+    Checker,
+    Io,
+    Kind,
+    Limits,
+    Outcome,
+    Result,
+    Script,
+    Test,
+)
 
 __all__ = [
     "Asserts",

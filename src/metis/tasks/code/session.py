@@ -19,8 +19,7 @@ from typing import Any
 from metis.tasks.code import bubblewrap
 from metis.tasks.code.bubblewrap import SandboxMissing
 from metis.tasks.code.inside import frames
-from metis.tasks.code.limits import Limits
-from metis.tasks.code.outcome import Kind
+from metis.tasks.code.tests import Kind, Limits
 from metis.tasks.code.watch import INTERVAL, TIMEOUT, Watch
 
 INSIDE = "/inside/metis/tasks/code/inside"

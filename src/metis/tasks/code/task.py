@@ -18,9 +18,9 @@ from metis.data.problems import difficulty, written
 from metis.errors import MetisError, MissingData, require, require_at_least
 from metis.tasks.base import Reward, SingleTurn
 from metis.tasks.code import embedded, records, sandbox, stored
-from metis.tasks.code.pool import cores, shared
+from metis.tasks.code.extraction import program
+from metis.tasks.code.pool import Pool, cores, shared
 from metis.tasks.code.problem import Problem
-from metis.tasks.code.scoring import reward
 from metis.tasks.code.stored import Entry, Stored
 from metis.tasks.code.tests import Io
 from metis.tasks.division import divided
@@ -209,3 +209,25 @@ def _problem(row: dict[str, Any], prefix: str, number: int) -> Problem:
 def build(settings: Code, seed: int) -> CodeTask:
     """The task for a run's seed."""
     return CodeTask(settings, seed)
+
+
+def reward(response: str, problem: Problem, pool: Pool | None = None) -> Reward:
+    """Score a response, with shares to log beside it.
+
+    all_passed  1 if no test failed
+    no_code     1 if the response holds no program
+    timeouts    share of the tests that ran out of time
+    rescored    times that its worker was lost, so that the program ran again
+    """
+    code = program(response, problem.functions)
+    if not code.strip():
+        return {"score": 0.0, "all_passed": 0.0, "no_code": 1.0, "timeouts": 0.0, "rescored": 0.0}
+    scored = (pool or shared()).run(problem.program(code), problem.tests, problem.limits)
+    outcome = scored.outcome
+    return {
+        "score": outcome.fraction,
+        "all_passed": float(outcome.passed == outcome.total),
+        "no_code": 0.0,
+        "timeouts": outcome.kinds.get("timeout", 0) / outcome.total,
+        "rescored": float(scored.rescored),
+    }

@@ -1,4 +1,4 @@
-"""Tests of a program.
+"""Tests of a program, the bounds of each, and their results.
 
 | test | the program | decided |
 |---|---|---|
@@ -8,10 +8,25 @@
 | `Script` | shares its process with the statements | in the program's process |
 
 Plain data is None, numbers, strings, bytes, ranges, and lists, tuples, sets and dicts of them.
+
+| result | the program |
+|---|---|
+| `passed` | did what the test asks |
+| `wrong` | gave another output or value, or broke an assertion |
+| `error` | raised, ended with a status other than 0, or died of a signal |
+| `timeout` | used up its CPU or wall time |
+| `memory` | used up its memory |
+| `output` | wrote too much |
+| `blocked` | ended on something that the sandbox refuses: files, network, processes |
 """
 
+from collections import Counter
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
+
+from metis.errors import require, require_at_least
+
+Kind = Literal["passed", "wrong", "error", "timeout", "memory", "output", "blocked"]
 
 
 @dataclass(frozen=True)
@@ -69,3 +84,75 @@ class Script:
 
 
 Test = Io | Call | Asserts | Script
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds of one test.
+
+    cpu_seconds: of all its processes together, as seen every 25 ms.
+    wall_seconds: from start to end; a test that is not over by then is killed.
+    memory_mb: resident, of all its processes together, as seen every 25 ms; and of each one's
+        address space.
+    processes: at one time, threads included.
+    file_mb: of all its files together, and of each.
+    output_kb: on stdout, and of a returned value.
+    timeouts: after so many of a program, its other tests are not run and count as such; 0 runs all.
+    """
+
+    cpu_seconds: float = 10.0
+    wall_seconds: float = 20.0
+    memory_mb: int = 1024
+    processes: int = 32
+    file_mb: int = 32
+    output_kb: int = 4096
+    timeouts: int = 0
+
+    def __post_init__(self) -> None:
+        least = {"memory_mb": 64, "processes": 1, "file_mb": 1, "output_kb": 1, "timeouts": 0}
+        require_at_least(self, least, "limits.")
+        for name in ("cpu_seconds", "wall_seconds"):
+            value = getattr(self, name)
+            require(value > 0, f"limits.{name}", value, "use more than 0")
+
+
+@dataclass(frozen=True)
+class Result:
+    """One test: its kind, a line about it, the seconds it took.
+
+    `in_process` when the test was decided in the program's own process.
+    """
+
+    kind: Kind
+    detail: str = ""
+    seconds: float = 0.0
+    in_process: bool = False
+
+    @property
+    def passed(self) -> bool:
+        return self.kind == "passed"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The results of a program, in the order of its tests."""
+
+    results: tuple[Result, ...]
+
+    @property
+    def passed(self) -> int:
+        return sum(result.passed for result in self.results)
+
+    @property
+    def total(self) -> int:
+        return len(self.results)
+
+    @property
+    def fraction(self) -> float:
+        """The share of tests passed; 0 where there are none."""
+        return self.passed / self.total if self.total else 0.0
+
+    @property
+    def kinds(self) -> dict[Kind, int]:
+        """Tests of each kind that occurs."""
+        return dict(Counter(result.kind for result in self.results))

@@ -11,8 +11,7 @@ import select
 import signal
 import socket
 
-from metis.tasks.code.limits import Limits
-from metis.tasks.code.outcome import Kind
+from metis.tasks.code.tests import Kind, Limits
 from metis.tasks.code.usage import usage
 
 INTERVAL = 0.025

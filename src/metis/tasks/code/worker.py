@@ -13,9 +13,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from metis.errors import MetisError
-from metis.tasks.code.outcome import Outcome
 from metis.tasks.code.pool import LIBRARIES
 from metis.tasks.code.sandbox import run
+from metis.tasks.code.tests import Outcome
 
 
 def main() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from metis.tasks.code.embedded import CATEGORIES, problems
 from metis.tasks.code.pool import cores
-from metis.tasks.code.scoring import reward
+from metis.tasks.code.task import reward
 from metis.tasks.code.tests import Call, Io
 from programmed import answer, first_answer
 from sandboxed import needs_bubblewrap

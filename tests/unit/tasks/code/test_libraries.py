@@ -3,9 +3,8 @@
 from itertools import takewhile
 
 from metis.tasks.code.libraries import missing
-from metis.tasks.code.limits import Limits
 from metis.tasks.code.pool import LIBRARIES, Pool
-from metis.tasks.code.tests import Script
+from metis.tasks.code.tests import Limits, Script
 from sandboxed import needs_bubblewrap
 
 pytestmark = needs_bubblewrap

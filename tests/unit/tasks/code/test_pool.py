@@ -12,9 +12,8 @@ from metis.engines.workers import Workers
 from metis.errors import MetisError
 from metis.tasks.abandonment import Abandoned, Call, current
 from metis.tasks.code import pool as pools
-from metis.tasks.code.limits import Limits
 from metis.tasks.code.pool import ATTEMPTS, Pool, WorkerLost
-from metis.tasks.code.tests import Io
+from metis.tasks.code.tests import Io, Limits
 from sandboxed import needs_bubblewrap
 
 pytestmark = needs_bubblewrap

@@ -7,10 +7,9 @@ import pytest
 from metis.errors import MetisError, MissingData
 from metis.tasks.base import scorers
 from metis.tasks.code import records
-from metis.tasks.code.limits import Limits
 from metis.tasks.code.problem import Problem
 from metis.tasks.code.task import Code, CodeTask, limited
-from metis.tasks.code.tests import Asserts, Call, Io, Script
+from metis.tasks.code.tests import Asserts, Call, Io, Limits, Script
 from programmed import answer
 from sandboxed import needs_bubblewrap
 

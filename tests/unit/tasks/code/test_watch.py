@@ -8,8 +8,8 @@ import pytest
 
 from hostile.cheats import SAY
 from metis.tasks.code.bubblewrap import SandboxMissing
-from metis.tasks.code.limits import Limits
 from metis.tasks.code.session import Dead, Session
+from metis.tasks.code.tests import Limits
 from metis.tasks.code.usage import usage
 from metis.tasks.code.watch import TOO_MANY_FILES, Watch
 from sandboxed import needs_bubblewrap

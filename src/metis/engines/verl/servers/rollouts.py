@@ -15,9 +15,9 @@ import transfer_queue
 
 from metis.core import Group, Prompt, Trajectory
 from metis.core.values import Report
+from metis.engines.verl.heldout import PROMPT, REPORTED
 from metis.engines.verl.prompts import PromptData
 from metis.engines.verl.servers.liveness import LOOP, Liveness, asking
-from metis.engines.verl.validation import PROMPT, REPORTED
 from metis.errors import MetisError
 from metis.tasks.outcome import reported
 

@@ -8,7 +8,7 @@ from the plan, which runs while the servers are awake with the actor's current w
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ import transfer_queue
 from omegaconf import OmegaConf, open_dict
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.utils import need_critic
+from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 from verl.trainer.ppo.v1.trainer_base import register_trainer
 from verl.utils.config import omega_conf_to_dataclass
 from verl.utils.metric import reduce_metrics
@@ -40,11 +41,8 @@ from metis.engines.verl.servers.liveness import Liveness
 from metis.engines.verl.servers.rollouts import PARTITION, Rollouts
 from metis.engines.verl.servers.weight_sync import WatchedSync
 from metis.engines.verl.trainer import left_out
-from metis.engines.verl.trainer.buffer import PlannedBuffer
+from metis.engines.verl.trainer.checkpointing import Validating
 from metis.engines.verl.trainer.journal import Journal
-from metis.engines.verl.trainer.reward_check import RewardCheck
-from metis.engines.verl.trainer.throughput import rollout_throughput
-from metis.engines.verl.trainer.validation import Validating
 from metis.engines.verl.workers import lengths, log_probabilities
 from metis.engines.verl.workers.hidden_states import States
 from metis.engines.verl.workers.loss import metis_loss
@@ -56,6 +54,33 @@ from metis.run.budget import Account, Budget
 from metis.run.meter import Meter
 from metis.run.notices import Standstill, Truncations
 from metis.run.step import booked, plan
+
+FRACTIONS = "some rewards lie between 0 and 1: set trainer.v1.metis.rewards=continuous"
+
+
+class PlannedBuffer(ReplayBuffer):  # type: ignore[misc]
+    """verl's replay buffer, except that what a step trains on is what the plan returned.
+
+    Where it waits for the answers of a test, it looks whether someone still writes them.
+    """
+
+    planned: KVBatchMeta
+    liveness: Liveness
+
+    def sample(
+        self, global_steps: int, partition_id: str, batch_size: int
+    ) -> tuple[KVBatchMeta, dict[str, Any]]:
+        if partition_id == PARTITION:
+            return self.planned, {}
+        sampled: tuple[KVBatchMeta, dict[str, Any]] = super().sample(
+            global_steps, partition_id, batch_size
+        )
+        return sampled
+
+    def _wait_for_next_poll(self, *arguments: Any) -> Any:
+        self.liveness.check()
+        return super()._wait_for_next_poll(*arguments)
+
 
 log_probabilities.install()  # verl imports this module in each of its processes
 episodes.install()
@@ -274,3 +299,32 @@ def _described(config: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
     }
     rest = {key: value for key, value in settings.items() if key != "run"}
     return {"engine": engine, "batch": data.train_batch_size, "group": rollout.n, **rest}
+
+
+class RewardCheck:
+    """Says once that a pool set to binary rewards has others."""
+
+    def __init__(self, kind: str) -> None:
+        self.silent = kind != "binary"
+
+    def notices(self, batch: Batch) -> list[str]:
+        fractional = any(0 < reward < 1 for group in batch.groups for reward in group.rewards)
+        if self.silent or not fractional:
+            return []
+        self.silent = True
+        return [FRACTIONS]
+
+
+def rollout_throughput(
+    tags: Iterable[Mapping[str, Any]], seconds: float, gpus: int
+) -> dict[str, float]:
+    """By verl's rule, of the rows that are rollouts: tokens, and tokens a second and GPU.
+
+    verl's `perf/total_num_tokens` and `perf/throughput` are of every row of the update, those of
+    judgments and padding among them, so that a judge would look like speed.
+    """
+    tokens = sum(tag["seq_len"] for tag in tags if tag["kind"] == "rollout")
+    return {
+        "perf/rollout_tokens": float(tokens),
+        "perf/rollout_throughput": tokens / (seconds * gpus),
+    }

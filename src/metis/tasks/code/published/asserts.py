@@ -10,7 +10,7 @@ import ast
 import builtins
 from collections.abc import Collection, Iterator, Sequence
 
-from metis.tasks.code.syntax import parsed
+from metis.tasks.code.extraction import parsed
 from metis.tasks.code.tests import Asserts, Script, Test
 
 

@@ -7,11 +7,10 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from metis.tasks.code.limits import Limits
+from metis.tasks.code.extraction import parsed
 from metis.tasks.code.problem import Problem
 from metis.tasks.code.published.asserts import header
-from metis.tasks.code.syntax import parsed
-from metis.tasks.code.tests import Script
+from metis.tasks.code.tests import Limits, Script
 
 LIMITS = Limits(cpu_seconds=20.0, wall_seconds=40.0, memory_mb=4096, processes=64)
 """Libraries such as pandas take seconds and threads to load."""

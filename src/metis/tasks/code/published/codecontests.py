@@ -9,9 +9,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from metis.tasks.code.limits import Limits
 from metis.tasks.code.problem import Problem
-from metis.tasks.code.tests import Checker, Io
+from metis.tasks.code.tests import Checker, Io, Limits
 
 COLUMNS = (
     *("source", "id", "title", "description", "time_limit", "memory_limit"),

@@ -9,9 +9,9 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from metis.tasks.code.extraction import parsed
 from metis.tasks.code.problem import Problem
 from metis.tasks.code.published.asserts import as_test, header, names_in
-from metis.tasks.code.syntax import parsed
 from metis.tasks.code.tests import Test
 
 

@@ -13,9 +13,8 @@ import zlib
 from collections.abc import Mapping
 from typing import Any
 
-from metis.tasks.code.limits import Limits
 from metis.tasks.code.problem import Problem
-from metis.tasks.code.tests import Call, Io, Test
+from metis.tasks.code.tests import Call, Io, Limits, Test
 
 LEVELS = {"easy": 1.0, "medium": 2.0, "hard": 3.0}
 LIMITS = Limits(cpu_seconds=6.0, wall_seconds=12.0, memory_mb=2048)

@@ -7,10 +7,10 @@ after the answer, in its process. The paper's 974 are all splits together; 11 to
 from collections.abc import Mapping
 from typing import Any
 
-from metis.tasks.code.limits import Limits
+from metis.tasks.code.extraction import parsed
 from metis.tasks.code.problem import Problem
 from metis.tasks.code.published.asserts import as_test, defined
-from metis.tasks.code.syntax import parsed
+from metis.tasks.code.tests import Limits
 
 TEST_SPLIT = range(11, 511)
 LIMITS = Limits(cpu_seconds=10.0, wall_seconds=60.0)

@@ -1,6 +1,6 @@
 """Results of verl's validation, by prompt and by benchmark."""
 
-from metis.engines.verl.validation import Heldout
+from metis.engines.verl.heldout import Heldout
 
 KEYS = [("metis/aime24", "a"), ("metis/aime24", "a"), ("metis/aime24", "b"), ("other", "c")]
 
