@@ -3,7 +3,7 @@
 import numpy as np
 
 from metis import Group, Prompt
-from metis.core import Complete, Completion, Rollout, Score, Trajectory
+from metis.core import Complete, Completion, Engine, Rollout, Score, Trajectory
 
 PROMPTS = [Prompt(name, f"text of {name}") for name in "abcd"]
 LETTERS = [Prompt(name, f"text of {name}") for name in "abcdefghijklmnopqrst"]
@@ -40,7 +40,7 @@ def asked_of(chat) -> str:
     return chat[-1]["content"].rsplit("text of ", 1)[1][0]
 
 
-class Scripted:
+class Scripted(Engine):
     """Answers by the candidate's name: replies of five tokens, log-probabilities, passes.
 
     A reply of None did not fit the context.

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from metis import Group, Pool, Progress, Prompt, drive
-from metis.core import Trajectory
+from metis.core import Engine, Trajectory
 from metis.curricula.judges import Direct
 from metis.curricula.judges.scale import GRID
 from metis.curricula.metis import Metis
@@ -16,7 +16,7 @@ from metis.engines.simulated import SimulatedEngine, Simulation
 POOL = [Prompt(f"p{i}", f"text of p{i}.") for i in range(400)]
 
 
-class World:
+class World(Engine):
     """Odd prompts are informative, even ones dead; the judge knows (skill 1) or errs (skill -1)."""
 
     def __init__(self, skill: int):

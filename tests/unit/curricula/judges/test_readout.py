@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from metis import Group, MetisError, Pool, Progress, Prompt, drive
-from metis.core import Embed, state
+from metis.core import Embed, Engine, state
 from metis.curricula.judges import Readout
 from metis.curricula.judges.linear import sigmoid
 from metis.curricula.judges.regressions import Logistic, Ridge
@@ -22,7 +22,7 @@ def number(prompt):
     return int(prompt.id[1:])
 
 
-class Scripted:
+class Scripted(Engine):
     """Prompt i has the state (i, 7, -i); from i = 8 on, half of its rollouts pass, before none."""
 
     def __init__(self, failing=()):
