@@ -3,7 +3,7 @@
 import numpy as np
 
 from metis import Group, Prompt
-from metis.core import Complete, Completion, Engine, Rollout, Score, Trajectory
+from metis.core import Complete, Completion, Engine, Exemplar, Rollout, Score, Trajectory
 
 PROMPTS = [Prompt(name, f"text of {name}") for name in "abcd"]
 LETTERS = [Prompt(name, f"text of {name}") for name in "abcdefghijklmnopqrst"]
@@ -33,6 +33,11 @@ def passes(prompt: Prompt, k: int, n: int = 8) -> Group:
 def alike(scale, value=-2.0):
     """The same log-probability for every answer of every prompt."""
     return {prompt.id: [value] * len(scale.choices) for prompt in LETTERS}
+
+
+def exemplar(text: str, value: float) -> Exemplar:
+    """An outcome that a judge is shown."""
+    return Exemplar(Prompt(text, text), value, value, 1)
 
 
 def asked_of(chat) -> str:

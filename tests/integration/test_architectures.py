@@ -111,7 +111,7 @@ def test_what_else_is_done_to_logits_is_refused(save, tmp_path):
 @pytest.mark.parametrize("kind", ["windows", "one window"])
 def test_values_are_not_scored_where_layers_see_a_window(save, kind):
     engine = LocalEngine(save(kind), build(Arithmetic(prompts=4, heldout=1), 0))
-    with pytest.raises(MetisError, match=r"see a window only.*judge.mode=reason"):
+    with pytest.raises(MetisError, match=r"see a window only.*curriculum.judge=reason"):
         engine.score([[{"role": "user", "content": "How?"}]], ["0", "1"])
 
 

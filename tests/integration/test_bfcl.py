@@ -28,7 +28,7 @@ bfcl_package.require()
 
 SHORT = ["engine.device=cpu", "engine.max_tokens=4", "steps=2", "batch=2", "group=2", "evaluate=0"]
 SHORT += ["engine.learning_rate=1e-3", "curriculum=metis", "curriculum.multiplier=2"]
-SHORT += ["curriculum.warmup=false", "task=bfcl", "task.heldout=1", "checkpoints.every=1"]
+SHORT += ["task=bfcl", "task.heldout=1", "checkpoints.every=1"]
 
 
 @pytest.fixture(scope="module")

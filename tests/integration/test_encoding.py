@@ -1,15 +1,15 @@
 """Chats that are encoded together get the tokens that each would get by itself."""
 
 import pytest
-from metis.curricula.judge.prompt import Example
 from tokenizers import AddedToken
 
-from metis.curricula.judge import Judge
+from metis.curricula.judges.prompt import turns
 from metis.engines.tokens.encoding import encode_chats, separators
 from metis.engines.tokens.packing import common_prefix
+from scripted import exemplar
 
-EXAMPLES = [Example("What is 1 + 2?", 0.0), Example("What is 12 + 2?", 0.1)]
-CHATS = Judge().chats([f"What is {a} + 2?" for a in (1, 23, 567, 8910)], EXAMPLES)
+EXAMPLES = [exemplar("What is 1 + 2?", 0.0), exemplar("What is 12 + 2?", 0.1)]
+CHATS = turns([f"What is {a} + 2?" for a in (1, 23, 567, 8910)], EXAMPLES)
 TURNS = "{% for m in messages %}<turn>{{ m.content }}{% endfor %}<turn>"
 
 

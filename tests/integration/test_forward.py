@@ -5,11 +5,10 @@ import math
 import numpy as np
 import pytest
 import torch
-from metis.curricula.judge.prompt import Example
-from metis.curricula.judge.scale import VARIANCE
 
 from metis.core import Sampling
-from metis.curricula.judge import Judge
+from metis.curricula.judges.prompt import single, turns
+from metis.curricula.judges.scale import VARIANCE
 from metis.engines.local.attention.blocks import supports
 from metis.engines.local.engine import LocalEngine
 from metis.engines.local.generate.sampling import in_order, stream
@@ -18,9 +17,10 @@ from metis.engines.tokens.choices import ChoiceTree
 from metis.engines.tokens.encoding import encode_chats
 from metis.engines.tokens.packing import ONE_STRIP, Bundle, Layout, Row, plain
 from metis.tasks.arithmetic import Arithmetic, build
+from scripted import exemplar
 
-EXAMPLES = [Example("What is 1 + 2?", 0.0), Example("What is 12 + 2?", 0.1)]
-CHATS = Judge().chats([f"What is {a} + {b}?" for a, b in ((1, 1), (23, 4), (567, 89))], EXAMPLES)
+EXAMPLES = [exemplar("What is 1 + 2?", 0.0), exemplar("What is 12 + 2?", 0.1)]
+CHATS = turns([f"What is {a} + {b}?" for a, b in ((1, 1), (23, 4), (567, 89))], EXAMPLES)
 
 
 def brute(policy, sequence: list[int], temperature: float = 1.0) -> torch.Tensor:
@@ -137,10 +137,10 @@ def test_a_network_with_windows_or_soft_caps_keeps_its_own_attention(policy, mon
             assert not supports(network)
 
 
-@pytest.mark.parametrize("layout", ["turns", "single"])
-def test_scores_equal_a_brute_force_pass(settings, policy, layout):
+@pytest.mark.parametrize("asking", [turns, single])
+def test_scores_equal_a_brute_force_pass(settings, policy, asking):
     engine = LocalEngine(settings, build(Arithmetic(prompts=4, heldout=2), 0))
-    chats = Judge(layout=layout).chats(["What is 1 + 1?", "What is 204 + 31?"], EXAMPLES)
+    chats = asking(["What is 1 + 1?", "What is 204 + 31?"], EXAMPLES)
     found = engine.score(chats, VARIANCE.choices)
     for chat, row in zip(chats, found, strict=True):
         context = policy.encode_chat(chat)
@@ -154,7 +154,7 @@ def test_scores_equal_a_brute_force_pass(settings, policy, layout):
 def test_a_chat_that_does_not_fit_is_not_judged_and_harms_no_other(settings):
     engine = LocalEngine(settings, build(Arithmetic(prompts=4, heldout=2), 0))
     texts = ["What is 1 + 1?", "x" * engine.policy.context]
-    chats = Judge().chats(texts, EXAMPLES)
+    chats = turns(texts, EXAMPLES)
     fits, long = engine.score(chats, VARIANCE.choices)
     assert fits == pytest.approx(engine.score(chats[:1], VARIANCE.choices)[0], abs=1e-5)
     assert set(long) == {-math.inf}

@@ -35,7 +35,7 @@ def test_every_arm_is_replayed_and_an_oracle_sees_what_is_informative(run, bench
 
 def test_states_are_read_once_and_kept(run, tmp_path, monkeypatch, benchmark):
     kept = tmp_path / "states.npz"
-    words = ("--arms", "probe", "readout of the prompt", "--states", str(kept))
+    words = ("--arms", "probe", "readout", "--states", str(kept))
     first = run(*words)
     with np.load(kept) as states:
         assert len(set(states["keys"].tolist())) == len(states["states"]) == 2 * 48

@@ -43,20 +43,25 @@ class Even:
         return float(len(self.answer) % 2)
 
 
-@pytest.mark.parametrize("mode", ["direct", "reason"])
-def test_a_whole_run_with_both_judge_modes(tiny, tmp_path, capsys, rewarding, mode):
-    settings = [f"engine.model={tiny}", f"curriculum.judge.mode={mode}"]
-    settings += ["curriculum.judge.max_tokens=8", "curriculum.warmup=false"]
+@pytest.mark.parametrize(
+    "judge",
+    [["direct"], ["reason", "curriculum.judge.max_tokens=8"], ["readout"]],
+    ids=lambda j: j[0],
+)
+def test_a_whole_run_with_each_judge(tiny, tmp_path, capsys, rewarding, judge):
+    name, *more = judge
+    settings = [f"engine.model={tiny}", f"curriculum.judge={name}", *more]
     assert main(["train", *SHORT, *settings, "--out", str(tmp_path / "run")]) == 0
     assert "held-out accuracy" in capsys.readouterr().out
     rows = read(tmp_path / "run", "metrics")
     assert [row["step"] for row in rows] == [0, 1, 2, 3, 4, 5]
     assert any(row.get("update/steps") == 1.0 for row in rows)
     assert all(row["update/non_finite"] == 0.0 for row in rows if "update/non_finite" in row)
-    if mode == "direct":
+    if name == "direct":
         assert all(row["judge/failure_rate"] == 0.0 for row in rows[1:])
     timings = read(tmp_path / "run", "timings")
-    assert {"judge", "rollout", "update"} <= set(timings[-1])
+    asked = "select" if name == "readout" else "judge"
+    assert {asked, "rollout", "update"} <= set(timings[-1])
     for row in read(tmp_path / "run", "rollouts"):
         assert row["rewards"][0] == len(row.get("answers", [""])[0]) % 2
 

@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from metis.curricula.judge.scale import VARIANCE
 
 import skips
+from metis.curricula.judges.scale import VARIANCE
 from metis.engines.local.model import cuda_graphs
 from metis.engines.local.model.cuda_graphs import Recorder, Recording
 from metis.engines.local.model.forward import scores

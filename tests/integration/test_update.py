@@ -9,15 +9,14 @@ import numpy as np
 import pytest
 import torch
 from functorch.compile import make_boxed_func
-from metis.curricula.judge.prompt import Example
-from metis.curricula.judge.scale import GRID, VARIANCE
 from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.utils import counters
 from torch._inductor.exc import InductorError
 
 from metis import Batch, Group, MetisError, Prompt
 from metis.core import Continuation, Judgment, Trajectory
-from metis.curricula.judge import Judge
+from metis.curricula.judges.prompt import turns
+from metis.curricula.judges.scale import GRID, VARIANCE
 from metis.engines.local.engine import LocalEngine
 from metis.engines.local.model.policy import _compile
 from metis.engines.local.update.gradients import backward, bundles, passes, remember_old
@@ -26,6 +25,7 @@ from metis.engines.local.update.stopwatch import Stopwatch
 from metis.engines.tokens.packing import ONE_STRIP, Layout
 from metis.signal import advantages, judge_reward
 from metis.tasks.arithmetic import Arithmetic, build
+from scripted import exemplar
 
 PROMPTS = [Prompt(f"p{i}", f"text {i}") for i in range(4)]
 REWARDS = [(1.0, 0.0, 0.0), (1.0, 1.0, 1.0), (0.25, 0.75, 0.5), (0.0, 0.0, 1.0)]
@@ -225,7 +225,7 @@ def test_the_exact_loss_has_the_gradient_of_the_enumerated_expectation(policy, s
 def judged_batch(*texts: str) -> Batch:
     """Some of four prompts with a judgment of all choices, in chats that begin alike."""
     asked = texts or ("What is 1 + 1?", "What is 204 + 31?")
-    chats = Judge().chats(asked, [Example("2 + 2?", 0.1)])
+    chats = turns(asked, [exemplar("2 + 2?", 0.1)])
     rows = [
         Judgment(prompt, Continuation(chat, choice, -3.0), 0.1 * i - 0.3, 0.1)
         for prompt, chat in zip(PROMPTS, chats, strict=False)

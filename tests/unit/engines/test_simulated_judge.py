@@ -2,18 +2,19 @@
 
 import numpy as np
 import pytest
-from metis.curricula.judge.scale import PASSES, VARIANCE
 
 from metis import Batch, Group, Progress, drive
 from metis.core import Continuation, Judgment
-from metis.curricula.judge import Judge
+from metis.curricula.judges import Direct
+from metis.curricula.judges.prompt import turns
+from metis.curricula.judges.scale import PASSES, VARIANCE
 from metis.curricula.metis import Metis
 from metis.engines.simulated import Simulation, build
 
 
 def judgment(prompt, scale, key=""):
     """A judgment whose rows push the first answer up and the second one down."""
-    [chat] = Judge().chats([prompt.text], [], scale)
+    [chat] = turns([prompt.text], [], scale)
     return [
         Judgment(prompt, Continuation(chat, scale.choices[i], -1.0), advantage, 1.0, False, key)
         for i, advantage in enumerate((1.0, -1.0))
@@ -24,7 +25,7 @@ def judgment(prompt, scale, key=""):
 def test_a_replayed_judgment_of_a_prompt_that_is_not_in_the_batch_is_learnt_from(scale):
     engine, pool = build(Simulation(prompts=50, heldout=1))
     here, elsewhere = pool.prompts[:2]
-    [chat] = Judge().chats([elsewhere.text], [], scale)
+    [chat] = turns([elsewhere.text], [], scale)
     [before] = engine.score([chat], scale.choices)
     rows = judgment(elsewhere, scale, "step 3")
     engine.update(Batch([Group(here, (), (), failed=2)], rows, judge_share=1.0))
@@ -45,7 +46,7 @@ def test_the_step_is_the_mean_over_judgments_within_the_bound():
 @pytest.mark.parametrize("scale", ["variance", "passes"])
 def test_the_judge_learns_on_either_scale(scale):
     engine, pool = build(Simulation(prompts=1000, heldout=1, noise=0.1))
-    curriculum = Metis(batch=16, multiplier=3, replay=16, judge=Judge(scale=scale))
+    curriculum = Metis(batch=16, multiplier=3, judge=Direct(scale=scale, replay=16))
     for step in range(30):
         batch = drive(curriculum.step(pool, Progress(step, policy=engine.version)), engine)
         engine.update(batch)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from metis.core import Exemplar, Prompt
 from metis.curricula.judges.prompt import single, turns
 from metis.curricula.judges.scale import PASSES
+from scripted import exemplar
 
 SYSTEM = r"""
 You are a predictor that estimates the reward variance for a candidate problem. Reward variance
@@ -39,10 +39,7 @@ Predict the reward variance for the next problem. Put your final variance predic
 \boxed{}. [Candidate] PROMPT: \"\"\" the candidate \"\"\"
 """.replace(r"\"", '"')
 
-EXAMPLES = [
-    Exemplar(Prompt(text, text), value, value, 1)
-    for text, value in (("first", 0.0), ("second", 0.109375), ("third", 0.25))
-]
+EXAMPLES = [exemplar("first", 0.0), exemplar("second", 0.109375), exemplar("third", 0.25)]
 
 
 def collapse(text: str) -> str:
@@ -80,8 +77,7 @@ def test_turns_show_examples_as_answered_chats():
 
 
 def test_passes_are_asked_for_and_answered_with_a_digit():
-    examples = [Exemplar(Prompt("one", "one"), 2.6, 0.2, 1)]
-    [chat] = turns(["the candidate"], examples, PASSES)
+    [chat] = turns(["the candidate"], [exemplar("one", 2.6)], PASSES)
     assert [message["content"] for message in chat if message["role"] == "assistant"] == ["3"]
     [[system, _]] = turns(["the candidate"], [], PASSES)
     assert "boxed" not in system["content"] and "8" in system["content"]
