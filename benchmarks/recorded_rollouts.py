@@ -24,13 +24,13 @@ from metis.core import (
 )
 from metis.core.predictors import Predictor
 from metis.errors import MetisError
-from metis.survey.facts import Outcome
+from metis.survey.facts import PromptOutcome
 
 
 class RecordedRollouts:
     """Passes every request on to an engine, rollouts excepted."""
 
-    def __init__(self, engine: Engine, outcomes: Iterable[Outcome]) -> None:
+    def __init__(self, engine: Engine, outcomes: Iterable[PromptOutcome]) -> None:
         self.engine = engine
         self.outcomes = {outcome.prompt: outcome for outcome in outcomes}
 
