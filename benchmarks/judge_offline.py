@@ -42,7 +42,7 @@ from metis.engines.local.settings import Local
 from metis.errors import MetisError, require
 from metis.evals.weights import identity
 from metis.signal import INFORMATIVE, top_b
-from metis.survey.facts import Outcome
+from metis.survey.facts import PromptOutcome
 from metis.survey.outcome_set import SUFFIX, OutcomeSet
 
 EIGHTH = 1 / 8
@@ -56,7 +56,7 @@ class Sets:
 
     def __init__(self, paths: Sequence[Path], data: Path | None) -> None:
         self.prompts: list[Prompt] = []
-        self.outcomes: dict[str, Outcome] = {}
+        self.outcomes: dict[str, PromptOutcome] = {}
         self.set_of: dict[str, str] = {}
         self.tasks: dict[str, Any] = {}
         for path in paths:

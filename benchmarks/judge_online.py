@@ -29,7 +29,7 @@ from metis.config import curriculum_of
 from metis.engines.local.settings import Local
 from metis.errors import require
 from metis.run.statistics import Estimate, mean
-from metis.survey.facts import Outcome
+from metis.survey.facts import PromptOutcome
 from metis.text import markdown_table
 
 PARTS = 3
@@ -49,7 +49,7 @@ ARMS: dict[str, dict[str, Any]] = {
 class Resampled(RecordedRollouts):
     """Rollouts drawn with replacement from the recorded ones."""
 
-    def __init__(self, states: Remembered, outcomes: Sequence[Outcome], seed: int) -> None:
+    def __init__(self, states: Remembered, outcomes: Sequence[PromptOutcome], seed: int) -> None:
         super().__init__(states, outcomes)  # type: ignore[arg-type]  # nothing else is asked for
         self.draw = np.random.default_rng(seed)
 

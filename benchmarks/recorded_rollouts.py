@@ -13,13 +13,13 @@ from metis.core import Batch, Engine, Group, Prompt, Rollout, Trajectory
 from metis.core.requests import Reply, Request
 from metis.errors import MetisError
 from metis.loop import Trainable
-from metis.survey.facts import Outcome
+from metis.survey.facts import PromptOutcome
 
 
 class RecordedRollouts(Engine):
     """Passes every request on to an engine, rollouts excepted."""
 
-    def __init__(self, engine: Trainable, outcomes: Iterable[Outcome]) -> None:
+    def __init__(self, engine: Trainable, outcomes: Iterable[PromptOutcome]) -> None:
         self.engine = engine
         self.outcomes = {outcome.prompt: outcome for outcome in outcomes}
 

@@ -26,7 +26,8 @@ from metis.run.manifest import complete, described
 from metis.run.meter import Meter, TimedEngine
 from metis.run.notices import Standstill, Truncations
 from metis.run.records import exemplar_rows, judgment_rows, rollout_rows
-from metis.run.sinks import Exchange, Sink, exchanges
+from metis.run.sinks import ShownAnswer as Exchange
+from metis.run.sinks import Sink, exchanges
 from metis.run.step import booked, plan
 from metis.run.waiting import Count, Say, uncounted
 from metis.tasks.benchmarks.sets import PromptSet

@@ -15,7 +15,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from metis.config import load
 from metis.engines.local.model.policy import Policy
 from metis.engines.local.settings import Local
-from metis.survey.facts import Outcome
+from metis.survey.facts import PromptOutcome
 from metis.survey.outcome_set import OutcomeSet
 from precision import forbid_half_products
 
@@ -106,7 +106,9 @@ def kept(tiny, tmp_path_factory):
     config = load(None, [f"engine.model={tiny}", *words])
     passes = {"level-1": 0, "level-2": 2, "level-3": 4}
     outcomes = [
-        Outcome(p.id, "", tuple(float(i < passes[p.category]) for i in range(4)), (9,) * 4, 0, 0)
+        PromptOutcome(
+            p.id, "", tuple(float(i < passes[p.category]) for i in range(4)), (9,) * 4, 0, 0
+        )
         for p in config.task.training()
     ]
     path = tmp_path_factory.mktemp("set") / "sums.jsonl.gz"

@@ -5,7 +5,7 @@ import pytest
 from metis import MetisError, Pool, Progress, drive
 from metis.curricula.metis import Metis
 from metis.engines.simulated import SimulatedEngine, Simulation
-from metis.survey.facts import Outcome
+from metis.survey.facts import PromptOutcome
 
 
 @pytest.fixture
@@ -15,7 +15,7 @@ def recording(benchmark_script):
 
 def record(engine, group=4):
     return [
-        Outcome(
+        PromptOutcome(
             prompt.id, "", tuple(float(i < index % 5) for i in range(group)), (9,) * group, 0, 0
         )
         for index, prompt in enumerate(engine.pool)

@@ -18,7 +18,7 @@ from metis.errors import MetisError, install
 
 
 @dataclass(frozen=True)
-class Local:
+class LocalSource:
     """A file here."""
 
     path: Path
@@ -103,11 +103,11 @@ def _reason(error: Exception, errors: Any, source: Hub, file: str) -> str:
     return f"{file!r} of {here} could not be fetched from the hub ({detail}): connect and try again"
 
 
-def parse(text: str, name: str, usual: Hub) -> Local | Hub:
+def parse(text: str, name: str, usual: Hub) -> LocalSource | Hub:
     """The source that a person wrote; what is left out of a hub source is as usual."""
     path = Path(text).expanduser()
     if path.is_file():
-        return Local(path)
+        return LocalSource(path)
     if text and path.is_dir():
         raise MetisError(f"{name} = {text!r}: a folder; name a file in it")
     written = re.fullmatch(r"([\w.-]+/[\w.-]+)(?:@([^:]+))?(?::(.+))?", text)

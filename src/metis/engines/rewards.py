@@ -17,7 +17,7 @@ from typing import TypeVar
 from metis.engines.workers import Workers
 from metis.tasks import outcome
 from metis.tasks.base import Episode, Reward, Task, scorers
-from metis.tasks.outcome import Outcome
+from metis.tasks.outcome import Scoring
 
 T = TypeVar("T")
 
@@ -61,7 +61,7 @@ class RewardRunner:
         self.waited += time.perf_counter() - start
         return self.turns.submit(call, "an environment's turn")
 
-    def submit(self, episode: Episode) -> "Future[Outcome]":
+    def submit(self, episode: Episode) -> "Future[Scoring]":
         """Start the reward of a finished episode."""
         self.ended()
         return self.rewards.submit(partial(_reward, episode), outcome.scorer(episode))
@@ -83,10 +83,10 @@ class RewardRunner:
         self.waited += time.perf_counter() - start
         return error if isinstance(error, Exception) else future.result()
 
-    def result(self, future: "Future[Outcome]") -> Outcome | Exception:
+    def result(self, future: "Future[Scoring]") -> Scoring | Exception:
         """The reward, or what went wrong with it."""
         outcome = self.wait(future)
-        if isinstance(outcome, Outcome):
+        if isinstance(outcome, Scoring):
             outcome.require_range()
         return outcome
 
@@ -95,10 +95,10 @@ class RewardRunner:
         self.rewards.close()
 
 
-def _reward(episode: Episode) -> Outcome | Awaitable[Outcome]:
+def _reward(episode: Episode) -> Scoring | Awaitable[Scoring]:
     value, scorer = episode.reward(), outcome.scorer(episode)
     return _later(value, scorer) if inspect.isawaitable(value) else outcome.read(value, scorer)
 
 
-async def _later(value: Awaitable[Reward], scorer: str) -> Outcome:
+async def _later(value: Awaitable[Reward], scorer: str) -> Scoring:
     return outcome.read(await value, scorer)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from queue import SimpleQueue
 from typing import Any, TypeVar, cast
 
-from metis.tasks.abandonment import Call, current
+from metis.tasks.abandonment import AbandonableCall, current
 
 T = TypeVar("T")
 
@@ -25,7 +25,7 @@ class _Job:
     call: Callable[[], Any]
     name: str
     answer: "Future[Any]" = field(default_factory=Future)
-    running: Call = field(default_factory=Call)
+    running: AbandonableCall = field(default_factory=AbandonableCall)
     started: float = 0.0
 
 

@@ -9,8 +9,8 @@ from metis.commands import Commands, add_command, digest, plain_console
 from metis.core import Sampling
 from metis.errors import MetisError, install, require, require_folder
 from metis.evals import subject
-from metis.evals.plan import Limits
-from metis.evals.subject import Subject
+from metis.evals.plan import BatchLimits
+from metis.evals.subject import EvaluatedModel
 from metis.evals.suite import AnswerFolder, Evaluation, answer_all, finished
 from metis.tasks.base import scorers
 from metis.tasks.benchmarks import catalogue
@@ -114,7 +114,7 @@ def _check(chosen: argparse.Namespace) -> None:
         require(heat != 0, "--temperature", heat, same)
 
 
-def _evaluation(chosen: argparse.Namespace, who: Subject) -> Evaluation:
+def _evaluation(chosen: argparse.Namespace, who: EvaluatedModel) -> Evaluation:
     place = _place(who)
     rows, tokens = subject.BATCHES[place]
     heat = chosen.temperature
@@ -127,13 +127,13 @@ def _evaluation(chosen: argparse.Namespace, who: Subject) -> Evaluation:
         sets=[each.sample(chosen.limit or 0, chosen.seed) for each in _sets(chosen, who)],
         sampling=sampling,
         samples=chosen.samples,
-        limits=Limits(chosen.rows or rows, tokens if chosen.tokens is None else chosen.tokens),
+        limits=BatchLimits(chosen.rows or rows, tokens if chosen.tokens is None else chosen.tokens),
         rows=chosen.rows or who.engine.rows,
         seed=chosen.seed,
     )
 
 
-def _sets(chosen: argparse.Namespace, who: Subject) -> list[PromptSet]:
+def _sets(chosen: argparse.Namespace, who: EvaluatedModel) -> list[PromptSet]:
     """The run's own test, benchmarks and files, each asked and scored in its way."""
     from metis import config
     from metis.evals.heldout import own_sets
@@ -158,7 +158,7 @@ def _sets(chosen: argparse.Namespace, who: Subject) -> list[PromptSet]:
     return sets
 
 
-def _place(who: Subject) -> str:
+def _place(who: EvaluatedModel) -> str:
     """The device that generates the answers, for the defaults."""
     try:
         from metis.engines.local.model.policy import pick_device
@@ -169,7 +169,7 @@ def _place(who: Subject) -> str:
     return "cpu" if pick_device(who.engine.device).type == "cpu" else "gpu"
 
 
-def _model(evaluation: Evaluation, who: Subject) -> Any:
+def _model(evaluation: Evaluation, who: EvaluatedModel) -> Any:
     from metis.evals.answers import Answerer
 
     for each in evaluation.sets:
@@ -177,7 +177,7 @@ def _model(evaluation: Evaluation, who: Subject) -> Any:
     return Answerer(who.engine, who.checkpoint, evaluation.sampling)
 
 
-def _default_folder(who: Subject, settings: dict[str, Any]) -> Path:
+def _default_folder(who: EvaluatedModel, settings: dict[str, Any]) -> Path:
     """A name fixed by the settings, so that the same command finds its evaluation again."""
     name = who.name.partition(" (")[0].replace("/", "-")
     return Path("evals") / f"{name}-{digest(settings)}"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Limits:
+class BatchLimits:
     """The size of a batch.
 
     rows    answers
@@ -25,7 +25,9 @@ class Limits:
         return rows <= 1 or (rows <= self.rows and rows * length <= (self.tokens or rows * length))
 
 
-def batches(lengths: Sequence[int], longest: int, samples: int, limits: Limits) -> list[list[int]]:
+def batches(
+    lengths: Sequence[int], longest: int, samples: int, limits: BatchLimits
+) -> list[list[int]]:
     """Problems by place, short prompts first so that little is padded, all samples together."""
     order = sorted(range(len(lengths)), key=lambda place: lengths[place])
     planned: list[list[int]] = []
@@ -44,7 +46,7 @@ def in_order(count: int, samples: int, rows: int) -> list[list[int]]:
     return [list(range(start, min(start + size, count))) for start in range(0, count, size)]
 
 
-def copies(length: int, samples: int, limits: Limits) -> list[int]:
+def copies(length: int, samples: int, limits: BatchLimits) -> list[int]:
     """The samples of a batch in parts that fit: one part unless a problem alone is too much."""
     part = samples
     while not limits.fit(length, part):

@@ -22,7 +22,7 @@ PAPER_TASK = {"name": "math", "verify": PAPER.verify}
 
 
 @dataclass(frozen=True)
-class Subject:
+class EvaluatedModel:
     """A model with the weights that a checkpoint holds, and the settings of its run.
 
     about tells it from every other subject. A model has no run, and is asked and scored as in the
@@ -47,7 +47,7 @@ class Subject:
         device: str | None = None,
         generation: str | None = None,
         vllm_cache: float | None = None,
-    ) -> "Subject":
+    ) -> "EvaluatedModel":
         """The same elsewhere, or with other memory."""
         given = {"device": device, "generation": generation, "vllm_cache": vllm_cache}
         changes: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
@@ -55,13 +55,13 @@ class Subject:
         return dataclasses.replace(self, engine=dataclasses.replace(self.engine, **changes))
 
 
-def find(named: str, checkpoint: str = "") -> Subject:
+def find(named: str, checkpoint: str = "") -> EvaluatedModel:
     """The model, or the checkpoint of a run, that a name on the command line means."""
     trained = models.named(Path(named).expanduser(), checkpoint)
     if trained is None:
         name, model = _called(named), model_files.model(named)
         facts = {"name": name, "model": name, "weights": identity(model)}
-        return Subject(name, Local(model=str(model)), facts)
+        return EvaluatedModel(name, Local(model=str(model)), facts)
     config, step = trained.config, trained.step
     knobs = {knob.name for knob in fields(Local)}
     settings = {key: value for key, value in config["engine"].items() if key in knobs}
@@ -81,7 +81,7 @@ def find(named: str, checkpoint: str = "") -> Subject:
         "weights": identity(model, weights),
     }
     engine = dataclasses.replace(engine, model=str(model))
-    return Subject(name, engine, about, weights, trained.run, settings_of(config))
+    return EvaluatedModel(name, engine, about, weights, trained.run, settings_of(config))
 
 
 def _called(model: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from metis.core import Chat, Prompt, Sampling
 from metis.core.values import Report
 from metis.errors import MetisError
-from metis.evals.plan import Limits, batch_seed, batches, copies, in_order
+from metis.evals.plan import BatchLimits, batch_seed, batches, copies, in_order
 from metis.run.folder import Folder
 from metis.tasks.base import Task
 from metis.tasks.benchmarks.scoring import scores
@@ -47,7 +47,7 @@ class Evaluation:
     sets: Sequence[PromptSet]
     sampling: Sampling
     samples: int
-    limits: Limits
+    limits: BatchLimits
     rows: int
     seed: int
 
@@ -101,7 +101,7 @@ class Answering(Protocol):
     ) -> Sequence[Sequence[Answer]]: ...
 
 
-class Watcher(Protocol):
+class AnswerWatcher(Protocol):
     """Shows how far an evaluation is."""
 
     def advance(self, rows: Sequence[Mapping[str, Any]]) -> None: ...
@@ -112,7 +112,7 @@ Entry = tuple[PromptSet, int]
 
 
 @dataclass(frozen=True)
-class Batch:
+class ProblemBatch:
     """Prompts of one task that are answered together, their samples in parts."""
 
     entries: Sequence[Entry]
@@ -134,7 +134,7 @@ def finished(evaluation: Evaluation, folder: AnswerFolder) -> bool:
 
 
 def answer_all(
-    evaluation: Evaluation, model: Answering, folder: AnswerFolder, watcher: Watcher
+    evaluation: Evaluation, model: Answering, folder: AnswerFolder, watcher: AnswerWatcher
 ) -> None:
     """Answer what is not answered yet; each batch is on disk before the next begins."""
     planned = list(_plan(evaluation, model))
@@ -149,7 +149,7 @@ def answer_all(
         watcher.advance(rows)
 
 
-def _plan(evaluation: Evaluation, model: Answering) -> Iterator[Batch]:
+def _plan(evaluation: Evaluation, model: Answering) -> Iterator[ProblemBatch]:
     """A run's own test in the batches of training, even where these hold several sets; others by
     length."""
     samples, seed = evaluation.samples, evaluation.seed
@@ -157,8 +157,8 @@ def _plan(evaluation: Evaluation, model: Answering) -> Iterator[Batch]:
         (each, place) for each in evaluation.sets if each.own for place in range(len(each.prompts))
     ]
     for number, places in enumerate(in_order(len(own), samples, evaluation.rows)):
-        parts = copies(0, samples, Limits(evaluation.rows, 0))
-        yield Batch([own[i] for i in places], parts, batch_seed(seed, "heldout", number))
+        parts = copies(0, samples, BatchLimits(evaluation.rows, 0))
+        yield ProblemBatch([own[i] for i in places], parts, batch_seed(seed, "heldout", number))
     longest, limits = evaluation.sampling.max_tokens, evaluation.limits
     for each in evaluation.sets:
         if each.own:
@@ -168,10 +168,12 @@ def _plan(evaluation: Evaluation, model: Answering) -> Iterator[Batch]:
             room = max(lengths[place] for place in places) + longest
             parts = copies(room, samples, limits)
             entries = [(each, place) for place in places]
-            yield Batch(entries, parts, batch_seed(seed, each.name, number))
+            yield ProblemBatch(entries, parts, batch_seed(seed, each.name, number))
 
 
-def _keep_whole_batches(planned: Sequence[Batch], folder: AnswerFolder, watcher: Watcher) -> int:
+def _keep_whole_batches(
+    planned: Sequence[ProblemBatch], folder: AnswerFolder, watcher: AnswerWatcher
+) -> int:
     """Cut the log back to its whole batches; how many these are."""
     rows = folder.rows()
     start, length = 0, 0

@@ -9,7 +9,7 @@ from metis.report.tables import MISSING, accuracy
 from metis.run.manifest import described
 from metis.run.models import Checkpoint
 from metis.run.models import settings as settings_of
-from metis.run.recorded import Evaluation, Recorded, is_number, read
+from metis.run.recorded import HeldoutTest, Recorded, is_number, read
 from metis.text import markdown_table
 
 Row = dict[str, Any]
@@ -131,7 +131,7 @@ def _length(checkpoint: Checkpoint) -> str:
 
 
 def _best(run: Recorded) -> int | None:
-    best: Evaluation | None = run.best
+    best: HeldoutTest | None = run.best
     return best.step if best and best.step else None
 
 

@@ -39,7 +39,7 @@ KEYS = {
 
 
 @dataclass(frozen=True)
-class Settings:
+class DialogueSettings:
     """The knobs of the preparation.
 
     composite  the `rebuilt` composite category, or the `official` one, most of whose ground truths
@@ -60,14 +60,14 @@ class Settings:
         require_at_least(self, {"seed": 0})
 
 
-PRESETS: dict[str, Settings] = {
-    "recommended": Settings(),
-    "paper": Settings(composite="official", split="category"),
+PRESETS: dict[str, DialogueSettings] = {
+    "recommended": DialogueSettings(),
+    "paper": DialogueSettings(composite="official", split="category"),
 }
 
 
 @dataclass(frozen=True)
-class Outcome:
+class PreparedCategory:
     """The outcome for a category; `broken` counts ground truths with calls that fail."""
 
     category: str
@@ -81,13 +81,13 @@ class Outcome:
 class Prepared:
     """The outcomes, the folder they are in, and whether its files were there already."""
 
-    outcomes: Sequence[Outcome]
+    outcomes: Sequence[PreparedCategory]
     folder: Path
     fresh: bool = True
 
 
 def prepare(
-    settings: Settings,
+    settings: DialogueSettings,
     out: Path,
     package: Path | None = None,
     say: Callable[[str], None] = print,
@@ -121,7 +121,7 @@ def prepare(
     return Prepared(outcomes, out)
 
 
-def split(categories: Mapping[str, Sequence[Dialogue]], settings: Settings) -> set[str]:
+def split(categories: Mapping[str, Sequence[Dialogue]], settings: DialogueSettings) -> set[str]:
     """The ids of a fifth of every category, drawn by the seed."""
     chosen: set[str] = set()
     for name, part in categories.items():
@@ -132,7 +132,7 @@ def split(categories: Mapping[str, Sequence[Dialogue]], settings: Settings) -> s
     return chosen
 
 
-def understand(words: Sequence[str]) -> tuple[Settings, Path | None]:
+def understand(words: Sequence[str]) -> tuple[DialogueSettings, Path | None]:
     """The settings that words of a command line stand for, and the wheel that they name."""
     given = dict(word.partition("=")[::2] for word in words)
     preset = given.pop("preset", "recommended")
@@ -158,20 +158,20 @@ def _seed(text: str) -> int:
 
 def _outcome(
     category: str, part: Sequence[Dialogue], heldout: set[str], failures: Sequence[Failure]
-) -> Outcome:
+) -> PreparedCategory:
     ids = {each.id for each in part}
     broken = {each.dialogue for each in failures} & ids
     tested = len(ids & heldout)
-    return Outcome(category, len(ids), len(broken), len(ids) - tested, tested)
+    return PreparedCategory(category, len(ids), len(broken), len(ids) - tested, tested)
 
 
-def _made_before(out: Path, request: dict[str, Any]) -> list[Outcome] | None:
+def _made_before(out: Path, request: dict[str, Any]) -> list[PreparedCategory] | None:
     """The outcomes of an earlier, equal preparation; a file from elsewhere is never overwritten."""
     paths = [out / f"{name}.parquet" for name in PARTS]
     records = [request_and_outcome(path) for path in paths if path.exists()]
     if len(records) < len(paths) or any(about["request"] != request for about in records):
         return None
-    outcomes = [Outcome(**outcome) for outcome in records[0]["outcomes"]]
+    outcomes = [PreparedCategory(**outcome) for outcome in records[0]["outcomes"]]
     beside = [SPLIT, *([BROKEN] if any(each.broken for each in outcomes) else [])]
     return outcomes if all((out / name).is_file() for name in beside) else None
 
@@ -209,7 +209,7 @@ def row_of(dialogue: Dialogue, number: int, part: str) -> dict[str, Any]:
 
 def _write_split(
     path: Path,
-    settings: Settings,
+    settings: DialogueSettings,
     categories: Mapping[str, Sequence[Dialogue]],
     heldout: set[str],
 ) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from metis.data import parquet, table
-from metis.data.sources import Hub, Local, parse
+from metis.data.sources import Hub, LocalSource, parse
 from metis.data.verl_rows import verl_row
 from metis.errors import MetisError, require_folder
 from metis.files import atomic
@@ -121,7 +121,7 @@ SETS = {
 
 
 @dataclass
-class Outcome:
+class PreparedProblems:
     """The outcome for a set: its rows were written, or dropped for a reason."""
 
     name: str
@@ -142,9 +142,9 @@ class Outcome:
             yield f"{self.written:,} problems written; the paper has {expected:,}"
 
 
-def understand(words: Sequence[str]) -> dict[str, Local | Hub]:
+def understand(words: Sequence[str]) -> dict[str, LocalSource | Hub]:
     """The sources of the sets asked for; none named: all."""
-    sources: dict[str, Local | Hub] = {}
+    sources: dict[str, LocalSource | Hub] = {}
     for word in words:
         key, equals, value = word.partition("=")
         if key not in SETS:
@@ -154,21 +154,23 @@ def understand(words: Sequence[str]) -> dict[str, Local | Hub]:
 
 
 def prepare(
-    sources: Mapping[str, Local | Hub], out: Path, say: Callable[[str], None] = print
-) -> list[Outcome]:
+    sources: Mapping[str, LocalSource | Hub], out: Path, say: Callable[[str], None] = print
+) -> list[PreparedProblems]:
     """Write the named sets into a folder; what is there already, and the same, is left alone."""
     parquet.arrow()
     require_folder(out)
     return [_prepare(name, sources[name], out, say) for name in SETS if name in sources]
 
 
-def _prepare(name: str, source: Local | Hub, out: Path, say: Callable[[str], None]) -> Outcome:
+def _prepare(
+    name: str, source: LocalSource | Hub, out: Path, say: Callable[[str], None]
+) -> PreparedProblems:
     path, published = out / f"{name}.parquet", SETS[name]
     request = {"format": FORMAT, "source": source.fingerprint}
     if (before := made.before(path, request)) is not None:
-        return Outcome(**{**before, "path": str(path), "fresh": False})
+        return PreparedProblems(**{**before, "path": str(path), "fresh": False})
     say(f"{name}: reading {source}")
-    outcome = Outcome(name, str(source), published.licence, str(path))
+    outcome = PreparedProblems(name, str(source), published.licence, str(path))
     out.mkdir(parents=True, exist_ok=True)
     with atomic(out / f"{name}.dropped.jsonl") as dropped:
 
@@ -188,7 +190,7 @@ def _prepare(name: str, source: Local | Hub, out: Path, say: Callable[[str], Non
 def _rows(
     published: PublishedCode,
     files: Sequence[Path],
-    outcome: Outcome,
+    outcome: PreparedProblems,
     drop: Callable[[Mapping[str, Any], str], None],
 ) -> Iterator[dict[str, Any]]:
     """The rows to write; counted in the outcome."""
@@ -216,7 +218,7 @@ def _rows(
             yield _row(outcome, problem, published.split)
 
 
-def _row(outcome: Outcome, problem: Problem, split: str) -> dict[str, Any]:
+def _row(outcome: PreparedProblems, problem: Problem, split: str) -> dict[str, Any]:
     return verl_row(
         problem.prompt,
         problem.chat(),
@@ -228,7 +230,7 @@ def _row(outcome: Outcome, problem: Problem, split: str) -> dict[str, Any]:
     )
 
 
-def lines(outcomes: Sequence[Outcome]) -> Iterator[str]:
+def lines(outcomes: Sequence[PreparedProblems]) -> Iterator[str]:
     """The counts of a preparation, and what should be known of each set."""
     for outcome in outcomes:
         state = "" if outcome.fresh else f" (already there, from {outcome.source})"

@@ -19,7 +19,7 @@ from metis.core import Prompt
 from metis.data import contamination, parquet, problems, table
 from metis.data.math_sets import SETS
 from metis.data.problems import Collection, RawProblem
-from metis.data.sources import Hub, Local, parse
+from metis.data.sources import Hub, LocalSource, parse
 from metis.data.verl_rows import verl_row
 from metis.errors import MetisError, require, require_folder
 from metis.files import atomic
@@ -34,7 +34,7 @@ HEADER = ("set", "rows", "problems", "no answer", "conflicting", "in a test set"
 
 
 @dataclass(frozen=True)
-class Settings:
+class MathSettings:
     """The knobs of the preparation. All but the last are for the sets to train on.
 
     duplicates     rows are one problem when they have the same `text`, or the same `wording`
@@ -58,11 +58,11 @@ class Settings:
             value = getattr(self, key)
             require(value in options, key, value, f"use {' or '.join(options)}")
 
-    def of(self, split: str) -> "Settings":
+    def of(self, split: str) -> "MathSettings":
         """A benchmark keeps all of its problems, whatever is done to training sets."""
         if split == "train":
             return self
-        return Settings("text", "first", "keep", self.instruction)
+        return MathSettings("text", "first", "keep", self.instruction)
 
 
 PRESETS: dict[str, dict[str, str]] = {
@@ -72,7 +72,7 @@ PRESETS: dict[str, dict[str, str]] = {
 
 
 @dataclass
-class Outcome:
+class PreparedSet:
     """The outcome for a set: its problems were written, or dropped for one of three reasons."""
 
     name: str
@@ -89,11 +89,11 @@ class Outcome:
 
 
 def prepare(
-    sources: Mapping[str, Local | Hub],
-    settings: Settings,
+    sources: Mapping[str, LocalSource | Hub],
+    settings: MathSettings,
     out: Path,
     say: Callable[[str], None] = print,
-) -> list[Outcome]:
+) -> list[PreparedSet]:
     """Write the named sets into a folder; what is there already, and the same, is left alone."""
     parquet.arrow()
     require_folder(out)
@@ -105,8 +105,12 @@ def prepare(
 
 
 def _prepare(
-    name: str, source: Local | Hub, settings: Settings, out: Path, say: Callable[[str], None]
-) -> Outcome:
+    name: str,
+    source: LocalSource | Hub,
+    settings: MathSettings,
+    out: Path,
+    say: Callable[[str], None],
+) -> PreparedSet:
     evaluation = _evaluation(out) if settings.contamination == "drop" else {}
     path = out / f"{name}.parquet"
     request = {
@@ -116,10 +120,10 @@ def _prepare(
         "evaluation": {key: _digest(texts) for key, texts in evaluation.items()},
     }
     if (before := made.before(path, request)) is not None:
-        return Outcome(**{**before, "path": str(path), "fresh": False})
+        return PreparedSet(**{**before, "path": str(path), "fresh": False})
     say(f"{name}: reading {source}")
     collection = problems.read(source.fetch(name), settings.duplicates)
-    outcome = Outcome(name, str(source), str(path), collection.rows, len(collection.problems))
+    outcome = PreparedSet(name, str(source), str(path), collection.rows, len(collection.problems))
     kept, dropped = _select(collection.problems, outcome, settings, evaluation)
     outcome.notes = list(_notes(outcome, collection, settings, evaluation))
     out.mkdir(parents=True, exist_ok=True)
@@ -145,7 +149,10 @@ def _digest(names: Iterable[str]) -> str:
 
 
 def _select(
-    candidates: Sequence[RawProblem], outcome: Outcome, settings: Settings, evaluation: Evaluation
+    candidates: Sequence[RawProblem],
+    outcome: PreparedSet,
+    settings: MathSettings,
+    evaluation: Evaluation,
 ) -> tuple[list[RawProblem], list[dict[str, Any]]]:
     """The problems to write, and those to drop with the reason; counted in the outcome."""
     texts = {identity: text for part in evaluation.values() for identity, text in part.items()}
@@ -172,7 +179,7 @@ def _select(
 
 
 def _notes(
-    outcome: Outcome, collection: Collection, settings: Settings, evaluation: Evaluation
+    outcome: PreparedSet, collection: Collection, settings: MathSettings, evaluation: Evaluation
 ) -> Iterable[str]:
     """Remarks on a set beside its counts."""
     published = SETS[outcome.name]
@@ -198,7 +205,7 @@ def identity_of(name: str, text: str) -> str:
     return f"{name}:{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
-def _row(name: str, index: int, problem: RawProblem, settings: Settings) -> dict[str, Any]:
+def _row(name: str, index: int, problem: RawProblem, settings: MathSettings) -> dict[str, Any]:
     identity = identity_of(name, problem.text)
     return verl_row(
         Prompt(identity, problem.text, problem.category, problem.difficulty),
@@ -220,12 +227,12 @@ def _write_dropped(path: Path, dropped: Sequence[dict[str, Any]]) -> None:
             file.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
 
 
-KNOBS = (*(knob.name for knob in fields(Settings)), "preset")
+KNOBS = (*(knob.name for knob in fields(MathSettings)), "preset")
 
 
-def understand(words: Sequence[str]) -> tuple[dict[str, Local | Hub], Settings]:
+def understand(words: Sequence[str]) -> tuple[dict[str, LocalSource | Hub], MathSettings]:
     """The sources of the sets asked for (none named: all), and the settings."""
-    sources: dict[str, Local | Hub] = {}
+    sources: dict[str, LocalSource | Hub] = {}
     knobs: dict[str, str] = {}
     for word in words:
         key, equals, value = word.partition("=")
@@ -239,11 +246,11 @@ def understand(words: Sequence[str]) -> tuple[dict[str, Local | Hub], Settings]:
     return sources or {name: entry.hub for name, entry in SETS.items()}, _settings(knobs)
 
 
-def _settings(knobs: Mapping[str, str]) -> Settings:
+def _settings(knobs: Mapping[str, str]) -> MathSettings:
     preset = knobs.get("preset", "recommended")
     require(preset in PRESETS, "preset", preset, f"use {' or '.join(PRESETS)}")
     own = {key: value for key, value in knobs.items() if key != "preset"}
-    return Settings(**{**PRESETS[preset], **own})
+    return MathSettings(**{**PRESETS[preset], **own})
 
 
 def _remedy(key: str, equals: str) -> str:
@@ -254,7 +261,7 @@ def _remedy(key: str, equals: str) -> str:
     return f"did you mean {near[0]!r}?" if near else listing
 
 
-def lines(outcomes: Sequence[Outcome]) -> Iterator[str]:
+def lines(outcomes: Sequence[PreparedSet]) -> Iterator[str]:
     """The table, and under it what should be known of each set."""
     rows = [HEADER, *(_counts(outcome) for outcome in outcomes)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEADER))]
@@ -272,7 +279,7 @@ def lines(outcomes: Sequence[Outcome]) -> Iterator[str]:
             yield f"{outcome.name}: what was dropped, and why: {dropped}"
 
 
-def _counts(outcome: Outcome) -> tuple[str, ...]:
+def _counts(outcome: PreparedSet) -> tuple[str, ...]:
     numbers = (
         outcome.rows,
         outcome.problems,

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
-from metis.report.outcomes import Outcome, binned, halves
+from metis.report.outcomes import PredictedOutcome, binned, halves
 from metis.report.panels import Axes, Figure, Line, running_mean
 from metis.report.subjects import Subject
 from metis.run.recorded import Series
@@ -53,7 +53,7 @@ def figure(subjects: Sequence[Subject]) -> Figure | None:
     return Figure(NAME, title, CAPTION + bars, tuple(panels)) if panels else None
 
 
-def _lines(subjects: Sequence[Subject], parts: Sequence[Sequence[Outcome]]) -> list[Line]:
+def _lines(subjects: Sequence[Subject], parts: Sequence[Sequence[PredictedOutcome]]) -> list[Line]:
     """A curve for either kind of slot: two colours for one subject, solid and dashed for more."""
     lines = []
     for subject, part in zip(subjects, parts, strict=True):
@@ -68,7 +68,7 @@ def _lines(subjects: Sequence[Subject], parts: Sequence[Sequence[Outcome]]) -> l
     return [line for line in lines if line.series.x]
 
 
-def _line(label: str, colour: int, outcomes: Sequence[Outcome]) -> Line:
+def _line(label: str, colour: int, outcomes: Sequence[PredictedOutcome]) -> Line:
     bins = binned(outcomes)
     return Line(
         label,
@@ -93,7 +93,7 @@ def _ends(lines: Sequence[Line]) -> tuple[tuple[float, ...], tuple[float, ...]]:
     return tuple(places), tuple(tops)
 
 
-def _described(outcomes: Sequence[Outcome]) -> tuple[str, str]:
+def _described(outcomes: Sequence[PredictedOutcome]) -> tuple[str, str]:
     """The steps of some outcomes, and how many there are of either kind."""
     steps = sorted({outcome.step for outcome in outcomes})
     title = f"step {steps[0]:,}" if len(steps) == 1 else f"steps {steps[0]:,}–{steps[-1]:,}"
@@ -142,7 +142,7 @@ def _over_time(subject: Subject, uniform: bool, window: int, alone: bool) -> lis
     return [solid, replace(solid, label=PREDICTED, series=predicted, dashed=True)]
 
 
-def _by_step(outcomes: Sequence[Outcome], name: str) -> Series:
+def _by_step(outcomes: Sequence[PredictedOutcome], name: str) -> Series:
     steps: dict[int, list[float]] = defaultdict(list)
     for outcome in outcomes:
         steps[outcome.step].append(getattr(outcome, name))

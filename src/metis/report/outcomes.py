@@ -21,7 +21,7 @@ MOST, LEAST, APART = 8, 5, 20
 range of predictions is cut: those on one level are not worth telling apart."""
 
 
-class Outcome(NamedTuple):
+class PredictedOutcome(NamedTuple):
     """The prediction for a group, and the population variance of its rewards."""
 
     step: int
@@ -40,7 +40,7 @@ class Bin(NamedTuple):
     groups: int
 
 
-def read(run: Recorded) -> list[Outcome]:
+def read(run: Recorded) -> list[PredictedOutcome]:
     """All groups of a run that the judge had a prediction for."""
     if not run.series("judge/v_hat_mean").x:  # scores of other curricula are no variances
         return []
@@ -55,19 +55,23 @@ def read(run: Recorded) -> list[Outcome]:
         if judgment is None or len(rewards) < 2:
             continue
         uniform, binary = judgment.get("reason") in UNIFORM, set(rewards) <= {0, 1}
-        outcome = Outcome(row["step"], judgment["score"], variance(rewards), uniform, binary)
+        outcome = PredictedOutcome(
+            row["step"], judgment["score"], variance(rewards), uniform, binary
+        )
         outcomes.append(outcome)
     return outcomes
 
 
-def halves(outcomes: Sequence[Outcome]) -> tuple[list[Outcome], list[Outcome]]:
+def halves(
+    outcomes: Sequence[PredictedOutcome],
+) -> tuple[list[PredictedOutcome], list[PredictedOutcome]]:
     """The outcomes of the first and of the second half of the steps."""
     steps = [outcome.step for outcome in outcomes] or [0]
     middle = (min(steps) + max(steps)) / 2
     return [o for o in outcomes if o.step <= middle], [o for o in outcomes if o.step > middle]
 
 
-def binned(outcomes: Sequence[Outcome]) -> list[Bin]:
+def binned(outcomes: Sequence[PredictedOutcome]) -> list[Bin]:
     """Bins of about equal size by prediction; predictions on one level stay together."""
     if not outcomes:
         return []

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from metis.report.outcomes import Outcome, read
+from metis.report.outcomes import PredictedOutcome, read
 from metis.report.panels import Line, running_mean
 from metis.run.recorded import Recorded, Series
 
@@ -21,7 +21,7 @@ class Subject:
     runs: tuple[Recorded, ...]
 
     @cached_property
-    def outcomes(self) -> list[Outcome]:
+    def outcomes(self) -> list[PredictedOutcome]:
         """Predictions and outcomes of all groups of its runs."""
         return [outcome for run in self.runs for outcome in read(run)]
 

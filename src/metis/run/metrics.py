@@ -26,7 +26,7 @@ METRIC = "METRIC"
 """The field that stands for all metrics."""
 
 
-class Metric(NamedTuple):
+class MetricMeaning(NamedTuple):
     """A number of `metrics.jsonl`, and who writes it."""
 
     name: str
@@ -35,12 +35,12 @@ class Metric(NamedTuple):
     meaning: str
 
 
-class Section(NamedTuple):
+class MetricSection(NamedTuple):
     """Metrics that belong together."""
 
     title: str
     about: str
-    metrics: tuple[Metric, ...]
+    metrics: tuple[MetricMeaning, ...]
 
 
 class Field(NamedTuple):
@@ -63,10 +63,12 @@ def _table() -> dict[str, Any]:
     return tomllib.loads(resources.files(__package__).joinpath("metrics.toml").read_text("utf-8"))
 
 
-def sections() -> Iterator[Section]:
+def sections() -> Iterator[MetricSection]:
     """All metrics."""
     for part in _table()["metrics"]:
-        yield Section(part["title"], part["about"], tuple(Metric(*row) for row in part["rows"]))
+        yield MetricSection(
+            part["title"], part["about"], tuple(MetricMeaning(*row) for row in part["rows"])
+        )
 
 
 def logs() -> Iterator[Log]:
@@ -95,7 +97,7 @@ def _explained(part: str) -> Mapping[str, str]:
     return table
 
 
-def metric(name: str) -> Metric | None:
+def metric(name: str) -> MetricMeaning | None:
     """The entry of a metric."""
     entries = (entry for pattern, entry in _patterns() if pattern.fullmatch(name))
     return next(entries, None)
@@ -117,7 +119,7 @@ def reason(text: str) -> str | None:
 
 
 @cache
-def _patterns() -> Sequence[tuple[re.Pattern[str], Metric]]:
+def _patterns() -> Sequence[tuple[re.Pattern[str], MetricMeaning]]:
     return [(_pattern(entry.name), entry) for part in sections() for entry in part.metrics]
 
 

@@ -27,7 +27,7 @@ class Series(NamedTuple):
     y: tuple[float, ...] = ()
 
 
-class Evaluation(NamedTuple):
+class HeldoutTest(NamedTuple):
     """A test on held-out prompts; elapsed and standard error are None where not recorded."""
 
     step: int
@@ -99,7 +99,7 @@ class Recorded:
         return any(is_number(row.get(metric)) for row in self.metrics)
 
     @property
-    def evaluations(self) -> list[Evaluation]:
+    def evaluations(self) -> list[HeldoutTest]:
         clock = {row["step"]: row["elapsed"] for row in self.timings if "elapsed" in row}
         clock.setdefault(0, 0.0)
         tests = []
@@ -107,7 +107,7 @@ class Recorded:
             if is_number(row.get("eval/accuracy")):
                 stderr = row["eval/stderr"] if is_number(row.get("eval/stderr")) else None
                 elapsed = clock.get(row["step"])
-                tests.append(Evaluation(row["step"], elapsed, row["eval/accuracy"], stderr))
+                tests.append(HeldoutTest(row["step"], elapsed, row["eval/accuracy"], stderr))
         return tests
 
     @cached_property
@@ -119,7 +119,7 @@ class Recorded:
         return tests
 
     @property
-    def best(self) -> Evaluation | None:
+    def best(self) -> HeldoutTest | None:
         """The test that went best, of equals the first; None where there was none."""
         return max(self.evaluations, key=lambda test: test.accuracy, default=None)
 

@@ -27,7 +27,7 @@ ANSWERS = "answers"
 
 
 @dataclass(frozen=True)
-class Exchange:
+class ShownAnswer:
     """One answer to a prompt; `facts` are its step, reward, and the prompt's place in the plan."""
 
     id: str
@@ -38,7 +38,7 @@ class Exchange:
 
 def exchanges(
     rollouts: Iterable[Mapping[str, Any]], judgments: Iterable[Mapping[str, Any]]
-) -> Iterator[Exchange]:
+) -> Iterator[ShownAnswer]:
     """The answers that the rows of a step in `rollouts.jsonl` and `judgments.jsonl` have."""
     chosen = {row["prompt"]: row for row in judgments if row["chosen"]}
     for row in rollouts:
@@ -48,14 +48,14 @@ def exchanges(
         for answer, reward in zip(row.get("answers", ()), row["rewards"], strict=False):
             facts = {"step": row["step"], "reward": reward, **named, **numbers}
             present = {name: value for name, value in facts.items() if value not in (None, "")}
-            yield Exchange(row["prompt"], row["text"], answer, present)
+            yield ShownAnswer(row["prompt"], row["text"], answer, present)
 
 
 class Sink(Protocol):
     """Takes the metrics of every step, its seconds by phase, and answers where it shows any."""
 
     def log(
-        self, step: int, metrics: Mapping[str, float], answers: Sequence[Exchange] = ()
+        self, step: int, metrics: Mapping[str, float], answers: Sequence[ShownAnswer] = ()
     ) -> None: ...
 
     def close(self) -> None: ...
@@ -79,7 +79,7 @@ class TensorBoard:
         return str(folder / "tensorboard")
 
     def log(
-        self, step: int, metrics: Mapping[str, float], answers: Sequence[Exchange] = ()
+        self, step: int, metrics: Mapping[str, float], answers: Sequence[ShownAnswer] = ()
     ) -> None:
         if not self.begun:  # tells TensorBoard to forget these steps of a run that was killed
             self._add(step, session_log=self.proto.SessionLog(status=self.proto.SessionLog.START))
@@ -132,12 +132,12 @@ class Wandb:
         return {name: value for name, value in values.items() if not _set(name)}
 
     def log(
-        self, step: int, metrics: Mapping[str, float], answers: Sequence[Exchange] = ()
+        self, step: int, metrics: Mapping[str, float], answers: Sequence[ShownAnswer] = ()
     ) -> None:
         traced = {ANSWERS: self._tree(step, answers)} if answers else {}
         self.run.log({**metrics, **traced}, step=step)
 
-    def _tree(self, step: int, answers: Sequence[Exchange]) -> Any:
+    def _tree(self, step: int, answers: Sequence[ShownAnswer]) -> Any:
         """A trace of the step with a span for each answer."""
         tree: Any = importlib.import_module("wandb.sdk.data_types.trace_tree")
         spans = [
@@ -169,13 +169,13 @@ class Trackio:
         self.trackio.init(project=project, name=name, config=dict(config), resume="allow")
 
     def log(
-        self, step: int, metrics: Mapping[str, float], answers: Sequence[Exchange] = ()
+        self, step: int, metrics: Mapping[str, float], answers: Sequence[ShownAnswer] = ()
     ) -> None:
         shown = answers if hasattr(self.trackio, "Trace") else ()  # older ones have none
         traces = [self._trace(answer) for answer in shown]
         self.trackio.log({**metrics, **({ANSWERS: traces} if traces else {})}, step=step)
 
-    def _trace(self, answer: Exchange) -> Any:
+    def _trace(self, answer: ShownAnswer) -> Any:
         messages = [
             {"role": "user", "content": answer.prompt},
             {"role": "assistant", "content": answer.answer},

@@ -22,7 +22,7 @@ from metis.report.tables import duration
 from metis.run.folder import Folder, read
 from metis.run.meter import Meter
 from metis.run.waiting import Heartbeat
-from metis.survey.facts import Outcome
+from metis.survey.facts import PromptOutcome
 
 SLOW = 32
 """Rollouts at a time where a CPU generates them: what is saved together, and lost together."""
@@ -107,14 +107,14 @@ class SurveyFolder(Folder):
 
     LOGS: ClassVar = ("outcomes",)
 
-    def resume(self, count: int, batch: int) -> list[Outcome]:
+    def resume(self, count: int, batch: int) -> list[PromptOutcome]:
         """The outcomes of whole batches; what else was written of the next is cut off."""
         lines = (self.path / "outcomes.jsonl").read_bytes().splitlines(keepends=True)
         whole = [line for line in lines if line.endswith(b"\n")]
         if len(whole) < count:
             whole = whole[: len(whole) // batch * batch]
         self.cut({"outcomes": sum(map(len, whole))})
-        return [Outcome.of(row) for row in read(self.path, "outcomes")]
+        return [PromptOutcome.of(row) for row in read(self.path, "outcomes")]
 
 
 def sampled(pool: Pool, count: int, seed: int) -> list[Prompt]:
@@ -130,7 +130,7 @@ def collect(
     seed: int,
     folder: SurveyFolder,
     view: SurveyView,
-) -> list[Outcome]:
+) -> list[PromptOutcome]:
     """The outcomes of all prompts, some at a time; those in the folder are not played again."""
     if getattr(engine, "slow", False):
         batch = min(batch, max(1, SLOW // group))
@@ -142,7 +142,7 @@ def collect(
             groups = engine.answer(Rollout(prompts[start : start + batch], group))
         played = list(_rows(groups))
         folder.append("outcomes", played)
-        outcomes += [Outcome.of(row) for row in played]
+        outcomes += [PromptOutcome.of(row) for row in played]
         view.save(group * len(outcomes))
     return outcomes
 

@@ -15,7 +15,7 @@ NORMAL = 1.96
 """Half the width of a 95% interval, in standard errors."""
 
 
-class Outcome(NamedTuple):
+class PromptOutcome(NamedTuple):
     """Rewards and lengths of the rollouts of one prompt."""
 
     prompt: str
@@ -26,7 +26,7 @@ class Outcome(NamedTuple):
     cut_off: int
 
     @classmethod
-    def of(cls, row: Mapping[str, Any]) -> "Outcome":
+    def of(cls, row: Mapping[str, Any]) -> "PromptOutcome":
         """As a row of the log has it."""
         return cls(
             row["prompt"],
@@ -68,7 +68,7 @@ class Share(NamedTuple):
 class Facts:
     """Facts of a pool, estimated from a sample."""
 
-    outcomes: Sequence[Outcome]
+    outcomes: Sequence[PromptOutcome]
 
     def shares(self, category: str | None = None) -> dict[str, Share]:
         """By kind; of one category, or of all."""

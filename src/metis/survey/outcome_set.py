@@ -17,7 +17,7 @@ from metis import files
 from metis.core import Prompt
 from metis.errors import MetisError
 from metis.report.reproduce import portable
-from metis.survey.facts import Outcome
+from metis.survey.facts import PromptOutcome
 
 FORMAT = "metis outcome set 1"
 SUFFIX = ".jsonl.gz"
@@ -34,7 +34,7 @@ class OutcomeSet:
     versions: Mapping[str, Any]
     pool: int
     """Prompts that the surveyed ones were drawn from."""
-    outcomes: Sequence[Outcome]
+    outcomes: Sequence[PromptOutcome]
 
     def write(self, path: Path) -> None:
         """Write the set, whole or not at all."""
@@ -62,7 +62,7 @@ class OutcomeSet:
             if about["format"] != FORMAT:
                 raise ValueError(f"its format is {about['format']!r}, not {FORMAT!r}")
             outcomes = [
-                Outcome(name, "", tuple(map(float, rewards)), tuple(tokens), failed, cut_off)
+                PromptOutcome(name, "", tuple(map(float, rewards)), tuple(tokens), failed, cut_off)
                 for name, rewards, tokens, failed, cut_off in rows
             ]
             return cls(about["settings"], about["versions"], about["pool"], outcomes)
@@ -72,7 +72,7 @@ class OutcomeSet:
                 "one"
             ) from None
 
-    def joined(self, prompts: Iterable[Prompt]) -> list[tuple[Prompt, Outcome]]:
+    def joined(self, prompts: Iterable[Prompt]) -> list[tuple[Prompt, PromptOutcome]]:
         """Every outcome beside its prompt, of whose category it is."""
         by_id = {prompt.id: prompt for prompt in prompts}
         missing = [outcome.prompt for outcome in self.outcomes if outcome.prompt not in by_id]

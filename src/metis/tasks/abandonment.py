@@ -18,7 +18,7 @@ class Abandoned(TimeoutError):
         return "the call was abandoned, as it was late"
 
 
-class Call:
+class AbandonableCall:
     """A call that runs in a thread; any other may abandon it, and will at its `deadline`."""
 
     def __init__(self) -> None:
@@ -52,10 +52,10 @@ class Call:
         self.require_wanted()
 
 
-current: ContextVar[Call | None] = ContextVar("current", default=None)
+current: ContextVar[AbandonableCall | None] = ContextVar("current", default=None)
 """The call that this thread or coroutine serves."""
 
 
-def this_call() -> Call:
+def this_call() -> AbandonableCall:
     """The current call; outside of any, one that nobody abandons."""
-    return current.get() or Call()
+    return current.get() or AbandonableCall()

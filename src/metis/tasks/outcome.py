@@ -16,7 +16,7 @@ LONGEST = 200
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Scoring:
     """The score of an episode, what was reported with it, and the name of what said so."""
 
     score: float
@@ -38,14 +38,14 @@ def scorer(episode: Episode) -> str:
     return named
 
 
-def read(value: Any, by: str) -> Outcome:
+def read(value: Any, by: str) -> Scoring:
     """Read a reward: a number, or a mapping with a `score`."""
     if not isinstance(value, Mapping):
-        return Outcome(_score(value, by), {}, by)
+        return Scoring(_score(value, by), {}, by)
     if SCORE not in value:
         raise BadReward.of(by, dict(value), f"a mapping without {SCORE!r}")
     rest = {str(key): item for key, item in value.items() if key != SCORE}
-    return Outcome(_score(value[SCORE], by), reported(rest), by)
+    return Scoring(_score(value[SCORE], by), reported(rest), by)
 
 
 def reported(values: Mapping[str, Any]) -> Report:

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from metis.data.sources import Hub, Local, parse
+from metis.data.sources import Hub, LocalSource, parse
 from metis.errors import MetisError, install
 
 huggingface_hub = pytest.importorskip("huggingface_hub")
@@ -130,7 +130,7 @@ def test_without_the_client_it_says_what_to_install(monkeypatch):
 def test_sources_are_files_or_places_on_the_hub(tmp_path):
     file = tmp_path / "a.jsonl"
     file.write_text("{}\n")
-    assert parse(str(file), "dapo", USUAL) == Local(file)
+    assert parse(str(file), "dapo", USUAL) == LocalSource(file)
     assert parse("org/usual", "dapo", USUAL) == USUAL
     assert parse("org/usual@main", "dapo", USUAL) == Hub("org/usual", "main", USUAL.files)
     assert parse("o/n:x.jsonl,y.jsonl", "dapo", USUAL) == Hub("o/n", "main", ("x.jsonl", "y.jsonl"))
@@ -146,6 +146,6 @@ def test_a_file_is_known_by_its_content(tmp_path):
     first, second = (tmp_path / name for name in ("a.jsonl", "b.jsonl"))
     first.write_text("{}\n")
     second.write_text("{}\n")
-    assert Local(first).fingerprint == Local(second).fingerprint
+    assert LocalSource(first).fingerprint == LocalSource(second).fingerprint
     second.write_text("{ }\n")
-    assert Local(first).fingerprint != Local(second).fingerprint
+    assert LocalSource(first).fingerprint != LocalSource(second).fingerprint

@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metis.evals.plan import Limits, batch_seed, batches, copies, in_order
+from metis.evals.plan import BatchLimits, batch_seed, batches, copies, in_order
 
-LIMITS = st.builds(Limits, st.integers(1, 40), st.integers(0, 5000))
+LIMITS = st.builds(BatchLimits, st.integers(1, 40), st.integers(0, 5000))
 
 
 @given(st.lists(st.integers(1, 900)), st.integers(1, 900), st.integers(1, 50), LIMITS)
@@ -23,10 +23,10 @@ def test_batches_hold_every_problem_once_within_the_limits(lengths, longest, sam
 
 
 def test_a_batch_is_filled_before_the_next_begins():
-    assert batches([10, 30, 20, 40], 100, 1, Limits(rows=3, tokens=0)) == [[0, 2, 1], [3]]
-    assert batches([10, 30, 20, 40], 100, 1, Limits(rows=9, tokens=260)) == [[0, 2], [1], [3]]
-    assert copies(100, 8, Limits(rows=3, tokens=0)) == [2, 2, 2, 2]
-    assert copies(100, 5, Limits(rows=4, tokens=0)) == [3, 2]
+    assert batches([10, 30, 20, 40], 100, 1, BatchLimits(rows=3, tokens=0)) == [[0, 2, 1], [3]]
+    assert batches([10, 30, 20, 40], 100, 1, BatchLimits(rows=9, tokens=260)) == [[0, 2], [1], [3]]
+    assert copies(100, 8, BatchLimits(rows=3, tokens=0)) == [2, 2, 2, 2]
+    assert copies(100, 5, BatchLimits(rows=4, tokens=0)) == [3, 2]
 
 
 @given(st.integers(0, 90), st.integers(1, 9), st.integers(1, 40))

@@ -6,23 +6,23 @@ import pytest
 
 from metis.core import Prompt, Sampling
 from metis.evals import results
-from metis.evals.plan import Limits
+from metis.evals.plan import BatchLimits
 from metis.evals.suite import Evaluation
 from metis.run.statistics import Estimate, average, mean
 from metis.tasks.benchmarks.scoring import scores
 from metis.tasks.benchmarks.sets import PromptSet
-from metis.tasks.math import INSTRUCTION, MathProblems, Problem, wrap
+from metis.tasks.math import INSTRUCTION, MathProblem, MathProblems, wrap
 
 
 def problem_set(name, count, beside=""):
-    problems = [Problem(Prompt(f"{i}", "?"), wrap("?"), "1") for i in range(count)]
+    problems = [MathProblem(Prompt(f"{i}", "?"), wrap("?"), "1") for i in range(count)]
     task = MathProblems((), problems, None)
     return PromptSet(name, name.upper(), task, tuple(task.heldout()), "the box", beside)
 
 
 def evaluation(*sets, samples=1):
     sampling = Sampling(64, float(samples > 1))
-    return Evaluation(sets, sampling, samples, Limits(8, 0), rows=8, seed=0)
+    return Evaluation(sets, sampling, samples, BatchLimits(8, 0), rows=8, seed=0)
 
 
 def row(benchmark, problem, *values, numeric=None, finish="stop"):

@@ -5,7 +5,7 @@ import pytest
 from metis.core import Prompt, Sampling
 from metis.errors import MetisError
 from metis.evals import suite
-from metis.evals.plan import Limits
+from metis.evals.plan import BatchLimits
 from metis.tasks.base import SingleTurn
 from metis.tasks.benchmarks.sets import PromptSet, scorer
 
@@ -54,7 +54,7 @@ def prompt_set(name, texts, **about):
 
 def evaluation(*sets, samples=1, rows=2):
     sampling = Sampling(8, float(samples > 1))
-    return suite.Evaluation(sets, sampling, samples, Limits(3, 0), rows, seed=0)
+    return suite.Evaluation(sets, sampling, samples, BatchLimits(3, 0), rows, seed=0)
 
 
 def answered(path, asked, model):

@@ -10,7 +10,7 @@ from metis.cli import main
 from metis.data import parquet
 from metis.errors import MetisError
 from metis.prepare import bfcl_sets
-from metis.prepare.bfcl import PRESETS, Settings, prepare, split, understand
+from metis.prepare.bfcl import PRESETS, DialogueSettings, prepare, split, understand
 from metis.tasks.bfcl import wording
 from metis.tasks.bfcl.document import CATEGORIES
 
@@ -35,16 +35,18 @@ def number(name):
 
 def test_a_fifth_of_every_category_is_held_out(rebuilt):
     for kind in ("dialogue", "category"):
-        heldout = split(rebuilt, Settings(split=kind))
+        heldout = split(rebuilt, DialogueSettings(split=kind))
         for part in rebuilt.values():
             assert sum(each.id in heldout for each in part) == 40
 
 
 def test_variants_of_a_dialogue_stay_together_unless_the_paper_is_followed(rebuilt):
-    together, apart = (split(rebuilt, Settings(split=kind)) for kind in ("dialogue", "category"))
+    together, apart = (
+        split(rebuilt, DialogueSettings(split=kind)) for kind in ("dialogue", "category")
+    )
     assert len({number(name) for name in together}) == 40
     assert len({number(name) for name in apart}) > 100
-    assert split(rebuilt, Settings(seed=1)) != together
+    assert split(rebuilt, DialogueSettings(seed=1)) != together
 
 
 def test_the_official_composite_is_broken_and_the_rebuilt_one_is_not(rebuilt):
@@ -91,7 +93,7 @@ def test_what_is_there_is_left_alone_and_other_settings_write_again(folder):
 def test_a_file_from_elsewhere_is_not_overwritten(tmp_path):
     (tmp_path / "train.parquet").write_bytes(b"mine")
     with pytest.raises(MetisError, match="not a file that was prepared here"):
-        prepare(Settings(), tmp_path)
+        prepare(DialogueSettings(), tmp_path)
     assert (tmp_path / "train.parquet").read_bytes() == b"mine"
 
 
@@ -100,7 +102,7 @@ def test_a_file_from_elsewhere_is_not_overwritten(tmp_path):
 def test_nor_is_one_beside_the_dialogues(tmp_path, name, mine):
     (tmp_path / name).write_text(mine)
     with pytest.raises(MetisError, match=f"{name}' is not a file that was prepared here"):
-        prepare(Settings(), tmp_path, say=lambda text: None)
+        prepare(DialogueSettings(), tmp_path, say=lambda text: None)
     assert (tmp_path / name).read_text() == mine
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
@@ -115,7 +117,7 @@ def test_a_file_that_was_taken_away_is_written_again(folder, tmp_path, name):
 
 def test_other_settings_write_over_what_was_prepared_here(folder, tmp_path):
     shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
-    assert prepare(Settings(), tmp_path, say=lambda text: None).fresh
+    assert prepare(DialogueSettings(), tmp_path, say=lambda text: None).fresh
     assert json.loads((tmp_path / "split.json").read_text())["settings"]["split"] == "dialogue"
     assert not (tmp_path / "broken.jsonl").exists()
 
@@ -147,7 +149,7 @@ def test_words_that_are_no_settings_are_refused(words, message):
 
 def test_settings_come_after_their_preset():
     settings, package = understand(["preset=paper", "seed=3", "composite=rebuilt"])
-    assert settings == Settings("rebuilt", "category", 3) and package is None
+    assert settings == DialogueSettings("rebuilt", "category", 3) and package is None
 
 
 def test_the_command_ends_with_a_table(tmp_path, capsys):

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from metis.report import calibration, charts, subjects, svg
-from metis.report.outcomes import Outcome
+from metis.report.outcomes import PredictedOutcome
 from metis.report.subjects import Subject, each
 from metis.run.recorded import Recorded
 
@@ -29,7 +29,7 @@ def run(metrics=(), label="run 0", config=None):
 def batches(steps, uniform, chosen, binary=True):
     """Steps in which the judge is right about a uniform half and a chosen one."""
     return [
-        Outcome(step, v, v, i < uniform, binary)
+        PredictedOutcome(step, v, v, i < uniform, binary)
         for step in range(1, steps + 1)
         for i in range(uniform + chosen)
         for v in [0.25 * (i + 1) / (uniform + chosen)]
@@ -96,7 +96,7 @@ def test_predictions_of_ranks_have_no_diagonal(figure, target, binary, diagonal)
 
 
 def test_the_diagonal_stays_within_both_axes(figure):
-    flat = [Outcome(1, 0.2 + i / 1000, 0.01, True, True) for i in range(20)]
+    flat = [PredictedOutcome(1, 0.2 + i / 1000, 0.01, True, True) for i in range(20)]
     (panel,) = figure(flat).panels
     start, end = svg.diagonal(panel)
     assert svg.stretch(panel)[0] <= start < end <= svg.extent(panel)[1]
@@ -160,10 +160,10 @@ def shown(monkeypatch):
 
 
 STEPS = [
-    Outcome(1, 0.1, 0.2, True, True),
-    Outcome(1, 0.3, 0.0, True, True),
-    Outcome(2, 0.2, 0.1, True, True),
-    Outcome(2, 0.25, 0.15, False, True),
+    PredictedOutcome(1, 0.1, 0.2, True, True),
+    PredictedOutcome(1, 0.3, 0.0, True, True),
+    PredictedOutcome(2, 0.2, 0.1, True, True),
+    PredictedOutcome(2, 0.25, 0.15, False, True),
 ]
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from metis.errors import MetisError
-from metis.report.outcomes import APART, LEAST, MOST, Outcome, binned, halves, read
+from metis.report.outcomes import APART, LEAST, MOST, PredictedOutcome, binned, halves, read
 from metis.run import recorded as curves
 
 
@@ -37,7 +37,7 @@ def rollout(prompt, *rewards, step=1):
 
 
 def outcome(v_hat, v, step=1, uniform=True):
-    return Outcome(step, v_hat, v, uniform, binary=True)
+    return PredictedOutcome(step, v_hat, v, uniform, binary=True)
 
 
 def test_a_group_is_joined_with_its_prediction_by_step_and_prompt(recorded):
@@ -55,10 +55,10 @@ def test_a_group_is_joined_with_its_prediction_by_step_and_prompt(recorded):
         rollout("d", 0.0, 0.5, step=2),
     ]
     assert read(recorded(judgments, rollouts)) == [
-        Outcome(1, 0.1, 0.25, True, True),
-        Outcome(1, 0.2, 0.0, False, True),
-        Outcome(2, 0.15, 0.1875, True, True),
-        Outcome(2, 0.25, 0.0625, True, False),
+        PredictedOutcome(1, 0.1, 0.25, True, True),
+        PredictedOutcome(1, 0.2, 0.0, False, True),
+        PredictedOutcome(2, 0.15, 0.1875, True, True),
+        PredictedOutcome(2, 0.25, 0.0625, True, False),
     ]
 
 

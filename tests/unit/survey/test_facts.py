@@ -3,14 +3,14 @@
 import pytest
 
 from metis.survey.advice import advice
-from metis.survey.facts import Facts, Outcome, Share
+from metis.survey.facts import Facts, PromptOutcome, Share
 from metis.survey.page import page
 
 UNSOLVED, SOLVED = (0.0,) * 4, (1.0,) * 4
 
 
 def outcome(rewards, category="", cut_off=0, failed=0, tokens=10):
-    return Outcome("p", category, rewards, (tokens,) * len(rewards), failed, cut_off)
+    return PromptOutcome("p", category, rewards, (tokens,) * len(rewards), failed, cut_off)
 
 
 def mixed(*counts):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from metis import MetisError
-from metis.survey.facts import Outcome
+from metis.survey.facts import PromptOutcome
 from metis.survey.outcome_set import OutcomeSet
 from metis.tasks.math import Math, read_problems
 
@@ -29,7 +29,7 @@ def run(tmp_path, monkeypatch):
     data, kept, out = (tmp_path / name for name in ("dapo.jsonl", "set.jsonl.gz", "hard.jsonl"))
     data.write_text("".join(f"{json.dumps(row(i))}\n" for i in range(9)))
     outcomes = [
-        Outcome(f"dapo:{i}", "", tuple(float(k < i) for k in range(8)), (5,) * 8, 0, 0)
+        PromptOutcome(f"dapo:{i}", "", tuple(float(k < i) for k in range(8)), (5,) * 8, 0, 0)
         for i in range(9)
     ]
     OutcomeSet({}, {}, 9, outcomes).write(kept)

@@ -17,20 +17,20 @@ from metis.config import task_of
 from metis.data import problems
 from metis.prepare.math import identity_of
 from metis.run.folder import read
-from metis.survey.facts import Facts, Outcome
+from metis.survey.facts import Facts, PromptOutcome
 from metis.survey.outcome_set import OutcomeSet
 
 KEPT = sorted((Path(__file__).parents[3] / "evidence/judge-offline").glob("*.jsonl.gz"))
 COPIES = {"math": "math_train.jsonl.gz", "dapo": "dapo_math_17k.jsonl.gz"}
 SOME = [
-    Outcome("dapo:1", "", (1.0, 0.0, 0.5), (12, 7, 300), 1, 1),
-    Outcome("dapo:2", "", (), (), 4, 0),
+    PromptOutcome("dapo:1", "", (1.0, 0.0, 0.5), (12, 7, 300), 1, 1),
+    PromptOutcome("dapo:2", "", (), (), 4, 0),
 ]
 
 rewards = st.lists(st.sampled_from([0.0, 1.0, 0.125, 1 / 3]), max_size=4)
 outcomes = st.lists(
     st.builds(
-        lambda name, values, failed: Outcome(
+        lambda name, values, failed: PromptOutcome(
             f"data:{name}", "", tuple(values), tuple(range(len(values))), failed, 0
         ),
         st.integers(0, 99),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from metis.errors import BadReward, MetisError
 from metis.tasks.file import File, build
-from metis.tasks.outcome import Outcome, read
+from metis.tasks.outcome import Scoring, read
 
 ROWS = [
     {"id": n, "question": f"What is {n}?", "answer": n, "tests": [n], "prompt": "hidden"}
@@ -109,7 +109,7 @@ def test_what_else_a_reward_says_is_kept(task):
     assert report.keys() == {"words", "right", "said"}
     assert (report["words"], report["right"], len(report["said"]) <= 200) == (8.0, 1.0, True)
     logged = "def score(completions, log_metric, **_):\n    log_metric('b', 2)\n    return [0.25]\n"
-    assert earned(task(logged)) == Outcome(0.25, {"b": 2.0}, earned(task(logged)).scorer)
+    assert earned(task(logged)) == Scoring(0.25, {"b": 2.0}, earned(task(logged)).scorer)
 
 
 def test_its_rewards_are_continuous_unless_it_is_said(task):

@@ -6,14 +6,14 @@ from typing import NamedTuple
 from metis.core import Batch, Group, Judgment
 
 
-class Share(NamedTuple):
+class MinibatchShare(NamedTuple):
     """Groups of one optimizer step, and the judgments that go with them: the rows of each."""
 
     groups: Sequence[Group]
     judgments: list[list[Judgment]]
 
 
-def deal(batch: Batch, size: int) -> list[Share]:
+def deal(batch: Batch, size: int) -> list[MinibatchShare]:
     """Cut a batch by prompts, `size` to a mini-batch (0: all).
 
     This step's judgment of a prompt goes with its group; all others, such as replayed ones, are
@@ -21,7 +21,7 @@ def deal(batch: Batch, size: int) -> list[Share]:
     """
     size = size or len(batch.groups)
     cuts = range(0, len(batch.groups), size) if batch.groups else ()
-    shares = [Share(batch.groups[start : start + size], []) for start in cuts]
+    shares = [MinibatchShare(batch.groups[start : start + size], []) for start in cuts]
     home = {group.prompt.id: share for share in shares for group in share.groups}
     dealt = 0
     for (prompt, key), rows in keyed(batch.judgments).items():

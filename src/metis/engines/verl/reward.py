@@ -23,7 +23,7 @@ from metis.tasks.code import libraries, records
 from metis.tasks.code.pool import LIBRARIES
 from metis.tasks.code.task import Code, CodeProblems
 from metis.tasks.math import reward
-from metis.tasks.outcome import Outcome
+from metis.tasks.outcome import Scoring
 
 
 def score_math(
@@ -90,7 +90,7 @@ class Scorer:
         self.rewards.serve(task, share)
         self.room = asyncio.Semaphore(self.rewards.backlog)
 
-    async def outcome(self, episode: Episode) -> Outcome:
+    async def outcome(self, episode: Episode) -> Scoring:
         async with self.room:
             return await asyncio.wrap_future(self.rewards.submit(episode))
 

@@ -32,7 +32,7 @@ _LIKE_CALLS = re.compile(r"\[\s*+[A-Za-z_][\w.]*+\s*+\(|[A-Za-z_][\w.]*+\(")
 
 
 @dataclass(frozen=True)
-class Call:
+class ApiCall:
     """A call whose arguments are values."""
 
     name: str
@@ -55,7 +55,7 @@ UNPARSABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 """Exceptions of Python's parser."""
 
 
-def read(reply: str) -> list[Call | Refusal]:
+def read(reply: str) -> list[ApiCall | Refusal]:
     """The calls of a reply; none where it is an answer in words."""
     text, parser = reply.strip(), _Parser()
     if "`" in text or _THOUGHT in text:
@@ -74,7 +74,7 @@ def read(reply: str) -> list[Call | Refusal]:
     return _calls(body, text)
 
 
-def parse(call: str) -> Call | Refusal:
+def parse(call: str) -> ApiCall | Refusal:
     """One call, as a ground truth has it."""
     try:
         return _call(ast.parse(call, mode="eval").body, call)
@@ -112,7 +112,7 @@ def _is_calls(body: ast.expr) -> bool:
     return any(isinstance(node, ast.Call) for node in _nodes(body))
 
 
-def _calls(body: ast.expr, text: str) -> list[Call | Refusal]:
+def _calls(body: ast.expr, text: str) -> list[ApiCall | Refusal]:
     nodes = _nodes(body)
     if len(nodes) > MOST:
         raise Unreadable(f"{len(nodes)} calls at once; at most {MOST} are made")
@@ -147,7 +147,7 @@ def _reason(error: Exception) -> str:
     return str(error.args[0] if error.args else type(error).__name__)[:100]
 
 
-def _call(node: ast.expr, text: str) -> Call | Refusal:
+def _call(node: ast.expr, text: str) -> ApiCall | Refusal:
     if not isinstance(node, ast.Call):
         return Refusal(f"{_shown(node, text)} is not a call: write name(parameter=value)")
     if not isinstance(node.func, ast.Name):
@@ -164,7 +164,7 @@ def _call(node: ast.expr, text: str) -> Call | Refusal:
             named[argument.arg] = _value(argument.value, text)
     except ValueError as error:
         return Refusal(f"{name}: {error}")
-    return Call(name, positional, tuple(named.items()))
+    return ApiCall(name, positional, tuple(named.items()))
 
 
 def _value(node: ast.expr, text: str) -> Any:

@@ -52,7 +52,7 @@ class Exceeded(Exception):
     """A call that would cost too much; the message is for its author."""
 
 
-class Reply:
+class ReplyCost:
     """What the calls of one reply have cost so far."""
 
     def __init__(self) -> None:

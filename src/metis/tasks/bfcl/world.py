@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 from metis.tasks.bfcl import limits
-from metis.tasks.bfcl.calls import Call, Refusal
+from metis.tasks.bfcl.calls import ApiCall, Refusal
 from metis.tasks.bfcl.package import Api
 
 STATELESS = ("MathAPI",)
@@ -42,9 +42,9 @@ class World:
             self.instances[api.name] = instance
             self.functions |= {name: getattr(instance, name) for name in api.functions}
 
-    def make(self, calls: Sequence[Call | Refusal], withheld: Collection[str] = ()) -> list[str]:
+    def make(self, calls: Sequence[ApiCall | Refusal], withheld: Collection[str] = ()) -> list[str]:
         """The results of the calls of one reply."""
-        reply, outputs = limits.Reply(), list[str]()
+        reply, outputs = limits.ReplyCost(), list[str]()
         for call in calls:
             outputs.append(self.call(call, withheld, reply))
             reply.results += len(outputs[-1])
@@ -52,9 +52,9 @@ class World:
 
     def call(
         self,
-        call: Call | Refusal,
+        call: ApiCall | Refusal,
         withheld: Collection[str] = (),
-        reply: limits.Reply | None = None,
+        reply: limits.ReplyCost | None = None,
     ) -> str:
         """The result of a call as text; what is wrong with it where it is not made or fails."""
         if isinstance(call, Refusal):
@@ -63,7 +63,7 @@ class World:
         if function is None or call.name in withheld:
             return f"Error: there is no function {call.name[:100]!r}"
         try:
-            self._check(call, function, reply or limits.Reply())
+            self._check(call, function, reply or limits.ReplyCost())
         except limits.Exceeded as error:
             return f"Error: {error}"
         positional, named = _arguments(call, function)
@@ -73,7 +73,7 @@ class World:
             except Exception as error:
                 return f"Error during execution: {error}"
 
-    def _check(self, call: Call, function: Any, reply: limits.Reply) -> None:
+    def _check(self, call: ApiCall, function: Any, reply: limits.ReplyCost) -> None:
         given = sum(map(limits.values, call.positional))
         given += sum(limits.values(value) for _, value in call.named)
         reply.check(self.given + given)
@@ -81,7 +81,7 @@ class World:
             self._check_cost(call, function)
         self.given += given
 
-    def _check_cost(self, call: Call, function: Any) -> None:
+    def _check_cost(self, call: ApiCall, function: Any) -> None:
         bound = _bound(call, function)
         arguments = bound.arguments if bound else {}
         limits.check_arguments(call.name, arguments)
@@ -114,7 +114,7 @@ def own(value: Any) -> Any:
     return value
 
 
-def _arguments(call: Call, function: Any) -> tuple[Any, Any]:
+def _arguments(call: ApiCall, function: Any) -> tuple[Any, Any]:
     """The arguments of a call, none of them another's: simulators keep some, and add to them."""
     positional, named = call.positional, dict(call.named)
     if _defaults_can_change(function.__func__) and (bound := _bound(call, function)):
@@ -129,7 +129,7 @@ def _defaults_can_change(function: Callable[..., Any]) -> bool:
     return any(isinstance(each.default, list | dict | set) for each in parameters)
 
 
-def _bound(call: Call, function: Any) -> inspect.BoundArguments | None:
+def _bound(call: ApiCall, function: Any) -> inspect.BoundArguments | None:
     """The arguments by parameter; None where they do not fit, which the function says itself."""
     try:
         return inspect.signature(function).bind(*call.positional, **dict(call.named))

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import metis
 from metis.errors import MetisError, require
-from metis.tasks.abandonment import Abandoned, Call, this_call
+from metis.tasks.abandonment import AbandonableCall, Abandoned, this_call
 from metis.tasks.code.tests import Limits, Outcome, Test
 
 LIBRARIES = "METIS_SANDBOX_LIBRARIES"
@@ -34,7 +34,7 @@ SPARE = 3.0
 """Seconds that are kept, of a call with a deadline, to end a program and to answer in time."""
 
 
-class Scored(NamedTuple):
+class ScoredProgram(NamedTuple):
     """The outcome of a program, and how often it had to be run again."""
 
     outcome: Outcome
@@ -48,7 +48,7 @@ class WorkerLost(RuntimeError):
         return f"{ATTEMPTS} workers that ran this program one after the other were killed or hung"
 
 
-class Pool:
+class SandboxPool:
     """At most `workers` processes, started when they are needed; any thread may ask.
 
     They end with `close`, with this object, or with the program.
@@ -63,7 +63,7 @@ class Pool:
             self._idle.put(None)
         self._finalizer = weakref.finalize(self, _end_all, self._started)
 
-    def run(self, program: str, tests: Sequence[Test], limits: Limits) -> Scored:
+    def run(self, program: str, tests: Sequence[Test], limits: Limits) -> ScoredProgram:
         """Run a program; WorkerLost if no worker survives it, MetisError if none can run it,
         Abandoned if nobody waits for it any more."""
         most = len(tests) * limits.wall_seconds
@@ -87,7 +87,7 @@ class Pool:
                 self._idle.put(worker)
                 if isinstance(answer, MetisError):
                     raise answer
-                return Scored(answer, attempt)
+                return ScoredProgram(answer, attempt)
             self._forget(worker)
             self._idle.put(None)
         raise WorkerLost
@@ -101,7 +101,7 @@ class Pool:
         """End the workers; a later program starts new ones."""
         _end_all(self._started)
 
-    def _place(self, call: Call) -> "_Worker | None":
+    def _place(self, call: AbandonableCall) -> "_Worker | None":
         """Wait for a worker, or for room for one."""
         worker = self._idle.get()
         try:
@@ -171,12 +171,12 @@ def cores() -> int:
 _making = threading.Lock()
 
 
-def shared(workers: int = 0) -> Pool:
+def shared(workers: int = 0) -> SandboxPool:
     """One pool of a size for the whole process; 0 is a worker for every core."""
     with _making:
         return _shared(workers or cores())
 
 
 @cache
-def _shared(workers: int) -> Pool:
-    return Pool(workers)
+def _shared(workers: int) -> SandboxPool:
+    return SandboxPool(workers)

@@ -19,7 +19,7 @@ from metis.errors import MetisError, MissingData, require, require_at_least
 from metis.tasks.base import Reward, SingleTurn
 from metis.tasks.code import embedded, records, sandbox, stored
 from metis.tasks.code.extraction import program
-from metis.tasks.code.pool import Pool, cores, shared
+from metis.tasks.code.pool import SandboxPool, cores, shared
 from metis.tasks.code.problem import Problem
 from metis.tasks.code.stored import Entry, Stored
 from metis.tasks.code.tests import Io
@@ -211,7 +211,7 @@ def build(settings: Code, seed: int) -> CodeTask:
     return CodeTask(settings, seed)
 
 
-def reward(response: str, problem: Problem, pool: Pool | None = None) -> Reward:
+def reward(response: str, problem: Problem, pool: SandboxPool | None = None) -> Reward:
     """Score a response, with shares to log beside it.
 
     all_passed  1 if no test failed

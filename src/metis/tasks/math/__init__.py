@@ -3,8 +3,8 @@
 from metis.tasks.math.task import (
     INSTRUCTION,
     Math,
+    MathProblem,
     MathProblems,
-    Problem,
     build,
     read_problems,
     reward,
@@ -14,8 +14,8 @@ from metis.tasks.math.task import (
 __all__ = [
     "INSTRUCTION",
     "Math",
+    "MathProblem",
     "MathProblems",
-    "Problem",
     "build",
     "read_problems",
     "reward",

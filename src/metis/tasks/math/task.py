@@ -77,14 +77,14 @@ class Math:
 
 
 @dataclass(frozen=True)
-class Problem:
+class MathProblem:
     """A row of a file: what is asked, how, and what is right."""
 
     prompt: Prompt
     chat: Chat
     answer: str
 
-    def called(self, name: str) -> "Problem":
+    def called(self, name: str) -> "MathProblem":
         """The same with another id."""
         return replace(self, prompt=replace(self.prompt, id=name))
 
@@ -95,7 +95,10 @@ class MathProblems:
     rewards: Literal["binary"] = "binary"
 
     def __init__(
-        self, training: Sequence[Problem], heldout: Sequence[Problem], verifier: Verifier | None
+        self,
+        training: Sequence[MathProblem],
+        heldout: Sequence[MathProblem],
+        verifier: Verifier | None,
     ) -> None:
         self.verifier = verifier
         self._training, self._heldout = training, heldout
@@ -159,12 +162,12 @@ def read_problems(
     key: str,
     remedy: str = "set task.problem and task.answer",
     left_out: LeftOut | None = None,
-) -> list[Problem]:
+) -> list[MathProblem]:
     """The problems of a file that have an answer, each text once; `remedy` is for other fields."""
     left_out = left_out or LeftOut(path)
     if not Path(path).exists():
         raise MissingData(f"{key} = {path!r}: no such file; {prepared.remedy('math', path)}")
-    problems: dict[str, Problem] = {}
+    problems: dict[str, MathProblem] = {}
     names: set[str] = set()
     for number, row in enumerate(read_rows(path, key), start=1):
         where = f"{key} = {path!r}, row {number}"
@@ -192,7 +195,7 @@ class _NoField(Exception):
     """A row lacks this field."""
 
 
-def _read(settings: Math, row: dict[str, Any], prefix: str, number: int) -> Problem:
+def _read(settings: Math, row: dict[str, Any], prefix: str, number: int) -> MathProblem:
     """A row with verl's columns, or with the fields that the settings name."""
     if "reward_model" in row:
         about, given = row["extra_info"], row["reward_model"]["ground_truth"]
@@ -211,10 +214,10 @@ def _read(settings: Math, row: dict[str, Any], prefix: str, number: int) -> Prob
         chat = wrap(text)
     if settings.instruction:
         chat = wrap(text, settings.instruction)
-    return Problem(Prompt(name, text, written(kind), difficulty(level)), chat, written(given))
+    return MathProblem(Prompt(name, text, written(kind), difficulty(level)), chat, written(given))
 
 
-def _instruction(problems: Sequence[Problem]) -> str:
+def _instruction(problems: Sequence[MathProblem]) -> str:
     """The instruction of a prepared file's problems; empty where it is the usual or differs."""
     said = set()
     for problem in problems:

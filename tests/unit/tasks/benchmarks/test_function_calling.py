@@ -8,8 +8,8 @@ import bfcl_package
 from metis.core import Sampling
 from metis.errors import MetisError
 from metis.evals import results, suite
-from metis.evals.plan import Limits
-from metis.prepare.bfcl import PRESETS, Settings, prepare
+from metis.evals.plan import BatchLimits
+from metis.prepare.bfcl import PRESETS, DialogueSettings, prepare
 from metis.tasks.benchmarks.catalogue import Manner, load
 from metis.tasks.benchmarks.validation import Validated
 from metis.tasks.bfcl.task import Bfcl, build
@@ -21,7 +21,7 @@ pytest.importorskip("pyarrow")
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     out = tmp_path_factory.mktemp("bfcl")
-    prepare(Settings(), out, say=lambda text: None)
+    prepare(DialogueSettings(), out, say=lambda text: None)
     return out
 
 
@@ -59,7 +59,7 @@ def test_the_suite_is_the_paper_s_table(folder, tmp_path):
     assert [each.title for each in sets] == ["Base", "Miss-F", "Miss-P", "Long", "Comp."]
     assert [len(each.prompts) for each in sets] == [40] * 5
     asked = suite.Evaluation(
-        [each.sample(3, 0) for each in sets], Sampling(64), 3, Limits(8, 0), 8, 0
+        [each.sample(3, 0) for each in sets], Sampling(64), 3, BatchLimits(8, 0), 8, 0
     )
     with suite.AnswerFolder.open(tmp_path / "eval", {"schema": 2}) as out:
         suite.answer_all(asked, Solver(), out, Silent())

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metis.tasks.bfcl.calls import Call, Refusal, Unreadable, parse, read
+from metis.tasks.bfcl.calls import ApiCall, Refusal, Unreadable, parse, read
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(10**9), 10**9) | st.text(max_size=8),
@@ -50,7 +50,7 @@ def test_a_list_of_calls_is_read_as_it_was_written(written):
         f"{name}({', '.join(f'{key}={value!r}' for key, value in named.items())})"
         for name, named in written
     )
-    assert read(f"[{text}]") == [Call(name, (), tuple(named.items())) for name, named in written]
+    assert read(f"[{text}]") == [ApiCall(name, (), tuple(named.items())) for name, named in written]
 
 
 @given(st.lists(st.sampled_from(["```", "```python\n", "`", "</think>", "<think>", "a", "\n"])))
@@ -60,14 +60,14 @@ def test_a_list_of_calls_is_read_as_it_was_written(written):
 def test_an_argument_may_contain_fences_and_ends_of_thinking(around, parts):
     content = "".join(parts)
     call = f"post_tweet(content={content!r})"
-    assert read(around.format(f"[{call}]")) == [Call("post_tweet", (), (("content", content),))]
-    assert read(around.format(call)) == [Call("post_tweet", (), (("content", content),))]
+    assert read(around.format(f"[{call}]")) == [ApiCall("post_tweet", (), (("content", content),))]
+    assert read(around.format(call)) == [ApiCall("post_tweet", (), (("content", content),))]
 
 
 @given(st.text() | st.text("[](){}*=.,'abls019 \\n#:`").map("[ls({})".format))
 def test_any_text_is_calls_or_words_or_unreadable(text):
     try:
-        assert all(isinstance(call, Call | Refusal) for call in read(text))
+        assert all(isinstance(call, ApiCall | Refusal) for call in read(text))
     except Unreadable as error:
         assert str(error)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import bfcl_package
 from metis.errors import MetisError
 from metis.prepare import bfcl_sets
-from metis.prepare.bfcl import Settings, prepare
+from metis.prepare.bfcl import DialogueSettings, prepare
 from metis.tasks.bfcl.dialogue import Dialogue
 from metis.tasks.bfcl.document import Malformed
 from metis.tasks.bfcl.task import Bfcl, build
@@ -21,7 +21,7 @@ pytest.importorskip("pyarrow")
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     out = tmp_path_factory.mktemp("bfcl")
-    prepare(Settings(), out, say=lambda text: None)
+    prepare(DialogueSettings(), out, say=lambda text: None)
     return out
 
 
@@ -78,7 +78,7 @@ def test_a_file_of_something_else_is_refused(tmp_path):
 
 
 def test_heldout_dialogues_that_are_trained_on_in_another_category_are_counted(folder, tmp_path):
-    prepare(Settings(split="category"), tmp_path, say=lambda text: None)
+    prepare(DialogueSettings(split="category"), tmp_path, say=lambda text: None)
     apart, together = build(settings(tmp_path), seed=0), build(settings(folder), seed=0)
     trained, tested = (
         [prompt.id.rpartition("_")[2] for prompt in part()]

@@ -14,7 +14,7 @@ import pytest
 import bfcl_package
 from metis.prepare import bfcl_sets
 from metis.tasks.bfcl import calls, limits, package
-from metis.tasks.bfcl.calls import Call, read
+from metis.tasks.bfcl.calls import ApiCall, read
 
 bfcl_package.require()
 
@@ -210,11 +210,11 @@ def test_a_default_is_never_that_of_another_rollout(dialogues):
     world = with_api(dialogues, "TwitterAPI").world()
     twitter = world.instances["TwitterAPI"]
     twitter.authenticated = True
-    world.call(Call("post_tweet", ("first",)))
+    world.call(ApiCall("post_tweet", ("first",)))
     number = twitter.tweet_counter - 1
     world.call(calls.parse(f"mention(tweet_id={number}, mentioned_usernames=['@other'])"))
     assert twitter.tweets[number]["mentions"] == ["@other"]
-    assert '"mentions": []' in world.call(Call("post_tweet", ("second",)))
+    assert '"mentions": []' in world.call(ApiCall("post_tweet", ("second",)))
 
 
 def test_a_distractor_is_never_that_of_another_rollout(dialogues):
@@ -287,7 +287,7 @@ def test_no_call_changes_what_rollouts_share(dialogues, category):
                 parameters = [*inspect.signature(getattr(api.simulator, name)).parameters][1:]
                 given = [each for each in parameters if rng.random() < 0.8]
                 values = [(each, likely(instance, each, rng)) for each in given]
-                world.call(Call(name, (), tuple(values)))
+                world.call(ApiCall(name, (), tuple(values)))
     assert shared() == before
     assert [value for value in VALUES if isinstance(value, list)] == [[], ["@x"], [None]]
 

@@ -3,7 +3,7 @@
 from itertools import takewhile
 
 from metis.tasks.code.libraries import missing
-from metis.tasks.code.pool import LIBRARIES, Pool
+from metis.tasks.code.pool import LIBRARIES, SandboxPool
 from metis.tasks.code.tests import Limits, Script
 from sandboxed import needs_bubblewrap
 
@@ -23,7 +23,7 @@ def test_folders_of_packages_may_be_named(tmp_path, monkeypatch):
         folder.chmod(0o755)
     (tmp_path / "packages" / "given.py").write_text("VALUE = 7\n")
     monkeypatch.setenv(LIBRARIES, str(tmp_path / "packages"))
-    pool = Pool(1)
+    pool = SandboxPool(1)
     try:
         found = pool.run("", [Script("import given; assert given.VALUE == 7")], Limits())
     finally:

@@ -10,9 +10,9 @@ import pytest
 
 from metis.engines.workers import Workers
 from metis.errors import MetisError
-from metis.tasks.abandonment import Abandoned, Call, current
+from metis.tasks.abandonment import AbandonableCall, Abandoned, current
 from metis.tasks.code import pool as pools
-from metis.tasks.code.pool import ATTEMPTS, Pool, WorkerLost
+from metis.tasks.code.pool import ATTEMPTS, SandboxPool, WorkerLost
 from metis.tasks.code.tests import Io, Limits
 from sandboxed import needs_bubblewrap
 
@@ -24,7 +24,7 @@ TESTS = [Io(f"{n}\n", f"{2 * n}\n") for n in range(4)]
 
 @pytest.fixture
 def pool():
-    made = Pool(2)
+    made = SandboxPool(2)
     yield made
     made.close()
 
@@ -148,7 +148,7 @@ def test_a_worker_that_takes_nothing_is_replaced(pool, monkeypatch):
 
 
 def test_an_abandoned_program_leaves_its_place_to_the_next(monkeypatch):
-    pool, call, asked = Pool(1), Call(), threading.Event()
+    pool, call, asked = SandboxPool(1), AbandonableCall(), threading.Event()
     ask = pools._Worker.ask
     monkeypatch.setattr(pools._Worker, "ask", lambda *a: (asked.set(), ask(*a))[1])
 
@@ -172,7 +172,7 @@ def test_an_abandoned_program_leaves_its_place_to_the_next(monkeypatch):
 
 def test_a_pool_needs_a_worker():
     with pytest.raises(MetisError, match="use at least 1"):
-        Pool(0)
+        SandboxPool(0)
 
 
 def test_a_program_that_is_late_is_scored_before_its_call_is_abandoned(pool):

@@ -14,7 +14,7 @@ from metis.engines.local.model.policy import Policy
 from metis.engines.local.rollouts.failures import TooLong
 from metis.engines.rewards import RewardRunner
 from metis.tasks.base import Episode, Task
-from metis.tasks.outcome import Outcome
+from metis.tasks.outcome import Scoring
 
 Sampler = Callable[[Sequence[list[int]], int, Sampling], Iterable[tuple[int, Reply]]]
 """Token lists, copies of each, how to sample -> replies as they end, each with its place, where
@@ -38,8 +38,8 @@ class Play:
     turns: list[str] = field(default_factory=list)
     stopped: bool = False
     turn: "Future[Sequence[Message] | None]" = field(init=False)
-    reward: "Future[Outcome] | None" = None
-    earned: Outcome | None = None
+    reward: "Future[Scoring] | None" = None
+    earned: Scoring | None = None
     error: Exception | None = None
 
     def __post_init__(self) -> None:
@@ -60,7 +60,7 @@ class Play:
         """Wait for the reward; what went wrong with it is the error of the episode."""
         if self.reward and not self.error:
             result = rewards.result(self.reward)
-            if isinstance(result, Outcome):
+            if isinstance(result, Scoring):
                 self.earned = result
             else:
                 self.error = result
@@ -233,7 +233,7 @@ def _of(policy: Policy) -> str:
 
 
 def _group(prompt: Prompt, games: Sequence[Play], version: int) -> Group:
-    earned: list[Outcome] = []
+    earned: list[Scoring] = []
     trajectories, lost, cut_off = [], 0, 0
     for game in games:
         if game.earned is not None:

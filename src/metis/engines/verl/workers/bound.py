@@ -11,14 +11,14 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from metis.engines.objective.bound import GradientBound
-from metis.engines.verl.workers.rows import Row
+from metis.engines.verl.workers.rows import UpdateRow
 
 LARGE_ADVANTAGE = 0.5
 """Of every rollout where half of a group succeeds."""
 
 
 def bound_judgments(
-    parts: Sequence[Sequence[Row]], share: float, bound: GradientBound
+    parts: Sequence[Sequence[UpdateRow]], share: float, bound: GradientBound
 ) -> dict[str, float]:
     """Scale the judge's rows of every mini-batch to at most a share of the policy's gradient.
 
@@ -40,7 +40,7 @@ def bound_judgments(
     return {"judge/gradient_ratio": float(np.mean(ratios))}
 
 
-def policy_norm(rows: Sequence[Row]) -> float:
+def policy_norm(rows: Sequence[UpdateRow]) -> float:
     """A/(T N) at each of the T tokens of a rollout, N rollouts in the mini-batch."""
     groups: dict[str, dict[int, float]] = {}
     for row in rows:
@@ -49,12 +49,12 @@ def policy_norm(rows: Sequence[Row]) -> float:
     return _norm(rows, lambda row: row.reward - means[row.uid])
 
 
-def large_norm(rows: Sequence[Row]) -> float:
+def large_norm(rows: Sequence[UpdateRow]) -> float:
     """The policy's, were every advantage 1/2."""
     return _norm(rows, lambda _: LARGE_ADVANTAGE)
 
 
-def _norm(rows: Sequence[Row], advantage: Callable[[Row], float]) -> float:
+def _norm(rows: Sequence[UpdateRow], advantage: Callable[[UpdateRow], float]) -> float:
     return math.sqrt(
         math.fsum(
             advantage(row) ** 2 / (_tokens(row) * row.judge.rollouts**2)
@@ -64,12 +64,12 @@ def _norm(rows: Sequence[Row], advantage: Callable[[Row], float]) -> float:
     )
 
 
-def judge_norm(rows: Sequence[Row]) -> float:
+def judge_norm(rows: Sequence[UpdateRow]) -> float:
     """The coefficient times the advantage, at each token of a reply, once for a scored choice."""
     return math.sqrt(math.fsum(_square(row) for row in rows if row.kind == "judgment"))
 
 
-def _square(row: Row) -> float:
+def _square(row: UpdateRow) -> float:
     if row.scored is None:
         return float(_tokens(row) * (row.judge.coefficient * row.judge.advantage) ** 2)
     units = row.scored.choices.units
@@ -77,5 +77,5 @@ def _square(row: Row) -> float:
     return float(np.sum(np.square(weights)))
 
 
-def _tokens(row: Row) -> int:
+def _tokens(row: UpdateRow) -> int:
     return int(row.trajectory.loss_mask[1:].sum())

@@ -7,7 +7,7 @@ from typing import Any
 from transformers import AutoConfig
 from verl.workers.rollout.utils import get_max_position_embeddings
 
-from metis.engines.verl.workers.rows import Row
+from metis.engines.verl.workers.rows import UpdateRow
 from metis.errors import MetisError
 
 
@@ -42,7 +42,7 @@ def sharing(config: Any) -> int:
     return int(max(actor.get(key, 1), actor.fsdp_config.get(key, 1)))
 
 
-def check_lengths(rows: Sequence[Row], limit: float) -> None:
+def check_lengths(rows: Sequence[UpdateRow], limit: float) -> None:
     """Refuse a row that no pass can hold."""
     longest = max(rows, key=lambda row: len(row.trajectory.tokens))
     if len(longest.trajectory.tokens) > limit:

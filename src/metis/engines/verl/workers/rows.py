@@ -19,25 +19,25 @@ from verl.utils.seqlen_balancing import calculate_workload, get_seqlen_balanced_
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
 from metis.core import Batch, Continuation, Group, Judgment, Trajectory
-from metis.engines.objective.minibatches import Share, deal
+from metis.engines.objective.minibatches import MinibatchShare, deal
 from metis.engines.verl.workers.loss import JudgeColumn, columns
 from metis.engines.verl.workers.scored import Encode, Laid, Trees
 
 
-class Target(NamedTuple):
+class ValueTarget(NamedTuple):
     """The value that a value model should predict of a row, and the row's weight in the loss."""
 
     value: Any = 0.0
     weight: Any = 0.0
 
     @classmethod
-    def of(cls, data: Any) -> "Target":
+    def of(cls, data: Any) -> "ValueTarget":
         """The targets of a micro-batch."""
         return cls(*columns(data["target"], len(cls._fields)))
 
 
 @dataclass
-class Row:
+class UpdateRow:
     """One sequence of the update. `uid`, `session` and `index` are verl's names for the group, the
     rollout and the output of the rollout."""
 
@@ -47,7 +47,7 @@ class Row:
     index: int = 0
     reward: float = 0.0
     judge: JudgeColumn = field(default_factory=JudgeColumn)
-    target: Target = field(default_factory=Target)
+    target: ValueTarget = field(default_factory=ValueTarget)
     kind: str = "rollout"
     ground_truth: Any = None
     scored: Laid | None = None
@@ -117,7 +117,7 @@ def _first_written(trajectory: Trajectory) -> int:
 
 def minibatches(
     batch: Batch, size: int, encode: Encode, ground_truth: Callable[[str], Any]
-) -> list[list[Row]]:
+) -> list[list[UpdateRow]]:
     """Cut a batch by prompts, its judgments dealt with them. A single rollout has no advantage.
 
     verl's step needs a rollout: a batch that has no row of one is no update.
@@ -129,10 +129,12 @@ def minibatches(
     return [rows for rows in parts if rows]
 
 
-def _share_rows(share: Share, trees: Trees, ground_truth: Callable[[str], Any]) -> list[Row]:
+def _share_rows(
+    share: MinibatchShare, trees: Trees, ground_truth: Callable[[str], Any]
+) -> list[UpdateRow]:
     """The rows of a mini-batch. Where every rollout failed, the mean over them is of nothing."""
     rollouts = float(max(1, sum(len(group.rewards) for group in share.groups)))
-    rows: list[Row] = []
+    rows: list[UpdateRow] = []
     for group in share.groups:
         column = JudgeColumn(rollouts=rollouts)
         rows += _rollout_rows(group, column, ground_truth(group.prompt.id))
@@ -142,10 +144,10 @@ def _share_rows(share: Share, trees: Trees, ground_truth: Callable[[str], Any]) 
     return rows
 
 
-def _rollout_rows(group: Group, column: JudgeColumn, ground_truth: Any) -> list[Row]:
+def _rollout_rows(group: Group, column: JudgeColumn, ground_truth: Any) -> list[UpdateRow]:
     uid = uuid.uuid4().hex
     return [
-        Row(output, uid, session, index, reward, column, ground_truth=ground_truth)
+        UpdateRow(output, uid, session, index, reward, column, ground_truth=ground_truth)
         for session, (reward, last) in enumerate(
             zip(group.rewards, group.trajectories, strict=True)
         )
@@ -154,9 +156,11 @@ def _rollout_rows(group: Group, column: JudgeColumn, ground_truth: Any) -> list[
     ]
 
 
-def _judgment_rows(judgments: Sequence[Judgment], column: JudgeColumn, trees: Trees) -> list[Row]:
+def _judgment_rows(
+    judgments: Sequence[Judgment], column: JudgeColumn, trees: Trees
+) -> list[UpdateRow]:
     """A row for each sampled reply; the choices of a scored judgment share one."""
-    rows: list[Row] = []
+    rows: list[UpdateRow] = []
     scored: list[tuple[Judgment, Continuation]] = []
     for judgment in judgments:
         trajectory = judgment.trajectory
@@ -167,15 +171,17 @@ def _judgment_rows(judgments: Sequence[Judgment], column: JudgeColumn, trees: Tr
             mine = column._replace(
                 advantage=judgment.advantage, coefficient=coefficient, clip=judgment.clip
             )
-            rows.append(Row(trajectory, judge=mine, kind="judgment"))
+            rows.append(UpdateRow(trajectory, judge=mine, kind="judgment"))
     if any(judgment.advantage for judgment, _ in scored):
         laid = trees.lay(scored)
         trajectory = sequence(laid.tokens[:-1].tolist(), laid.tokens[-1:].tolist())
-        rows.append(Row(trajectory, judge=column, kind="judgment", scored=laid, deferred=True))
+        rows.append(
+            UpdateRow(trajectory, judge=column, kind="judgment", scored=laid, deferred=True)
+        )
     return rows
 
 
-def judged(parts: Sequence[Sequence[Row]], forward: int = 0) -> float:
+def judged(parts: Sequence[Sequence[UpdateRow]], forward: int = 0) -> float:
     """The judge's share of the work of an update, by tokens.
 
     An update is as much as three forward passes; `forward` come before it, without the deferred.
@@ -196,13 +202,15 @@ def sequence(context: Sequence[int], reply: Sequence[int]) -> Trajectory:
     return Trajectory(tokens, mask, np.zeros(size, dtype=np.float32), policy=0)
 
 
-def lay_out(parts: Sequence[Sequence[Row]], ranks: int, multiple: int, filler: int) -> list[Row]:
+def lay_out(
+    parts: Sequence[Sequence[UpdateRow]], ranks: int, multiple: int, filler: int
+) -> list[UpdateRow]:
     """The rows in the order in which verl will cut them: by rank, then by mini-batch.
 
     Every mini-batch is filled up to the same multiple of `ranks * multiple`, its deferred rows by
     themselves; ranks get about the same work. `filler` is the token that such rows are made of.
     """
-    ordered: list[list[Row]] = [[] for _ in range(ranks)]
+    ordered: list[list[UpdateRow]] = [[] for _ in range(ranks)]
     step = ranks * multiple
     piles = {late: [[r for r in part if r.deferred is late] for part in parts] for late in LATE}
     sizes = {late: step * math.ceil(max(map(len, piles[late])) / step) for late in LATE}
@@ -219,7 +227,7 @@ LATE = (False, True)
 """Of a pile of rows: in the passes before the update, or deferred."""
 
 
-def _balanced(rows: Sequence[Row], ranks: int) -> list[list[Row]]:
+def _balanced(rows: Sequence[UpdateRow], ranks: int) -> list[list[UpdateRow]]:
     """As many rows for each rank, of about the same work."""
     if not rows:
         return [[] for _ in range(ranks)]
@@ -230,12 +238,12 @@ def _balanced(rows: Sequence[Row], ranks: int) -> list[list[Row]]:
     return [[rows[i] for i in sorted(share)] for share in shares]
 
 
-def _padding(like: Row, token: int, deferred: bool) -> Row:
+def _padding(like: UpdateRow, token: int, deferred: bool) -> UpdateRow:
     column = JudgeColumn(rollouts=like.judge.rollouts)
-    return Row(sequence([token], [token]), judge=column, kind="padding", deferred=deferred)
+    return UpdateRow(sequence([token], [token]), judge=column, kind="padding", deferred=deferred)
 
 
-def put(rows: Sequence[Row], partition: str, blank: Sequence[str] = ()) -> KVBatchMeta:
+def put(rows: Sequence[UpdateRow], partition: str, blank: Sequence[str] = ()) -> KVBatchMeta:
     """Hand rows to verl's workers, under a name that keeps them apart from others.
 
     `blank` are columns of verl's own, one number a token of the answer, which are 0.

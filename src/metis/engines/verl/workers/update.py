@@ -17,7 +17,7 @@ from metis.engines.verl.launch import checks, packing
 from metis.engines.verl.servers.rollouts import PARTITION
 from metis.engines.verl.workers import lengths
 from metis.engines.verl.workers.bound import bound_judgments
-from metis.engines.verl.workers.rows import Row, judged, lay_out, minibatches, put
+from metis.engines.verl.workers.rows import UpdateRow, judged, lay_out, minibatches, put
 from metis.engines.verl.workers.scored import Encode
 from metis.errors import NON_FINITE_LIMIT, MetisError
 
@@ -38,7 +38,7 @@ class Update:
         """The judge's share of its work."""
         self.folder = ""
         """The local copy of the model, where verl has made one."""
-        self.rows: list[Row] = []
+        self.rows: list[UpdateRow] = []
         """Of the last step, in the order in which they are cut."""
 
     def cut(
@@ -47,7 +47,7 @@ class Update:
         encode: Encode,
         ground_truth: Callable[[str], Any],
         metrics: dict[str, Any],
-    ) -> list[list[Row]]:
+    ) -> list[list[UpdateRow]]:
         """The mini-batches of a batch, the judge's gradient bounded in each."""
         if batch.judgments:
             checks.require_temperature(self.config.actor_rollout_ref.rollout)
@@ -61,7 +61,7 @@ class Update:
         return parts
 
     def write(
-        self, parts: Sequence[Sequence[Row]], ranks: int, filler: int, metrics: dict[str, Any]
+        self, parts: Sequence[Sequence[UpdateRow]], ranks: int, filler: int, metrics: dict[str, Any]
     ) -> KVBatchMeta:
         """Put the rows into the queue that verl computes something of before the update."""
         self.rows = rows = lay_out(parts, ranks, self._multiple(), filler)
@@ -88,13 +88,13 @@ class Update:
         yield KVBatchMeta(keys, [tags[key] for key in keys], PARTITION, fields, batch.extra_info)
         transfer_queue.kv_clear(keys=[row.key for row in deferred], partition_id=PARTITION)
 
-    def _require_packing(self, parts: Sequence[Sequence[Row]]) -> None:
+    def _require_packing(self, parts: Sequence[Sequence[UpdateRow]]) -> None:
         """The checks of a start once more, for choices that a curriculum did not declare."""
         if any(row.several for part in parts for row in part):
             model = self.config.actor_rollout_ref.model
             packing.require_packing(model, self.folder or model.path)
 
-    def _require_single_outputs(self, parts: Sequence[Sequence[Row]]) -> None:
+    def _require_single_outputs(self, parts: Sequence[Sequence[UpdateRow]]) -> None:
         """verl compares the last outputs of rollouts for GRPO alone, and counts all for others."""
         estimator = str(self.config.algorithm.adv_estimator)
         if estimator != "grpo" and any(row.index > 0 for part in parts for row in part):

@@ -19,7 +19,7 @@ from verl.workers.utils.padding import no_padding_2_padding, response_from_neste
 from metis.core import Prompt
 from metis.core.predictors import Predictor, ValueModel
 from metis.engines.verl.launch.checks import check_value_model
-from metis.engines.verl.workers.rows import Row, Target, lay_out, put, ranks, sequence
+from metis.engines.verl.workers.rows import UpdateRow, ValueTarget, lay_out, put, ranks, sequence
 from metis.errors import MetisError
 
 PARTITION = "values"
@@ -29,7 +29,7 @@ def value_loss(
     kind: str, model_output: Any, data: Any, dp_group: Any = None
 ) -> tuple[torch.Tensor, dict[str, Any]]:
     """The error of the values of a micro-batch against their targets."""
-    target = Target.of(data)
+    target = ValueTarget.of(data)
     values = no_padding_2_padding(model_output["values"], data)[:, 0].float()
     if kind == "bce":
         errors = functional.binary_cross_entropy_with_logits(values, target.value, reduction="none")
@@ -50,7 +50,7 @@ class ValueWorker:
 
     def predict(self, prompts: Sequence[Prompt], model: Predictor) -> list[float]:
         self._settle(model)
-        rows = [self._row(prompt, Target()) for prompt in prompts]
+        rows = [self._row(prompt, ValueTarget()) for prompt in prompts]
         batch = self._put([rows])
         batch.extra_info.update(compute_loss=False, temperature=1.0)
         try:
@@ -78,7 +78,7 @@ class ValueWorker:
         pairs = list(zip(prompts, targets, strict=True))
         size = described.minibatch
         parts = [
-            [self._row(prompt, Target(value, 1.0 / len(part))) for prompt, value in part]
+            [self._row(prompt, ValueTarget(value, 1.0 / len(part))) for prompt, value in part]
             for part in (pairs[start : start + size] for start in range(0, len(pairs), size))
         ]
         batch = self._put(parts)
@@ -110,11 +110,11 @@ class ValueWorker:
     def _logistic(self) -> bool:
         return self.model is not None and self.model.loss == "bce"
 
-    def _row(self, prompt: Prompt, target: Target) -> Row:
+    def _row(self, prompt: Prompt, target: ValueTarget) -> UpdateRow:
         tokens = self.encode(prompt)
-        return Row(sequence(tokens, [self.filler]), target=target, kind="value")
+        return UpdateRow(sequence(tokens, [self.filler]), target=target, kind="value")
 
-    def _put(self, parts: list[list[Row]]) -> KVBatchMeta:
+    def _put(self, parts: list[list[UpdateRow]]) -> KVBatchMeta:
         spread = ranks(self.workers, "train")
         return put(lay_out(parts, spread, self._multiple(), self.filler), PARTITION)
 
