@@ -84,7 +84,7 @@ def table(shares: Mapping[str, NDArray[np.float64]]) -> str:
     steps = next(iter(shares.values())).shape[1]
     parts = [part for part in np.array_split(np.arange(steps), PARTS) if len(part)]
     names = [f"{part[0] + 1} to {part[-1] + 1}" for part in parts]
-    rows = [["arm", *(f"steps {name}" for name in names), "all steps"]]
+    rows = [["variant", *(f"steps {name}" for name in names), "all steps"]]
     for arm, runs in shares.items():
         means = [f"{runs[:, part].mean():.1%}" for part in parts]
         rows.append([arm, *means, _written(mean(runs.mean(axis=1).tolist()))])
@@ -105,7 +105,7 @@ def arguments(words: Sequence[str] | None) -> argparse.Namespace:
     option("--arms", nargs="+", choices=list(ARMS), default=list(ARMS), metavar="ARM")
     option("--steps", type=int, default=30)
     option("--batch", type=int, default=16, help="prompts a step (16)")
-    option("--seeds", type=int, default=10, help="runs of each arm (10)")
+    option("--seeds", type=int, default=10, help="runs of each variant (10)")
     option("--states", type=Path, metavar="STATES.npz", help="file of states that were read")
     option("--tokens", type=int, default=16384, help="padded tokens in one pass")
     option("--device", default="auto")
@@ -123,7 +123,8 @@ def main(words: Sequence[str] | None = None) -> None:
     require(len(prompts) > chosen.batch, "--most", chosen.most, f"keeps {len(prompts)} prompts")
     local = Local(chosen.model, device=chosen.device, tokens=chosen.tokens)
     model, shares = Model(sets, local, chosen.states), {}
-    print(f"{len(prompts):,} prompts, {chosen.seeds} runs of each arm", file=sys.stderr, flush=True)
+    size = f"{len(prompts):,} prompts, {chosen.seeds} runs of each variant"
+    print(size, file=sys.stderr, flush=True)
     for arm in chosen.arms:
         engines = (
             Resampled(model.states, list(kept.values()), seed) for seed in range(chosen.seeds)

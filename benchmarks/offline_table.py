@@ -10,10 +10,10 @@ from metis.text import markdown_table
 
 COLUMNS = {
     "spearman": "Spearman",
-    "lift": "lift of the best eighth",
+    "lift": "lift of the top eighth",
     "calibration": "calibration error",
-    "reward": "its mean reward",
-    "informative": "its informative share",
+    "reward": "mean reward of the top eighth",
+    "informative": "informative share of the top eighth",
 }
 
 
@@ -58,7 +58,9 @@ def _sections(rows: Sequence[dict[str, Any]], about: dict[str, Any], labels: Seq
 
 
 def _lines(rows: Sequence[dict[str, Any]]) -> list[list[str]]:
-    lines = [["judge", "splits", "Spearman", "above the probe's", *list(COLUMNS.values())[1:]]]
+    lines = [
+        ["judge", "splits", "Spearman", "difference from the probe", *list(COLUMNS.values())[1:]]
+    ]
     probe = {row["split"]: row["spearman"] for row in rows if row["row"] == PROBE}
     for name in SHOWN:
         mine = {row["split"]: row for row in rows if row["row"] == name}

@@ -53,7 +53,7 @@ PRINTED = {
 """Numbers by the file of `benchmarks-` that they are in, and the pattern that comes before them."""
 
 ON_MATH = "verl, H200, Qwen2.5-Coder-1.5B on MATH: "
-ON_SUMS = "SmolLM2-135M on sums: "
+ON_SUMS = "SmolLM2-135M on addition: "
 JUDGED = (
     (
         f"{ON_MATH}`judge=reason`, replies of {{metis.reply:.0f}} tokens",
@@ -66,12 +66,12 @@ JUDGED = (
         Steps(f"{QWEN}/uniform", "", last=8),
     ),
     (
-        "that with `judge.train=0.25`",
+        "that, with `judge.train=0.25`",
         Steps(f"{QWEN}/direct-quarter", "", last=8),
         Steps(f"{QWEN}/uniform", "", last=8),
     ),
     (
-        "that with `judge.replay=0`",
+        "that, with `judge.replay=0`",
         Steps(f"{FRESH}/direct-quarter-fresh", "", last=8),
         Steps(f"{FRESH}/uniform", "", last=8),
     ),
@@ -86,26 +86,26 @@ JUDGED = (
         LOCAL[0],
     ),
 )
-"""METIS in words, its steps, and those of uniform sampling beside it."""
+"""METIS in words, its steps, and those of uniform sampling."""
 
 SELECTION = (
     (
         "selection",
-        "selection from a million prompts, against ten thousand",
-        "{selection:.2f} ({selection_milliseconds:.0f} ms a step); a whole METIS step "
+        "selection from a million prompts, relative to ten thousand",
+        "{selection:.2f} ({selection_milliseconds:.0f} ms per step); a whole METIS step "
         "{selection_step:.2f}",
     ),
     (
         "judge",
-        "speed-up of scoring judge prompts with a shared prefix, against full sequences; with 376 "
-        "shared tokens and 26 to 27 of a candidate's own, at most 15",
+        "speed-up of scoring judge prompts with a shared prefix, over full sequences; with 376 "
+        "shared tokens and 26 to 27 more per candidate it is at most 15",
         "{judge_cpu:.1f} with 64 candidates on the CPU ({judge_cpu_reached:.2f} of the maximum), "
         "{judge_h200:.1f} with 512 on the H200 ({judge_h200_reached:.2f})",
     ),
     (
         "judge_bound",
-        "update with the judge's gradient bounded (`judge.share`), against without, on the CPU: 8 "
-        "answers, 6 judgments",
+        "update with the bound on the judge's gradient (`judge.share`), relative to one without, "
+        "on the CPU: 8 answers, 6 judgments",
         "{bound_cpu:.2f}",
     ),
     (
@@ -115,7 +115,7 @@ SELECTION = (
     ),
     (
         "verl_requests",
-        "judge request sent directly to a verl rollout server, against through verl's load "
+        "judge request sent directly to a verl rollout server, relative to one through verl's load "
         "balancer, on the CPU",
         "{requests:.2f}",
     ),
@@ -124,7 +124,7 @@ SELECTION = (
 STEPS = (
     (
         "step",
-        "GRPO step of the local engine, against TRL's on the same work, on the CPU",
+        "GRPO step of the local engine, relative to TRL's on the same work, on the CPU",
         "{trl:.2f}; {trl_skipping:.2f} when half of the groups have no advantage",
     ),
     (
@@ -138,31 +138,31 @@ STEPS = (
 DATA = (
     (
         "prepare",
-        "time and memory to prepare a file like the hub's DAPO-Math-17k, 1.8 million rows",
+        "time and memory to prepare a file like DAPO-Math-17k on the Hub, 1.8 million rows",
         "{prepare_seconds:.0f} s of CPU time, {prepare_megabytes:.0f} MB",
     ),
     (
         "math_reward",
-        "speed-up of scoring math answers, against math-verify alone",
+        "speed-up of scoring math answers, over math-verify alone",
         "{math_dapo:.0f} on DAPO, {math_math:.1f} on MATH",
     ),
     (
         "sandbox",
-        "time of a test in the sandbox, against the same driver without isolation; programs with "
-        "25 tests, on two cores",
+        "time of a test in the sandbox, relative to the same driver without isolation; programs "
+        "with 25 tests, on two cores",
         "{sandbox_io:.2f} (stdin and stdout), {sandbox_calls:.2f} (function calls), "
         "{sandbox_asserts:.2f} (asserts in another sandbox)",
     ),
     (
         "code_step",
-        "step with programs run in the sandbox beside generation, against the same step with their "
-        "rewards looked up: {code_rollouts:.0f} rollouts of up to 64 tokens, two cores",
-        "{code_step:.2f} (median of six pairs of steps in turn)",
+        "step with programs run in the sandbox during generation, relative to the same step with "
+        "cached rewards: {code_rollouts:.0f} rollouts of up to 64 tokens, two cores",
+        "{code_step:.2f} (median of six alternating pairs of steps)",
     ),
     (
         "bfcl",
-        "function-calling episodes per second on two cores, against the official executor's calls "
-        "alone, and with its checker",
+        "function-calling episodes per second on two cores, relative to the official executor's "
+        "calls alone, and to those with its checker",
         "{bfcl:.2f} and {bfcl_checked:.2f}",
     ),
 )
@@ -184,7 +184,12 @@ def in_short() -> str:
     The two differ where METIS chose prompts with answers of another length, and by what differs
     between two runs for other reasons.
     """
-    heads = ("a METIS step", "tokens an answer", "/ a uniform step", "/ itself without judging")
+    heads = (
+        "METIS step",
+        "tokens per answer",
+        "ratio to uniform",
+        "ratio to itself without judging",
+    )
     rows = [list(heads)]
     for words, metis, uniform in JUDGED:
         tokens = f"{metis.answer:.0f}, uniform {uniform.answer:.0f}"

@@ -1,4 +1,4 @@
-"""Tables of the offline judge sets: what their pools are, and how judges do on them."""
+"""Tables of the offline judge sets: what is in them, and how judges do on them."""
 
 import json
 import sys
@@ -11,9 +11,8 @@ from metis.text import markdown_table
 
 def pools(folder: Path) -> str:
     """The facts of every set."""
-    rows = [
-        ["set", "model", "prompts", "unsolved", "informative", "solved", "cut off", "median tokens"]
-    ]
+    heads = ["set", "model", "prompts", "all-fail", "informative", "all-pass", "truncated"]
+    rows = [[*heads, "median tokens"]]
     for path in sorted(folder.glob(f"*{SUFFIX}")):
         outcome_set = OutcomeSet.read(path)
         facts, shares = Facts(outcome_set.outcomes), Facts(outcome_set.outcomes).shares()

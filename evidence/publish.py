@@ -21,7 +21,7 @@ import training_tables
 import when_it_pays
 
 from metis.compare.inference import Interval, cost_to_best, least_p, observed, p_value
-from metis.compare.measures import Measured, find, measure
+from metis.compare.measures import AXES, Measured, find, measure
 from metis.compare.table import above, number
 from metis.run.statistics import Estimate, mean
 from metis.text import markdown_table
@@ -38,23 +38,23 @@ HOPELESS = {
     "metis-replay-128": "all outcomes of the last 8 steps are replayed",
     "metis-explored-first": "explored outcomes are replayed before others",
     "metis-explored-first-again": "the same setting, run again",
-    "metis-share-0.5": "explored first, `judge.share=0.5`",
+    "metis-share-0.5": "explored outcomes first, `judge.share=0.5`",
     "metis-share-0.5-m-16": "the same, with twice the candidates",
-    "metis-share-1": "explored first, `judge.share=1`",
+    "metis-share-1": "explored outcomes first, `judge.share=1`",
     "metis-passes-share-1": "the same with `judge.scale=passes`",
 }
-SPENT = ("steps", "generated tokens", "processed tokens")
-COSTS = ("curves", "steps, rollouts", "generated tokens", "processed tokens")
+SPENT = (AXES[0], AXES[2], AXES[3])
+COSTS = ("curves", "steps, rollouts", "generated tokens", "total tokens")
 
 
 @cache
 def pools() -> list[when_it_pays.Pool]:
-    """The pools of `when-it-pays`."""
+    """The training sets of `when-it-pays`."""
     return when_it_pays.measured_pools(EVIDENCE)
 
 
 def arm(folder: str, name: str, seeds: range) -> Measured:
-    """The runs of an arm with these seeds."""
+    """The runs of a variant with these seeds."""
     out = EVIDENCE / folder
     return measure(name, find(out, [name], list(seeds))[name])
 
@@ -81,16 +81,16 @@ def hopeless_seeds() -> str:
 def hopeless_arms() -> str:
     """Every setting that was tried, on the seeds that all of them have."""
     baseline = arm("hopeless-90", "uniform", range(3))
-    rows = [["arm", "setting", *COSTS]]
+    rows = [["variant", "setting", *COSTS]]
     for name, setting in HOPELESS.items():
         rows.append([f"`{name}`", setting, *costs(arm("hopeless-90", name, range(3)), baseline)])
     return markdown_table(rows)
 
 
 def levels() -> str:
-    """Mean accuracy over the curve, where a quarter of the pool is soon informative."""
+    """Mean accuracy over the curve, where a quarter of the prompts is soon informative."""
     baseline = arm("levels-2-to-10", "uniform", range(3))
-    rows = [["arm", "mean accuracy over 160 steps", "difference", "last"]]
+    rows = [["variant", "mean accuracy over 160 steps", "difference", "last validation"]]
     for name in ("uniform", "metis", "metis-explored-first"):
         one = arm("levels-2-to-10", name, range(3))
         means = one.accuracy.mean(axis=1)

@@ -102,8 +102,8 @@ LOCAL = (
 
 def verl_table() -> str:
     """Steps on verl against uniform sampling and against themselves without judging."""
-    heads = ("run", "selection", "tokens an answer", "step", "judging", "rollouts", "update")
-    rows = [[*heads, "against uniform", "against the same without judging"]]
+    heads = ("run", "selection", "tokens per answer", "step", "judging", "rollouts", "update")
+    rows = [[*heads, "ratio to uniform", "ratio to itself without judging"]]
     for uniform, *judged in VERL:
         rows.append([*_verl_row(uniform, uniform), "1", ""])
         for arm in judged:
@@ -131,7 +131,7 @@ def _error(values: list[float]) -> float:
 
 def local_table() -> str:
     """Steps of the local engine by phase."""
-    heads = ("run", "step", "rollouts", "update", "judging", "in no phase", "held-out accuracy")
+    heads = ("run", "step", "rollouts", "update", "judging", "unattributed", "validation accuracy")
     rows = [list(heads)]
     for arm in LOCAL:
         step, judging = arm.mean("step"), arm.mean("judge")
@@ -153,7 +153,7 @@ def local_table() -> str:
 
 def quickstart_table() -> str:
     """Accuracy and seconds of `make quickstart`."""
-    rows = [["seed", "held-out accuracy", "seconds of training", "of which judging"]]
+    rows = [["seed", "validation accuracy", "seconds of training", "of these, judging"]]
     for seed in range(3):
         arm = Steps(f"quickstart-cpu/seed-{seed}", "METIS", skip=0)
         _, accuracy = read(EVIDENCE / arm.run).series("eval/accuracy")
@@ -170,14 +170,14 @@ def bfcl_table() -> str:
     for name, metric in (
         ("informative groups", "batch/informative"),
         ("reward", "batch/reward"),
-        ("judgments that cannot be parsed", "judge/failure_rate"),
+        ("judgments that failed to parse", "judge/failure_rate"),
     ):
         values = record.series(metric).y
         cells = (values[0], values[-1], statistics.fmean(values))
         rows.append([name, *(f"{value:.2f}" for value in cells)])
     rewards, errors = (record.series(f"eval/{name}").y for name in ("accuracy", "stderr"))
     tested = [f"{one:.3f} ± {error:.3f}" for one, error in zip(rewards, errors, strict=True)]
-    rows.append(["reward of 20 held-out dialogues, before and after", *tested, ""])
+    rows.append(["reward on 20 validation dialogues, before and after", *tested, ""])
     return markdown_table(rows)
 
 

@@ -1,4 +1,4 @@
-"""Tables of judges in training: what the arms of a comparison chose, and what came of it."""
+"""Tables of judges in training: what the variants of a comparison chose, and their accuracy."""
 
 import gzip
 import json
@@ -20,12 +20,12 @@ READOUTS = ("readout", "readout-first", "readout-trial")
 ARMS = (BASELINE, f"{BASELINE}-first", *PROBES, *READOUTS)
 SEEDS = range(10)
 ROWS = {"readout": "readout", BASELINE: "uniform sampling", "probe": "the probe"}
-"""Arms of the table by test, and their names there."""
+"""Variants of the table by validation, and their names there."""
 PARTS = ((1, 10), (11, 20), (21, 1 << 20))
 """Steps that the judge's skill is averaged over."""
 BEFORE = "before"
 """The untrained model, among the runs."""
-ABOVE = "above uniform's"
+ABOVE = "difference from uniform"
 NONE = "–"
 
 Cell = Callable[[Measured, range], str]
@@ -35,7 +35,7 @@ Scores = Mapping[str, Mapping[str, float]]
 
 
 def results(folder: Path) -> str:
-    """Every arm: its accuracy over the run and at the end, and mean@4 on MATH-500 at the end."""
+    """Every variant: accuracy over the run and at the end, and mean@4 on MATH-500 at the end."""
     arms, sampled = _arms(folder), _sampled(folder / "math500.jsonl.gz")
     greedy = {
         run: record.rewards[max(record.rewards)]
@@ -44,8 +44,9 @@ def results(folder: Path) -> str:
     }
     greedy[BEFORE] = arms[BASELINE].records[0].rewards[0]
     shared = {name: arm.at_tests_of(*arms.values()) for name, arm in arms.items()}
-    heads = ["arm", "steps", f"accuracy, mean of tests to step {shared[BASELINE].steps[-1]}"]
-    heads += [ABOVE, "accuracy of the last test, by run", ABOVE]
+    last = shared[BASELINE].steps[-1]
+    heads = ["variant", "steps", f"accuracy, mean of validations to step {last}"]
+    heads += [ABOVE, "accuracy at the last validation, by run", ABOVE]
     rows = [[*heads, "mean@4 at the end, by run", ABOVE]]
     for name, arm in arms.items():
         apart, _ = above(shared[name], shared[BASELINE], _rng())
@@ -60,11 +61,11 @@ def results(folder: Path) -> str:
 
 
 def at_once(folder: Path) -> str:
-    """Accuracy at the last test that all runs have, earlier runs of an arm among its runs."""
+    """Accuracy at the last validation of all runs; earlier runs of a variant are among its runs."""
     step = _shared(folder)[BASELINE].steps[-1]
     runs, probe = _at(folder, step), PROBES[0]
-    heads = ["arm", f"accuracy at step {step}, by run", "mean"]
-    rows = [[*heads, ABOVE, "p", "above the probe's", "p"]]
+    heads = ["variant", f"accuracy at step {step}, by run", "mean"]
+    rows = [[*heads, ABOVE, "p", "difference from the probe", "p"]]
     for name, mine in runs.items():
         by_run = ", ".join(f"{accuracy:.1%}" for accuracy in mine.mean(axis=1))
         rows.append([f"`{name}`", by_run, f"{mine.mean():.1%}"])
@@ -74,7 +75,7 @@ def at_once(folder: Path) -> str:
 
 
 def by_test(folder: Path) -> str:
-    """Accuracy at every test after training began, by run; and how far the readout is above."""
+    """Accuracy at every validation after training began, by run; and the readout's difference."""
     steps = [step for step in _shared(folder)[BASELINE].steps if step]
     tests = [_at(folder, step) for step in steps]
     rows = [["", *(f"step {step}" for step in steps)]]
@@ -83,7 +84,7 @@ def by_test(folder: Path) -> str:
         rows.append([ROWS[name], *by_run])
     for other in BASELINE, PROBES[0]:
         apart = (_points(runs[READOUTS[0]], runs[other]) for runs in tests)
-        rows.append([f"readout above {ROWS[other]}, points", *apart])
+        rows.append([f"readout minus {ROWS[other]}, points", *apart])
     return markdown_table(rows)
 
 
@@ -95,13 +96,13 @@ def _points(one: Floats, other: Floats) -> str:
 
 
 def _shared(folder: Path) -> dict[str, Measured]:
-    """The arms at the tests that all of them have."""
+    """The variants at the validations that all of them have."""
     arms = _arms(folder)
     return {name: arm.at_tests_of(*arms.values()) for name, arm in arms.items()}
 
 
 def _at(folder: Path, step: int) -> dict[str, Floats]:
-    """Scores at a test, by run and problem; earlier runs of an arm are among its runs."""
+    """Scores at a validation, by run and problem; earlier runs of a variant are among its own."""
     arms, runs = _shared(folder), {}
     for name in (BASELINE, PROBES[0], READOUTS[0]):
         both = [arms[each] for each in (name, f"{name}-first") if each in arms]
@@ -124,7 +125,7 @@ def skill(folder: Path) -> str:
     judged = {name: arm for name, arm in arms.items() if name in (*PROBES, *READOUTS)}
     spans = [range(first, last + 1) for first, last in PARTS]
     heads = [f"{steps[0]} to {steps[-1]}" for steps in spans[:-1]]
-    rows = [["", "arm", *(f"steps {head}" for head in heads), f"from step {spans[-1][0]}"]]
+    rows = [["", "variant", *(f"steps {head}" for head in heads), f"from step {spans[-1][0]}"]]
 
     def add(title: str, chosen: Mapping[str, Measured], cell: Cell) -> None:
         for name, arm in chosen.items():
@@ -144,7 +145,7 @@ def _judged(arm: Measured, steps: range) -> float:
 
 
 def _arms(folder: Path) -> dict[str, Measured]:
-    """The arms there are, by name."""
+    """The variants there are, by name."""
     found = find(folder, ARMS, SEEDS)
     return {name: measure(name, folders) for name, folders in found.items()}
 

@@ -1,4 +1,8 @@
-"""Five pools, from none to 97% hopeless: the cost of each curriculum against uniform sampling."""
+"""Five training sets, from 0% to 97% all-fail prompts: what each curriculum costs beside uniform.
+
+All-fail prompts (`hopeless` in the names of folders and recipes) are those far too hard for the
+model: additions of numbers with five to eight digits.
+"""
 
 import math
 import re
@@ -9,13 +13,16 @@ from pathlib import Path
 import numpy as np
 
 from metis.compare.inference import Interval, cost_to_common_best, observed
+from metis.compare.measures import AXES as ALL_AXES
 from metis.compare.measures import Measured, find, measure
 from metis.report.panels import Axes, Line
 from metis.report.svg import HEIGHT, WIDTH, draw
 from metis.run.recorded import Series
 from metis.text import markdown_table
 
-AXES = ("steps", "rollouts", "generated tokens", "processed tokens")
+AXES = ALL_AXES[:4]
+"""All but seconds, which mean nothing since the runs shared a GPU."""
+TITLES = (*AXES[:3], "total tokens")
 ARMS = ("uniform", "metis", "readout", "probe", "mopps", "dapo", "oracle")
 """In the order of the table: those that choose before rollouts, then those that choose after."""
 MARGIN = 14
@@ -40,24 +47,24 @@ path { fill: none; stroke: var(--faint); } .base { stroke: var(--soft); }
 """
 """Of a file of its own: light and dark by the reader's preference."""
 FIRST = 10
-"""Steps whose groups say how much of a pool is informative at first."""
+"""The first steps, whose groups show how much of a training set is informative at first."""
 
 
 @dataclass(frozen=True)
 class Pool:
-    """A pool, and the cost of each arm to the highest accuracy that it and uniform reach."""
+    """A training set; each curriculum's cost to the highest accuracy that it and uniform reach."""
 
     hopeless: int
     informative: float
     best: Mapping[str, float]
-    """The best accuracy of each arm."""
+    """The best accuracy of each curriculum."""
     costs: Mapping[str, Mapping[str, Interval]]
     smooth: Mapping[str, bool]
-    """Arms whose curves, and uniform's beside them, are smoothed."""
+    """Curricula whose curves, and uniform's beside them, are smoothed."""
 
 
 def measured_pools(evidence: Path) -> list[Pool]:
-    """The pools of `when-it-pays`, by their share of hopeless prompts."""
+    """The training sets of `when-it-pays`, by their share of all-fail prompts."""
     folders = {
         int(folder.name.removeprefix("hopeless-")): folder
         for folder in evidence.glob("when-it-pays/hopeless-*")
@@ -93,8 +100,8 @@ def _smooth(arm: Measured, baseline: Measured) -> bool:
 
 
 def table(pools: list[Pool]) -> str:
-    """Every pool and arm with its costs and their intervals."""
-    rows = [["hopeless", "informative at first", "arm", "best kept", "curves", *AXES]]
+    """Every training set and curriculum, with costs and their intervals."""
+    rows = [["all-fail", "informative at first", "curriculum", "best kept", "curves", *TITLES]]
     for pool in pools:
         shares = [f"{pool.hopeless}%", f"{pool.informative:.1%}"]
         rows.append([*shares, "uniform", f"{pool.best['uniform']:.3f}", "", *["1"] * len(AXES)])
@@ -104,15 +111,16 @@ def table(pools: list[Pool]) -> str:
     return markdown_table(rows)
 
 
-SHORT = ("rollouts", "processed tokens")
+SHORT = (AXES[1], AXES[3])
+SHORT_TITLES = (TITLES[1], TITLES[3])
 READING = {"metis": "METIS", "probe": "probe"}
 """Curricula that read every candidate before rollouts."""
 
 
 def short_table(pools: list[Pool]) -> str:
-    """METIS beside the probe on every pool."""
-    heads = [f"{axis}: {name}" for axis in SHORT for name in READING.values()]
-    rows = [["hopeless prompts", *heads]]
+    """METIS beside the probe on every training set."""
+    heads = [f"{axis}: {name}" for axis in SHORT_TITLES for name in READING.values()]
+    rows = [["all-fail prompts", *heads]]
     for pool in pools:
         ratios = [pool.costs[arm][axis].value for axis in SHORT for arm in READING]
         rows.append([f"{pool.hopeless}%", *(f"{ratio:.2f}" for ratio in ratios)])
@@ -129,7 +137,7 @@ DRAWN = {"metis": "METIS", "probe": "probe", "mopps": "MoPPS"}
 
 
 def figure(pools: list[Pool]) -> str:
-    """Rollouts to equal accuracy against the share of hopeless prompts, as an SVG file."""
+    """Rollouts to equal accuracy by the share of all-fail prompts, as an SVG file."""
     lines = tuple(
         Line(
             name,
@@ -145,7 +153,7 @@ def figure(pools: list[Pool]) -> str:
     )
     axes = Axes(
         "rollouts to equal accuracy (uniform = 1)",
-        "% of the pool that is far too hard for the model",
+        "all-fail prompts, % of the training set",
         lines,
         cover=(0.0,),
         reference=1.0,

@@ -82,8 +82,8 @@ def test_arms_are_compared_over_all_their_runs_and_problems(publish, tmp_path):
     rows = publish.training_tables.by_test(tmp_path).splitlines()
     cells = [[cell.strip() for cell in row.split("|")[1:-1]] for row in rows]
     assert cells[0] == ["", "step 2"] and cells[2] == ["readout", "20.0%, 40.0%"]
-    assert cells[-2] == ["readout above uniform sampling, points", "+10.0, p = 0.67"]
-    assert cells[-1] == ["readout above the probe, points", "-10.0, p = 1.00"]
+    assert cells[-2] == ["readout minus uniform sampling, points", "+10.0, p = 0.67"]
+    assert cells[-1] == ["readout minus the probe, points", "-10.0, p = 1.00"]
 
 
 def test_a_table_is_written_between_its_marks(publish):
