@@ -1,4 +1,4 @@
-"""Errors a user can mend: one line that says what is wrong, where, and what to do."""
+"""Errors that a user can fix: one line that says what is wrong, where, and what to do."""
 
 import sysconfig
 import textwrap
@@ -12,11 +12,11 @@ MACHINERY = tuple(
     str(Path(__file__).parent / name)
     for name in ("engines", "named.py", "tasks/named.py", "tasks/rewards.py", "tasks/base.py")
 )
-"""Files that call a user's code; no error of that code arises there."""
+"""Files of METIS that call user code; their frames are skipped when an error is located."""
 LONGEST = 300
-"""Characters of an error's message that are shown."""
+"""Characters of an error message that are shown."""
 NON_FINITE_LIMIT = 3
-"""Updates in a row that may come to nothing before a run is stopped."""
+"""Consecutive non-finite updates after which a run stops."""
 
 
 class MetisError(Exception):
@@ -24,7 +24,7 @@ class MetisError(Exception):
 
 
 class Damaged(MetisError):
-    """A file of a run is not as it was written; `what` names it in its folder, and its line."""
+    """A corrupted file of a run; `what` names the file in its folder, and the line."""
 
     def __init__(self, message: str, folder: Path, what: str) -> None:
         super().__init__(message)
@@ -32,12 +32,12 @@ class Damaged(MetisError):
 
 
 class MissingData(MetisError):
-    """A setting names data that is not there, or not there yet."""
+    """A setting names data that does not exist, or was not prepared yet."""
 
 
 @contextmanager
 def tolerating_missing_data(tolerated: bool, missing: list[str]) -> Iterator[None]:
-    """End the block at missing data and note it, where that is tolerated."""
+    """Where tolerated, note missing data and leave the block."""
     try:
         yield
     except MissingData as error:
@@ -47,7 +47,7 @@ def tolerating_missing_data(tolerated: bool, missing: list[str]) -> Iterator[Non
 
 
 class BadReward(Exception):
-    """A reward function returned what is no reward; `fault` is the kind of that."""
+    """A reward function returned an invalid value; `fault` says what kind."""
 
     def __init__(self, message: str, fault: str = "") -> None:
         super().__init__(message)
@@ -60,9 +60,9 @@ class BadReward(Exception):
 
 
 def first_line(error: Exception) -> str:
-    """The message of another library's error, as part of a line; its name where it has none.
+    """The first line of an error's message, or its type where it has none.
 
-    All of it where the first line only announces the rest.
+    The whole message where the first line ends in a colon.
     """
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if not lines:
@@ -71,7 +71,7 @@ def first_line(error: Exception) -> str:
 
 
 def located(error: BaseException) -> str:
-    """Type and message of an error, with the file, line and function where it arose."""
+    """Type and message of an error, with the file, line and function that raised it."""
     message = textwrap.shorten(str(error), LONGEST, placeholder=" ...")
     text = f"{type(error).__name__}: {message}" if message else type(error).__name__
     where = place(error)
@@ -79,9 +79,9 @@ def located(error: BaseException) -> str:
 
 
 def place(error: BaseException) -> tuple[str, int, str] | None:
-    """The innermost line of a user's code, or of a library where no line of theirs is known.
+    """File, line and function of the innermost frame of user code, else of library code.
 
-    None where the message has it, or there is none.
+    None where the message already says it, or there is no such frame.
     """
     if isinstance(error, SyntaxError | BadReward):
         return None
@@ -93,7 +93,7 @@ def place(error: BaseException) -> tuple[str, int, str] | None:
 
 
 def install(extra: str) -> str:
-    """The command that installs an extra: from the checkout, since no index has METIS yet."""
+    """The pip command for an extra: from the checkout, as METIS is not on PyPI yet."""
     checkout = Path(__file__).parents[2]
     if not (checkout / "pyproject.toml").is_file():
         return f"pip install -e '.[{extra}]' in a checkout of METIS"
@@ -108,7 +108,7 @@ def require(holds: bool, key: str, value: object, remedy: str) -> None:
 
 
 def require_at_least(settings: object, least: Mapping[str, int], prefix: str = "") -> None:
-    """Refuse settings whose named fields are below their least values."""
+    """Refuse settings whose named fields are below their minimum."""
     for name, bound in least.items():
         value = getattr(settings, name)
         require(value >= bound, f"{prefix}{name}", value, f"use at least {bound}")

@@ -1,4 +1,4 @@
-"""Files and folders that are whole: named when they are on disk, held by one process at a time."""
+"""Atomic writes of files and folders, and file locks."""
 
 import contextlib
 import errno
@@ -12,7 +12,7 @@ from typing import IO
 
 
 def sync(path: Path) -> None:
-    """Wait until a file, or the list of names in a folder, is on disk."""
+    """fsync a file or a folder."""
     if os.name == "nt":  # Windows opens no folders, and files only to write
         return
     descriptor = os.open(path, os.O_RDONLY)
@@ -24,7 +24,7 @@ def sync(path: Path) -> None:
 
 @contextlib.contextmanager
 def atomic(path: Path) -> Iterator[IO[bytes]]:
-    """A file that appears under its name only when it is whole and on disk."""
+    """Write a file atomically: it gets its name once it is complete and on disk."""
     draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
     try:
         with draft.open("wb") as file:
@@ -39,7 +39,7 @@ def atomic(path: Path) -> Iterator[IO[bytes]]:
 
 
 def publish(draft: Path, name: str) -> None:
-    """Give a folder its name when all of it is on disk, and wait until the name is, too."""
+    """fsync a folder and everything in it, then rename it."""
     for path in (*draft.rglob("*"), draft):
         sync(path)
     draft.rename(draft.with_name(name))
@@ -48,9 +48,9 @@ def publish(draft: Path, name: str) -> None:
 
 @contextlib.contextmanager
 def appearing(target: Path) -> Iterator[Path]:
-    """A folder to fill, which takes its name when all of it is on disk; with an error it goes."""
+    """Write a folder atomically: it gets its name once complete; on an error it is deleted."""
     draft = target.with_name(f".{target.name}.draft")
-    if draft.exists():  # of a process that was killed
+    if draft.exists():  # left by a process that was killed
         shutil.rmtree(draft)
     draft.mkdir(parents=True)
     try:
@@ -62,8 +62,7 @@ def appearing(target: Path) -> Iterator[Path]:
 
 
 def same_access(folder: Path, name: str) -> None:
-    """Give the files of a folder the permissions of one of them: safetensors keeps what it writes
-    to its owner."""
+    """Copy the permissions of one file to all files of a folder, as safetensors writes 0600."""
     mode = (folder / name).stat().st_mode
     for path in folder.iterdir():
         if path.is_file():
@@ -71,10 +70,10 @@ def same_access(folder: Path, name: str) -> None:
 
 
 def keep_copy(source: Path, name: str) -> None:
-    """Keep a folder under another name beside it, its files shared on disk where that is possible.
+    """Copy a folder under another name beside it, with hard links where possible.
 
-    Stopped halfway, it may leave no folder of that name, but never a part of one; calling it again
-    mends it.
+    Interrupted, it may leave no folder of that name, but never a partial one; calling it again
+    repairs that.
     """
     kept = source.with_name(name)
     draft, old = (source.with_name(f".{name}{part}.draft") for part in ("", "-old"))
@@ -90,16 +89,16 @@ def keep_copy(source: Path, name: str) -> None:
 
 
 NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL)
-"""Errors of file systems that have no locks: Lustre and NFS may be mounted without them."""
+"""Errors of file systems without locks, such as some Lustre and NFS mounts."""
 
 
 def lock(path: Path, wait: bool = False) -> IO[bytes]:
-    """A file that no other process can lock until it is closed; or a BlockingIOError at once.
+    """Lock a file until it is closed; a BlockingIOError if another process holds it, or wait.
 
-    Where the file system has no locks nobody is kept away, which is told.
+    On a file system without locks this warns, and locks nothing.
     """
     file = path.open("ab")
-    with contextlib.suppress(ImportError):  # no fcntl on Windows: nobody is kept away there
+    with contextlib.suppress(ImportError):  # no fcntl on Windows, so no lock
         import fcntl
 
         try:
@@ -117,7 +116,7 @@ def lock(path: Path, wait: bool = False) -> IO[bytes]:
 
 @functools.cache
 def _tell_of_no_locks(folder: Path, reason: str) -> None:
-    """Once for a folder."""
+    """Warn, once per folder."""
     print(
         f"metis: the file system of {str(folder)!r} has no locks ({reason}): make sure that no "
         "other process uses this folder",
@@ -127,7 +126,7 @@ def _tell_of_no_locks(folder: Path, reason: str) -> None:
 
 
 def _link(source: str, target: str) -> None:
-    """The same file under another name; a copy on file systems that cannot do that."""
+    """Hard-link a file, or copy it where the file system has no hard links."""
     try:
         os.link(source, target)
     except OSError:

@@ -21,42 +21,42 @@ from metis.start import start
 
 @dataclass(frozen=True)
 class TrainedRun:
-    """A run after `train`: its folder, and what stands in it."""
+    """The result of `train`: the run folder and its contents."""
 
     path: Path
     config: dict[str, Any]
     finished: bool
-    """False where Ctrl-C ended it; the same call goes on."""
+    """False after Ctrl-C; the same call resumes it."""
 
     @property
     def metrics(self) -> list[dict[str, Any]]:
-        """One row a step, as in `metrics.jsonl`; docs/metrics.md explains each number."""
+        """The metrics of every step, as in `metrics.jsonl`; see docs/metrics.md."""
         return run_folder.read(self.path, "metrics")
 
     @property
     def accuracy(self) -> float:
-        """The last test on held-out prompts."""
+        """The accuracy of the last validation."""
         return float([row["eval/accuracy"] for row in self.metrics if "eval/accuracy" in row][-1])
 
     @property
     def model(self) -> Path:
-        """The folder of its best checkpoint, or else of the last: `from_pretrained` loads it."""
+        """The folder of the best checkpoint, or else the last, for `from_pretrained`."""
         checkpoint = models.named(self.path)
         if checkpoint is None:
-            raise MetisError(f"{str(self.path)!r} is no run folder any more: train it again")
+            raise MetisError(f"{str(self.path)!r} is no longer a run folder: train it again")
         return checkpoint.model
 
     def export(
         self, target: str | Path, checkpoint: str = "", dtype: str = "", adapter: bool = False
     ) -> Path:
-        """Write a checkpoint as a model for others, as `metis export` does; its folder."""
+        """Export a checkpoint as a model, as `metis export` does; returns its folder."""
         from metis.export.write import export
 
         export(self.path, Path(target), checkpoint, dtype, adapter, say=lambda text: None)
         return Path(target)
 
     def report(self) -> Path:
-        """Write `report.html`, figures and a table into the run folder; the path of the page."""
+        """Write `report.html`, figures and a table into the run folder; returns the page's path."""
         from metis import report
 
         report.write([self.path], None)
@@ -72,22 +72,22 @@ def train(
     show: bool = True,
     **settings: Any,
 ) -> TrainedRun:
-    """Train a policy under a curriculum; the same call again resumes, or returns a finished run.
+    """Train a policy with a curriculum; calling it again resumes, or returns the finished run.
 
         metis.train(model="Qwen/Qwen2.5-0.5B-Instruct", task={"name": "file", "path": "sums.jsonl"},
                     curriculum="metis", steps=100, out="runs/sums")
 
-    recipe    a TOML file, or the config.json of a run; none is the quickstart, or the defaults
-              where another engine or task is named
+    recipe    a TOML file, or the config.json of a run; without one the quickstart, or the defaults
+              if another engine or task is named
     model     a folder, a run, or a name on the hub: `engine.model`
     out       the run folder
-    on_step   is called with the number and the metrics of every step
-    show      draw the run on the terminal as the command does
-    settings  all else that can stand in a recipe: `steps=200`, and sections by their name or as a
-              mapping, such as `curriculum={"name": "metis", "preset": "paper"}`; a task or a
-              curriculum of your own as a class or an instance, a `reward` as a function
+    on_step   called with the number and the metrics of every step
+    show      draw the run on the terminal, as the command does
+    settings  any other setting of a recipe: `steps=200`, and sections by name or as a mapping,
+              such as `curriculum={"name": "metis", "preset": "paper"}`; your own task or
+              curriculum as a class or an instance, a `reward` as a function
 
-    Bad settings are a `MetisError` before anything is loaded.
+    Wrong settings raise a `MetisError` before anything is loaded.
     """
     if model is not None:
         settings["engine"] = {**_mapping(settings.get("engine", {})), "model": str(model)}
@@ -103,13 +103,13 @@ def train(
 
 
 def curriculum(
-    name: str = "metis", *, batch: int = 32, group: int = 8, preset: str = "", **knobs: Any
+    name: str = "metis", *, batch: int = 32, group: int = 8, preset: str = "", **settings: Any
 ) -> Curriculum:
-    """A curriculum by its name, for a loop of one's own.
+    """A curriculum by name, for your own training loop.
 
-    metis.curriculum("metis", preset="paper", batch=64, group=8, judge={"mode": "direct"})
+    metis.curriculum("metis", preset="paper", batch=64, group=8, judge="direct")
     """
-    section = {"name": name, **({"preset": preset} if preset else {}), **knobs}
+    section = {"name": name, **({"preset": preset} if preset else {}), **settings}
     return config.curriculum_of(section, batch, group)
 
 
@@ -121,16 +121,14 @@ def _mapping(section: Any) -> dict[str, Any]:
 
 
 def _flat(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Dotted keys of sections, and values; the name of a section stands for the section."""
+    """Settings as dotted keys and values; a section's `name` is set by the section's own key."""
     for key, value in settings.items():
         if not isinstance(value, Mapping):
             yield key, _plain(value)
             continue
         for name, part in value.items():
             if key == "curriculum" and isinstance(part, Mapping):
-                yield from (
-                    (f"{key}.{name}.{knob}", knob_value) for knob, knob_value in part.items()
-                )
+                yield from ((f"{key}.{name}.{inner}", setting) for inner, setting in part.items())
             else:
                 yield (key if name == "name" else f"{key}.{name}"), _plain(part)
 
@@ -149,7 +147,7 @@ def _view(run_config: config.Config, path: Path, show: bool) -> AbstractContextM
 
 
 class Unseen:
-    """A view for a run that nobody watches: notices go to the logger `metis`."""
+    """A view that shows nothing: notices go to the logger `metis`."""
 
     def resume(self, step: int, fraction: float, metrics: Log, timings: Log) -> None:
         pass

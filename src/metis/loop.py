@@ -1,4 +1,4 @@
-"""The training loop of every engine that runs in this process: plan, update, log, checkpoint."""
+"""The training loop of engines that run in this process: plan, update, log, checkpoint."""
 
 import gc
 import math
@@ -35,12 +35,11 @@ from metis.tasks.benchmarks.validation import benchmark
 
 
 class Trainable(TimedEngine, Protocol):
-    """An engine as the loop needs it, beside its answers: an update, a version, a test, a memory.
+    """An engine that the loop can train: it answers requests, updates, validates and saves.
 
-    `evaluate` gives the reward of each held-out prompt, None where it failed, and counts those that
-    are answered. `written` is what the policy wrote in a rollout. `reseed` fixes what is sampled
-    from there on. `notices` are sentences for the person who watches; the loop takes out what it
-    has shown.
+    `evaluate` returns the reward of each held-out prompt, None where it failed, and reports how
+    many are done. `written` decodes the policy's tokens of a rollout. `reseed` seeds all sampling
+    from there on. `notices` are pending messages to the user; the loop drains the list.
     """
 
     version: int
@@ -64,16 +63,16 @@ class Trainable(TimedEngine, Protocol):
 
 
 INTERRUPTED = 130
-"""Exit code of a run that Ctrl-C has ended."""
+"""Exit code of a run that Ctrl-C ended."""
 
 Numbers = Mapping[str, float]
 Log = Sequence[Numbers]
 OnStep = Callable[[int, Numbers], object]
-"""Called after every step with its number and its metrics; step 0 is the test before training."""
+"""Called after each step with its number and metrics; step 0 is the validation before training."""
 
 
 class View(Protocol):
-    """Shows a run to a person."""
+    """Shows a run to the user."""
 
     def resume(self, step: int, fraction: float, metrics: Log, timings: Log) -> None: ...
 
@@ -90,7 +89,7 @@ class View(Protocol):
 
 @dataclass
 class Run:
-    """A curriculum on an engine: everything of it that a checkpoint has to bring back."""
+    """A run in memory: everything that a checkpoint restores."""
 
     config: Config
     engine: Trainable
@@ -106,7 +105,7 @@ class Run:
 
     @classmethod
     def build(cls, config: Config, say: Say = print) -> "Run":
-        """Engine, pool and curriculum, checked against each other; `say` tells what takes long."""
+        """Build engine, training set and curriculum; `say` prints a line before slow parts."""
         training, build = config.training, ENGINES[config.engine_name].build
         pool = config.pool()
         assert pool is not None
@@ -133,7 +132,7 @@ class Run:
 
 
 def foreseen(config: Config, out: Path) -> Iterator[str]:
-    """Refuse what a start would refuse before its model is loaded; remarks on what it would say."""
+    """Run the checks of a start that need no model; yields the remarks that it would make."""
     if (pool := config.pool()) is not None:
         check_pool(pool, config.curriculum, config.training.batch)
         yield from pool_notice(pool, config.curriculum, config.training.batch)
@@ -148,7 +147,7 @@ def foreseen(config: Config, out: Path) -> Iterator[str]:
 
 
 def command(config: Config, out: Path) -> str:
-    """None: this process trains."""
+    """Empty: this process trains."""
     return ""
 
 
@@ -157,7 +156,7 @@ def _step_of(out: Path) -> int:
 
 
 def finished(out: Path, budget: Budget) -> bool:
-    """True if the latest checkpoint of a run folder is at the end of a budget."""
+    """True if the latest checkpoint of a run folder has used up the budget."""
     checkpoint = latest(out)
     if checkpoint is None:
         return False
@@ -172,7 +171,7 @@ def conduct(
     on_step: OnStep | None = None,
     say: Say = print,
 ) -> int:
-    """Build a run and train it in its folder; an exit code."""
+    """Build a run and train it in its folder; returns an exit code."""
     check(out, config.resolved, config.may_change)
     step = _step_of(out)
     if finished(out, config.training.budget):
@@ -180,7 +179,7 @@ def conduct(
         return 0
     changed = sources.check(out, config.resolved, step)
     run = Run.build(config, say)
-    gc.freeze()  # what is loaded stays: the garbage of a step is looked for among its own objects
+    gc.freeze()  # objects loaded so far live on: the collector need not scan them at every step
     try:
         with RunFolder.open(out, config.resolved, config.may_change, step) as folder, view as shown:
             sources.write(out, config.resolved)
@@ -188,7 +187,7 @@ def conduct(
                 shown.notice(step, text)
             done = train(run, folder, shown, on_step)
         if not done:
-            say(f"stopped after step {run.account.step}; the same command goes on from there")
+            say(f"stopped after step {run.account.step}; the same command resumes from there")
         return 0 if done else INTERRUPTED
     finally:
         gc.unfreeze()
@@ -218,7 +217,7 @@ def train(run: Run, folder: RunFolder, view: View, on_step: OnStep | None = None
         else:
             run.restore(*saved)
             folder.cut(saved[0]["logs"])
-            if account.improved:  # it may have been stopped before it had kept this one
+            if account.improved:  # the run may have been stopped before this one was kept
                 folder.keep_best(account.step)
             past = [read(folder.path, log) for log in ("metrics", "timings")]
             for row in past[0]:
@@ -244,7 +243,7 @@ def train(run: Run, folder: RunFolder, view: View, on_step: OnStep | None = None
 
 
 def _named(seconds: Numbers, account: Account) -> Numbers:
-    """The seconds of a step by phase, and of the run so far, under the names that sinks show."""
+    """The seconds of a step by phase, and of the run so far, as metrics for the loggers."""
     timings = {**seconds, "elapsed": account.elapsed}
     return {f"seconds/{phase}": value for phase, value in timings.items()}
 
@@ -256,20 +255,21 @@ def _show(
     view: View,
     answers: Sequence[Exchange] = (),
 ) -> None:
-    """Hand a copy to every sink; one that fails is left out from then on."""
+    """Log to every logger; one that fails is dropped from then on."""
     for sink in list(outlets):
         try:
             sink.log(step, metrics, answers)
-        except Exception as error:  # a service's own, such as a network that is gone
+        except Exception as error:  # such as a lost network connection
             outlets.remove(sink)
             name = type(sink).__name__
-            view.notice(step, f"{name} is left out from here on ({first_line(error)})")
+            view.notice(step, f"{name} is dropped from here on ({first_line(error)})")
 
 
 def _step(run: Run, folder: RunFolder, view: View) -> tuple[Numbers, Numbers, list[Exchange]]:
-    """One step of Algorithm 1, whatever the curriculum: plan, update, write down.
+    """One step of Algorithm 1, with any curriculum: plan, update, log.
 
-    Its metrics, its seconds by phase, and some of its answers."""
+    Returns its metrics, its seconds by phase, and some of its answers.
+    """
     settings, account = run.config.training, run.account
     meter = Meter(run.engine, view.phase)
     started = run.engine.clock()
@@ -302,7 +302,7 @@ def _step(run: Run, folder: RunFolder, view: View) -> tuple[Numbers, Numbers, li
 
 
 def _tell(run: Run, folder: RunFolder, view: View, *texts: str) -> None:
-    """Show some sentences and what the engine has to say, and write them down."""
+    """Show and log these notices and the engine's pending ones."""
     step, said = run.account.step, [*texts, *run.engine.notices]
     run.engine.notices.clear()
     folder.append("notices", ({"step": step, "text": text} for text in said))
@@ -311,7 +311,7 @@ def _tell(run: Run, folder: RunFolder, view: View, *texts: str) -> None:
 
 
 def evaluate(run: Run, folder: RunFolder, view: View) -> dict[str, float]:
-    """Play the held-out prompts; the reward of each goes into a log. One that fails earns 0."""
+    """Validate: the reward of every held-out prompt is logged; a failed one counts as 0."""
     view.phase("evaluate")
     answers, step = _answered(run, folder, view), run.account.step
     scores = [(prompt, score or 0.0) for prompt, score in answers]
@@ -327,7 +327,7 @@ def evaluate(run: Run, folder: RunFolder, view: View) -> dict[str, float]:
 
 
 def _answered(run: Run, folder: RunFolder, view: View) -> Sequence[tuple[str, float | None]]:
-    """The rewards of held-out prompts; where they take long, the first ones outlive a kill."""
+    """The rewards of the held-out prompts; a slow first validation is saved part by part."""
     task = run.config.task
     if run.account.step or task is None or not getattr(run.engine, "slow", False):
         return run.engine.evaluate(view.count)
@@ -335,7 +335,7 @@ def _answered(run: Run, folder: RunFolder, view: View) -> Sequence[tuple[str, fl
     asked = PromptSet("", "", task, prompts, "").digest
     first = FirstValidation(folder.path, f"{asked} {sources.of(run.config.resolved)}")
     if first.rewards:
-        view.notice(0, f"{len(first.rewards):,} of {len(prompts):,} answers were scored before")
+        view.notice(0, f"{len(first.rewards):,} of {len(prompts):,} answers were already scored")
     evaluate: Any = run.engine.evaluate
     answers: Sequence[tuple[str, float | None]] = evaluate(view.count, first)
     first.end()
@@ -344,7 +344,7 @@ def _answered(run: Run, folder: RunFolder, view: View) -> Sequence[tuple[str, fl
 
 @contextmanager
 def _interruptible(heard: Callable[[], None]) -> Iterator[Any]:
-    """Lets Ctrl-C (or a polite kill) end the run after its step; a second one ends it at once."""
+    """Ctrl-C (or SIGTERM) ends the run after the current step; a second one ends it at once."""
     asked: list[int] = []
     if threading.current_thread() is not threading.main_thread():
         yield lambda: False

@@ -15,7 +15,7 @@ VARIANCE_MAX = 0.25
 """Rewards in [0, 1] have variance at most 1/4, reached by a fair coin."""
 
 INFORMATIVE = 1e-6
-"""A group teaches something when its variance is above this."""
+"""A group is informative (has a gradient) when its variance is above this."""
 
 
 def advantages(rewards: Sequence[float]) -> NDArray[np.float64]:
@@ -41,10 +41,10 @@ def judge_reward(v_hat: float, v: float) -> float:
 
 
 def top_b(scores: Sequence[float | None], b: int, rng: random.Random | None) -> list[int]:
-    """Indices of the b highest scores, best first; None (no score) ranks below every number.
+    """Indices of the b highest scores, best first; None (no score) ranks last.
 
-    Equal scores are ordered by `rng`, so that no position is favoured: eleven possible judgments
-    make most of a batch ties. Without `rng`, equal scores keep their order.
+    Ties are broken by `rng`: with eleven possible judgments, most of a batch is tied. Without
+    `rng`, ties keep their order.
     """
     if any(score is not None and math.isnan(score) for score in scores):
         raise ValueError("a score is NaN; use None for a prompt that could not be scored")
@@ -58,7 +58,7 @@ def top_b(scores: Sequence[float | None], b: int, rng: random.Random | None) -> 
 
 
 def softmax(logits: ArrayLike) -> NDArray[np.float64]:
-    """Probabilities over the last axis."""
+    """Softmax over the last axis, in float64."""
     values = np.asarray(logits, dtype=np.float64)
     weights = np.exp(values - values.max(axis=-1, keepdims=True))
     return np.asarray(weights / weights.sum(axis=-1, keepdims=True), dtype=np.float64)

@@ -1,4 +1,4 @@
-"""The start of a run, by the training loop of this process or by the trainer its engine brings."""
+"""Starts a run, with METIS's training loop or with the engine's own trainer (verl)."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
@@ -14,12 +14,12 @@ from metis.run.waiting import Say
 
 
 class Trainer(Protocol):
-    """Trains a run in its folder; a module that has these functions is one.
+    """Trains a run in its folder; implemented by modules with these functions.
 
-    foreseen  refuses what a start would refuse before a model is loaded; remarks on the rest
-    command   the command line that a start runs, for a person to copy; none in this process
-    finished  true if the latest checkpoint of a folder is at the end of a budget
-    conduct   trains; an exit code
+    foreseen  runs the checks of a start without loading a model; yields remarks
+    command   the command line that a start runs, to copy; empty if this process trains
+    finished  true if the latest checkpoint of a folder has used up the budget
+    conduct   trains; returns an exit code
     """
 
     def foreseen(self, config: Config, out: Path) -> Iterator[str]: ...
@@ -52,9 +52,9 @@ def start(
     on_step: OnStep | None = None,
     say: Say = print,
 ) -> int:
-    """Train a run, or what is left of it: exit code 0 at its end, 130 after Ctrl-C.
+    """Train or resume a run: exit code 0 at its end, 130 after Ctrl-C.
 
-    Others are of processes that the trainer started. `view` shows a run in this process, and `say`
-    takes what is to be said without it.
+    Other codes come from processes that the trainer started. `view` shows the run, `say` prints
+    lines outside the view.
     """
     return trainer(config.engine_name).conduct(config, out, view, on_step, say)

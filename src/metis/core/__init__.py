@@ -1,4 +1,4 @@
-"""The contract between curricula and engines: values, requests, the pool, saved state, `drive`."""
+"""The contract between curricula and engines: values, requests, `Pool`, `Stateful`, `drive`."""
 
 from metis.core.pool import Pool
 from metis.core.requests import (

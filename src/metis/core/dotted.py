@@ -1,4 +1,4 @@
-"""Nested settings as dotted keys and values, such as `curriculum.judge.name`."""
+"""Flattens nested settings into dotted keys, such as `curriculum.judge.scale`."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
@@ -19,5 +19,5 @@ def _items(value: Any) -> list[tuple[str, Any]]:
     if isinstance(value, Mapping):
         return list(value.items())
     if is_dataclass(value) and not isinstance(value, type):
-        return [(knob.name, getattr(value, knob.name)) for knob in fields(value) if knob.init]
+        return [(each.name, getattr(value, each.name)) for each in fields(value) if each.init]
     return []

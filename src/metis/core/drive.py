@@ -1,4 +1,4 @@
-"""Running a plan to its end: an engine answers each request as it comes."""
+"""Runs a plan: the engine answers each request that it yields."""
 
 from typing import Any, TypeVar
 
@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 
 def drive(plan: Plan[T], engine: Engine) -> T:
-    """Run a plan to its end, letting the engine answer each request."""
+    """Run a plan and return its result; the engine answers each request that it yields."""
     reply: Any = None
     while True:
         try:

@@ -1,4 +1,4 @@
-"""A user's own class or function by its name: `package.module:Name` or `path/to/file.py:Name`."""
+"""Import strings: `package.module:Name` or `path/to/file.py:Name`, for a user's own code."""
 
 import hashlib
 import importlib
@@ -16,7 +16,7 @@ FORMS = "package.module:Name or path/to/file.py:Name"
 
 
 def is_import_string(name: str) -> bool:
-    """True for a name that is imported, not looked up."""
+    """True for an import string, false for a registered name."""
     return ":" in name
 
 
@@ -33,20 +33,20 @@ def load(key: str, name: str) -> Any:
 
 
 def name_of(key: str, given: Any) -> str:
-    """The name under which `load` finds a class or function again, in this and later processes."""
+    """The import string of a class or function, valid in later processes too."""
     module, name = given.__module__, getattr(given, "__qualname__", "<instance>")
     if module == "__main__" and (script := getattr(sys.modules[module], "__file__", None)):
         module = os.path.relpath(script)
     if "<" in name:
         raise MetisError(
-            f"{key} = {given!r}: a run finds it again by its name; define it at the top level of a "
+            f"{key} = {given!r}: a run imports it again by name; define it at the top level of a "
             "module"
         )
     return f"{module}:{name}"
 
 
 def digest(name: str) -> str:
-    """A digest of the file that a loaded name is from; empty where it is from none."""
+    """The SHA-256 (16 hex digits) of the file that defines a loaded name; empty without a file."""
     place = name.partition(":")[0]
     file = place if place.endswith(".py") else getattr(sys.modules.get(place), "__file__", None)
     content = Path(file).expanduser().read_bytes() if file else None
@@ -54,7 +54,7 @@ def digest(name: str) -> str:
 
 
 def _module(key: str, name: str, place: str) -> ModuleType:
-    """Import from what is installed, else from the folder that the command runs in."""
+    """Import an installed module, or one in the current folder."""
     _look_in(Path.cwd())
     try:
         return importlib.import_module(place)
@@ -69,9 +69,9 @@ def _module(key: str, name: str, place: str) -> ModuleType:
 
 
 def _from_file(key: str, name: str, place: str) -> ModuleType:
-    """Run a file once, and again when it has changed, as a module that is called by its path.
+    """Import a file as a module named by its path; imported again only when it has changed.
 
-    It may import its neighbours.
+    It may import files beside it.
     """
     path = Path(place).expanduser().resolve()
     if not path.is_file():

@@ -1,4 +1,4 @@
-"""The needs of a curriculum, declared: compared with what an engine serves before it starts."""
+"""What a curriculum declares that it needs, checked against the engine before a run starts."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,14 +10,14 @@ from metis.core.values import Sampling
 
 @dataclass(frozen=True)
 class Needs:
-    """Everything a curriculum may ask of an engine beside rollouts, and of its data.
+    """What a curriculum may ask of the engine, besides rollouts, and of its data.
 
-    requests  kinds of requests, beside `Rollout`
+    requests  request types besides `Rollout`
     data      properties of the prompts, in words
-    model     the model that `Predict` and `Fit` name
-    choices   the choices that judgments are scored on, and trained with
-    replay    judgments that are trained on again, at most, beside those of the batch
-    sampling  of the replies that are trained on
+    model     the predictor that `Predict` and `Fit` use
+    choices   the answer choices that judgments are scored on and trained with
+    replay    most replayed judgments per update, besides those of the batch
+    sampling  sampling parameters of the judge's replies that are trained on
     """
 
     requests: frozenset[type[Request[Any]]] = frozenset()
@@ -29,13 +29,13 @@ class Needs:
 
     @property
     def asked(self) -> frozenset[type[Request[Any]]]:
-        """All kinds of requests."""
+        """All request types."""
         learned = {Predict, Fit} if self.model is not None else set()
         return self.requests | learned | {Rollout}
 
     @property
     def judges(self) -> bool:
-        """True if replies or choices of the policy are trained on."""
+        """True if the policy judges, so that its replies or choices are trained on."""
         return bool(self.requests & {Complete, Score})
 
     def described(self) -> str:
@@ -50,6 +50,6 @@ class Needs:
 
 
 def needs_of(curriculum: object) -> Needs:
-    """The declared needs of a curriculum; rollouts alone, where it declares none."""
+    """The declared needs of a curriculum; only rollouts if it declares none."""
     needs = getattr(curriculum, "needs", None)
     return needs if isinstance(needs, Needs) else Needs()

@@ -1,7 +1,7 @@
-"""The finite prompt pool: shuffled once an epoch, drawn without repeats, resumable in O(1).
+"""The training prompts: reshuffled every epoch, sampled without replacement, resumable in O(1).
 
-Each epoch's order is a function of (seed, epoch), so a checkpoint holds two numbers and the few
-prompts that were passed over, whatever the size of the pool.
+Each epoch's order is a function of (seed, epoch), so a checkpoint holds only the epoch, the cursor
+and the few prompts that were skipped, however many prompts there are.
 """
 
 import hashlib
@@ -23,14 +23,14 @@ Rewards = Literal["binary", "continuous"]
 
 @dataclass
 class Stream:
-    """An endless walk over `members`: every epoch visits each of them once, in a new order."""
+    """An endless sampler over `members`: each once per epoch, in a new order every epoch."""
 
     members: NDArray[np.int64]
     seed: tuple[int, ...]
     epoch: int = 0
     cursor: int = 0
     deferred: list[int] = field(default_factory=list)
-    """Members of this epoch passed over because the draw had them already; they come next."""
+    """Members skipped in this epoch because the draw already had them; they come next."""
 
     def __post_init__(self) -> None:
         self._member_set = frozenset(self.members.tolist())
@@ -43,7 +43,7 @@ class Stream:
     def draw(self, count: int, banned: set[int]) -> list[int]:
         """Up to `count` distinct members, none of them banned.
 
-        A new epoch begins only for a member that is free and was visited in this one.
+        A new epoch starts only once every free member of this one has been drawn.
         """
         count = min(count, len(self._member_set) - len(self._member_set & banned))
         drawn: list[int] = []
@@ -77,9 +77,9 @@ class Stream:
 
 
 class Subset(NamedTuple):
-    """A curriculum's own part of the pool, by position; a name stands for the same prompts always.
+    """A curriculum's own subset of the prompts, by position; a name always means the same prompts.
 
-    Its walk is saved with the pool under that name, its members are for the curriculum to keep.
+    The pool saves its epoch and cursor under that name; the curriculum saves its members.
     """
 
     name: str
@@ -87,7 +87,7 @@ class Subset(NamedTuple):
 
 
 class Pool:
-    """The prompts a curriculum may choose from; `rewards` says what kind of reward they earn."""
+    """The training prompts that a curriculum selects from; `rewards`: binary or continuous."""
 
     def __init__(
         self, prompts: Iterable[Prompt], rewards: Rewards = "binary", seed: int = 0
@@ -99,14 +99,14 @@ class Pool:
         for prompt in self.prompts:
             if prompt.id in seen:
                 raise MetisError(
-                    f"prompt id {prompt.id!r} occurs twice in the pool: ids must be unique and "
-                    "stable, such as dataset:row"
+                    f"prompt id {prompt.id!r} occurs twice in the training set: ids must be unique "
+                    "and stable, such as dataset:row"
                 )
             seen.add(prompt.id)
         self._streams: dict[str | None, Stream] = {}
         self._subsets: dict[str, Stream] = {}
         self._unclaimed: dict[str, Any] = {}
-        """Loaded states of subsets whose members are not known before they are drawn from."""
+        """Saved states of subsets that were not sampled since the checkpoint was loaded."""
 
     def __len__(self) -> int:
         return len(self.prompts)
@@ -119,7 +119,7 @@ class Pool:
 
     @property
     def epoch(self) -> int:
-        """Passes of `sample`, of no category, through the whole pool."""
+        """Epochs completed over all prompts, by `sample` without category or subset."""
         return self._stream(None).epoch
 
     @cached_property
@@ -128,7 +128,7 @@ class Pool:
 
     @cached_property
     def categories(self) -> dict[str, NDArray[np.int64]]:
-        """Positions of the prompts of each category, categories in order of their names."""
+        """Positions of the prompts of each category, sorted by category name."""
         members: dict[str, list[int]] = {}
         for i, prompt in enumerate(self.prompts):
             members.setdefault(prompt.category, []).append(i)
@@ -136,7 +136,7 @@ class Pool:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Tells pools apart by their prompts, in order."""
+        """A hash of the prompts, in order."""
         digest = hashlib.sha256()
         for prompt in self.prompts:
             fields = f"{prompt.id}\0{prompt.category}\0{prompt.text}\0"
@@ -151,11 +151,11 @@ class Pool:
         among: Subset | None = None,
         exclude: Collection[Prompt] = (),
     ) -> list[Prompt]:
-        """The next `count` prompts, all distinct and none of `exclude`; fewer if there are fewer.
+        """The next `count` distinct prompts, none of `exclude`; fewer if not enough are left.
 
-        They come from the whole pool, from a category of the data, or from among a subset of the
-        curriculum's own; each is walked in epochs of its own. A plan that draws several times in a
-        step passes what it already has as `exclude`.
+        They come from all prompts, from one category, or from among a curriculum's own subset;
+        each has its own epochs. A plan that samples several times in a step passes the prompts it
+        already has as `exclude`.
         """
         if category is not None and among is not None:
             raise ValueError("sample from a category or from among a subset, not both")
@@ -170,7 +170,7 @@ class Pool:
             else:
                 if category not in self.categories:
                     raise MetisError(
-                        f"category {category!r} is not in the pool, which has "
+                        f"category {category!r} is not in the training set, which has "
                         f"{', '.join(map(repr, self.categories))}"
                     )
                 members, name = self.categories[category], f"category {category}"
@@ -182,7 +182,7 @@ class Pool:
         if name not in self._subsets:
             inside = np.all((members >= 0) & (members < len(self.prompts)))
             if not inside or len(np.unique(members)) < len(members):
-                raise ValueError(f"subset {name!r} must hold distinct positions of the pool")
+                raise ValueError(f"subset {name!r} must hold distinct positions of prompts")
             stream = Stream(members.copy(), self._seed(f"subset {name}"))
             if name in self._unclaimed:
                 stream.load_state_dict(self._unclaimed.pop(name))
@@ -206,7 +206,7 @@ class Pool:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         if state["fingerprint"] != self.fingerprint:
             raise MetisError(
-                f"the pool = {len(self)} prompts with fingerprint {self.fingerprint}, but the "
+                f"training set = {len(self)} prompts with fingerprint {self.fingerprint}, but the "
                 f"checkpoint was made with {state['fingerprint']}: use the same data, in the same "
                 "order, or start a new run folder"
             )

@@ -1,10 +1,8 @@
-"""Predictors: models that an engine trains for a curriculum, of an outcome of prompts.
+"""Predictors: auxiliary models that predict an outcome of a prompt, such as its pass rate.
 
-These values only describe a model. An engine makes one at the first `Predict` or `Fit` that names
-it, keeps one for every description, trains it apart from the policy, and saves it in its own
-checkpoint. Targets are numbers in [0, 1], such as a pass rate. Predictions are too, but for a model
-that learns the value itself (`mse`), whose own may lie outside. All are trained by Adam, without
-decay of weights.
+These are descriptions. The engine builds the model at the first `Predict` or `Fit` that names one,
+trains it separately from the policy (Adam, no weight decay), and saves it in its checkpoint.
+Targets are in [0, 1]. So are predictions, except with `loss="mse"`, whose output is unbounded.
 """
 
 import math
@@ -16,16 +14,16 @@ from metis.errors import require, require_at_least
 
 @dataclass(frozen=True, slots=True)
 class ValueModel:
-    """A scalar head on a language model's state of the prompt's last token.
+    """A value model: a scalar MLP head on the hidden state of the prompt's last token.
 
-    backbone       `separate`: a model of its own that starts as the policy did and is trained with
-                   the head · `policy`: the policy's own state, which the head leaves alone
+    backbone       `separate`: a copy of the initial policy, trained with the head · `policy`: the
+                   policy's own hidden state, with no gradient to the policy
     hidden         width of the head
-    loss           `mse` on the value itself, or `bce` on its logit
+    loss           `mse` on the value, or `bce` on its logit
     learning_rate  of Adam
-    minibatch      prompts in one of its optimizer steps
-    epochs         passes over the targets of a `Fit`
-    clip           norm that gradients are cut to; 0 is none
+    minibatch      prompts per optimizer step
+    epochs         epochs over the targets of a `Fit`
+    clip           maximum gradient norm; 0 is no clipping
     """
 
     backbone: Literal["separate", "policy"] = "separate"
@@ -43,17 +41,18 @@ class ValueModel:
 
 @dataclass(frozen=True, slots=True)
 class AttentionModel:
-    """Attends from a prompt to the prompts of the evidence, and reads the value off theirs.
+    """Cross-attention from a prompt to reference prompts with known values (the evidence).
 
-    A prompt never attends to itself, so that evidence can serve as targets too. Queries and
-    references are the policy's own states of the prompts' last tokens.
+    The prediction is the attention-weighted mean of those values, calibrated. A prompt never
+    attends to itself, so that evidence can also be targets. Queries and keys are made from the
+    policy's hidden states of the prompts' last tokens.
 
-    width, layers  of the two towers that make queries and references
-    dropout        between the layers of the towers, while they are trained
+    width, layers  of the two MLPs that make queries and keys
+    dropout        in those MLPs, during training
     learning_rate  of Adam, on the binary cross-entropy
-    minibatch      prompts in one of its optimizer steps
-    epochs         passes over the targets of a `Fit`
-    clip           norm that gradients are cut to; 0 is none
+    minibatch      prompts per optimizer step
+    epochs         epochs over the targets of a `Fit`
+    clip           maximum gradient norm; 0 is no clipping
     """
 
     width: int = 896
@@ -75,7 +74,7 @@ Predictor = ValueModel | AttentionModel
 
 
 def separate(model: Predictor) -> bool:
-    """True if a model has a backbone of its own, rather than the policy."""
+    """True if the predictor has its own backbone, instead of reading the policy's states."""
     return isinstance(model, ValueModel) and model.backbone == "separate"
 
 

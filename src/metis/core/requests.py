@@ -1,8 +1,8 @@
 """A curriculum is a plan: a generator that asks for model work and returns the batch to train on.
 
-The requests a plan may make, and what curricula and engines have to offer; `values` holds what
-travels between them. A curriculum never calls a model, so it reads like its paper, is tested
-without one, and runs unchanged on every engine.
+This module has the requests and the protocols of curricula and engines; `values` has the data they
+exchange. A curriculum never calls a model, so it reads like its paper, is tested without one, and
+runs unchanged on every engine.
 """
 
 from collections.abc import Generator, Mapping, Sequence
@@ -25,17 +25,17 @@ Reply = TypeVar("Reply")
 
 @dataclass(frozen=True, slots=True)
 class Request(Generic[Reply]):
-    """A question to an engine, which answers with a `Reply`.
+    """A request to the engine, answered with a `Reply`.
 
-    phase  the part of a step that its seconds and tokens are booked under
-    words  what it asks for, as `Needs.described` says it
+    phase  the phase of the step that its seconds and tokens count towards
+    words  what it asks for, as shown to users by `Needs.described`
     """
 
     phase: ClassVar[str] = "select"
     words: ClassVar[str] = ""
 
     def cost(self, reply: Reply) -> Mapping[str, int]:
-        """Counts that the meter adds to those of the step when it is answered."""
+        """Counters that the meter adds to those of the step once it is answered."""
         return {}
 
 
@@ -57,8 +57,8 @@ class Complete(Request[list[Completion]]):
 class Score(Request[list[list[float]]]):
     """Log-probability of each choice as the reply to each chat.
 
-    They are compared among the choices of a chat: an engine may leave out a term that all of them
-    have in common. A chat that does not fit the model's context gets -inf for all of them.
+    Only differences between the choices of a chat count: an engine may drop a term that they
+    share. A chat that exceeds the context window gets -inf for every choice.
     """
 
     chats: Sequence[Chat]
@@ -72,7 +72,7 @@ class Score(Request[list[list[float]]]):
 
 @dataclass(frozen=True, slots=True)
 class Rollout(Request[list[Group]]):
-    """n rollouts of each prompt, in the order asked; failures are counted."""
+    """n rollouts per prompt, groups in the order of the prompts; failed rollouts are counted."""
 
     prompts: Sequence[Prompt]
     n: int
@@ -91,17 +91,17 @@ class Rollout(Request[list[Group]]):
 
 
 LAST = (1.0,)
-"""The depth of the last layer."""
+"""Depth 1: the last layer."""
 
 Vectors = Sequence[NDArray[np.float32]]
 
 
 @dataclass(frozen=True, slots=True)
 class Embed(Request[Vectors]):
-    """The policy's own hidden state at the end of each prompt, or chat.
+    """The policy's hidden state at the last token of each prompt, or chat.
 
-    `depths` are the layers to read, as shares of the network: 0.5 is the middle one, 1 the last,
-    after its norm. The states of several are put one after the other.
+    `depths` are the layers to read, as fractions of the depth: 0.5 is the middle layer, 1 the last
+    after the final norm. States of several layers are concatenated.
     """
 
     prompts: Sequence[Prompt] | Sequence[Chat]
@@ -113,12 +113,12 @@ class Embed(Request[Vectors]):
 
 
 Evidence = Sequence[tuple[Prompt, float]]
-"""Prompts and what came of them, for a model that attends to it."""
+"""Prompts with their known outcomes, for the attention model."""
 
 
 @dataclass(frozen=True, slots=True)
 class Predict(Request[list[float]]):
-    """The predictions of a learned model for each prompt, given the evidence."""
+    """A predictor's value for each prompt, given the evidence."""
 
     prompts: Sequence[Prompt]
     model: Predictor
@@ -130,7 +130,7 @@ class Predict(Request[list[float]]):
 
 @dataclass(frozen=True, slots=True)
 class Fit(Request[float]):
-    """Train a learned model towards the targets; its loss on them in the first pass."""
+    """Train a predictor on the targets; returns its mean loss in the first epoch."""
 
     prompts: Sequence[Prompt]
     targets: Sequence[float]
@@ -142,7 +142,7 @@ class Fit(Request[float]):
 
 
 def _read(prompts: Sequence[Prompt], evidence: Evidence) -> int:
-    """Prompts that a learned model has to read, each once."""
+    """The number of distinct prompts that a predictor reads."""
     return len({prompt.id for prompt in prompts} | {prompt.id for prompt, _ in evidence})
 
 
@@ -184,7 +184,7 @@ def _checked(groups: list[Group], request: Rollout) -> list[Group]:
 def embed(
     prompts: Sequence[Prompt] | Sequence[Chat], depths: Sequence[float] = LAST
 ) -> Plan[Vectors]:
-    """Ask for the policy's hidden state at the end of each prompt, or chat."""
+    """Ask for the policy's hidden state at the last token of each prompt, or chat."""
     vectors: Vectors = (yield Embed(prompts, depths)) if prompts else []
     _same_length("embed", vectors, prompts)
     return vectors
@@ -193,7 +193,7 @@ def embed(
 def predict(
     prompts: Sequence[Prompt], model: Predictor, evidence: Evidence = ()
 ) -> Plan[list[float]]:
-    """Ask a learned model about each prompt."""
+    """Ask for a predictor's value for each prompt."""
     values: list[float] = (yield Predict(prompts, model, evidence)) if prompts else []
     _same_length("predict", values, prompts)
     return values
@@ -202,7 +202,7 @@ def predict(
 def fit(
     prompts: Sequence[Prompt], targets: Sequence[float], model: Predictor, evidence: Evidence = ()
 ) -> Plan[float]:
-    """Train a learned model; its loss, or 0 with nothing to train on."""
+    """Train a predictor; returns its loss, or 0 without targets."""
     _same_length("fit", targets, prompts)
     loss: float = (yield Fit(prompts, targets, model, evidence)) if prompts else 0.0
     return loss
@@ -214,7 +214,7 @@ def _same_length(request: str, reply: Sequence[object], asked: Sequence[object])
 
 
 class Curriculum(Protocol):
-    """Chooses what to train on. Knobs are constructor arguments, the rest is saved state."""
+    """Selects the prompts to train on. Settings are constructor arguments, the rest is state."""
 
     def step(self, pool: "Pool", progress: Progress) -> Plan[Batch]: ...
 
@@ -226,8 +226,8 @@ class Curriculum(Protocol):
 class Engine(Protocol):
     """Answers the requests of a plan.
 
-    A class that inherits from it has a method for each request that it serves, named as the request
-    is in lower case, which takes the request's fields.
+    A subclass has one method per request type that it supports: the type's name in lower case,
+    with the request's fields as arguments.
     """
 
     def answer(self, request: Request[Reply]) -> Reply:

@@ -1,9 +1,8 @@
-"""Saved state: dataclass fields that are not knobs, in one checksummed file, written atomically.
+"""Saved state: dataclass fields that are not settings, in one checksummed file, written atomically.
 
-A state is made of dicts with string keys, lists, numbers, strings, numpy arrays and the value types
-of `values` and `predictors`. On disk: a magic line, a SHA-256 of the rest, the length of a JSON
-header, the header, and the arrays' bytes. JSON keeps floats exactly, so loading gives back what was
-saved.
+A state consists of dicts with string keys, lists, numbers, strings, numpy arrays and the value
+types of `values` and `predictors`. On disk: a magic line, a SHA-256 of the rest, the length of a
+JSON header, the header, and the raw bytes of the arrays. JSON round-trips floats exactly.
 """
 
 import dataclasses
@@ -22,7 +21,7 @@ from metis.files import atomic
 
 MAGIC = b"METIS state 1\n"
 SEAL = len(MAGIC) + 65
-"""Bytes of the magic line and the line of the digest."""
+"""Length in bytes of the magic line and the SHA-256 line."""
 TAG = "__metis__"
 SCALARS = {type(None), bool, int, float, str}
 VALUES = {
@@ -42,16 +41,16 @@ VALUES = {
 
 
 class Stateful:
-    """Gives a dataclass its state: `init` fields are settings, `init=False` fields are saved.
+    """`state_dict` for a dataclass: `init` fields are settings, `init=False` fields are state.
 
-    A field that is Stateful itself, such as a curriculum's judge, saves and loads its own.
+    A field that is itself Stateful, such as a curriculum's judge, is saved with its own state.
     """
 
     __pydantic_config__: ClassVar = {"arbitrary_types_allowed": True}
-    """Settings are checked against the class, and state may be of types that settings are not."""
+    """pydantic checks the settings of the class; state fields may have any type."""
 
     def state_dict(self) -> dict[str, Any]:
-        """A copy of the state, safe from what the next step does."""
+        """A copy of the state, which later steps do not change."""
         return {name: _snapshot(getattr(self, name)) for name in self._state_names()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -74,7 +73,7 @@ class Stateful:
 
 
 def _snapshot(value: Any) -> Any:
-    """A copy of everything that can change; tuples and the value types of `core` cannot."""
+    """A deep copy of what is mutable; tuples and the value types of `core` are not."""
     if isinstance(value, Stateful):
         return value.state_dict()
     if isinstance(value, list):
@@ -85,7 +84,7 @@ def _snapshot(value: Any) -> Any:
 
 
 def save(path: Path, state: dict[str, Any]) -> None:
-    """Write a state so that a reader finds either the old file or the whole new one."""
+    """Write a state atomically: a reader finds the old file or the complete new one."""
     arrays = _Arrays()
     header = json.dumps(_packed(state, arrays), separators=(",", ":")).encode()
     pieces: list[bytes | memoryview] = [len(header).to_bytes(8, "little"), header, *arrays.pieces]
@@ -96,7 +95,7 @@ def save(path: Path, state: dict[str, Any]) -> None:
 
 
 def require_savable(owner: Any) -> None:
-    """Refuse an owner of state of which a checkpoint could not be made."""
+    """Refuse an object whose state cannot be saved."""
     try:
         _packed(owner.state_dict(), _Arrays())
     except Unsavable as error:
@@ -104,11 +103,11 @@ def require_savable(owner: Any) -> None:
 
 
 class Unsavable(MetisError, TypeError):
-    """A part of a state is of a type that cannot be saved."""
+    """Part of a state has a type that cannot be saved."""
 
 
 def _packed(state: dict[str, Any], arrays: "_Arrays") -> Any:
-    """The JSON form of a state; what cannot be saved is refused by the name of its field."""
+    """The JSON form of a state; a field that cannot be saved is named in the error."""
     try:
         return _pack(state, arrays)
     except TypeError as error:
@@ -120,7 +119,7 @@ def _packed(state: dict[str, Any], arrays: "_Arrays") -> Any:
 
 
 def _path(value: Any) -> list[str]:
-    """The keys that lead to the innermost part that cannot be saved."""
+    """The keys down to the innermost value that cannot be saved."""
     if not isinstance(value, dict):
         return []
     for key, item in value.items():
@@ -132,7 +131,7 @@ def _path(value: Any) -> list[str]:
 
 
 def load(path: Path) -> dict[str, Any]:
-    """Read a state, refusing a file that is not exactly what was written."""
+    """Read a state; a file with a wrong checksum is refused."""
     content = memoryview(path.read_bytes())
     seal, body = content[:SEAL], content[SEAL:]
     if seal != _seal([body]):
@@ -154,14 +153,14 @@ def _seal(pieces: Iterable[bytes | memoryview]) -> bytes:
 
 
 class _Arrays:
-    """The bytes of arrays as they will lie in the file one after the other, not copied."""
+    """The raw bytes of arrays, in the order of the file, without a copy."""
 
     def __init__(self) -> None:
         self.pieces: list[memoryview] = []
         self.size = 0
 
     def add(self, array: NDArray[Any]) -> int:
-        """The offset of its bytes."""
+        """Add an array; returns the offset of its bytes."""
         offset = self.size
         self.pieces.append(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
         self.size += array.nbytes

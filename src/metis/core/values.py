@@ -1,4 +1,4 @@
-"""The values that travel between curricula and engines: prompts, trajectories, groups, batches."""
+"""The data that curricula and engines exchange: prompts, trajectories, groups, batches."""
 
 import math
 import random
@@ -14,7 +14,7 @@ from metis.errors import MetisError
 
 
 class Message(TypedDict):
-    """One turn of a chat, in the form every chat template accepts."""
+    """One message of a chat, in the format of chat templates."""
 
     role: Literal["system", "user", "assistant"]
     content: str
@@ -25,7 +25,7 @@ Chat = Sequence[Message]
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A problem. `text` is what a judge reads of it, not the chat the policy answers."""
+    """A problem. `text` is what the judge reads, not the chat that the policy answers."""
 
     id: str
     text: str
@@ -35,12 +35,12 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trajectory:
-    """A generated sequence as a value: it can be saved, moved and replayed.
+    """A sampled sequence, which can be saved and replayed.
 
-    `tokens` holds context and answer; `loss_mask` marks what the policy wrote; `logprobs` are the
-    log-probabilities under which it was written (one per token, 0 outside the mask); `policy` is
-    the version of the weights that wrote it. `earlier` are the sequences of the same rollout from
-    before an agent rewrote its context; they share its reward.
+    `tokens` holds prompt and response; `loss_mask` marks the policy's own tokens; `logprobs` are
+    the sampling log-probabilities (one per token, 0 outside the mask); `policy` is the version of
+    the weights that sampled it. `earlier` are sequences of the same rollout from before an agent
+    rewrote its context; they share its reward.
     """
 
     tokens: NDArray[np.int64]
@@ -52,11 +52,11 @@ class Trajectory:
 
 @dataclass(frozen=True, slots=True)
 class Continuation:
-    """A sequence named by its text: `text` as the assistant's reply to `chat`.
+    """A scored choice: `text` as the assistant's reply to `chat`, tokenized by the engine.
 
-    The trajectory of a scored choice. The engine that scored it knows its tokens; `logprob` is the
-    log-probability it reported, the denominator of an importance ratio over the whole choice;
-    `offset` is added to it before the choices of a judgment are normalised.
+    `logprob` is the log-probability that the engine reported, the denominator of an importance
+    ratio over the whole choice; `offset` is added to it before the softmax over the choices of a
+    judgment.
     """
 
     chat: Chat
@@ -67,7 +67,7 @@ class Continuation:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """A sampled reply; `finish` is "length" when the token limit cut it off."""
+    """A sampled reply; `finish` is "length" where it was truncated at the token limit."""
 
     text: str
     trajectory: Trajectory
@@ -75,20 +75,20 @@ class Completion:
 
 
 ROUNDING = 1e-6
-"""By how much a reward may miss [0, 1], by the error of its arithmetic: it is put at the end."""
+"""Tolerance for rewards outside [0, 1] by rounding error; they are clamped."""
 
 
 Report = Mapping[str, float | str]
-"""The report of a reward beside its score, by name."""
+"""What a reward function reports besides its score, by name."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Group:
-    """The valid rollouts of one prompt; `failed` counts those that gave no reward.
+    """The valid rollouts of one prompt; `failed` counts those without a reward.
 
-    `failed_tokens` are what the policy wrote in those, as far as the engine knows; `cut_off` counts
-    valid ones that came to the limit of their length. `reports` has one for each valid rollout, or
-    none at all.
+    `failed_tokens` counts the tokens sampled in failed rollouts, as far as the engine knows;
+    `cut_off` counts valid rollouts that were truncated at the length limit. `reports` has one entry
+    per valid rollout, or is empty.
     """
 
     prompt: Prompt
@@ -121,7 +121,7 @@ class Group:
             )
 
     def __add__(self, other: "Group") -> "Group":
-        """The rollouts of both: one group of the same prompt, drawn in two goes."""
+        """Merge two groups of the same prompt, as when it is rolled out in two phases."""
         if other.prompt.id != self.prompt.id:
             raise ValueError(f"groups of {self.prompt.id!r} and {other.prompt.id!r} do not add up")
         return Group(
@@ -140,7 +140,7 @@ class Group:
 
     @property
     def tokens(self) -> int:
-        """Tokens that the policy wrote in the valid rollouts."""
+        """Tokens sampled in the valid rollouts."""
         return sum(int(trajectory.loss_mask.sum()) for trajectory in self.trajectories)
 
     @property
@@ -155,11 +155,11 @@ class Group:
 
     @property
     def informative(self) -> bool:
-        """True where the rollouts disagree, so that the group has a gradient."""
+        """True where rewards differ, so that the group has a gradient."""
         return self.teaches(signal.INFORMATIVE)
 
     def teaches(self, delta: float) -> bool:
-        """True where the rollouts disagree by more than delta: v > delta."""
+        """True where the reward variance exceeds delta: v > delta."""
         return self.variance is not None and self.variance > delta
 
 
@@ -172,11 +172,11 @@ def _rounded(reward: float) -> float:
 class Judgment:
     """One row of the judge's loss: -weight * advantage * log pi(trajectory).
 
-    `advantage` and `weight` are constants to the gradient; `weight` carries lambda and the
-    normalisation by length. With `clip`, the engine bounds the importance ratio to the policy that
-    judged, as it does for rollouts. Rows of one prompt and one `key` are one judgment: without a
-    key it is this step's, in the mini-batch of its prompt's group; others are dealt evenly.
-    `temperature` is the one a reply was sampled at, and its log-probabilities are taken at.
+    `advantage` and `weight` carry no gradient; `weight` includes lambda and the length
+    normalisation. With `clip`, the engine clips the importance ratio to the policy that judged, as
+    for rollouts. Rows with the same prompt and `key` are one judgment: an empty key means this
+    step's, which goes in the mini-batch of its prompt's group; others are spread evenly.
+    `temperature` is the sampling temperature of the reply, and that of its log-probabilities.
     """
 
     prompt: Prompt
@@ -190,11 +190,11 @@ class Judgment:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The decision to roll out a candidate or not, with its reason: one line of `judgments.jsonl`.
+    """Whether a candidate is rolled out, and why: one line of `judgments.jsonl`.
 
-    `score` is None where there is no usable prediction, and `failure` then names why.
-    `propensity` is the probability with which the candidate was to be chosen, given the scores.
-    `distribution` holds the probabilities of the answers that a judge may give.
+    `score` is None where there is no usable prediction; `failure` then says why. `propensity` is
+    the probability that the candidate is selected, given the scores. `distribution` has the
+    judge's probability of each possible answer.
     """
 
     prompt: Prompt
@@ -209,34 +209,34 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Exemplar:
-    """An outcome that a judge was shown, and as what: one line of `exemplars.jsonl`."""
+    """A past outcome in the judge prompt, with the value shown: one line of `exemplars.jsonl`."""
 
     prompt: Prompt
     value: float
     variance: float
     step: int
-    """That the outcome is of, counted as in the logs."""
+    """The step of the outcome, numbered as in the logs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The result of a plan. No groups means no update, though its cost still counts."""
+    """The result of a plan. Without groups there is no update, but its cost still counts."""
 
     groups: Sequence[Group]
     judgments: Sequence[Judgment] = ()
     metrics: Mapping[str, float] = field(default_factory=dict)
     decisions: Sequence[Decision] = ()
     notices: Sequence[str] = ()
-    """Sentences for the person who watches the run."""
+    """Messages to show to the user."""
     judge_share: float = 0.0
-    """The gradient norm of the judgments is at most this share of the policy's; 0 is no bound."""
+    """Bound on the judge's gradient norm, as a share of the policy's; 0 is no bound."""
     exemplars: Sequence[Exemplar] = ()
-    """The exemplars of every judge prompt of the step, in their order."""
+    """The exemplars in the judge prompts of the step, in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """The sampling of a `Complete` request."""
+    """Sampling parameters of a `Complete` request."""
 
     max_tokens: int
     temperature: float = 1.0
@@ -246,16 +246,16 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The state of training when a step is planned."""
+    """Training progress when a step is planned."""
 
     step: int
-    """Steps taken before this one."""
+    """Steps completed before this one."""
     fraction: float = 0.0
-    """Share of the budget (steps, tokens or seconds) that is spent, for schedules."""
+    """Share of the budget (steps, tokens or seconds) spent, for schedules."""
     policy: int = 0
-    """Version of the weights: updates made so far."""
+    """Version of the policy's weights: updates so far."""
     seed: int = 0
 
     def rng(self, purpose: str) -> random.Random:
-        """A generator fixed by seed, step and purpose: nothing to save, nothing to drift."""
+        """A generator seeded by seed, step and purpose, so that no generator state is saved."""
         return random.Random(f"{self.seed}/{self.step}/{purpose}")
