@@ -81,7 +81,6 @@ BARE = ("core", "curricula", "signal", "text", "errors")
 
 CIRCLES = {
     frozenset({"config", "engines"}),  # verl's own processes read the settings of a run
-    frozenset({"curricula.judge", "curricula.readout"}),
 }
 """Folders that import each other, though their files do not; a line that is not needed fails."""
 
