@@ -23,11 +23,15 @@ PREPARED = {
 MEASURED = "measured"
 """The variant whose pool has no difficulties, so that they have to be measured."""
 
+JUDGES_OF_ONES_OWN = ["own_judge:ByLength", *os.environ.get("METIS_JUDGE", "").split()]
+"""The example, and judges named from outside."""
+
 VARIANTS = {
     "metis": {
         "passes": {"judge": {"scale": "passes", "replay": 6, "train": 0.5}},
         "reason": {"judge": {"name": "reason", "failures": "last"}},
         "tried": {"judge": {"name": "readout", "window": 3}, "trial": 4},
+        **{name: {"judge": {"name": name}, "trial": 4} for name in JUDGES_OF_ONES_OWN},
     },
     "probe": {"window": {"judge": {"window": 3}}},
     "sec": {

@@ -127,6 +127,15 @@ def test_the_example_is_short_runs_and_beats_no_curriculum():
     assert accuracies[1] > accuracies[0] + 0.02
 
 
+def test_the_example_of_a_judge_runs_and_finds_what_varies():
+    example = ROOT / "examples/own_judge.py"
+    walk = (ROOT / "docs/adding-a-judge.md").read_text("utf-8")
+    assert walk.split("```python\n")[1].split("```")[0] in example.read_text()
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    printed = subprocess.check_output([sys.executable, example], text=True, env=environment)
+    assert float(re.search(r"varied ([+-][0-9.]+) more", printed)[1]) > 0
+
+
 STANDS_FOR = {
     "scontrol": "printf 'node1\\nnode2\\n'",
     "ray": 'echo "ray $@" >> $NOTES',
