@@ -26,7 +26,7 @@ from metis.core import (
 )
 from metis.core.pool import Pool
 from metis.core.predictors import AttentionModel, ValueModel
-from metis.curricula.judge.scale import PASSES, VARIANCE, Scale
+from metis.curricula.judges.scale import PASSES, VARIANCE, Scale
 from metis.curricula.metis import Metis
 from metis.curricula.speed import Speed
 

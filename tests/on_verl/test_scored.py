@@ -18,7 +18,7 @@ from integration.test_judge_update import (
     same,
 )
 from metis.core import Continuation, Judgment, Prompt
-from metis.curricula.judge.scale import PASSES, VARIANCE
+from metis.curricula.judges.scale import PASSES, VARIANCE
 from metis.engines.local.model.policy import Policy
 from metis.engines.local.settings import Local
 from metis.engines.local.update.gradients import backward, remember_old
