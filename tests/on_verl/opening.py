@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from metis.curricula.judge.scale import PASSES, VARIANCE, Scale
 from numpy.typing import NDArray
 
 from metis.core import (
@@ -27,6 +26,7 @@ from metis.core import (
 )
 from metis.core.pool import Pool
 from metis.core.predictors import AttentionModel, ValueModel
+from metis.curricula.judges.scale import PASSES, VARIANCE, Scale
 from metis.curricula.metis import Metis
 from metis.curricula.speed import Speed
 

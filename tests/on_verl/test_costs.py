@@ -55,14 +55,14 @@ def started(tmp_path, monkeypatch, capsys):
 
 
 def test_one_who_starts_verl_is_told_what_a_scored_judgment_costs(started):
-    said = started(judge={"mode": "direct"}, replay=0)
-    assert "metis: curriculum.judge.mode = 'direct': on verl each judgment repeats" in said
+    said = started(judge={"name": "direct", "replay": 0})
+    assert "metis: curriculum.judge = 'direct': on verl each judgment repeats" in said
 
 
 def test_a_judgment_of_one_row_needs_no_word(started):
-    assert "trains" not in started(judge={"mode": "reason"})
+    assert "trains" not in started(judge="reason")
 
 
 def test_what_metis_train_has_said_is_not_said_again(started, tmp_path):
     RunFolder.open(tmp_path / "run", {"task": {"name": "arithmetic"}, "schema": 1}).close()
-    assert "trains" not in started(judge={"mode": "direct"})
+    assert "trains" not in started(judge="direct")

@@ -8,13 +8,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from metis.curricula.judge.scale import VARIANCE
 from safetensors.torch import load_file
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from integration.conftest import byte_tokenizer, save_tiny
 from metis import Prompt, drive
 from metis.core import state
+from metis.curricula.judges.scale import VARIANCE
 from metis.engines.local.engine import LocalEngine
 from metis.engines.local.settings import Local
 from metis.engines.objective.bound import MEMORY
@@ -98,7 +98,7 @@ def metis_run(model, data, tmp_path_factory):
         2,
         f"{curriculum}.name='opening:Opening'",
         f"+{curriculum}.multiplier=3",
-        f"+{curriculum}.examples=1",
+        f"+{curriculum}.judge.examples=1",
         f"+{curriculum}.trial=0",
         "trainer.total_training_steps=3",
         "trainer.save_freq=1",
@@ -202,9 +202,9 @@ def test_a_resumed_run_continues_prompts_memory_offsets_and_bound(metis_run):
     assert ends[0]["pool"] == ends[1]["pool"]
     asked = SCORED + 6 * BATCH + sum(REPLAYED)
     assert ends[0]["totals"]["judge/asked"] == ends[1]["totals"]["judge/asked"] == asked
-    learnt = [end["curriculum"]["experience"] for end in ends]
-    for name in ("pairs", "labels"):
-        kept, again = ([item for item in part[name] if item[0] == 1] for part in learnt)
+    learnt = [end["curriculum"]["judge"] for end in ends]
+    for part in (lambda judge: judge["memory"]["pairs"], lambda judge: judge["labels"]):
+        kept, again = ([item for item in part(judge) if item[0] == 1] for judge in learnt)
         assert kept and str(kept) == str(again), "what the second step left behind"
     assert len(learnt[0]["offsets"]) == len(VARIANCE.choices) and any(learnt[0]["offsets"])
     before = state.load(metis_run / "resumed" / "global_step_2" / "metis.state")["bound"]["mean"]

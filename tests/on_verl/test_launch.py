@@ -30,7 +30,7 @@ from metis.config import curriculum_of, load
 from metis.core import state
 from metis.core.needs import needs_of
 from metis.core.pool import Pool
-from metis.curricula.judge import Judge
+from metis.curricula.judges import Direct, Reason
 from metis.engines import model_files
 from metis.engines.verl import reward
 from metis.engines.verl.launch import command as launch
@@ -243,15 +243,15 @@ def test_what_a_judge_needs_is_known_before_anything_starts(words, message):
 
 
 def test_a_judge_that_replies_does_without_logits():
-    needs = Judge(mode="reason").needs(replay=0)
+    needs = Reason().needs(16)
     check_needs(composed(["actor_rollout_ref.model.use_fused_kernels=True"]), needs)
 
 
 def test_a_judge_that_replies_at_another_temperature_than_it_is_trained_at_is_refused():
     refused = pytest.raises(MetisError, match=r"judge\.temperature = 0\.7: on verl .* engine=local")
     with refused:
-        check_needs(composed([]), Judge(mode="reason", temperature=0.7).needs(replay=0))
-    check_needs(composed([]), Judge(temperature=0.7).needs(replay=0))
+        check_needs(composed([]), Reason(temperature=0.7).needs(16))
+    check_needs(composed([]), Direct().needs(16))
 
 
 @pytest.mark.parametrize(
@@ -691,14 +691,14 @@ def test_a_dry_run_prints_the_command(capsys):
             "its judge prompt in the update, once, and so does each of up to 64 replayed ones",
         ),
         (
-            ["curriculum.replay=100"],
-            "scale=passes), and so does each of up to 100 replayed ones (curriculum.replay)",
+            ["curriculum.judge.replay=100"],
+            "scale=passes), and so does each of up to 100 replayed ones (curriculum.judge.replay)",
         ),
         (
-            ["curriculum.replay=0"],
+            ["curriculum.judge.replay=0"],
             "scale=passes); curriculum.judge.train=0.25 trains on a quarter",
         ),
-        (["curriculum.judge.mode=reason"], None),
+        (["curriculum.judge=reason"], None),
         (["curriculum=uniform"], None),
     ],
 )

@@ -9,10 +9,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from metis.curricula.judge.scale import PASSES, VARIANCE
 
 from metis import Batch, Group, MetisError, Prompt
 from metis.core import Continuation, Judgment, Trajectory
+from metis.curricula.judges.scale import PASSES, VARIANCE
 from metis.engines.verl.servers.rollouts import Output, _group
 from metis.engines.verl.workers.lengths import check_lengths
 from metis.engines.verl.workers.rows import judged, lay_out, minibatches

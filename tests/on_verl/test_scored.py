@@ -6,7 +6,6 @@ The network is run as verl's workers run it: rows packed behind each other, posi
 import numpy as np
 import pytest
 import torch
-from metis.curricula.judge.scale import PASSES, VARIANCE
 from transformers import AutoModelForCausalLM
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
@@ -19,6 +18,7 @@ from integration.test_judge_update import (
     same,
 )
 from metis.core import Continuation, Judgment, Prompt
+from metis.curricula.judges.scale import PASSES, VARIANCE
 from metis.engines.local.model.policy import Policy
 from metis.engines.local.settings import Local
 from metis.engines.local.update.gradients import backward, remember_old

@@ -8,18 +8,18 @@ from unittest.mock import Mock
 
 import pytest
 import ray
-from metis.curricula.judge.prompt import Example
-from metis.curricula.judge.scale import PASSES, VARIANCE
 from omegaconf import OmegaConf
 from verl.workers.rollout.replica import TokenOutput
 
 from integration.conftest import byte_tokenizer
 from metis import MetisError
 from metis.core import Sampling
-from metis.curricula.judge import Judge
+from metis.curricula.judges.prompt import turns
+from metis.curricula.judges.scale import PASSES, VARIANCE
 from metis.engines.verl.engine import encoder
 from metis.engines.verl.servers import in_server
 from metis.engines.verl.servers.judging import Servers
+from scripted import exemplar
 
 CHATS = [[{"role": "user", "content": text}] for text in ("one", "two, longer")]
 CHOICES = ("0.00", "0.05", "0.1")
@@ -214,7 +214,7 @@ def test_answers_find_their_chat_again():
 
 
 def test_what_judge_prompts_share_is_encoded_once(monkeypatch):
-    chats = Judge().chats([f"What is {i} + 2?" for i in range(20)], [Example("1 + 1?", 0.1)])
+    chats = turns([f"What is {i} + 2?" for i in range(20)], [exemplar("1 + 1?", 0.1)])
     client = Client()
     desk = servers(client, context=10_000)
     wanted = [desk.encode_chat(chat) for chat in chats]
