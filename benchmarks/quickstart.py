@@ -13,7 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from metis.run.recorded import read
+from metis.run.recorded import read_run
 from metis.view.summary import paired
 
 REQUIRED = 2.0
@@ -30,7 +30,7 @@ def main() -> int:
         folder = chosen.out / f"seed-{seed}"
         command = ["-m", "metis.cli", "train", f"seed={seed}", "--out", str(folder)]
         subprocess.run([sys.executable, *command], check=True, stdout=subprocess.DEVNULL)
-        run = read(folder)
+        run = read_run(folder)
         rise, error = paired(run)
         rises.append(rise / error if error else 0.0)
         before, after = run.evaluations[0].accuracy, run.evaluations[-1].accuracy

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from metis.run import folder as run_folder
-from metis.run.recorded import read
+from metis.run.recorded import read_run
 from metis.text import markdown_table
 
 EVIDENCE = Path(__file__).resolve().parent
@@ -136,7 +136,7 @@ def local_table() -> str:
     for arm in LOCAL:
         step, judging = arm.mean("step"), arm.mean("judge")
         rest = step - sum(arm.mean(phase) for phase in PHASES)
-        _, accuracy = read(EVIDENCE / arm.run).series("eval/accuracy")
+        _, accuracy = read_run(EVIDENCE / arm.run).series("eval/accuracy")
         rows.append(
             [
                 f"`{arm.run}`",
@@ -156,7 +156,7 @@ def quickstart_table() -> str:
     rows = [["seed", "validation accuracy", "seconds of training", "of these, judging"]]
     for seed in range(3):
         arm = Steps(f"quickstart-cpu/seed-{seed}", "METIS", skip=0)
-        _, accuracy = read(EVIDENCE / arm.run).series("eval/accuracy")
+        _, accuracy = read_run(EVIDENCE / arm.run).series("eval/accuracy")
         step, count = arm.mean("step"), len(arm.timings())
         learned, share = f"{accuracy[0]:.3f} → {accuracy[-1]:.3f}", arm.mean("judge") / step
         rows.append([str(seed), learned, f"{count * step:.0f}", f"{share:.0%}"])
@@ -165,7 +165,7 @@ def quickstart_table() -> str:
 
 def bfcl_table() -> str:
     """Signal, reward and failed judgments of METIS on BFCL, and its validation."""
-    record = read(EVIDENCE / "bfcl-qwen2.5-coder-1.5b-h200/metis")
+    record = read_run(EVIDENCE / "bfcl-qwen2.5-coder-1.5b-h200/metis")
     rows = [["", "first step", "last step", "mean"]]
     for name, metric in (
         ("informative groups", "batch/informative"),

@@ -10,7 +10,13 @@ from traceback import walk_tb
 LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
 MACHINERY = tuple(
     str(Path(__file__).parent / name)
-    for name in ("engines", "named.py", "tasks/named.py", "tasks/rewards.py", "tasks/base.py")
+    for name in (
+        "engines",
+        "core/importing.py",
+        "tasks/own.py",
+        "tasks/rewards.py",
+        "tasks/base.py",
+    )
 )
 """Files of METIS that call user code; their frames are skipped when an error is located."""
 LONGEST = 300

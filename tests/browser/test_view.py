@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from metis.cli import main
-from metis.run.recorded import read_all
+from metis.run.recorded import read_runs
 from metis.view.browse.server import Server
 
 MADE = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks/view.py"), run_name="view")
@@ -29,7 +29,7 @@ def runs(tmp_path_factory):
 
 @pytest.fixture
 def url(runs):
-    with Server(read_all([runs / "one", runs / "two"]), 0) as server:
+    with Server(read_runs([runs / "one", runs / "two"]), 0) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         yield server.url

@@ -205,7 +205,13 @@ def test_a_checkpoint_is_tested_on_demand_and_the_logs_stay(resumed, tmp_path):
     trainer = resumed(Budget(seconds=9.0), logged=5, val_only=True)
     assert trainer.config.trainer.val_before_train
     assert trainer.tested
-    assert [row["step"] for row in run_folder.read(tmp_path / "logs", "metrics")] == [1, 2, 3, 4, 5]
+    assert [row["step"] for row in run_folder.read(tmp_path / "logs", "metrics")] == [
+        1,
+        2,
+        3,
+        4,
+        5,
+    ]
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,7 @@ def test_every_published_run_can_be_reported_compared_and_browsed():
     assert len(RUNS) > 150
     for folder in RUNS:
         finished, why = look(folder)
-        run = finished or recorded.read(folder)
+        run = finished or recorded.read_run(folder)
         assert finished or why.startswith("not finished: its log ends at step"), f"{folder}: {why}"
         assert run.steps and run.timings, folder
         seen = document(run)

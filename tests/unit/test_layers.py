@@ -60,7 +60,7 @@ LAYERS = (
     "engines.tokens",
     "engines.model_files",
     "engines.loading",
-    "engines.depths",
+    "engines.hidden_states",
     "tasks",
     "data",
     "run",

@@ -26,7 +26,7 @@ def test_a_run_may_be_capped_by_seconds_alone(run, capsys):
     assert train("steps=0", "seconds=0.2", "evaluate=1") == 0
     timings = read(run, "timings")
     assert timings[-2]["elapsed"] < 0.2 <= timings[-1]["elapsed"]
-    assert recorded.read(run).planned == len(timings)
+    assert recorded.read_run(run).planned == len(timings)
     capsys.readouterr()
     assert train("steps=0", "seconds=0.2", "evaluate=1") == 0
     assert len(read(run, "timings")) == len(timings)
@@ -76,6 +76,6 @@ def test_the_best_test_and_its_time_are_known(run, monkeypatch, capsys):
     metrics, timings = read(run, "metrics"), read(run, "timings")
     assert [row["eval/best"] for row in metrics] == [0.1, 0.2, 0.5, 0.5, 0.5]
     assert [row["eval/best_step"] for row in metrics] == [0, 1, 2, 2, 2]
-    best = recorded.read(run).best
+    best = recorded.read_run(run).best
     assert (best.step, best.accuracy, best.elapsed) == (2, 0.5, timings[1]["elapsed"])
     assert "best 0.500 at step 2, after 0.0" in capsys.readouterr().out

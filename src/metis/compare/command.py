@@ -9,7 +9,7 @@ from pathlib import Path
 
 from metis import config
 from metis.commands import Commands, add_command, plain_console
-from metis.compare.comparison import Comparison, read, require_arm
+from metis.compare.comparison import Comparison, read_comparison, require_arm
 from metis.compare.ending import settled
 from metis.compare.plan import BASELINE, Plan, parse_arms, parse_seeds, saved
 from metis.compare.report import draw, write
@@ -66,7 +66,7 @@ def run(chosen: argparse.Namespace) -> int:
             failed, whole = _held(plan, chosen, complete)
             plan = saved(chosen.out)
     try:
-        comparison, drawn = draw(read(chosen.out, plan, failed, chosen.baseline or ""))
+        comparison, drawn = draw(read_comparison(chosen.out, plan, failed, chosen.baseline or ""))
     except MetisError as error:
         if whole:
             raise

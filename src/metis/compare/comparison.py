@@ -111,7 +111,7 @@ def require_arm(out: Path, plan: Plan | None, baseline: str) -> None:
         raise MetisError(f"--baseline {baseline!r}: there are {', '.join(names)}")
 
 
-def read(
+def read_comparison(
     out: Path,
     plan: Plan | None,
     failed: Mapping[str, str] | None = None,

@@ -8,7 +8,7 @@ from metis.compare.plan import Plan
 from metis.errors import Damaged, MetisError
 from metis.run.budget import Account, Budget
 from metis.run.folder import log_file
-from metis.run.recorded import Recorded, is_number, read
+from metis.run.recorded import Recorded, is_number, read_run
 
 
 def look(folder: Path) -> tuple[Recorded | None, str]:
@@ -16,7 +16,7 @@ def look(folder: Path) -> tuple[Recorded | None, str]:
     if not _begun(folder):
         return None, "not begun"
     try:
-        run = read(folder)
+        run = read_run(folder)
         spent = _account(run).fraction
     except Damaged as error:
         return None, f"damaged: {error.what}"

@@ -12,7 +12,7 @@ import numpy as np
 from metis.compare.crossing import Floats, kept
 from metis.compare.inference import Runs
 from metis.errors import MetisError
-from metis.run.recorded import Recorded, is_number, read
+from metis.run.recorded import Recorded, is_number, read_run
 from metis.run.statistics import Estimate, mean
 from metis.tasks.benchmarks.validation import benchmark
 
@@ -97,7 +97,7 @@ class Measured:
 
 def measure(name: str, folders: Mapping[int, Path]) -> Measured:
     """Read the runs of an arm, by seed."""
-    return measured(name, {seed: read(folder) for seed, folder in folders.items()})
+    return measured(name, {seed: read_run(folder) for seed, folder in folders.items()})
 
 
 def measured(name: str, runs: Mapping[int, Recorded]) -> Measured:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from metis import report
 from metis.compare import table
-from metis.compare.comparison import Comparison, read, require_arm
+from metis.compare.comparison import Comparison, read_comparison, require_arm
 from metis.compare.measures import Measured
 from metis.compare.plan import Arm, Plan, saved
 from metis.compare.table import markdown
@@ -58,7 +58,7 @@ def redraw(folder: Path, out: Path | None = None, baseline: str = "") -> list[st
     """The same for a folder as it is, with nothing trained and no baseline saved."""
     plan = saved(folder)
     require_arm(folder, plan, baseline)
-    comparison = read(folder, plan, baseline=baseline, any_baseline=not baseline)
+    comparison = read_comparison(folder, plan, baseline=baseline, any_baseline=not baseline)
     return write(folder, *draw(comparison), plan, out)
 
 

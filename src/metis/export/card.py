@@ -9,7 +9,7 @@ from metis.report.tables import MISSING, accuracy
 from metis.run.manifest import described
 from metis.run.models import Checkpoint
 from metis.run.models import settings as settings_of
-from metis.run.recorded import HeldoutTest, Recorded, is_number, read
+from metis.run.recorded import HeldoutTest, Recorded, is_number, read_run
 from metis.text import markdown_table
 
 Row = dict[str, Any]
@@ -17,7 +17,7 @@ Row = dict[str, Any]
 
 def card(checkpoint: Checkpoint, settings: str, adapter: bool) -> str:
     """README.md with the front matter of the hub; `settings` is the file with the run's."""
-    run = read(checkpoint.run)
+    run = read_run(checkpoint.run)
     parts = [
         f"---\n{_front_matter(checkpoint, run, adapter)}\n---",
         f"# {checkpoint.run.resolve().name}",

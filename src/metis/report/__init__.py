@@ -15,7 +15,7 @@ __all__ = ["save", "write"]
 
 def write(folders: Sequence[Path], out: Path | None = None) -> list[str]:
     """Write the report of one run into its folder, of several into `out`; return what to say."""
-    runs = recorded.read_all(folders)
+    runs = recorded.read_runs(folders)
     out = out or (runs[0].folder if len(runs) == 1 else Path("report"))
     shown = subjects.each(runs)
     tested = charts.accuracy_figure(shown)

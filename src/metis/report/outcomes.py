@@ -40,7 +40,7 @@ class Bin(NamedTuple):
     groups: int
 
 
-def read(run: Recorded) -> list[PredictedOutcome]:
+def read_outcomes(run: Recorded) -> list[PredictedOutcome]:
     """All groups of a run that the judge had a prediction for."""
     if not run.series("judge/v_hat_mean").x:  # scores of other curricula are no variances
         return []

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from metis.report.outcomes import PredictedOutcome, read
+from metis.report.outcomes import PredictedOutcome, read_outcomes
 from metis.report.panels import Line, running_mean
 from metis.run.recorded import Recorded, Series
 
@@ -23,7 +23,7 @@ class Subject:
     @cached_property
     def outcomes(self) -> list[PredictedOutcome]:
         """Predictions and outcomes of all groups of its runs."""
-        return [outcome for run in self.runs for outcome in read(run)]
+        return [outcome for run in self.runs for outcome in read_outcomes(run)]
 
     def has(self, metric: str) -> bool:
         return any(run.has(metric) for run in self.runs)

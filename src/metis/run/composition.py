@@ -26,7 +26,7 @@ def write(folder: Path, prompts: Iterable[Prompt]) -> None:
         file.write(f"{json.dumps(document, indent=2)}\n".encode())
 
 
-def read(folder: Path) -> dict[str, int]:
+def read_composition(folder: Path) -> dict[str, int]:
     """Prompts by category; empty of a run that has not written it down."""
     try:
         document: Any = json.loads((folder / FILE).read_bytes())

@@ -190,7 +190,7 @@ class Recorded:
         return generated[-1] if generated else None
 
 
-def read(folder: Path) -> Recorded:
+def read_run(folder: Path) -> Recorded:
     """Read a run folder; refuse what is not one, or is damaged."""
     if not folder.is_dir():
         what = "a file" if folder.exists() else "there is no such folder"
@@ -203,16 +203,16 @@ def read(folder: Path) -> Recorded:
         versions=_document(folder / "versions.json", optional=True),
         metrics=run_folder.read(folder, "metrics"),
         timings=run_folder.read(folder, "timings", optional=True),
-        pool=composition.read(folder),
+        pool=composition.read_composition(folder),
     )
 
 
-def read_all(folders: Sequence[Path]) -> list[Recorded]:
+def read_runs(folders: Sequence[Path]) -> list[Recorded]:
     """Read runs, each once, under labels that tell them apart: by as many folders as it takes."""
     unique: dict[Path, Path] = {}
     for folder in folders:
         unique.setdefault(folder.resolve(), folder)
-    runs = [read(folder) for folder in unique.values()]
+    runs = [read_run(folder) for folder in unique.values()]
     labels = [_label(run) for run in runs]
     for depth in range(1, max(len(path.parts) for path in unique)):
         repeated = {label for label, count in Counter(labels).items() if count > 1}

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from metis.errors import MetisError
 from metis.run import folder as run_folder
-from metis.run.recorded import Recorded, read
+from metis.run.recorded import Recorded, read_run
 from metis.signal import variance
 from metis.text import printable
 
@@ -30,7 +30,7 @@ def inspect(
         runs = sorted(path.parent.name for path in folder.glob("*/config.json"))
         named = f"name one of its runs, {', '.join(runs)}" if runs else "it has no runs yet"
         raise MetisError(f"{str(folder)!r} is a comparison: {named}")
-    run = read(folder)
+    run = read_run(folder)
     if step is None:
         if prompt is not None:
             raise MetisError("--prompt needs the step it is looked for in: add --step T")

@@ -7,7 +7,7 @@ from metis.report.tables import duration, trusted
 from metis.run import folder as run_folder
 from metis.run import notices
 from metis.run.notices import failures
-from metis.run.recorded import Recorded, read
+from metis.run.recorded import Recorded, read_run
 from metis.run.statistics import Estimate, average, mean
 from metis.tasks.benchmarks.validation import benchmark
 from metis.view.glyphs import plus_minus
@@ -16,7 +16,7 @@ from metis.view.glyphs import plus_minus
 def summary(folder: Path) -> list[str]:
     """The rise in accuracy, the rollouts it took, the use of the time, what went wrong, and what
     to do next."""
-    run = read(folder)
+    run = read_run(folder)
     flat = notices.longest(run.metrics)
     wrong = [f"{flat.described}. {flat.remedy(folder)}"] if flat else []
     wrong += [f"the first failure: {reason}" for reason in failures(folder)[:1]]

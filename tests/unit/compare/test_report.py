@@ -10,7 +10,7 @@ import pytest
 
 from metis.cli import main
 from metis.compare import report, table
-from metis.compare.comparison import is_comparison, read
+from metis.compare.comparison import is_comparison, read_comparison
 
 EVIDENCE = Path(__file__).parents[3] / "evidence"
 LEVELS = EVIDENCE / "levels-2-to-10"
@@ -18,7 +18,7 @@ LEVELS = EVIDENCE / "levels-2-to-10"
 
 @pytest.fixture(scope="module")
 def levels():
-    return read(LEVELS, None)
+    return read_comparison(LEVELS, None)
 
 
 def texts(page):
@@ -164,8 +164,8 @@ def test_rewards_that_do_not_make_up_the_accuracy_are_not_resampled(trained, tmp
         kept = [row for row in rows if json.loads(row)["prompt"] != json.loads(rows[0])["prompt"]]
         assert len(kept) < len(rows)
         log.write_text("".join(kept))
-    assert all(arm.problems is None for arm in read(folder, None).everyone)
-    assert all(arm.problems is not None for arm in read(trained, None).everyone)
+    assert all(arm.problems is None for arm in read_comparison(folder, None).everyone)
+    assert all(arm.problems is not None for arm in read_comparison(trained, None).everyone)
 
 
 @pytest.mark.parametrize("log", ["rollouts.jsonl", "evals.jsonl"])

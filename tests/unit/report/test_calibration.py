@@ -16,7 +16,7 @@ def figure(monkeypatch):
         judge = {} if target is None else {"judge": {"target": target}}
         config = {"curriculum": {"name": "metis", **judge}}
         runs = [run(label=f"run {i}", config=config) for i in range(len(outcomes))]
-        monkeypatch.setattr(subjects, "read", lambda run: outcomes[int(run.label[4:])])
+        monkeypatch.setattr(subjects, "read_outcomes", lambda run: outcomes[int(run.label[4:])])
         return calibration.figure(each(runs))
 
     return make
@@ -153,7 +153,7 @@ def shown(monkeypatch):
     def figure(*outcomes, target="variance"):
         config = {"curriculum": {"name": "metis", "judge": {"target": target}}}
         runs = [Recorded(Path(), config, {}, [], [], f"{i}") for i in range(len(outcomes))]
-        monkeypatch.setattr(subjects, "read", lambda run: outcomes[int(run.label)])
+        monkeypatch.setattr(subjects, "read_outcomes", lambda run: outcomes[int(run.label)])
         return calibration.forecast_figure(each(runs), window=1)
 
     return figure
@@ -192,6 +192,6 @@ def test_ranks_are_no_variances_and_nothing_is_no_figure(shown):
 
 
 def test_an_arm_pools_the_groups_of_its_runs(monkeypatch):
-    monkeypatch.setattr(subjects, "read", lambda run: STEPS[:1])
+    monkeypatch.setattr(subjects, "read_outcomes", lambda run: STEPS[:1])
     run = Recorded(Path(), {}, {}, [], [])
     assert len(Subject("arm", 0, (run, run)).outcomes) == 2

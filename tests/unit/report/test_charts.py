@@ -9,7 +9,7 @@ from metis.errors import MetisError
 from metis.report import charts
 from metis.report.subjects import each
 from metis.run import composition
-from metis.run.recorded import read
+from metis.run.recorded import read_run
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def run(tmp_path):
         (path / "rollouts.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
         if pool is not None:
             composition.write(path, [Prompt(str(i), "", c) for i, c in enumerate(pool)])
-        return read(path)
+        return read_run(path)
 
     return make
 
@@ -72,7 +72,7 @@ def test_of_many_categories_the_rarest_share_a_panel_and_numbers_are_in_order(ru
 
 
 def test_a_damaged_composition_is_one_clear_line(tmp_path):
-    assert composition.read(tmp_path) == {}
+    assert composition.read_composition(tmp_path) == {}
     (tmp_path / "pool.json").write_text('{"categories": [1]}')
     with pytest.raises(MetisError, match=r"pool.json' is damaged: restore or delete it"):
-        composition.read(tmp_path)
+        composition.read_composition(tmp_path)

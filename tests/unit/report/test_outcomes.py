@@ -5,7 +5,15 @@ import json
 import pytest
 
 from metis.errors import MetisError
-from metis.report.outcomes import APART, LEAST, MOST, PredictedOutcome, binned, halves, read
+from metis.report.outcomes import (
+    APART,
+    LEAST,
+    MOST,
+    PredictedOutcome,
+    binned,
+    halves,
+    read_outcomes,
+)
 from metis.run import recorded as curves
 
 
@@ -18,7 +26,7 @@ def recorded(tmp_path):
             if rows is not None:
                 lines = "".join(json.dumps({"schema": 1, **row}) + "\n" for row in rows)
                 (tmp_path / f"{log}.jsonl").write_text(lines)
-        return curves.read(tmp_path)
+        return curves.read_run(tmp_path)
 
     return make
 
@@ -54,7 +62,7 @@ def test_a_group_is_joined_with_its_prediction_by_step_and_prompt(recorded):
         rollout("a", 0.0, 0.0, 0.0, 1.0, step=2),
         rollout("d", 0.0, 0.5, step=2),
     ]
-    assert read(recorded(judgments, rollouts)) == [
+    assert read_outcomes(recorded(judgments, rollouts)) == [
         PredictedOutcome(1, 0.1, 0.25, True, True),
         PredictedOutcome(1, 0.2, 0.0, False, True),
         PredictedOutcome(2, 0.15, 0.1875, True, True),
@@ -70,14 +78,14 @@ def test_failed_judgments_and_groups_without_a_variance_are_left_out(recorded):
         judgment("d", "passed over", score=0.1, reply='"chosen": true'),
     ]
     rollouts = [rollout("a", 0.0, 1.0), rollout("b", 0.0, 1.0), rollout("c", 1.0), rollout("e")]
-    assert read(recorded(judgments, rollouts)) == []
+    assert read_outcomes(recorded(judgments, rollouts)) == []
 
 
 def test_without_logs_or_without_a_judge_there_are_no_outcomes(recorded):
-    assert read(recorded()) == []
+    assert read_outcomes(recorded()) == []
     judgments, rollouts = [judgment("a", score=0.1)], [rollout("a", 0.0, 1.0)]
-    assert read(recorded(judgments)) == []
-    assert read(recorded(judgments, rollouts, [{"step": 1, "batch/reward": 0.5}])) == []
+    assert read_outcomes(recorded(judgments)) == []
+    assert read_outcomes(recorded(judgments, rollouts, [{"step": 1, "batch/reward": 0.5}])) == []
 
 
 def test_a_damaged_log_is_one_clear_line(recorded):
@@ -85,7 +93,7 @@ def test_a_damaged_log_is_one_clear_line(recorded):
     with (run.folder / "judgments.jsonl").open("a") as file:
         file.write('{"step": 2, "chosen": true, "pro\n')
     with pytest.raises(MetisError, match=r"judgments\.jsonl, line 2, is damaged"):
-        read(run)
+        read_outcomes(run)
 
 
 def test_halves_are_cut_in_the_middle_of_the_steps():

@@ -12,7 +12,7 @@ from metis.cli import main
 from metis.report import charts, svg
 from metis.report.tables import HEADER, MISSING
 from metis.report.tables import rows as table
-from metis.run.recorded import read
+from metis.run.recorded import read_run
 
 VOID = {"meta", "input"}
 JUDGE = {
@@ -223,7 +223,7 @@ def test_a_test_after_training_is_not_one_before_it(make):
     lines = (run / "metrics.jsonl").read_text().splitlines(keepends=True)
     (run / "metrics.jsonl").write_text(lines[-1])
     assert report(run) == 0
-    (row,) = table([read(run)])
+    (row,) = table([read_run(run)])
     found = dict(zip(HEADER, row, strict=True))
     assert (found["accuracy before"], found["accuracy after"][:5]) == (MISSING, "0.280")
 

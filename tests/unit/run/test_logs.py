@@ -113,7 +113,7 @@ def test_every_command_shows_the_same(forms, tmp_path, monkeypatch, capsys, word
 def test_a_page_that_is_served_follows_a_run_from_one_form_to_the_other(forms, tmp_path):
     plain, gzipped = (form / "cmp/metis-0" for form in forms)
     shutil.copytree(plain, tmp_path / "run")
-    with Server([recorded.read(tmp_path / "run")], port=0) as server:
+    with Server([recorded.read_run(tmp_path / "run")], port=0) as server:
         before = server.file("data/0.js")
         shutil.rmtree(tmp_path / "run")
         shutil.copytree(gzipped, tmp_path / "run")

@@ -199,7 +199,7 @@ def _read(label: str, path: Path, key: str, manner: Manner) -> tuple[Task, int, 
     """The problems of a file, how many it has, and a remark on those left out."""
     benchmark = BENCHMARKS.get(label)
     if benchmark and benchmark.family == "code":
-        return programs.read(label, path, key, manner.code)
+        return programs.read_programs(label, path, key, manner.code)
     task = manner.read(path, key, benchmark is not None)
     return task, len(task.heldout()), "; ".join(notices(task))
 

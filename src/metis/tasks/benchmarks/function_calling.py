@@ -6,7 +6,7 @@ from pathlib import Path
 from metis.errors import MetisError
 from metis.tasks.benchmarks.sets import PromptSet, scorer
 from metis.tasks.bfcl.document import CATEGORIES
-from metis.tasks.bfcl.task import Bfcl, Dialogues, read
+from metis.tasks.bfcl.task import Bfcl, Dialogues, read_dialogues
 
 TITLES = {f"bfcl_{category}": title for category, title in CATEGORIES.items()}
 """The columns of the paper's table, in their order."""
@@ -27,7 +27,9 @@ def load(name: str, folder: Path | None, settings: Bfcl | None) -> PromptSet:
     path = heldout_file(folder, asked)
     category = name.removeprefix("bfcl_")
     key = f"benchmark {name}"
-    dialogues = [each for each in read(Bfcl(), str(path), key) if each.category == category]
+    dialogues = [
+        each for each in read_dialogues(Bfcl(), str(path), key) if each.category == category
+    ]
     if not dialogues:
         raise MetisError(
             f"{key} = {str(path)!r}: no dialogue of {category}; run `metis prepare bfcl`, or name "

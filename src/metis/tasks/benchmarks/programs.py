@@ -26,7 +26,7 @@ READERS: dict[str, Callable[[Mapping[str, Any]], Problem]] = {
 }
 
 
-def read(name: str, path: Path, key: str, settings: Code) -> tuple[CodeProblems, int, str]:
+def read_programs(name: str, path: Path, key: str, settings: Code) -> tuple[CodeProblems, int, str]:
     """The problems of a benchmark, how many its file has, and a remark on those left out."""
     entries = list(_entries(name, path, key))
     if name == "mbpp-test":
@@ -37,7 +37,7 @@ def read(name: str, path: Path, key: str, settings: Code) -> tuple[CodeProblems,
 
 def _entries(name: str, path: Path, key: str) -> Iterator[Entry]:
     if any(field.startswith("reward_model.") for field in table.fields(path)):
-        yield from stored.read(path)
+        yield from stored.read_stored(path)
         return
     for number, row in enumerate(read_rows(str(path), key), start=1):
         try:

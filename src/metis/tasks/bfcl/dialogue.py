@@ -59,7 +59,7 @@ class Dialogue:
     @classmethod
     def read(cls, text: str) -> "Dialogue":
         """The dialogue that `written` wrote; of another text, `Malformed` says what is wrong."""
-        parts = document.read(text)
+        parts = document.read_documents(text)
         dialogue = cls(
             id=parts["id"],
             category=parts["category"],

@@ -23,7 +23,7 @@ class Malformed(Exception):
     """A text that describes no dialogue; the message says which part of it is wrong."""
 
 
-def read(text: Any) -> dict[str, Any]:
+def read_documents(text: Any) -> dict[str, Any]:
     """The parts of a dialogue by name."""
     try:
         document = json.loads(text)

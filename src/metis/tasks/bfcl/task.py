@@ -93,7 +93,7 @@ class Dialogues:
         )
 
 
-def read(settings: Bfcl, path: str, key: str) -> list[Dialogue]:
+def read_dialogues(settings: Bfcl, path: str, key: str) -> list[Dialogue]:
     """The dialogues of a prepared file, of the categories in the settings."""
     if not Path(path).exists():
         raise MissingData(f"{key} = {path!r}: no such file; {prepared.remedy('bfcl', path)}")
@@ -128,9 +128,9 @@ def _notices(training: Sequence[Dialogue], heldout: Sequence[Dialogue]) -> Itera
 def build(settings: Bfcl, seed: int) -> Dialogues:
     """The task for a run's seed; refused without its APIs, before a model is loaded."""
     apis()
-    dialogues, others = read(settings, settings.path, "task.path"), None
+    dialogues, others = read_dialogues(settings, settings.path, "task.path"), None
     if settings.heldout_path:
-        others = read(settings, settings.heldout_path, "task.heldout_path")
+        others = read_dialogues(settings, settings.heldout_path, "task.heldout_path")
     training, heldout = divided(
         dialogues, others, settings.heldout, seed, lambda dialogue: dialogue.id, "dialogues"
     )

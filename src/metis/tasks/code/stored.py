@@ -70,7 +70,7 @@ class Stored:
         )
 
 
-def read(path: Path) -> Iterator[Stored]:
+def read_stored(path: Path) -> Iterator[Stored]:
     """The problems of a parquet file that `metis prepare code` wrote."""
     for number, row in enumerate(parquet.rows(path, LIGHT)):
         yield Stored(_prompt(row["extra_info"]), row["prompt"][0]["content"], path, number)

@@ -176,7 +176,7 @@ def read_problems(path: str, key: str) -> list[Entry]:
 def _problems(path: str, key: str) -> Iterator[Entry]:
     if path.endswith(".parquet"):
         try:
-            yield from stored.read(Path(path))
+            yield from stored.read_stored(Path(path))
         except (KeyError, TypeError, IndexError) as error:
             raise MetisError(
                 f"{key} = {path!r}: not as `metis prepare code` writes it ({error!r}); prepare it "

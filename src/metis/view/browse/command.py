@@ -36,13 +36,13 @@ def add(commands: Commands) -> None:
 def run(chosen: argparse.Namespace) -> int:
     """Serve the page until Ctrl-C, or write it into a folder."""
     from metis.errors import MetisError
-    from metis.run.recorded import read_all
+    from metis.run.recorded import read_runs
     from metis.view.browse import bundle
     from metis.view.browse.server import PORT, Server
 
     if chosen.bundle is not None and chosen.port is not None:
         raise MetisError("--port goes with a server; a bundle needs none")
-    runs = read_all(list(_folders(chosen.runs)))
+    runs = read_runs(list(_folders(chosen.runs)))
     if chosen.bundle is not None:
         print(f"page: {bundle.write(runs, chosen.bundle)}")
         return 0
@@ -66,12 +66,12 @@ def _folders(named: Sequence[Path]) -> Iterator[Path]:
 
 def _readable(comparison: Path) -> list[Path]:
     from metis.errors import MetisError
-    from metis.run.recorded import read
+    from metis.run.recorded import read_run
 
     runs = []
     for folder in sorted(path.parent for path in comparison.glob("*/config.json")):
         try:
-            read(folder)
+            read_run(folder)
             runs.append(folder)
         except MetisError as error:
             print(f"metis: left out: {error}", file=sys.stderr)

@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from metis.errors import MetisError
-from metis.run.recorded import Recorded, read
+from metis.run.recorded import Recorded, read_run
 from metis.view.browse import data
 from metis.view.browse.data import document
 
@@ -73,7 +73,7 @@ class Server(ThreadingHTTPServer):
         """A run as it is now; what is wrong with it is for the page to say."""
         entry = self.runs[number]
         try:
-            run = Recorded(**{**vars(read(entry.folder)), "label": entry.label})
+            run = Recorded(**{**vars(read_run(entry.folder)), "label": entry.label})
             return data.script("metis.add", number, document(run))
         except MetisError as error:
             return data.script("metis.fail", number, str(error))

@@ -100,7 +100,7 @@ def test_problems_without_their_libraries_are_left_out_and_told(tmp_path):
     gone = {**gone, "complete_prompt": gone["complete_prompt"].replace("pandas", "no_such_one")}
     gone["libs"] = "['no_such_one']"
     write(tmp_path / "bigcodebench.jsonl", [here, gone])
-    task, count, remark = programs.read(
+    task, count, remark = programs.read_programs(
         "bigcodebench", tmp_path / "bigcodebench.jsonl", "benchmark", Code()
     )
     assert count == 2 and [p.id for p in task.heldout()] == ["bigcodebench:BigCodeBench/0"]

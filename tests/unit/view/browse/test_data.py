@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from metis.run.recorded import read
+from metis.run.recorded import read_run
 from metis.view.browse.data import document
 
 
@@ -16,7 +16,7 @@ def run(tmp_path):
         (tmp_path / "config.json").write_text("{}")
         for log, rows in logs.items():
             (tmp_path / f"{log}.jsonl").write_text("".join(f"{json.dumps(r)}\n" for r in rows))
-        return read(tmp_path)
+        return read_run(tmp_path)
 
     return make
 

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from metis.errors import MetisError
-from metis.run.recorded import read_all
+from metis.run.recorded import read_runs
 from metis.view.browse import data
 from metis.view.browse.server import Server
 
@@ -24,7 +24,7 @@ def folder(tmp_path):
 
 @pytest.fixture
 def server(folder):
-    with Server(read_all([folder]), 0) as served:
+    with Server(read_runs([folder]), 0) as served:
         thread = threading.Thread(target=served.serve_forever)
         thread.start()
         yield served
@@ -105,9 +105,9 @@ def test_nothing_else_can_be_had(server, path):
 
 def test_a_port_that_is_taken_is_one_clear_line(server, folder):
     with pytest.raises(MetisError, match=f"--port {server.port} cannot be used .*0 takes one"):
-        Server(read_all([folder]), server.port)
+        Server(read_runs([folder]), server.port)
     with pytest.raises(MetisError, match="--port 70000 cannot be used"):
-        Server(read_all([folder]), 70000)
+        Server(read_runs([folder]), 70000)
 
 
 def test_a_browser_that_leaves_says_nothing(server, capsys):

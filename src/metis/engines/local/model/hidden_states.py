@@ -1,7 +1,4 @@
-"""Hidden states of prompts: those of the last token, in some layers, many at a time.
-
-Sequences are padded on the right, where a causal model does not look.
-"""
+"""Hidden states of prompts: those of the last token, in some layers, many at a time."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +6,7 @@ from typing import Any
 import torch
 
 from metis.core import LAST
-from metis.engines.depths import layers_at
+from metis.engines.hidden_states import layers_at, padded
 from metis.engines.local.model.forward import prefix_cache
 from metis.engines.local.model.policy import Policy
 from metis.engines.tokens.packing import shareable
@@ -33,10 +30,7 @@ def last_states(
     depths: Sequence[float] = LAST,
 ) -> torch.Tensor:
     """The states of the last tokens of sequences that continue a prefix, in one pass."""
-    sizes = torch.tensor([len(sequence) for sequence in sequences])
-    tokens = torch.zeros(len(sequences), int(sizes.max()), dtype=torch.long)
-    for row, sequence in zip(tokens, sequences, strict=True):
-        row[: len(sequence)] = torch.tensor(sequence)
+    tokens, sizes = padded(sequences)
     with policy.autocast():
         cache = prefix_cache(policy, list(prefix), len(sequences)) if prefix else None
         layers = _at_depths(policy, tokens.to(policy.device), cache, depths)

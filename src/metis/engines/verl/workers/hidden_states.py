@@ -14,7 +14,7 @@ from verl import DataProto
 from verl.utils.device import get_device_id, get_device_name
 
 from metis.core import LAST
-from metis.engines.depths import layers_at
+from metis.engines.hidden_states import layers_at, padded
 from metis.engines.verl.workers.lengths import sharing
 from metis.errors import MetisError
 
@@ -111,10 +111,7 @@ class States:
     def _pass(self, sequences: Sequence[list[int]], depths: Sequence[float]) -> torch.Tensor:
         """Rows for all workers, filled up with copies of the last one."""
         filled = [*sequences, *[sequences[-1]] * (-len(sequences) % self.workers.world_size)]
-        sizes = torch.tensor([len(sequence) for sequence in filled])
-        tokens = torch.zeros(len(filled), int(sizes.max()), dtype=torch.long)
-        for row, sequence in zip(tokens, filled, strict=True):
-            row[: len(sequence)] = torch.tensor(sequence)
+        tokens, sizes = padded(filled)
         data = DataProto.from_dict({"tokens": tokens, "sizes": sizes})
         data.meta_info["depths"] = tuple(depths)
         output = self.workers.execute_with_func_generator(last_states, data)
