@@ -27,7 +27,7 @@ class GuessingGame:
 
 @dataclass
 class GuessingGames:
-    tests: int = 20  # init fields are knobs: task.tests=10
+    tests: int = 20  # init fields are settings: task.tests=10
     seed: int = 0  # the run's, unless task.seed is set
     rewards = "continuous"
 
