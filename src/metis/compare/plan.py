@@ -13,8 +13,6 @@ from metis.errors import MetisError, require_folder
 
 SCHEMA = 1
 FILE = "compare.json"
-
-
 BASELINE = "uniform"
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")

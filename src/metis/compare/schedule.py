@@ -1,4 +1,7 @@
-"""Trains the runs of a plan, several at a time; one that fails takes no other with it."""
+"""Trains the runs of a plan, several at a time, and shows how they go on.
+
+One that fails takes no other with it.
+"""
 
 import contextlib
 import json

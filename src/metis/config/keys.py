@@ -1,4 +1,4 @@
-"""Dotted keys of settings: all there are, those that are given, and the nearest to a wrong one."""
+"""Dotted keys of settings: all there are, those given, and what a wrong one may have meant."""
 
 import dataclasses
 import difflib
@@ -23,7 +23,6 @@ SECTIONS = ("engine", "task", "curriculum", JUDGE)
 
 SHARED = ("curriculum.batch", "curriculum.group")
 """Knobs of every curriculum that are settings of the run."""
-
 
 INSTEAD = {
     "task.heldout_path": "; benchmarks=test.jsonl tests on another file, task.heldout on some "

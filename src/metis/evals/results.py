@@ -1,4 +1,4 @@
-"""Results of an evaluation: JSON for programs, and a table like the paper's for people."""
+"""Results of an evaluation: shown as they come, JSON for programs, a table like the paper's."""
 
 import json
 from collections.abc import Mapping, Sequence

@@ -6,7 +6,8 @@ chosen, what the judge was shown and what came of it; `evals.jsonl` has the rewa
 prompt, `notices.jsonl` what the run said on the way; `checkpoints/step-N` resumes. It holds the
 length of every log, so that a run that was killed goes on as if it had not been: the logs are cut
 back to the checkpoint and written again. A run may be read with its logs gzipped
-(`metrics.jsonl.gz`), but does not go on with them.
+(`metrics.jsonl.gz`), but does not go on with them; of a log in both forms the plain one counts,
+which is what a run writes.
 `checkpoints/best` is the one that tested best, if any did better than the model at the start.
 """
 

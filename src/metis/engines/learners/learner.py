@@ -3,8 +3,8 @@
 A value model is an MLP on the state of the prompt's last token: the policy's own, or that of a copy
 of the initial policy which is trained along with it (Gao et al., arXiv 2510.01135, as METIS, App.
 A.5 builds it). An attention model reads the value of a prompt off the values of its evidence (Sun
-et al., arXiv 2506.05316). Their nets are in `heads`. What is random (weights, order, dropout) is
-fixed by the seed and the number of fits before, so that nothing else is disturbed or saved.
+et al., arXiv 2506.05316). What is random (weights, order, dropout) is fixed by the seed and the
+number of fits before, so that nothing else is disturbed or saved.
 """
 
 import contextlib
@@ -12,6 +12,7 @@ import math
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 import torch
@@ -20,6 +21,7 @@ from torch.nn import functional
 
 from metis.core import Evidence, Prompt
 from metis.core.predictors import AttentionModel, Predictor, ValueModel, separate
+from metis.engines.loading import reading
 from metis.errors import NON_FINITE_LIMIT, MetisError
 
 Encode = Callable[[Sequence[Prompt]], list[list[int]]]
@@ -281,3 +283,16 @@ def _tower(size: int, model: AttentionModel) -> nn.Sequential:
     for _ in range(model.layers - 1):
         layers += [nn.GELU(), nn.Dropout(model.dropout), nn.Linear(model.width, model.width)]
     return nn.Sequential(*layers, nn.LayerNorm(model.width))
+
+
+def save_learner(folder: Path, number: int, learner: Learner) -> None:
+    """A learned model beside the policy; numbers tell several apart."""
+    torch.save(learner.state_dict(), folder / f"learner-{number}.pt")
+
+
+def load_learner(folder: Path, number: int, learner: Learner) -> None:
+    """Bring back what `save_learner` wrote."""
+    path = folder / f"learner-{number}.pt"
+    with reading(path):
+        saved = torch.load(path, map_location="cpu", weights_only=True)
+    learner.load_state_dict(saved)

@@ -26,8 +26,7 @@ from metis.core import (
 )
 from metis.core.predictors import Predictor
 from metis.engines import model_files, trial
-from metis.engines.learners.checkpoint import load_learner, save_learner
-from metis.engines.learners.learner import Learner, Question, Reader
+from metis.engines.learners.learner import Learner, Question, Reader, load_learner, save_learner
 from metis.engines.local.checkpoint import load_training, save_training
 from metis.engines.local.device_errors import device_remedies
 from metis.engines.local.generate.sampling import Reply, in_order, stream

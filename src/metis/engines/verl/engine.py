@@ -11,8 +11,14 @@ from numpy.typing import NDArray
 
 from metis.core import LAST, Chat, Completion, Engine, Evidence, Group, Prompt, Sampling
 from metis.core.predictors import Predictor, separate
-from metis.engines.learners.checkpoint import load_learner, save_learner
-from metis.engines.learners.learner import Encode, Learner, Question, Reader
+from metis.engines.learners.learner import (
+    Encode,
+    Learner,
+    Question,
+    Reader,
+    load_learner,
+    save_learner,
+)
 from metis.engines.tokens.encoding import encode_chats, encode_scored
 from metis.engines.verl.launch.checks import NO_CRITIC
 from metis.engines.verl.servers.judging import Servers

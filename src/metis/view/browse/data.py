@@ -1,4 +1,4 @@
-"""The logs of a run as the page reads them: one row for each candidate of each step."""
+"""What the page reads: its own files, and of a run one row for each candidate of each step."""
 
 import json
 from collections import defaultdict
