@@ -57,13 +57,13 @@ def measure(size: int, candidates: int, steps: int) -> tuple[float, float]:
         for step in range(steps):
             start = time.perf_counter()
             drive(curriculum.step(pool, Progress(step)), engine)
-            state.save(Path(folder) / "run.state", both(curriculum, pool))
+            state.save_state(Path(folder) / "run.state", both(curriculum, pool))
             whole.append(time.perf_counter() - start)
             scores = [rng.choice((0.0, 0.1, 0.2, 0.25)) for _ in range(candidates)]
             start = time.perf_counter()
             pool.sample(candidates)
             choose(scores, candidates // 8, candidates // 80, rng, rng)
-            state.save(Path(folder) / "run.state", both(curriculum, pool))
+            state.save_state(Path(folder) / "run.state", both(curriculum, pool))
             selections.append(time.perf_counter() - start)
     return 1e3 * statistics.median(selections), 1e3 * statistics.median(whole)
 

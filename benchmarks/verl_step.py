@@ -45,7 +45,7 @@ PHASES = ("judge", "rollout", "update")
 
 
 def run(recipe: str, words: list[str], arm: str, steps: int, out: Path) -> None:
-    if len(run_folder.read(out, "timings", optional=True)) >= steps:
+    if len(run_folder.read_log(out, "timings", optional=True)) >= steps:
         return
     budget = [f"steps={steps}", "evaluate=0", "engine=verl"]
     command = ["-m", "metis.cli", "train", recipe, *words, *budget, *ARMS[arm], "--out", str(out)]
@@ -55,7 +55,7 @@ def run(recipe: str, words: list[str], arm: str, steps: int, out: Path) -> None:
 
 def seconds(out: Path, steps: int, skip: int) -> dict[str, float]:
     """Means over the steps up to `steps` after the first `skip`."""
-    rows = run_folder.read(out, "timings")[:steps]
+    rows = run_folder.read_log(out, "timings")[:steps]
     counted = rows[skip:]
     if not counted:
         raise SystemExit(f"{out} has {len(rows)} steps: it needs more than --skip {skip}")

@@ -43,7 +43,7 @@ def page() -> str:
 
 
 def words() -> Iterator[str]:
-    yield from table(("word", "meaning"), metrics.words().items())
+    yield from table(("word", "meaning"), metrics.glossary().items())
     yield "\nFigures of the report that show a metric under another name:\n"
     yield from table(("figure", "axis", "metric"), panels())
 
@@ -57,7 +57,7 @@ def panels() -> Iterator[tuple[str, str, str]]:
 
 def numbers() -> Iterator[str]:
     yield "\n## Metrics\n"
-    for section in metrics.sections():
+    for section in metrics.metric_sections():
         yield f"### {section.title}\n"
         if section.about:
             yield f"{section.about}\n"

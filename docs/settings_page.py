@@ -8,7 +8,7 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
-from metis.config import Checkpoints, Training
+from metis.config import Checkpoints, RunSettings
 from metis.config.keys import SETTINGS
 from metis.engines import ENGINES
 from metis.engines.learning import Learning
@@ -42,7 +42,7 @@ KNOB = re.compile(r"^(\w+(?:, \w+)*) +(.*)$")
 def page() -> str:
     parts = [
         HEAD,
-        section("A run", Training, "", Training.MAY_CHANGE),
+        section("A run", RunSettings, "", RunSettings.MAY_CHANGE),
         section("", Checkpoints, "checkpoints.", ("every", "keep")),
         section("Engines that train a model: local, verl", Learning, "engine."),
     ]

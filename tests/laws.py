@@ -10,7 +10,7 @@ from metis import Progress, drive
 from metis.config import resolve
 from metis.curricula import CURRICULA
 from metis.curricula.registry import presets
-from metis.run.metrics import metric, reason
+from metis.run.metrics import metric_entry, reason
 
 BATCH, ROLLOUTS = 6, 4
 PREPARED = {
@@ -107,7 +107,7 @@ def check_explained(name, batch):
     if name not in CURRICULA:
         return
     for key in batch.metrics:
-        found = metric(key)
+        found = metric_entry(key)
         assert found and re.search(rf"\b{name}\b", found.by), f"{key} is in no table as {name}'s"
     for decision in batch.decisions:
         assert reason(decision.reason), f"{decision.reason!r} is in no table"

@@ -168,11 +168,11 @@ def _train(chosen: argparse.Namespace) -> int:
     from metis.start import start
     from metis.view import TerminalView, heading, summary
 
-    recipe, overrides = config.parse(chosen.settings)
+    recipe, overrides = config.parse_arguments(chosen.settings)
     _refuse_run(recipe, overrides, chosen.out)
     if chosen.json and not chosen.dry_run:
         raise MetisError("--json goes with --dry-run; a run keeps its settings in config.json")
-    settings = config.load(recipe, overrides, chosen.dry_run)
+    settings = config.load_config(recipe, overrides, chosen.dry_run)
     out = chosen.out or _default_folder(settings.resolved)
     for notice in settings.notices:
         print(f"metis: {notice}", file=sys.stderr)
@@ -190,7 +190,7 @@ def _refuse_run(recipe: Path | None, overrides: Sequence[str], out: Path | None)
     """Refuse a run folder in place of a recipe, with the command that goes on with the run."""
     from metis.run import models
 
-    if recipe is None or models.settings(recipe) is None:
+    if recipe is None or models.run_settings(recipe) is None:
         return
     where = str(out or recipe)
     command = shlex.join(

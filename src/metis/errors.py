@@ -98,7 +98,7 @@ def place(error: BaseException) -> tuple[str, int, str] | None:
     return (own or theirs)[-1] if theirs else None
 
 
-def install(extra: str) -> str:
+def pip_install(extra: str) -> str:
     """The pip command for an extra: from the checkout, as METIS is not on PyPI yet."""
     checkout = Path(__file__).parents[2]
     if not (checkout / "pyproject.toml").is_file():

@@ -47,7 +47,7 @@ def publish(draft: Path, name: str) -> None:
 
 
 @contextlib.contextmanager
-def appearing(target: Path) -> Iterator[Path]:
+def atomic_folder(target: Path) -> Iterator[Path]:
     """Write a folder atomically: it gets its name once complete; on an error it is deleted."""
     draft = target.with_name(f".{target.name}.draft")
     if draft.exists():  # left by a process that was killed
@@ -69,7 +69,7 @@ def same_access(folder: Path, name: str) -> None:
             path.chmod(mode)
 
 
-def keep_copy(source: Path, name: str) -> None:
+def link_copy(source: Path, name: str) -> None:
     """Copy a folder under another name beside it, with hard links where possible.
 
     Interrupted, it may leave no folder of that name, but never a partial one; calling it again

@@ -10,7 +10,7 @@ from typing import Any
 
 from metis import config
 from metis.commands import plain_console
-from metis.config.objects import written
+from metis.config.objects import as_settings
 from metis.core import Curriculum
 from metis.errors import MetisError, require
 from metis.loop import INTERRUPTED, Log, Numbers, OnStep, View
@@ -31,7 +31,7 @@ class TrainedRun:
     @property
     def metrics(self) -> list[dict[str, Any]]:
         """The metrics of every step, as in `metrics.jsonl`; see docs/metrics.md."""
-        return run_folder.read(self.path, "metrics")
+        return run_folder.read_log(self.path, "metrics")
 
     @property
     def accuracy(self) -> float:
@@ -41,7 +41,7 @@ class TrainedRun:
     @property
     def model(self) -> Path:
         """The folder of the best checkpoint, or else the last, for `from_pretrained`."""
-        checkpoint = models.named(self.path)
+        checkpoint = models.find_checkpoint(self.path)
         if checkpoint is None:
             raise MetisError(f"{str(self.path)!r} is no longer a run folder: train it again")
         return checkpoint.model
@@ -91,7 +91,9 @@ def train(
     """
     if model is not None:
         settings["engine"] = {**_mapping(settings.get("engine", {})), "model": str(model)}
-    run_config = config.assemble(Path(recipe) if recipe else None, list(_flat(written(settings))))
+    run_config = config.assemble(
+        Path(recipe) if recipe else None, list(_flat(as_settings(settings)))
+    )
     for notice in run_config.notices:
         print(f"metis: {notice}", file=sys.stderr)
     path = Path(out)

@@ -18,18 +18,25 @@ from metis.curricula.registry import check_pool, pool_notice
 from metis.engines import ENGINES
 from metis.engines.model_files import look_for
 from metis.errors import MetisError, first_line
-from metis.run import composition, sinks, sources
+from metis.run import composition, loggers, sources
 from metis.run.budget import Account, Budget
 from metis.run.first_validation import FirstValidation
-from metis.run.folder import RunFolder, check, checkpoints, incomplete, latest, read, resumption
-from metis.run.manifest import complete, described
+from metis.run.folder import (
+    RunFolder,
+    check_run_folder,
+    checkpoints,
+    incomplete,
+    latest,
+    read_log,
+    resume_remark,
+)
+from metis.run.loggers import MetricLogger, ShownAnswer, logged_answers
+from metis.run.manifest import completion_message, describe_changes
 from metis.run.meter import Meter, TimedEngine
 from metis.run.notices import Standstill, Truncations
 from metis.run.records import exemplar_rows, judgment_rows, rollout_rows
-from metis.run.sinks import ShownAnswer as Exchange
-from metis.run.sinks import Sink, exchanges
-from metis.run.step import booked, plan
-from metis.run.waiting import Count, Say, uncounted
+from metis.run.step import plan_step, step_metrics
+from metis.run.waiting import Count, Say, no_progress
 from metis.tasks.benchmarks.sets import PromptSet
 from metis.tasks.benchmarks.validation import benchmark
 
@@ -47,7 +54,7 @@ class Trainable(TimedEngine, Protocol):
     @property
     def notices(self) -> list[str]: ...
 
-    def evaluate(self, count: Count = uncounted) -> Sequence[tuple[str, float | None]]: ...
+    def evaluate(self, count: Count = no_progress) -> Sequence[tuple[str, float | None]]: ...
 
     def update(self, batch: Batch) -> Mapping[str, float]: ...
 
@@ -140,10 +147,10 @@ def foreseen(config: Config, out: Path) -> Iterator[str]:
     if model is not None and (unknown := look_for(model)):
         yield unknown
     step = _step_of(out)
-    if there := resumption(out, config.resolved, config.may_change, step):
+    if there := resume_remark(out, config.resolved, config.may_change, step):
         done = finished(out, config.training.budget)
-        yield from () if done else sources.check(out, config.resolved, step)
-        yield complete(out, step, config.training.steps) if done else there
+        yield from () if done else sources.check_sources(out, config.resolved, step)
+        yield completion_message(out, step, config.training.steps) if done else there
 
 
 def command(config: Config, out: Path) -> str:
@@ -172,20 +179,20 @@ def conduct(
     say: Say = print,
 ) -> int:
     """Build a run and train it in its folder; returns an exit code."""
-    check(out, config.resolved, config.may_change)
+    check_run_folder(out, config.resolved, config.may_change)
     step = _step_of(out)
     if finished(out, config.training.budget):
-        say(complete(out, step, config.training.steps))
+        say(completion_message(out, step, config.training.steps))
         return 0
-    changed = sources.check(out, config.resolved, step)
+    changed = sources.check_sources(out, config.resolved, step)
     run = Run.build(config, say)
     gc.freeze()  # objects loaded so far live on: the collector need not scan them at every step
     try:
         with RunFolder.open(out, config.resolved, config.may_change, step) as folder, view as shown:
-            sources.write(out, config.resolved)
+            sources.write_sources(out, config.resolved)
             for text in changed:
                 shown.notice(step, text)
-            done = train(run, folder, shown, on_step)
+            done = training_loop(run, folder, shown, on_step)
         if not done:
             say(f"stopped after step {run.account.step}; the same command resumes from there")
         return 0 if done else INTERRUPTED
@@ -194,11 +201,11 @@ def conduct(
         run.engine.close()
 
 
-def train(run: Run, folder: RunFolder, view: View, on_step: OnStep | None = None) -> bool:
+def training_loop(run: Run, folder: RunFolder, view: View, on_step: OnStep | None = None) -> bool:
     """Train to the end, from the latest checkpoint if there is one; False when interrupted."""
     settings, account = run.config.training, run.account
-    with sinks.opened(settings.sinks, folder.path, run.config.resolved) as outlets:
-        composition.write(folder.path, run.pool.prompts)
+    with loggers.opened_loggers(settings.loggers, folder.path, run.config.resolved) as outlets:
+        composition.write_composition(folder.path, run.pool.prompts)
         saved = folder.resume()
         if saved is None:
             begun = folder.path / "timings.jsonl"
@@ -219,12 +226,12 @@ def train(run: Run, folder: RunFolder, view: View, on_step: OnStep | None = None
             folder.cut(saved[0]["logs"])
             if account.improved:  # the run may have been stopped before this one was kept
                 folder.keep_best(account.step)
-            past = [read(folder.path, log) for log in ("metrics", "timings")]
+            past = [read_log(folder.path, log) for log in ("metrics", "timings")]
             for row in past[0]:
                 run.standstill.add(row["step"], row)
             view.resume(account.step, account.fraction, *past)
         if folder.changes:
-            view.notice(account.step, f"from here on {described(folder.changes)}")
+            view.notice(account.step, f"from here on {describe_changes(folder.changes)}")
         with _interruptible(view.stopping) as interrupted:
             while account.fraction < 1 and not interrupted():
                 metrics, seconds, answers = _step(run, folder, view)
@@ -249,23 +256,23 @@ def _named(seconds: Numbers, account: Account) -> Numbers:
 
 
 def _show(
-    outlets: list[Sink],
+    outlets: list[MetricLogger],
     step: int,
     metrics: Numbers,
     view: View,
-    answers: Sequence[Exchange] = (),
+    answers: Sequence[ShownAnswer] = (),
 ) -> None:
     """Log to every logger; one that fails is dropped from then on."""
-    for sink in list(outlets):
+    for logger in list(outlets):
         try:
-            sink.log(step, metrics, answers)
+            logger.log(step, metrics, answers)
         except Exception as error:  # such as a lost network connection
-            outlets.remove(sink)
-            name = type(sink).__name__
+            outlets.remove(logger)
+            name = type(logger).__name__
             view.notice(step, f"{name} is dropped from here on ({first_line(error)})")
 
 
-def _step(run: Run, folder: RunFolder, view: View) -> tuple[Numbers, Numbers, list[Exchange]]:
+def _step(run: Run, folder: RunFolder, view: View) -> tuple[Numbers, Numbers, list[ShownAnswer]]:
     """One step of Algorithm 1, with any curriculum: plan, update, log.
 
     Returns its metrics, its seconds by phase, and some of its answers.
@@ -273,14 +280,14 @@ def _step(run: Run, folder: RunFolder, view: View) -> tuple[Numbers, Numbers, li
     settings, account = run.config.training, run.account
     meter = Meter(run.engine, view.phase)
     started = run.engine.clock()
-    batch = plan(run.curriculum, run.pool, account, run.engine.version, settings.seed, meter)
+    batch = plan_step(run.curriculum, run.pool, account, run.engine.version, settings.seed, meter)
     updated: Numbers = {}
     if batch.groups:
         with meter.phase("update"):
             updated = run.engine.update(batch)
     account.elapsed += run.engine.clock() - started
     account.step += 1
-    metrics = {**booked(account, batch, meter.counts), **updated, **batch.metrics}
+    metrics = {**step_metrics(account, batch, meter.counts), **updated, **batch.metrics}
     watched = run.standstill.notices(account.step, metrics, folder.path)
     _tell(run, folder, view, *batch.notices, *run.truncations.notices(meter.counts), *watched)
     every = settings.evaluate
@@ -298,7 +305,7 @@ def _step(run: Run, folder: RunFolder, view: View) -> tuple[Numbers, Numbers, li
     folder.append("judgments", judged)
     folder.append("exemplars", exemplar_rows(account.step, batch))
     folder.append("rollouts", rows)
-    return metrics, meter.seconds, list(exchanges(rows, judged))
+    return metrics, meter.seconds, list(logged_answers(rows, judged))
 
 
 def _tell(run: Run, folder: RunFolder, view: View, *texts: str) -> None:
@@ -333,7 +340,7 @@ def _answered(run: Run, folder: RunFolder, view: View) -> Sequence[tuple[str, fl
         return run.engine.evaluate(view.count)
     prompts = tuple(task.heldout())
     asked = PromptSet("", "", task, prompts, "").digest
-    first = FirstValidation(folder.path, f"{asked} {sources.of(run.config.resolved)}")
+    first = FirstValidation(folder.path, f"{asked} {sources.source_digests(run.config.resolved)}")
     if first.rewards:
         view.notice(0, f"{len(first.rewards):,} of {len(prompts):,} answers were already scored")
     evaluate: Any = run.engine.evaluate

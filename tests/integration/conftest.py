@@ -12,7 +12,7 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from metis.config import load
+from metis.config import load_config
 from metis.engines.local.model.policy import Policy
 from metis.engines.local.settings import Local
 from metis.survey.facts import PromptOutcome
@@ -103,7 +103,7 @@ def benchmark_script():
 def kept(tiny, tmp_path_factory):
     """Sums of three levels: none right, half of them, all."""
     words = ["task.prompts=48", "task.heldout=1", "task.levels=[1,2,3]", "group=4"]
-    config = load(None, [f"engine.model={tiny}", *words])
+    config = load_config(None, [f"engine.model={tiny}", *words])
     passes = {"level-1": 0, "level-2": 2, "level-3": 4}
     outcomes = [
         PromptOutcome(

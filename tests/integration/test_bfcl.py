@@ -18,7 +18,7 @@ from metis.engines.local.settings import Local
 from metis.engines.rewards import RewardRunner
 from metis.prepare import bfcl_sets
 from metis.prepare.bfcl import row_of
-from metis.run.folder import read
+from metis.run.folder import read_log
 from metis.tasks.bfcl import calls
 from metis.tasks.bfcl.dialogue import Dialogue
 from metis.tasks.bfcl.episode import Episode
@@ -127,11 +127,11 @@ def test_metis_trains_on_it_end_to_end(roomy, paths, tmp_path, capsys, acting):
     words = [*SHORT, *paths, f"engine.model={roomy}"]
     assert main(["train", *words, "--out", str(out)]) == 0
     assert "held-out accuracy" in capsys.readouterr().out
-    rows = read(out, "metrics")
+    rows = read_log(out, "metrics")
     assert [row["step"] for row in rows] == [0, 1, 2]
     assert any(row.get("update/steps") == 1.0 for row in rows)
     assert all(0 <= row["reward/official"] <= 1 for row in rows[1:])
-    rollouts = read(out, "rollouts")
+    rollouts = read_log(out, "rollouts")
     assert any(0 < reward < 1 for row in rollouts for reward in row["rewards"])
     texts = [row["text"] for row in rollouts if "text" in row]
     assert texts and all("\n\nAPIs: " in text for text in texts)
@@ -146,8 +146,8 @@ def test_a_random_model_answers_without_an_error(roomy, paths, tmp_path):
     out = tmp_path / "run"
     words = [*SHORT, *paths, f"engine.model={roomy}", "steps=1"]
     assert main(["train", *words, "--out", str(out)]) == 0
-    assert {reward for row in read(out, "rollouts") for reward in row["rewards"]} == {0.0}
-    assert read(out, "metrics")[1]["rollout/failed"] == 0
+    assert {reward for row in read_log(out, "rollouts") for reward in row["rewards"]} == {0.0}
+    assert read_log(out, "metrics")[1]["rollout/failed"] == 0
     assert calls.read("no call") == []
 
 

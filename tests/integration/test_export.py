@@ -76,7 +76,7 @@ def runs(tiny, tmp_path_factory):
 
 def policy_of(run, settings, lora):
     policy = Policy(Path(run.config["engine"]["model"]), replace(settings, lora=lora))
-    load_weights(models.named(run.path, "last").path, policy)
+    load_weights(models.find_checkpoint(run.path, "last").path, policy)
     return policy
 
 
@@ -138,7 +138,7 @@ def test_the_command_copies_weights_as_they_are(runs, tmp_path, capsys):
     assert main(command) == 0
     shown = capsys.readouterr().out
     assert f"last checkpoint, step 2 → {target}" in shown and "MB of weights" in shown
-    last = models.named(run.path, "last").path
+    last = models.find_checkpoint(run.path, "last").path
     weights = "model.safetensors"
     assert (target / weights).read_bytes() == (last / weights).read_bytes()
     names = {path.name for path in target.iterdir()}
@@ -269,7 +269,7 @@ def test_verl_s_shards_are_merged_by_verl(runs, tiny, settings, tmp_path, monkey
         target = Path(command[-1])
         shutil.copytree(tiny, target, dirs_exist_ok=True)
         if lora:
-            adapter = models.named(runs[2].path, "last").path
+            adapter = models.find_checkpoint(runs[2].path, "last").path
             shutil.copytree(adapter, target / "lora_adapter")
         return SimpleNamespace(returncode=0)
 

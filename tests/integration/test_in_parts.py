@@ -7,7 +7,7 @@ pytest.importorskip("torch")
 from metis.cli import main
 from metis.engines.local import engine as local
 from metis.engines.local.engine import LocalEngine
-from metis.run.folder import read
+from metis.run.folder import read_log
 from metis.survey import collect
 
 SHORT = ["engine.device=cpu", "engine.max_tokens=4", "steps=1", "batch=2", "group=2", "seed=1"]
@@ -45,8 +45,8 @@ def test_a_stopped_first_validation_goes_on(tiny, tmp_path, monkeypatch, stopped
     assert len(stopped) == 1 + 2 + 7, "the last of the first test, a step, and the last test"
     assert not (run / "first_validation.jsonl").exists()
     assert main([*words, "--out", str(straight)]) == 0
-    assert read(run, "evals") == read(straight, "evals")
-    assert read(run, "metrics") == read(straight, "metrics")
+    assert read_log(run, "evals") == read_log(straight, "evals")
+    assert read_log(run, "metrics") == read_log(straight, "metrics")
 
 
 def test_a_stopped_survey_goes_on(tiny, tmp_path, monkeypatch, stopped, capsys):
@@ -54,8 +54,8 @@ def test_a_stopped_survey_goes_on(tiny, tmp_path, monkeypatch, stopped, capsys):
     words = ["survey", "task=arithmetic", *SHORT, f"engine.model={tiny}", "--prompts", "9"]
     words += ["batch=8", "--no-step", "--out", str(tmp_path / "survey")]
     assert main(words) == 130
-    assert len(read(tmp_path / "survey", "outcomes")) == 4
+    assert len(read_log(tmp_path / "survey", "outcomes")) == 4
     assert "4 of 18 rollouts · about " in capsys.readouterr().out
     stopped.clear()
     assert main(words) == 0
-    assert len(read(tmp_path / "survey", "outcomes")) == 9 and len(stopped) == 5
+    assert len(read_log(tmp_path / "survey", "outcomes")) == 9 and len(stopped) == 5

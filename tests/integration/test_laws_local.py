@@ -84,7 +84,7 @@ def test_it_trains_a_model_and_resumes_to_the_same_batches(name, variant, reward
     engine, pool = world(variant, rewards)
     curriculum = make(name, variant, BATCH)
     batches = run(curriculum, engine, pool, CUT, total=STEPS)
-    states.save(tmp_path / "state", {"c": curriculum.state_dict(), "p": pool.state_dict()})
+    states.save_state(tmp_path / "state", {"c": curriculum.state_dict(), "p": pool.state_dict()})
     engine.save(tmp_path)
     batches += run(curriculum, engine, pool, STEPS - CUT, start=CUT, total=STEPS)
     assert engine.version > 0
@@ -94,7 +94,7 @@ def test_it_trains_a_model_and_resumes_to_the_same_batches(name, variant, reward
 
     engine, pool = world(variant, rewards, seed=1)
     curriculum = make(name, variant, BATCH)
-    saved = states.load(tmp_path / "state")
+    saved = states.load_state(tmp_path / "state")
     curriculum.load_state_dict(saved["c"])
     pool.load_state_dict(saved["p"])
     engine.load(tmp_path)

@@ -14,8 +14,8 @@ import torch
 
 from metis.cli import main
 from metis.engines import model_files
-from metis.errors import install
-from metis.run.folder import read
+from metis.errors import pip_install
+from metis.run.folder import read_log
 from metis.tasks.arithmetic import ArithmeticTask
 from waiting import wait_until
 
@@ -53,16 +53,16 @@ def test_a_whole_run_with_each_judge(tiny, tmp_path, capsys, rewarding, judge):
     settings = [f"engine.model={tiny}", f"curriculum.judge={name}", *more]
     assert main(["train", *SHORT, *settings, "--out", str(tmp_path / "run")]) == 0
     assert "held-out accuracy" in capsys.readouterr().out
-    rows = read(tmp_path / "run", "metrics")
+    rows = read_log(tmp_path / "run", "metrics")
     assert [row["step"] for row in rows] == [0, 1, 2, 3, 4, 5]
     assert any(row.get("update/steps") == 1.0 for row in rows)
     assert all(row["update/non_finite"] == 0.0 for row in rows if "update/non_finite" in row)
     if name == "direct":
         assert all(row["judge/failure_rate"] == 0.0 for row in rows[1:])
-    timings = read(tmp_path / "run", "timings")
+    timings = read_log(tmp_path / "run", "timings")
     asked = "select" if name == "readout" else "judge"
     assert {asked, "rollout", "update"} <= set(timings[-1])
-    for row in read(tmp_path / "run", "rollouts"):
+    for row in read_log(tmp_path / "run", "rollouts"):
         assert row["rewards"][0] == len(row.get("answers", [""])[0]) % 2
 
 
@@ -72,7 +72,7 @@ def test_what_an_error_message_advises_can_be_done(tiny, tmp_path, capsys, rewar
     advice = ["engine.learning_rate=5e-4", "engine.tokens=512", "engine.rows=4"]
     assert main([*command, *advice, "engine.checkpointing=true", "steps=6"]) == 0
     assert "engine.learning_rate = 0.0005 (was 0.001)" in capsys.readouterr().out
-    assert [row["step"] for row in read(tmp_path / "run", "metrics")] == [0, 1, 2, 3, 4, 5, 6]
+    assert [row["step"] for row in read_log(tmp_path / "run", "metrics")] == [0, 1, 2, 3, 4, 5, 6]
     assert main([*command, "engine.lora=4"]) == 2
     assert "engine.lora = 0, not 4" in capsys.readouterr().err
 
@@ -83,7 +83,7 @@ def test_vllm_that_is_not_there_is_told_before_the_model_is_fetched(tmp_path, mo
     command = ["train", *SHORT, "engine.generation=vllm", "--out", str(tmp_path / "run")]
     assert main(command) == 2
     [_, line] = capsys.readouterr().err.splitlines()
-    assert "engine.generation = 'vllm'" in line and install("vllm") in line
+    assert "engine.generation = 'vllm'" in line and pip_install("vllm") in line
     monkeypatch.setitem(sys.modules, "vllm", types.ModuleType("vllm"))
     assert main(command) == 2
     assert "needs a GPU" in capsys.readouterr().err
@@ -108,8 +108,8 @@ def test_a_run_on_problems_of_mathematics(tiny, tmp_path):
     short = [setting for setting in SHORT if not setting.startswith("task.")]
     settings = [*short, *task, "task.verify=false", f"engine.model={tiny}", "steps=2"]
     assert main(["train", *settings, "--out", str(tmp_path / "run")]) == 0
-    assert [row["step"] for row in read(tmp_path / "run", "metrics")] == [0, 1, 2]
-    assert read(tmp_path / "run", "rollouts")
+    assert [row["step"] for row in read_log(tmp_path / "run", "metrics")] == [0, 1, 2]
+    assert read_log(tmp_path / "run", "rollouts")
 
 
 def failing(monkeypatch, fails):
@@ -141,7 +141,7 @@ def test_rewards_that_fail_are_shown_and_counted_and_spend_the_tokens(
     assert main(["train", *settings, "--out", str(tmp_path / "run")]) == 0
     shown = capsys.readouterr().out.replace("\n", " ")
     assert shown.count("a rollout failed: ZeroDivisionError: division by zero") == 1
-    first, *_, last = read(tmp_path / "run", "metrics")
+    first, *_, last = read_log(tmp_path / "run", "metrics")
     assert first["eval/failed"] == last["eval/failed"] == 8.0
     assert 70 <= last["total/rollout_tokens"] <= 70 + 9 * 6
     assert last["rollout/failed"] == 8.0

@@ -16,7 +16,7 @@ from metis.cli import main
 from metis.engines.local.engine import LocalEngine
 from metis.engines.local.settings import Local
 from metis.errors import MetisError
-from metis.run.folder import read
+from metis.run.folder import read_log
 from metis.tasks.file import File, build
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -32,7 +32,7 @@ def example(tiny, tmp_path, monkeypatch):
         runpy.run_path(str(EXAMPLES / name), run_name="__main__")
         (folder,) = (tmp_path / "runs").iterdir()
         config = json.loads((folder / "config.json").read_text())
-        assert [row["step"] for row in read(folder, "metrics")] == [0, 1, 2]
+        assert [row["step"] for row in read_log(folder, "metrics")] == [0, 1, 2]
         return folder, config["task"]
 
     return run
@@ -42,18 +42,18 @@ def test_the_example_of_a_task_runs_from_python_and_goes_on_from_the_command(exa
     folder, task = example("own_task.py")
     name = os.path.relpath(EXAMPLES / "own_task.py")
     assert task == {"name": f"{name}:GuessingGames", "tests": 4, "seed": 0}
-    rewards = [reward for row in read(folder, "rollouts") for reward in row["rewards"]]
+    rewards = [reward for row in read_log(folder, "rollouts") for reward in row["rewards"]]
     assert set(rewards) <= {0, *(1 / tries for tries in range(1, 6))} and len(rewards) == 2 * 4 * 4
     again = ["train", f"{folder}/config.json", "steps=3", "--out", str(folder)]
     assert main(again) == 0
-    assert len(read(folder, "metrics")) == 4
+    assert len(read_log(folder, "metrics")) == 4
 
 
 def test_the_example_of_a_reward_logs_what_it_reports(example):
     folder, task = example("own_reward.py")
     name = os.path.relpath(EXAMPLES / "own_reward.py")
     assert (task["reward"], task["rewards"]) == (f"{name}:score", "continuous")
-    row, rollouts = read(folder, "metrics")[-1], read(folder, "rollouts")[-4:]
+    row, rollouts = read_log(folder, "metrics")[-1], read_log(folder, "rollouts")[-4:]
     said = [report for group in rollouts for report in group["reported"]]
     assert len(said) == 16 and all(report.keys() == {"right", "words"} for report in said)
     assert row["reward/words"] == pytest.approx(sum(report["words"] for report in said) / 16)

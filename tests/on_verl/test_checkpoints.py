@@ -11,7 +11,7 @@ from verl.trainer.ppo.v1 import PPOTrainerSync
 
 from metis import MetisError, files
 from metis.cli import main
-from metis.config import load
+from metis.config import load_config
 from metis.core import state
 from metis.engines import model_files
 from metis.engines.verl import checkpoints
@@ -30,7 +30,7 @@ def saved(folder: Path, step: int, elapsed: float = 1.0, marked: bool = True) ->
     (made / "actor").mkdir(parents=True)
     (made / "actor" / "weights").write_text(f"of step {step}")
     account = Account(Budget(), step, elapsed, best=(step, 0.5))
-    state.save(made / checkpoints.STATE, account.state_dict())
+    state.save_state(made / checkpoints.STATE, account.state_dict())
     if marked:
         (folder / MARKER).write_text(str(step))
     return made
@@ -71,7 +71,7 @@ def test_the_last_whole_checkpoint_stays_whatever_was_begun_after_it(tmp_path):
 def test_an_earlier_attempt_at_the_step_goes_and_best_keeps_its_files(tmp_path):
     folder = saved(tmp_path, 20)
     best = tmp_path / "best"
-    files.keep_copy(folder, "best")
+    files.link_copy(folder, "best")
     checkpoints.make_room(folder, keep=None)
     folder.mkdir()
     (folder / "weights").write_text("of another attempt")
@@ -95,7 +95,7 @@ def going_on(path, mode="resume_path", **more):
 
 def test_a_run_goes_on_from_the_best_checkpoint_whose_own_folder_is_gone(tmp_path):
     folder = saved(tmp_path, 20)
-    files.keep_copy(folder, "best")
+    files.link_copy(folder, "best")
     saved(tmp_path, 40)
     checkpoints.make_room(tmp_path / "global_step_60", keep=2)
     assert steps(tmp_path) == [40]
@@ -109,11 +109,11 @@ def test_a_run_goes_on_from_the_best_checkpoint_whose_own_folder_is_gone(tmp_pat
 
 def test_the_best_checkpoint_is_taken_by_its_own_folder_where_that_is_there(tmp_path):
     folder = saved(tmp_path, 20)
-    files.keep_copy(folder, "best")
+    files.link_copy(folder, "best")
     before = (folder / "actor").stat().st_ino
     assert going_on(tmp_path / "best").resume_from_path == str(folder)
     assert (folder / "actor").stat().st_ino == before
-    state.save(folder / checkpoints.STATE, Account(Budget(), 20, 7.0).state_dict())
+    state.save_state(folder / checkpoints.STATE, Account(Budget(), 20, 7.0).state_dict())
     with pytest.raises(MetisError, match="global_step_20 beside it, whose name it needs, is a"):
         going_on(tmp_path / "best")
 
@@ -140,7 +140,7 @@ def test_a_marker_without_its_folder_is_refused_with_the_checkpoints_that_are_th
     for step in (10, 20, 30):
         saved(tmp_path, step)
     assert resumed_by_itself(tmp_path).resume_mode == "auto"
-    files.keep_copy(tmp_path / "global_step_10", "best")
+    files.link_copy(tmp_path / "global_step_10", "best")
     saved(tmp_path, 35, marked=False)
     (tmp_path / "global_step_20" / checkpoints.STATE).unlink()
     shutil.rmtree(tmp_path / "global_step_30")
@@ -192,7 +192,7 @@ def aside(folder, **account):
 
 def test_the_best_checkpoint_of_an_abandoned_attempt_is_set_aside(tmp_path):
     (tmp_path / "best-of-step-40").mkdir()
-    files.keep_copy(saved(tmp_path, 40), "best")
+    files.link_copy(saved(tmp_path, 40), "best")
     said = aside(tmp_path, step=20, best=(10, 0.4))
     assert said.endswith("attempt is step 10: it was renamed to best-of-step-40-2")
     assert not (tmp_path / "best").exists() and not any((tmp_path / "best-of-step-40").iterdir())
@@ -202,7 +202,7 @@ def test_the_best_checkpoint_of_an_abandoned_attempt_is_set_aside(tmp_path):
 
 
 def test_the_best_checkpoint_of_an_attempt_before_a_fresh_start_is_set_aside(tmp_path):
-    files.keep_copy(saved(tmp_path, 40), "best")
+    files.link_copy(saved(tmp_path, 40), "best")
     assert aside(tmp_path).endswith("is none yet: it was renamed to best-of-step-40")
 
 
@@ -211,7 +211,7 @@ def test_the_best_checkpoint_of_an_attempt_before_a_fresh_start_is_set_aside(tmp
 )
 def test_the_best_checkpoint_of_this_attempt_stays(tmp_path, account):
     """Also where the run was stopped before a better one was kept."""
-    files.keep_copy(saved(tmp_path, 40), "best")
+    files.link_copy(saved(tmp_path, 40), "best")
     assert aside(tmp_path, **account) is None and (tmp_path / "best").exists()
 
 
@@ -280,13 +280,15 @@ def ended(tmp_path, monkeypatch):
     started = []
     monkeypatch.setattr(launch, "_run", lambda command, _: started.append(command) or 0)
     words = ["engine=verl", "engine.generation=transformers", "engine.model=/m", "task.prompts=40"]
-    document = load(None, [*words, "steps=5", f"engine.overrides={json.dumps([BALANCE])}"]).resolved
+    document = load_config(
+        None, [*words, "steps=5", f"engine.overrides={json.dumps([BALANCE])}"]
+    ).resolved
     with RunFolder.open(tmp_path / "run", document):
         pass
     for step in (3, 5):
         checkpoint = tmp_path / "run" / "verl" / f"global_step_{step}"
         checkpoint.mkdir(parents=True)
-        state.save(checkpoint / "metis.state", Account(Budget(steps=5), step).state_dict())
+        state.save_state(checkpoint / "metis.state", Account(Budget(steps=5), step).state_dict())
     (tmp_path / "run" / "verl" / "latest_checkpointed_iteration.txt").write_text("5")
 
     def again(*given, more=()):

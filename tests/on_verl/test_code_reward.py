@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 
 import published_rows as published
 from composing import composed
-from metis.config import load
+from metis.config import load_config
 from metis.data import parquet
 from metis.data.verl_rows import verl_row
 from metis.engines.verl import reward
@@ -111,7 +111,7 @@ def test_a_worker_that_is_killed_costs_no_reward():
 
 
 def test_a_run_s_code_task_is_scored_in_a_share_of_the_cores(tmp_path):
-    config = load(None, ["engine=verl", "task=code", "curriculum=uniform"])
+    config = load_config(None, ["engine=verl", "task=code", "curriculum=uniform"])
     with RunFolder.open(tmp_path / "run", config.resolved):
         pass
     words = composed(overrides(config, tmp_path / "run", "m")).reward.custom_reward_function

@@ -119,7 +119,7 @@ def weights(folder):
 
 
 def test_what_is_written_down_is_explained(metis_run):
-    logs = {log: run_folder.read(metis_run / "whole" / "metis", log) for log in run_folder.LOGS}
+    logs = {log: run_folder.read_log(metis_run / "whole" / "metis", log) for log in run_folder.LOGS}
     for log, rows in logs.items():
         names = {name for row in rows for name in row}
         assert names, f"{log}.jsonl is empty"
@@ -148,7 +148,7 @@ def test_the_update_is_the_local_engine_s(metis_run, model):
 
 def test_states_are_the_local_engine_s(metis_run, model):
     """Of the initial policy, three prompts on two workers."""
-    first = run_folder.read(metis_run / "whole" / "metis", "metrics")[0]
+    first = run_folder.read_log(metis_run / "whole" / "metis", "metrics")[0]
 
     def episode(prompt):
         return SimpleNamespace(chat=[{"role": "user", "content": prompt.text}])
@@ -161,16 +161,16 @@ def test_states_are_the_local_engine_s(metis_run, model):
 
 
 def test_the_first_step_had_the_rows_it_should(metis_run):
-    rows = run_folder.read(metis_run / "whole" / "metis", "rollouts")
+    rows = run_folder.read_log(metis_run / "whole" / "metis", "rollouts")
     assert [tuple(row["rewards"]) for row in rows if row["step"] == 1] == REWARDS
     assert all(row["text"] and row["answers"][0] for row in rows)
-    first = run_folder.read(metis_run / "whole" / "metis", "metrics")[0]
+    first = run_folder.read_log(metis_run / "whole" / "metis", "metrics")[0]
     assert first["update/judgments"] == 2 + SCORED, "one row each"
     assert "judge/gradient_ratio" not in first, "the batch asks for no bound"
 
 
 def test_every_step_judges_with_current_weights_and_trains_the_judge(metis_run):
-    rows = run_folder.read(metis_run / "whole" / "metis", "metrics")
+    rows = run_folder.read_log(metis_run / "whole" / "metis", "metrics")
     assert [row["step"] for row in rows] == [1, 2, 3]
     for row, replayed in zip(rows[1:], REPLAYED, strict=True):
         assert row["judge/asked"] == 3 * BATCH + replayed
@@ -179,24 +179,24 @@ def test_every_step_judges_with_current_weights_and_trains_the_judge(metis_run):
         assert 0 < row["judge/gradient_ratio"] <= 0.25 + 1e-9
         assert row["select/trial"] == 0
         assert np.isfinite(row["actor/grad_norm"]) and row["actor/grad_norm"] > 0
-    timings = run_folder.read(metis_run / "whole" / "metis", "timings")
+    timings = run_folder.read_log(metis_run / "whole" / "metis", "timings")
     assert all(row["judge"] > 0 and row["rollout"] > 0 for row in timings[1:])
 
 
 def test_a_resumed_run_continues_prompts_memory_offsets_and_bound(metis_run):
     first, again = (metis_run / name / "metis" for name in ("whole", "resumed"))
-    logs = [run_folder.read(folder, "judgments") for folder in (first, again)]
+    logs = [run_folder.read_log(folder, "judgments") for folder in (first, again)]
     steps = [[row for row in log if row["step"] == 3] for log in logs]
     assert len(steps[0]) == 3 * BATCH
     for before, after in zip(*steps, strict=True):
         assert (before["prompt"], before["chosen"]) == (after["prompt"], after["chosen"])
         assert before["score"] == pytest.approx(after["score"], abs=1e-5)
-    last = [run_folder.read(folder, "metrics")[-1] for folder in (first, again)]
+    last = [run_folder.read_log(folder, "metrics")[-1] for folder in (first, again)]
     assert last[0]["judge/v_hat_mean"] == pytest.approx(last[1]["judge/v_hat_mean"], abs=1e-5)
     shared = [[row for row in log if row["step"] < 3] for log in logs]
     assert shared[0] == shared[1]
     ends = [
-        state.load(metis_run / name / "global_step_3" / "metis.state")
+        state.load_state(metis_run / name / "global_step_3" / "metis.state")
         for name in ("whole", "resumed")
     ]
     assert ends[0]["pool"] == ends[1]["pool"]
@@ -207,26 +207,28 @@ def test_a_resumed_run_continues_prompts_memory_offsets_and_bound(metis_run):
         kept, again = ([item for item in part(judge) if item[0] == 1] for judge in learnt)
         assert kept and str(kept) == str(again), "what the second step left behind"
     assert len(learnt[0]["offsets"]) == len(VARIANCE.choices) and any(learnt[0]["offsets"])
-    before = state.load(metis_run / "resumed" / "global_step_2" / "metis.state")["bound"]["mean"]
+    before = state.load_state(metis_run / "resumed" / "global_step_2" / "metis.state")["bound"][
+        "mean"
+    ]
     for end in ends:  # two mini-batches a step
         assert end["bound"]["mean"] > MEMORY**2 * before > 0
 
 
 def test_the_checkpoint_that_tested_best_is_kept_and_can_be_evaluated(metis_run):
-    rows = run_folder.read(metis_run / "whole" / "metis", "metrics")
+    rows = run_folder.read_log(metis_run / "whole" / "metis", "metrics")
     tests = {row["step"]: row["eval/accuracy"] for row in rows if "eval/accuracy" in row}
     failed = {row["step"]: row.get("eval/failed", 0) for row in rows}
     assert list(tests) == [2, 3]
     best = max(tests, key=lambda step: tests[step])
     assert rows[-1]["eval/best_step"] == best == 3, "the later test was the better one"
-    evals = run_folder.read(metis_run / "whole" / "metis", "evals")
+    evals = run_folder.read_log(metis_run / "whole" / "metis", "evals")
     for step, accuracy in tests.items():
         rewards = {row["prompt"]: row["reward"] for row in evals if row["step"] == step}
         assert rewards.keys() <= {f"row {i}" for i in range(4)}
         assert sum(rewards.values()) / 4 == pytest.approx(accuracy), "a failed answer earns nothing"
         assert len(rewards) == 4 - failed[step]
     kept = metis_run / "whole" / "best"
-    assert state.load(kept / "metis.state")["best"] == (best, tests[best])
+    assert state.load_state(kept / "metis.state")["best"] == (best, tests[best])
     found = find(str(metis_run / "whole" / "metis"), "best")
     assert found.about["step"] == best and found.max_tokens == 8
     assert found.engine.model == str(kept / "actor" / "huggingface")
@@ -275,7 +277,7 @@ def test_a_recipe_on_verl_rolls_out_several_times_a_step(model, tmp_path):
         batch = 2
         group = 4
         evaluate = 3
-        sinks = "tensorboard"
+        loggers = "tensorboard"
         checkpoints = {{ every = 2 }}
         curriculum = {{ name = "opening:Asking", multiplier = 2, rounds = 12 }}
         [task]
@@ -298,7 +300,7 @@ def test_a_recipe_on_verl_rolls_out_several_times_a_step(model, tmp_path):
     words += ["engine.context=1024", "engine.tokens=2048"]
     command = ["-m", "metis.cli", "train", str(recipe), "engine=verl", *words, "--out", str(out)]
     finish(start(command, tmp_path / "first"), tmp_path / "first")
-    rows = run_folder.read(out, "metrics")
+    rows = run_folder.read_log(out, "metrics")
     assert [row["step"] for row in rows] == [0, 1, 2, 3]
     assert "eval/accuracy" in rows[0] and "eval/accuracy" in rows[3]
     assert any(row["select/rounds"] > 1 for row in rows[1:])
@@ -319,7 +321,7 @@ def test_a_recipe_on_verl_rolls_out_several_times_a_step(model, tmp_path):
         assert [name for name in unexplained("metrics", row) if not OWN.fullmatch(name)] == []
     assert sum(row["rollout/failed"] for row in rows[1:]) > 0, "every fifth reward fails"
     assert 0 < rows[1]["reward/acc"] < 1
-    (first, *_) = run_folder.read(out, "rollouts")
+    (first, *_) = run_folder.read_log(out, "rollouts")
     assert len(first["reported"]) == len(first["rewards"])
     assert first["reported"][0].keys() == {"acc", "prompt"}
     assert (out / "verl" / "global_step_3" / "metis.state").exists()

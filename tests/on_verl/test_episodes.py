@@ -48,7 +48,7 @@ def recipe(tmp_path):
 
     def make(*words):
         usual = ["engine=verl", "engine.model=m", "task=own_task:GuessingGames"]
-        found = configuration.load(None, [*usual, "engine.max_tokens=40", *words])
+        found = configuration.load_config(None, [*usual, "engine.max_tokens=40", *words])
         with RunFolder.open(tmp_path / "run", found.resolved):
             pass
         return found
@@ -85,7 +85,7 @@ def hopeless(task):
 def test_a_task_of_several_turns_is_played_by_our_loop(recipe, tmp_path):
     verl = composed(overrides(recipe(), tmp_path / "run", "m"))
     assert verl.actor_rollout_ref.rollout.agent.default_agent_loop == AGENT_LOOP
-    one_turn = configuration.load(None, ["engine=verl", "engine.model=m", "task=arithmetic"])
+    one_turn = configuration.load_config(None, ["engine=verl", "engine.model=m", "task=arithmetic"])
     verl = composed(overrides(one_turn, tmp_path / "run", "m"))
     assert verl.actor_rollout_ref.rollout.agent.default_agent_loop == "single_turn_agent"
     episodes.install()

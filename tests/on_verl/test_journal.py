@@ -20,7 +20,7 @@ from metis.engines.verl.workers.update import Update
 from metis.errors import NON_FINITE_LIMIT
 from metis.run import folder as run_folder
 from metis.run.budget import Account, Budget
-from metis.run.metrics import sections
+from metis.run.metrics import metric_sections
 
 SETTINGS = {"engine": {"name": "verl", "learning_rate": 1e-6}, "seconds": 5, "seed": 0}
 
@@ -55,7 +55,7 @@ def test_the_metrics_explained_as_verl_s_own_are_its():
         for part in ("trainer/ppo", "utils", "workers")
         for path in (Path(verl.__file__).parent / part).rglob("*.py")
     ]
-    entries = [entry.name for section in sections() for entry in section.metrics]
+    entries = [entry.name for section in metric_sections() for entry in section.metrics]
     theirs = {name for name in entries if name.startswith("actor/")} - {"actor/judge_loss"}
     assert len(theirs) > 10
     for name in theirs:
@@ -67,7 +67,7 @@ def test_what_came_after_a_checkpoint_is_forgotten(tmp_path, opened):
     journal = opened(filled(tmp_path), step=2)
     assert journal.resume(2)
     for log in ("metrics", "timings", "evals"):
-        assert [row["step"] for row in run_folder.read(tmp_path, log)] == [1, 2]
+        assert [row["step"] for row in run_folder.read_log(tmp_path, log)] == [1, 2]
 
 
 def test_the_judge_is_charged_its_share_of_the_update(tmp_path, opened):
@@ -76,7 +76,7 @@ def test_the_judge_is_charged_its_share_of_the_update(tmp_path, opened):
     seconds = {"judge": 1.0, "gen": 5.0, "old_log_prob": 2.0, "update_actor": 6.0, "step": 20.0}
     journal.time(1, seconds, 15.0, judged=0.25)
     journal.time(2, {"gen": 5.0, "update_actor": 6.0}, 30.0)
-    first, second = run_folder.read(tmp_path, "timings")
+    first, second = run_folder.read_log(tmp_path, "timings")
     assert (first["judge"], first["rollout"], first["update"]) == (3.0, 5.0, 6.0)
     assert second == {"schema": 1, "step": 2, "rollout": 5.0, "update": 6.0, "elapsed": 30.0}
 
@@ -88,7 +88,7 @@ def test_a_line_that_was_not_written_to_its_end_is_dropped(tmp_path, opened):
     journal = opened(tmp_path, step=3)
     assert journal.resume(3)
     journal.time(4, {"gen": 1.0}, 4.0)
-    assert [row["step"] for row in run_folder.read(tmp_path, "timings")] == [1, 2, 3, 4]
+    assert [row["step"] for row in run_folder.read_log(tmp_path, "timings")] == [1, 2, 3, 4]
 
 
 def test_a_test_that_was_cut_short_leaves_no_answers(tmp_path, opened):
@@ -96,7 +96,7 @@ def test_a_test_that_was_cut_short_leaves_no_answers(tmp_path, opened):
     journal = opened(tmp_path, step=3)
     journal.test(3, {"data:1": 0.5})
     assert not journal.resume(3)
-    assert [row["step"] for row in run_folder.read(tmp_path, "evals")] == [1, 2]
+    assert [row["step"] for row in run_folder.read_log(tmp_path, "evals")] == [1, 2]
 
 
 def test_a_run_goes_on_with_its_own_settings(tmp_path, opened, capsys):
@@ -113,7 +113,7 @@ def test_a_run_that_starts_over_has_new_settings(tmp_path, opened, capsys):
     assert not journal.resume(0)
     assert "begin anew" in capsys.readouterr().out
     assert json.loads((tmp_path / "config.json").read_text())["seed"] == 7
-    assert run_folder.read(tmp_path, "metrics") == []
+    assert run_folder.read_log(tmp_path, "metrics") == []
 
 
 def test_the_settings_of_a_recipe_stay(tmp_path, opened):
@@ -134,7 +134,7 @@ def resumed(tmp_path, opened, monkeypatch):
         folder.mkdir(parents=True)
         account = Account(Budget(), 3, elapsed=7.0)
         saved = {"curriculum": {}, "pool": {}, "metrics": {"metis/batch/reward": 3.0}, **dict(more)}
-        state.save(folder / "metis.state", saved | account.state_dict())
+        state.save_state(folder / "metis.state", saved | account.state_dict())
         (run / "latest_checkpointed_iteration.txt").write_text(str(marked))
         trainer = MetisTrainer.__new__(MetisTrainer)
         trainer.config = OmegaConf.create(
@@ -181,7 +181,7 @@ def test_a_budget_that_is_not_spent_goes_on(resumed, tmp_path, monkeypatch):
     trainer._save_state = lambda: None
     monkeypatch.setattr(PPOTrainerSync, "_validate", lambda self: {"metis/eval/accuracy": 0.5})
     trainer._validate()
-    assert run_folder.read(tmp_path / "logs", "metrics")[-1] == {
+    assert run_folder.read_log(tmp_path / "logs", "metrics")[-1] == {
         **{"schema": 1, "step": 3, "batch/reward": 3.0, "eval/accuracy": 0.5}
     }, "what the step logged was in its checkpoint"
 
@@ -194,7 +194,7 @@ def test_a_test_that_was_cut_short_is_made_again_where_no_test_comes_first(resum
 def test_a_step_that_was_not_to_be_tested_is_only_written_down(resumed, tmp_path):
     trainer = resumed(Budget(seconds=7.5), logged=2, test_every=2)
     assert not trainer.config.trainer.val_before_train
-    assert run_folder.read(tmp_path / "logs", "metrics")[-1] == {
+    assert run_folder.read_log(tmp_path / "logs", "metrics")[-1] == {
         "schema": 1,
         "step": 3,
         "batch/reward": 3.0,
@@ -205,7 +205,7 @@ def test_a_checkpoint_is_tested_on_demand_and_the_logs_stay(resumed, tmp_path):
     trainer = resumed(Budget(seconds=9.0), logged=5, val_only=True)
     assert trainer.config.trainer.val_before_train
     assert trainer.tested
-    assert [row["step"] for row in run_folder.read(tmp_path / "logs", "metrics")] == [
+    assert [row["step"] for row in run_folder.read_log(tmp_path / "logs", "metrics")] == [
         1,
         2,
         3,
@@ -242,13 +242,13 @@ def test_a_fresh_start_in_a_used_folder_forgets_the_marker(
     resumed(Budget(), logged=5, marked=9, loaded=0, resume_mode="disable", **settings)
     marker = tmp_path / "verl" / "latest_checkpointed_iteration.txt"
     assert (marker.read_text() if marker.exists() else None) == marked
-    assert [row["step"] for row in run_folder.read(tmp_path / "logs", "metrics")] == steps
+    assert [row["step"] for row in run_folder.read_log(tmp_path / "logs", "metrics")] == steps
 
 
 def test_the_best_checkpoint_of_an_abandoned_attempt_is_told_of(resumed, tmp_path, capsys):
     best = tmp_path / "verl" / "best"
     best.mkdir(parents=True)
-    state.save(best / "metis.state", Account(Budget(), 9, best=(9, 0.5)).state_dict())
+    state.save_state(best / "metis.state", Account(Budget(), 9, best=(9, 0.5)).state_dict())
     resumed(Budget())
     assert "renamed to best-of-step-9" in capsys.readouterr().out
     assert best.with_name("best-of-step-9").is_dir() and not best.exists()

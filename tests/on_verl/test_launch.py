@@ -26,7 +26,7 @@ from composing import composed
 from integration.conftest import save_tiny
 from metis import MetisError
 from metis.cli import main
-from metis.config import curriculum_of, load
+from metis.config import curriculum_of, load_config
 from metis.core import state
 from metis.core.needs import needs_of
 from metis.core.pool import Pool
@@ -52,7 +52,7 @@ OUT = Path("/runs/one, with 'odd' name")
 
 
 def recipe(*words):
-    return load(None, ["engine=verl", *words])
+    return load_config(None, ["engine=verl", *words])
 
 
 def test_a_recipe_reaches_verl():
@@ -80,7 +80,7 @@ def test_a_recipe_reaches_verl():
     assert curriculum_of(section, 16, 4) == config.curriculum
 
 
-def test_sinks_are_verl_s_loggers_under_the_names_that_are_set(monkeypatch):
+def test_loggers_are_added_to_verl_s_under_the_names_that_are_set(monkeypatch):
     for name in ("WANDB_PROJECT", "WANDB_NAME"):
         monkeypatch.delenv(name, raising=False)
 
@@ -88,14 +88,14 @@ def test_sinks_are_verl_s_loggers_under_the_names_that_are_set(monkeypatch):
         return composed(overrides(config, OUT, "m")).trainer
 
     named = attrgetter("project_name", "experiment_name")
-    plain = trainer(recipe("sinks=tensorboard"))
+    plain = trainer(recipe("loggers=tensorboard"))
     assert list(plain.logger) == ["console", "tensorboard"]
     assert named(plain) == ("metis", OUT.name)
     monkeypatch.setitem(sys.modules, "wandb", ModuleType("wandb"))
     monkeypatch.setenv("WANDB_PROJECT", "mine")
     monkeypatch.setenv("WANDB_NAME", "first try")
-    assert named(trainer(recipe("sinks=wandb"))) == ("mine", "first try")
-    assert named(trainer(recipe("sinks=tensorboard"))) == ("metis", OUT.name)
+    assert named(trainer(recipe("loggers=wandb"))) == ("mine", "first try")
+    assert named(trainer(recipe("loggers=tensorboard"))) == ("metis", OUT.name)
 
 
 @pytest.mark.parametrize("name", ["uniform", "speed", "dapo", "adcl", "metis", "sec"])
@@ -589,7 +589,7 @@ def test_names_of_a_tracker_reach_a_running_cluster_and_its_key_does_not(monkeyp
     given = {"WANDB_ENTITY": "team", "WANDB_TAGS": "a, b", "TENSORBOARD_DIR": "/events"}
     for name, value in {**given, "WANDB_API_KEY": "secret"}.items():
         monkeypatch.setenv(name, value)
-    words = overrides(recipe("sinks=wandb,tensorboard"), OUT, "m")
+    words = overrides(recipe("loggers=wandb,tensorboard"), OUT, "m")
     told = composed(words).ray_kwargs.ray_init.runtime_env.env_vars
     assert told.items() >= given.items()
     assert "secret" not in " ".join(words)
@@ -634,11 +634,11 @@ def test_a_run_that_is_complete_is_not_started_again(tmp_path, capsys, monkeypat
     out = tmp_path / "run"
     words = ["engine=verl", "engine.generation=transformers", "engine.model=/models/x"]
     words += ["task.prompts=40", "steps=5"]
-    with RunFolder.open(out, load(None, words).resolved):
+    with RunFolder.open(out, load_config(None, words).resolved):
         pass
     checkpoint = out / "verl" / "global_step_5"
     checkpoint.mkdir(parents=True)
-    state.save(checkpoint / "metis.state", Account(Budget(steps=5), 5).state_dict())
+    state.save_state(checkpoint / "metis.state", Account(Budget(steps=5), 5).state_dict())
     (out / "verl" / "latest_checkpointed_iteration.txt").write_text("5")
     monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: pytest.fail("verl was started"))
     before = (out / "config.json").read_bytes()

@@ -15,7 +15,7 @@ from verl.utils.config import validate_config
 import bfcl_package
 import made_up_problems
 from composing import composed
-from metis.config import curriculum_of, load
+from metis.config import curriculum_of, load_config
 from metis.engines.verl.launch.checks import check
 from metis.engines.verl.launch.from_recipe import overrides
 from metis.engines.verl.reward import played
@@ -101,7 +101,7 @@ def test_a_script_says_what_its_recipe_says(name, tmp_path, monkeypatch):
     validate_config(verl, use_reference_policy=False, use_critic=False)
     monkeypatch.chdir(tmp_path)
     words = ["engine=verl", "engine.nodes=12", "engine.gpus=8", "engine.max_prompt=2048"]
-    recipe = load(RECIPES / SCRIPTS[name], [*words, *data(SCRIPTS[name], tmp_path)])
+    recipe = load_config(RECIPES / SCRIPTS[name], [*words, *data(SCRIPTS[name], tmp_path)])
     other = composed(overrides(recipe, tmp_path, recipe.engine.model))
     for key in SAME:
         assert OmegaConf.select(verl, key) == OmegaConf.select(other, key), key

@@ -58,7 +58,7 @@ def test_a_task_of_several_turns_is_trained_tested_on_and_resumed(tmp_path, monk
     ]
     command = ["-m", "metis.cli", "train", *words, "--out", str(out)]
     finish(start([*command, "steps=1"], tmp_path / "log"), tmp_path / "log")
-    rows = run_folder.read(out, "metrics")
+    rows = run_folder.read_log(out, "metrics")
     assert [row["step"] for row in rows] == [0, 1]
     assert rows[1]["rollout/failed"] == 0 and rows[1]["update/rollouts"] == 6
     assert rows[1]["reward/tries"] > 1 and rows[1]["actor/grad_norm"] > 0
@@ -69,7 +69,7 @@ def test_a_task_of_several_turns_is_trained_tested_on_and_resumed(tmp_path, monk
     learnt = load_file(tmp_path / "synced/1-0.safetensors")
     (tmp_path / "synced/1-0.safetensors").unlink()
     finish(start([*command, "steps=2"], tmp_path / "again"), tmp_path / "again")
-    assert [row["step"] for row in run_folder.read(out, "metrics")] == [0, 1, 2]
+    assert [row["step"] for row in run_folder.read_log(out, "metrics")] == [0, 1, 2]
     resumed, further = (load_file(tmp_path / f"synced/{step}-0.safetensors") for step in (1, 2))
     assert all(torch.equal(weight, resumed[name]) for name, weight in learnt.items())
     assert any(not torch.equal(weight, further[name]) for name, weight in learnt.items())

@@ -7,7 +7,7 @@ import pytest
 from metis.cli import main
 from metis.core import state
 from metis.engines.simulated import SimulatedEngine
-from metis.run.folder import LOGS, RunFolder, read
+from metis.run.folder import LOGS, RunFolder, read_log
 
 SHORT = ["engine=simulated", "engine.prompts=40", "batch=4", "group=2", "evaluate=1"]
 SETTINGS = [*SHORT, "steps=6", "checkpoints.every=3", "checkpoints.keep=1", "curriculum=uniform"]
@@ -46,7 +46,7 @@ def kept(run):
 
 
 def best_step(run):
-    return state.load(run / "checkpoints/best/run.state")["step"]
+    return state.load_state(run / "checkpoints/best/run.state")["step"]
 
 
 def test_the_first_of_the_best_survives_the_pruning(monkeypatch, run, saves):
@@ -62,8 +62,8 @@ def test_it_loads_like_any_checkpoint(monkeypatch, run):
     assert train() == 0
     whole = {path.name for path in (run / "checkpoints/step-000006").iterdir()}
     assert {path.name for path in (run / "checkpoints/best").iterdir()} == whole
-    assert state.load(run / "checkpoints/best/engine.state")["policy"] == 2
-    assert state.load(run / "checkpoints/step-000006/run.state")["best"] == (2, 0.5)
+    assert state.load_state(run / "checkpoints/best/engine.state")["policy"] == 2
+    assert state.load_state(run / "checkpoints/step-000006/run.state")["best"] == (2, 0.5)
 
 
 def test_a_run_that_never_beats_its_start_has_no_best(monkeypatch, run, saves):
@@ -140,7 +140,7 @@ def test_killed_while_it_is_kept_it_is_whole_after_the_resume(monkeypatch, run, 
     assert train() == 0
     assert kept(run) == ["best", "step-000006"]
     assert best_step(run) == 2
-    assert [row["step"] for row in read(run, "metrics")] == list(range(7))
+    assert [row["step"] for row in read_log(run, "metrics")] == list(range(7))
 
 
 def test_a_new_best_that_cannot_be_written_leaves_the_old_one(capsys, monkeypatch, run):

@@ -18,7 +18,7 @@ from metis.curricula.judges import JUDGES
 from metis.engines import ENGINES
 from metis.engines.simulated import SimulatedEngine
 from metis.loop import Run
-from metis.run.folder import LOGS, read
+from metis.run.folder import LOGS, read_log
 
 SHORT = [
     "steps=4",
@@ -57,8 +57,8 @@ def test_a_run_ends_with_a_summary_and_a_whole_folder(capsys, tmp_path):
     names = {path.name for path in (tmp_path / "run").iterdir() if not path.name.startswith(".")}
     logs = {f"{log}.jsonl" for log in LOGS}
     assert names == {"config.json", "versions.json", "pool.json", "checkpoints", *logs}
-    assert [row["step"] for row in read(tmp_path / "run", "metrics")] == [0, 1, 2, 3, 4]
-    assert all(row["schema"] == 1 for log in LOGS for row in read(tmp_path / "run", log))
+    assert [row["step"] for row in read_log(tmp_path / "run", "metrics")] == [0, 1, 2, 3, 4]
+    assert all(row["schema"] == 1 for log in LOGS for row in read_log(tmp_path / "run", log))
     assert [p.name for p in (tmp_path / "run/checkpoints").iterdir()] != []
 
 

@@ -108,7 +108,7 @@ def test_every_published_run_can_be_reported_compared_and_browsed():
         assert run.steps and run.timings, folder
         seen = document(run)
         assert [row["step"] for row in seen["steps"]] == [row["step"] for row in run.metrics]
-        steps = {row["step"] for row in run_folder.read(folder, "evals", optional=True)}
+        steps = {row["step"] for row in run_folder.read_log(folder, "evals", optional=True)}
         assert steps <= {row["step"] for row in run.metrics}, folder
 
 

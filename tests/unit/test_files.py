@@ -73,7 +73,7 @@ def test_a_copy_is_on_disk_before_the_one_it_replaces_goes(tmp_path, synced):
     for name in ("one", "best"):
         (tmp_path / name).mkdir()
         write(tmp_path / name)
-    files.keep_copy(tmp_path / "one", "best")
+    files.link_copy(tmp_path / "one", "best")
     assert {"one", "best"} <= synced[inode(tmp_path)]
     assert all(inode(path) in synced for path in (tmp_path / "best").rglob("*"))
 

@@ -7,7 +7,7 @@ import pytest
 from metis.cli import main
 from metis.engines.simulated import SimulatedEngine
 from metis.run import recorded
-from metis.run.folder import read
+from metis.run.folder import read_log
 
 SHORT = ["engine=simulated", "engine.prompts=40", "batch=4", "group=2", "curriculum=uniform"]
 
@@ -24,12 +24,12 @@ def train(*settings):
 
 def test_a_run_may_be_capped_by_seconds_alone(run, capsys):
     assert train("steps=0", "seconds=0.2", "evaluate=1") == 0
-    timings = read(run, "timings")
+    timings = read_log(run, "timings")
     assert timings[-2]["elapsed"] < 0.2 <= timings[-1]["elapsed"]
     assert recorded.read_run(run).planned == len(timings)
     capsys.readouterr()
     assert train("steps=0", "seconds=0.2", "evaluate=1") == 0
-    assert len(read(run, "timings")) == len(timings)
+    assert len(read_log(run, "timings")) == len(timings)
 
 
 def test_reading_is_paid_for_in_processed_tokens_alone(run):
@@ -40,7 +40,7 @@ def test_reading_is_paid_for_in_processed_tokens_alone(run):
             out = f"{curriculum}-{budget}"
             settings = ["steps=0", budget, f"curriculum={curriculum}", "evaluate=0"]
             assert main(["train", *SHORT, *settings, "--out", out]) == 0
-            last = read(run.with_name(out), "metrics")[-1]
+            last = read_log(run.with_name(out), "metrics")[-1]
             steps[out] = last["step"]
             if budget.startswith("processed"):
                 spent = [value for name, value in last.items() if name.endswith("_processed")]
@@ -61,10 +61,10 @@ def test_evaluation_does_not_count(run, monkeypatch):
 
     monkeypatch.setattr(SimulatedEngine, "evaluate", slow)
     assert train("steps=0", "seconds=0.2", "evaluate=1") == 0
-    assert [row["step"] for row in read(run, "timings")] == [
+    assert [row["step"] for row in read_log(run, "timings")] == [
         json.loads(line)["step"] for line in straight.splitlines()
     ]
-    assert read(run, "timings")[-1]["elapsed"] == pytest.approx(
+    assert read_log(run, "timings")[-1]["elapsed"] == pytest.approx(
         json.loads(straight.splitlines()[-1])["elapsed"]
     )
 
@@ -73,7 +73,7 @@ def test_the_best_test_and_its_time_are_known(run, monkeypatch, capsys):
     values = (0.1, 0.2, 0.5, 0.3, 0.5)
     monkeypatch.setattr(SimulatedEngine, "evaluate", lambda self, _: [("p", values[self.version])])
     assert train("steps=4", "evaluate=1") == 0
-    metrics, timings = read(run, "metrics"), read(run, "timings")
+    metrics, timings = read_log(run, "metrics"), read_log(run, "timings")
     assert [row["eval/best"] for row in metrics] == [0.1, 0.2, 0.5, 0.5, 0.5]
     assert [row["eval/best_step"] for row in metrics] == [0, 1, 2, 2, 2]
     best = recorded.read_run(run).best

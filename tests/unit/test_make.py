@@ -16,7 +16,7 @@ for name in sys.argv[1:]:
 from metis import config, loop, report, view
 from metis.engines import model_files
 from metis.engines.local import engine
-assert config.load(None, []).engine_name == "local"
+assert config.load_config(None, []).engine_name == "local"
 """
 
 

@@ -65,7 +65,7 @@ def load(tmp_path, monkeypatch):
             overrides.append(f"benchmarks={[str(file) for file in files]}")
         if raw["task"]["name"] == "math" and "verify" not in raw["task"]:
             pytest.importorskip("math_verify")
-        return config.load(path, overrides)
+        return config.load_config(path, overrides)
 
     return read
 
@@ -134,7 +134,7 @@ def test_all_of_the_paper_s_recipes_are_checked():
 def test_the_command_for_missing_data_is_the_one_that_the_recipe_names(path, tmp_path, monkeypatch):
     """Where `metis prepare` makes the file, it is made where the recipe looks for it."""
     monkeypatch.chdir(tmp_path)
-    for missing in config.load(path, [], dry=True).missing:
+    for missing in config.load_config(path, [], dry=True).missing:
         named = re.search(r"`(metis prepare [^`]+)` makes it", missing)
         header = re.match(r"(#.*\n)+", path.read_text())[0]
         if named is None:

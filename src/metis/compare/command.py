@@ -16,7 +16,7 @@ from metis.compare.report import draw, write
 from metis.compare.table import markdown
 from metis.errors import MetisError, require
 from metis.report.panels import Figure
-from metis.run.folder import hold
+from metis.run.folder import lock_folder
 
 SEEDS = "0,1,2"
 
@@ -96,7 +96,7 @@ def _elsewhere(out: Path) -> str:
 
 def _plan(chosen: argparse.Namespace) -> Plan | None:
     """The runs to train: arms of the command line joined with those of the folder."""
-    recipe, settings = config.parse(chosen.settings)
+    recipe, settings = config.parse_arguments(chosen.settings)
     arms = parse_arms(chosen.curricula, chosen.arm)
     earlier, seeds = saved(chosen.out), tuple(parse_seeds(chosen.seeds or SEEDS))
     if not arms:
@@ -128,7 +128,7 @@ def _held(plan: Plan, chosen: argparse.Namespace, complete: bool) -> tuple[dict[
     there = any(chosen.out.glob("*/config.json"))
     try:
         chosen.out.mkdir(parents=True, exist_ok=True)
-        with hold(chosen.out):
+        with lock_folder(chosen.out):
             if not complete:
                 return _train(plan, chosen)
             plan.save(chosen.out)

@@ -114,7 +114,7 @@ class Plan:
         configs = {}
         for arm in self.arms:
             try:
-                configs[arm.name] = config.load(recipe, self.overrides(arm, self.seeds[0]))
+                configs[arm.name] = config.load_config(recipe, self.overrides(arm, self.seeds[0]))
             except MetisError as error:
                 raise MetisError(f"arm {arm.name!r}: {error}") from None
             _require_its_own_name(arm, configs[arm.name].resolved["curriculum"]["name"])

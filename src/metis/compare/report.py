@@ -18,7 +18,7 @@ from metis.report.page import summary
 from metis.report.panels import Axes, Figure, Line
 from metis.report.reproduce import command, portable
 from metis.report.subjects import Subject, standard_error
-from metis.run.manifest import differences, settings
+from metis.run.manifest import differences, settings_of
 from metis.run.recorded import Recorded, Series
 
 CAPTION = (
@@ -182,7 +182,7 @@ def _arms(comparison: Comparison) -> list[list[str]]:
 
 
 def _others(base: Recorded, run: Recorded) -> Iterator[str]:
-    ours, theirs = (settings(portable(record.config)) for record in (run, base))
+    ours, theirs = (settings_of(portable(record.config)) for record in (run, base))
     for key, _, value in differences(theirs, ours):
         if key != "seed" and value is not None:
             yield f"{key}={value if isinstance(value, str) else json.dumps(value)}"

@@ -92,7 +92,7 @@ def _require_unchanged(settings: Config, folder: Path) -> None:
         return
     free = ("seed", *(key for key in settings.may_change if key not in FIXED))
     resolved = json.loads(json.dumps(settings.resolved))
-    for key, old, new in manifest.differences(manifest.read(folder), resolved):
+    for key, old, new in manifest.differences(manifest.read_config(folder), resolved):
         both = old is not None and new is not None
         if both and not any(key == name or key.startswith(f"{name}.") for name in free):
             raise MetisError(
@@ -278,7 +278,7 @@ def progress(folder: Path) -> tuple[int, str]:
     """Steps done, and the last test in words, as far as the log of a run has them."""
     step, accuracy = 0, ""
     with contextlib.suppress(MetisError):  # a damaged log is for the comparison to name
-        for row in run_folder.read(folder, "metrics", optional=True):
+        for row in run_folder.read_log(folder, "metrics", optional=True):
             step = row["step"]
             if "eval/accuracy" in row:
                 accuracy = f", accuracy {row['eval/accuracy']:.3f} at step {step}"

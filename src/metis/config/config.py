@@ -1,7 +1,7 @@
-"""A run's configuration: sparse TOML and key=value in, one checked and complete object out.
+"""A run's configuration: sparse TOML and key=value in, one validated and complete object out.
 
 Every section is a dataclass next to the code that uses it. An unknown key is refused with the
-nearest known one, a wrong type with the key and the value; nothing is made before all is checked.
+nearest known one, a wrong type with the key and the value; nothing is created before all is valid.
 """
 
 import dataclasses
@@ -14,8 +14,8 @@ from typing import Any
 from metis.config import keys, recipe
 from metis.config.origins import origins
 from metis.config.recipe import Setting
-from metis.config.sections import CurriculumSection, EngineSection, TaskSection, check
-from metis.config.training import Training
+from metis.config.sections import CurriculumSection, EngineSection, TaskSection, validate
+from metis.config.training import RunSettings
 from metis.core import Curriculum
 from metis.core.dotted import leaves
 from metis.core.pool import Pool
@@ -27,47 +27,47 @@ from metis.tasks.benchmarks.validation import Validated
 
 SCHEMA = 1
 QUICKSTART = "quickstart"
-"""The origin of settings where there is no recipe."""
+"""The origin of settings without a recipe."""
 
 
 @dataclass(frozen=True)
 class Config:
-    """A run, complete and checked."""
+    """The validated, complete configuration of a run."""
 
-    training: Training
+    training: RunSettings
     engine_name: str
     engine: EngineSettings
     task: Task | None
-    """The task to play; None for an engine that brings its own."""
+    """None for an engine that has its own."""
     curriculum_name: str
     curriculum: Curriculum
     resolved: dict[str, Any]
-    """The same as JSON: what `config.json` holds, and what makes two runs the same run."""
+    """The settings as JSON: the content of `config.json`, which identifies the run."""
     may_change: tuple[str, ...]
-    """Keys, or sections, that do not: a run may be resumed with other values."""
+    """Keys, or sections, that may change when a run is resumed."""
     notices: tuple[str, ...] = ()
-    """Remarks to read before it runs."""
+    """Messages to show before the run."""
     origins: Mapping[str, str] = field(default_factory=dict)
-    """The origin of each setting, by dotted key."""
+    """Where each setting comes from, by dotted key."""
     missing: tuple[str, ...] = ()
-    """Data that a dry run does without, and how to get it."""
+    """Missing data, in a dry run, and how to get it."""
 
     def pool(self) -> Pool | None:
-        """The prompts to train on, no model loaded; None where a dry run has no data."""
+        """The training prompts, without loading a model; None in a dry run without data."""
         entry = ENGINES[self.engine_name]
         if entry.plays_tasks and self.task is None:
             return None
         return entry.pool(self.engine, self.task, self.training.seed, self.training.data)
 
 
-def load(path: Path | None, overrides: Sequence[str], dry: bool = False) -> Config:
-    """Read a recipe (TOML, or a run's config.json), apply key=value overrides, check it all."""
-    return assemble(path, [recipe.split(override) for override in overrides], dry)
+def load_config(path: Path | None, overrides: Sequence[str], dry: bool = False) -> Config:
+    """Read a recipe (TOML, or a run's config.json), apply key=value overrides, validate it."""
+    return assemble(path, [recipe.split_override(override) for override in overrides], dry)
 
 
 def assemble(path: Path | None, settings: Sequence[Setting], dry: bool = False) -> Config:
-    """The same with the overrides as dotted keys and values."""
-    raw = recipe.read(path) if path else recipe.default(settings)
+    """Like `load_config`, with the overrides as dotted keys and values."""
+    raw = recipe.read_recipe(path) if path else recipe.default_recipe(settings)
     quick = not path and bool(raw) and bool(settings)
     before = recipe.preset_of(raw)
     recipe.override(raw, settings)
@@ -79,14 +79,14 @@ def assemble(path: Path | None, settings: Sequence[Setting], dry: bool = False) 
         config = dataclasses.replace(config, notices=(_quickstart(config), *config.notices))
     if before and recipe.preset_of(raw) is None:
         used = config.resolved["curriculum"].get("preset")
-        instead = f"its preset {used!r} holds" if used else "its defaults hold"
+        instead = f"using its preset {used!r}" if used else "using its defaults"
         notice = f"{config.curriculum_name} has no preset {before!r}, the recipe's; {instead}"
         config = dataclasses.replace(config, notices=(notice, *config.notices))
     return config
 
 
 def _quickstart(config: Config) -> str:
-    """A notice that settings of the quickstart hold beside those that were given."""
+    """A notice about the quickstart's settings that are used besides the given ones."""
     told = {"steps": "{} steps", "engine.max_tokens": "answers of {} tokens"}
     values = dict(leaves(config.resolved))
     held = [
@@ -99,15 +99,15 @@ def _quickstart(config: Config) -> str:
 
 
 def resolve(raw: Mapping[str, Any], dry: bool = False) -> Config:
-    """Check settings and fill in what they leave out; a dry run may do without its data."""
+    """Validate settings and fill in defaults; a dry run may lack its data."""
     rest = dict(raw)
     engine = EngineSection.read(rest.pop("engine", "local"))
     if not engine.entry.plays_tasks and "task" in rest:
-        raise MetisError(f"task = {rest['task']!r}: the {engine.name} engine brings its own")
+        raise MetisError(f"task = {rest['task']!r}: the {engine.name} engine has its own")
     task = TaskSection.read(rest.pop("task", "arithmetic"))
     curriculum = CurriculumSection.read(rest.pop("curriculum", "metis"))
     _require_known(rest, engine, task, curriculum)
-    training = check(Training, rest, "")
+    training = validate(RunSettings, rest, "")
     engine_settings = engine.resolve()
     notices: list[str] = []
     missing: list[str] = []
@@ -130,7 +130,7 @@ def resolve(raw: Mapping[str, Any], dry: bool = False) -> Config:
     return Config(
         *(training, engine.name, engine_settings, player, curriculum.name, made),
         json.loads(json.dumps(resolved)),
-        (*Training.MAY_CHANGE, *engine.may_change),
+        (*RunSettings.MAY_CHANGE, *engine.may_change),
         (*(f"without its data, for now: {each}" for each in missing), *notices),
         missing=tuple(missing),
     )
@@ -141,7 +141,7 @@ def _require_known(
 ) -> None:
     """Refuse a key that no section has."""
     played = engine.entry.plays_tasks
-    dotted_keys = [*keys.dotted(Training, ""), *engine.keys, *curriculum.keys]
+    dotted_keys = [*keys.dotted_names(RunSettings, ""), *engine.keys, *curriculum.keys]
     dotted_keys += task.keys if played else ["task.name"]
     given = {**rest, "engine": engine.given, "curriculum": curriculum.written, "task": task.given}
     names = {**curriculum.names, "task": task.name}
@@ -149,14 +149,14 @@ def _require_known(
 
 
 def _validated(
-    task: Task | None, engine: EngineSection, training: Training, notices: list[str]
+    task: Task | None, engine: EngineSection, training: RunSettings, notices: list[str]
 ) -> Task | None:
-    """The task, tested on benchmarks if any are named; None where a dry run could not build it."""
+    """The task, validated on benchmarks if any are named; None if a dry run could not build it."""
     benchmarks = training.benchmarks
     notices += task_notices(task) if task is not None else ()
     if not benchmarks:
         return task
-    remedy = f"the {engine.name} engine brings its own test; leave it out"
+    remedy = f"the {engine.name} engine has its own validation; leave it out"
     require(engine.entry.plays_tasks, "benchmarks", list(benchmarks), remedy)
     if task is None:
         return None

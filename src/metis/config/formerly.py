@@ -1,9 +1,10 @@
-"""Settings that are no more, each with what replaces it."""
+"""Settings of older versions, each with its replacement."""
 
 _CONSTANT = "it is gone: no run needed another value"
 _JUDGE = "curriculum.judge"
 
 FORMERLY = {
+    "sinks": "it is loggers",
     f"{_JUDGE}.mode": f"choose the judge by {_JUDGE}=direct, reason or readout",
     "curriculum.examples": f"it is {_JUDGE}.examples, of direct and reason",
     "curriculum.ema": f"it is {_JUDGE}.ema, of reason",

@@ -1,4 +1,4 @@
-"""Dotted keys of settings: all there are, those given, and what a wrong one may have meant."""
+"""Dotted keys of settings: all known ones, and suggestions for unknown ones."""
 
 import dataclasses
 import difflib
@@ -14,21 +14,21 @@ from metis.errors import MetisError
 from metis.tasks import TASKS
 
 MANY = 30
-"""More names than are listed in a message."""
+"""Longest list of names in an error message."""
 
 JUDGE = "curriculum.judge"
 
 SECTIONS = ("engine", "task", "curriculum", JUDGE)
-"""Sections that may be written as just a name."""
+"""Sections that may be written as only a name."""
 
 SHARED = ("curriculum.batch", "curriculum.group")
-"""Knobs of every curriculum that are settings of the run."""
+"""Settings of every curriculum that are set for the run, not in its section."""
 
 INSTEAD = {
     "task.heldout_path": "; benchmarks=test.jsonl tests on another file, task.heldout on some "
     "problems of this one"
 }
-"""Ways to say the same under a task that lacks a knob."""
+"""Alternatives to a setting that a task does not have."""
 SETTINGS = {
     "engine.model": ("model_name_or_path",),
     "engine.learning_rate": ("lr",),
@@ -51,9 +51,9 @@ SETTINGS = {
     "evaluate": ("eval_steps", "test_freq"),
     "checkpoints.every": ("save_steps", "save_freq"),
     "checkpoints.keep": ("save_total_limit", "max_actor_ckpt_to_keep"),
-    "sinks": ("report_to", "logger"),
+    "loggers": ("report_to", "logger"),
 }
-"""Settings, and their names in other trainers, whatever section those stand in."""
+"""Settings, with their names in other trainers (TRL, verl)."""
 
 NAMES = {
     "curriculum": {
@@ -65,23 +65,23 @@ NAMES = {
         **dict.fromkeys(("trl", "transformers", "hf"), "engine=local trains with transformers"),
     },
 }
-"""Values of other trainers for the section of that name, and what to write instead."""
+"""Names from other trainers for a section, and what to write instead."""
 
 
-def dotted(kind: type[Any], prefix: str) -> Iterator[str]:
-    """Dotted names of all settings of a dataclass, those of its sections included."""
+def dotted_names(kind: type[Any], prefix: str) -> Iterator[str]:
+    """Dotted names of all settings of a dataclass, including its sections."""
     hints = get_type_hints(kind)
     for item in dataclasses.fields(kind):
         if not item.init:
             continue
         if dataclasses.is_dataclass(hints[item.name]):
-            yield from dotted(hints[item.name], f"{prefix}{item.name}.")
+            yield from dotted_names(hints[item.name], f"{prefix}{item.name}.")
         else:
             yield prefix + item.name
 
 
 def of_mappings(kind: type[Any], prefix: str) -> list[str]:
-    """Dotted names of the settings of a dataclass that are mappings, with keys of their own."""
+    """Dotted names of a dataclass's settings that are mappings, with arbitrary keys."""
     hints = get_type_hints(kind)
     return [prefix + name for name in hints if get_origin(hints[name]) in (dict, Mapping)]
 
@@ -92,7 +92,7 @@ def require_known(
     named: Mapping[str, str],
     mappings: Sequence[str] = (),
 ) -> None:
-    """Refuse a key that is not known; `named` are the curriculum and the task in use."""
+    """Refuse an unknown key; `named` are the curriculum and the task in use."""
     written = {key: value for key, value in given.items() if key not in SECTIONS or value}
     for key, _ in leaves(written):
         inside = any(key.startswith(f"{name}.") for name in mappings)
@@ -101,7 +101,7 @@ def require_known(
 
 
 def _remedy(key: str, named: Mapping[str, str], keys: Sequence[str]) -> str:
-    """A remedy: the owner of a knob of another curriculum or task, else the nearest known key."""
+    """A remedy: the curriculum or task that has the setting, else the nearest known key."""
     if key in FORMERLY:
         return FORMERLY[key]
     section = key.partition(".")[0]
@@ -110,7 +110,7 @@ def _remedy(key: str, named: Mapping[str, str], keys: Sequence[str]) -> str:
     owned = {JUDGE: JUDGES, "curriculum": CURRICULA, "task": tasks}
     within = next((name for name in owned if key.startswith(f"{name}.") and name in named), section)
     kinds = owned.get(within, {})
-    owners = [name for name, kind in kinds.items() if key in dotted(kind, f"{within}.")]
+    owners = [name for name, kind in kinds.items() if key in dotted_names(kind, f"{within}.")]
     if key.startswith(f"{JUDGE}.") and JUDGE not in named:
         owners = [name for name, kind in CURRICULA.items() if judge_of(kind) is not None]
     if owners and key not in SHARED:
@@ -120,7 +120,7 @@ def _remedy(key: str, named: Mapping[str, str], keys: Sequence[str]) -> str:
     sections = sorted({part.split(".")[0] for part in keys if "." in part})
     if key in sections:
         return f"{key!r} is a section, with {', '.join(k for k in keys if k.startswith(key))}"
-    if other := setting(key, list(keys)):
+    if other := foreign_setting(key, list(keys)):
         return f"that is {other!r} here"
     same_leaf = [k for k in keys if k.rpartition(".")[2] == key.rpartition(".")[2]]
     if not same_leaf and section != key and section in sections:
@@ -130,7 +130,7 @@ def _remedy(key: str, named: Mapping[str, str], keys: Sequence[str]) -> str:
 
 
 def _inside(key: str, section: str, keys: Sequence[str]) -> str:
-    """The nearest key of a section, by what follows its name; else all of them."""
+    """The nearest key of a section; else all of its keys."""
     names = [k.removeprefix(f"{section}.") for k in keys if k.startswith(f"{section}.")]
     near = difflib.get_close_matches(key.removeprefix(f"{section}."), names, n=1)
     if near:
@@ -139,7 +139,7 @@ def _inside(key: str, section: str, keys: Sequence[str]) -> str:
 
 
 def suggestion(word: str, words: Sequence[str]) -> str:
-    """The nearest known word, if any is near."""
+    """The nearest known word, or all of them."""
     nearest = difflib.get_close_matches(word, words, n=1, cutoff=0.6)
     if nearest:
         return f"did you mean {nearest[0]!r}?"
@@ -148,12 +148,12 @@ def suggestion(word: str, words: Sequence[str]) -> str:
     return f"known are {', '.join(words)}"
 
 
-def setting(key: str, known: list[str]) -> str | None:
-    """The known setting that another trainer calls by the last part of a key."""
+def foreign_setting(key: str, known: list[str]) -> str | None:
+    """The known setting that another trainer names like the last part of a key."""
     last = key.rpartition(".")[2]
     return next((s for s, words in SETTINGS.items() if last in words and s in known), None)
 
 
-def elsewhere(section: str, word: str) -> str | None:
-    """The words to write instead of another trainer's word for a section."""
+def foreign_name(section: str, word: str) -> str | None:
+    """What to write instead of another trainer's name for a section."""
     return NAMES.get(section, {}).get(word.lower())

@@ -1,11 +1,11 @@
-"""Lists of names as people type them: `sinks=wandb`, `sinks=wandb,tensorboard`."""
+"""Comma-separated lists on the command line: `loggers=wandb`, `loggers=wandb,tensorboard`."""
 
 from collections.abc import Mapping
 from typing import Any, get_type_hints
 
 
 def listed(kind: type[Any], raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings of a dataclass; where it has a list of names and there is a text, its parts."""
+    """Settings with strings split into lists, where the dataclass has a tuple of strings."""
     hints = get_type_hints(kind)
     return {
         key: names(value) if isinstance(value, str) and hints.get(key) == tuple[str, ...] else value
@@ -14,6 +14,6 @@ def listed(kind: type[Any], raw: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def names(text: str) -> list[str]:
-    """The parts between commas; a text with brackets is one, since commas may stand in them."""
+    """The parts between commas; a text with brackets is a single part, as it may contain commas."""
     parts = [text] if any(bracket in text for bracket in "[{(") else text.split(",")
     return [part.strip() for part in parts if part.strip()]

@@ -1,7 +1,7 @@
-"""Parts of a run that are given as Python objects, written as the settings they stand for.
+"""Turns Python objects (tasks, curricula, judges, rewards) into settings.
 
-A run is made again from its settings, when it is resumed or on the workers of verl, so an object is
-its name and its knobs.
+A run is rebuilt from its settings, when it is resumed or on verl's workers, so an object becomes
+its import string and its settings.
 """
 
 from collections.abc import Mapping
@@ -9,15 +9,15 @@ from dataclasses import asdict, fields, is_dataclass
 from typing import Any
 
 from metis.core.dotted import leaves
-from metis.core.importing import name_of
+from metis.core.importing import import_string_of
 from metis.curricula import CURRICULA
 from metis.curricula.judges import JUDGES, Judge
 from metis.curricula.registry import presets
 from metis.errors import MetisError
 
 
-def written(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Classes, instances and functions by their names and knobs, as a recipe would have them."""
+def as_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Replace classes, instances and functions by what a recipe would say: names and settings."""
     recipe = dict(settings)
     for key in recipe.keys() & {"task", "curriculum"}:
         given = recipe[key]
@@ -31,31 +31,31 @@ def written(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _lift_sizes(recipe: dict[str, Any]) -> None:
-    """Batch and group are a run's; a curriculum that was made with them says them of it."""
+    """Move batch and group from a curriculum instance to the run's settings."""
     for name in ("batch", "group"):
         size = recipe["curriculum"].pop(name, None)
         if size is not None and recipe.setdefault(name, size) != size:
-            raise MetisError(f"{name} = {recipe[name]!r}: the curriculum has {size!r}; say it once")
+            raise MetisError(f"{name} = {recipe[name]!r}: the curriculum has {size!r}; set it once")
 
 
 def _section(key: str, given: Any) -> dict[str, Any]:
-    """A class, or an instance with the knobs it was made with."""
+    """The section of a class, or of an instance with its settings."""
     if isinstance(given, type):
         return {"name": _called(key, given)}
     if not is_dataclass(given):
         raise MetisError(
-            f"{key} = {given!r}: a run is made again from its settings; give a class, or make it a "
+            f"{key} = {given!r}: a run is rebuilt from its settings; give a class, or make it a "
             "dataclass, whose fields are settings"
         )
     name = _called(key, type(given))
-    values = ((knob.name, getattr(given, knob.name)) for knob in fields(given) if knob.init)
-    knobs = {knob: _part(f"{key}.{knob}", value) for knob, value in values}
-    preset = _preset(name, knobs) if key == "curriculum" else {}
-    return {"name": name, **preset, **knobs}
+    values = ((each.name, getattr(given, each.name)) for each in fields(given) if each.init)
+    settings = {setting: _part(f"{key}.{setting}", value) for setting, value in values}
+    preset = _preset(name, settings) if key == "curriculum" else {}
+    return {"name": name, **preset, **settings}
 
 
 def _part(key: str, value: Any) -> Any:
-    """A judge by its name and settings, another section as its settings, the rest by its name."""
+    """A judge as name and settings, another dataclass as settings, a class or function as name."""
     if isinstance(value, Judge) and not isinstance(value, type):
         return _section(key, value)
     if is_dataclass(value) and not isinstance(value, type):
@@ -63,9 +63,9 @@ def _part(key: str, value: Any) -> Any:
     return _called(key, value)
 
 
-def _preset(name: str, knobs: Mapping[str, Any]) -> dict[str, str]:
-    """The preset that a curriculum was made with: of those that hold, the one that says most."""
-    values, held = dict(leaves(knobs)), {}
+def _preset(name: str, given: Mapping[str, Any]) -> dict[str, str]:
+    """The preset that matches these settings, the largest if there are several."""
+    values, held = dict(leaves(given)), {}
     for label, preset in presets(name).items():
         settings = dict(leaves(preset))
         if all(values[key] == value for key, value in settings.items()):
@@ -74,8 +74,8 @@ def _preset(name: str, knobs: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _called(key: str, given: Any) -> Any:
-    """The name of a class or a function; other values as they are."""
+    """The name or import string of a class or function; other values unchanged."""
     for name, kind in (*CURRICULA.items(), *JUDGES.items()):
         if given is kind:
             return name
-    return name_of(key, given) if callable(given) else given
+    return import_string_of(key, given) if callable(given) else given

@@ -1,4 +1,4 @@
-"""Provenance of the settings of a run: command line, recipe, preset, data or default."""
+"""Where each setting comes from: command line, recipe, preset, data or default."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
@@ -20,16 +20,17 @@ def origins(
 ) -> dict[str, str]:
     """The origin of every setting of a run, by dotted key.
 
-    `given` are the settings of a recipe with what was typed put in place.
+    `given` are the settings of a recipe with overrides applied; `typed` are the overrides.
     """
     words, written = _flattened(dict(typed)), _flattened(given)
     preset = resolved["curriculum"].get("preset", "")
-    knobs = dict(leaves(presets(resolved["curriculum"]["name"]).get(preset, {}), "curriculum."))
+    chosen = presets(resolved["curriculum"]["name"]).get(preset, {})
+    of_preset = dict(leaves(chosen, "curriculum."))
     origin_of = {}
     for key, value in leaves(resolved):
         if key in written:
             origin_of[key] = COMMAND_LINE if key in words else recipe
-        elif key in knobs:
+        elif key in of_preset:
             origin_of[key] = f"preset {preset}"
         else:
             origin_of[key] = DATA if _completed(resolved, key, value) else DEFAULT
@@ -37,7 +38,7 @@ def origins(
 
 
 def _flattened(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Values by dotted key; a section that is written as its name has just that."""
+    """Values by dotted key; a section given as a string has only its name."""
     values = leaves(settings)
     return {f"{key}.name" if _is_name(key, value) else key: value for key, value in values}
 
@@ -47,7 +48,7 @@ def _is_name(key: str, value: Any) -> bool:
 
 
 def _completed(resolved: Mapping[str, Any], key: str, value: Any) -> bool:
-    """True for a setting of a task that was left open and read from the task's file."""
+    """True for a task setting that was not given and was read from the task's file."""
     section, _, name = key.partition(".")
     task = TASKS.get(resolved["task"]["name"]) if section == "task" else None
     defaults = {item.name: item.default for item in fields(task.settings)} if task else {}

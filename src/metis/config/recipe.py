@@ -1,4 +1,4 @@
-"""A recipe as it is written: TOML, a run's config.json, and key=value settings put in place."""
+"""Reads recipes (TOML or a run's config.json) and applies key=value overrides."""
 
 import json
 import tomllib
@@ -18,32 +18,32 @@ Setting = tuple[str, Any]
 """A dotted key and its value."""
 
 
-def parse(words: Sequence[str]) -> tuple[Path | None, list[str]]:
-    """The recipe among the words of a command line, if any, and the key=value overrides."""
+def parse_arguments(words: Sequence[str]) -> tuple[Path | None, list[str]]:
+    """The recipe among the arguments of a command line, if any, and the key=value overrides."""
     recipes = [word for word in words if "=" not in word]
     if len(recipes) > 1:
         raise MetisError(f"more than one recipe: {', '.join(recipes)}; settings are key=value")
     return (Path(recipes[0]) if recipes else None), [word for word in words if "=" in word]
 
 
-def read(path: Path) -> dict[str, Any]:
-    """The settings of a recipe, or of a run by its config.json."""
+def read_recipe(path: Path) -> dict[str, Any]:
+    """The settings in a recipe, or in a run's config.json."""
     try:
         text = path.read_text("utf-8")
         if path.suffix == ".json":
-            return manifest.settings(json.loads(text))
+            return manifest.settings_of(json.loads(text))
         return tomllib.loads(text)
     except OSError as error:
         hint = "; settings are key=value, such as curriculum=metis" if not path.suffix else ""
-        if models.settings(path) is not None:
+        if models.run_settings(path) is not None:
             hint = f"; the settings of this run are {str(path / 'config.json')!r}"
         raise MetisError(f"recipe {str(path)!r}: {error.strerror or error}{hint}") from None
     except (ValueError, RecursionError, AttributeError) as error:
         raise MetisError(f"recipe {str(path)!r} cannot be read: {error}") from None
 
 
-def default(settings: Sequence[Setting]) -> dict[str, Any]:
-    """The quickstart, unless another engine or task is named: then the defaults, which suit any."""
+def default_recipe(settings: Sequence[Setting]) -> dict[str, Any]:
+    """The quickstart; or nothing (the defaults) if another engine or task is named."""
     text = resources.files("metis").joinpath("quickstart.toml").read_text("utf-8")
     quickstart = tomllib.loads(text)
     for key, value in settings:
@@ -53,8 +53,8 @@ def default(settings: Sequence[Setting]) -> dict[str, Any]:
     return quickstart
 
 
-def split(override: str) -> Setting:
-    """A setting from key=value; a value that is no TOML is a text."""
+def split_override(override: str) -> Setting:
+    """A setting from key=value; a value that is not TOML is a string."""
     key, equals, text = override.partition("=")
     if not equals or not key:
         raise MetisError(f"{override!r} is not a setting: write key=value, such as steps=100")
@@ -66,16 +66,16 @@ def split(override: str) -> Setting:
 
 
 def override(raw: dict[str, Any], settings: Sequence[Setting]) -> None:
-    """Put settings in place; those that settle others go first."""
+    """Apply settings; those that affect others (names, presets) go first."""
     named = [(_section(key), value) for key, value in settings]
     for key, value in sorted(named, key=lambda setting: _rank(setting[0])):
         _apply(raw, key, value)
 
 
 def revised(document: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
-    """Settings of a run with others of its task, as key=value."""
+    """Settings of a run with overrides of its task, as key=value."""
     raw: dict[str, Any] = json.loads(json.dumps(document))
-    settings = [split(override) for override in overrides]
+    settings = [split_override(override) for override in overrides]
     for key, value in settings:
         require(key.split(".")[0] == "task", key, value, "only the task's can be set here")
     override(raw, settings)
@@ -95,13 +95,13 @@ def _section(key: str) -> str:
 
 
 def _rank(key: str) -> int:
-    """A section's name, then a preset, then its judge's name, then everything else."""
+    """The order to apply settings: names of sections, preset, name of the judge, the rest."""
     first = [*keys.SECTIONS[:3], "curriculum.preset", keys.JUDGE]
     return first.index(key) if key in first else len(first)
 
 
 def _apply(raw: dict[str, Any], key: str, value: Any) -> None:
-    """Set a dotted key; another preset drops the curriculum's settings of the recipe."""
+    """Set a dotted key; a new preset drops the recipe's curriculum settings."""
     *parents, last = key.split(".")
     if not parents and last in keys.SECTIONS and isinstance(value, str):
         raw[last] = {**_kept(raw.get(last, {}), last, value), "name": value}
@@ -128,18 +128,23 @@ def _judge(raw: Mapping[str, Any]) -> str:
     named: dict[str, Any] = raw["curriculum"]
     if "name" in named["judge"]:
         return str(named["judge"]["name"])
-    read = CurriculumSection.read({key: named[key] for key in ("name", "preset") if key in named})
-    return read.judge.name if read.judge else ""
+    section = CurriculumSection.read(
+        {key: named[key] for key in ("name", "preset") if key in named}
+    )
+    return section.judge.name if section.judge else ""
 
 
 def _kept(section: Any, key: str, name: str) -> dict[str, Any]:
-    """Settings of a section that outlast another name: of an engine those that the new one has too,
-    of a curriculum a preset that the new one has too, of a task none."""
+    """Settings of a section that are kept when its name changes.
+
+    An engine keeps settings that the new one also has, a curriculum its preset if the new one also
+    has it, a task nothing.
+    """
     old: dict[str, Any] = section if isinstance(section, dict) else {"name": section}
     if old.get("name", name) == name:
         return old
     if key == "engine" and name in ENGINES:
-        shared = set(keys.dotted(ENGINES[name].settings, ""))
+        shared = set(keys.dotted_names(ENGINES[name].settings, ""))
         return {setting: old[setting] for setting in old if setting in shared}
     if key == "curriculum" and str(old.get("preset")) in presets(name):
         return {"preset": old["preset"]}

@@ -1,4 +1,4 @@
-"""The sections of a configuration, each resolved by itself: engine, task, curriculum."""
+"""The sections of a configuration, each resolved separately: engine, task, curriculum, judge."""
 
 import dataclasses
 import json
@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 
 from metis.config import keys
 from metis.config.lists import listed
-from metis.config.training import Training
+from metis.config.training import RunSettings
 from metis.core import Curriculum
 from metis.core.importing import FORMS, is_import_string
 from metis.curricula import CURRICULA
@@ -36,7 +36,7 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True)
 class EngineSection:
-    """An engine by its name, and the settings that were given to it."""
+    """An engine's name and its given settings."""
 
     name: str
     entry: EngineEntry
@@ -49,15 +49,15 @@ class EngineSection:
 
     @property
     def keys(self) -> list[str]:
-        return ["engine.name", *keys.dotted(self.entry.settings, "engine.")]
+        return ["engine.name", *keys.dotted_names(self.entry.settings, "engine.")]
 
     @property
     def may_change(self) -> tuple[str, ...]:
-        """Keys with which a run may be resumed at other values."""
+        """Keys that may change when a run is resumed."""
         return tuple(f"engine.{key}" for key in getattr(self.entry.settings, "MAY_CHANGE", ()))
 
     def resolve(self) -> EngineSettings:
-        settings: EngineSettings = check(self.entry.settings, self.given, "engine.")
+        settings: EngineSettings = validate(self.entry.settings, self.given, "engine.")
         return settings
 
     def document(self, settings: EngineSettings) -> Document:
@@ -66,7 +66,7 @@ class EngineSection:
 
 @dataclass(frozen=True)
 class TaskSection:
-    """A task by its name, and the settings that were given to it."""
+    """A task's name and its given settings."""
 
     name: str
     entry: TaskEntry
@@ -79,7 +79,7 @@ class TaskSection:
 
     @property
     def keys(self) -> list[str]:
-        return ["task.name", *keys.dotted(self.entry.settings, "task.")]
+        return ["task.name", *keys.dotted_names(self.entry.settings, "task.")]
 
     def require_known(self) -> None:
         """Refuse a key that the task does not have."""
@@ -87,28 +87,28 @@ class TaskSection:
 
     @property
     def mappings(self) -> list[str]:
-        """Keys of settings that are mappings, with keys of their own."""
+        """Keys of settings that are mappings, with arbitrary keys."""
         return keys.of_mappings(self.entry.settings, "task.")
 
     def derived(self, seed: int) -> dict[str, int]:
-        """The seed of the data, for a task that has one and was given none."""
+        """The data seed, for a task that has a `seed` setting and was given none."""
         follows = "task.seed" in self.keys and "seed" not in self.given
         return {"seed": seed} if follows else {}
 
     def resolve(self, seed: int) -> Any:
-        """The settings; a task of one's own has a class of its own for them."""
-        return check(self.entry.settings, self.given | self.derived(seed), "task.")
+        """The settings, validated; a user's own task has its own class for them."""
+        return validate(self.entry.settings, self.given | self.derived(seed), "task.")
 
     def document(self, task: Task | None, settings: Any, seed: int) -> Document:
-        """Its settings as it read them, which a file may complete."""
+        """The settings of the built task, which may complete them from its file."""
         if self.name in TASKS:
             settings = getattr(task, "settings", settings)
-        return {"name": self.name, **_knobs(settings, self.derived(seed))}
+        return {"name": self.name, **_settings(settings, self.derived(seed))}
 
 
 @dataclass(frozen=True)
 class CurriculumSection:
-    """A curriculum by its name, its preset, and the knobs that were given to it."""
+    """A curriculum's name, preset, and given settings."""
 
     name: str
     kind: type[Curriculum]
@@ -134,7 +134,7 @@ class CurriculumSection:
 
     @property
     def keys(self) -> list[str]:
-        own = [key for key in keys.dotted(self.kind, "curriculum.") if key not in keys.SHARED]
+        own = [key for key in keys.dotted_names(self.kind, "curriculum.") if key not in keys.SHARED]
         if self.judge is not None:
             own = [key for key in own if key != "curriculum.judge"] + self.judge.keys
         return ["curriculum.name", "curriculum.preset", *own]
@@ -147,39 +147,43 @@ class CurriculumSection:
 
     @property
     def written(self) -> Document:
-        """The settings that were given, the judge's among them."""
+        """The given settings, including the judge's."""
         judge = self.judge.given if self.judge else {}
         return {**self.given, **({"judge": judge} if judge else {})}
 
     def resolve(self, batch: int, group: int) -> Curriculum:
         preset = presets(self.name).get(self.preset, {})
-        knobs = _merge(_merge(preset, self.given), {"batch": batch, "group": group})
-        knobs.pop("judge", None)
+        settings = _merge(_merge(preset, self.given), {"batch": batch, "group": group})
+        settings.pop("judge", None)
         parts = {"judge": self.judge.resolve()} if self.judge else {}
-        return check(self.kind, knobs, "curriculum.", parts)
+        return validate(self.kind, settings, "curriculum.", parts)
 
     def document(self, curriculum: Curriculum) -> Document:
         preset = {"preset": self.preset} if self.preset else {}
-        document = {"name": self.name, **preset, **_knobs(curriculum, ("batch", "group", "judge"))}
+        document = {
+            "name": self.name,
+            **preset,
+            **_settings(curriculum, ("batch", "group", "judge")),
+        }
         if self.judge is not None:
             judge: Any = curriculum
-            document["judge"] = {"name": self.judge.name, **_knobs(judge.judge, ())}
+            document["judge"] = {"name": self.judge.name, **_settings(judge.judge, ())}
         return document
 
 
 @dataclass(frozen=True)
 class JudgeSection:
-    """The judge of a curriculum by its name, and the settings that were given to it."""
+    """A curriculum's judge: its name and given settings."""
 
     name: str
     kind: type[Judge[Any]]
     standard: Document
-    """Settings that the curriculum, or its preset, has otherwise than the judge."""
+    """Defaults of the curriculum or its preset that differ from the judge's own."""
     given: Document
 
     @classmethod
     def read(cls, raw: Any, preset: Mapping[str, Any], own: Judge[Any]) -> "JudgeSection":
-        """`own` is the curriculum's judge; a preset, and then `raw`, may name another."""
+        """`own` is the curriculum's default judge; `preset`, then `raw`, may name another."""
         preset = {"name": judge_name(own), **preset}
         raw = {"name": preset["name"], **raw} if isinstance(raw, Mapping) else raw
         name, given = _named(raw, keys.JUDGE, JUDGES)
@@ -188,29 +192,29 @@ class JudgeSection:
         if name != preset["name"]:
             standard = {}
         elif type(own) is kind:
-            standard = {**_knobs(own, ()), **standard}
+            standard = {**_settings(own, ()), **standard}
         return cls(name, kind, standard, given)
 
     @property
     def keys(self) -> list[str]:
-        return [f"{keys.JUDGE}.name", *keys.dotted(self.kind, f"{keys.JUDGE}.")]
+        return [f"{keys.JUDGE}.name", *keys.dotted_names(self.kind, f"{keys.JUDGE}.")]
 
     def resolve(self) -> Judge[Any]:
-        judge: Judge[Any] = check(self.kind, self.standard | self.given, f"{keys.JUDGE}.")
+        judge: Judge[Any] = validate(self.kind, self.standard | self.given, f"{keys.JUDGE}.")
         return judge
 
 
 def curriculum_of(section: Any, batch: int, group: int) -> Curriculum:
-    """The curriculum of a section, for a trainer that has its other settings elsewhere."""
+    """The curriculum of a section, for a trainer with its own settings (verl)."""
     read = CurriculumSection.read(section)
     keys.require_known({"curriculum": read.written}, read.keys, read.names)
     return read.resolve(batch, group)
 
 
 def task_of(settings: Mapping[str, Any]) -> Task:
-    """The task of a run, by its settings, whatever else they say."""
+    """The task of a run's settings; other sections are ignored."""
     shared = {key: settings[key] for key in DATA if key in settings}
-    training = check(Training, shared, "")
+    training = validate(RunSettings, shared, "")
     section = TaskSection.read(settings.get("task", next(iter(TASKS))))
     section.require_known()
     task = section.entry.build(section.resolve(training.data), training.data)
@@ -220,22 +224,22 @@ def task_of(settings: Mapping[str, Any]) -> Task:
 
 
 def task_settings(raw: Any) -> Any:
-    """The settings of a task, no file read; None of one that is not in TASKS."""
+    """The settings of a task, without reading its files; None for a user's own task."""
     section = TaskSection.read(raw)
     if section.name not in TASKS:
         return None
     section.require_known()
-    return check(section.entry.settings, section.given, "task.")
+    return validate(section.entry.settings, section.given, "task.")
 
 
 DATA = ("seed", "data_seed", "benchmarks", "benchmark_limit")
-"""Settings beside its own section that a task depends on."""
+"""Top-level settings that a task depends on."""
 
 
-def check(
+def validate(
     kind: type[T], raw: Mapping[str, Any], prefix: str, parts: Mapping[str, Any] | None = None
 ) -> T:
-    """A dataclass from settings, strictly of its types; `parts` are made already."""
+    """Build a dataclass from settings, with strict types; `parts` are already built."""
     try:
         text = json.dumps(listed(kind, raw), default=str)
         if not parts:
@@ -254,7 +258,7 @@ def check(
 
 
 def _named(raw: Any, key: str, registry: Mapping[str, Any]) -> tuple[str, Document]:
-    """The name and the settings of a section that may be written as just its name."""
+    """The name and the settings of a section, which may be only a name."""
     table = {"name": raw} if isinstance(raw, str) else raw
     if not isinstance(table, dict):
         raise MetisError(f"{key} = {raw!r}: give a name, one of {', '.join(registry)}")
@@ -262,7 +266,7 @@ def _named(raw: Any, key: str, registry: Mapping[str, Any]) -> tuple[str, Docume
     name = table.pop("name", next(iter(registry)))
     own = key != "engine" and is_import_string(str(name))
     if not isinstance(name, str) or (name not in registry and not own):
-        if instead := keys.elsewhere(key, str(name)):
+        if instead := keys.foreign_name(key, str(name)):
             raise MetisError(f"{key} = {name!r}: {instead}")
         hint = f" (your own is {FORMS})" if key != "engine" else ""
         raise MetisError(f"{key} = {name!r}: {keys.suggestion(str(name), list(registry))}{hint}")
@@ -277,10 +281,10 @@ def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> Document:
     return merged
 
 
-def _knobs(of: Any, derived: Collection[str]) -> Document:
-    """The knobs of a section but those that follow from settings elsewhere."""
-    knobs = [knob.name for knob in dataclasses.fields(of) if knob.init and knob.name not in derived]
-    return {name: _plain(getattr(of, name)) for name in knobs}
+def _settings(of: Any, derived: Collection[str]) -> Document:
+    """The settings of a section, except those derived from other sections."""
+    names = [each.name for each in dataclasses.fields(of) if each.init and each.name not in derived]
+    return {name: _plain(getattr(of, name)) for name in names}
 
 
 def _plain(value: Any) -> Any:

@@ -1,10 +1,10 @@
-"""The settings of every run, whatever its engine, task and curriculum."""
+"""Settings of every run, independent of engine, task and curriculum."""
 
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 from metis.errors import require, require_at_least
-from metis.run import sinks
+from metis.run import loggers
 from metis.run.budget import Budget
 
 
@@ -24,24 +24,25 @@ class Checkpoints:
 
 
 @dataclass(frozen=True)
-class Training:
-    """Settings of every run, whatever its engine and curriculum.
+class RunSettings:
+    """Settings of every run, independent of engine and curriculum.
 
-    seed         fixes the pool's order, the curriculum's draws and the engine's sampling
-    data_seed    fixes which prompts are trained on and which are held out; null takes `seed`
-    steps        steps to take, 0 is no limit; steps that only measure difficulty count too
-    tokens       stop after so many generated tokens; 0 is no limit
-    processed    stop after so many tokens through a network, those only read too; 0 is no limit
-    seconds      stop after so many seconds of training, validation not counted; 0 is no limit
-    batch        B: prompts trained on in a step
-    group        n: rollouts of each prompt
-    evaluate     steps between validations; 0 validates before and after training only
+    seed         of the order of prompts, the curriculum's draws and the engine's sampling
+    data_seed    of the split into training and held-out prompts; null takes `seed`
+    steps        training steps, 0 is no limit; steps that only measure difficulty count too
+    tokens       stop after this many generated tokens; 0 is no limit
+    processed    stop after this many total tokens (prompt + generated, of all forward passes); 0 is
+                 no limit
+    seconds      stop after this many seconds of training, without validation; 0 is no limit
+    batch        B: prompts per training step
+    group        n: rollouts per prompt
+    evaluate     steps between validations; 0 validates only before and after training
     benchmarks   validation sets instead of the task's held-out prompts: names, suites or files as
                  in `metis eval --suite`; each has the same weight in the accuracy
-    benchmark_limit  problems of each benchmark, those that `metis eval --limit` draws; 0 is all
-    answers      answers of each group to keep in rollouts.jsonl; null keeps one of the first eight
-                 groups of a step
-    sinks        trackers that get a copy of the metrics: tensorboard, wandb, trackio
+    benchmark_limit  problems per benchmark, sampled as by `metis eval --limit`; 0 is all
+    answers      answers per group to keep in rollouts.jsonl; null keeps one answer of the first
+                 eight groups of a step
+    loggers      trackers that get a copy of the metrics: tensorboard, wandb, trackio
     """
 
     seed: int = 0
@@ -56,14 +57,14 @@ class Training:
     benchmarks: tuple[str, ...] = ()
     benchmark_limit: int = 0
     answers: int | None = None
-    sinks: tuple[str, ...] = ()
+    loggers: tuple[str, ...] = ()
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
 
     MAY_CHANGE: ClassVar = (
         *("steps", "tokens", "processed", "seconds", "evaluate"),
-        *("answers", "sinks", "checkpoints"),
+        *("answers", "loggers", "checkpoints"),
     )
-    """Settings that a resumed run may change: its end, and what is tested and kept on the way."""
+    """Settings that may change on resume: the budget, validation, logging and checkpoints."""
 
     def __post_init__(self) -> None:
         least = {"seed": 0, "steps": 0, "tokens": 0, "processed": 0, "seconds": 0}
@@ -76,7 +77,7 @@ class Training:
             require(value is None or value >= 0, key, value, "use at least 0")
         limited = self.steps or self.tokens or self.processed or self.seconds
         require(bool(limited), "steps", self.steps, "set a limit: tokens, processed or seconds")
-        sinks.check(self.sinks)
+        loggers.check_loggers(self.loggers)
 
     @property
     def data(self) -> int:

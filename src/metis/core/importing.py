@@ -20,7 +20,7 @@ def is_import_string(name: str) -> bool:
     return ":" in name
 
 
-def load(key: str, name: str) -> Any:
+def import_object(key: str, name: str) -> Any:
     """Import the class or function that the setting `key` names."""
     place, _, attribute = name.partition(":")
     if not place or not attribute:
@@ -32,7 +32,7 @@ def load(key: str, name: str) -> Any:
         raise MetisError(f"{key} = {name!r}: {place!r} has no {attribute!r}") from None
 
 
-def name_of(key: str, given: Any) -> str:
+def import_string_of(key: str, given: Any) -> str:
     """The import string of a class or function, valid in later processes too."""
     module, name = given.__module__, getattr(given, "__qualname__", "<instance>")
     if module == "__main__" and (script := getattr(sys.modules[module], "__file__", None)):
@@ -45,7 +45,7 @@ def name_of(key: str, given: Any) -> str:
     return f"{module}:{name}"
 
 
-def digest(name: str) -> str:
+def source_digest(name: str) -> str:
     """The SHA-256 (16 hex digits) of the file that defines a loaded name; empty without a file."""
     place = name.partition(":")[0]
     file = place if place.endswith(".py") else getattr(sys.modules.get(place), "__file__", None)

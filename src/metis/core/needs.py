@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from metis.core.predictors import AttentionModel, Predictor, separate
+from metis.core.predictors import AttentionModel, Predictor, has_own_backbone
 from metis.core.requests import Complete, Fit, Predict, Request, Rollout, Score
 from metis.core.values import Sampling
 
@@ -43,7 +43,7 @@ class Needs:
         if isinstance(self.model, AttentionModel):
             parts.append("an attention model on hidden states of prompts")
         elif self.model is not None:
-            own = separate(self.model)
+            own = has_own_backbone(self.model)
             of = "with a backbone of its own" if own else "on hidden states of prompts"
             parts.append(f"a value model {of}")
         return "; ".join(filter(None, parts)) or "nothing"

@@ -73,7 +73,7 @@ class AttentionModel:
 Predictor = ValueModel | AttentionModel
 
 
-def separate(model: Predictor) -> bool:
+def has_own_backbone(model: Predictor) -> bool:
     """True if the predictor has its own backbone, instead of reading the policy's states."""
     return isinstance(model, ValueModel) and model.backbone == "separate"
 

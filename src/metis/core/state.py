@@ -83,7 +83,7 @@ def _snapshot(value: Any) -> Any:
     return value.copy() if isinstance(value, np.ndarray) else value
 
 
-def save(path: Path, state: dict[str, Any]) -> None:
+def save_state(path: Path, state: dict[str, Any]) -> None:
     """Write a state atomically: a reader finds the old file or the complete new one."""
     arrays = _Arrays()
     header = json.dumps(_packed(state, arrays), separators=(",", ":")).encode()
@@ -130,7 +130,7 @@ def _path(value: Any) -> list[str]:
     return []
 
 
-def load(path: Path) -> dict[str, Any]:
+def load_state(path: Path) -> dict[str, Any]:
     """Read a state; a file with a wrong checksum is refused."""
     content = memoryview(path.read_bytes())
     seal, body = content[:SEAL], content[SEAL:]

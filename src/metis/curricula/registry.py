@@ -10,7 +10,7 @@ from typing import Any, Protocol, cast, runtime_checkable
 
 from metis.core import Curriculum, state
 from metis.core.dotted import leaves
-from metis.core.importing import is_import_string, load, name_of
+from metis.core.importing import import_object, import_string_of, is_import_string
 from metis.core.pool import Pool
 from metis.curricula import CURRICULA
 from metis.curricula.judges import JUDGES, Judge
@@ -23,7 +23,7 @@ def curriculum_class(name: str) -> type[Curriculum]:
     """The class that a name stands for."""
     if not is_import_string(name):
         return CURRICULA[name]
-    kind = load("curriculum", name)
+    kind = import_object("curriculum", name)
     if flaw := _flaw(kind):
         raise MetisError(
             f"curriculum = {name!r}: {flaw}; make it a dataclass that derives from "
@@ -61,7 +61,7 @@ def judge_class(name: str) -> type[Judge[Any]]:
     """The judge that a name stands for."""
     if not is_import_string(name):
         return JUDGES[name]
-    kind: Any = load("curriculum.judge", name)
+    kind: Any = import_object("curriculum.judge", name)
     if not (isinstance(kind, type) and is_dataclass(kind) and Judge in kind.__mro__):
         raise MetisError(
             f"curriculum.judge = {name!r}: make it a dataclass that derives from "
@@ -75,7 +75,7 @@ def judge_name(judge: Judge[Any]) -> str:
     for name, kind in JUDGES.items():
         if type(judge) is kind:
             return name
-    return name_of("curriculum.judge", type(judge))
+    return import_string_of("curriculum.judge", type(judge))
 
 
 @runtime_checkable

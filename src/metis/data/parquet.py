@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from metis.data.verl_rows import schema
-from metis.errors import MetisError, install
+from metis.errors import MetisError, pip_install
 from metis.files import atomic
 
 BATCH = 4096
@@ -142,5 +142,5 @@ def arrow() -> tuple[Any, Any]:
         import pyarrow
         from pyarrow import parquet
     except ImportError:
-        raise MetisError(f"parquet files need pyarrow: {install('math')}") from None
+        raise MetisError(f"parquet files need pyarrow: {pip_install('math')}") from None
     return pyarrow, parquet

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from metis.data.table import SUFFIXES
-from metis.errors import MetisError, install
+from metis.errors import MetisError, pip_install
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Hub:
         try:
             from huggingface_hub import errors, hf_hub_download
         except ImportError:
-            raise MetisError(f"the hub needs huggingface_hub: {install('math')}") from None
+            raise MetisError(f"the hub needs huggingface_hub: {pip_install('math')}") from None
         try:
             with _without_warnings():
                 fetched = hf_hub_download(

@@ -7,7 +7,7 @@ from metis.core.pool import Pool
 from metis.engines import simulated
 from metis.engines.local.settings import Local
 from metis.engines.verl.settings import Verl
-from metis.errors import MetisError, install
+from metis.errors import MetisError, pip_install
 from metis.run.waiting import Say
 from metis.tasks.base import Task
 
@@ -51,7 +51,7 @@ def _build_local(settings: Local, task: Any, seed: int, data_seed: int, say: Say
         from metis.engines.local.engine import LocalEngine
     except ImportError as error:
         raise MetisError(
-            f"engine = 'local': {error}: {install('local')}, or use engine=simulated"
+            f"engine = 'local': {error}: {pip_install('local')}, or use engine=simulated"
         ) from None
     return LocalEngine(settings, task, seed, say)
 

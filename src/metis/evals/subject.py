@@ -9,7 +9,7 @@ from metis.engines import model_files
 from metis.engines.local.settings import Local
 from metis.evals.weights import identity
 from metis.run import models
-from metis.run.manifest import settings as settings_of
+from metis.run.manifest import settings_of
 from metis.tasks.benchmarks.catalogue import PAPER
 
 BATCHES = {"cpu": (32, 0), "gpu": (128, 1 << 17), "vllm": (512, 0)}
@@ -57,7 +57,7 @@ class EvaluatedModel:
 
 def find(named: str, checkpoint: str = "") -> EvaluatedModel:
     """The model, or the checkpoint of a run, that a name on the command line means."""
-    trained = models.named(Path(named).expanduser(), checkpoint)
+    trained = models.find_checkpoint(Path(named).expanduser(), checkpoint)
     if trained is None:
         name, model = _called(named), model_files.model(named)
         facts = {"name": name, "model": name, "weights": identity(model)}

@@ -6,10 +6,10 @@ from typing import Any
 
 from metis.engines import model_files
 from metis.report.tables import MISSING, accuracy
-from metis.run.manifest import described
+from metis.run.manifest import describe_changes
 from metis.run.models import Checkpoint
-from metis.run.models import settings as settings_of
-from metis.run.recorded import HeldoutTest, Recorded, is_number, read_run
+from metis.run.models import run_settings as settings_of
+from metis.run.recorded import Recorded, Validation, is_number, read_run
 from metis.text import markdown_table
 
 Row = dict[str, Any]
@@ -131,7 +131,7 @@ def _length(checkpoint: Checkpoint) -> str:
 
 
 def _best(run: Recorded) -> int | None:
-    best: HeldoutTest | None = run.best
+    best: Validation | None = run.best
     return best.step if best and best.step else None
 
 
@@ -183,5 +183,5 @@ def _again(checkpoint: Checkpoint, run: Recorded, settings: str) -> str:
 metis train {settings} --out runs/again
 ```"""
     if run.changes:
-        text += f"\n\nSettings that were changed on the way: {described(run.changes)}."
+        text += f"\n\nSettings that were changed on the way: {describe_changes(run.changes)}."
     return text

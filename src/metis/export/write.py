@@ -13,7 +13,7 @@ from typing import IO, Any
 
 from metis import files
 from metis.engines import model_files
-from metis.errors import MetisError, first_line, install
+from metis.errors import MetisError, first_line, pip_install
 from metis.export.card import card
 from metis.run import manifest, models
 from metis.run.models import Checkpoint
@@ -43,7 +43,7 @@ def export(
     say: Callable[[str], None] = print,
 ) -> Checkpoint:
     """Write the checkpoint of a run to a folder that is not there yet, whole or not at all."""
-    trained = models.named(run.expanduser(), checkpoint)
+    trained = models.find_checkpoint(run.expanduser(), checkpoint)
     if trained is None:
         raise MetisError(f"{str(run)!r} is no run folder: name the --out of a `metis train`")
     target = target.expanduser()
@@ -51,7 +51,7 @@ def export(
     say(f"{trained.run}, {trained} → {target}")
     try:
         with (
-            files.appearing(target.resolve()) as draft,
+            files.atomic_folder(target.resolve()) as draft,
             tempfile.TemporaryDirectory(dir=draft) as work,
         ):
             if adapter:
@@ -81,7 +81,7 @@ def _check(checkpoint: Checkpoint, target: Path, dtype: str, adapter: bool) -> N
     if adapter and dtype:
         raise MetisError(f"--dtype {dtype}: adapters stay as they were trained: leave it out")
     if find_spec("transformers") is None:
-        raise MetisError(f"metis export needs transformers: {install('local')}")
+        raise MetisError(f"metis export needs transformers: {pip_install('local')}")
 
 
 def _parts(checkpoint: Checkpoint, work: Path, say: Callable[[str], None]) -> Parts:
@@ -151,7 +151,7 @@ def _network(parts: Parts, dtype: str) -> Any:
 
             network = PeftModel.from_pretrained(network, parts.adapter).merge_and_unload()
     except ImportError as error:
-        raise MetisError(f"{error}: {install('local')}") from None
+        raise MetisError(f"{error}: {pip_install('local')}") from None
     except (OSError, ValueError, RuntimeError) as error:
         raise MetisError(
             f"{str(parts.weights)!r} cannot be loaded ({first_line(error)}): it is incomplete, or "
@@ -180,6 +180,6 @@ def _reading(path: Path) -> IO[bytes]:
 
 
 def _describe(checkpoint: Checkpoint, draft: Path, adapter: bool) -> None:
-    settings = json.dumps(manifest.settings(checkpoint.config), indent=2)
+    settings = json.dumps(manifest.settings_of(checkpoint.config), indent=2)
     (draft / SETTINGS).write_text(f"{settings}\n", "utf-8")
     (draft / "README.md").write_text(card(checkpoint, SETTINGS, adapter), "utf-8")

@@ -108,7 +108,7 @@ def occupancy_figure(subjects: Sequence[Subject], window: int) -> Figure | None:
 
 def _by_step(run: Recorded) -> Shares:
     steps: dict[int, Counter[str]] = defaultdict(Counter)
-    for row in run_folder.read(run.folder, "rollouts", optional=True):
+    for row in run_folder.read_log(run.folder, "rollouts", optional=True):
         steps[row["step"]][str(row.get("category", ""))] += 1
     return steps
 
@@ -344,7 +344,7 @@ def _axes(metric: Metric, subjects: Sequence[Subject], window: int) -> Axes:
 
 
 def _meaning(name: str) -> str:
-    entry = explained.metric(name)
+    entry = explained.metric_entry(name)
     return f"{name} ({entry.unit}): {entry.meaning.replace('`', '')}" if entry else ""
 
 

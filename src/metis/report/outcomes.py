@@ -44,12 +44,12 @@ def read_outcomes(run: Recorded) -> list[PredictedOutcome]:
     """All groups of a run that the judge had a prediction for."""
     if not run.series("judge/v_hat_mean").x:  # scores of other curricula are no variances
         return []
-    chosen = run_folder.read(run.folder, "judgments", optional=True, having=b'"chosen": true')
+    chosen = run_folder.read_log(run.folder, "judgments", optional=True, having=b'"chosen": true')
     judged = {
         (row["step"], row.get("prompt")): row for row in chosen if is_number(row.get("score"))
     }
     outcomes = []
-    for row in run_folder.read(run.folder, "rollouts", optional=True) if judged else []:
+    for row in run_folder.read_log(run.folder, "rollouts", optional=True) if judged else []:
         judgment = judged.get((row["step"], row.get("prompt")))
         rewards = row.get("rewards", [])
         if judgment is None or len(rewards) < 2:

@@ -12,7 +12,7 @@ from metis.report.panels import Figure
 from metis.report.reproduce import of_runs, portable
 from metis.report.subjects import each
 from metis.run import notices
-from metis.run.manifest import described
+from metis.run.manifest import describe_changes
 from metis.run.recorded import Recorded
 
 
@@ -55,7 +55,7 @@ def _head(runs: Sequence[Recorded]) -> Iterator[str]:
         name = "This run" if len(runs) == 1 else run.label
         if run.steps < run.planned:
             yield html.banner("Unfinished.", f"{name} has done {tables.progress(run)} steps.")
-        if flat := notices.longest(run.metrics):
+        if flat := notices.longest_standstill(run.metrics):
             said = f"{name}: {flat.described}. {flat.remedy(Path('RUN'))}."
             yield html.banner("Nothing learnt from rewards.", said)
         if run.changes:
@@ -70,7 +70,7 @@ def _but_for_seed(run: Recorded) -> str:
 def _changes(run: Recorded) -> str:
     steps = dict.fromkeys(change["step"] for change in run.changes)
     parts = ([change for change in run.changes if change["step"] == step] for step in steps)
-    return "; ".join(f"{described(part)} from step {part[0]['step']:,}" for part in parts)
+    return "; ".join(f"{describe_changes(part)} from step {part[0]['step']:,}" for part in parts)
 
 
 def summary(run: Recorded, steps: str = "") -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from metis.run.recorded import HeldoutTest, Recorded
+from metis.run.recorded import Recorded, Validation
 from metis.text import markdown_table
 
 HEADER = (
@@ -21,7 +21,7 @@ HEADER = (
 MISSING = "–"
 
 
-def accuracy(evaluation: HeldoutTest) -> str:
+def accuracy(evaluation: Validation) -> str:
     """An accuracy with its standard error where it is known."""
     error = "" if evaluation.stderr is None else f" ±\u00a0{evaluation.stderr:.3f}"
     return f"{evaluation.accuracy:.3f}{error}"

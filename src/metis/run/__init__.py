@@ -1,1 +1,1 @@
-"""The traces of a run: records, models, and the meaning of every number."""
+"""What a run writes to its folder: settings, logs, metrics, checkpoints."""

@@ -1,4 +1,4 @@
-"""The account of a run: what it has spent of its budget, and its validations."""
+"""A run's budget and running totals, and its best validation."""
 
 import math
 from collections import Counter
@@ -7,17 +7,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from metis.errors import MetisError
-from metis.run.statistics import average, mean
+from metis.run.statistics import mean, mean_over_benchmarks
 
 IDLE = 100
-"""Steps without a token, after which a budget of tokens alone is given up."""
+"""Consecutive steps without a token after which a run with only a token budget stops."""
 
 
 @dataclass(frozen=True)
 class Budget:
-    """The budget of a run, which ends at the first of these limits that it reaches; 0 is none.
+    """The limits of a run, which ends at the first one that it reaches; 0 is no limit.
 
-    `tokens` are those the policy wrote, `processed` all that passed through a network.
+    `tokens` are generated tokens, `processed` total tokens: every token of a forward pass,
+    prompt and generated.
     """
 
     steps: int = 0
@@ -28,20 +29,20 @@ class Budget:
 
 @dataclass
 class Account:
-    """Steps, seconds of training and everything that was counted; of the tests, the best."""
+    """Steps, training seconds and counters of a run so far, and its best validation."""
 
     budget: Budget
     step: int = 0
     elapsed: float = 0.0
     totals: Counter[str] = field(default_factory=Counter)
     best: tuple[int, float] = (0, -math.inf)
-    """The step that tested best so far, and its accuracy; of equals, the first."""
+    """Step and accuracy of the best validation so far; the first of equals."""
     idle: int = 0
-    """Steps in a row in which nothing was counted towards a budget of tokens."""
+    """Consecutive steps that added nothing to the token budget."""
 
     @property
     def fraction(self) -> float:
-        """Share of the budget that is spent: that of the limit which is nearest."""
+        """Share of the budget spent, by the limit that is closest."""
         spent = (
             (self.step, self.budget.steps),
             (self.generated, self.budget.tokens),
@@ -52,17 +53,17 @@ class Account:
 
     @property
     def generated(self) -> int:
-        """Tokens that the policy wrote."""
+        """Generated tokens, of rollouts and judge replies."""
         return self.totals["rollout/tokens"] + self.totals["judge/tokens"]
 
     @property
     def processed(self) -> int:
-        """Tokens through a network: prompts and answers, judging and hidden states, the update."""
+        """Total tokens, prompt + generated: rollouts, judging, hidden states, the update."""
         return sum(n for name, n in self.totals.items() if name.endswith("/processed"))
 
     @property
     def _limited(self) -> int:
-        """Tokens that bring a budget of tokens nearer to its end."""
+        """Tokens that count towards the token budget."""
         return self.generated + (self.processed if self.budget.processed else 0)
 
     @property
@@ -71,28 +72,27 @@ class Account:
         return self.best[0] == self.step
 
     def count(self, counts: Mapping[str, int]) -> dict[str, float]:
-        """Add what a step took; the metrics of it, and of the run so far."""
+        """Add the counters of a step; returns them and the run's totals as metrics."""
         before = self._limited
         self.totals.update(counts)
         self.idle = 0 if self._limited > before else self.idle + 1
         if self.idle >= IDLE and not (self.budget.steps or self.budget.seconds):
             limit = "tokens" if self.budget.tokens else "processed"
             raise MetisError(
-                f"{limit} = {getattr(self.budget, limit)}: nothing was written in {IDLE} steps in "
-                "a row, so the run would not end; prompts may be longer than the model reads"
+                f"{limit} = {getattr(self.budget, limit)}: no token was generated in {IDLE} steps "
+                "in a row, so the run would not end; prompts may exceed the context window"
             )
         totals = {f"total/{name.replace('/', '_')}": n for name, n in sorted(self.totals.items())}
         return {name: float(n) for name, n in (dict(counts) | totals).items()}
 
     def test(self, rewards: Mapping[str, Sequence[float]]) -> dict[str, float]:
-        """The metrics of a test: mean reward with its standard error where there is one, and the
-        best so far.
+        """Record a validation; returns its metrics: mean reward, standard error, best so far.
 
-        `rewards` are by benchmark, of which each has the same weight; a task's own held-out prompts
-        have the name "".
+        `rewards` are by benchmark, each with the same weight; a task's own held-out prompts have
+        the name "".
         """
         parts = {name: mean(values) for name, values in rewards.items()}
-        whole = average(list(parts.values()))
+        whole = mean_over_benchmarks(list(parts.values()))
         if whole.mean > self.best[1]:
             self.best = (self.step, whole.mean)
         metrics = {"eval/accuracy": whole.mean}
@@ -103,7 +103,7 @@ class Account:
 
     @classmethod
     def of(cls, budget: Budget, step: int, saved: Mapping[str, Any]) -> "Account":
-        """The account of a checkpoint."""
+        """The account saved in a checkpoint."""
         account = cls(budget, step)
         account.load_state_dict(saved)
         return account

@@ -1,4 +1,4 @@
-"""The composition of a run's pool: how many of its prompts are of each category."""
+"""The composition of a run's training set: prompts per category (`pool.json`)."""
 
 import json
 from collections import Counter
@@ -14,8 +14,8 @@ from metis.run.manifest import SCHEMA
 FILE = "pool.json"
 
 
-def write(folder: Path, prompts: Iterable[Prompt]) -> None:
-    """Write down the composition of a pool."""
+def write_composition(folder: Path, prompts: Iterable[Prompt]) -> None:
+    """Write the number of training prompts per category."""
     categories = Counter(prompt.category for prompt in prompts)
     document = {
         "schema": SCHEMA,
@@ -27,7 +27,7 @@ def write(folder: Path, prompts: Iterable[Prompt]) -> None:
 
 
 def read_composition(folder: Path) -> dict[str, int]:
-    """Prompts by category; empty of a run that has not written it down."""
+    """Prompts per category; empty for a run without the file."""
     try:
         document: Any = json.loads((folder / FILE).read_bytes())
         return {str(name): int(count) for name, count in document["categories"].items()}

@@ -1,6 +1,6 @@
-"""The first validation of a run, written down part by part: a killed run need not repeat all of it.
+"""Saves a run's first validation part by part, so that a killed run does not repeat all of it.
 
-No checkpoint is there yet to go on from. The file is gone when the validation is over.
+There is no checkpoint at that point. The file is deleted when the validation is done.
 """
 
 import json
@@ -13,11 +13,11 @@ from metis.run.manifest import SCHEMA
 FILE = "first_validation.jsonl"
 
 Answer = tuple[str, float | None]
-"""A held-out prompt and its reward, None where it failed."""
+"""The id of a held-out prompt and its reward, None where it failed."""
 
 
 class FirstValidation:
-    """Rewards by prompt, as far as they are known; `of` tells one validation from another."""
+    """The rewards known so far, by prompt id; `of` identifies the validation."""
 
     def __init__(self, folder: Path, of: str) -> None:
         self.path = folder / FILE
@@ -26,7 +26,7 @@ class FirstValidation:
             self._write([{"schema": SCHEMA, "of": of}], "w")
 
     def _read(self, of: str) -> Iterable[Answer]:
-        """What an earlier start has left; nothing of another validation, or of a torn line."""
+        """Rewards of an earlier start; none of another validation or of a partial line."""
         try:
             header, *rows = map(_row, self.path.read_text("utf-8").splitlines())
         except (FileNotFoundError, ValueError):
@@ -36,7 +36,7 @@ class FirstValidation:
         return [(row["prompt"], row["reward"]) for row in rows if "reward" in row]
 
     def keep(self, answers: Iterable[Answer]) -> None:
-        """Write down some more."""
+        """Save more rewards."""
         more = dict(answers)
         self.rewards |= more
         self._write(({"prompt": name, "reward": value} for name, value in more.items()), "a")

@@ -1,14 +1,13 @@
-"""The run folder: what a run was, what it did, and from where it goes on.
+"""The run folder: settings, logs and checkpoints of a run.
 
 `config.json` and `versions.json` say what ran; `metrics.jsonl` is deterministic, `timings.jsonl`
-has the clock; `judgments.jsonl`, `exemplars.jsonl` and `rollouts.jsonl` say why prompts were
-chosen, what the judge was shown and what came of it; `evals.jsonl` has the reward of every held-out
-prompt, `notices.jsonl` what the run said on the way; `checkpoints/step-N` resumes. It holds the
-length of every log, so that a run that was killed goes on as if it had not been: the logs are cut
-back to the checkpoint and written again. A run may be read with its logs gzipped
-(`metrics.jsonl.gz`), but does not go on with them; of a log in both forms the plain one counts,
-which is what a run writes.
-`checkpoints/best` is the one that tested best, if any did better than the model at the start.
+has the wall-clock times; `judgments.jsonl`, `exemplars.jsonl` and `rollouts.jsonl` say why prompts
+were selected, which exemplars the judge saw and what the rollouts were; `evals.jsonl` has the
+reward of every held-out prompt, `notices.jsonl` the messages shown. `checkpoints/step-N` stores the
+length of every log: to resume, the logs are truncated to the checkpoint. Gzipped logs
+(`metrics.jsonl.gz`) can be read, but such a run cannot be resumed.
+
+`checkpoints/best` is the checkpoint with the best validation, if any beat the initial model.
 """
 
 import contextlib
@@ -34,15 +33,15 @@ GZIPPED = ".gz"
 
 
 class Folder:
-    """An open folder of logs that says what they are of; one process at a time may hold it."""
+    """An open folder with settings and JSONL logs, locked by one process at a time."""
 
     LOGS: ClassVar[tuple[str, ...]]
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.changes: list[manifest.Change] = []
-        """Settings that are others than when the folder was last open."""
-        self._lock = hold(path)
+        """Settings that differ from when the folder was last open."""
+        self._lock = lock_folder(path)
         for draft in (*path.glob(".*.draft"), *path.glob("checkpoints/.*.draft")):
             shutil.rmtree(draft) if draft.is_dir() else draft.unlink()
         self._files = {log: (path / f"{log}.jsonl").open("ab", buffering=0) for log in self.LOGS}
@@ -55,14 +54,14 @@ class Folder:
         may_change: Collection[str] = (),
         step: int = 0,
     ) -> Self:
-        """Open the folder of this very run, or make it, whole, where there is none.
+        """Open the folder of a run with these settings, or create it.
 
-        Of the settings, those that `may_change` are written down with the step they begin at.
+        Changed settings, which `may_change` must allow, are recorded with the step they start at.
         """
         with _writing(path):
             require_folder(path)
             if _empty(path):
-                manifest.make(path, config)
+                manifest.create(path, config)
             changes = _changes(path, config, may_change, step)
             folder = cls(path)
             folder.changes = changes
@@ -94,7 +93,7 @@ class Folder:
                 left = left[self._files[log].write(left) :]
 
     def cut(self, lengths: Mapping[str, int]) -> None:
-        """Cut the logs back to the lengths they had, 0 where none is given."""
+        """Truncate the logs to these lengths, 0 where none is given."""
         for log in self.LOGS:
             length = lengths.get(log, 0)
             file = self._files[log]
@@ -120,26 +119,26 @@ class RunFolder(Folder):
     def checkpoint(
         self, step: int, saved: dict[str, Any], write: Callable[[Path], None], keep: int
     ) -> None:
-        """Save a step under its final name only when all of it is on disk; drop the oldest."""
+        """Save a checkpoint atomically, and delete the oldest beyond `keep`."""
         with _writing(self.path):
             lengths = {}
             for log, file in self._files.items():
                 os.fsync(file.fileno())
                 lengths[log] = file.tell()
             files.sync(self.path)
-            with files.appearing(self.path / "checkpoints" / f"step-{step:06d}") as draft:
+            with files.atomic_folder(self.path / "checkpoints" / f"step-{step:06d}") as draft:
                 write(draft)
-                state.save(draft / "run.state", {**saved, "step": step, "logs": lengths})
+                state.save_state(draft / "run.state", {**saved, "step": step, "logs": lengths})
             for _, folder in self.checkpoints()[:-keep]:
                 shutil.rmtree(folder)
 
     def keep_best(self, step: int) -> None:
         """Keep the checkpoint of a step as `best`."""
         with _writing(self.path):
-            files.keep_copy(self.path / "checkpoints" / f"step-{step:06d}", "best")
+            files.link_copy(self.path / "checkpoints" / f"step-{step:06d}", "best")
 
     def checkpoints(self) -> list[tuple[int, Path]]:
-        """Finished checkpoints, oldest first."""
+        """Complete checkpoints, oldest first."""
         return checkpoints(self.path)
 
     def resume(self) -> tuple[dict[str, Any], Path] | None:
@@ -163,20 +162,22 @@ _FIELDS: dict[str, dict[str, Any]] = {
         **{"failed": int, "cut_off": int},
     },
 }
-"""Fields without which a line is no row of its log."""
+"""Required fields of each log's rows, with their types."""
 _OTHER_FIELDS: dict[str, dict[str, Any]] = {
     "timings": {"elapsed": _NUMBER},
     "judgments": {"score": _NUMBER | None, "distribution": dict},
     "rollouts": {"rewards": list, "tokens": list, "failed": int},
 }
-"""Fields that a row may have, and what they are then."""
+"""Optional fields of each log's rows, with their types."""
 
 
-def read(path: Path, log: str, optional: bool = False, having: bytes = b"") -> list[dict[str, Any]]:
-    """The rows of a log of a run folder; of a long one only lines that contain `having`.
+def read_log(
+    path: Path, log: str, optional: bool = False, having: bytes = b""
+) -> list[dict[str, Any]]:
+    """The rows of a log, or only those whose line contains `having`.
 
-    What is damaged is refused, with its line; a last line without its end is left out, since the
-    run still writes it or was killed. No log is no row where it is optional.
+    A corrupted line is refused; an incomplete last line is skipped, since the run is still writing
+    or was killed. A missing log has no rows if `optional`.
     """
     file = log_file(path, log)
     try:
@@ -194,7 +195,7 @@ def read(path: Path, log: str, optional: bool = False, having: bytes = b"") -> l
 
 
 def _torn(line: bytes) -> bool:
-    """True of the end of a log that is being written, or whose run was killed."""
+    """True for an incomplete last line: the run is still writing, or was killed."""
     if line.endswith(b"\n"):
         return False
     try:
@@ -219,7 +220,7 @@ def _row(file: Path, number: int, line: bytes, log: str) -> dict[str, Any]:
 
 
 def _fits(row: Mapping[str, Any], log: str) -> bool:
-    """True of a row whose fields are of their kinds; metrics, rewards and lengths are numbers."""
+    """True if the fields of a row have the right types."""
     needed, others = _FIELDS.get(log, {}), _OTHER_FIELDS.get(log, {})
     lists = [row[key] for key in ("rewards", "tokens") if isinstance(row.get(key), list)]
     return (
@@ -234,44 +235,45 @@ def _is_metric(key: str, log: str) -> bool:
     return log == "metrics" and "/" in key
 
 
-def check(path: Path, config: Mapping[str, Any], may_change: Collection[str]) -> None:
-    """Refuse at once what opening the folder would refuse; nothing is made or changed."""
+def check_run_folder(path: Path, config: Mapping[str, Any], may_change: Collection[str]) -> None:
+    """Run the checks of opening the folder, without creating or changing anything."""
     require_folder(path)
     with _writing(path):
         if not _empty(path):
             _changes(path, config, may_change, step=0)
-            hold(path).close()
+            lock_folder(path).close()
             return
         whole = path.absolute()
         there = next(folder for folder in (whole, *whole.parents) if folder.exists())
         tempfile.TemporaryDirectory(prefix=".", suffix=".draft", dir=there).cleanup()
 
 
-def resumption(
+def resume_remark(
     path: Path,
     config: Mapping[str, Any],
     may_change: Collection[str],
     step: int,
     anew: str = manifest.NO_CHECKPOINT,
 ) -> str | None:
-    """A sentence about the run that a folder holds, if any, with the reason where it begins anew;
-    what opening it would refuse of the settings is refused, and nothing is made.
+    """A message about how an existing run would resume, or `anew`: why it starts over; or None.
+
+    Checks the settings as opening the folder does, without creating anything.
     """
     require_folder(path)
     with _writing(path):
         if _empty(path):
             return None
-    return manifest.resuming(path, step, _changes(path, config, may_change, step), anew)
+    return manifest.resume_message(path, step, _changes(path, config, may_change, step), anew)
 
 
 def _changes(
     path: Path, config: Mapping[str, Any], may_change: Collection[str], step: int
 ) -> list[manifest.Change]:
-    """Settings that a run goes on with and that were others; a run that cannot is refused."""
+    """Settings that changed since the run was last open; a run that cannot resume is refused."""
     if any(log_file(path, log).suffix == GZIPPED for log in LOGS):
         raise MetisError(
-            f"--out {str(path)!r} holds a run whose logs are gzipped, to which nothing is added: "
-            f"name another folder, or gunzip {path}/*.jsonl.gz to go on with it"
+            f"--out {str(path)!r} holds a run whose logs are gzipped, which cannot be resumed: "
+            f"name another folder, or gunzip {path}/*.jsonl.gz"
         )
     return manifest.changes(path, config, may_change, step)
 
@@ -283,13 +285,13 @@ def latest(path: Path) -> tuple[dict[str, Any], Path] | None:
         return None
     _, folder = entries[-1]
     try:
-        return state.load(folder / "run.state"), folder
+        return state.load_state(folder / "run.state"), folder
     except OSError as error:
         raise incomplete(folder, error) from None
 
 
 def checkpoints(path: Path) -> list[tuple[int, Path]]:
-    """The finished checkpoints of a run folder with their steps, oldest first."""
+    """The complete checkpoints of a run folder with their steps, oldest first."""
     folders = (path / "checkpoints").glob("step-*")
     return sorted((int(match[1]), f) for f in folders if (match := _STEP.fullmatch(f.name)))
 
@@ -298,13 +300,13 @@ _STEP = re.compile(r"step-(\d+)")
 
 
 def _empty(path: Path) -> bool:
-    """True where nothing is there but the remains of a run that was stopped at once."""
+    """True if the folder does not exist, or has only remains of a start that was interrupted."""
     ours = re.compile(r"versions\.json|checkpoints|\.lock|\..*\.draft")
     return not path.exists() or all(ours.fullmatch(item.name) for item in path.iterdir())
 
 
-def hold(path: Path) -> IO[bytes]:
-    """The lock of a folder, held until it is closed; one process at a time may have it."""
+def lock_folder(path: Path) -> IO[bytes]:
+    """Lock a folder until the file is closed; refused if another process has it."""
     try:
         return files.lock(path / ".lock")
     except BlockingIOError:
@@ -324,33 +326,33 @@ def _writing(path: Path) -> Iterator[None]:
 def incomplete(folder: Path, error: OSError) -> MetisError:
     return MetisError(
         f"checkpoint {str(folder)!r} is incomplete ({error.strerror or error}): delete that folder "
-        "to go on from the checkpoint before it, or to start over if there is none"
+        "to resume from the checkpoint before it, or to start over if there is none"
     )
 
 
 def _unusable(path: Path, error: OSError) -> MetisError:
     return MetisError(
-        f"run folder {str(path)!r} cannot be written ({error.strerror or error}): make room there, "
+        f"run folder {str(path)!r} cannot be written ({error.strerror or error}): free some space, "
         "or name another folder with --out"
     )
 
 
 def log_file(folder: Path, log: str) -> Path:
-    """The file of a log in its folder; its plain name where there is none."""
+    """The path of a log, plain or gzipped; the plain one where neither exists."""
     plain = folder / f"{log}.jsonl"
     gzipped = plain.with_name(plain.name + GZIPPED)
     return gzipped if gzipped.exists() and not plain.exists() else plain
 
 
 def log_lines(file: Path) -> Iterator[bytes]:
-    """The lines of a log, one at a time; what cannot be unpacked to its end is refused."""
+    """The lines of a log; a corrupted gzip file is refused."""
     if file.suffix != GZIPPED:
         with file.open("rb") as plain:
             yield from plain
         return
     number = 0
     try:
-        if not file.stat().st_size:  # which gzip takes for no lines
+        if not file.stat().st_size:  # gzip reads it as no lines
             raise EOFError("the file is empty")
         with gzip.open(file) as unpacked:
             for line in unpacked:

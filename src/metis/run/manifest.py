@@ -1,7 +1,7 @@
-"""The identity of a run folder: its settings, those changed on the way, and its versions.
+"""`config.json` and `versions.json` of a run folder.
 
-`config.json` holds the settings that are in force and, where a resumed run had others than before,
-the list of these changes: one file, so that nobody finds the one without the other.
+`config.json` has the current settings and, if a resumed run changed some, the list of changes: one
+file, so that both are always consistent.
 """
 
 import contextlib
@@ -20,50 +20,59 @@ SCHEMA = 1
 NO_CHECKPOINT = "no checkpoint was made"
 
 Change = dict[str, Any]
-"""The step it is in force from, the key, the old value and the new one."""
+"""The step from which it applies, the key, the old value and the new one."""
+
+RENAMED = {"sinks": "loggers"}
+"""Settings that older run folders have under another name."""
 
 
-def settings(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings alone of a `config.json`."""
-    return {key: value for key, value in document.items() if key not in ("schema", "changes")}
+def current(document: Mapping[str, Any]) -> dict[str, Any]:
+    """A `config.json` with the present names of its settings."""
+    return {RENAMED.get(key, key): value for key, value in document.items()}
 
 
-def described(changes: Iterable[Change]) -> str:
+def settings_of(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings in a `config.json`, under their present names."""
+    settings = current(document)
+    return {key: value for key, value in settings.items() if key not in ("schema", "changes")}
+
+
+def describe_changes(changes: Iterable[Change]) -> str:
     return ", ".join(f"{each['key']} = {each['new']!r} (was {each['old']!r})" for each in changes)
 
 
-def make(path: Path, config: Mapping[str, Any]) -> None:
-    """Make a folder; `config.json`, which says what it is of, comes last."""
+def create(path: Path, config: Mapping[str, Any]) -> None:
+    """Create a run folder; `config.json`, which marks it as one, is written last."""
     path.mkdir(parents=True, exist_ok=True)
     _write(path / "versions.json", _versions())
     _write(path / "config.json", config)
     files.sync(path.absolute().parent)
 
 
-def complete(path: Path, step: int, steps: int) -> str:
-    """A sentence about a run whose budget is spent, or that is past a smaller one."""
+def completion_message(path: Path, step: int, steps: int) -> str:
+    """The message for a run whose budget is used up."""
     more = f"metis train {path}/config.json steps=NUMBER --out {path}"
     if 0 < steps < step:
-        return f"this run is at step {step}, past steps = {steps}; with more it goes on: {more}"
-    return f"this run is complete; with a larger budget it goes on: {more}"
+        return f"this run is at step {step}, past steps = {steps}; to train on: {more}"
+    return f"this run is complete; to train on with a larger budget: {more}"
 
 
-def resuming(path: Path, step: int, made: Iterable[Change], anew: str = NO_CHECKPOINT) -> str:
-    """A sentence about a run that a folder holds and that would go on."""
+def resume_message(path: Path, step: int, made: Iterable[Change], anew: str = NO_CHECKPOINT) -> str:
+    """The message for a folder with a run that would resume, or start over."""
     begun = f"would resume from step {step}" if step else f"would start over: {anew}"
-    changed = described(made)
+    changed = describe_changes(made)
     return f"the run in {path} {begun}{changed and f'; from there on {changed}'}"
 
 
 def changes(
     path: Path, config: Mapping[str, Any], may_change: Collection[str], step: int
 ) -> list[Change]:
-    """Settings that a run goes on with and that were others; keys that may not change are refused.
+    """Settings that differ from those of the folder; keys that `may_change` lacks are refused.
 
     The name of a section stands for all of its keys.
     """
     changed = []
-    before, now = read(path), json.loads(json.dumps(config))
+    before, now = read_config(path), json.loads(json.dumps(current(config)))
     for document in (before, now):
         document.pop("changes", None)
     for key, old, new in differences(before, now):
@@ -72,14 +81,14 @@ def changes(
         if not any(key == name or key.startswith(f"{name}.") for name in may_change):
             raise MetisError(
                 f"--out {str(path)!r} holds a run with {key} = {old!r}, not {new!r}: name another "
-                f"folder, or go on with its own settings, as {path}/config.json has them"
+                f"folder, or resume with its own settings, {path}/config.json"
             )
         changed.append({"step": step, "key": key, "old": old, "new": new})
     return changed
 
 
 def _younger(settings: Mapping[str, Any], key: str) -> bool:
-    """True of a setting that its section, written by an older METIS, does not have."""
+    """True for a setting that is newer than the METIS version that wrote the section."""
     *sections, name = key.split(".")
     for section in sections:
         settings = settings.get(section) or {}
@@ -87,9 +96,9 @@ def _younger(settings: Mapping[str, Any], key: str) -> bool:
 
 
 def record(path: Path, config: Mapping[str, Any], made: list[Change]) -> None:
-    """Put changed settings in force, and keep what they were."""
-    before = read(path).get("changes", [])
-    _write(path / "config.json", {**config, "changes": [*before, *made]})
+    """Write the new settings, and append the changes to the list."""
+    before = read_config(path).get("changes", [])
+    _write(path / "config.json", {**current(config), "changes": [*before, *made]})
 
 
 def _write(path: Path, content: Mapping[str, Any]) -> None:
@@ -97,8 +106,8 @@ def _write(path: Path, content: Mapping[str, Any]) -> None:
         file.write((json.dumps(content, indent=2) + "\n").encode())
 
 
-def read(path: Path) -> dict[str, Any]:
-    """The `config.json` of a run folder; what is none, or is damaged, is refused."""
+def read_config(path: Path) -> dict[str, Any]:
+    """The `config.json` of a run folder, with present names; refused if missing or corrupted."""
     try:
         document: dict[str, Any] = json.loads((path / "config.json").read_text("utf-8"))
     except FileNotFoundError:
@@ -109,7 +118,7 @@ def read(path: Path) -> dict[str, Any]:
         raise MetisError(
             f"config.json of {str(path)!r} is damaged: restore it, or name another with --out"
         ) from None
-    return document
+    return current(document)
 
 
 def _versions() -> dict[str, Any]:
@@ -127,7 +136,7 @@ def _versions() -> dict[str, Any]:
 
 
 def differences(old: Any, new: Any, prefix: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """The dotted keys in which two documents differ, with both values; None where one has none."""
+    """The dotted keys that differ between two documents, with both values; None where missing."""
     if isinstance(old, dict) and isinstance(new, dict):
         for key in [*old, *(key for key in new if key not in old)]:
             yield from differences(old.get(key), new.get(key), f"{prefix}{key}.")

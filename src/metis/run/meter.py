@@ -1,4 +1,4 @@
-"""The cost of a step: seconds, tokens and rollouts by phase, counted as an engine answers."""
+"""Measures the cost of a step: seconds, tokens and rollouts by phase."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -9,13 +9,14 @@ from metis.core import Engine
 from metis.core.requests import Reply, Request
 
 ROLLOUTS = ("generated", "failed", "cut_off", "tokens", "wasted", "trained")
-"""Counts of rollouts in every step, those without any too."""
+"""Rollout counters that every step has, even without rollouts."""
 
 
 class TimedEngine(Engine, Protocol):
-    """An engine with a clock, real or virtual, that counts the tokens through its network.
+    """An engine with a clock, real or virtual, and a counter of the tokens of its forward passes.
 
-    `laps` are the seconds, ever growing, that belong to another phase than they were spent in.
+    `laps` are cumulative seconds by phase that were spent inside another phase, such as waiting for
+    rewards during rollouts.
     """
 
     @property
@@ -28,13 +29,12 @@ class TimedEngine(Engine, Protocol):
 
 
 class Meter(Engine):
-    """An engine that passes every request on and keeps the accounts.
+    """Wraps an engine and counts the cost of every request.
 
     Phases: `judge` (replies and scores for a judge, and its part of the update), `rollout`,
-    `reward` (waiting for rewards when generation is over), `select` (hidden states and learned
-    models of other methods, `forwards` of them), `update`. Seconds come from the engine's own
-    clock; `processed` counts all tokens through the network, `tokens` those that were generated.
-    `watch` hears of every phase that begins.
+    `reward` (waiting for rewards after generation), `select` (hidden states and predictors of other
+    methods, `forwards` of them), `update`. Seconds come from the engine's clock; `processed` counts
+    total tokens (prompt + generated), `tokens` generated ones. `watch` is called with each phase.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Meter(Engine):
 
     @contextmanager
     def phase(self, phase: str) -> Iterator[None]:
-        """Charge what is done inside to a phase."""
+        """Count the time and tokens spent inside towards a phase."""
         self.watch(phase)
         start, before, laps = self.engine.clock(), self.engine.processed, dict(self.engine.laps)
         yield

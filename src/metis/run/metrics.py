@@ -1,6 +1,6 @@
-"""The meaning of a run's records: every metric, every field of its logs, every word shown.
+"""Documentation of every metric, log field and term of a run.
 
-The table is `metrics.toml`; `docs/metrics.md` is made from it.
+The table is `metrics.toml`; `docs/metrics.md` is generated from it.
 """
 
 import re
@@ -20,14 +20,14 @@ PLACEHOLDERS = {
     "type": "easy|hard|partial",
     "value": r"0\.\d\d",
 }
-"""Patterns of what differs in a name; `<counter>` is any of the counts."""
+"""Regular expressions of the placeholders in names; `<counter>` is any of the counters."""
 
 METRIC = "METRIC"
-"""The field that stands for all metrics."""
+"""The log field that stands for all metrics."""
 
 
 class MetricMeaning(NamedTuple):
-    """A number of `metrics.jsonl`, and who writes it."""
+    """A metric of `metrics.jsonl`, and which curricula or engines write it."""
 
     name: str
     unit: str
@@ -36,7 +36,7 @@ class MetricMeaning(NamedTuple):
 
 
 class MetricSection(NamedTuple):
-    """Metrics that belong together."""
+    """A group of related metrics."""
 
     title: str
     about: str
@@ -51,7 +51,7 @@ class Field(NamedTuple):
 
 
 class Log(NamedTuple):
-    """A file of rows, each of which has a step and a schema version."""
+    """A JSONL log, whose rows have a step and a schema version."""
 
     name: str
     about: str
@@ -63,7 +63,7 @@ def _table() -> dict[str, Any]:
     return tomllib.loads(resources.files(__package__).joinpath("metrics.toml").read_text("utf-8"))
 
 
-def sections() -> Iterator[MetricSection]:
+def metric_sections() -> Iterator[MetricSection]:
     """All metrics."""
     for part in _table()["metrics"]:
         yield MetricSection(
@@ -83,12 +83,12 @@ def files() -> Mapping[str, str]:
 
 
 def reasons() -> Mapping[str, str]:
-    """Meaning of a reason for which a candidate was, or was not, rolled out."""
+    """Meanings of the reasons for which candidates are, or are not, rolled out."""
     return _explained("reasons")
 
 
-def words() -> Mapping[str, str]:
-    """Words of the terminal and the report."""
+def glossary() -> Mapping[str, str]:
+    """Terms of the terminal and the report."""
     return _explained("words")
 
 
@@ -97,18 +97,20 @@ def _explained(part: str) -> Mapping[str, str]:
     return table
 
 
-def metric(name: str) -> MetricMeaning | None:
+def metric_entry(name: str) -> MetricMeaning | None:
     """The entry of a metric."""
     entries = (entry for pattern, entry in _patterns() if pattern.fullmatch(name))
     return next(entries, None)
 
 
 def unexplained(log: str, names: Iterable[str]) -> list[str]:
-    """Names in a row of a log that nothing explains."""
+    """Names in a row of a log that are not documented."""
     [explained] = (each.fields for each in logs() if each.name == f"{log}.jsonl")
     fields = {"schema", *(field.name for field in explained)}
     return [
-        name for name in names if name not in fields and not (METRIC in fields and metric(name))
+        name
+        for name in names
+        if name not in fields and not (METRIC in fields and metric_entry(name))
     ]
 
 
@@ -120,12 +122,12 @@ def reason(text: str) -> str | None:
 
 @cache
 def _patterns() -> Sequence[tuple[re.Pattern[str], MetricMeaning]]:
-    return [(_pattern(entry.name), entry) for part in sections() for entry in part.metrics]
+    return [(_pattern(entry.name), entry) for part in metric_sections() for entry in part.metrics]
 
 
 @cache
 def _pattern(name: str) -> re.Pattern[str]:
-    """The names that one with placeholders stands for."""
+    """The regular expression of a name with placeholders."""
     parts = re.split(r"<(\w+)>", name)
     parts[::2] = map(re.escape, parts[::2])
     parts[1::2] = [f"(?:{PLACEHOLDERS.get(part) or _counters()})" for part in parts[1::2]]

@@ -1,7 +1,7 @@
-"""The models that a run leaves behind: which checkpoint is meant, and where its files are.
+"""Finds the checkpoints of a run and their model files.
 
-A checkpoint of the local engine is a Hugging Face folder, of a run with LoRA a PEFT adapter; verl
-has such a folder in each of its own.
+A checkpoint of the local engine is a Hugging Face folder, with LoRA a PEFT adapter; a verl
+checkpoint contains such a folder.
 """
 
 import json
@@ -12,11 +12,12 @@ from typing import Any
 from metis.core import state
 from metis.errors import MetisError
 from metis.run import folder as run_folder
+from metis.run.manifest import current
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint of a run, called best, last or by its step."""
+    """A checkpoint of a run: best, last or a step."""
 
     run: Path
     config: dict[str, Any]
@@ -31,30 +32,32 @@ class Checkpoint:
 
     @property
     def model(self) -> Path:
-        """The folder with the model's configuration, its tokenizer and its weights."""
+        """The folder with model config, tokenizer and weights."""
         return self.path / "actor/huggingface" if self.engine == "verl" else self.path
 
     @property
     def adapter(self) -> bool:
-        """Adapters (LoRA) of a model that is elsewhere."""
+        """True for LoRA adapters without the base model."""
         return self.peft or (self.path / "actor/lora_train_meta.json").is_file()
 
     @property
     def peft(self) -> bool:
-        """Adapters in PEFT's own form."""
+        """True for adapters in PEFT format."""
         return (self.path / "adapter_config.json").is_file()
 
     @property
     def loadable(self) -> bool:
-        """True where transformers loads the folder without another model."""
+        """True if `from_pretrained` loads the folder by itself."""
         whole = (self.model / "config.json").is_file() and any(self.model.glob("*.safetensors"))
         return whole and not self.adapter
 
     def ready(self) -> Path:
-        """The folder of the model; what has to be exported first is refused."""
+        """The model folder; refused if it has to be exported first."""
         if self.loadable:
             return self.model
-        what = "holds adapters (LoRA)" if self.adapter else "has no weights that transformers reads"
+        what = (
+            "has only LoRA adapters" if self.adapter else "has no weights that transformers reads"
+        )
         raise MetisError(
             f"{str(self.path)!r} {what}: make a model of it with `metis export {self.run} DIR "
             f"--checkpoint {self.name}`, and name that folder"
@@ -68,26 +71,26 @@ class Checkpoint:
         return self.name in ("best", "last")
 
 
-def settings(folder: Path) -> dict[str, Any] | None:
-    """The settings of a run; None where the folder is no run's."""
+def run_settings(folder: Path) -> dict[str, Any] | None:
+    """The settings of a run, or None for a folder of anything else."""
     try:
         config = json.loads((folder / "config.json").read_bytes())
     except (OSError, ValueError):
         return None
     is_run = isinstance(config, dict) and {"engine", "curriculum"} <= set(config)
-    return config if is_run else None
+    return current(config) if is_run else None
 
 
-def named(path: Path, name: str = "") -> Checkpoint | None:
-    """The checkpoint that the path of a run, or of a checkpoint, means; None of any other.
+def find_checkpoint(path: Path, name: str = "") -> Checkpoint | None:
+    """The checkpoint at the path of a run or of a checkpoint; None for any other path.
 
-    The name of a run's checkpoint is best, last or a step; none is the best, or else the last.
+    `name` is best, last or a step; without one it is the best, or else the last.
     """
-    if (config := settings(path)) is not None:
+    if (config := run_settings(path)) is not None:
         return _find(path, config, name)
     whole = path.absolute()
     run = whole.parent.parent
-    config = settings(run) if whole.parent.name == "checkpoints" else None
+    config = run_settings(run) if whole.parent.name == "checkpoints" else None
     if config is None or not (whole / "run.state").is_file():
         return None
     step = _step(whole)
@@ -123,17 +126,17 @@ def _local(run: Path) -> dict[str, tuple[int, Path]]:
 
 
 def _verl(run: Path) -> dict[str, tuple[int, Path]]:
-    """verl's checkpoints are in `verl`, or beside the logs where verl was started by itself."""
+    """verl's checkpoints: in `verl`, or beside the logs if verl was started directly."""
     home = run / "verl" if (run / "verl").is_dir() else run.parent
     marker = home / "latest_checkpointed_iteration.txt"
     latest = int(marker.read_text()) if marker.exists() else 0
     checkpoints = {}
     for path in home.glob("global_step_*"):
         number = path.name.removeprefix("global_step_")
-        if number.isdecimal() and int(number) <= latest:  # later ones were not written to the end
+        if number.isdecimal() and int(number) <= latest:  # later ones may be incomplete
             checkpoints[path.name] = int(number), path
     if (best := home / "best").is_dir():
-        checkpoints["best"] = int(state.load(best / "metis.state")["best"][0]), best
+        checkpoints["best"] = int(state.load_state(best / "metis.state")["best"][0]), best
     return checkpoints
 
 
@@ -141,19 +144,19 @@ _LISTED = {"local": _local, "verl": _verl}
 
 
 def _step(checkpoint: Path) -> int:
-    return int(state.load(checkpoint / "run.state")["step"])
+    return int(state.load_state(checkpoint / "run.state")["step"])
 
 
 def _missing(
     run: Path, config: dict[str, Any], name: str, there: dict[str, tuple[int, Path]]
 ) -> MetisError:
-    itself = f"the model it began with, {config['engine'].get('model', 'by its name')}"
+    itself = f"its initial model, {config['engine'].get('model', 'by name')}"
     if not there:
         return MetisError(f"run {str(run)!r} has no checkpoint yet: train it, or name {itself}")
     if name == "best":
         return MetisError(
-            f"run {str(run)!r} has no best checkpoint, since no step tested better than the model "
-            f"it began with: use --checkpoint last, or name {itself}"
+            f"run {str(run)!r} has no best checkpoint, since no validation beat the initial model: "
+            f"use --checkpoint last, or name {itself}"
         )
     steps = sorted({step for step, _ in there.values()})
     return MetisError(

@@ -1,4 +1,4 @@
-"""Notices of a run: rewards that teach nothing, answers that are cut off, rollouts that failed."""
+"""Notices of a run: groups without variance, truncated answers, failed rollouts."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -8,25 +8,25 @@ from metis.run import folder as run_folder
 from metis.run.statistics import mean
 
 STEPS = 10
-"""Steps in a row without an informative group of which there is a notice."""
+"""Consecutive steps without an informative group after which there is a notice."""
 FAILED = "a rollout failed: "
 MORE = "; more of this kind are counted, not shown"
 
 
 @dataclass
 class Standstill:
-    """Steps in a row, with rollouts, in which no group varied."""
+    """Consecutive steps with rollouts but without an informative group."""
 
     steps: int = 0
     rollouts: int = 0
     last: int = 0
     """The last of these steps."""
     rewards: tuple[float, ...] = ()
-    """The mean reward of each of them that trained on any group."""
+    """The mean reward of each of these steps that trained on a group."""
     told: bool = False
 
     def add(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Take in a step; one without rollouts counts neither way."""
+        """Add a step; one without rollouts is ignored."""
         if not metrics.get("rollout/generated"):
             return
         if _varied(metrics):
@@ -38,7 +38,7 @@ class Standstill:
             self.rewards += (metrics["batch/reward"],)
 
     def notices(self, step: int, metrics: Mapping[str, float], folder: Path) -> list[str]:
-        """The notice of the step that completes the first such stretch; later ones have none."""
+        """The notice once there are `STEPS` such steps; only once in a run."""
         self.add(step, metrics)
         if self.told or self.steps < STEPS:
             return []
@@ -50,16 +50,16 @@ class Standstill:
         steps = f"for {self.steps:,} steps" if self.steps > 1 else f"in step {self.last:,}"
         reward = f", mean reward {mean(self.rewards).mean:.2g}" if self.rewards else ""
         return (
-            f"no group's rewards varied {steps} ({self.rollouts:,} rollouts{reward}): all their "
-            "advantages are 0 and change no weights"
+            f"no group had any reward variance {steps} ({self.rollouts:,} rollouts{reward}): all "
+            "advantages are 0, so there is no gradient"
         )
 
     def remedy(self, folder: Path) -> str:
         return f"Look at the answers: metis inspect {folder} --step {self.last}"
 
 
-def longest(rows: Iterable[Mapping[str, float]]) -> Standstill | None:
-    """The longest stretch in the metrics of a run; None where it is short, and not all of it."""
+def longest_standstill(rows: Iterable[Mapping[str, float]]) -> Standstill | None:
+    """The longest standstill in the metrics of a run; None if short and not the whole run."""
     stretch, found = Standstill(), Standstill()
     played = 0
     for row in rows:
@@ -71,20 +71,20 @@ def longest(rows: Iterable[Mapping[str, float]]) -> Standstill | None:
 
 
 def _varied(metrics: Mapping[str, float]) -> bool:
-    """True of a step with a group that varied, among those trained on or those rolled out."""
+    """True if a group of the step, trained on or not, was informative."""
     played, wasted = (metrics.get(f"rollout/{what}", 0.0) for what in ("tokens", "wasted"))
     return metrics.get("batch/informative", 0.0) > 0 or wasted < played
 
 
 class Truncations:
-    """Watches the answers of every step; `limit` is the setting that ends them."""
+    """Watches for truncated answers; `limit` is the setting that truncates them."""
 
     def __init__(self, limit: str) -> None:
         self.limit = limit
         self.told = False
 
     def notices(self, counts: Mapping[str, int]) -> list[str]:
-        """The notice of the first step in which most answers were cut off; later ones have none."""
+        """The notice of the first step in which most answers were truncated; only once."""
         cut, generated = counts["rollout/cut_off"], counts["rollout/generated"]
         if self.told or 2 * cut <= generated:
             return []
@@ -95,13 +95,13 @@ class Truncations:
         ]
 
 
-def failure(reason: str) -> str:
-    """The notice of the first failure of a kind."""
+def failure_notice(reason: str) -> str:
+    """The notice for the first failure of a kind."""
     return f"{FAILED}{reason}{MORE}"
 
 
-def failures(folder: Path) -> list[str]:
-    """The reason of the first failure of each kind, as far as a run has written it down."""
-    rows = run_folder.read(folder, "notices", optional=True)
+def logged_failures(folder: Path) -> list[str]:
+    """The first failure of each kind, from a run's logged notices."""
+    rows = run_folder.read_log(folder, "notices", optional=True)
     texts = [row["text"] for row in rows if row["text"].startswith(FAILED)]
     return [text.removeprefix(FAILED).removesuffix(MORE) for text in texts]

@@ -1,4 +1,4 @@
-"""Run folders as named series: what a report shows of a run is read here, and nowhere else."""
+"""Reads run folders for reports: settings, metrics as series, validations, timings."""
 
 import json
 import math
@@ -12,23 +12,23 @@ from typing import Any, NamedTuple
 from metis.errors import Damaged, MetisError
 from metis.run import composition
 from metis.run import folder as run_folder
-from metis.run.manifest import Change
+from metis.run.manifest import Change, current
 
 PHASES = ("judge", "select", "rollout", "reward", "update")
-"""Phases of a step in the order they run; others that a run has follow."""
+"""Phases of a step, in order; other phases of a run follow."""
 
 NOT_PHASES = ("schema", "step", "elapsed")
 
 
 class Series(NamedTuple):
-    """One curve: as many values as places."""
+    """One curve: x and y values."""
 
     x: tuple[float, ...] = ()
     y: tuple[float, ...] = ()
 
 
-class HeldoutTest(NamedTuple):
-    """A test on held-out prompts; elapsed and standard error are None where not recorded."""
+class Validation(NamedTuple):
+    """A validation; elapsed and standard error are None where not recorded."""
 
     step: int
     elapsed: float | None
@@ -38,7 +38,7 @@ class HeldoutTest(NamedTuple):
 
 @dataclass(frozen=True)
 class Recorded:
-    """A run as its folder has it, finished or not."""
+    """The contents of a run folder, finished or not."""
 
     folder: Path
     config: dict[str, Any]
@@ -47,10 +47,10 @@ class Recorded:
     timings: list[dict[str, Any]]
     label: str = ""
     pool: Mapping[str, int] = field(default_factory=dict)
-    """Prompts of the pool by category, where the run has written it down."""
+    """Training prompts per category, where recorded."""
 
     def named(self, key: str) -> str:
-        """The name of a section of the settings, looked for at the top and in the engine's."""
+        """The name of a section, from the top-level settings or the engine's."""
         for place in (self.config, self.config.get("engine")):
             value = place.get(key) if isinstance(place, dict) else None
             name = value.get("name") if isinstance(value, dict) else value
@@ -72,34 +72,34 @@ class Recorded:
 
     @property
     def changes(self) -> list[Change]:
-        """Settings that were changed when the run was resumed."""
+        """Settings that changed when the run was resumed."""
         changes: list[Change] = self.config.get("changes", [])
         return changes
 
     @property
     def planned(self) -> int:
-        """Steps that the settings ask for; those done where they set no number."""
+        """The `steps` setting, or the steps done where it is 0."""
         planned = self.config.get("steps")
         return planned if isinstance(planned, int) and planned else self.steps
 
     def series(self, metric: str) -> Series:
-        """A metric against steps, without the steps that lack it."""
+        """A metric by step, where it is recorded."""
         rows = [row for row in self.metrics if is_number(row.get(metric))]
         steps = tuple(float(row["step"]) for row in rows)
         return Series(steps, tuple(float(row[metric]) for row in rows))
 
     def share(self, metric: str, whole: str) -> Series:
-        """A metric as a share of another, at the steps where there is any of that."""
+        """A metric as a share of another, where that is not 0."""
         parts, wholes = self.series(metric), dict(zip(*self.series(whole), strict=True))
         rows = [(x, y / wholes[x]) for x, y in zip(*parts, strict=True) if wholes.get(x)]
         return Series(tuple(x for x, _ in rows), tuple(y for _, y in rows))
 
     def has(self, metric: str) -> bool:
-        """True where any step records the metric."""
+        """True if any step records the metric."""
         return any(is_number(row.get(metric)) for row in self.metrics)
 
     @property
-    def evaluations(self) -> list[HeldoutTest]:
+    def evaluations(self) -> list[Validation]:
         clock = {row["step"]: row["elapsed"] for row in self.timings if "elapsed" in row}
         clock.setdefault(0, 0.0)
         tests = []
@@ -107,20 +107,20 @@ class Recorded:
             if is_number(row.get("eval/accuracy")):
                 stderr = row["eval/stderr"] if is_number(row.get("eval/stderr")) else None
                 elapsed = clock.get(row["step"])
-                tests.append(HeldoutTest(row["step"], elapsed, row["eval/accuracy"], stderr))
+                tests.append(Validation(row["step"], elapsed, row["eval/accuracy"], stderr))
         return tests
 
     @cached_property
     def rewards(self) -> dict[int, dict[str, float]]:
-        """The reward of every held-out prompt, by the step of the test; none without its log."""
+        """The reward of every held-out prompt, by the step of the validation."""
         tests: dict[int, dict[str, float]] = {}
-        for row in run_folder.read(self.folder, "evals", optional=True):
+        for row in run_folder.read_log(self.folder, "evals", optional=True):
             tests.setdefault(row["step"], {})[row["prompt"]] = row["reward"]
         return tests
 
     @property
-    def best(self) -> HeldoutTest | None:
-        """The test that went best, of equals the first; None where there was none."""
+    def best(self) -> Validation | None:
+        """The best validation, the first of equals; None without one."""
         return max(self.evaluations, key=lambda test: test.accuracy, default=None)
 
     @property
@@ -129,8 +129,8 @@ class Recorded:
 
     @property
     def phases(self) -> dict[str, float]:
-        """Seconds by phase over the whole run; what no phase accounts for is `other`."""
-        rows = [phases(row) for row in self.timings]
+        """Seconds by phase over the whole run; the rest is `other`."""
+        rows = [phase_seconds(row) for row in self.timings]
         names = dict.fromkeys([*PHASES, *sorted({name for row in rows for name in row})])
         totals = {name: math.fsum(row.get(name, 0.0) for row in rows) for name in names}
         seconds = {name: total for name, total in totals.items() if total}
@@ -139,23 +139,23 @@ class Recorded:
 
     @property
     def judge_share(self) -> float | None:
-        """The part of the time that went into judging; None where nothing was judged."""
+        """The judge's share of the time; None without a judge."""
         judging = self.phases.get("judge", 0.0)
         return judging / self.elapsed if judging and self.elapsed else None
 
     @property
     def selected(self) -> int:
-        """Steps whose prompts the judge chose alone: not those in which it was on trial."""
+        """Steps in which the judge selected alone, not on trial."""
         return (self.series("select/trial").y + self.series("select/guarded").y).count(0.0)
 
     @property
     def tried(self) -> int:
-        """Steps in which the judge was on trial, and chose half of the batch."""
+        """Steps in which the judge was on trial, and selected half of the batch."""
         return self.series("select/trial").y.count(1.0)
 
     @property
     def trials(self) -> list[tuple[float, float]]:
-        """The stretches of steps that the judge was on trial in, half a step around each."""
+        """The spans of steps in which the judge was on trial, for plots."""
         spans: list[tuple[float, float]] = []
         for step, trial in zip(*self.series("select/trial"), strict=True):
             if trial and spans and spans[-1][1] == step - 0.5:
@@ -165,22 +165,22 @@ class Recorded:
         return spans
 
     def judge_shares(self) -> Series:
-        """The judge's share of the time of every step; empty where nothing was judged."""
+        """The judge's share of the time of every step; empty without a judge."""
         if self.judge_share is None:
             return Series()
-        rows = [(row["step"], phases(row)) for row in self.timings]
-        rows = [(step, phases) for step, phases in rows if sum(phases.values()) > 0]
-        shares = (phases.get("judge", 0.0) / sum(phases.values()) for _, phases in rows)
+        rows = [(row["step"], phase_seconds(row)) for row in self.timings]
+        rows = [(step, seconds) for step, seconds in rows if sum(seconds.values()) > 0]
+        shares = (seconds.get("judge", 0.0) / sum(seconds.values()) for _, seconds in rows)
         return Series(tuple(float(step) for step, _ in rows), tuple(shares))
 
     def step_seconds(self) -> Series:
         """Seconds of every step."""
         steps = tuple(float(row["step"]) for row in self.timings)
-        return Series(steps, tuple(sum(phases(row).values()) for row in self.timings))
+        return Series(steps, tuple(sum(phase_seconds(row).values()) for row in self.timings))
 
     @property
     def informative(self) -> float | None:
-        """The mean share of the groups trained on that had any variance."""
+        """The mean share of trained groups that were informative."""
         shares = self.series("batch/informative").y
         return math.fsum(shares) / len(shares) if shares else None
 
@@ -191,7 +191,7 @@ class Recorded:
 
 
 def read_run(folder: Path) -> Recorded:
-    """Read a run folder; refuse what is not one, or is damaged."""
+    """Read a run folder; anything else, or a corrupted one, is refused."""
     if not folder.is_dir():
         what = "a file" if folder.exists() else "there is no such folder"
         raise MetisError(f"run {str(folder)!r}: {what}: name a run folder")
@@ -199,16 +199,16 @@ def read_run(folder: Path) -> Recorded:
         raise MetisError(f"run {str(folder)!r} has no config.json: name a run folder")
     return Recorded(
         folder=folder,
-        config=_document(folder / "config.json"),
+        config=current(_document(folder / "config.json")),
         versions=_document(folder / "versions.json", optional=True),
-        metrics=run_folder.read(folder, "metrics"),
-        timings=run_folder.read(folder, "timings", optional=True),
+        metrics=run_folder.read_log(folder, "metrics"),
+        timings=run_folder.read_log(folder, "timings", optional=True),
         pool=composition.read_composition(folder),
     )
 
 
 def read_runs(folders: Sequence[Path]) -> list[Recorded]:
-    """Read runs, each once, under labels that tell them apart: by as many folders as it takes."""
+    """Read runs, without duplicates, with labels that are unique (by parent folders if needed)."""
     unique: dict[Path, Path] = {}
     for folder in folders:
         unique.setdefault(folder.resolve(), folder)
@@ -229,11 +229,11 @@ def _label(run: Recorded) -> str:
 
 
 def is_number(value: object) -> bool:
-    """Finite, and no text."""
+    """True for a finite number."""
     return isinstance(value, int | float) and math.isfinite(value)
 
 
-def phases(row: Mapping[str, Any]) -> dict[str, float]:
+def phase_seconds(row: Mapping[str, Any]) -> dict[str, float]:
     """The seconds of each phase in a row of timings."""
     return {key: row[key] for key in row if key not in NOT_PHASES and is_number(row[key])}
 

@@ -1,4 +1,4 @@
-"""The rows of a step in the logs of a run folder, and the metrics of its batch."""
+"""The log rows of a step, and the metrics of its batch."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -9,14 +9,14 @@ from metis.core import Batch, Trajectory
 from metis.signal import advantages
 
 SHOWN = 8
-"""Groups of a step of which one answer is written down, unless it is said of how many."""
+"""Groups per step of which one answer is logged, where `answers` is not set."""
 
 LEAST = 0.01
-"""Probability from which an answer of the judge is written down, to two digits."""
+"""Smallest probability of a judge's answer that is logged, to two digits."""
 
 
 def batch_metrics(batch: Batch) -> dict[str, float]:
-    """Metrics of the batch: rewards, variance, and the size of its advantages."""
+    """Metrics of the batch: mean reward, variance, and absolute advantage."""
     groups = [group for group in batch.groups if group.variance is not None]
     metrics = {"batch/groups": float(len(batch.groups))}
     if groups:
@@ -30,7 +30,7 @@ def batch_metrics(batch: Batch) -> dict[str, float]:
 
 
 def _reported(batch: Batch) -> dict[str, float]:
-    """The mean of each number that rewards report, over the rollouts that have it."""
+    """The mean of each number that reward functions report, over the rollouts that have it."""
     by_name: dict[str, list[float]] = {}
     for report in (report for group in batch.groups for report in group.reports):
         for name, value in report.items():
@@ -40,7 +40,7 @@ def _reported(batch: Batch) -> dict[str, float]:
 
 
 def judgment_rows(step: int, batch: Batch) -> Iterator[dict[str, Any]]:
-    """One row a candidate: what was thought of it, whether it was rolled out, what came of it."""
+    """One row per candidate: its prediction, whether it was rolled out, and the outcome."""
     variances = {group.prompt.id: group.variance for group in batch.groups}
     for decision in batch.decisions:
         likely = {
@@ -62,7 +62,7 @@ def judgment_rows(step: int, batch: Batch) -> Iterator[dict[str, Any]]:
 
 
 def exemplar_rows(step: int, batch: Batch) -> Iterator[dict[str, Any]]:
-    """One row an exemplar: what all judge prompts of the step were shown."""
+    """One row per exemplar of the step's judge prompts."""
     for exemplar in batch.exemplars:
         yield {
             "step": step,
@@ -76,9 +76,9 @@ def exemplar_rows(step: int, batch: Batch) -> Iterator[dict[str, Any]]:
 def rollout_rows(
     step: int, batch: Batch, written: Callable[[Trajectory], str], answers: int | None = None
 ) -> Iterator[dict[str, Any]]:
-    """One row a group that is trained on, with what earned its first rewards.
+    """One row per trained group, with some of its answers.
 
-    `answers` are kept of each group; None keeps one of the first few groups.
+    `answers` are kept per group; None keeps one answer of the first few groups.
     """
     for place, group in enumerate(batch.groups):
         row = {

@@ -1,7 +1,6 @@
-"""Files of a user's own code that a run depends on, by digest: a resumed run notices changed ones.
+"""Hashes of a user's own code that a run depends on, so that a resumed run notices changes.
 
-Settings name a reward, a task, a curriculum or a judge; what is behind the name may have been
-edited since. Only the named file is looked at, not what it imports.
+Covers the files of a reward, task, curriculum or judge named in the settings, not what they import.
 """
 
 import json
@@ -10,18 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from metis import files
-from metis.core.importing import digest, is_import_string
+from metis.core.importing import is_import_string, source_digest
 from metis.errors import Damaged, MetisError
 from metis.run.manifest import SCHEMA
 
 FILE = "sources.json"
 
 REFUSED = ("task.reward",)
-"""Settings whose code may not change on the way: rewards of two scales would be one curve."""
+"""Settings whose code may not change during a run: rewards would not be comparable."""
 
 
-def of(config: Mapping[str, Any]) -> dict[str, str]:
-    """The digests of a run's own code, by setting; what is not in a file has none."""
+def source_digests(config: Mapping[str, Any]) -> dict[str, str]:
+    """The hashes of a run's user code, by setting."""
     task, curriculum = (config.get(section, {}) for section in ("task", "curriculum"))
     judge = curriculum.get("judge") or {}
     named = {
@@ -31,30 +30,30 @@ def of(config: Mapping[str, Any]) -> dict[str, str]:
         "curriculum.judge": judge.get("name", "") if isinstance(judge, Mapping) else "",
     }
     own = {key: name for key, name in named.items() if is_import_string(str(name))}
-    found = {key: digest(name) for key, name in own.items() if not name.startswith("metis.")}
+    found = {key: source_digest(name) for key, name in own.items() if not name.startswith("metis.")}
     return {key: value for key, value in found.items() if value}
 
 
-def check(folder: Path, config: Mapping[str, Any], step: int) -> list[str]:
-    """Refuse to resume with another reward than a run was made with; remarks on other code."""
+def check_sources(folder: Path, config: Mapping[str, Any], step: int) -> list[str]:
+    """Refuse to resume with a changed reward; returns remarks on other changed code."""
     if not step or not (folder / FILE).exists():
         return []
-    before, now = _read(folder), of(config)
+    before, now = _read(folder), source_digests(config)
     changed = [key for key in now if before.get(key, now[key]) != now[key]]
     for key in changed:
         if key in REFUSED:
             section, _, name = key.partition(".")
             raise MetisError(
                 f"{key} = {config[section][name]!r}: its file has changed since this run began: "
-                f"restore it, or name another folder with --out; if the change is meant, delete "
-                f"{folder / FILE} to go on with it from step {step}"
+                f"restore it, or name another folder with --out; if the change is intended, delete "
+                f"{folder / FILE} to resume with it from step {step}"
             )
     return [f"the file of {key} has changed since this run began" for key in changed]
 
 
-def write(folder: Path, config: Mapping[str, Any]) -> None:
-    """Write down the digests, where a run has code of its own."""
-    if digests := of(config):
+def write_sources(folder: Path, config: Mapping[str, Any]) -> None:
+    """Write the hashes, if a run has user code."""
+    if digests := source_digests(config):
         with files.atomic(folder / FILE) as file:
             file.write(f"{json.dumps({'schema': SCHEMA, **digests}, indent=2)}\n".encode())
 

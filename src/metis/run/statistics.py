@@ -1,4 +1,4 @@
-"""Means with their standard errors, and the kinds of groups by their rewards."""
+"""Means with standard errors, and kinds of groups by their rewards."""
 
 import math
 from collections.abc import Sequence
@@ -12,35 +12,35 @@ KINDS = ("unsolved", "informative", "solved", "failed")
 
 
 class Estimate(NamedTuple):
-    """A mean and its standard error; None where the values say nothing about it."""
+    """A mean and its standard error; None where it cannot be estimated."""
 
     mean: float
     error: float | None
 
 
 def mean(values: Sequence[float]) -> Estimate:
-    """Over problems; of several samples of one, which are not independent, the mean enters.
+    """The mean over problems; several samples of one problem enter as their mean.
 
-    A single value has no spread, and values that are all the same do not show theirs: none right of
-    30 is an accuracy that may well be 0.05, not one without error.
+    There is no standard error for a single value or for equal values: 0 of 30 correct is an
+    accuracy that may well be 0.05, not one without error.
     """
     varies = min(values) < max(values)
     error = float(np.std(values, ddof=1)) / math.sqrt(len(values)) if varies else None
     return Estimate(float(np.mean(values)), error)
 
 
-def average(parts: Sequence[Estimate]) -> Estimate:
-    """Over benchmarks, each with the same weight, as in the paper's tables."""
+def mean_over_benchmarks(parts: Sequence[Estimate]) -> Estimate:
+    """The mean over benchmarks, each with the same weight, as in the paper's tables."""
     errors = [part.error for part in parts if part.error is not None]
     complete = len(errors) == len(parts)
     error = math.sqrt(sum(error**2 for error in errors)) / len(parts) if complete else None
     return Estimate(float(np.mean([part.mean for part in parts])), error)
 
 
-def kind(rewards: Sequence[float]) -> str:
-    """`informative` where rewards differ; else `unsolved` or `solved` by the mean reward.
+def group_kind(rewards: Sequence[float]) -> str:
+    """`informative` where rewards differ; else `unsolved` (all-fail) or `solved` (all-pass).
 
-    Below two rewards nothing can be said: `failed`.
+    `failed` with fewer than two rewards.
     """
     if len(rewards) < 2:
         return "failed"

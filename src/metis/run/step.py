@@ -1,4 +1,4 @@
-"""One step of any trainer: the batch that the curriculum plans, and its place in the accounts."""
+"""Plans one step with the curriculum, for any trainer, and counts its cost."""
 
 from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
@@ -13,10 +13,10 @@ from metis.run.meter import Meter
 from metis.run.records import batch_metrics
 
 
-def plan(
+def plan_step(
     curriculum: Curriculum, pool: Pool, account: Account, version: int, seed: int, meter: Meter
 ) -> Batch:
-    """Lines 3 to 5 of Algorithm 1, whatever the curriculum; `version` is the policy's."""
+    """Lines 3 to 5 of Algorithm 1, for any curriculum; `version` is the policy's."""
     progress = Progress(account.step, account.fraction, version, seed)
     asked = curriculum.step(pool, progress)
     _require(isinstance(asked, Generator), curriculum, _what(asked), "ask with `yield from`")
@@ -28,7 +28,7 @@ def plan(
 
 
 def _check(batch: Any, curriculum: Curriculum) -> None:
-    """Refuse a batch that no engine can train on, or that is none."""
+    """Refuse a result of a plan that is not a valid batch."""
     remedy = "return a metis.core.Batch"
     _require(isinstance(batch, Batch), curriculum, _what(batch), remedy)
     groups = batch.groups
@@ -53,7 +53,7 @@ def _what(value: Any) -> str:
     return "None" if value is None else f"a value of type {type(value).__name__}"
 
 
-def booked(account: Account, batch: Batch, counts: Mapping[str, int]) -> dict[str, float]:
-    """The metrics of a batch, its costs added to the account."""
+def step_metrics(account: Account, batch: Batch, counts: Mapping[str, int]) -> dict[str, float]:
+    """The metrics of a batch; its counters are added to the account."""
     trained = sum(len(group.rewards) for group in batch.groups)
     return {**account.count({**counts, "rollout/trained": trained}), **batch_metrics(batch)}

@@ -1,22 +1,22 @@
-"""Channels to a person who waits: a line before something long, a count and a beat during it."""
+"""Progress callbacks for slow operations, and a heartbeat thread."""
 
 import threading
 from collections.abc import Callable
 from typing import Self
 
 Say = Callable[[str], None]
-"""Takes a line."""
+"""Prints a line."""
 
 Count = Callable[[int, int], object]
-"""Takes how many are done, of how many; may be called from any thread."""
+"""Progress callback: how many are done, of how many; may be called from any thread."""
 
 
-def uncounted(done: int, total: int) -> None:
-    """For whoever does not watch."""
+def no_progress(done: int, total: int) -> None:
+    """No-op progress callback."""
 
 
 class Heartbeat:
-    """Calls `beat` every `period` seconds from a thread of its own, while it is entered."""
+    """Calls `beat` every `period` seconds from a thread, inside a `with` block."""
 
     def __init__(self, beat: Callable[[], None], period: float = 1.0) -> None:
         self.beat, self.period = beat, period

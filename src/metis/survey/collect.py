@@ -19,7 +19,7 @@ from metis.core.drive import drive
 from metis.core.pool import Pool
 from metis.loop import Trainable
 from metis.report.tables import duration
-from metis.run.folder import Folder, read
+from metis.run.folder import Folder, read_log
 from metis.run.meter import Meter
 from metis.run.waiting import Heartbeat
 from metis.survey.facts import PromptOutcome
@@ -114,7 +114,7 @@ class SurveyFolder(Folder):
         if len(whole) < count:
             whole = whole[: len(whole) // batch * batch]
         self.cut({"outcomes": sum(map(len, whole))})
-        return [PromptOutcome.of(row) for row in read(self.path, "outcomes")]
+        return [PromptOutcome.of(row) for row in read_log(self.path, "outcomes")]
 
 
 def sampled(pool: Pool, count: int, seed: int) -> list[Prompt]:

@@ -55,7 +55,7 @@ def run(chosen: argparse.Namespace) -> int:
     require(chosen.prompts >= 2, "--prompts", chosen.prompts, "use at least 2")
     named = chosen.keep is None or chosen.keep.name.endswith(SUFFIX)
     require(named, "--keep", str(chosen.keep), f"name a file that ends in {SUFFIX}")
-    settings = config.load(*config.parse(chosen.settings))
+    settings = config.load_config(*config.parse_arguments(chosen.settings))
     for notice in settings.notices:
         print(f"metis: {notice}", file=sys.stderr)
     training = settings.training

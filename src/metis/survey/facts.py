@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from metis.run.statistics import KINDS, kind
+from metis.run.statistics import KINDS, group_kind
 from metis.signal import variance
 
 NORMAL = 1.96
@@ -44,7 +44,7 @@ class PromptOutcome(NamedTuple):
 
     @property
     def kind(self) -> str:
-        return kind(self.rewards)
+        return group_kind(self.rewards)
 
 
 class Share(NamedTuple):

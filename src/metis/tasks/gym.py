@@ -10,7 +10,7 @@ from typing import Any
 
 from metis.core import Message, Prompt
 from metis.core.pool import Rewards
-from metis.errors import MetisError, install, require_at_least
+from metis.errors import MetisError, pip_install, require_at_least
 from metis.tasks.base import SingleTurn, Split
 
 
@@ -92,7 +92,7 @@ def _create(settings: Gym, seed: int) -> Any:
     try:
         import reasoning_gym
     except ImportError:
-        raise MetisError(f"task = 'gym' needs reasoning-gym: {install('gym')}") from None
+        raise MetisError(f"task = 'gym' needs reasoning-gym: {pip_install('gym')}") from None
     size = 2 * (settings.prompts + settings.heldout)
     try:
         return reasoning_gym.create_dataset(

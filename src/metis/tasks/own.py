@@ -11,7 +11,7 @@ from typing import Any, TypeVar, get_args, get_type_hints
 from pydantic import PydanticSchemaGenerationError, TypeAdapter
 
 from metis.core import Prompt
-from metis.core.importing import is_import_string, load
+from metis.core.importing import import_object, is_import_string
 from metis.core.pool import Rewards
 from metis.errors import MetisError, located
 from metis.tasks import TASKS, TaskEntry
@@ -30,7 +30,7 @@ def task_entry(name: str) -> TaskEntry:
     """The task that a name stands for; `name` is in TASKS, or has a colon."""
     if not is_import_string(name):
         return TASKS[name]
-    kind = load("task", name)
+    kind = import_object("task", name)
     if not isinstance(kind, type):
         raise _refusal(name, f"it is {kind!r}, not a class")
     for method in METHODS:

@@ -10,7 +10,7 @@ from inspect import Parameter
 from typing import Any
 
 from metis.core import Chat
-from metis.core.importing import load
+from metis.core.importing import import_object
 from metis.errors import BadReward, MetisError
 from metis.tasks.base import Reward
 from metis.tasks.outcome import SCORE
@@ -74,7 +74,7 @@ class OwnReward:
     """A reward function by its name, called as its signature wants it."""
 
     def __init__(self, name: str) -> None:
-        self.name, self.function = name, load(KEY, name)
+        self.name, self.function = name, import_object(KEY, name)
         if not callable(self.function):
             raise MetisError(f"{KEY} = {name!r}: it is {self.function!r}, not a function")
         try:

@@ -54,7 +54,7 @@ def inspect(
 def _of(run: Recorded, log: str, step: int) -> list[Row]:
     """The rows of a step, all their text safe to print."""
     having = f'"step": {step},'.encode()
-    rows = run_folder.read(run.folder, log, optional=True, having=having)
+    rows = run_folder.read_log(run.folder, log, optional=True, having=having)
     return [_printable(row) for row in rows if row["step"] == step]
 
 

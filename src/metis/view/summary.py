@@ -6,9 +6,9 @@ from pathlib import Path
 from metis.report.tables import duration, trusted
 from metis.run import folder as run_folder
 from metis.run import notices
-from metis.run.notices import failures
+from metis.run.notices import logged_failures
 from metis.run.recorded import Recorded, read_run
-from metis.run.statistics import Estimate, average, mean
+from metis.run.statistics import Estimate, mean, mean_over_benchmarks
 from metis.tasks.benchmarks.validation import benchmark
 from metis.view.glyphs import plus_minus
 
@@ -17,9 +17,9 @@ def summary(folder: Path) -> list[str]:
     """The rise in accuracy, the rollouts it took, the use of the time, what went wrong, and what
     to do next."""
     run = read_run(folder)
-    flat = notices.longest(run.metrics)
+    flat = notices.longest_standstill(run.metrics)
     wrong = [f"{flat.described}. {flat.remedy(folder)}"] if flat else []
-    wrong += [f"the first failure: {reason}" for reason in failures(folder)[:1]]
+    wrong += [f"the first failure: {reason}" for reason in logged_failures(folder)[:1]]
     return [_learnt(run), _spent(run), _took(run), *wrong, f"run folder: {folder}", _next(run)]
 
 
@@ -53,14 +53,14 @@ def paired(run: Recorded) -> Estimate:
     Prompts are paired within their benchmark, each of which has the same weight in the accuracy.
     """
     tests: dict[int, dict[str, float]] = {}
-    for row in run_folder.read(run.folder, "evals"):
+    for row in run_folder.read_log(run.folder, "evals"):
         tests.setdefault(row["step"], {})[row["prompt"]] = row["reward"]
     before, after = tests[min(tests)], tests[max(tests)]
     rises: dict[str, list[float]] = {}
     for prompt, reward in before.items():
         name = benchmark(prompt) if run.config.get("benchmarks") else ""
         rises.setdefault(name, []).append(after[prompt] - reward)
-    return average([mean(values) for values in rises.values()])
+    return mean_over_benchmarks([mean(values) for values in rises.values()])
 
 
 def _spent(run: Recorded) -> str:

@@ -19,7 +19,7 @@ from rich.text import Text
 
 from metis.config import Config
 from metis.curricula.registry import presets
-from metis.run.recorded import phases
+from metis.run.recorded import phase_seconds
 from metis.run.waiting import Heartbeat
 from metis.view.glyphs import clock, plus_minus
 from metis.view.history import History, Pace
@@ -104,7 +104,7 @@ class TerminalView:
         timings: Sequence[Mapping[str, float]],
     ) -> None:
         """Take up a run where it was left, with what its logs say of the steps before."""
-        seconds = {row["step"]: phases(row) for row in timings}
+        seconds = {row["step"]: phase_seconds(row) for row in timings}
         for row in metrics:
             self.history.add(int(row["step"]), fraction, row, seconds.get(row["step"], {}))
         self.pace.mark(fraction)

@@ -30,10 +30,10 @@ def test_there_is_one_for_each_question():
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.split()[-1])
 def test_an_ablation_has_valid_arms(block, parsed):
     chosen = parsed(block)
-    recipe, overrides = config.parse(chosen.settings)
+    recipe, overrides = config.parse_arguments(chosen.settings)
     found = {}
     for arm in parse_arms(chosen.curricula, chosen.arm):
-        settings = config.load(recipe, [*overrides, *arm.settings], dry=True)
+        settings = config.load_config(recipe, [*overrides, *arm.settings], dry=True)
         found[arm.name] = settings.resolved["curriculum"]
     assert found.pop("uniform")["name"] == "uniform"
     assert len(found) >= 2 and all(one["name"] == "metis" for one in found.values())

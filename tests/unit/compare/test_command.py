@@ -53,7 +53,7 @@ def test_a_comparison_has_a_run_for_every_arm_and_seed(whole):
     assert {path.parent.name for path in whole.glob("*/config.json")} == {
         f"{arm}-{seed}" for arm in ("uniform", "metis") for seed in (0, 1)
     }
-    starts = {run_folder.read(run, "metrics")[0]["eval/accuracy"] for run in whole.glob("*-?")}
+    starts = {run_folder.read_log(run, "metrics")[0]["eval/accuracy"] for run in whole.glob("*-?")}
     assert len(starts) == 1, "every run is tested on the same prompts"
     text = table(whole)
     assert "**metis** needs" in text and "seconds are not compared" in text
@@ -159,7 +159,7 @@ def test_settings_that_change_no_result_may_change_between_seeds(tmp_path):
 
 
 def test_one_process_at_a_time_trains_a_comparison(whole, capsys):
-    with run_folder.hold(whole):
+    with run_folder.lock_folder(whole):
         assert main(["compare", "--seeds", "7", "--out", str(whole)]) == 2
         said = capsys.readouterr().err
         assert main(["compare", "--out", str(whole)]) == 0, "there is nothing to train"

@@ -3,7 +3,7 @@
 import pytest
 
 from metis import MetisError
-from metis.config import load, resolve
+from metis.config import load_config, resolve
 
 
 def test_the_defaults_are_complete_and_resolved():
@@ -28,7 +28,7 @@ def test_the_defaults_are_complete_and_resolved():
 def test_the_quickstart_holds_without_a_recipe_unless_an_engine_or_a_task_is_named(words, quick):
     if "task.dataset=chain_sum" in words:
         pytest.importorskip("reasoning_gym")
-    training, plain = load(None, words).training, resolve({}).training
+    training, plain = load_config(None, words).training, resolve({}).training
     assert ((training.steps, training.batch) != (plain.steps, plain.batch)) is quick
 
 
@@ -41,7 +41,7 @@ def test_a_recipe_and_overrides_merge(tmp_path):
     recipe.write_text(
         "steps = 5\n[curriculum]\nname = 'metis'\nexplore = 0.5\n[curriculum.judge]\nshare = 0.3\n"
     )
-    config = load(recipe, ["seed=3", "curriculum.judge.scale=passes", "batch=4", "group=2"])
+    config = load_config(recipe, ["seed=3", "curriculum.judge.scale=passes", "batch=4", "group=2"])
     assert (config.training.steps, config.training.seed) == (5, 3)
     assert config.curriculum.explore == 0.5
     assert (config.curriculum.judge.scale, config.curriculum.judge.share) == ("passes", 0.3)
@@ -51,8 +51,8 @@ def test_a_recipe_and_overrides_merge(tmp_path):
 def test_naming_another_curriculum_drops_the_knobs_of_the_one_before(tmp_path):
     recipe = tmp_path / "recipe.toml"
     recipe.write_text("[curriculum]\nname = 'metis'\nexplore = 0.5\n")
-    assert load(recipe, ["curriculum=uniform"]).curriculum_name == "uniform"
-    assert load(recipe, ["curriculum=metis"]).curriculum.explore == 0.5
+    assert load_config(recipe, ["curriculum=uniform"]).curriculum_name == "uniform"
+    assert load_config(recipe, ["curriculum=metis"]).curriculum.explore == 0.5
 
 
 def test_another_curriculum_keeps_the_recipe_s_preset_or_says_that_it_has_none(tmp_path):
@@ -60,20 +60,20 @@ def test_another_curriculum_keeps_the_recipe_s_preset_or_says_that_it_has_none(t
     recipe.write_text("[curriculum]\nname = 'metis'\npreset = 'paper'\nexplore = 0.5\n")
 
     def loaded(*overrides):
-        config = load(recipe, overrides)
+        config = load_config(recipe, overrides)
         return config.resolved["curriculum"].get("preset"), config.notices
 
-    assert load(recipe, ["curriculum=pcl"]).curriculum.explore == 0.0
+    assert load_config(recipe, ["curriculum=pcl"]).curriculum.explore == 0.0
     for name in ("uniform", "sec", "adcl", "pcl"):
         assert loaded(f"curriculum={name}") == ("paper", ())
     assert loaded("curriculum=pcl", "curriculum.preset=published") == ("published", ())
     preset, [notice] = loaded("curriculum=dapo")
     assert (
-        preset is None and "dapo has no preset 'paper', the recipe's; its defaults hold" in notice
+        preset is None and "dapo has no preset 'paper', the recipe's; using its defaults" in notice
     )
     recipe.write_text("[curriculum]\nname = 'metis'\npreset = 'recommended'\n")
     preset, [notice] = loaded("curriculum=pcl")
-    assert preset == "published" and "its preset 'published' holds" in notice
+    assert preset == "published" and "using its preset 'published'" in notice
 
 
 def test_the_order_of_name_and_knob_does_not_matter():
@@ -81,7 +81,7 @@ def test_the_order_of_name_and_knob_does_not_matter():
         ["curriculum=oracle", "curriculum.multiplier=2"],
         ["curriculum.multiplier=2", "curriculum=oracle"],
     ):
-        config = load(None, order)
+        config = load_config(None, order)
         assert (config.curriculum_name, config.curriculum.multiplier) == ("oracle", 2)
 
 
@@ -114,9 +114,9 @@ def test_the_order_of_name_and_knob_does_not_matter():
         (["curriculum=GRPO"], ["curriculum = 'GRPO': curriculum=uniform is GRPO"]),
         (["curriculum=gspo"], ["engine.ratio=sequence"]),
         (["engine=vllm"], ["engine.generation=vllm"]),
-        (["sinks=3"], ["sinks = 3", "such as 'sinks=[3]'"]),
+        (["loggers=3"], ["loggers = 3", "such as 'loggers=[3]'"]),
         (["task.levels=7"], ["task.levels = 7", "such as 'task.levels=[7]'"]),
-        (["engine=simulated", "task=gym"], ["task = ", "simulated engine brings its own"]),
+        (["engine=simulated", "task=gym"], ["task = ", "simulated engine has its own"]),
         (["task.level=2"], ["'task.level'", "did you mean 'task.levels'?"]),
         (["task.levels=[16]"], ["task.levels = [16]"]),
         (["task.prompts=99999999"], ["task.prompts + task.heldout", "only"]),
@@ -133,7 +133,7 @@ def test_the_order_of_name_and_knob_does_not_matter():
         (["answers=-1"], ["answers = -1", "at least 0"]),
         (
             ["engine=simulated", "benchmarks=['math']"],
-            ["benchmarks = ['math']", "brings its own test"],
+            ["benchmarks = ['math']", "has its own validation"],
         ),
         (["steps"], ["'steps' is not a setting", "key=value"]),
         (["engine=simulated", "steps.x=1", "steps.y=2"], ["unknown key 'steps.x'"]),
@@ -142,7 +142,7 @@ def test_the_order_of_name_and_knob_does_not_matter():
 )
 def test_wrong_settings_are_refused_in_one_line(overrides, words):
     with pytest.raises(MetisError) as caught:
-        load(None, overrides)
+        load_config(None, overrides)
     message = str(caught.value)
     assert "\n" not in message
     for word in words:
@@ -151,25 +151,25 @@ def test_wrong_settings_are_refused_in_one_line(overrides, words):
 
 def test_a_missing_or_broken_recipe_is_named(tmp_path):
     with pytest.raises(MetisError, match=r"nothing\.toml.*No such file"):
-        load(tmp_path / "nothing.toml", [])
+        load_config(tmp_path / "nothing.toml", [])
     broken = tmp_path / "broken.toml"
     broken.write_text("steps = = 3")
     with pytest.raises(MetisError, match=r"broken\.toml.*cannot be read.*line 1"):
-        load(broken, [])
+        load_config(broken, [])
 
 
 def test_another_preset_holds_whole_whatever_the_recipe_says():
-    config = load(None, ["curriculum.judge.examples=5", "curriculum.preset=paper"])
+    config = load_config(None, ["curriculum.judge.examples=5", "curriculum.preset=paper"])
     curriculum = config.resolved["curriculum"]
     assert (curriculum["explore"], curriculum["trial"]) == (0.0, 0)
     assert (curriculum["judge"]["name"], curriculum["judge"]["examples"]) == ("reason", 5)
-    own = load(None, []).resolved["curriculum"]["judge"]
-    same = load(None, ["curriculum.preset=recommended"]).resolved["curriculum"]["judge"]
+    own = load_config(None, []).resolved["curriculum"]["judge"]
+    same = load_config(None, ["curriculum.preset=recommended"]).resolved["curriculum"]["judge"]
     assert own["replay"] != same["replay"], "the quickstart has a replay of its own"
 
 
 def test_keys_of_a_mapping_are_its_own():
-    found = load(None, ["task=gym", "task.config={min_terms=2}", "task.config.max_terms=3"])
+    found = load_config(None, ["task=gym", "task.config={min_terms=2}", "task.config.max_terms=3"])
     assert found.resolved["task"]["config"] == {"min_terms": 2, "max_terms": 3}
 
 
@@ -184,5 +184,5 @@ def test_keys_of_a_mapping_are_its_own():
     ],
 )
 def test_settings_of_the_quickstart_beside_given_ones_are_told_of(words, told):
-    notices = load(None, words).notices
+    notices = load_config(None, words).notices
     assert notices[0].startswith(told) if told else notices == ()

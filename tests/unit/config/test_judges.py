@@ -9,10 +9,10 @@ import pytest
 
 import metis
 from metis import MetisError
-from metis.config import load, resolve
+from metis.config import load_config, resolve
 from metis.config.formerly import FORMERLY
-from metis.config.keys import dotted
-from metis.config.objects import written
+from metis.config.keys import dotted_names
+from metis.config.objects import as_settings
 from metis.core.state import Stateful
 from metis.curricula.judges import JUDGES, Direct, Judge, Prediction, Predictions, Readout, Reason
 from metis.curricula.metis import Metis
@@ -77,7 +77,7 @@ def recipe(tmp_path):
 
 
 def judge(*words, path=None):
-    return load(path, words).resolved["curriculum"]["judge"]
+    return load_config(path, words).resolved["curriculum"]["judge"]
 
 
 DEFAULTS = {
@@ -110,7 +110,9 @@ def test_a_judge_is_chosen_by_its_name(recipe, name):
 def test_the_order_of_settings_does_not_matter():
     words = ["curriculum=metis", "curriculum.judge=reason", "curriculum.judge.ema=0.5"]
     words += ["curriculum.preset=paper", "curriculum.explore=0.25"]
-    found = [load(None, ["engine=simulated", *order]).resolved for order in permutations(words)]
+    found = [
+        load_config(None, ["engine=simulated", *order]).resolved for order in permutations(words)
+    ]
     assert all(each == found[0] for each in found)
     curriculum = found[0]["curriculum"]
     assert (curriculum["judge"]["ema"], curriculum["explore"]) == (0.5, 0.25)
@@ -148,7 +150,7 @@ def test_another_judge_drops_the_recipe_s_settings_of_the_old_one(recipe, word):
     old = recipe(
         "[curriculum]\nexplore = 0.3\n[curriculum.judge]\nname = 'reason'\nexamples = 7\nema = 0.5"
     )
-    config = load(old, [word])
+    config = load_config(old, [word])
     assert config.resolved["curriculum"]["judge"] == {"name": "direct", **DEFAULTS["direct"]}
     assert config.curriculum.explore == 0.3
     assert judge(word, "curriculum.judge.examples=5", path=old)["examples"] == 5
@@ -159,7 +161,7 @@ def test_another_preset_brings_its_judge_and_another_curriculum_its_own(recipe):
     assert judge("curriculum.preset=paper", path=old) == {"name": "reason", **DEFAULTS["reason"]}
     probe = {"name": "readout", **DEFAULTS["readout"], "regression": "ridge", "layer": 1.0}
     assert judge("curriculum=probe", path=old) == probe
-    assert "judge" not in load(old, ["curriculum=uniform"]).resolved["curriculum"]
+    assert "judge" not in load_config(old, ["curriculum=uniform"]).resolved["curriculum"]
 
 
 def test_the_paper_preset_is_algorithm_1_and_a_setting_changes_just_itself():
@@ -244,7 +246,7 @@ def test_the_resolved_document_resolves_to_itself(section):
 )
 def test_what_a_judge_does_not_have_is_refused_with_the_one_that_has_it(words, parts):
     with pytest.raises(MetisError) as caught:
-        load(None, ["engine=simulated", *words])
+        load_config(None, ["engine=simulated", *words])
     message = str(caught.value)
     assert "\n" not in message
     for part in parts:
@@ -254,10 +256,10 @@ def test_what_a_judge_does_not_have_is_refused_with_the_one_that_has_it(words, p
 @pytest.mark.parametrize("key", FORMERLY)
 def test_what_is_gone_is_answered_with_its_replacement(key):
     """None of them is a setting now, and what is named as the replacement is one."""
-    now = {key for kind in JUDGES.values() for key in dotted(kind, "curriculum.judge.")}
-    assert key not in {*dotted(Metis, "curriculum."), *now}
+    now = {key for kind in JUDGES.values() for key in dotted_names(kind, "curriculum.judge.")}
+    assert key not in {*dotted_names(Metis, "curriculum."), *now}
     with pytest.raises(MetisError) as caught:
-        load(None, ["engine=simulated", f"{key}=1"])
+        load_config(None, ["engine=simulated", f"{key}=1"])
     assert str(caught.value) == f"unknown key {key!r}: {FORMERLY[key]}"
     words = [word.strip(":,()") for word in FORMERLY[key].split()]
     assert {word for word in words if word.startswith("curriculum.judge.")} <= now
@@ -280,7 +282,7 @@ def test_every_setting_of_before_has_an_answer():
 
 def test_a_class_of_one_s_own_is_a_judge_with_settings(own):
     words = [*SHORT, "curriculum.judge=own_judges.py:Mine", "curriculum.judge.hope=0.2"]
-    config = load(None, words)
+    config = load_config(None, words)
     assert config.resolved["curriculum"]["judge"] == {"name": "own_judges.py:Mine", "hope": 0.2}
     assert (config.curriculum.judge.hope, config.curriculum.trial) == (0.2, 16)
     assert (
@@ -288,7 +290,7 @@ def test_a_class_of_one_s_own_is_a_judge_with_settings(own):
         == config.resolved
     )
     with pytest.raises(MetisError, match=r"unknown key 'curriculum.judge.hop'.*judge.hope"):
-        load(None, [*words[:-1], "curriculum.judge.hop=0.2"])
+        load_config(None, [*words[:-1], "curriculum.judge.hop=0.2"])
 
 
 @pytest.mark.parametrize(
@@ -304,7 +306,7 @@ def test_a_class_of_one_s_own_is_a_judge_with_settings(own):
 )
 def test_a_class_that_is_no_judge_is_refused_in_one_line(own, name, word):
     with pytest.raises(MetisError) as caught:
-        load(None, [*SHORT, f"curriculum.judge={name}"])
+        load_config(None, [*SHORT, f"curriculum.judge={name}"])
     message = str(caught.value)
     assert message.startswith(f"curriculum.judge = {name!r}: ") and "\n" not in message
     assert word in message
@@ -314,7 +316,7 @@ def test_a_class_that_is_no_judge_is_refused_in_one_line(own, name, word):
 
 
 def test_a_judge_is_written_by_its_name_and_settings():
-    found = written({"curriculum": Metis(batch=8, group=4, judge=Readout(layer=0.5))})
+    found = as_settings({"curriculum": Metis(batch=8, group=4, judge=Readout(layer=0.5))})
     assert (found["batch"], found["group"]) == (8, 4)
     assert found["curriculum"] == {
         "name": "metis",
@@ -324,17 +326,17 @@ def test_a_judge_is_written_by_its_name_and_settings():
         "trial": 0,
         "judge": {"name": "readout", "regression": "logistic", "layer": 0.5, "window": 20},
     }
-    paper = written({"curriculum": Metis(explore=0.0, trial=0, judge=Reason())})["curriculum"]
+    paper = as_settings({"curriculum": Metis(explore=0.0, trial=0, judge=Reason())})["curriculum"]
     assert paper["preset"] == "paper"
-    own = written({"curriculum": Metis(judge=Hopeful(0.3))})["curriculum"]["judge"]
+    own = as_settings({"curriculum": Metis(judge=Hopeful(0.3))})["curriculum"]["judge"]
     assert own == {"name": f"{__name__}:Hopeful", "hope": 0.3}
     given = {"name": "metis", "judge": Direct(replay=2)}
-    assert written({"curriculum": given})["curriculum"]["judge"]["replay"] == 2
-    assert written({"curriculum": {"name": "metis", "judge": Reason}})["curriculum"] == {
+    assert as_settings({"curriculum": given})["curriculum"]["judge"]["replay"] == 2
+    assert as_settings({"curriculum": {"name": "metis", "judge": Reason}})["curriculum"] == {
         "name": "metis",
         "judge": "reason",
     }
-    assert written({"curriculum": Probe()})["curriculum"]["judge"]["regression"] == "ridge"
+    assert as_settings({"curriculum": Probe()})["curriculum"]["judge"]["regression"] == "ridge"
 
 
 @pytest.mark.parametrize(
@@ -344,7 +346,7 @@ def test_a_run_with_a_judge_of_python_is_resumed(tmp_path, judge):
     small = {"engine": "simulated", "evaluate": 0, "show": False}
     curriculum = Metis(batch=4, group=2, multiplier=3, judge=judge)
     run = metis.train(out=tmp_path / "run", steps=2, curriculum=curriculum, **small)
-    section = written({"curriculum": curriculum})["curriculum"]
+    section = as_settings({"curriculum": curriculum})["curriculum"]
     assert run.config["curriculum"]["judge"] == section["judge"]
     assert run.config["curriculum"]["name"] == "metis"
     before = run.metrics

@@ -1,14 +1,14 @@
 """Words of other trainers lead to settings that exist."""
 
-from metis.config import Checkpoints, Training
-from metis.config.keys import SETTINGS, dotted
+from metis.config import Checkpoints, RunSettings
+from metis.config.keys import SETTINGS, dotted_names
 from metis.engines import ENGINES
 
 
 def test_every_setting_exists_and_no_word_is_one():
-    known = {*dotted(Training, ""), *dotted(Checkpoints, "checkpoints.")}
+    known = {*dotted_names(RunSettings, ""), *dotted_names(Checkpoints, "checkpoints.")}
     for engine in ENGINES.values():
-        known |= set(dotted(engine.settings, "engine."))
+        known |= set(dotted_names(engine.settings, "engine."))
     assert set(SETTINGS) <= known
     words = [word for words in SETTINGS.values() for word in words]
     assert len(set(words)) == len(words)

@@ -46,7 +46,7 @@ def test_only_a_text_for_a_list_of_names_is_taken_apart():
 
 
 def test_it_holds_for_every_section():
-    resolved = config.load(
+    resolved = config.load_config(
         None,
         [
             *("engine=verl", "engine.max_tokens=64"),

@@ -8,7 +8,7 @@ import pytest
 
 import metis
 from metis import MetisError
-from metis.config.objects import written
+from metis.config.objects import as_settings
 from metis.curricula.uniform import Uniform
 
 HERE = __name__
@@ -37,39 +37,42 @@ def score(reply):
 
 
 def test_objects_are_written_by_their_names_and_knobs():
-    assert written({"task": Task(5), "steps": 3}) == {
+    assert as_settings({"task": Task(5), "steps": 3}) == {
         "task": {"name": f"{HERE}:Task", "size": 5, "depth": {"levels": 2}},
         "steps": 3,
     }
-    assert written({"task": Task, "curriculum": Uniform}) == {
+    assert as_settings({"task": Task, "curriculum": Uniform}) == {
         "task": {"name": f"{HERE}:Task"},
         "curriculum": {"name": "uniform"},
     }
     given = {"name": "file", "reward": score, "path": Path("a.jsonl")}
-    assert written({"task": given})["task"] == {**given, "reward": f"{HERE}:score"}
-    assert written({"task": {"name": Task, "size": 4}})["task"] == {
+    assert as_settings({"task": given})["task"] == {**given, "reward": f"{HERE}:score"}
+    assert as_settings({"task": {"name": Task, "size": 4}})["task"] == {
         "name": f"{HERE}:Task",
         "size": 4,
     }
-    assert written({"task": "gym", "curriculum": "dapo"}) == {"task": "gym", "curriculum": "dapo"}
+    assert as_settings({"task": "gym", "curriculum": "dapo"}) == {
+        "task": "gym",
+        "curriculum": "dapo",
+    }
 
 
 def test_a_curriculum_brings_its_sizes_and_its_preset():
-    paper = written({"curriculum": metis.curriculum("metis", preset="paper", batch=4, group=2)})
+    paper = as_settings({"curriculum": metis.curriculum("metis", preset="paper", batch=4, group=2)})
     assert (paper["batch"], paper["group"]) == (4, 2)
     assert (paper["curriculum"]["name"], paper["curriculum"]["preset"]) == ("metis", "paper")
     assert "batch" not in paper["curriculum"]
-    usual = written({"curriculum": metis.curriculum("metis", explore=0.3)})["curriculum"]
+    usual = as_settings({"curriculum": metis.curriculum("metis", explore=0.3)})["curriculum"]
     assert (usual["preset"], usual["explore"]) == ("recommended", 0.3)
     with pytest.raises(MetisError, match="batch = 8: the curriculum has 4; say it once"):
-        written({"curriculum": Mine(batch=4), "batch": 8})
+        as_settings({"curriculum": Mine(batch=4), "batch": 8})
 
 
 def test_what_has_no_name_is_refused():
     with pytest.raises(MetisError, match=r"task = <object .*: a run is made again from its sett"):
-        written({"task": object()})
+        as_settings({"task": object()})
     with pytest.raises(MetisError, match=r"task.reward = <function .*top level of a module"):
-        written({"task": {"name": "file", "reward": lambda reply: 1.0}})
+        as_settings({"task": {"name": "file", "reward": lambda reply: 1.0}})
 
 
 def test_a_run_of_one_s_own_curriculum_is_resumed(tmp_path):

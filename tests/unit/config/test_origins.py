@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from metis.config import load
+from metis.config import load_config
 from metis.core.dotted import leaves
 
 
@@ -19,7 +19,7 @@ def recipe(tmp_path):
 
 
 def test_every_setting_has_an_origin(recipe):
-    config = load(recipe, ["batch=4", "curriculum.judge.ema=0.9", "checkpoints.keep=3"])
+    config = load_config(recipe, ["batch=4", "curriculum.judge.ema=0.9", "checkpoints.keep=3"])
     known = config.origins
     assert known.keys() == {key for key, _ in leaves(config.resolved)}
     assert (
@@ -30,7 +30,7 @@ def test_every_setting_has_an_origin(recipe):
     assert known["curriculum.judge.name"] == known["curriculum.trial"] == "preset paper"
     assert known["checkpoints.keep"] == "command line"
     assert known["seed"] == known["engine.prompts"] == "default"
-    whole = load(recipe, ["checkpoints={keep=3}"]).origins
+    whole = load_config(recipe, ["checkpoints={keep=3}"]).origins
     assert (whole["checkpoints.keep"], whole["checkpoints.every"]) == ("command line", "default")
 
 
@@ -38,27 +38,27 @@ def test_every_setting_has_an_origin(recipe):
 def test_another_judge_is_the_command_line_s_and_its_settings_are_defaults(recipe, words):
     with recipe.open("a") as file:
         file.write("[curriculum.judge]\nema = 0.9\n")
-    known = load(recipe, []).origins
+    known = load_config(recipe, []).origins
     assert known["curriculum.judge.name"] == "preset paper"
     assert known["curriculum.judge.ema"] == "recipe mine.toml"
     assert known["curriculum.judge.weight"] == "default"
-    known = load(recipe, [*words, "curriculum.judge.share=0.5"]).origins
+    known = load_config(recipe, [*words, "curriculum.judge.share=0.5"]).origins
     assert known["curriculum.judge.name"] == known["curriculum.judge.share"] == "command line"
     assert known["curriculum.judge.scale"] == "default"
     assert "curriculum.judge.ema" not in known
 
 
 def test_what_a_word_of_the_command_line_drops_is_no_longer_the_recipe_s(recipe):
-    known = load(recipe, ["curriculum=pcl"]).origins
+    known = load_config(recipe, ["curriculum=pcl"]).origins
     assert known["curriculum.name"] == "command line"
     assert known["curriculum.preset"] == "recipe mine.toml"
     assert known["curriculum.explore"] in ("default", "preset paper")
 
 
 def test_without_a_recipe_there_is_the_quickstart_or_nothing():
-    known = load(None, ["steps=3"]).origins
+    known = load_config(None, ["steps=3"]).origins
     assert (known["steps"], known["batch"]) == ("command line", "quickstart")
-    known = load(None, ["engine=simulated"]).origins
+    known = load_config(None, ["engine=simulated"]).origins
     assert (known["engine.name"], known["batch"]) == ("command line", "default")
 
 
@@ -76,9 +76,9 @@ def test_what_the_data_completes_is_the_data_s(tmp_path):
             about = {"problem": text, "id": f"own:{i}"}
             file.write(json.dumps({**row, "prompt": chat, "extra_info": about}) + "\n")
     words = ["task=math", f"task.path={path}", "task.heldout=2", "batch=2"]
-    config = load(None, words)
+    config = load_config(None, words)
     assert config.resolved["task"]["instruction"] == asked
     assert config.origins["task.instruction"] == "data"
     assert config.origins["task.verify"] == "default"
-    given = load(None, [*words, f"task.instruction={asked}"]).origins
+    given = load_config(None, [*words, f"task.instruction={asked}"]).origins
     assert given["task.instruction"] == "command line"

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from metis import MetisError
-from metis.core.importing import load, name_of
+from metis.core.importing import import_object, import_string_of
 
 
 @pytest.fixture
@@ -22,29 +22,29 @@ def test_a_file_is_run_once_and_may_import_its_neighbours(place):
     (folder / "mine.py").write_text(
         "from neighbour_of_mine import value\nclass Outer:\n    class Inner:\n        it = value\n"
     )
-    inner = load("task", "deeper/mine.py:Outer.Inner")
+    inner = import_object("task", "deeper/mine.py:Outer.Inner")
     assert inner.it == 7
-    assert load("task", f"{folder}/mine.py:Outer.Inner") is inner
-    assert name_of("task", inner) == f"{folder}/mine.py:Outer.Inner"
+    assert import_object("task", f"{folder}/mine.py:Outer.Inner") is inner
+    assert import_string_of("task", inner) == f"{folder}/mine.py:Outer.Inner"
 
 
 def test_a_file_that_has_changed_is_run_again(place):
     (place / "mine.py").write_text("value = 7\n")
-    assert load("task", "mine.py:value") == 7
+    assert import_object("task", "mine.py:value") == 7
     (place / "mine.py").write_text("value = 70\n")
-    assert load("task", "mine.py:value") == 70
+    assert import_object("task", "mine.py:value") == 70
 
 
 def test_a_file_does_not_hide_a_module_of_its_name(place):
     (place / "json.py").write_text("def dumps(value): return 'mine'\n")
-    assert load("task.reward", "json.py:dumps")(1) == "mine"
-    assert load("task.reward", "json:dumps")(1) == "1"
+    assert import_object("task.reward", "json.py:dumps")(1) == "mine"
+    assert import_object("task.reward", "json:dumps")(1) == "1"
 
 
 def test_names_lead_back(place):
-    assert load("task", name_of("task", MetisError)) is MetisError
+    assert import_object("task", import_string_of("task", MetisError)) is MetisError
     with pytest.raises(MetisError, match=r"task.reward = <function .*: .* top level of a module"):
-        name_of("task.reward", lambda reply: 0.0)
+        import_string_of("task.reward", lambda reply: 0.0)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_what_cannot_be_imported_is_one_line(place, name, words):
     (place / "leaving.py").write_text("import sys\nsys.exit(3)\n")
     (place / "empty.py").write_text("")
     with pytest.raises(MetisError) as caught:
-        load("task.reward", name)
+        import_object("task.reward", name)
     message = str(caught.value)
     assert "\n" not in message and message.startswith(f"task.reward = {name!r}: ")
     for word in words:

@@ -27,8 +27,8 @@ def test_a_bad_description_is_refused_by_name(kind, knobs):
 
 def test_descriptions_are_saved_as_values(tmp_path):
     models = [ValueModel(backbone="policy"), AttentionModel(width=8)]
-    state.save(tmp_path / "state", {"models": models})
-    assert state.load(tmp_path / "state") == {"models": models}
+    state.save_state(tmp_path / "state", {"models": models})
+    assert state.load_state(tmp_path / "state") == {"models": models}
     assert len({*models, ValueModel(backbone="policy"), ValueModel()}) == 3
 
 

@@ -77,14 +77,14 @@ nested = st.recursive(
 @given(content=st.dictionaries(keys, nested, max_size=4))
 def test_loading_gives_back_what_was_saved(content, tmp_path_factory):
     path = tmp_path_factory.getbasetemp() / "round-trip"
-    state.save(path, content)
-    assert same(state.load(path), content)
+    state.save_state(path, content)
+    assert same(state.load_state(path), content)
 
 
 def test_loaded_arrays_can_be_written_to(tmp_path):
     path = tmp_path / "state"
-    state.save(path, {"array": np.arange(6).reshape(2, 3).T})
-    array = state.load(path)["array"]
+    state.save_state(path, {"array": np.arange(6).reshape(2, 3).T})
+    array = state.load_state(path)["array"]
     array[0, 0] = 9
     assert array.tolist() == [[9, 3], [1, 4], [2, 5]]
 
@@ -94,8 +94,8 @@ def test_saving_copies_no_array_and_loading_holds_the_file_and_the_arrays(tmp_pa
     size = sum(array.nbytes for array in content["arrays"])
     peaks = []
     for act in (
-        lambda: state.save(tmp_path / "state", content),
-        lambda: state.load(tmp_path / "state"),
+        lambda: state.save_state(tmp_path / "state", content),
+        lambda: state.load_state(tmp_path / "state"),
     ):
         tracemalloc.start()
         act()
@@ -112,29 +112,29 @@ def test_saving_copies_no_array_and_loading_holds_the_file_and_the_arrays(tmp_pa
 )
 def test_what_cannot_be_saved_is_refused_and_the_old_file_stays(value, tmp_path):
     path = tmp_path / "state"
-    state.save(path, {"old": 1})
+    state.save_state(path, {"old": 1})
     with pytest.raises(TypeError, match=r"state field 'outer.list': "):
-        state.save(path, {"fine": 1, "outer": {"list": [value]}})
-    assert state.load(path) == {"old": 1}
+        state.save_state(path, {"fine": 1, "outer": {"list": [value]}})
+    assert state.load_state(path) == {"old": 1}
 
 
 @pytest.mark.parametrize("dtype", ["O", "<i8, <f8"], ids=["object", "record"])
 def test_arrays_that_would_not_load_as_they_were_are_refused(dtype, tmp_path):
     with pytest.raises(TypeError):
-        state.save(tmp_path / "state", {"array": np.zeros(2, dtype=dtype)})
+        state.save_state(tmp_path / "state", {"array": np.zeros(2, dtype=dtype)})
 
 
 @pytest.fixture
 def written(tmp_path):
     path = tmp_path / "curriculum.state"
-    state.save(path, {"baseline": 0.5, "pairs": [(1, "a", 0.25)], "array": np.arange(5)})
+    state.save_state(path, {"baseline": 0.5, "pairs": [(1, "a", 0.25)], "array": np.arange(5)})
     return path
 
 
 def refused(path, content):
     path.write_bytes(content)
     try:
-        state.load(path)
+        state.load_state(path)
     except MetisError as error:
         return str(path) in str(error)
     return False

@@ -133,9 +133,9 @@ def test_it_goes_on_where_it_was_stopped_also_while_measuring(cut, tmp_path):
 
     engine, (curriculum, pool) = Scripted(passing(PASSES)), fresh()
     first = run(curriculum, pool, engine, cut)
-    states.save(tmp_path / "state", curriculum.state_dict())
+    states.save_state(tmp_path / "state", curriculum.state_dict())
     resumed, pool = fresh()
-    resumed.load_state_dict(states.load(tmp_path / "state"))
+    resumed.load_state_dict(states.load_state(tmp_path / "state"))
     second = run(resumed, pool, engine, 16 - cut, start=cut)
     assert engine.asked == straight_engine.asked
     assert trained(first + second) == trained(straight)

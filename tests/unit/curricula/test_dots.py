@@ -277,8 +277,8 @@ def test_fresh_and_replayed_groups_are_mixed():
 def test_saved_with_a_full_buffer_it_goes_on_the_same(tmp_path):
     straight, engine, pool = make(), Scripted(), Pool(PROMPTS)
     run(straight, engine, 5, pool=pool)
-    state.save(tmp_path / "state", {"c": straight.state_dict(), "p": pool.state_dict()})
-    saved = state.load(tmp_path / "state")
+    state.save_state(tmp_path / "state", {"c": straight.state_dict(), "p": pool.state_dict()})
+    saved = state.load_state(tmp_path / "state")
     resumed, other = make(), Pool(PROMPTS)
     resumed.load_state_dict(saved["c"])
     other.load_state_dict(saved["p"])

@@ -88,8 +88,8 @@ def test_saving_and_loading_between_steps_changes_nothing(name, variant, cut, re
     curriculum = make(name, variant)
     first = run(curriculum, engine, pool, cut)
     saved = {"c": curriculum.state_dict(), "p": pool.state_dict(), "e": engine.state_dict()}
-    states.save(tmp_path / "state", saved)
-    saved = states.load(tmp_path / "state")
+    states.save_state(tmp_path / "state", saved)
+    saved = states.load_state(tmp_path / "state")
 
     engine, pool = world(variant, rewards=rewards)
     curriculum = make(name, variant)

@@ -6,12 +6,12 @@ import pytest
 
 from metis import MetisError
 from metis.cli import main
-from metis.config import load
+from metis.config import load_config
 from metis.core import Prompt
 from metis.core.pool import Pool
 from metis.curricula.registry import curriculum_class, pool_notice
 from metis.curricula.uniform import Uniform
-from metis.run.folder import read
+from metis.run.folder import read_log
 
 OWN = """
 from dataclasses import dataclass, field
@@ -66,13 +66,13 @@ def test_a_name_is_a_registered_class_and_a_place_is_imported(own):
 
 
 def test_its_knobs_are_settings_and_it_trains_and_resumes(own, capsys):
-    config = load(None, [*SHORT, "curriculum=own_place:Mine", "curriculum.sharpness=2.5"])
+    config = load_config(None, [*SHORT, "curriculum=own_place:Mine", "curriculum.sharpness=2.5"])
     assert (config.curriculum.sharpness, config.curriculum.batch) == (2.5, 4)
     assert config.resolved["curriculum"] == {"name": "own_place:Mine", "sharpness": 2.5}
     assert main(["train", *SHORT, "curriculum=own_place:Mine"]) == 0
     (folder,) = (own / "runs").iterdir()
     assert folder.name.startswith("Mine-simulated-seed0-")
-    assert len(read(folder, "metrics")) == 4
+    assert len(read_log(folder, "metrics")) == 4
     assert main(["train", str(folder / "config.json"), "--out", "again"]) == 0
     assert (own / "again/metrics.jsonl").read_bytes() == (folder / "metrics.jsonl").read_bytes()
     assert main(["curricula", "own_place:Mine"]) == 0
@@ -99,7 +99,7 @@ def test_its_knobs_are_settings_and_it_trains_and_resumes(own, capsys):
 )
 def test_what_cannot_be_used_is_refused_in_one_line(own, name, words):
     with pytest.raises(MetisError) as caught:
-        load(None, [*SHORT, f"curriculum={name}"])
+        load_config(None, [*SHORT, f"curriculum={name}"])
     message = str(caught.value)
     assert "\n" not in message and message.startswith(f"curriculum = {name!r}: ")
     for word in words:
@@ -108,7 +108,7 @@ def test_what_cannot_be_used_is_refused_in_one_line(own, name, words):
 
 def test_an_unknown_knob_of_one_s_own_is_refused(own):
     with pytest.raises(MetisError, match=r"unknown key 'curriculum.sharpnes'.*sharpness"):
-        load(None, [*SHORT, "curriculum=own_place:Mine", "curriculum.sharpnes=1"])
+        load_config(None, [*SHORT, "curriculum=own_place:Mine", "curriculum.sharpnes=1"])
 
 
 def test_state_that_cannot_be_saved_is_refused_before_the_first_step(own, capsys):
@@ -133,7 +133,7 @@ def test_state_that_cannot_be_saved_is_refused_before_the_first_step(own, capsys
     ],
 )
 def test_a_pool_with_little_to_choose_from_has_a_notice(curriculum, size, told):
-    config = load(None, ["engine=simulated", "batch=32", f"curriculum={curriculum}"])
+    config = load_config(None, ["engine=simulated", "batch=32", f"curriculum={curriculum}"])
     pool = Pool(Prompt(id=str(i), text=f"{i}?") for i in range(size))
     notices = pool_notice(pool, config.curriculum, 32)
     assert [f"has {size} prompts for 32 places a step" in notice for notice in notices] == (

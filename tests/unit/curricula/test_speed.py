@@ -143,9 +143,9 @@ def test_full_buffers_survive_the_state_file_to_the_last_token(tmp_path):
     curriculum, prompts = Speed(batch=2, group=4, multiplier=3), pool(60)
     take(curriculum, prompts, Scripted(policy=5))
     assert curriculum.waiting and curriculum.ready
-    states.save(tmp_path / "state", curriculum.state_dict())
+    states.save_state(tmp_path / "state", curriculum.state_dict())
     restored = Speed(batch=2, group=4, multiplier=3)
-    restored.load_state_dict(states.load(tmp_path / "state"))
+    restored.load_state_dict(states.load_state(tmp_path / "state"))
     for before, after in [
         (curriculum.waiting, restored.waiting),
         (curriculum.ready, restored.ready),

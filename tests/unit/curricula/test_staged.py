@@ -1,7 +1,7 @@
 import pytest
 
 from metis import MetisError, Pool, Progress, Prompt, drive
-from metis.config import load, resolve
+from metis.config import load_config, resolve
 from metis.curricula.staged import Staged
 from metis.engines.simulated import SimulatedEngine, Simulation
 
@@ -108,7 +108,9 @@ def test_knobs_are_checked(knobs, key):
 
 def test_stages_are_written_as_lists():
     def configured(*settings):
-        curriculum = load(None, ["engine=simulated", "curriculum=staged", *settings]).curriculum
+        curriculum = load_config(
+            None, ["engine=simulated", "curriculum=staged", *settings]
+        ).curriculum
         return curriculum.stages, curriculum.switch
 
     assert configured('curriculum.stages=["math",["math","code"]]', "curriculum.switch=[0.3]") == (

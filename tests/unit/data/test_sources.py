@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from metis.data.sources import Hub, LocalSource, parse
-from metis.errors import MetisError, install
+from metis.errors import MetisError, pip_install
 
 huggingface_hub = pytest.importorskip("huggingface_hub")
 
@@ -123,7 +123,7 @@ def test_a_download_that_breaks_off_is_one_line_and_leaves_no_file(hub, tmp_path
 
 def test_without_the_client_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    with pytest.raises(MetisError, match=re.escape(install("math"))):
+    with pytest.raises(MetisError, match=re.escape(pip_install("math"))):
         USUAL.fetch("dapo")
 
 

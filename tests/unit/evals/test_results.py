@@ -8,7 +8,7 @@ from metis.core import Prompt, Sampling
 from metis.evals import results
 from metis.evals.plan import BatchLimits
 from metis.evals.suite import Evaluation
-from metis.run.statistics import Estimate, average, mean
+from metis.run.statistics import Estimate, mean, mean_over_benchmarks
 from metis.tasks.benchmarks.scoring import scores
 from metis.tasks.benchmarks.sets import PromptSet
 from metis.tasks.math import INSTRUCTION, MathProblem, MathProblems, wrap
@@ -37,8 +37,10 @@ def test_means_and_their_errors():
     assert mean([1, 0, 0, 0]) == Estimate(0.25, pytest.approx(math.sqrt(0.25 * 0.75 / 3)))
     assert mean([1.0]) == Estimate(1.0, None)
     assert mean([0.0] * 30) == Estimate(0.0, None), "nothing varies: the error is not zero"
-    assert average([Estimate(0.2, 0.03), Estimate(0.4, None)]) == Estimate(pytest.approx(0.3), None)
-    assert average([Estimate(0.2, 0.03), Estimate(0.4, 0.04)]) == Estimate(
+    assert mean_over_benchmarks([Estimate(0.2, 0.03), Estimate(0.4, None)]) == Estimate(
+        pytest.approx(0.3), None
+    )
+    assert mean_over_benchmarks([Estimate(0.2, 0.03), Estimate(0.4, 0.04)]) == Estimate(
         pytest.approx(0.3), pytest.approx(0.025)
     )
 

@@ -25,7 +25,7 @@ def run(folder, base, weights, kind="model", **task):
     (folder / "config.json").write_text(json.dumps(config))
     (best / ("config.json" if kind == "model" else "adapter_config.json")).write_text("{}")
     (best / f"{kind}.safetensors").write_bytes(weights)
-    state.save(best / "run.state", {"step": 10})
+    state.save_state(best / "run.state", {"step": 10})
     return find(str(folder), "best")
 
 
@@ -83,7 +83,7 @@ def test_a_run_says_how_it_was_asked_and_scored(tmp_path):
 
 @pytest.mark.parametrize(
     ("file", "message"),
-    [("lora_train_meta.json", "holds adapters"), ("huggingface/config.json", "has no weights")],
+    [("lora_train_meta.json", "LoRA adapters"), ("huggingface/config.json", "has no weights")],
 )
 def test_a_run_on_verl_whose_weights_cannot_be_read_says_so(tmp_path, file, message):
     folder = tmp_path / "run"

@@ -26,7 +26,7 @@ def run(tmp_path):
         ]
         (path / "rollouts.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
         if pool is not None:
-            composition.write(path, [Prompt(str(i), "", c) for i, c in enumerate(pool)])
+            composition.write_composition(path, [Prompt(str(i), "", c) for i, c in enumerate(pool)])
         return read_run(path)
 
     return make

@@ -67,12 +67,12 @@ def test_a_budget_of_tokens_alone_is_given_up_where_nothing_is_written():
     account.count(written)
     for _ in range(IDLE - 1):
         account.count(nothing)
-    with pytest.raises(MetisError, match=r"tokens = 1000: nothing was written in 100 steps"):
+    with pytest.raises(MetisError, match=r"tokens = 1000: no token was generated in 100 steps"):
         account.count(nothing)
     read = Account(Budget(processed=1000))
     for _ in range(IDLE - 1):
         read.count(nothing)
-    with pytest.raises(MetisError, match=r"processed = 1000: nothing was written"):
+    with pytest.raises(MetisError, match=r"processed = 1000: no token"):
         read.count(nothing)
     limited = Account(Budget(tokens=1000, seconds=1.0))
     for _ in range(2 * IDLE):

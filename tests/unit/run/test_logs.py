@@ -11,7 +11,7 @@ from metis.cli import main
 from metis.compare.schedule import progress
 from metis.errors import Damaged
 from metis.run import recorded
-from metis.run.folder import LOGS, RunFolder, read
+from metis.run.folder import LOGS, RunFolder, read_log
 from metis.view.browse.server import Server
 
 ROW = '{{"step": {}, "prompt": "a", "reward": 1.0, "text": "said"}}\n'
@@ -27,26 +27,26 @@ def pack(folder):
 @pytest.mark.parametrize("log", LOGS)
 def test_a_gzipped_log_has_the_rows_of_the_plain_one(tmp_path, log):
     (tmp_path / f"{log}.jsonl").write_text(ROWS + '{"step": 1')
-    rows, one = read(tmp_path, log), read(tmp_path, log, having=b'"step": 77,')
+    rows, one = read_log(tmp_path, log), read_log(tmp_path, log, having=b'"step": 77,')
     pack(tmp_path)
     assert len(rows) == 400 and [row["step"] for row in one] == [77]
-    assert read(tmp_path, log) == rows and read(tmp_path, log, having=b'"step": 77,') == one
+    assert read_log(tmp_path, log) == rows and read_log(tmp_path, log, having=b'"step": 77,') == one
 
 
 def test_a_line_that_is_no_row_is_named_with_its_file(tmp_path):
     (tmp_path / "evals.jsonl").write_text(f"{ROWS}[]\n")
     pack(tmp_path)
     with pytest.raises(Damaged, match=r"evals\.jsonl\.gz, line 401, is damaged"):
-        read(tmp_path, "evals")
+        read_log(tmp_path, "evals")
 
 
 def test_of_two_forms_the_plain_one_is_the_log(tmp_path):
     (tmp_path / "evals.jsonl").write_text(ROWS)
     pack(tmp_path)
     (tmp_path / "evals.jsonl").write_text(ROWS.splitlines()[7])
-    assert [row["step"] for row in read(tmp_path, "evals")] == [7]
+    assert [row["step"] for row in read_log(tmp_path, "evals")] == [7]
     (tmp_path / "evals.jsonl").write_text("")
-    assert read(tmp_path, "evals") == []
+    assert read_log(tmp_path, "evals") == []
 
 
 def damage(content, at):
@@ -62,14 +62,14 @@ CHANGED = [damage(WHOLE, at) for at in (0, 2, len(WHOLE) // 2, -8, -1)]
 def test_a_damaged_file_is_named(tmp_path, content):
     (tmp_path / "evals.jsonl.gz").write_bytes(content)
     with pytest.raises(Damaged, match=r"evals\.jsonl\.gz, .*is damaged.*: restore the file") as one:
-        read(tmp_path, "evals")
+        read_log(tmp_path, "evals")
     assert one.value.folder == tmp_path and "\n" not in str(one.value)
 
 
 def test_a_gzipped_log_that_cannot_be_read_is_named(tmp_path):
     (tmp_path / "evals.jsonl.gz").mkdir()
     with pytest.raises(MetisError, match=r"evals\.jsonl\.gz' cannot be read"):
-        read(tmp_path, "evals")
+        read_log(tmp_path, "evals")
 
 
 @pytest.fixture(scope="module")
@@ -163,5 +163,5 @@ def test_a_run_with_gzipped_logs_is_not_trained_over(tmp_path, capsys):
         log.unlink()
     for folder in (run, tmp_path / "whole"):
         assert main([*words, "steps=8", "--out", str(folder)]) == 0
-    assert read(run, "metrics") == read(tmp_path / "whole", "metrics")
-    assert read(run, "metrics")[-1]["step"] == 8
+    assert read_log(run, "metrics") == read_log(tmp_path / "whole", "metrics")
+    assert read_log(run, "metrics")[-1]["step"] == 8

@@ -9,10 +9,11 @@ import pytest
 
 from metis import config
 from metis.cli import main
-from metis.config import Training
+from metis.config import RunSettings
 from metis.engines import ENGINES
 from metis.engines.simulated import SimulatedEngine
-from metis.run.folder import RunFolder, read
+from metis.run import manifest
+from metis.run.folder import RunFolder, read_log
 
 SHORT = ["engine=simulated", "engine.prompts=40", "batch=4", "group=2", "evaluate=2", "steps=4"]
 
@@ -31,7 +32,7 @@ def document(run):
     return json.loads((run / "config.json").read_text())
 
 
-@pytest.mark.parametrize("kind", [Training, *(entry.settings for entry in ENGINES.values())])
+@pytest.mark.parametrize("kind", [RunSettings, *(entry.settings for entry in ENGINES.values())])
 def test_what_may_change_is_a_setting(kind):
     assert set(getattr(kind, "MAY_CHANGE", ())) <= {knob.name for knob in fields(kind)}
 
@@ -43,7 +44,7 @@ def test_a_finished_run_can_be_extended(run, capsys):
     assert train("steps=6") == 0
     assert "step 4: from here on steps = 6 (was 4)" in capsys.readouterr().out
     assert (run / "metrics.jsonl").read_bytes().startswith(before)
-    assert [row["step"] for row in read(run, "metrics")] == [0, 1, 2, 3, 4, 5, 6]
+    assert [row["step"] for row in read_log(run, "metrics")] == [0, 1, 2, 3, 4, 5, 6]
     assert document(run)["steps"] == 6
     assert document(run)["changes"] == [{"step": 4, "key": "steps", "old": 4, "new": 6}]
     assert train("steps=6") == 0
@@ -57,7 +58,7 @@ def test_every_change_is_kept(run):
     kept = [(change["step"], change["key"], change["new"]) for change in document(run)["changes"]]
     assert kept[:3] == [(4, "steps", 5), (4, "evaluate", 1), (4, "checkpoints.keep", 1)]
     assert kept[3:] == [(5, "steps", 6), (5, "tokens", 100000000)]
-    assert read(run, "metrics")[-1]["step"] == 6
+    assert read_log(run, "metrics")[-1]["step"] == 6
 
 
 def test_a_smaller_budget_ends_a_run_that_is_past_it(run, capsys):
@@ -131,10 +132,10 @@ def test_the_report_says_what_was_changed(run):
 
 
 def test_the_engines_say_what_may_change():
-    local = config.load(None, []).may_change
+    local = config.load_config(None, []).may_change
     assert {"steps", "checkpoints", "engine.tokens", "engine.learning_rate"} <= set(local)
     assert "engine.model" not in local and "batch" not in local
-    verl = config.load(None, ["engine=verl"]).may_change
+    verl = config.load_config(None, ["engine=verl"]).may_change
     assert "engine.tokens" in verl and "engine.learning_rate" not in verl
 
 
@@ -150,3 +151,13 @@ def test_a_run_goes_on_with_settings_that_it_did_not_know(run, capsys):
     capsys.readouterr()
     assert train("steps=6") != 0
     assert "holds a run with" in capsys.readouterr().err
+
+
+def test_older_runs_have_loggers_under_their_former_name(tmp_path):
+    before = {"schema": 1, "steps": 4, "sinks": ["wandb"]}
+    manifest.create(tmp_path, before)
+    now = {"schema": 1, "steps": 4, "loggers": ["wandb"]}
+    assert manifest.settings_of(before) == {"steps": 4, "loggers": ["wandb"]}
+    assert manifest.changes(tmp_path, now, (), 2) == []
+    [change] = manifest.changes(tmp_path, {**now, "loggers": []}, ("loggers",), 2)
+    assert (change["key"], change["old"], change["new"]) == ("loggers", ["wandb"], [])

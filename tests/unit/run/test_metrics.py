@@ -12,13 +12,13 @@ from metis.engines.simulated import SimulatedEngine
 from metis.report.charts import PER_STEP
 from metis.report.tables import HEADER
 from metis.run.folder import LOGS, RunFolder
-from metis.run.metrics import logs, metric, reason, sections, unexplained, words
+from metis.run.metrics import glossary, logs, metric_entry, metric_sections, reason, unexplained
 from metis.view.history import History
 from metis.view.terminal import SHOWN
 
 SOURCE = Path(metis.__file__).parent
 READERS = ("report", "view")
-ENTRIES = [entry for section in sections() for entry in section.metrics]
+ENTRIES = [entry for section in metric_sections() for entry in section.metrics]
 
 
 def written():
@@ -53,7 +53,7 @@ def test_every_entry_is_written_by_someone():
 def test_an_entry_says_what_it_is():
     for entry in ENTRIES:
         assert entry.unit and entry.by and entry.meaning.endswith(".")
-        assert metric(re.sub("<value>", "0.25", entry.name)) or "<" in entry.name
+        assert metric_entry(re.sub("<value>", "0.25", entry.name)) or "<" in entry.name
     for log in logs():
         assert log.about.endswith(".") and all(field.meaning for field in log.fields)
     assert [log.name for log in logs()] == [f"{log}.jsonl" for log in LOGS]
@@ -79,7 +79,7 @@ def test_an_entry_says_what_it_is():
     ],
 )
 def test_a_metric_is_found_by_its_name(name, entry):
-    found = metric(name)
+    found = metric_entry(name)
     assert (found and found.name) == entry
 
 
@@ -91,13 +91,13 @@ def test_fields_and_reasons_are_found():
 
 
 def test_words_of_the_terminal_and_of_the_report_are_in_the_table():
-    known = {word for row in words() for word in row.split(", ")}
+    known = {word for row in glossary() for word in row.split(", ")}
     history = History(latest={"judge/reward": 1.0, "select/trial": 1.0})
     shown = {*SHOWN, history.judge, "selecting", "explore", "trial"}
     columns = set(HEADER) - {"run", "engine", "steps", "rollouts"}
     assert shown | columns <= known
     for figure in PER_STEP:
-        assert all(metric(drawn.name) for drawn in figure.metrics)
+        assert all(metric_entry(drawn.name) for drawn in figure.metrics)
 
 
 def test_a_row_that_nothing_explains_fails_the_test_that_writes_it(tmp_path):

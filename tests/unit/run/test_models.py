@@ -15,7 +15,7 @@ def checkpoint(run, name, step, kind="model"):
     folder.mkdir(parents=True)
     (folder / ("config.json" if kind == "model" else "adapter_config.json")).write_text("{}")
     (folder / f"{kind}.safetensors").write_bytes(b"weights")
-    state.save(folder / "run.state", {"step": step})
+    state.save_state(folder / "run.state", {"step": step})
     return folder
 
 
@@ -35,44 +35,44 @@ def run(tmp_path):
 
 
 def test_none_named_is_the_best_or_else_the_last(run):
-    assert models.named(run).path.name == "step-000020"
+    assert models.find_checkpoint(run).path.name == "step-000020"
     best = checkpoint(run, "best", 7)
-    found = models.named(run)
+    found = models.find_checkpoint(run)
     assert (found.path, found.step, str(found)) == (best, 7, "best checkpoint, step 7")
-    assert str(models.named(run, "last")) == "last checkpoint, step 20"
+    assert str(models.find_checkpoint(run, "last")) == "last checkpoint, step 20"
 
 
 def test_a_step_is_found_also_where_only_the_best_is_left_of_it(run):
-    assert models.named(run, "10").path.name == "step-000010"
+    assert models.find_checkpoint(run, "10").path.name == "step-000010"
     checkpoint(run, "best", 7)
-    assert models.named(run, "7").path.name == "best"
+    assert models.find_checkpoint(run, "7").path.name == "best"
     with pytest.raises(MetisError, match=r"no checkpoint '8': use best, last or .* 7, 10, 20"):
-        models.named(run, "8")
+        models.find_checkpoint(run, "8")
     with pytest.raises(MetisError, match="no checkpoint 'first'"):
-        models.named(run, "first")
+        models.find_checkpoint(run, "first")
 
 
 def test_what_is_not_there_is_told_with_what_is(run, tmp_path):
     with pytest.raises(MetisError, match=r"no best checkpoint.*--checkpoint last.*base"):
-        models.named(run, "best")
+        models.find_checkpoint(run, "best")
     with pytest.raises(MetisError, match=r"no checkpoint yet: train it, or name .* base"):
-        models.named(make_run(tmp_path / "new"))
+        models.find_checkpoint(make_run(tmp_path / "new"))
     with pytest.raises(MetisError, match="the simulated engine, which has no model"):
-        models.named(make_run(tmp_path / "simulated", "simulated"))
+        models.find_checkpoint(make_run(tmp_path / "simulated", "simulated"))
 
 
 def test_a_checkpoint_s_folder_is_known_as_its_run_s(run):
-    found = models.named(run / "checkpoints/step-000010", "last")
+    found = models.find_checkpoint(run / "checkpoints/step-000010", "last")
     assert (found.run, found.step, found.name) == (run, 10, "10")
     best = checkpoint(run, "best", 7)
-    assert models.named(best).name == "best"
+    assert models.find_checkpoint(best).name == "best"
 
 
 def test_a_model_folder_is_no_run(tmp_path):
     (tmp_path / "config.json").write_text('{"model_type": "llama"}')
-    assert models.named(tmp_path) is None
-    assert models.named(tmp_path / "absent") is None
-    assert models.settings(tmp_path) is None
+    assert models.find_checkpoint(tmp_path) is None
+    assert models.find_checkpoint(tmp_path / "absent") is None
+    assert models.run_settings(tmp_path) is None
 
 
 def test_a_run_is_a_model(run, tmp_path):
@@ -89,7 +89,7 @@ def test_adapters_are_not(tmp_path):
     run = make_run(tmp_path / "run")
     adapter = checkpoint(run, "step-000005", 5, "adapter_model")
     for name in (run, adapter):
-        with pytest.raises(MetisError, match=r"holds adapters .*metis export .*run DIR"):
+        with pytest.raises(MetisError, match=r"LoRA adapters .*metis export .*run DIR"):
             model_files.model(str(name))
 
 
@@ -107,11 +107,11 @@ def test_verl_s_checkpoints_are_found_up_to_the_last_that_is_whole(tmp_path):
     for step in (2, 4, 6):
         verl_checkpoint(run, f"global_step_{step}", *whole)
     (run / "verl/latest_checkpointed_iteration.txt").write_text("4")
-    found = models.named(run)
+    found = models.find_checkpoint(run)
     assert (found.step, found.name) == (4, "last")
     assert model_files.model(str(run), lambda _: None) == found.path / "actor/huggingface"
     best = verl_checkpoint(run, "best", whole[0])
-    state.save(best / "metis.state", {"best": (2, 0.5)})
+    state.save_state(best / "metis.state", {"best": (2, 0.5)})
     with pytest.raises(MetisError, match=r"has no weights that .*: .*metis export"):
         model_files.model(str(run))
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from metis.cli import main
-from metis.run.folder import read
-from metis.run.notices import STEPS, Standstill, Truncations, longest
+from metis.run.folder import read_log
+from metis.run.notices import STEPS, Standstill, Truncations, longest_standstill
 
 FLAT = {"rollout/generated": 8.0, "rollout/tokens": 80.0, "rollout/wasted": 80.0}
 FLAT |= {"batch/informative": 0.0, "batch/reward": 0.0}
@@ -43,14 +43,14 @@ def rows(*metrics):
 
 
 def test_the_longest_stretch_of_a_log_is_found():
-    found = longest(rows(*[FLAT] * STEPS, VARIED, *[FLAT] * (STEPS + 2), VARIED))
+    found = longest_standstill(rows(*[FLAT] * STEPS, VARIED, *[FLAT] * (STEPS + 2), VARIED))
     assert found and (found.steps, found.last) == (STEPS + 2, 2 * STEPS + 3)
-    assert longest(rows(*[FLAT] * (STEPS - 1), VARIED)) is None
-    assert longest(rows()) is None
+    assert longest_standstill(rows(*[FLAT] * (STEPS - 1), VARIED)) is None
+    assert longest_standstill(rows()) is None
 
 
 def test_a_short_run_in_which_nothing_varied_is_one():
-    found = longest(rows(FLAT, FLAT))
+    found = longest_standstill(rows(FLAT, FLAT))
     assert found and found.steps == 2
 
 
@@ -60,19 +60,19 @@ def test_a_run_says_so_while_it_runs_in_its_summary_and_in_its_report(tmp_path, 
     assert main(["train", *words, "batch=4", "--out", str(run)]) == 0
     said = [line for line in capsys.readouterr().out.splitlines() if "no group" in line]
     assert [f"{count} steps" in line for count, line in zip((10, 12), said, strict=True)]
-    [notice] = read(run, "notices")
+    [notice] = read_log(run, "notices")
     assert notice["step"] == STEPS and notice["text"] in said[0]
     assert main(["report", str(run)]) == 0
-    assert "change no weights" in (run / "report.html").read_text("utf-8")
+    assert "no gradient" in (run / "report.html").read_text("utf-8")
 
 
 def test_a_resumed_run_counts_the_steps_before(tmp_path, capsys):
     run = tmp_path / "run"
     words = ["engine=simulated", "engine.hardness=60", "curriculum=uniform", "batch=4"]
     assert main(["train", *words, f"steps={STEPS - 3}", "--out", str(run)]) == 0
-    assert not read(run, "notices")
+    assert not read_log(run, "notices")
     assert main(["train", *words, f"steps={STEPS}", "--out", str(run)]) == 0
-    assert [row["step"] for row in read(run, "notices")] == [STEPS]
+    assert [row["step"] for row in read_log(run, "notices")] == [STEPS]
 
 
 def test_a_run_that_learns_says_nothing(tmp_path, capsys):

@@ -6,7 +6,7 @@ import pytest
 from metis import Batch, Group, Prompt
 from metis.cli import main
 from metis.core import Decision, Exemplar, Trajectory
-from metis.run.folder import read
+from metis.run.folder import read_log
 from metis.run.records import exemplar_rows, judgment_rows, rollout_rows
 
 EASY, HARD = Prompt("p:1", "1 + 1", "sums"), Prompt("p:2", "the Riemann hypothesis")
@@ -95,7 +95,7 @@ def test_the_logs_of_a_run_say_why_each_prompt_was_chosen(tmp_path, settings, an
     run = tmp_path / "run"
     short = ["engine=simulated", "engine.prompts=60", "batch=4", "steps=4", "evaluate=0"]
     assert main(["train", *short, *settings, "--out", str(run)]) == 0
-    judged, rolled = read(run, "judgments"), read(run, "rollouts")
+    judged, rolled = read_log(run, "judgments"), read_log(run, "rollouts")
     groups = {(row["step"], row["prompt"]): row["rewards"] for row in rolled}
     for row in judged:
         rewards = groups.get((row["step"], row["prompt"]))
@@ -106,7 +106,7 @@ def test_the_logs_of_a_run_say_why_each_prompt_was_chosen(tmp_path, settings, an
             assert sum(row["distribution"].values()) == pytest.approx(1.0, abs=0.1)
     if answers:
         assert answers <= {answer for row in judged for answer in row["distribution"]}
-    shown = read(run, "exemplars")
+    shown = read_log(run, "exemplars")
     assert {row["step"] for row in shown} == {2, 3, 4}, "there is nothing to show at first"
     for row in shown:
         rewards = groups[row["outcome_step"], row["prompt"]]

@@ -26,35 +26,35 @@ def config(tmp_path, monkeypatch):
 
 
 def test_an_edited_reward_is_refused_until_it_is_confirmed(config, tmp_path):
-    sources.write(tmp_path, config)
-    assert sources.check(tmp_path, config, step=3) == []
+    sources.write_sources(tmp_path, config)
+    assert sources.check_sources(tmp_path, config, step=3) == []
     (tmp_path / "reward.py").write_text("x = 2\n")
-    assert sources.check(tmp_path, config, step=0) == [], "nothing was trained with it yet"
+    assert sources.check_sources(tmp_path, config, step=0) == [], "nothing was trained with it yet"
     with pytest.raises(MetisError, match=r"task.reward = 'reward.py:score': .*sources.json"):
-        sources.check(tmp_path, config, step=3)
+        sources.check_sources(tmp_path, config, step=3)
     (tmp_path / sources.FILE).unlink()
-    assert sources.check(tmp_path, config, step=3) == []
+    assert sources.check_sources(tmp_path, config, step=3) == []
 
 
 @pytest.mark.parametrize("key", ["task", "curriculum"])
 def test_other_code_is_told_of(config, tmp_path, key):
-    sources.write(tmp_path, config)
+    sources.write_sources(tmp_path, config)
     (tmp_path / f"{key}.py").write_text("x = 2\n")
-    [notice] = sources.check(tmp_path, config, step=3)
+    [notice] = sources.check_sources(tmp_path, config, step=3)
     assert notice.startswith(f"the file of {key} ")
 
 
 def test_code_of_the_package_and_names_have_no_digest(tmp_path):
     named = {"task": {"name": "math"}, "curriculum": {"name": "metis.curricula.dapo:Dapo"}}
-    assert sources.of(named) == {}
-    sources.write(tmp_path, named)
+    assert sources.source_digests(named) == {}
+    sources.write_sources(tmp_path, named)
     assert not (tmp_path / sources.FILE).exists()
 
 
 def test_a_damaged_file_is_named(config, tmp_path):
     (tmp_path / sources.FILE).write_text("{")
     with pytest.raises(MetisError, match=r"sources\.json' is damaged: delete it"):
-        sources.check(tmp_path, config, step=1)
+        sources.check_sources(tmp_path, config, step=1)
 
 
 def test_a_run_says_so_when_it_goes_on(tmp_path, monkeypatch, capsys):

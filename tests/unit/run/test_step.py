@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 import pytest
 
 from metis import MetisError
-from metis.config import load
+from metis.config import load_config
 from metis.core import Batch, Stateful, rollout
 from metis.loop import Run
 from metis.run.meter import Meter
-from metis.run.step import plan
+from metis.run.step import plan_step
 
 
 @dataclass
@@ -34,8 +34,8 @@ class Plain(Own):
 
 
 def planned(curriculum):
-    run = Run.build(load(None, ["engine=simulated", "engine.prompts=40", "batch=2"]))
-    return plan(curriculum, run.pool, run.account, 0, 0, Meter(run.engine))
+    run = Run.build(load_config(None, ["engine=simulated", "engine.prompts=40", "batch=2"]))
+    return plan_step(curriculum, run.pool, run.account, 0, 0, Meter(run.engine))
 
 
 @pytest.mark.parametrize("returned", ["Batch(groups[:2])", "Batch(())", "Batch(groups[2:])"])

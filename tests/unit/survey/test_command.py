@@ -18,14 +18,14 @@ def whole(tmp_path):
 
 
 def test_a_survey_has_an_outcome_for_every_prompt_and_a_page(whole, capsys):
-    rows = run_folder.read(whole, "outcomes")
+    rows = run_folder.read_log(whole, "outcomes")
     assert len({row["prompt"] for row in rows}) == len(rows) == 40
     assert all(len(row["rewards"]) + row["failed"] == 4 for row in rows)
     text = (whole / "survey.md").read_text()
     assert "40 of 2,000 prompts, 4 rollouts each. The learner is simulated" in text
     assert "A step of METIS, measured" in text
     assert main([*WORDS, "--out", str(whole)]) == 0
-    assert text in capsys.readouterr().out and run_folder.read(whole, "outcomes") == rows
+    assert text in capsys.readouterr().out and run_folder.read_log(whole, "outcomes") == rows
 
 
 @pytest.mark.parametrize("kept", [0, 5, 8, 20, 39])
@@ -45,7 +45,7 @@ def test_a_survey_that_was_killed_goes_on_and_finds_the_same(whole, tmp_path, ke
     "field", [{"rewards": None}, {"rewards": ["1"]}, {"tokens": [None]}, {"failed": "2"}]
 )
 def test_an_outcome_of_the_wrong_kind_is_named(whole, capsys, field):
-    rows = run_folder.read(whole, "outcomes")
+    rows = run_folder.read_log(whole, "outcomes")
     rows[2] |= field
     (whole / "outcomes.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     assert main([*WORDS, "--out", str(whole)]) == 2

@@ -16,7 +16,7 @@ from metis.cli import main
 from metis.config import task_of
 from metis.data import problems
 from metis.prepare.math import identity_of
-from metis.run.folder import read
+from metis.run.folder import read_log
 from metis.survey.facts import Facts, PromptOutcome
 from metis.survey.outcome_set import OutcomeSet
 
@@ -80,7 +80,7 @@ def test_a_survey_keeps_its_outcomes(tmp_path, capsys):
     kept = tmp_path / "kept.jsonl.gz"
     assert main([*words, "--out", str(tmp_path / "s"), "--keep", str(kept)]) == 0
     found = OutcomeSet.read(kept)
-    rows = read(tmp_path / "s", "outcomes")
+    rows = read_log(tmp_path / "s", "outcomes")
     assert [o.prompt for o in found.outcomes] == [row["prompt"] for row in rows]
     assert [list(o.rewards) for o in found.outcomes] == [row["rewards"] for row in rows]
     assert (found.pool, found.settings["prompts"], found.settings["group"]) == (2000, 24, 4)

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from metis.errors import MetisError, install
+from metis.errors import MetisError, pip_install
 from metis.tasks.gym import Gym, build
 
 pytest.importorskip("reasoning_gym")
@@ -173,4 +173,4 @@ def test_an_empty_set_is_refused(knob):
 
 def test_a_missing_package_is_named_with_its_remedy(monkeypatch):
     monkeypatch.setitem(sys.modules, "reasoning_gym", None)
-    assert install("gym") in refusal(small())
+    assert pip_install("gym") in refusal(small())

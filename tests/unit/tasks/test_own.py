@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from metis import MetisError
-from metis.config import load, resolve
+from metis.config import load_config, resolve
 
 OWN = '''
 from dataclasses import dataclass, field
@@ -112,23 +112,23 @@ def own(tmp_path, monkeypatch):
 
 
 def test_its_fields_are_knobs_and_it_has_the_run_s_seed(own):
-    config = load(None, ["task=echo.py:Echo", 'task.words=["p","q"]', "seed=5"])
+    config = load_config(None, ["task=echo.py:Echo", 'task.words=["p","q"]', "seed=5"])
     assert config.resolved["task"] == {"name": "echo.py:Echo", "words": ["p", "q"]}
     assert (config.task.words, config.task.seed, config.task.settings) == (("p", "q"), 5, {})
-    assert load(None, ["task=echo.py:Echo", "task.seed=7", "seed=5"]).task.seed == 7
+    assert load_config(None, ["task=echo.py:Echo", "task.seed=7", "seed=5"]).task.seed == 7
     again = resolve({key: value for key, value in config.resolved.items() if key != "schema"})
     assert again.resolved == config.resolved
 
 
 @pytest.mark.parametrize(("given", "seed"), [([], 2), (["data_seed=3"], 3), (["task.seed=7"], 7)])
 def test_the_seed_of_a_run_s_recipe_is_followed_unless_it_was_given(own, tmp_path, given, seed):
-    config = load(None, ["task=echo.py:Echo", "seed=1", *given])
+    config = load_config(None, ["task=echo.py:Echo", "seed=1", *given])
     (tmp_path / "config.json").write_text(json.dumps(config.resolved))
-    assert load(tmp_path / "config.json", ["seed=2"]).task.seed == seed
+    assert load_config(tmp_path / "config.json", ["seed=2"]).task.seed == seed
 
 
 def test_a_class_without_fields_has_no_knobs(own):
-    config = load(None, ["task=echo.py:Plain"])
+    config = load_config(None, ["task=echo.py:Plain"])
     assert [prompt.text for prompt in config.task.training()] == ["y"]
     assert config.resolved["task"] == {"name": "echo.py:Plain"}
 
@@ -143,7 +143,7 @@ def test_a_class_without_fields_has_no_knobs(own):
 )
 def test_knobs_are_checked(own, words, message):
     with pytest.raises(MetisError) as caught:
-        load(None, ["task=echo.py:Echo", *words])
+        load_config(None, ["task=echo.py:Echo", *words])
     assert str(caught.value) == message
 
 
@@ -167,7 +167,7 @@ def test_knobs_are_checked(own, words, message):
 )
 def test_what_is_no_task_is_refused_in_one_line(own, name, words):
     with pytest.raises(MetisError) as caught:
-        load(None, [f"task={name}"])
+        load_config(None, [f"task={name}"])
     message = str(caught.value)
     assert "\n" not in message and message.startswith(f"task = {name!r}: ")
     for word in words:

@@ -9,11 +9,11 @@ from rich.console import Console
 
 from metis import MetisError
 from metis.cli import main
-from metis.config import load
+from metis.config import load_config
 from metis.core.dotted import leaves
 from metis.curricula import CURRICULA
 from metis.curricula.judges import JUDGES, Judge, Prediction, Predictions
-from metis.run.manifest import make
+from metis.run.manifest import create
 from metis.view.dry_run import estimate, show
 
 SMALL = ["engine=simulated", "batch=4", "group=4"]
@@ -49,10 +49,10 @@ def printed(config, **console):
     ],
 )
 def test_what_is_printed_is_a_recipe_of_the_same_run(words, tmp_path):
-    config = load(None, words)
+    config = load_config(None, words)
     recipe = tmp_path / "recipe.toml"
     recipe.write_text(printed(config), "utf-8")
-    again = load(recipe, [])
+    again = load_config(recipe, [])
     assert again.resolved == config.resolved
     given = {key for key, origin in again.origins.items() if origin == "recipe recipe.toml"}
     unset = {key for key, value in leaves(config.resolved) if value is None}
@@ -80,16 +80,16 @@ def test_the_judge_s_settings_stand_with_where_they_come_from(capsys):
 
 
 def test_dictionaries_and_settings_that_are_not_set_are_toml_too():
-    text = printed(load(None, [*SMALL, "seed=1"]))
+    text = printed(load_config(None, [*SMALL, "seed=1"]))
     assert "# data_seed is not set" in text and "# answers is not set" in text
     assert not {"data_seed", "answers"} & tomllib.loads(text).keys()
     pytest.importorskip("reasoning_gym")
     gym = ["task=gym", "task.prompts=9", "task.heldout=1", "batch=2"]
-    assert tomllib.loads(printed(load(None, gym)))["task"]["config"] == {}
+    assert tomllib.loads(printed(load_config(None, gym)))["task"]["config"] == {}
 
 
 def test_origins_stand_in_a_column_and_have_colours_on_a_terminal():
-    config = load(None, [*SMALL, "curriculum=uniform"])
+    config = load_config(None, [*SMALL, "curriculum=uniform"])
     lines = printed(config).splitlines()
     settings = [line for line in lines if " = " in line and not line.startswith("#")]
     assert len({line.index("  # ") for line in settings if len(line) < 60}) == 1
@@ -100,7 +100,7 @@ def test_origins_stand_in_a_column_and_have_colours_on_a_terminal():
 
 
 def costs(*words):
-    return "\n".join(estimate(load(None, words)))
+    return "\n".join(estimate(load_config(None, words)))
 
 
 def test_what_a_step_costs():
@@ -143,7 +143,7 @@ def test_a_dry_run_needs_no_data(words, missing, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("METIS_DATA", raising=False)
     with pytest.raises(MetisError, match=missing):
-        load(None, words)
+        load_config(None, words)
     assert main(["train", *words, "--dry-run", "--json"]) == 0
     capsys.readouterr()
     assert main(["train", *words, "--dry-run"]) == (2 if "engine=verl" in words else 0)
@@ -205,7 +205,7 @@ def test_with_a_run_s_folder_it_says_where_that_would_go_on(tmp_path, capsys):
 
 def test_with_a_folder_of_a_run_on_verl_too(tmp_path, capsys):
     words = ["engine=verl", "task.prompts=400", "--out", str(tmp_path / "run"), "--dry-run"]
-    make(tmp_path / "run", load(None, words[:2]).resolved)
+    create(tmp_path / "run", load_config(None, words[:2]).resolved)
     assert main(["train", *words, "batch=16"]) == 0
     said = capsys.readouterr()
     assert "would start over: no checkpoint was made; from there on batch = 16" in said.err

@@ -30,8 +30,8 @@ def test_every_step_is_a_line(run, capsys):
 
 
 def test_a_step_shows_its_groups_and_with_all_its_candidates(run, capsys):
-    groups = [row for row in run_folder.read(run, "rollouts") if row["step"] == 5]
-    candidates = [row for row in run_folder.read(run, "judgments") if row["step"] == 5]
+    groups = [row for row in run_folder.read_log(run, "rollouts") if row["step"] == 5]
+    candidates = [row for row in run_folder.read_log(run, "judgments") if row["step"] == 5]
     text = shown(capsys, run, "--step", 5)
     assert all(row["prompt"] in text for row in groups)
     left = len(candidates) - len(groups)
@@ -43,7 +43,7 @@ def test_a_step_shows_its_groups_and_with_all_its_candidates(run, capsys):
 
 
 def test_a_prompt_shows_its_prediction_its_outcome_and_the_exemplars(run, capsys):
-    (group, *_) = [row for row in run_folder.read(run, "rollouts") if row["step"] == 6]
+    (group, *_) = [row for row in run_folder.read_log(run, "rollouts") if row["step"] == 6]
     text = shown(capsys, run, "--step", 6, "--prompt", group["prompt"])
     assert "propensity" in text and "predicted" in text and "exemplar shown" in text
     assert ", ".join(map(str, group["tokens"])) in text
@@ -73,7 +73,7 @@ def test_nothing_that_a_run_wrote_is_obeyed_by_the_terminal(run, capsys, tmp_pat
     copy = shutil.copytree(run, tmp_path / "hostile")
     fields = {"text": hostile, "answers": [hostile], "category": hostile, "reply": hostile}
     for log in ("rollouts", "judgments"):
-        rows = [{**row, **fields, "prompt": hostile} for row in run_folder.read(run, log)]
+        rows = [{**row, **fields, "prompt": hostile} for row in run_folder.read_log(run, log)]
         (copy / f"{log}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     text = shown(capsys, copy, "--step", 5) + shown(capsys, copy, "--step", 5, "--prompt", hostile)
     assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set(text)
@@ -97,7 +97,7 @@ def test_nothing_that_a_run_wrote_is_obeyed_by_the_terminal(run, capsys, tmp_pat
 )
 def test_a_row_of_the_wrong_kind_is_named_by_all_that_read_it(run, capsys, tmp_path, log, field):
     copy = shutil.copytree(run, tmp_path / "damaged")
-    rows = [{**row, **field} for row in run_folder.read(run, log)]
+    rows = [{**row, **field} for row in run_folder.read_log(run, log)]
     (copy / f"{log}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     bundle = ["--bundle", str(tmp_path / "page")]
     for words in (["inspect", str(copy), "--step", "2"], ["view", str(copy), *bundle]):

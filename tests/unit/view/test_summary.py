@@ -101,7 +101,10 @@ def test_failures_are_counted_with_the_first_reason(folder):
     (before, first), (after, last) = exam(0, 0, 0), exam(1, 0, 0)
     counted = {"total/rollout_generated": 8.0, "rollout/failed": 5.0, "eval/failed": 2.0}
     place = folder([before, {**after, **counted}], evals=first + last)
-    said = [notices.failure("TypeError: no number (my.py, line 3, in score)"), notices.failure("b")]
+    said = [
+        notices.failure_notice("TypeError: no number (my.py, line 3, in score)"),
+        notices.failure_notice("b"),
+    ]
     rows = [{"schema": 1, "step": 1, "text": text} for text in ["the judge is on trial", *said]]
     (place / "notices.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     learnt, spent, _, reason, *_ = summary(place)

@@ -10,8 +10,8 @@ import sys
 import pytest
 from rich.console import Console
 
-from metis.config import load
-from metis.run.folder import read
+from metis.config import load_config
+from metis.run.folder import read_log
 from metis.view import TerminalView, heading
 
 STEP = {"batch/groups": 4.0, "batch/reward": 0.5, "batch/variance": 0.125, "judge/spearman": 0.25}
@@ -21,7 +21,7 @@ COMMAND = [sys.executable, "-m", "metis.cli", "train", *SHORT, "--out", "run"]
 
 
 def title(tmp_path, *settings):
-    return heading(load(None, ["engine=simulated", "steps=8", *settings]), tmp_path / "run")
+    return heading(load_config(None, ["engine=simulated", "steps=8", *settings]), tmp_path / "run")
 
 
 def console(terminal, width=80, file=None):
@@ -245,7 +245,7 @@ def test_a_real_terminal_sees_the_panel_and_then_the_summary(environment):
 def test_a_run_outlives_its_terminal(environment, tmp_path):
     _, errors, code = on_terminal(environment, read_all=False)
     assert (errors, code) == (b"", 0)
-    assert len(read(tmp_path / "run", "metrics")) == 5
+    assert len(read_log(tmp_path / "run", "metrics")) == 5
 
 
 def test_a_pipe_is_told_that_an_interrupt_was_heard(environment):
@@ -269,4 +269,4 @@ def test_a_run_outlives_the_reader_of_its_lines(environment, tmp_path):
     errors = process.stderr.read()
     process.stderr.close()
     assert (errors, process.wait()) == (b"", 0)
-    assert len(read(tmp_path / "run", "metrics")) == 5
+    assert len(read_log(tmp_path / "run", "metrics")) == 5

@@ -20,7 +20,7 @@ from torch import nn
 from torch.nn import functional
 
 from metis.core import Evidence, Prompt
-from metis.core.predictors import AttentionModel, Predictor, ValueModel, separate
+from metis.core.predictors import AttentionModel, Predictor, ValueModel, has_own_backbone
 from metis.engines.loading import reading
 from metis.errors import NON_FINITE_LIMIT, MetisError
 
@@ -87,7 +87,7 @@ class Learner:
     ) -> None:
         self.model, self.reader, self.seed = model, reader, seed
         with self._seeded("weights"):
-            self.body = copy() if copy is not None and separate(model) else None
+            self.body = copy() if copy is not None and has_own_backbone(model) else None
             self.head = made(model, reader.size).to(reader.device).eval()
         self.optimizer = torch.optim.Adam(
             self.weights().values(),

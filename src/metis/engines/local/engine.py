@@ -49,7 +49,7 @@ from metis.engines.tokens.encoding import encode_chats, encode_to_score
 from metis.engines.tokens.packing import Bundle, shareable
 from metis.errors import MetisError
 from metis.run.first_validation import FirstValidation
-from metis.run.waiting import Count, Say, uncounted
+from metis.run.waiting import Count, Say, no_progress
 from metis.tasks.base import Task, scorers
 
 LIGHTER = 4
@@ -291,7 +291,7 @@ class LocalEngine(Engine):
         return self.rewards.counting(heard)
 
     def evaluate(
-        self, count: Count = uncounted, first: FirstValidation | None = None
+        self, count: Count = no_progress, first: FirstValidation | None = None
     ) -> list[tuple[str, float | None]]:
         """Greedy answers to the held-out prompts: id and reward of each, None where it failed.
 
@@ -330,10 +330,10 @@ class LocalEngine(Engine):
             save_learner(folder, i, learner)
         saved: dict[str, Any] = {"policy": self.version, "seed": self.seed}
         saved |= {"non_finite": self.stepper.non_finite, "bound": self.stepper.bound.state_dict()}
-        state.save(folder / "engine.state", {**saved, "learners": list(self.learners)})
+        state.save_state(folder / "engine.state", {**saved, "learners": list(self.learners)})
 
     def load(self, folder: Path) -> None:
-        saved = state.load(folder / "engine.state")
+        saved = state.load_state(folder / "engine.state")
         self.version, self.seed = saved["policy"], saved["seed"]
         self.stepper.non_finite = saved["non_finite"]
         self.stepper.bound.load_state_dict(saved.get("bound", {"mean": None}))

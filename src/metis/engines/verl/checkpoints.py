@@ -130,7 +130,7 @@ def fault(folder: Path, gpus: int) -> str | None:
     if not (folder / STATE).exists():
         return f"has no {STATE} and so is of another trainer"
     try:
-        state.load(folder / STATE)
+        state.load_state(folder / STATE)
     except (MetisError, OSError):
         return f"has a {STATE} that is damaged or cannot be read"
     sizes = _sizes(folder / "actor")
@@ -201,7 +201,7 @@ def _by_its_step(best: Path) -> Path:
     saved = load(best)
     folder = best.with_name(f"{STEP}{saved['best'][0]}")
     if not (folder / "actor").exists():
-        files.keep_copy(best, folder.name)
+        files.link_copy(best, folder.name)
     if load(folder)["elapsed"] != saved["elapsed"]:
         raise MetisError(
             f"trainer.resume_from_path = {str(best)!r}: {folder.name} beside it, whose name it "
@@ -230,7 +230,7 @@ def load(folder: Path) -> dict[str, Any]:
             f"{str(path)!r} is missing: the checkpoint is of another trainer; train on with it, or "
             "start with trainer.resume_mode=disable"
         )
-    return state.load(path)
+    return state.load_state(path)
 
 
 def settings_of_the_run(resolved: Mapping[str, Any]) -> dict[str, Any]:
@@ -254,7 +254,7 @@ def step_at_start(overrides: Sequence[str], folder: Path) -> int:
     if mode == "disable" or not place.is_dir():
         return 0
     if is_best(place.name):
-        return int(state.load(place / STATE)["best"][0])
+        return int(state.load_state(place / STATE)["best"][0])
     return step_of(place) if NUMBERED.fullmatch(place.name) else 0
 
 
@@ -307,7 +307,7 @@ def set_best_aside(folder: Path, account: Account) -> str | None:
 def _tested(best: Path) -> tuple[int, float] | None:
     """Step and accuracy of a checkpoint that tested best, where it can be read."""
     try:
-        step, accuracy = state.load(best / STATE)["best"]
+        step, accuracy = state.load_state(best / STATE)["best"]
     except (MetisError, OSError, KeyError):
         return None
     return int(step), float(accuracy)

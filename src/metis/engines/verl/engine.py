@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from metis.core import LAST, Chat, Completion, Engine, Evidence, Group, Prompt, Sampling
-from metis.core.predictors import Predictor, separate
+from metis.core.predictors import Predictor, has_own_backbone
 from metis.engines.learners.learner import (
     Encode,
     Learner,
@@ -70,7 +70,7 @@ class VerlEngine(Engine):
     def predict(
         self, prompts: Sequence[Prompt], model: Predictor, evidence: Evidence = ()
     ) -> list[float]:
-        if separate(model):
+        if has_own_backbone(model):
             return self._critic().predict(prompts, model)
         return self._learner(model).predict(Question.of(prompts, evidence, self.encode))
 
@@ -81,7 +81,7 @@ class VerlEngine(Engine):
         model: Predictor,
         evidence: Evidence = (),
     ) -> float:
-        if separate(model):
+        if has_own_backbone(model):
             return self._critic().fit(prompts, targets, model)
         return self._learner(model).fit(Question.of(prompts, evidence, self.encode), targets)
 

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from metis.core import Prompt
-from metis.core.importing import digest
+from metis.core.importing import source_digest
 from metis.tasks.base import Episode, Task
 from metis.tasks.code.task import CodeProblems
 from metis.tasks.file import FileTask
@@ -102,9 +102,9 @@ def source(task: Task) -> str:
     """A digest of the file that scores, where it is a user's own."""
     reward = task.reward if isinstance(task, FileTask) else None
     if reward is not None:
-        return digest(reward.name)
+        return source_digest(reward.name)
     name = _named(task)
-    return "" if name.startswith("metis.") else digest(name)
+    return "" if name.startswith("metis.") else source_digest(name)
 
 
 def _named(task: Task) -> str:

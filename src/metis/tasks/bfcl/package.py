@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from metis.data.wheels import Wheel
-from metis.errors import MetisError, install
+from metis.errors import MetisError, pip_install
 
 WHEEL = Wheel(
     project="bfcl-eval",
@@ -121,7 +121,7 @@ def _simulator(name: str) -> type[Any]:
     try:
         kind: type[Any] = getattr(importlib.import_module(f"{SOURCE}.{FILES[name]}"), name)
     except ModuleNotFoundError as error:
-        raise MetisError(f"task = 'bfcl': {error}: {install('bfcl')}") from None
+        raise MetisError(f"task = 'bfcl': {error}: {pip_install('bfcl')}") from None
     finally:
         sys.path.remove(place)
     return kind

@@ -9,7 +9,7 @@ from typing import Any
 from metis.run import folder as run_folder
 from metis.run.metrics import reasons
 from metis.run.recorded import Recorded, is_number
-from metis.run.statistics import kind
+from metis.run.statistics import group_kind
 from metis.signal import variance
 from metis.view.inspection import COLUMNS, answers
 
@@ -51,7 +51,7 @@ RUNS = "runs.js"
 def document(run: Recorded) -> dict[str, Any]:
     """Everything that the page shows of a run."""
     exemplars: dict[int, list[dict[str, Any]]] = defaultdict(list)
-    for row in run_folder.read(run.folder, "exemplars", optional=True):
+    for row in run_folder.read_log(run.folder, "exemplars", optional=True):
         shown = ("prompt", "value", "variance", "outcome_step")
         exemplars[row["step"]].append({name: row.get(name) for name in shown})
     return {
@@ -72,11 +72,11 @@ def _steps(run: Recorded) -> Iterator[dict[str, Any]]:
 def _rows(run: Recorded) -> Iterator[dict[str, Any]]:
     groups = {
         (row["step"], row["prompt"]): row
-        for row in run_folder.read(run.folder, "rollouts", optional=True)
+        for row in run_folder.read_log(run.folder, "rollouts", optional=True)
     }
     categories = {prompt: str(row.get("category", "")) for (_, prompt), row in groups.items()}
     judged: set[tuple[int, str]] = set()
-    for judgment in run_folder.read(run.folder, "judgments", optional=True):
+    for judgment in run_folder.read_log(run.folder, "judgments", optional=True):
         place = judgment["step"], judgment["prompt"]
         judged.add(place)
         yield _row(place, categories.get(place[1], ""), judgment, groups.get(place))
@@ -94,7 +94,7 @@ def _row(place: tuple[int, str], category: str, judgment: Row, group: Row | None
     row |= {name: judgment[name] for name in WRITTEN if name in judgment}
     row |= {name: group[name] for name in EARNED if name in group}
     kept = answers(group)
-    row |= {"outcome": kind(rewards), "answers": kept if any(kept) else []}
+    row |= {"outcome": group_kind(rewards), "answers": kept if any(kept) else []}
     if len(rewards) > 1:
         row["variance"] = variance(rewards)
     return row

@@ -308,8 +308,10 @@ def test_a_run_killed_inside_or_after_the_pass_goes_on_as_if_it_had_not_been(
     curriculum, engine, pool = fresh()
     first = trace(run(curriculum, engine, pool, cut))
     parts = (curriculum, engine, pool)
-    states.save(tmp_path / "state", {str(i): part.state_dict() for i, part in enumerate(parts)})
-    saved = states.load(tmp_path / "state")
+    states.save_state(
+        tmp_path / "state", {str(i): part.state_dict() for i, part in enumerate(parts)}
+    )
+    saved = states.load_state(tmp_path / "state")
     curriculum, engine, pool = fresh()
     for i, part in enumerate((curriculum, engine, pool)):
         part.load_state_dict(saved[str(i)])

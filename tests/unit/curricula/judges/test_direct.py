@@ -376,8 +376,8 @@ def test_saved_it_goes_on_the_same(tmp_path):
     pool, curriculum = Pool(LETTERS), metis({"examples": 2, "replay": 3}, multiplier=2)
     for number in range(3):
         step(curriculum, engine, number, pool)
-    state.save(tmp_path / "state", {"c": curriculum.state_dict(), "p": pool.state_dict()})
-    saved = state.load(tmp_path / "state")
+    state.save_state(tmp_path / "state", {"c": curriculum.state_dict(), "p": pool.state_dict()})
+    saved = state.load_state(tmp_path / "state")
     resumed, other = metis({"examples": 2, "replay": 3}, multiplier=2), Pool(LETTERS)
     resumed.load_state_dict(saved["c"])
     other.load_state_dict(saved["p"])

@@ -108,8 +108,8 @@ def test_saved_with_labels_it_goes_on_the_same(tmp_path):
     pool, curriculum = Pool(PROMPTS), make(explore=0.25)
     for at in range(3):
         step(curriculum, Scripted(), at, pool)
-    state.save(tmp_path / "state", {"c": curriculum.state_dict(), "p": pool.state_dict()})
-    saved = state.load(tmp_path / "state")
+    state.save_state(tmp_path / "state", {"c": curriculum.state_dict(), "p": pool.state_dict()})
+    saved = state.load_state(tmp_path / "state")
     resumed, other = make(explore=0.25), Pool(PROMPTS)
     resumed.load_state_dict(saved["c"])
     other.load_state_dict(saved["p"])

@@ -8,7 +8,7 @@ import pytest
 from pyarrow import parquet
 
 from metis import MetisError
-from metis.config import load, resolve
+from metis.config import load_config, resolve
 from metis.data.wording import words
 from metis.tasks.math import INSTRUCTION, Math, build, read_problems, wrap
 
@@ -140,7 +140,7 @@ def test_the_instruction_of_a_prepared_file_is_known(tmp_path):
             row["prompt"] = [{"role": "user", "content": content}]
         path = write(tmp_path / "made.parquet", rows)
         overrides = ["task=math", f"task.path={path}", "task.verify=false", "task.heldout=2"]
-        config = load(None, overrides)
+        config = load_config(None, overrides)
         again = resolve({k: v for k, v in config.resolved.items() if k != "schema"})
         assert again.resolved == config.resolved
         prompts = config.task.training()
@@ -191,7 +191,7 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path, rows, settings, words):
     if rows is not None:
         write(path, rows)
     with pytest.raises(MetisError) as caught:
-        load(None, ["task=math", f"task.path={path}", *settings])
+        load_config(None, ["task=math", f"task.path={path}", *settings])
     message = str(caught.value)
     assert "\n" not in message
     for word in words:
@@ -210,6 +210,8 @@ def test_half_a_file_is_refused_in_one_line(tmp_path, name):
 
 def test_a_run_on_the_math_task_resolves_and_repeats(tmp_path):
     path = write(tmp_path / "rows.jsonl", [plain(n) for n in range(5)])
-    config = load(None, ["task=math", f"task.path={path}", "task.heldout=2", "task.verify=false"])
+    config = load_config(
+        None, ["task=math", f"task.path={path}", "task.heldout=2", "task.verify=false"]
+    )
     assert config.resolved["task"]["name"] == "math"
     assert config.resolved["task"]["verify"] is False

@@ -20,7 +20,7 @@ from metis.engines.local.model.folder import save_settings
 from metis.engines.local.model.policy import Policy, pick_device
 from metis.engines.local.settings import Local
 from metis.engines.tokens.packing import common_prefix
-from metis.errors import MetisError, first_line, install
+from metis.errors import MetisError, first_line, pip_install
 
 LEAST_FREE = 0.05
 """Share of the GPU that has to be free for vLLM to start with a KV cache of a given size."""
@@ -41,7 +41,7 @@ def require_vllm(settings: Local) -> None:
     except (ImportError, OSError) as error:
         raise MetisError(
             f"engine.generation = 'vllm': vLLM cannot be imported ({first_line(error)}): "
-            f"{install('vllm')}, or set engine.generation=transformers"
+            f"{pip_install('vllm')}, or set engine.generation=transformers"
         ) from None
     if pick_device(settings.device).type != "cuda":
         raise MetisError("engine.generation = 'vllm': needs a GPU; use transformers here")

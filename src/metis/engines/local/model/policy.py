@@ -23,7 +23,7 @@ from metis.engines.local.model.network import generation_config, read_network
 from metis.engines.local.settings import Local
 from metis.engines.tokens.encoding import between_turns, separators
 from metis.engines.tokens.packing import ONE_STRIP, Layout
-from metis.errors import MetisError, first_line, install
+from metis.errors import MetisError, first_line, pip_install
 
 PLAIN_TEMPLATE = (
     "{% for message in messages %}{{ message.role }}: {{ message.content }}\n\n{% endfor %}"
@@ -279,7 +279,7 @@ def _with_lora(network: Any, rank: int, origin: str) -> Any:
     try:
         from peft import LoraConfig, get_peft_model
     except ImportError:
-        raise MetisError(f"engine.lora = {rank}: needs peft: {install('local')}") from None
+        raise MetisError(f"engine.lora = {rank}: needs peft: {pip_install('local')}") from None
     config = LoraConfig(
         r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type="CAUSAL_LM"
     )

@@ -28,7 +28,7 @@ class FailureNotices:
             kind = type(error), place(error) or getattr(error, "fault", None)
             if kind not in self.kinds:
                 self.kinds.add(kind)
-                self.untold.append(notices.failure(located(error)))
+                self.untold.append(notices.failure_notice(located(error)))
 
 
 def require_reward(groups: Sequence[Group], errors: Sequence[Exception]) -> None:

@@ -13,9 +13,9 @@ from verl.utils.tracking import Tracking
 
 from metis.core import Score
 from metis.core.needs import Needs
-from metis.core.predictors import Predictor, ValueModel, separate
+from metis.core.predictors import Predictor, ValueModel, has_own_backbone
 from metis.errors import MetisError, require
-from metis.run import sinks
+from metis.run import loggers
 
 NO_CRITIC = (
     "critic.enable = None: this curriculum learns a value model, which is verl's critic here; set "
@@ -121,8 +121,8 @@ def _check_loggers(logger: Any) -> None:
     key, backends = "trainer.logger", Tracking.supported_backend
     for name in [logger] if isinstance(logger, str) else logger or ():
         require(name in backends, key, name, f"use some of {', '.join(backends)}")
-        if name in sinks.SINKS:
-            sinks.check([name], key)
+        if name in loggers.LOGGERS:
+            loggers.check_loggers([name], key)
 
 
 def _check_micro_batches(config: Any) -> None:
@@ -210,13 +210,13 @@ def check_needs(config: Any, needs: Needs) -> None:
         require_judge_temperature(needs.sampling.temperature if needs.sampling else 1.0)
     if Score in needs.requests:
         require_logits(config.actor_rollout_ref)
-    if needs.model is not None and separate(needs.model):
+    if needs.model is not None and has_own_backbone(needs.model):
         check_value_model(needs.model, config)
 
 
 def check_value_model(model: Predictor, config: Any) -> ValueModel:
     """verl's critic can be one separate value model, with the critic's own rate."""
-    assert isinstance(model, ValueModel) and separate(model)
+    assert isinstance(model, ValueModel) and has_own_backbone(model)
     if not need_critic(config):
         raise MetisError(NO_CRITIC)
     rate, key = float(config.critic.optim.lr), "critic.optim.lr"

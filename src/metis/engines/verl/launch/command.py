@@ -25,11 +25,11 @@ from metis.engines.verl import checkpoints
 from metis.engines.verl.launch.costs import judge_cost
 from metis.engines.verl.launch.datafiles import write_data
 from metis.engines.verl.launch.from_recipe import attention, overrides, variables
-from metis.errors import MetisError, first_line, install, require
+from metis.errors import MetisError, first_line, pip_install, require
 from metis.run import sources
 from metis.run.budget import Account, Budget
-from metis.run.folder import RunFolder, check, resumption
-from metis.run.manifest import complete, described, read
+from metis.run.folder import RunFolder, check_run_folder, resume_remark
+from metis.run.manifest import completion_message, describe_changes, read_config
 from metis.run.waiting import Say
 from metis.tasks.base import scorers
 
@@ -55,8 +55,12 @@ def foreseen(config: Any, out: Path) -> Iterator[str]:
         checkpoints.settings_of_the_run(config.resolved),
         checkpoints.reason_to_begin_anew(given),
     )
-    if there := resumption(out, settings, _may_change(config, out), step, anew):
-        yield complete(out, step, config.training.steps) if _complete(config, out) else there
+    if there := resume_remark(out, settings, _may_change(config, out), step, anew):
+        yield (
+            completion_message(out, step, config.training.steps)
+            if _complete(config, out)
+            else there
+        )
 
 
 def command(config: Any, out: Path) -> str:
@@ -77,16 +81,16 @@ def conduct(config: Any, out: Path, view: Any, on_step: Any, say: Say) -> int:
     arguments, environment = _arguments(config, out, model), variables(config.engine)
     step, settings = _next_step(config, out), checkpoints.settings_of_the_run(config.resolved)
     may_change = _may_change(config, out)
-    check(out, settings, may_change)
+    check_run_folder(out, settings, may_change)
     if _complete(config, out):
-        say(complete(out, step, config.training.steps))
+        say(completion_message(out, step, config.training.steps))
         return 0
-    for text in sources.check(out, settings, step):
+    for text in sources.check_sources(out, settings, step):
         print(f"metis: {text}", file=sys.stderr)
     with RunFolder.open(out, settings, may_change, step) as folder:
-        sources.write(out, settings)
+        sources.write_sources(out, settings)
         if folder.changes:
-            print(f"from here on {described(folder.changes)}", flush=True)
+            print(f"from here on {describe_changes(folder.changes)}", flush=True)
         write_data(config, out / "data")
     print(_written(arguments, environment), flush=True)
     return _run([sys.executable, *arguments], {**os.environ, **environment})
@@ -122,7 +126,8 @@ def _look_ahead(config: Any, out: Path, dry_run: bool) -> Iterator[str]:
         from metis.engines.verl.launch import preflight
     except ImportError as error:
         raise MetisError(
-            f"engine = 'verl': verl does not load ({first_line(error)}): {install('verl')} {ALONE}"
+            f"engine = 'verl': verl cannot be imported ({first_line(error)}): "
+            f"{pip_install('verl')} {ALONE}"
         ) from None
     preflight.check(words, needs_of(config.curriculum))
 
@@ -182,7 +187,7 @@ def _may_change(config: Any, out: Path) -> tuple[str, ...]:
     """Settings that this start may have others of than the run in its folder."""
     if not _begun(out):
         return tuple(config.resolved)
-    before = read(out).get("engine", {}).get("overrides", ())
+    before = read_config(out).get("engine", {}).get("overrides", ())
     same = checkpoints.same_run(before, config.engine.overrides)
     return (*config.may_change, *(("engine.overrides",) if same else ()))
 
@@ -207,7 +212,7 @@ def finished(out: Path, budget: Budget) -> bool:
     """True where verl's latest checkpoint is at the end of a budget."""
     step = _reached(out)
     saved = out / "verl" / f"global_step_{step}" / "metis.state"
-    return saved.exists() and Account.of(budget, step, state.load(saved)).fraction >= 1
+    return saved.exists() and Account.of(budget, step, state.load_state(saved)).fraction >= 1
 
 
 def _check(config: Any, pool: Pool, dry_run: bool) -> None:
@@ -224,4 +229,6 @@ def _check(config: Any, pool: Pool, dry_run: bool) -> None:
     needed = ["verl", "vllm"] if config.engine.generation == "vllm" else ["verl"]
     for name in needed:
         if not dry_run and find_spec(name) is None:
-            raise MetisError(f"engine = 'verl': {name} is not installed: {install('verl')} {ALONE}")
+            raise MetisError(
+                f"engine = 'verl': {name} is not installed: {pip_install('verl')} {ALONE}"
+            )

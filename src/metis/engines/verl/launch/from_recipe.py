@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from metis.errors import require
-from metis.run import sinks
+from metis.run import loggers
 from metis.tasks.base import takes_turns
 
 MODULE = "metis.engines.verl.trainer"
@@ -142,7 +142,7 @@ def _reward(out: Path) -> dict[str, Any]:
 def _trainer(config: Any, out: Path) -> dict[str, Any]:
     training, engine = config.training, config.engine
     section = config.resolved["curriculum"]
-    project, run = sinks.titles(training.sinks, out)
+    project, run = loggers.project_and_run(training.loggers, out)
     return {
         "n_gpus_per_node": engine.gpus,
         "nnodes": engine.nodes,
@@ -156,7 +156,7 @@ def _trainer(config: Any, out: Path) -> dict[str, Any]:
         "default_local_dir": str(out / "verl"),
         "project_name": project,
         "experiment_name": run,
-        "logger": ["console", *training.sinks],
+        "logger": ["console", *training.loggers],
         "v1.metis.seed": training.seed,
         "v1.metis.tokens": training.tokens,
         "v1.metis.processed": training.processed,
@@ -187,7 +187,7 @@ def attention(given: Sequence[str]) -> list[str]:
 def _ray(config: Any) -> dict[str, Any]:
     """Workers of a cluster that is already running do not have the variables of this process."""
     own = {name: os.environ[name] for name in sorted(os.environ) if name.startswith(OWN)}
-    wanted = variables(config.engine) | own | sinks.shared(config.training.sinks)
+    wanted = variables(config.engine) | own | loggers.forwarded_variables(config.training.loggers)
     return {f"+runtime_env.env_vars.{name}": value for name, value in wanted.items()}
 
 

@@ -61,7 +61,7 @@ class Checkpointing(PPOTrainerSync):  # type: ignore[misc]
         return Path(self.config.trainer.default_local_dir) / f"global_step_{self.global_steps}"
 
     def _save_state(self) -> None:
-        state.save(
+        state.save_state(
             self.folder / checkpoints.STATE,
             {
                 "curriculum": self.curriculum.state_dict(),
@@ -167,7 +167,7 @@ class Validating(Checkpointing):
             self._save_checkpoint()
             self.checkpoint_manager.update_weights(self.global_steps)
         if best:
-            files.keep_copy(self.folder, checkpoints.BEST)
+            files.link_copy(self.folder, checkpoints.BEST)
 
     def _val_metrics_update(
         self,

@@ -8,8 +8,8 @@ from typing import Any
 
 from metis.core import Batch, Trajectory
 from metis.errors import MetisError
-from metis.run.folder import LOGS, RunFolder, read
-from metis.run.manifest import SCHEMA, described
+from metis.run.folder import LOGS, RunFolder, read_log
+from metis.run.manifest import SCHEMA, describe_changes
 from metis.run.records import exemplar_rows, judgment_rows, rollout_rows
 
 PHASES = {
@@ -58,7 +58,7 @@ class Journal:
         except MetisError as error:
             raise MetisError(f"{error} (on verl: trainer.default_local_dir)") from None
         if self.folder.changes:
-            print(f"metis: from here on {described(self.folder.changes)}", flush=True)
+            print(f"metis: from here on {describe_changes(self.folder.changes)}", flush=True)
 
     def resume(self, step: int) -> bool:
         """Forget what came after a checkpoint; whether the step of the checkpoint is known.
@@ -70,7 +70,7 @@ class Journal:
             return False
         lengths = {log: self._length(log, step) for log in LOGS}
         self.folder.cut(lengths)
-        rows = read(self.folder.path, "metrics")
+        rows = read_log(self.folder.path, "metrics")
         is_recorded = bool(rows) and rows[-1]["step"] == step
         if not is_recorded:
             self.folder.cut(lengths | {"evals": self._length("evals", step - 1)})

@@ -49,11 +49,11 @@ from metis.engines.verl.workers.loss import metis_loss
 from metis.engines.verl.workers.rows import keep_own, ranks
 from metis.engines.verl.workers.update import Update
 from metis.engines.verl.workers.values import ValueWorker
-from metis.run import composition, sinks
+from metis.run import composition, loggers
 from metis.run.budget import Account, Budget
 from metis.run.meter import Meter
 from metis.run.notices import Standstill, Truncations
-from metis.run.step import booked, plan
+from metis.run.step import plan_step, step_metrics
 
 FRACTIONS = "some rewards lie between 0 and 1: set trainer.v1.metis.rewards=continuous"
 
@@ -147,10 +147,10 @@ class MetisTrainer(Validating):
         notices += filter(None, [judge_cost(needs_of(self.curriculum))])
         for notice in () if self.journal.of_recipe else notices:  # `metis train` has said them
             print(f"metis: {notice}", flush=True)
-        composition.write(self.journal.folder.path, self.pool.prompts)
+        composition.write_composition(self.journal.folder.path, self.pool.prompts)
         logger = self.config.trainer.logger  # which verl opens in this process, when all is built
         names = [logger] if isinstance(logger, str) else logger
-        os.environ |= sinks.variables(names, self.journal.folder.path)
+        os.environ |= loggers.run_variables(names, self.journal.folder.path)
 
     def on_init_end(self) -> None:
         self.checkpoint_manager = WatchedSync.of(self)
@@ -235,8 +235,8 @@ class MetisTrainer(Validating):
     def _plan(self, metrics: dict[str, Any], timing_raw: dict[str, float]) -> Batch:
         done = self.engine.version = self.global_steps - 1
         meter, seed = Meter(self.engine), self.settings["seed"]
-        batch = plan(self.curriculum, self.pool, self.account, done, seed, meter)
-        planned = {**booked(self.account, batch, meter.counts), **batch.metrics}
+        batch = plan_step(self.curriculum, self.pool, self.account, done, seed, meter)
+        planned = {**step_metrics(self.account, batch, meter.counts), **batch.metrics}
         metrics.update({f"metis/{name}": value for name, value in planned.items()})
         for phase, name in {"judge": "judge", "rollout": "gen", "select": "select"}.items():
             if phase in meter.seconds:

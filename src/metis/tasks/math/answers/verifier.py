@@ -20,7 +20,7 @@ import weakref
 from concurrent.futures import Future
 from contextlib import suppress
 
-from metis.errors import MetisError, install, require
+from metis.errors import MetisError, pip_install, require
 from metis.tasks.math.answers import worker
 
 REMEMBERED = 10_000
@@ -45,7 +45,7 @@ class Verifier:
         require(workers > 0, "workers", workers, "use at least 1")
         if importlib.util.find_spec("math_verify") is None:
             raise MetisError(
-                f"task.verify = true needs math-verify: {install('math')}, or task.verify=false"
+                f"task.verify = true needs math-verify: {pip_install('math')}, or task.verify=false"
             )
         self.seconds, self.workers = seconds, workers
         self._begin()

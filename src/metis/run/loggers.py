@@ -1,8 +1,8 @@
-"""Sinks of metrics and answers beside a run folder: TensorBoard, wandb or trackio, if asked for.
+"""Loggers: TensorBoard, wandb or trackio, which get a copy of a run's metrics and some answers.
 
-A sink is a copy for looking at: nothing is read back from it. A resumed run goes on in the same
-place, and may hand over again the steps after its checkpoint. Variables that a service reads, such
-as WANDB_PROJECT, hold; what they leave open comes from the run folder.
+Nothing is read back from a logger. A resumed run continues in the same place, and may log the steps
+after its checkpoint again. Environment variables of a service, such as WANDB_PROJECT, take
+precedence; the rest comes from the run folder.
 """
 
 import importlib
@@ -19,16 +19,16 @@ from metis import files
 from metis.errors import MetisError, require
 
 PROJECT = "metis"
-"""The project that runs are listed under, where a service has projects."""
+"""The default project of wandb and trackio."""
 
 
 ANSWERS = "answers"
-"""The name of the traces of a step."""
+"""The key of a step's answers (traces)."""
 
 
 @dataclass(frozen=True)
 class ShownAnswer:
-    """One answer to a prompt; `facts` are its step, reward, and the prompt's place in the plan."""
+    """One answer to a prompt; `facts` are its step, its reward, and why the prompt was chosen."""
 
     id: str
     prompt: str
@@ -36,10 +36,10 @@ class ShownAnswer:
     facts: Mapping[str, Any]
 
 
-def exchanges(
+def logged_answers(
     rollouts: Iterable[Mapping[str, Any]], judgments: Iterable[Mapping[str, Any]]
 ) -> Iterator[ShownAnswer]:
-    """The answers that the rows of a step in `rollouts.jsonl` and `judgments.jsonl` have."""
+    """The answers in a step's rows of `rollouts.jsonl` and `judgments.jsonl`."""
     chosen = {row["prompt"]: row for row in judgments if row["chosen"]}
     for row in rollouts:
         judged = chosen.get(row["prompt"], {})
@@ -51,8 +51,8 @@ def exchanges(
             yield ShownAnswer(row["prompt"], row["text"], answer, present)
 
 
-class Sink(Protocol):
-    """Takes the metrics of every step, its seconds by phase, and answers where it shows any."""
+class MetricLogger(Protocol):
+    """Logs the metrics of every step, its seconds by phase, and answers if it supports them."""
 
     def log(
         self, step: int, metrics: Mapping[str, float], answers: Sequence[ShownAnswer] = ()
@@ -81,7 +81,7 @@ class TensorBoard:
     def log(
         self, step: int, metrics: Mapping[str, float], answers: Sequence[ShownAnswer] = ()
     ) -> None:
-        if not self.begun:  # tells TensorBoard to forget these steps of a run that was killed
+        if not self.begun:  # makes TensorBoard drop later steps, logged before a run was killed
             self._add(step, session_log=self.proto.SessionLog(status=self.proto.SessionLog.START))
             self.begun = True
         value = self.summary.Value
@@ -106,7 +106,7 @@ class Wandb:
         "WANDB_RESUME": "resume",
         "WANDB_DIR": "dir",
     }
-    """Arguments of wandb.init in the place of variables. The others are wandb's own affair."""
+    """Environment variables with the `wandb.init` arguments that replace them."""
     shared: ClassVar = (
         *arguments,
         *("WANDB_BASE_URL", "WANDB_ENTITY", "WANDB_JOB_TYPE", "WANDB_MODE", "WANDB_NOTES"),
@@ -120,7 +120,7 @@ class Wandb:
 
     @classmethod
     def places(cls, folder: Path) -> dict[str, str]:
-        """The variables that are not set, with the values of a run folder."""
+        """Values from the run folder for variables that are not set."""
         values = {
             "WANDB_PROJECT": PROJECT,
             "WANDB_NAME": folder.name,
@@ -171,7 +171,7 @@ class Trackio:
     def log(
         self, step: int, metrics: Mapping[str, float], answers: Sequence[ShownAnswer] = ()
     ) -> None:
-        shown = answers if hasattr(self.trackio, "Trace") else ()  # older ones have none
+        shown = answers if hasattr(self.trackio, "Trace") else ()  # older versions have none
         traces = [self._trace(answer) for answer in shown]
         self.trackio.log({**metrics, **({ANSWERS: traces} if traces else {})}, step=step)
 
@@ -186,18 +186,18 @@ class Trackio:
         self.trackio.finish()
 
 
-SINKS: dict[str, type[TensorBoard] | type[Wandb] | type[Trackio]] = {
+LOGGERS: dict[str, type[TensorBoard] | type[Wandb] | type[Trackio]] = {
     "tensorboard": TensorBoard,
     "wandb": Wandb,
     "trackio": Trackio,
 }
 
 
-def check(names: Sequence[str], key: str = "sinks") -> None:
-    """Refuse a sink that is unknown, or whose package is not installed."""
+def check_loggers(names: Sequence[str], key: str = "loggers") -> None:
+    """Refuse a logger that is unknown, or whose package is not installed."""
     for name in names:
-        require(name in SINKS, key, name, f"use some of {', '.join(SINKS)}")
-        package = SINKS[name].package
+        require(name in LOGGERS, key, name, f"use some of {', '.join(LOGGERS)}")
+        package = LOGGERS[name].package
         try:
             importlib.import_module(package)
         except ImportError:
@@ -205,36 +205,38 @@ def check(names: Sequence[str], key: str = "sinks") -> None:
 
 
 @contextmanager
-def opened(names: Sequence[str], folder: Path, config: Mapping[str, Any]) -> Iterator[list[Sink]]:
-    """The sinks of those names for a run folder, each once; closed at the end, come what may."""
-    check(names)
+def opened_loggers(
+    names: Sequence[str], folder: Path, config: Mapping[str, Any]
+) -> Iterator[list[MetricLogger]]:
+    """The loggers of a run, opened by name; all are closed at the end."""
+    check_loggers(names)
     with ExitStack() as stack:
-        sinks: list[Sink] = []
+        loggers: list[MetricLogger] = []
         for name in dict.fromkeys(names):
-            sink = _open(name, folder, config)
-            stack.callback(_close, sink)
-            sinks.append(sink)
-        yield sinks
+            logger = _open(name, folder, config)
+            stack.callback(_close, logger)
+            loggers.append(logger)
+        yield loggers
 
 
-def _close(sink: Sink) -> None:
-    """One that fails at its end has had its steps, and takes nothing with it."""
+def _close(logger: MetricLogger) -> None:
+    """Errors are ignored: all steps were logged already."""
     with suppress(Exception):
-        sink.close()
+        logger.close()
 
 
-def _open(name: str, folder: Path, config: Mapping[str, Any]) -> Sink:
+def _open(name: str, folder: Path, config: Mapping[str, Any]) -> MetricLogger:
     try:
-        return SINKS[name](folder.resolve(), config)
-    except Exception as error:  # each service has errors of its own, for a missing key or network
+        return LOGGERS[name](folder.resolve(), config)
+    except Exception as error:  # each service has its own errors for a missing key or network
         reason = " ".join(str(error).split()) or type(error).__name__
         raise MetisError(
-            f"sinks = {name!r} could not be started ({reason}): set it up, or leave it out"
+            f"loggers = {name!r} could not be started ({reason}): set it up, or leave it out"
         ) from None
 
 
-def variables(names: Sequence[str], folder: Path) -> dict[str, str]:
-    """Variables that lead a program which opens sinks of its own to those of a run folder."""
+def run_variables(names: Sequence[str], folder: Path) -> dict[str, str]:
+    """Environment variables that make a program's own loggers (verl's) log to this run."""
     environment: dict[str, str] = {}
     if "tensorboard" in names and not _set("TENSORBOARD_DIR"):
         environment["TENSORBOARD_DIR"] = TensorBoard.place(folder)
@@ -243,30 +245,30 @@ def variables(names: Sequence[str], folder: Path) -> dict[str, str]:
     return environment
 
 
-def shared(names: Sequence[str]) -> dict[str, str]:
-    """Variables that are set here and that the processes of another machine need for these sinks.
+def forwarded_variables(names: Sequence[str]) -> dict[str, str]:
+    """Environment variables set here that these loggers need on other machines.
 
-    No key or token is among them: they would be read in its command line and its logs.
+    API keys are left out: they would show up in command lines and logs there.
     """
-    wanted = (variable for name in names for variable in SINKS[name].shared)
+    wanted = (variable for name in names for variable in LOGGERS[name].shared)
     return {variable: value for variable in wanted if (value := _set(variable))}
 
 
-def titles(names: Sequence[str], folder: Path) -> tuple[str, str]:
-    """Project and run, for a program that has one name of each for all of its sinks."""
+def project_and_run(names: Sequence[str], folder: Path) -> tuple[str, str]:
+    """The project and run names, for a program with one of each for all of its loggers."""
     project = "WANDB_PROJECT" if "wandb" in names else "TRACKIO_PROJECT"
     run = _set("WANDB_NAME") if "wandb" in names else ""
     return _set(project) or PROJECT, run or folder.name
 
 
 def _set(variable: str) -> str:
-    """The value of a variable; empty where it has none."""
+    """The value of an environment variable, or empty."""
     return os.environ.get(variable, "")
 
 
 def _identity(folder: Path) -> str:
-    """A name for the run that no other folder has, the same after a resume."""
-    path = folder / "sinks.id"
+    """A unique id of the run folder, kept across resumes."""
+    path = folder / "sinks.id"  # the name in folders of any version
     if not path.exists():
         with files.atomic(path) as file:
             file.write(f"{uuid.uuid4().hex[:12]}\n".encode())

@@ -1,4 +1,4 @@
-"""Sinks: they are handed every step once, survive a resume, and are refused in one line."""
+"""Loggers: they are handed every step once, survive a resume, and are refused in one line."""
 
 import json
 import os
@@ -10,8 +10,8 @@ import pytest
 from metis.cli import main
 from metis.engines.simulated import SimulatedEngine
 from metis.errors import MetisError
-from metis.run import sinks
-from metis.run.folder import read
+from metis.run import loggers
+from metis.run.folder import read_log
 
 SHORT = [
     "engine=simulated",
@@ -25,13 +25,13 @@ SHORT = [
 
 
 def train(*names):
-    return main(["train", *SHORT, f"sinks={json.dumps(names)}", "--out", "run"])
+    return main(["train", *SHORT, f"loggers={json.dumps(names)}", "--out", "run"])
 
 
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for name in (*sinks.Wandb.arguments, "TRACKIO_PROJECT", "TENSORBOARD_DIR"):
+    for name in (*loggers.Wandb.arguments, "TRACKIO_PROJECT", "TENSORBOARD_DIR"):
         monkeypatch.delenv(name, raising=False)
     return tmp_path
 
@@ -77,9 +77,9 @@ def trackio(monkeypatch):
 
 
 def logged(folder):
-    """The rows of metrics.jsonl, with those of timings.jsonl under the names that sinks have."""
-    rows = {row["step"]: row for row in read(folder, "metrics")}
-    for row in read(folder, "timings"):
+    """The rows of metrics.jsonl, with those of timings.jsonl under the names that loggers have."""
+    rows = {row["step"]: row for row in read_log(folder, "metrics")}
+    for row in read_log(folder, "timings"):
         seconds = {key: value for key, value in row.items() if key not in ("schema", "step")}
         rows[row["step"]] |= {f"seconds/{phase}": value for phase, value in seconds.items()}
     return [{key: row[key] for key in row if key != "schema"} for row in rows.values()]
@@ -174,7 +174,7 @@ def test_a_run_is_named_after_its_folder_and_lies_there(tmp_path, wandb, trackio
 def test_what_a_service_reads_from_its_variables_is_left_to_it(
     tmp_path, wandb, trackio, monkeypatch
 ):
-    for name in sinks.Wandb.arguments:
+    for name in loggers.Wandb.arguments:
         monkeypatch.setenv(name, "mine")
     monkeypatch.setenv("TRACKIO_PROJECT", "theirs")
     assert train("wandb", "trackio") == 0
@@ -189,13 +189,13 @@ def test_an_empty_variable_is_none(tmp_path, wandb, monkeypatch):
 
 
 def test_names_need_no_brackets(tmp_path, wandb, trackio):
-    assert main(["train", *SHORT, "sinks=wandb,trackio", "--out", "run"]) == 0
+    assert main(["train", *SHORT, "loggers=wandb,trackio", "--out", "run"]) == 0
     assert len(wandb.started) == len(trackio.started) == 1
 
 
-def test_a_program_that_opens_sinks_itself_is_led_to_the_run_folder(tmp_path, monkeypatch):
+def test_a_program_that_opens_loggers_itself_is_led_to_the_run_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("WANDB_NAME", "mine")
-    found = sinks.variables(["console", "wandb", "tensorboard"], tmp_path)
+    found = loggers.run_variables(["console", "wandb", "tensorboard"], tmp_path)
     assert found == {
         "WANDB_PROJECT": "metis",
         "WANDB_DIR": str(tmp_path),
@@ -203,9 +203,9 @@ def test_a_program_that_opens_sinks_itself_is_led_to_the_run_folder(tmp_path, mo
         "WANDB_RUN_ID": (tmp_path / "sinks.id").read_text().strip(),
         "TENSORBOARD_DIR": str(tmp_path / "tensorboard"),
     }
-    assert sinks.variables(["console", "trackio"], tmp_path) == {}
-    assert sinks.titles(["wandb"], tmp_path) == ("metis", "mine")
-    assert sinks.titles(["tensorboard"], tmp_path) == ("metis", tmp_path.name)
+    assert loggers.run_variables(["console", "trackio"], tmp_path) == {}
+    assert loggers.project_and_run(["wandb"], tmp_path) == ("metis", "mine")
+    assert loggers.project_and_run(["tensorboard"], tmp_path) == ("metis", tmp_path.name)
 
 
 def test_a_name_is_on_disk_whole_or_not_at_all(tmp_path, monkeypatch):
@@ -215,16 +215,16 @@ def test_a_name_is_on_disk_whole_or_not_at_all(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
         with pytest.raises(OSError, match="No space left"):
-            sinks.variables(["wandb"], tmp_path)
+            loggers.run_variables(["wandb"], tmp_path)
     assert not list(tmp_path.iterdir())
-    assert sinks.variables(["wandb"], tmp_path) == sinks.variables(["wandb"], tmp_path)
+    assert loggers.run_variables(["wandb"], tmp_path) == loggers.run_variables(["wandb"], tmp_path)
 
 
 def test_two_folders_of_one_name_are_two_runs(tmp_path, wandb):
     places = [tmp_path / "a" / "run", tmp_path / "b" / "run"]
     for place in places:
         place.mkdir(parents=True)
-        with sinks.opened(["wandb"], place, {}):
+        with loggers.opened_loggers(["wandb"], place, {}):
             pass
     first, second = wandb.started
     assert first["name"] == second["name"] == "run"
@@ -233,7 +233,7 @@ def test_two_folders_of_one_name_are_two_runs(tmp_path, wandb):
 
 def refused(capsys, *words):
     lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 1 and lines[0].startswith("metis: sinks = ")
+    assert len(lines) == 1 and lines[0].startswith("metis: loggers = ")
     for word in words:
         assert word in lines[0]
 
@@ -244,7 +244,7 @@ def test_an_unknown_sink_is_refused_before_anything_is_made(capsys, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", sinks.SINKS)
+@pytest.mark.parametrize("name", loggers.LOGGERS)
 def test_a_missing_package_is_named_with_its_remedy(capsys, monkeypatch, tmp_path, name):
     monkeypatch.setitem(sys.modules, name, None)
     assert train(name) == 2
@@ -262,11 +262,11 @@ def test_a_service_that_refuses_is_one_line_and_closes_the_others(capsys, wandb,
     assert trackio.finished == 1
 
 
-def test_no_sinks_leave_no_trace(tmp_path):
-    with sinks.opened([], tmp_path, {}) as outlets:
+def test_no_loggers_leave_no_trace(tmp_path):
+    with loggers.opened_loggers([], tmp_path, {}) as outlets:
         assert outlets == []
     assert list(tmp_path.iterdir()) == []
-    with pytest.raises(MetisError, match="'x'"), sinks.opened(["x"], tmp_path, {}):
+    with pytest.raises(MetisError, match="'x'"), loggers.opened_loggers(["x"], tmp_path, {}):
         pass
 
 
@@ -302,4 +302,4 @@ def test_a_sink_that_fails_is_left_out_and_takes_nothing_with_it(trackio, wandb,
     assert train("trackio", "wandb") == 0
     assert [row["step"] for row in trackio.rows] == [0, 1]
     assert [row["step"] for row in wandb.rows] == [0, 1, 2, 3, 4]
-    assert "Trackio is left out from here on (the service is gone)" in capsys.readouterr().out
+    assert "Trackio is dropped from here on (the service is gone)" in capsys.readouterr().out
