@@ -38,7 +38,7 @@ A preset sets several knobs at once (`curriculum.preset=NAME`; `metis curricula 
 | `published` | those of the method's authors |
 | `paper` | those of the METIS paper, for METIS itself or as a baseline |
 | `recommended` | the default of METIS: judgments are log-probabilities |
-| `readout` | METIS whose judge is a [regression on hidden states](judge.md#which-judge) |
+| `readout` | METIS without a judge: a [regression on hidden states](judge.md#which-judge) |
 
 *Costs* are in addition to the B·n rollouts of a training step.
 """
