@@ -119,7 +119,8 @@ _TUPLES = [
 _LONG = "x" * 15_000
 _LINES = "x\\n" * 5000
 _LETTERS = "\u4e00" * 15_000
-_NUMBER = "f" * 8000
+_NUMBER = "f" * 1000
+"""A number of 4,000 bits in hexadecimal digits."""
 _SYMBOLS = ["AAPL"] * 2000
 FILES = {
     "tuples as names": [*_TUPLES, *_doubled(10), _calls("find()")],
@@ -230,6 +231,10 @@ NUMBERS = {
         f"[round_number(number=0x{_NUMBER}, decimal_places=-1000)]",
         f"[standard_deviation(numbers=[{'1e308,' * 2000}])]",
         f"[add(a='{'x' * 8000}', b='{'x' * 8000}')]",
+    ],
+    "longer numbers": [
+        f"[multiply(a=0x{8 * _NUMBER}, b=0x{8 * _NUMBER})]",
+        f"[round_number(number=0x{8 * _NUMBER}, decimal_places=-1000)]",
     ],
     "precise numbers": [
         _calls("logarithm(value=2, base=3, precision=100)"),

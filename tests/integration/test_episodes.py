@@ -575,14 +575,7 @@ def test_a_test_counts_the_prompts_that_are_answered(engine, monkeypatch, questi
 
 
 def test_what_failed_rollouts_wrote_is_counted(policy, playing):
-    class Mixed(Interviews):
-        def episode(self, prompt):
-            self.questions = ("y" * policy.context,) if prompt == ONE else ("And then?",)
-            return super().episode(prompt)
-
     said = len(policy.encode_reply("ab")) + 1
-    first, second = playing(Mixed(), "ab")
-    assert (first.failed, first.failed_tokens, second.failed_tokens) == (2, 2 * said, 0)
     first, second = playing(Questions(lambda p, _: breaks() if p == ONE else 0.5), "ab", n=3)
     assert (first.failed, first.failed_tokens, second.failed_tokens) == (3, 3 * said, 0)
 
@@ -731,15 +724,41 @@ def test_a_prompt_that_leaves_little_room_gets_a_short_answer(engine):
     assert all(len(t.tokens) <= policy.context for t in group.trajectories)
 
 
-def test_an_episode_that_outgrows_the_context_fails_alone(policy, playing):
+def test_an_episode_that_outgrows_the_context_is_rewarded_as_it_stands(policy, playing):
+    """It would be a way out of a bad reward otherwise."""
+
     class Mixed(Interviews):
         def episode(self, prompt):
             self.questions = ("y" * policy.context,) if prompt == ONE else ("And then?",)
             return super().episode(prompt)
 
     first, second = playing(Mixed())
-    assert (first.rewards, first.failed) == ((), 2)
-    assert (second.rewards, second.failed) == ((0.2, 0.2), 0)
+    assert (first.rewards, first.failed, first.cut_off) == ((0.1, 0.1), 0, 2)
+    assert (second.rewards, second.failed, second.cut_off) == ((0.2, 0.2), 0, 0)
+    assert not playing.errors
+
+
+@pytest.mark.parametrize("spare", [-1, 0, 1, 2])
+def test_an_episode_goes_on_while_the_context_has_room_for_an_answer(policy, playing, spare):
+    interviews = Interviews("")
+    chat = interviews.episode(ONE).chat
+    answer = policy.encode_reply("ab")
+    frame = len(policy.encode_turn(chat, True, [user("")])) + len(policy.encode_chat(chat))
+    left = policy.context - frame - len(answer) - 1
+    interviews.questions = ("y" * (left - spare),)
+    [group, _] = playing(interviews, "ab")
+    turns = 1 + (spare > 0)
+    assert (group.rewards, group.failed) == ((turns / 10, turns / 10), 0)
+    assert group.cut_off == (0 if spare > 0 else 2)
+
+
+def test_episodes_that_fill_the_context_turn_by_turn_are_rewarded(policy, playing):
+    """No single turn is long."""
+    question = "y" * (policy.context // 8)
+    [first, second] = playing(Interviews(*[question] * 20))
+    for group in (first, second):
+        assert (group.failed, group.cut_off) == (0, 2)
+        assert 0.2 < group.rewards[0] < 1.0
 
 
 def test_an_episode_that_reaches_its_limit_is_rewarded_as_it_stands(policy, playing):

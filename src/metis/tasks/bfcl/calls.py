@@ -18,6 +18,8 @@ LONGEST = 16_384
 """Characters of a reply that are parsed, all attempts together; no ground truth has half of it."""
 BRACES = 500
 """Opening braces of what is parsed: the fields of a formatted string take quadratic time."""
+BITS = 4000
+"""Of an integer, so that it can be written: Python writes 4,300 digits."""
 MOST = 64
 """Calls of one reply that are read; no ground truth has more than 34 in a turn."""
 SHOWN = 60
@@ -169,6 +171,9 @@ def _call(node: ast.expr, text: str) -> ApiCall | Refusal:
 
 def _value(node: ast.expr, text: str) -> Any:
     """A literal's value."""
+    constants = (part.value for part in ast.walk(node) if isinstance(part, ast.Constant))
+    if any(isinstance(each, int) and each.bit_length() > BITS for each in constants):
+        raise ValueError(f"an integer may be at most {BITS:,} bits long")
     try:
         return ast.literal_eval(node)
     except Exception:  # of other kinds too: a sum with an imaginary number may overflow

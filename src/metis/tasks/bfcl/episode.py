@@ -59,9 +59,10 @@ class Episode:
         self.step += 1
         try:
             written = calls.read(text)
-        except calls.Unreadable as error:
+        except Exception as error:  # Unreadable, or what a reading that is wrong raises
             self.garbled = True
-            return self._go_on(f"Error: {error}")
+            said = str(error) if isinstance(error, calls.Unreadable) else "it cannot be read"
+            return self._go_on(f"Error: {said}")
         if not written:
             return self._next_turn()
         outputs = self.make(written)

@@ -18,6 +18,8 @@ BOUNDS: dict[str, dict[str, int]] = {
     "compute_exchange_rate": {"value": LARGEST},
 }
 """By function and parameter: the largest magnitude of a number."""
+TEXTS = {"echo": "content"}
+"""Functions that keep a text, and the parameter that it is."""
 NAMES = {
     "mkdir": "dir_name",
     "touch": "file_name",
@@ -37,7 +39,7 @@ PATHS = 100_000
 """Characters of the paths to all of them, which `find` returns; the largest scenario has 4,800."""
 CONTENTS = 250_000
 """Characters of all files, which `du` encodes; the largest scenario has 30,000."""
-CHECKED = frozenset({*BOUNDS, *NAMES, *RECURSIVE})
+CHECKED = frozenset({*BOUNDS, *TEXTS, *NAMES, *RECURSIVE})
 CHUNK = 16
 """Characters of text that count as one value."""
 WORK = 10_000
@@ -78,7 +80,7 @@ def values(argument: Any) -> int:
 
 def check_arguments(name: str, arguments: Mapping[str, Any]) -> None:
     """Refuse numbers that take forever to compute with, also as text, which some functions read,
-    and names that make every path or every result long."""
+    what is kept as text and is none, and names that make every path or every result long."""
     for parameter, bound in BOUNDS.get(name, {}).items():
         value = arguments.get(parameter)
         if value is None:
@@ -87,12 +89,10 @@ def check_arguments(name: str, arguments: Mapping[str, Any]) -> None:
             raise Exceeded(f"{name}: {parameter} is not a number")
         if not -bound <= value <= bound:
             raise Exceeded(f"{name}: {parameter} may be at most {bound:g}")
-    parameter = NAMES.get(name, "")
-    if parameter not in arguments:
-        return
-    if not isinstance(arguments[parameter], str):
-        raise Exceeded(f"{name}: {parameter} is not text")
-    if len(arguments[parameter]) > LONGEST_NAME:
+    for parameter in (TEXTS.get(name), NAMES.get(name)):
+        if parameter in arguments and not isinstance(arguments[parameter], str):
+            raise Exceeded(f"{name}: {parameter} is not text")
+    if len(arguments.get(NAMES.get(name, ""), "")) > LONGEST_NAME:
         raise Exceeded(f"{name}: a name may have at most {LONGEST_NAME} characters")
 
 

@@ -56,7 +56,10 @@ class World:
         withheld: Collection[str] = (),
         reply: limits.ReplyCost | None = None,
     ) -> str:
-        """The result of a call as text; what is wrong with it where it is not made or fails."""
+        """The result of a call as text; what is wrong with it where it is not made or fails.
+
+        Whatever its author wrote, nothing is raised.
+        """
         if isinstance(call, Refusal):
             return f"Error: {call.reason}"
         function = self.functions.get(call.name)
@@ -64,14 +67,13 @@ class World:
             return f"Error: there is no function {call.name[:100]!r}"
         try:
             self._check(call, function, reply or limits.ReplyCost())
+            positional, named = _arguments(call, function)
+            with ONE_AT_A_TIME:
+                return _written(function(*positional, **named))
         except limits.Exceeded as error:
             return f"Error: {error}"
-        positional, named = _arguments(call, function)
-        with ONE_AT_A_TIME:
-            try:
-                return _written(function(*positional, **named))
-            except Exception as error:
-                return f"Error during execution: {error}"
+        except Exception as error:
+            return f"Error during execution: {_said(error)}"
 
     def _check(self, call: ApiCall, function: Any, reply: limits.ReplyCost) -> None:
         given = sum(map(limits.values, call.positional))
@@ -94,13 +96,16 @@ class World:
 
     def equals(self, other: "World") -> bool:
         """True where the public attributes of all instances are equal, as the official checker
-        compares them."""
-        return all(
-            getattr(self.instances[name], attribute, MISSING) == value
-            for name, instance in other.instances.items()
-            for attribute, value in vars(instance).items()
-            if not attribute.startswith("_")
-        )
+        compares them; what cannot be compared is not equal."""
+        try:
+            return all(
+                getattr(self.instances[name], attribute, MISSING) == value
+                for name, instance in other.instances.items()
+                for attribute, value in vars(instance).items()
+                if not attribute.startswith("_")
+            )
+        except Exception:  # such as RecursionError
+            return False
 
 
 def own(value: Any) -> Any:
@@ -135,6 +140,14 @@ def _bound(call: ApiCall, function: Any) -> inspect.BoundArguments | None:
         return inspect.signature(function).bind(*call.positional, **dict(call.named))
     except TypeError:
         return None
+
+
+def _said(error: Exception) -> str:
+    """The message of an exception, or its type where it has none that can be written."""
+    try:
+        return str(error)
+    except Exception:  # such as a number of more digits than Python writes
+        return type(error).__name__
 
 
 def _written(result: Any) -> str:

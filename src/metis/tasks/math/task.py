@@ -110,6 +110,10 @@ class MathProblems:
             return "mathematics: the last box, exact after normalisation"
         return f"mathematics: the last box, by math-verify within {self.verifier.seconds:g} s"
 
+    def scorers(self) -> int | None:
+        """Answers that can be scored at a time: more would spend their time waiting for others."""
+        return self.verifier and self.verifier.workers
+
     def training(self) -> Sequence[Prompt]:
         return [problem.prompt for problem in self._training]
 

@@ -1,6 +1,7 @@
 """Hostile replies: whatever a policy writes costs little time and memory, and is scored."""
 
 import gc
+import inspect
 import time
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 import bfcl_package
 from hostile import replies
 from metis.prepare import bfcl_sets
-from metis.tasks.bfcl import calls, limits
+from metis.tasks.bfcl import calls, limits, package
 from metis.tasks.bfcl.episode import Episode
 
 bfcl_package.require()
@@ -102,15 +103,81 @@ NOT_TEXT = [
     f"touch(file_name={TUPLE})",
     f"cp(source='d', destination={TUPLE})",
     f"mv(source='d', destination={TUPLE})",
+    "echo(content=5, file_name='d')",
+    f"echo(content={TUPLE}, file_name='d')",
 ]
 
 
 @pytest.mark.parametrize("call", NOT_TEXT)
-def test_a_name_is_text(dialogues, call):
+def test_what_is_kept_as_text_is_text(dialogues, call):
     world = episode_with(dialogues, "GorillaFileSystem", "base").world
     [_, found] = world.make(calls.read(f"[mkdir(dir_name='d'), {call}]"))
     assert found.endswith("is not text")
     assert "('x',)" not in world.instances["GorillaFileSystem"].root.contents
+
+
+def test_a_file_of_no_text_does_not_fail_the_searches_after_it(dialogues):
+    """Whatever way it came to be: a check before a call fails like the call, not like the task."""
+    episode = episode_with(dialogues, "GorillaFileSystem", "base")
+    episode.make(calls.read("[touch(file_name='a'), echo(content=5, file_name='a')]"))
+    files = episode.world.instances["GorillaFileSystem"].root.contents
+    assert files["a"].content == ""
+    files["a"].content = 5
+    found = episode.make(calls.read("[find(), du(), cp(source='a', destination='b')]"))
+    assert [each.startswith("Error") for each in found] == [True, True, True]
+    assert 0.0 <= episode.reward()["score"] <= 1.0
+
+
+LARGE = f"0x{'f' * 4000}"
+
+
+@pytest.mark.parametrize(
+    "door", [f"[{LARGE}]", f"[({LARGE},)]", f"{{{LARGE}: 1}}", f"[-{LARGE}]", f"[{LARGE} + 1j]"]
+)
+def test_a_number_that_cannot_be_written_is_refused(dialogues, door):
+    episode = episode_with(dialogues, "VehicleControlAPI", "base")
+    [message] = episode.reply(f"[lockDoors(unlock=True, door={door})]")
+    assert "lockDoors: " in message["content"]
+
+
+def test_a_call_whose_error_cannot_be_written_says_its_kind(dialogues):
+    world = episode_with(dialogues, "VehicleControlAPI", "base").world
+    call = calls.ApiCall("lockDoors", (), (("unlock", True), ("door", [int(LARGE, 16)])))
+    assert world.call(call).startswith("Error during execution: ")
+
+
+ODD = (
+    *("5", "-1.5", "1e999", "None", "True", "1j", "...", "b'x'", "''", "'x'", "'a/b'", "[]", "{}"),
+    *("[5]", "('x',)", "{'x': {}}", "[[[]]]", "'\\0'", "'\\ud800'", "['\\ud800']"),
+    *(f"0x{'f' * 900}", f"[0x{'f' * 900}]", LARGE, f"[{LARGE}]", f"{{{LARGE}: {LARGE}}}"),
+)
+"""Arguments that few functions are made for."""
+OTHERS = ("'x'", "1", "['x']")
+"""Arguments beside them."""
+
+
+@pytest.mark.parametrize("api", sorted(package.FILES))
+def test_no_argument_of_any_function_fails_the_rollout(dialogues, api):
+    """Each function with each odd value in each parameter, one after the other on one state."""
+    episode = episode_with(dialogues, api, "base")
+    for name in package.apis()[api].functions:
+        parameters = list(inspect.signature(episode.world.functions[name]).parameters)
+        for odd in parameters:
+            for value in ODD:
+                for other in OTHERS:
+                    given = (f"{each}={value if each == odd else other}" for each in parameters)
+                    [message] = episode.reply(f"[{name}({', '.join(given)})]")
+                    assert message["content"]
+    assert episode.reward()["score"] <= 1.0
+
+
+def test_states_that_cannot_be_compared_differ(dialogues):
+    episode = episode_with(dialogues, "GorillaFileSystem", "base")
+    for world in (episode.world, episode.right):
+        root = world.instances["GorillaFileSystem"].root
+        root.contents["d"] = type(root)("d", root)
+        root.contents["d"].contents["d"] = root.contents["d"]
+    assert not episode.world.equals(episode.right)
 
 
 def test_a_file_system_takes_no_copy_when_it_is_full(dialogues):

@@ -12,12 +12,15 @@ from pathlib import Path
 import pytest
 
 from metis import MetisError
+from metis.core import Prompt
 from metis.engines.rewards import RewardRunner
-from metis.tasks.base import SingleTurn
+from metis.tasks.abandonment import AbandonableCall, current
+from metis.tasks.base import SingleTurn, scorers
 from metis.tasks.math import reward
 from metis.tasks.math.answers import verifier as verifiers
 from metis.tasks.math.answers import worker
 from metis.tasks.math.answers.verifier import Verifier
+from metis.tasks.math.task import MathProblem, MathProblems
 
 TOWER = "9^{9^{9^9}}"
 
@@ -288,6 +291,83 @@ def test_it_works_beside_generation_and_as_a_plain_function(open_verifier):
     finally:
         runner.close()
     assert reward("so \\boxed{\\frac{1}{2}}", "0.5", verify=False) == 1.0
+
+
+@pytest.fixture
+def call():
+    """Makes this thread serve a call that is late after some seconds."""
+
+    def begin(seconds):
+        served = AbandonableCall()
+        served.deadline = time.monotonic() + seconds
+        current.set(served)
+        return served
+
+    yield begin
+    current.set(None)
+
+
+def towers(count):
+    return [f"x^{{9^{{9^9}}}}+{number}" for number in range(count)]
+
+
+def rewarded(verifier, timeout, answers):
+    """The rewards of answers, each to `2x` or to the one that is none; an exception where one
+    fails."""
+    task = MathProblems((), (MathProblem(Prompt("one", "x+x"), [], "2x"),), verifier)
+    runner = RewardRunner(timeout)
+    try:
+        runner.serve(task)
+        rewards = []
+        for answer in answers:
+            episode = task.episode(Prompt("one", "x+x"))
+            episode.reply(f"\\boxed{{{answer}}}")
+            rewards.append(runner.submit(episode))
+        return [runner.result(each) for each in rewards]
+    finally:
+        runner.close()
+
+
+def test_many_slow_answers_fail_no_rollout_and_no_honest_answer(open_verifier):
+    """They take a multiple of the time limit together."""
+    verifier = open_verifier(seconds=1.0, workers=2)
+    begin = [threading.Thread(target=verifier.same, args=(each, "5")) for each in towers(2)]
+    for thread in begin:
+        thread.start()
+    for thread in begin:
+        thread.join()
+    assert len(groups(verifier)) == 2
+    found = rewarded(verifier, 4.0, [*towers(16), "x+x", *towers(20)[16:], "3x-x", "5x"])
+    scores = [getattr(each, "score", each) for each in found]
+    assert scores == [0.0] * 16 + [1.0] + [0.0] * 4 + [1.0, 0.0]
+
+
+def test_no_more_answers_are_scored_at_a_time_than_there_are_workers(open_verifier):
+    assert scorers(MathProblems((), (), open_verifier(workers=3))) == 3
+    assert scorers(MathProblems((), (), None)) is None
+
+
+def test_an_answer_whose_limit_is_beyond_the_deadline_is_wrong_in_time(open_verifier):
+    verifier = open_verifier(seconds=60.0, workers=1)
+    verifier.same("x", "y")
+    [found] = rewarded(verifier, 4.0, towers(1))
+    assert getattr(found, "score", found) == 0.0
+
+
+def test_an_answer_that_finds_no_worker_in_time_is_wrong(open_verifier, call):
+    verifier = open_verifier(seconds=8.0, workers=1)
+    verifier.same("x", "y")
+    busy = threading.Thread(target=verifier.same, args=(TOWER, "5"))
+    busy.start()
+    until(lambda: verifier._idle.empty(), "the worker is not asked")
+    for answer, reference in (("x+x", "2x"), (TOWER, "5")):  # also the question that is asked
+        started = time.monotonic()
+        call(2.0)
+        assert not verifier.same(answer, reference)
+        assert time.monotonic() - started < 2.0
+    busy.join()
+    call(60.0)
+    assert verifier.same("x+x", "2x"), "what there was no time for is not remembered"
 
 
 def test_workers_import_no_framework_and_nothing_of_this_package():

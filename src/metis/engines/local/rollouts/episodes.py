@@ -93,8 +93,9 @@ def play(
 ) -> tuple[list[Group], list[Exception]]:
     """n episodes of every prompt, and what went wrong in the task's code.
 
-    One that does not fit the context, or whose turn, reward or encoding fails, is counted as failed
-    and trains nothing. One that reaches `limit` is over, and rewarded as it stands.
+    One whose first prompt does not fit the context, or whose turn, reward or encoding fails, is
+    counted as failed and trains nothing. One that reaches `limit`, or fills the context later, is
+    over, and rewarded as it stands: a policy could leave a bad reward behind otherwise.
     """
     plays = play_all(policy, task, prompts, n, sampling, sampler, rewards, rows, limit)
     groups = [_group(prompt, games, version) for prompt, games in zip(prompts, plays, strict=True)]
@@ -150,7 +151,10 @@ def _play_chunk(
         longest = max(len(game.tokens) for game in games)
         if longest >= policy.context:
             for game in games:
-                game.error = TooLong(f"the prompt has {longest} tokens{_of(policy)}")
+                game.error = TooLong(
+                    f"the prompt has {longest} tokens of {policy.context} that the model reads, "
+                    "which leaves none for an answer"
+                )
             continue
         if all(game.tokens == games[0].tokens for game in games):
             same.append(games)
@@ -209,27 +213,19 @@ def _listen(policy: Policy, games: Sequence[Play], rewards: RewardRunner) -> lis
 
 
 def _go_on(policy: Policy, game: Play, messages: Sequence[Message], rewards: RewardRunner) -> bool:
-    """Add the environment's turn, unless it fills the context: then the play cannot be finished."""
+    """Add the environment's turn, unless it leaves no room for an answer: then the play is over."""
     try:
         between = policy.encode_turn(game.chat, game.stopped, messages)
     except Exception as error:  # what was said, or the template beside it, cannot be encoded
         game.error = error
         return False
-    size = len(game.tokens) + len(between)
-    if len(between) >= game.room:
+    if len(between) >= min(game.room, policy.context - len(game.tokens)):
         game.stopped = False
         game.reward = rewards.submit(game.episode)
-        return False
-    if size >= policy.context:
-        game.error = TooLong(f"the episode has {size} tokens{_of(policy)}")
         return False
     game.add(between, [0.0] * len(between), written=False)
     game.chat += [{"role": "assistant", "content": game.said}, *messages]
     return True
-
-
-def _of(policy: Policy) -> str:
-    return f" of {policy.context} that the model reads, which leaves none for an answer"
 
 
 def _group(prompt: Prompt, games: Sequence[Play], version: int) -> Group:

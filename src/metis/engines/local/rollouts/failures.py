@@ -9,7 +9,7 @@ from metis.run import notices
 
 
 class TooLong(Exception):
-    """Complain of episodes that do not fit the model's context, or not to their end."""
+    """Complain of prompts that do not fit the model's context."""
 
 
 class FailureNotices:

@@ -2,8 +2,9 @@
 
 math-verify keeps its own time limits with signals, which only work in a main thread and cannot stop
 a long integer power. Here every question goes to a process that is killed when it takes too long,
-so an answer costs at most its limit, and nobody else anything. A worker that is ended from outside,
-or hangs, is replaced and asked again once. Workers are programs of their own
+so an answer costs at most its limit. It is decided before its call is late: where no worker is free
+by then, or its time is not enough, it is not equal. A worker that is ended from outside, or hangs,
+is replaced and asked again once. Workers are programs of their own
 (`worker.py`): no fork of a process that holds a model, nothing to guard in anyone's main module.
 """
 
@@ -16,11 +17,13 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import weakref
 from concurrent.futures import Future
 from contextlib import suppress
 
 from metis.errors import MetisError, pip_install, require
+from metis.tasks.abandonment import this_call
 from metis.tasks.math.answers import worker
 
 REMEMBERED = 10_000
@@ -31,6 +34,8 @@ GRACE = 20.0
 """Seconds beyond the time limit after which a worker that has not replied is killed itself."""
 LONGEST_WAIT = 1e6
 """Seconds that a system call can wait."""
+SPARE = 3.0
+"""Seconds that are kept, of a call with a deadline, to answer in time; at most a quarter."""
 
 
 class Verifier:
@@ -61,8 +66,9 @@ class Verifier:
         self._finalizer = weakref.finalize(self, _end_all, self._started, os.getpid())
 
     def same(self, answer: str, reference: str) -> bool:
-        """True if math-verify finds them equal; one that takes too long is not."""
-        key = (answer, reference)
+        """True if math-verify finds them equal; one that takes too long is not, nor one for which
+        there is no time until the deadline of the call that asks."""
+        key, until = (answer, reference), _until()
         with self._lock:
             opinion = self._opinions.get(key)
             asked = opinion is not None
@@ -72,11 +78,17 @@ class Verifier:
                     del self._opinions[next(iter(self._opinions))]
         if not asked:
             try:
-                opinion.set_result(self._ask(answer, reference))
+                reply = self._ask(answer, reference, until)
+                if reply == LATE:
+                    self._opinions.pop(key, None)
+                opinion.set_result(reply == "same")
             except BaseException as error:
                 self._opinions.pop(key, None)
                 opinion.set_exception(error)
-        return opinion.result()
+        try:
+            return opinion.result(_left(until))
+        except TimeoutError:
+            return False
 
     def close(self) -> None:
         """End the processes; a later question starts new ones."""
@@ -89,21 +101,23 @@ class Verifier:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def _ask(self, answer: str, reference: str) -> bool:
-        request = json.dumps([answer, reference, self.seconds])
+    def _ask(self, answer: str, reference: str, until: float) -> str:
         try:
-            return self._reply(request) == "same"
+            return self._reply(answer, reference, until)
         except _Ended:
-            return self._reply(request) == "same"
+            return self._reply(answer, reference, until)
 
-    def _reply(self, request: str) -> str:
+    def _reply(self, answer: str, reference: str, until: float) -> str:
         idle, started = self._idle, self._started
-        process = idle.get()
+        try:
+            process = idle.get(timeout=_left(until))
+        except queue.Empty:
+            return LATE
         try:
             if process is None:
                 process = _Worker()
                 started.append(process)
-            reply = process.ask(request, self.seconds + GRACE)
+            reply = self._asked(process, answer, reference, until)
         except BaseException as error:
             idle.put(None)
             if process in started:
@@ -114,6 +128,30 @@ class Verifier:
             raise
         idle.put(process)
         return reply
+
+    def _asked(self, process: "_Worker", answer: str, reference: str, until: float) -> str:
+        seconds = min(self.seconds, _left(until))
+        if not seconds:
+            return LATE
+        request = json.dumps([answer, reference, seconds])
+        reply = process.ask(request, min(seconds + GRACE, _left(until) + SPARE / 2))
+        return LATE if reply == "killed" and seconds < self.seconds else reply
+
+
+LATE = "late"
+"""Stands for the opinion that there was no time for."""
+
+
+def _until() -> float:
+    """The time until which a question of this call is decided."""
+    now = time.monotonic()
+    left = this_call().deadline - now
+    return now + left - min(SPARE, left / 4)
+
+
+def _left(until: float) -> float:
+    """The seconds until then, as far as anything can wait."""
+    return min(max(0.0, until - time.monotonic()), LONGEST_WAIT)
 
 
 class _Ended(RuntimeError):
