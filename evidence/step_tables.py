@@ -59,7 +59,7 @@ class Steps:
         return rows[self.skip : self.last]
 
     def _rows(self, log: str) -> list[dict[str, Any]]:
-        return run_folder.read(EVIDENCE / self.run, log)
+        return run_folder.read_log(EVIDENCE / self.run, log)
 
 
 SMALL, QWEN = "verl-direct-smollm2-h200", "verl-direct-qwen2.5-coder-1.5b-h200"
