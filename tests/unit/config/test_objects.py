@@ -64,12 +64,12 @@ def test_a_curriculum_brings_its_sizes_and_its_preset():
     assert "batch" not in paper["curriculum"]
     usual = as_settings({"curriculum": metis.curriculum("metis", explore=0.3)})["curriculum"]
     assert (usual["preset"], usual["explore"]) == ("recommended", 0.3)
-    with pytest.raises(MetisError, match="batch = 8: the curriculum has 4; say it once"):
+    with pytest.raises(MetisError, match="batch = 8: the curriculum has 4; set it once"):
         as_settings({"curriculum": Mine(batch=4), "batch": 8})
 
 
 def test_what_has_no_name_is_refused():
-    with pytest.raises(MetisError, match=r"task = <object .*: a run is made again from its sett"):
+    with pytest.raises(MetisError, match=r"task = <object .*: a run is rebuilt from its sett"):
         as_settings({"task": object()})
     with pytest.raises(MetisError, match=r"task.reward = <function .*top level of a module"):
         as_settings({"task": {"name": "file", "reward": lambda reply: 1.0}})
