@@ -245,6 +245,22 @@ print("escaped")
         "blocked error memory",
     ),
     "another filter": Row(system_call("seccomp", "0, 0, 0"), "blocked", "not permitted"),
+    "another filter by prctl": Row(system_call("prctl", "22, 1, 0, 0, 0"), "blocked", "permitted"),
+    "where pages of a file lie": Row(
+        system_call("mbind", "0, ctypes.c_ulong(4096), 2, 0, ctypes.c_ulong(64), 0"),
+        "blocked",
+        "not permitted",
+    ),
+    "where memory lies": Row(
+        system_call("set_mempolicy", "2, ctypes.byref(ctypes.c_ulong(1)), ctypes.c_ulong(64)"),
+        "blocked",
+        "not permitted",
+    ),
+    "where memory lies at first": Row(
+        system_call("set_mempolicy_home_node", "0, ctypes.c_ulong(4096), 0, 0"),
+        "blocked",
+        "not permitted",
+    ),
     "attributes of a file by the newest call": Row(
         """
 import ctypes, os

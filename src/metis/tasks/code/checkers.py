@@ -104,10 +104,10 @@ class CheckerSession:
 
     def _status(self, *texts: str) -> tuple[int | None, str]:
         """The status that the checker ends with; None where it does not end by itself."""
-        if self._session is None:
-            files = {BINARY: self._binary}
-            self._session = Session(CHECK, CHECKING, files=files, until=self._until)
         try:
+            if self._session is None:
+                files = {BINARY: self._binary}
+                self._session = Session(CHECK, CHECKING, files=files, until=self._until)
             status, remark = unpack(Exchange(self._session).value("check", *texts))
             return status, remark
         except (Failed, Dead) as failed:

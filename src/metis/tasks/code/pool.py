@@ -1,7 +1,8 @@
 """The scoring pool: programs run in worker processes beside generation.
 
 A program waits until a worker is free, so its time limits are not spent waiting for a core. Tests
-that it has not passed shortly before its call is late count as timeouts. A worker that is killed,
+that it has not passed shortly before its call is late count as timeouts, and a worker whose program
+has not come to its end by then is free when it has. A worker that is killed,
 or hangs, is replaced and its program run again, `ATTEMPTS` times in all; then its rollout fails. A
 program whose call is abandoned is killed with its worker, and leaves its place to the next. Workers
 are processes of their own: no fork of one that holds a model, and none of generation's time.
@@ -32,6 +33,8 @@ GRACE = 60.0
 """Seconds beyond the limits of all its tests after which a worker hangs."""
 SPARE = 3.0
 """Seconds that are kept, of a call with a deadline, to end a program and to answer in time."""
+FREE = "free"
+"""A worker's word that nothing of its last program is left."""
 
 
 class ScoredProgram(NamedTuple):
@@ -84,7 +87,7 @@ class SandboxPool:
                 self._idle.put(None)
                 raise
             if answer is not None:
-                self._idle.put(worker)
+                self._free(worker, until + SPARE / 2 - time.monotonic())
                 if isinstance(answer, MetisError):
                     raise answer
                 return ScoredProgram(answer, attempt)
@@ -111,6 +114,20 @@ class SandboxPool:
             raise
         return worker
 
+    def _free(self, worker: "_Worker", seconds: float) -> None:
+        """Leave a worker to the next program, at once where it is free in so many seconds."""
+        if worker.free(max(0.0, seconds)):
+            self._idle.put(worker)
+        else:
+            threading.Thread(target=self._free_later, args=(worker,), daemon=True).start()
+
+    def _free_later(self, worker: "_Worker") -> None:
+        if worker.free(GRACE):
+            self._idle.put(worker)
+        else:
+            self._forget(worker)
+            self._idle.put(None)
+
     def _forget(self, worker: "_Worker | None") -> None:
         if worker is not None:
             worker.end()
@@ -122,6 +139,7 @@ class _Worker:
 
     def __init__(self) -> None:
         self.connection, theirs = Pipe()
+        self._using = threading.Lock()
         source = str(Path(metis.__file__).parents[1])
         path = os.pathsep.join(filter(None, (source, os.environ.get("PYTHONPATH"))))
         with theirs:
@@ -143,19 +161,30 @@ class _Worker:
         deadline.daemon = True
         deadline.start()
         try:
-            self.connection.send(request)
-            answer: Outcome | MetisError = self.connection.recv()
+            with self._using:
+                self.connection.send(request)
+                answer: Outcome | MetisError = self.connection.recv()
         except (EOFError, OSError):
             return None
         finally:
             deadline.cancel()
         return answer
 
+    def free(self, seconds: float) -> bool:
+        """True once nothing of its last program is left; False where it is not so in time."""
+        try:
+            with self._using:
+                return self.connection.poll(seconds) and self.connection.recv() == FREE
+        except (EOFError, OSError):
+            return False
+
     def end(self) -> None:
-        """End it with what it runs, and wait for it, so that no zombie stays."""
+        """End it with what it runs, and wait for it, so that no zombie stays; any thread may, and
+        more than one. Its descriptor is another's once it is closed, so nobody uses it then."""
         self.process.kill()
         self.process.wait()
-        self.connection.close()
+        with self._using:
+            self.connection.close()
 
 
 def _end_all(started: set[_Worker]) -> None:

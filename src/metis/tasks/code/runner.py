@@ -27,7 +27,8 @@ class Runner:
         room: int = 0,
         until: float = math.inf,
     ) -> None:
-        """`until` is the time, as `time.monotonic` has it, at which the last test ends."""
+        """`until` is the time, as `time.monotonic` has it, at which the last test ends, and after
+        which only the end of the block waits for sandboxes that have not ended."""
         self._program, self._limits = program, limits
         self._libraries, self._room, self._until = libraries, room, until
         self._session: Session | None = None
@@ -35,6 +36,7 @@ class Runner:
         self._checkers: dict[Checker, CheckerSession] = {}
         self._broken: tuple[Kind, str] | None = None
         self._spoilt = False
+        self._ending: list[Session] = []
 
     def __enter__(self) -> "Runner":
         return self
@@ -46,7 +48,7 @@ class Runner:
         trace: TracebackType | None,
     ) -> None:
         self._discard()
-        for session in self._checkers.values():
+        for session in (*self._ending, *self._checkers.values()):
             session.close()
 
     def result(self, test: Test) -> Result:
@@ -103,8 +105,8 @@ class Runner:
 
     def _discard(self) -> None:
         for session in (self._session, self._tester):
-            if session is not None:
-                session.close()
+            if session is not None and not session.close(self._until):
+                self._ending.append(session)
         self._session = self._tester = None
         self._spoilt = False
 

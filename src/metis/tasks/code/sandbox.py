@@ -8,7 +8,8 @@ for each call, or the end of statements that run elsewhere.
 import functools
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from metis.errors import MetisError
@@ -76,6 +77,20 @@ def run(
     It has the standard library, and the packages in `libraries`: folders as `pip install --target`
     makes them. Nothing that it does raises; SandboxMissing where there is no sandbox to run it in.
     """
+    with scored(program, tests, limits, libraries, seconds) as outcome:
+        return outcome
+
+
+@contextmanager
+def scored(
+    program: str,
+    tests: Sequence[Test],
+    limits: Limits = DEFAULT,
+    libraries: Sequence[Path] = (),
+    seconds: float = math.inf,
+) -> Iterator[Outcome]:
+    """The same, in time; the end of the block waits for the end of all processes, which may take
+    longer."""
     until = time.monotonic() + seconds
     for folder in libraries:
         if not bubblewrap.reachable(folder):
@@ -92,7 +107,7 @@ def run(
                 results.append(TOO_LATE)
             else:
                 results.append(runner.result(test))
-    return Outcome(tuple(results))
+        yield Outcome(tuple(results))
 
 
 @functools.cache

@@ -1,9 +1,9 @@
 """A seccomp filter: system calls that no answer to a problem needs, refused with EPERM.
 
 They are those that reach other processes or kernel interfaces, those that change how processes are
-scheduled, those whose memory neither RLIMIT_AS nor the size of a file system bounds, and those that
-would outlast a test. Calls that are newer than this filter do not exist (ENOSYS). Some calls are
-refused by their arguments:
+scheduled or where their memory lies, those whose memory neither RLIMIT_AS nor the size of a file
+system bounds, and those that would outlast a test. Calls that are newer than this filter do not
+exist (ENOSYS). Some calls are refused by their arguments:
 
 | call | refused |
 |---|---|
@@ -12,6 +12,7 @@ refused by their arguments:
 | `fcntl` | larger pipes, leases, notices, hints that outlast a test |
 | `mmap` | shared memory without a file |
 | `madvise` | memory sent to swap, where no process shows it |
+| `prctl` | another filter, as `seccomp` sets one |
 | `prlimit64` | limits of other processes |
 | `rt_sigaction` | a new action of SIGCHLD: ignored, it hides the CPU time of children |
 | `ioctl` | attributes of files, which would outlast a test |
@@ -56,6 +57,7 @@ REFUSED: dict[str, tuple[int, int | None]] = {
     "keyctl": (250, 219),
     "landlock_create_ruleset": (444, 444),
     "lsetxattr": (189, 6),
+    "mbind": (237, 235),
     "memfd_create": (319, 279),
     "memfd_secret": (447, 447),
     "migrate_pages": (256, 238),
@@ -88,6 +90,8 @@ REFUSED: dict[str, tuple[int, int | None]] = {
     "seccomp": (317, 277),
     "semget": (64, 190),
     "sendfile": (40, 71),
+    "set_mempolicy": (238, 237),
+    "set_mempolicy_home_node": (450, 450),
     "setns": (308, 268),
     "setpriority": (141, 140),
     "setxattr": (188, 5),
@@ -139,6 +143,7 @@ TO_SWAP = (20, 21)
 """MADV_COLD and MADV_PAGEOUT."""
 SHARED = mmap.MAP_SHARED | mmap.MAP_ANONYMOUS
 """The bit of MAP_SHARED is also that of MAP_SHARED_VALIDATE."""
+PR_SET_SECCOMP = 22
 ATTRIBUTES = (0x40086602, 0x401C5820)
 """FS_IOC_SETFLAGS and FS_IOC_FSSETXATTR."""
 _OF_CHILDREN = Condition(0, (signal.SIGCHLD,))
@@ -150,6 +155,7 @@ BY_ARGUMENTS = (
     Refusal("fcntl", (72, 25), (Condition(1, CONTROLS),)),
     Refusal("mmap", (9, 222), (Condition(3, (SHARED,), mask=SHARED),)),
     Refusal("madvise", (28, 233), (Condition(2, TO_SWAP),)),
+    Refusal("prctl", (157, 167), (Condition(0, (PR_SET_SECCOMP,)),)),
     Refusal("prlimit64", (302, 261), (Condition(0, (0,), among=False),)),
     Refusal("rt_sigaction", (13, 134), (_OF_CHILDREN, Condition(1, (0,), among=False))),
     Refusal("rt_sigaction", (13, 134), (_OF_CHILDREN, Condition(1, (0,), among=False, high=True))),

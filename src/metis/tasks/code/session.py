@@ -57,7 +57,8 @@ class Session:
     """A sandbox that has compiled a program and waits for tests.
 
     Its limits are held whenever this side waits for it, or for a session `beside` it. A test that
-    is beyond one ends with the whole sandbox.
+    is beyond one ends with the whole sandbox: that is killed at once, and `close` waits for its
+    end, which may take seconds where its processes have much to give back.
     """
 
     def __init__(
@@ -99,7 +100,7 @@ class Session:
             os.set_blocking(descriptor, False)
         self._inbox = frames.Inbox(1 << 40)
         self._arrived: list[tuple[bytes, bytes]] = []
-        self._deadline = time.monotonic() + PATIENCE
+        self._deadline = min(time.monotonic() + PATIENCE, self._until)
         given = {
             "program": program,
             "limits": dataclasses.asdict(self.limits),
@@ -111,6 +112,8 @@ class Session:
         except Dead as dead:
             said = self._said() or dead.detail
             self.close()
+            if time.monotonic() >= self._until:
+                raise
             raise SandboxMissing(_unusable(said)) from None
         self._watch = Watch(handed, self.limits)
 
@@ -120,7 +123,7 @@ class Session:
         try:
             failure = json.loads(self._receive()[1])
         except Dead as dead:
-            self.close()
+            self.close(self._until)
             return dead.kind, f"{dead.detail} in its compilation"
         self._deadline = math.inf
         return tuple(failure) if failure else None
@@ -192,7 +195,7 @@ class Session:
         self._looked = time.monotonic()
         if excess or late:
             if self._watch:
-                self.close()
+                self._watch.kill()
             raise Dead(*(excess or TIMEOUT))
 
     @property
@@ -206,10 +209,13 @@ class Session:
         lines = os.pread(self._errors, min(size, 4096), 0).decode("utf-8", "replace").splitlines()
         return lines[-1] if lines else ""
 
-    def close(self) -> None:
-        """End all processes of the sandbox; none is left when this returns."""
+    def close(self, until: float = math.inf) -> bool:
+        """End all processes of the sandbox; True once none is left, False at that time where some
+        have not ended by then: nothing is run in it any more, and it is to be closed again."""
         if self._watch is not None:
-            self._watch.end()
+            self._watch.kill()
+            if not self._watch.ended(max(0.0, until - time.monotonic())):
+                return False
             self._watch = None
         else:
             self._process.kill()
@@ -221,6 +227,7 @@ class Session:
         if self._errors >= 0:
             os.close(self._errors)
             self._errors = -1
+        return True
 
 
 def _launch(words: list[str], descriptors: tuple[int, ...], errors: int) -> subprocess.Popen[bytes]:

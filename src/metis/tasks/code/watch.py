@@ -6,6 +6,7 @@ driver does, or is kept from doing.
 """
 
 import contextlib
+import math
 import os
 import select
 import signal
@@ -40,13 +41,17 @@ class Watch:
             return TOO_MANY_FILES
         return TIMEOUT if used.cpu_seconds > self._limits.cpu_seconds else None
 
-    def end(self) -> None:
-        """Kill the first process, and wait for its end, before which the kernel ends all others of
-        its namespace."""
+    def kill(self) -> None:
+        """Kill the first process, before whose end the kernel ends all others of its namespace."""
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._first, signal.SIGKILL)
+
+    def ended(self, seconds: float) -> bool:
+        """True once all processes have ended, which may take as long; nothing is looked at then."""
         poller = select.poll()
         poller.register(self._first, select.POLLIN)
-        poller.poll()
+        if not poller.poll(None if seconds == math.inf else 1000 * seconds):
+            return False
         for descriptor in (self._first, self._processes, self._folder):
             os.close(descriptor)
+        return True

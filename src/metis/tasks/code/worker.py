@@ -1,6 +1,7 @@
 """A worker of the scoring pool: a process that runs one program after the other in the sandbox.
 
-Run as a program with the descriptor of its connection. It ends when the other side does; what it
+Run as a program with the descriptor of its connection. An outcome is sent in time, and word that it
+is `FREE` once all processes of the program have ended. It ends when the other side does; what it
 runs at that moment dies with it.
 """
 
@@ -13,9 +14,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from metis.errors import MetisError
-from metis.tasks.code.pool import LIBRARIES
-from metis.tasks.code.sandbox import run
-from metis.tasks.code.tests import Outcome
+from metis.tasks.code.pool import FREE, LIBRARIES
+from metis.tasks.code.sandbox import scored
 
 
 def main() -> None:
@@ -29,10 +29,11 @@ def main() -> None:
             program, tests, limits, until = connection.recv()
             try:
                 seconds = until - time.monotonic()
-                answer: Outcome | MetisError = run(program, tests, limits, libraries, seconds)
+                with scored(program, tests, limits, libraries, seconds) as outcome:
+                    connection.send(outcome)
             except MetisError as error:
-                answer = error
-            connection.send(answer)
+                connection.send(error)
+            connection.send(FREE)
 
 
 if __name__ == "__main__":

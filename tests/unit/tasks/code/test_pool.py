@@ -3,7 +3,9 @@
 import os
 import random
 import signal
+import textwrap
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -168,6 +170,105 @@ def test_an_abandoned_program_leaves_its_place_to_the_next(monkeypatch):
     assert pool.processes == []
     assert pool.run(DOUBLE, TESTS, LIMITS).outcome.fraction == 1
     pool.close()
+
+
+DYING = 4.0
+SLOW_END = f"""
+import time
+from metis.tasks.code.watch import Watch
+
+kill, ended = Watch.kill, Watch.ended
+
+def killed(watch):
+    watch.dead = getattr(watch, "dead", time.monotonic() + {DYING})
+    kill(watch)
+
+def ended_late(watch, seconds):
+    left = watch.dead - time.monotonic()
+    time.sleep(max(0.0, min(left, seconds)))
+    return left <= seconds and ended(watch, seconds)
+
+Watch.kill, Watch.ended = killed, ended_late
+"""
+"""Sandboxes whose processes give back much, and so need some time to end."""
+
+
+@pytest.fixture
+def slow_ends(tmp_path, monkeypatch):
+    (tmp_path / "sitecustomize.py").write_text(textwrap.dedent(SLOW_END))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+
+
+def test_a_program_that_dies_slowly_is_scored_in_time_and_its_worker_is_busy_until_it_is_gone(
+    slow_ends, monkeypatch
+):
+    monkeypatch.setattr(pools, "SPARE", 2.0)
+    pool = SandboxPool(1)
+    try:
+        pool.run(DOUBLE, TESTS[:1], LIMITS)
+        [process] = pool.processes
+        current.set(call := AbandonableCall())
+        call.deadline = time.monotonic() + 5.0
+        found = pool.run("while True: pass", TESTS, Limits(cpu_seconds=60, wall_seconds=60))
+        assert time.monotonic() < call.deadline
+        assert found.outcome.kinds == {"timeout": 4}
+        current.set(None)
+        started = time.monotonic()
+        assert pool.run(DOUBLE, TESTS[:1], LIMITS).outcome.fraction == 1
+        assert time.monotonic() - started > DYING - 3.0, "it began beside the one before"
+        assert pool.processes == [process]
+    finally:
+        current.set(None)
+        pool.close()
+
+
+def test_a_worker_that_does_not_become_free_is_replaced(slow_ends, monkeypatch):
+    monkeypatch.setattr(pools, "GRACE", -1.0)
+    pool = SandboxPool(1)
+    try:
+        worker = pools._Worker()
+        pool._started.add(worker)
+        pool._idle.get()
+        pool._free(worker, 0.0)
+        assert pool._idle.get(timeout=30) is None and pool.processes == []
+        assert worker.ended
+    finally:
+        pool.close()
+
+
+def test_a_connection_is_closed_once_and_not_while_it_is_used():
+    """Its descriptor may be another's by then."""
+    worker = pools._Worker()
+    closed = []
+    real = worker.connection
+
+    class Watched:
+        used = False
+
+        def recv(self):
+            Watched.used = True
+            try:
+                return real.recv()
+            finally:
+                time.sleep(0.2)
+                Watched.used = False
+
+        def close(self):
+            closed.append(Watched.used)
+            real.close()
+
+        def __getattr__(self, name):
+            return getattr(real, name)
+
+    worker.connection = Watched()
+    with ThreadPoolExecutor(3) as threads:
+        request = ("while True: pass", tuple(TESTS), LIMITS, time.monotonic() + 60)
+        asked = threads.submit(worker.ask, request, 60)
+        while not Watched.used:
+            time.sleep(0.01)
+        ends = [threads.submit(worker.end) for _ in range(2)]
+        assert [end.result() for end in ends] == [None, None] and asked.result() is None
+    assert not any(closed)
 
 
 def test_a_pool_needs_a_worker():

@@ -81,6 +81,7 @@ BY_HAND = {
         *[((1, command, 1 << 20), False) for command in (1024, 1026, 1031, 1036, 1038)],
     ],
     "madvise": [((0, 4096, 4), True), ((0, 4096, 20), False), ((0, 4096, 21), False)],
+    "prctl": [((4, 0), True), ((HIGH | 22, 2), False), ((22, 1), False), ((22, 2), False)],
     "prlimit64": [((0, 7), True), ((HIGH, 7), True), ((1, 0), False), ((HIGH | 2, 7), False)],
     "mmap": [
         *[((0, 1, 3, flags), True) for flags in (0x22, 0x01, 0x03, 0x4022)],

@@ -1,15 +1,18 @@
 """The watch over a test from outside: the limit that ended it is named, and no process is left."""
 
+import math
 import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
 
 from hostile.cheats import SAY
 from metis.tasks.code.bubblewrap import SandboxMissing
+from metis.tasks.code.sandbox import scored
 from metis.tasks.code.session import Dead, Session
-from metis.tasks.code.tests import Limits
+from metis.tasks.code.tests import Io, Limits
 from metis.tasks.code.usage import usage
 from metis.tasks.code.watch import TOO_MANY_FILES, Watch
 from sandboxed import needs_bubblewrap
@@ -39,6 +42,40 @@ def test_a_limit_that_was_passed_is_named_though_time_ran_out_unseen(
     with pytest.raises(Dead) as dead:
         session.hold()
     assert dead.value.kind == kind
+
+
+def test_a_test_beyond_its_time_is_told_of_before_its_processes_have_ended(session, monkeypatch):
+    """They may have much to give back."""
+    session.start("serve")
+    session._deadline = 0.0
+    with monkeypatch.context() as slowly:
+        slowly.setattr(Watch, "ended", lambda watch, seconds: False)
+        with pytest.raises(Dead):
+            session.hold()
+        assert not session.close(time.monotonic())
+        assert not session.close(time.monotonic())
+    assert session.close()
+
+
+def test_a_sandbox_for_which_there_is_no_time_is_a_timeout():
+    with pytest.raises(Dead, match="out of time"):
+        Session(SLEEP, LIMITS, until=time.monotonic())
+
+
+def test_the_outcome_comes_before_the_end_of_a_program_that_dies_slowly(monkeypatch):
+    waited = []
+
+    def ended(watch, seconds):
+        waited.append(seconds)
+        return seconds == math.inf and real(watch, seconds)
+
+    real = Watch.ended
+    monkeypatch.setattr(Watch, "ended", ended)
+    started = time.monotonic()
+    with scored("while True: pass", [Io("", "x")] * 3, LIMITS, seconds=1.5) as outcome:
+        assert time.monotonic() - started < LIMITS.cpu_seconds
+        assert outcome.kinds == {"timeout": 3} and math.inf not in waited
+    assert waited[-1] == math.inf
 
 
 def test_a_sandbox_that_does_not_start_in_time_is_missing(monkeypatch):
