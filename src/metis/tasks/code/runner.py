@@ -48,7 +48,8 @@ class Runner:
         trace: TracebackType | None,
     ) -> None:
         self._discard()
-        for session in (*self._ending, *self._checkers.values()):
+        left: list[Session | CheckerSession] = [*self._ending, *self._checkers.values()]
+        for session in left:
             session.close()
 
     def result(self, test: Test) -> Result:
