@@ -48,8 +48,10 @@ class Runner:
         trace: TracebackType | None,
     ) -> None:
         self._discard()
-        for session in (*self._ending, *self._checkers.values()):
+        for session in self._ending:
             session.close()
+        for checker in self._checkers.values():
+            checker.close()
 
     def result(self, test: Test) -> Result:
         """Run one test."""
