@@ -89,9 +89,9 @@ def check_arguments(name: str, arguments: Mapping[str, Any]) -> None:
             raise Exceeded(f"{name}: {parameter} is not a number")
         if not -bound <= value <= bound:
             raise Exceeded(f"{name}: {parameter} may be at most {bound:g}")
-    for parameter in (TEXTS.get(name, ""), NAMES.get(name, "")):
-        if parameter in arguments and not isinstance(arguments[parameter], str):
-            raise Exceeded(f"{name}: {parameter} is not text")
+    for text in filter(None, (TEXTS.get(name), NAMES.get(name))):
+        if text in arguments and not isinstance(arguments[text], str):
+            raise Exceeded(f"{name}: {text} is not text")
     if len(arguments.get(NAMES.get(name, ""), "")) > LONGEST_NAME:
         raise Exceeded(f"{name}: a name may have at most {LONGEST_NAME} characters")
 

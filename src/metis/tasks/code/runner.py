@@ -48,9 +48,10 @@ class Runner:
         trace: TracebackType | None,
     ) -> None:
         self._discard()
-        left: list[Session | CheckerSession] = [*self._ending, *self._checkers.values()]
-        for session in left:
+        for session in self._ending:
             session.close()
+        for checker in self._checkers.values():
+            checker.close()
 
     def result(self, test: Test) -> Result:
         """Run one test."""

@@ -112,7 +112,7 @@ class MathProblems:
 
     def scorers(self) -> int | None:
         """Answers that can be scored at a time: more would spend their time waiting for others."""
-        return None if self.verifier is None else self.verifier.workers
+        return self.verifier.workers if self.verifier else None
 
     def training(self) -> Sequence[Prompt]:
         return [problem.prompt for problem in self._training]

@@ -114,6 +114,39 @@ def test_state_lasts_through_the_asserts_of_one_test():
     assert kinds(program, *tests) == ["passed", "passed"]
 
 
+PATCHING = """
+import json, unittest
+from unittest.mock import patch
+class TestCases(unittest.TestCase):
+    def test_patched(self):
+        with patch("json.loads", return_value={"a": 1}), patch("builtins.open") as opened:
+            self.assertEqual(read("x"), {"a": 1})
+        opened.assert_called_once_with("x")
+    def test_same_module(self):
+        self.assertIs(json, used)
+        with self.assertRaises(json.JSONDecodeError):
+            parsed("{")
+        self.assertEqual(parsed("[1]"), [1])
+    def test_globals(self):
+        self.assertEqual(__name__, "__test__")
+        self.assertTrue(callable(__builtins__["len"] if isinstance(__builtins__, dict) else len))
+"""
+READER = """
+import json
+used = json
+def read(path):
+    with open(path) as file:
+        return json.loads(file)
+def parsed(text):
+    return json.loads(text)
+"""
+
+
+@pytest.mark.parametrize("method", ["patched", "same_module", "globals"])
+def test_a_script_may_patch_what_the_program_calls(method):
+    assert kinds(READER, Script(PATCHING, f"TestCases.test_{method}")) == ["passed"]
+
+
 def test_a_script_shares_the_process_and_its_result_says_so():
     tests = [Script("assert f(2) == 4"), Script("assert f(2) == 5"), Script("f(None)")]
     results = run(F, tests, QUICK).results

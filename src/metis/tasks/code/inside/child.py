@@ -22,7 +22,8 @@ import resource
 import signal
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from metis.tasks.code.inside import frames, plain
@@ -192,26 +193,40 @@ def _function(namespace: dict[str, Any], name: str) -> Any:
 
 
 def script(test: dict[str, Any], program: Any) -> int:
-    hear, say, failure = _hear, _say, _failure
-    pristine = Pristine(test["unittest"])
-    namespace = _load(program)
-    pristine.restore()
-    say("loaded")
-    code, method = hear()
+    for load in _script(test, program):  # no frame below has anything of what this holds
+        load()
+    return 0
+
+
+def _script(test: dict[str, Any], program: Any) -> Iterator[Callable[[], object]]:
+    """What loads the program; then the test, with what was put aside before."""
+    pristine = Pristine(test["unittest"], globals(), vars(frames), vars(plain))
+    namespace = vars(_module("__test__"))
+    restore, own_changed, run = pristine.restore, pristine.own_changed, pristine.run
+    yield partial(exec, program, namespace)
+    for back in pristine.undo:
+        back()
+    for kind, names in pristine.kinds:
+        if kind.__dict__.keys() != names:
+            raise AssertionError("the program changed its test")
+    restore()
+    namespace["__builtins__"] = builtins
+    _say("loaded")
+    code, method = _hear()
     try:
         exec(compile(code, "test.py", "exec"), namespace)
         if method:
             owner, _, name = method.partition(".")
-            pristine.run(namespace[owner], name)
+            run(namespace[owner], name)
+        if own_changed():
+            raise AssertionError("the program changed its test")
     except SystemExit:
-        say("failed", "error", "SystemExit in a test")
-        return 1
+        _say("failed", "error", "SystemExit in a test")
     except BaseException as error:
-        say(*failure(error, AssertionError))
-        return 1
-    say("ended")
-    say("word", *hear())
-    return 0
+        _say(*_failure(error, AssertionError))
+    else:
+        _say("ended")
+        _say("word", *_hear())
 
 
 def drive(test: dict[str, Any], program: Any) -> int:

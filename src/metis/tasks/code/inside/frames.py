@@ -10,7 +10,8 @@
 | `E` | driver | the end of the test |
 """
 
-import os
+from os import read as _some  # whatever becomes of these in `os`
+from os import write as _begin
 
 HEAD = 5
 
@@ -22,7 +23,7 @@ def frame(letter: bytes, content: bytes) -> bytes:
 def write(descriptor: int, letter: bytes, content: bytes) -> None:
     left = memoryview(frame(letter, content))
     while left:
-        left = left[os.write(descriptor, left) :]
+        left = left[_begin(descriptor, left) :]
 
 
 def read(descriptor: int) -> tuple[bytes, bytes]:
@@ -34,7 +35,7 @@ def read(descriptor: int) -> tuple[bytes, bytes]:
 def _exactly(descriptor: int, count: int) -> bytes:
     content = bytearray()
     while len(content) < count:
-        chunk = os.read(descriptor, count - len(content))
+        chunk = _some(descriptor, count - len(content))
         if not chunk:
             raise EOFError
         content += chunk

@@ -1,5 +1,7 @@
 """What a test in the program's own process relies on, as it was before the program ran.
 
+Builtins and this side's own modules are set back once the program is loaded, by calls that were
+made up before and look nothing up. This side has a `json` of its own.
 `unittest` is imported first and then put aside: a program that imports it has a copy of its own,
 and whatever it does to that is nothing to the test. What it does once its test runs is found
 afterwards. A method passes only if it was called and nothing was raised: no result is asked.
@@ -8,12 +10,14 @@ afterwards. A method passes only if it was called and nothing was raised: no res
 from __future__ import annotations  # the system's Python may be 3.9
 
 import builtins
-import functools
 import sys
-import types
+from collections.abc import Callable, Iterator
+from functools import partial
+from types import FunctionType
 from typing import Any
 
 PACKAGE = "unittest"
+OWN = "json"
 PARTS = ("case", "suite", "mock", "async_case")
 SHAPE = ("__code__", "__defaults__", "__kwdefaults__", "__wrapped__")
 """What a function does, as far as it can be exchanged."""
@@ -22,33 +26,44 @@ LAZY = {"__annotations__", "__annotations_cache__", "__warningregistry__"}
 
 
 class Pristine:
-    """Builtins, and `unittest` where a test needs it; made before the program runs."""
+    """Builtins, `unittest` where a test needs it, and what this side consists of, which are `own`
+    names of modules; made before the program runs.
 
-    def __init__(self, unittest: bool) -> None:
+    undo: calls that set back builtins and the own modules, down to the code of functions.
+    kinds: classes of the own modules with the names of their members.
+    """
+
+    def __init__(self, unittest: bool, *own: dict[str, Any]) -> None:
         self._builtins = dict(vars(builtins))
         self._loaded = sys.modules
+        taken = [self._loaded.pop(name) for name in self._names(OWN)]
+        self._own = [*own, globals(), *map(vars, taken)]
+        found = _content(self._own, whole=True)
+        undo: list[Callable[[], object]] = [partial(vars(builtins).update, self._builtins)]
+        self.undo = (*undo, *_undoing(self._own, found))
+        kinds = (value for names in self._own for value in _defined(names))
+        self.kinds = tuple((kind, set(vars(kind))) for kind in kinds if isinstance(kind, type))
+        self._own_before = found
         self._trace, self._profile = sys.settrace, sys.setprofile
         if unittest:
             for part in PARTS:
                 __import__(f"{PACKAGE}.{part}")
             _ = self._loaded[PACKAGE].IsolatedAsyncioTestCase  # it is bound when it is asked for
-        self._modules = {name: self._loaded.pop(name) for name in self._names()}
-        self._before = _content(self._modules.values())
+        self._modules = {name: self._loaded.pop(name) for name in self._names(PACKAGE)}
+        self._namespaces = [vars(module) for module in self._modules.values()]
+        self._before = _content(self._namespaces)
 
     def restore(self) -> None:
-        """Undo what the program did while it was loaded."""
+        """Undo the rest of what the program did while it was loaded, after all of `undo`."""
         self._trace(None)
         self._profile(None)
-        for name, value in self._builtins.items():
-            if vars(builtins).get(name) is not value:
-                setattr(builtins, name, value)
         if self._modules:
-            for name in self._names():
+            for name in self._names(PACKAGE):
                 del self._loaded[name]
             self._loaded.update(self._modules)
 
-    def _names(self) -> list[str]:
-        return [name for name in list(self._loaded) if name.partition(".")[0] == PACKAGE]
+    def _names(self, package: str) -> list[str]:
+        return [name for name in list(self._loaded) if name.partition(".")[0] == package]
 
     def run(self, case: type[Any], method: str) -> None:
         """Run a method of a test case with its fixtures; an exception where it does not pass."""
@@ -58,11 +73,11 @@ class Pristine:
         test, ran = case(method), []
         called = getattr(test, method)
 
-        @functools.wraps(called)
         def counted() -> Any:
             ran.append(method)
             return called()
 
+        vars(counted).update(vars(called), __wrapped__=called)
         setattr(test, method, counted)
         before = _looked_up(case, parent)
         self._modules[f"{PACKAGE}.suite"].TestSuite([test]).debug()
@@ -73,14 +88,51 @@ class Pristine:
             raise AssertionError("the program changed its test")
 
     def changed(self) -> bool:
-        """True where anything in `unittest`, or a builtin, is not what it was."""
-        if not _same(self._builtins, vars(builtins)):
-            return True
-        after = _content(self._modules.values())
-        return after.keys() != self._before.keys() or any(
-            content.keys() != after[key].keys() or not _same(content, after[key])
-            for key, content in self._before.items()
+        """True where anything in `unittest`, a builtin, or what is this side's own, is not what it
+        was."""
+        return (
+            not _same(self._builtins, vars(builtins))
+            or self.own_changed()
+            or not _alike(self._before, _content(self._namespaces))
         )
+
+    def own_changed(self) -> bool:
+        return not _alike(self._own_before, _content(self._own, whole=True))
+
+
+def _undoing(
+    namespaces: list[dict[str, Any]], found: dict[int, dict[str, Any]]
+) -> Iterator[Callable[[], object]]:
+    """Calls that set back modules, and the classes and functions that are defined in them."""
+    for names in namespaces:
+        yield names.clear
+        yield partial(names.update, dict(names))
+    for names in namespaces:
+        for value in _defined(names):
+            for item in (value, *(vars(value).values() if isinstance(value, type) else ())):
+                if isinstance(item, FunctionType):
+                    for name in ("__code__", "__defaults__", "__kwdefaults__"):
+                        yield partial(object.__setattr__, item, name, found[id(item)][name])
+            if isinstance(value, type):
+                for name in found[id(value)].keys() - {"__dict__", "__weakref__", "__doc__"}:
+                    yield partial(type.__setattr__, value, name, vars(value)[name])
+
+
+def _defined(names: dict[str, Any]) -> list[Any]:
+    """The functions and classes that a module defines itself."""
+    return [
+        value
+        for value in list(names.values())
+        if isinstance(value, (FunctionType, type))
+        and getattr(value, "__module__", "") == names["__name__"]
+    ]
+
+
+def _alike(before: dict[int, dict[str, Any]], after: dict[int, dict[str, Any]]) -> bool:
+    return before.keys() == after.keys() and all(
+        content.keys() == after[key].keys() and _same(content, after[key])
+        for key, content in before.items()
+    )
 
 
 def _same(before: dict[str, Any], after: dict[str, Any]) -> bool:
@@ -95,23 +147,24 @@ def _looked_up(case: type[Any], parent: type[Any]) -> dict[str, Any]:
         for name, value in vars(kind).items():
             if name not in LAZY and (inherited or name in found):
                 found[name] = value
-            if not inherited and isinstance(value, types.FunctionType):
+            if not inherited and isinstance(value, FunctionType):
                 found[f"{kind.__qualname__}.{name}"] = value
                 found[f"{kind.__qualname__}.{name}()"] = value.__code__
     return found
 
 
-def _content(modules: Any) -> dict[int, dict[str, Any]]:
-    """Modules, classes and functions by their ids, each with what it consists of."""
+def _content(namespaces: list[dict[str, Any]], whole: bool = False) -> dict[int, dict[str, Any]]:
+    """Modules, classes and functions by their ids, each with what it consists of; of the data in
+    modules the names alone, unless it is asked for the `whole`."""
     found: dict[int, dict[str, Any]] = {}
-    for module in modules:
-        found[id(module)] = {
-            name: value if callable(value) else None
-            for name, value in vars(module).items()
+    for names in namespaces:
+        found[id(names)] = {
+            name: value if whole or callable(value) else None
+            for name, value in names.items()
             if name not in LAZY
         }
-        for value in list(vars(module).values()):
-            if getattr(value, "__module__", "") == module.__name__:
+        for value in list(names.values()):
+            if getattr(value, "__module__", "") == names.get("__name__"):
                 _add(found, value)
     return found
 
@@ -120,13 +173,13 @@ def _add(found: dict[int, dict[str, Any]], value: Any) -> None:
     value = value.__func__ if isinstance(value, (staticmethod, classmethod)) else value
     if id(value) in found:
         return
-    if isinstance(value, types.FunctionType):
+    if isinstance(value, FunctionType):
         found[id(value)] = {name: getattr(value, name, None) for name in SHAPE}
     elif isinstance(value, type):
         members = {name: item for name, item in vars(value).items() if name not in LAZY}
         found[id(value)] = members
         for item in members.values():
-            if isinstance(item, (types.FunctionType, staticmethod, classmethod, type)):
+            if isinstance(item, (FunctionType, staticmethod, classmethod, type)):
                 _add(found, item)
             elif isinstance(item, property):
                 for part in filter(None, (item.fget, item.fset, item.fdel)):
