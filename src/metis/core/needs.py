@@ -6,6 +6,7 @@ from typing import Any
 from metis.core.predictors import AttentionModel, Predictor, has_own_backbone
 from metis.core.requests import Complete, Fit, Predict, Request, Rollout, Score
 from metis.core.values import Sampling
+from metis.errors import MetisError
 
 
 @dataclass(frozen=True)
@@ -52,4 +53,7 @@ class Needs:
 def needs_of(curriculum: object) -> Needs:
     """The declared needs of a curriculum; only rollouts if it declares none."""
     needs = getattr(curriculum, "needs", None)
-    return needs if isinstance(needs, Needs) else Needs()
+    if needs is not None and not isinstance(needs, Needs):
+        kind = type(curriculum).__name__
+        raise MetisError(f"{kind}.needs is {needs!r}: make it a Needs, or a property that is one")
+    return needs or Needs()

@@ -42,14 +42,16 @@ taken to the letter. 11 to 16 are of the other presets:
 16. judge=readout: a regression on hidden states predicts; the policy neither judges nor learns to.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from metis.core import Batch, Decision, Plan, Progress, rollout
+from metis.core import Batch, Decision, Group, Plan, Progress, rollout
 from metis.core.needs import Needs
 from metis.core.pool import Pool
 from metis.core.state import Stateful
-from metis.curricula.judges import Direct, Judge, Predictions
+from metis.curricula.judges import Direct, Judge, Lesson, Predictions
+from metis.curricula.judges.protocol import require_usable
 from metis.curricula.judges.skill import Skill, length_notice, spread_notice
 from metis.curricula.selection import Choice, choice_metrics, choose, decisions, explore_slots
 from metis.curricula.trial import NEEDS_UNIFORM, on_trial, trial_notice
@@ -97,24 +99,27 @@ class Metis(Stateful):
     def step(self, pool: Pool, progress: Progress) -> Plan[Batch]:
         notices = self._try(progress.step)
         candidates = pool.sample(self.multiplier * self.batch)  # 3
-        predictions = yield from self.judge.predict(candidates, self.batch, pool, progress)  # 2-3
+        predictions = yield from self.judge.predict(candidates, self.batch, pool, progress)  # 3
+        require_usable(self.judge, predictions, candidates, self.batch)
         choice = self._choose(predictions, progress)  # 4
         chosen = [predictions.candidates[i].prompt for i in choice.positions]
         groups = yield from rollout(chosen, self.group)  # 5
         lesson = self.judge.learn(predictions, groups, pool, progress)  # 7
-        explored = {predictions.candidates[i].prompt.id for i in choice.explored}
-        context = (progress.step, 1 / self.multiplier)
-        metrics = self.skill.add(predictions, explored, groups, lesson, *context)
-        metrics |= choice_metrics(choice) | {"select/trial": float(bool(self.on_trial))}
-        metrics |= {**predictions.metrics, **lesson.metrics}
+        metrics = self._measure(predictions, choice, groups, lesson, progress.step)
         notices += length_notice(predictions.candidates) + spread_notice(self.skill.flat)
-        explained = self._explain(predictions, choice)
-        share, shown = lesson.share, predictions.shown
-        return Batch(groups, lesson.judgments, metrics, explained, notices, share, shown)  # 6
+        return Batch(  # 6, by the engine
+            groups,
+            lesson.judgments,
+            metrics,
+            decisions=self._explain(predictions, choice),
+            notices=notices,
+            judge_share=lesson.share,
+            exemplars=predictions.shown,
+        )
 
     def _try(self, step: int) -> list[str]:
         """Begin or end the judge's trial, and say so. A single slot cannot be compared."""
-        lift = self.skill.lift(step, self.trial or 0)
+        lift = self.skill.lift(step, self.trial or Judge.trial)
         before, tried = self.on_trial, bool(self.trial) and self.batch > 1
         self.on_trial = tried and on_trial(before is not False, lift)
         return trial_notice(before, self.on_trial, lift) if tried else []
@@ -124,6 +129,21 @@ class Metis(Stateful):
         slots = explore_slots(self.batch, max(self.explore, 0.5 if self.on_trial else 0.0))
         scores = [each.score for each in predictions.candidates]
         return choose(scores, self.batch, slots, progress.rng("explore"), progress.rng("ties"))
+
+    def _measure(
+        self,
+        predictions: Predictions,
+        choice: Choice,
+        groups: Sequence[Group],
+        lesson: Lesson,
+        step: int,
+    ) -> dict[str, float]:
+        """The judge's skill on the uniform slots, and how it chose."""
+        explored = {predictions.candidates[i].prompt.id for i in choice.explored}
+        context = (predictions, explored, groups, lesson, step)
+        metrics = self.skill.add(*context, share=1 / self.multiplier)
+        metrics |= choice_metrics(choice) | {"select/trial": float(bool(self.on_trial))}
+        return {**metrics, **predictions.metrics, **lesson.metrics}
 
     def _explain(self, predictions: Predictions, choice: Choice) -> list[Decision]:
         """The prediction for each candidate, and why it was, or was not, rolled out."""

@@ -62,7 +62,8 @@ def judge_class(name: str) -> type[Judge[Any]]:
     if not is_import_string(name):
         return JUDGES[name]
     kind: Any = import_object("curriculum.judge", name)
-    if not (isinstance(kind, type) and is_dataclass(kind) and Judge in kind.__mro__):
+    bases = kind.__mro__ if isinstance(kind, type) and is_dataclass(kind) else ()
+    if not {Judge, state.Stateful} <= {*bases}:
         raise MetisError(
             f"curriculum.judge = {name!r}: make it a dataclass that derives from "
             "metis.core.state.Stateful and metis.curricula.judges.Judge, with a method predict"

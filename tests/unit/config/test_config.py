@@ -186,3 +186,14 @@ def test_keys_of_a_mapping_are_its_own():
 def test_settings_of_the_quickstart_beside_given_ones_are_told_of(words, told):
     notices = load_config(None, words).notices
     assert notices[0].startswith(told) if told else notices == ()
+
+
+def test_a_judge_with_state_that_would_not_be_saved_is_refused(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "from dataclasses import dataclass\n"
+        "from metis.curricula.judges import Judge, Predictions\n"
+        "@dataclass\nclass Forgetful(Judge[Predictions]):\n    pass\n"
+    )
+    with pytest.raises(MetisError, match=r"curriculum\.judge = .*Forgetful"):
+        resolve({"curriculum": {"name": "metis", "judge": f"{file}:Forgetful"}})

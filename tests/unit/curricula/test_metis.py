@@ -1,7 +1,7 @@
 """METIS around its judge: what is chosen of the predictions, and what the judge is handed."""
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -194,3 +194,30 @@ def test_state_comes_back_after_json():
 def test_impossible_knobs_are_refused_by_name(knobs, words):
     with pytest.raises(MetisError, match=f"^{words}"):
         Metis(**knobs)
+
+
+class Wrong(Direct):
+    """A judge whose predictions are what `flaw` makes of those of `Direct`."""
+
+    def predict(self, candidates, batch, pool, progress):
+        predictions = yield from super().predict(candidates, batch, pool, progress)
+        return self.flaw(predictions)
+
+
+FLAWS = {
+    "a list": lambda made: list(made.candidates),
+    "too few": lambda made: replace(made, candidates=made.candidates[:1]),
+    "one twice": lambda made: replace(made, candidates=[*made.candidates, made.candidates[0]]),
+    "a score that is no number": lambda made: replace(
+        made, candidates=[replace(each, score=float("nan")) for each in made.candidates]
+    ),
+}
+
+
+@pytest.mark.parametrize("flaw", FLAWS)
+def test_predictions_that_cannot_be_chosen_from_are_refused_by_the_judge_s_name(flaw):
+    judge = Wrong()
+    judge.flaw = FLAWS[flaw]
+    engine = Scripted(logprobs=alike(VARIANCE), passed=dict.fromkeys("abcdefghijklmnopqrst", 4))
+    with pytest.raises(MetisError, match=r"Wrong\.predict returned"):
+        drive(Metis(batch=4, judge=judge).step(Pool(LETTERS), Progress(0)), engine)

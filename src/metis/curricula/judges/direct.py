@@ -158,7 +158,7 @@ class Direct(Stateful, Judge[Readings]):
         self.labels = [label for label in self.labels if label[0] > progress.step - KEPT_STEPS]
         scale = PASSES if (self.scale, pool.rewards) == ("passes", "binary") else VARIANCE
         outcome = Outcome(scale, pool.rewards, recent(self.memory.pairs, progress.step, MEMORY))
-        memory = anchored(self.memory.pairs, progress.step, MEMORY)  # 2
+        memory = anchored(self.memory.pairs, progress.step, MEMORY)
         rng = progress.rng("exemplars")
         picked = exemplars(memory, self.examples, candidates, batch, pool, rng, outcome.point)
         rng.shuffle(picked)

@@ -5,14 +5,16 @@ them. A judge of one's own is a class with `predict`; the rest has defaults
 (docs/adding-a-judge.md).
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import ClassVar, Protocol, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 from metis.core import Exemplar, Group, Judgment, Plan, Progress, Prompt
 from metis.core.needs import Needs
 from metis.core.pool import Pool
+from metis.errors import MetisError
 
 SECTION = "curriculum.judge."
 """The place of a judge's settings among those of a run."""
@@ -91,7 +93,7 @@ class Judge(Protocol[P]):
     def predict(
         self, candidates: Sequence[Prompt], batch: int, pool: Pool, progress: Progress
     ) -> Plan[P]:
-        """Algorithm 1, lines 2 and 3: predict v_hat of each candidate.
+        """Algorithm 1, line 3: predict v_hat of each candidate.
 
         `batch` of them will be rolled out: the judge may leave out no more than are left over.
         """
@@ -102,3 +104,20 @@ class Judge(Protocol[P]):
     ) -> Lesson:
         """Algorithm 1, line 7: take up the outcomes of the candidates that were rolled out."""
         return Lesson()
+
+
+def require_usable(
+    judge: Judge[Any], predictions: object, candidates: Sequence[Prompt], batch: int
+) -> None:
+    """Refuse predictions that cannot be chosen from; the message names the judge."""
+    said = f"{type(judge).__name__}.predict returned"
+    if not isinstance(predictions, Predictions):
+        raise MetisError(f"{said} {predictions!r}: return Predictions")
+    known, prompts = {prompt.id for prompt in candidates}, predictions.candidates
+    ids = [each.prompt.id for each in prompts]
+    if len(set(ids)) < len(ids) or not known.issuperset(ids):
+        raise MetisError(f"{said} a prompt twice, or one that is no candidate")
+    if len(ids) < min(batch, len(candidates)):
+        raise MetisError(f"{said} {len(ids)} predictions: a batch has {batch} prompts")
+    if any(each.score is not None and math.isnan(each.score) for each in prompts):
+        raise MetisError(f"{said} a score that is no number: use None, which ranks last")

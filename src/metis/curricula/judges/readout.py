@@ -27,7 +27,7 @@ from metis.curricula.judges.regressions import (
     regression,
 )
 from metis.errors import require, require_at_least
-from metis.signal import judge_reward
+from metis.signal import VARIANCE_MAX, judge_reward
 
 States = Sequence[NDArray[np.float32]]
 
@@ -77,7 +77,7 @@ class Readout(Stateful, Judge[Reads]):
         states = yield from embed(candidates, [self.layer])
         values, metrics = self.read(states, regression(self.regression, pool.rewards))
         predictions = [
-            Prediction(prompt, None if value is None else max(0.0, value), value)
+            Prediction(prompt, None if value is None else min(max(0.0, value), VARIANCE_MAX), value)
             for prompt, value in zip(candidates, values, strict=True)
         ]
         return Reads(predictions, metrics=metrics, states=states)

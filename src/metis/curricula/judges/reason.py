@@ -76,8 +76,8 @@ class Reason(Stateful, Judge[Replies]):
     max_tokens: int = 512
     temperature: float = 1.0
 
-    memory: Memory = field(init=False, default_factory=Memory)
-    baseline: float = field(init=False, default=0.0)
+    memory: Memory = field(init=False, default_factory=Memory)  # 1
+    baseline: float = field(init=False, default=0.0)  # 1
     """b of Eq. 9."""
 
     def __post_init__(self) -> None:
@@ -100,7 +100,7 @@ class Reason(Stateful, Judge[Replies]):
         self, candidates: Sequence[Prompt], batch: int, pool: Pool, progress: Progress
     ) -> Plan[Replies]:
         self.memory.forget(progress.step, MEMORY)
-        pairs = recent(self.memory.pairs, progress.step, MEMORY)  # 2
+        pairs = recent(self.memory.pairs, progress.step, MEMORY)
         picked = exemplars(pairs, self.examples, candidates, batch, pool, progress.rng("exemplars"))
         shown, judged = show(picked, candidates, pool)
         chats = single([prompt.text for prompt in judged], shown)

@@ -32,7 +32,7 @@ def test_one_step_by_the_lines_of_algorithm_1():
 
     judged, rolled = engine.asked
     assert isinstance(judged, Complete) and isinstance(rolled, Rollout)
-    # 2: no pair yet, so that K = 0. 3: v_hat of all m B candidates
+    # 3: no pair yet, so that K = 0; v_hat of all m B candidates
     assert {asked_of(chat) for chat in judged.chats} == set("abcd")
     assert all(len(chat) == 2 for chat in judged.chats)
     assert (judged.sampling.max_tokens, judged.sampling.temperature) == (512, 1.0)
