@@ -29,7 +29,7 @@ from running import HERE, cpu_overrides, finish, start
 
 pytestmark = pytest.mark.slow
 
-BATCH, GROUP, RATE = 4, 4, 0.5
+BATCH, GROUP, RATE = 4, 4, 0.1
 REPLAYED = (0, BATCH - 1)
 """Outcomes judged again in the second and third step: those of the second but its exemplar."""
 
@@ -141,7 +141,7 @@ def test_the_update_is_the_local_engine_s(metis_run, model):
     before, here = weights(model), local.policy.network.state_dict()
     there = weights(metis_run / "whole" / "global_step_1" / "actor" / "huggingface")
     moved = max(float((there[name] - before[name]).abs().max()) for name in before)
-    assert moved > 1e-2
+    assert moved > 2e-3
     for name, weight in there.items():
         assert torch.allclose(weight, here[name], atol=1e-5), name
 
