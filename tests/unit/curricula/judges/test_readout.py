@@ -62,7 +62,7 @@ def test_the_first_step_is_uniform_and_the_second_takes_what_varies():
     assert set(engine.rolled[1]) == {f"p{i}" for i in range(8, 16)}
     scores = {number(d.prompt): d.score for d in second.decisions}
     assert sorted(scores, key=scores.get) == list(range(16))
-    v_hats = [max(0.0, scores[number(group.prompt)]) for group in second.groups]
+    v_hats = [min(max(0.0, scores[number(group.prompt)]), 0.25) for group in second.groups]
     rewards = [judge_reward(v, g.variance) for v, g in zip(v_hats, second.groups, strict=True)]
     assert second.metrics["judge/reward"] == pytest.approx(np.mean(rewards))
 
