@@ -19,7 +19,7 @@ from metis import Pool, Progress, drive
 from metis.core import Prompt
 from metis.curricula.uniform import Uniform
 from metis.engines.local.engine import LocalEngine
-from metis.engines.local.settings import Local
+from metis.engines.local.settings import LocalSettings
 from metis.tasks.base import Reward, SingleTurn
 from metis.tasks.code.pool import cores
 from metis.tasks.code.problem import Problem
@@ -71,7 +71,7 @@ class Arm:
     """An engine that takes steps of uniform sampling."""
 
     def __init__(self, scoring: Scoring, chosen: argparse.Namespace) -> None:
-        settings = Local(model=chosen.model, device="cpu", max_tokens=chosen.tokens)
+        settings = LocalSettings(model=chosen.model, device="cpu", max_tokens=chosen.tokens)
         self.engine = LocalEngine(settings, Exchanged(scoring), 0, say=lambda line: None)
         self.pool = Pool(self.engine.task.training(), self.engine.task.rewards)
         self.curriculum = Uniform(batch=chosen.batch, group=chosen.group)

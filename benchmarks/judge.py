@@ -18,12 +18,12 @@ from metis.core import Exemplar, Prompt
 from metis.curricula.judges.prompt import turns
 from metis.curricula.judges.scale import VARIANCE
 from metis.engines import model_files
-from metis.engines.local.model.forward import scores
+from metis.engines.local.model.forward import no_grad_logprobs
 from metis.engines.local.model.policy import Policy
-from metis.engines.local.settings import Local
+from metis.engines.local.settings import LocalSettings
 from metis.engines.tokens.choices import ChoiceTree
 from metis.engines.tokens.encoding import encode_chats
-from metis.engines.tokens.packing import Bundle, shareable
+from metis.engines.tokens.packing import PrefixGroup, shareable
 
 
 def texts(count: int) -> list[str]:
@@ -31,11 +31,13 @@ def texts(count: int) -> list[str]:
     return [f"What is {a} + {b}?" for a, b in draw.integers(10, 1000, (count, 2))]
 
 
-def seconds(policy: Policy, bundle: Bundle, budget: int, repeats: int) -> tuple[float, np.ndarray]:
+def seconds(
+    policy: Policy, bundle: PrefixGroup, budget: int, repeats: int
+) -> tuple[float, np.ndarray]:
     times = []
     for _ in range(repeats + 1):
         start = time.perf_counter()
-        values = scores(policy, bundle, budget)
+        values = no_grad_logprobs(policy, bundle, budget)
         times.append(time.perf_counter() - start)
     return statistics.median(times[1:]), values
 
@@ -49,7 +51,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     chosen = parser.parse_args()
     policy = Policy(
-        model_files.model(chosen.model), Local(model=chosen.model, device=chosen.device)
+        model_files.model(chosen.model), LocalSettings(model=chosen.model, device=chosen.device)
     )
     shown = zip(texts(3), (0.0, 0.109, 0.25), strict=True)
     examples = [Exemplar(Prompt(text, text), v, v, 0) for text, v in shown]
@@ -62,8 +64,8 @@ def main() -> None:
     prefix = shareable(contexts, starts, policy.layout.aligned)
     rows = [tree.row(context[prefix:]) for context in contexts]
     own = float(np.mean([len(row.tokens) for row in rows]))
-    shared = Bundle(contexts[0][:prefix], rows, policy.layout)
-    whole = Bundle([], [tree.row(context) for context in contexts])
+    shared = PrefixGroup(contexts[0][:prefix], rows, policy.layout)
+    whole = PrefixGroup([], [tree.row(context) for context in contexts])
     fast, values = seconds(policy, shared, chosen.tokens, chosen.repeats)
     slow, reference = seconds(policy, whole, chosen.tokens, chosen.repeats)
     bound = (prefix + own) / own

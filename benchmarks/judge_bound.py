@@ -19,7 +19,7 @@ from metis.core import Continuation, Exemplar, Judgment, Trajectory
 from metis.curricula.judges.prompt import turns
 from metis.curricula.judges.scale import VARIANCE
 from metis.engines.local.engine import LocalEngine
-from metis.engines.local.settings import Local
+from metis.engines.local.settings import LocalSettings
 from metis.tasks.arithmetic import Arithmetic, build
 
 QUESTION = 24
@@ -62,7 +62,7 @@ def main() -> None:
     parser.add_argument("--device", default="auto")
     parser.add_argument("--repeats", type=int, default=5)
     chosen = parser.parse_args()
-    settings = Local(model=chosen.model, device=chosen.device, learning_rate=1e-7)
+    settings = LocalSettings(model=chosen.model, device=chosen.device, learning_rate=1e-7)
     engine = LocalEngine(settings, build(Arithmetic(), 0))
     given = batch(chosen, engine.policy.base.config.get_text_config().vocab_size)
     times: dict[float, list[float]] = {0.0: [], 0.25: []}

@@ -38,7 +38,7 @@ from metis.core.requests import Reply, Request
 from metis.curricula.judges.skill import lift, spearman
 from metis.engines import model_files
 from metis.engines.local.engine import LocalEngine
-from metis.engines.local.settings import Local
+from metis.engines.local.settings import LocalSettings
 from metis.errors import MetisError, require
 from metis.evals.weights import identity
 from metis.signal import INFORMATIVE, top_b
@@ -109,7 +109,7 @@ class InOrder(Pool):
 class Model:
     """The model of a part; one that nothing was trained on serves the next part too."""
 
-    def __init__(self, sets: Sets, settings: Local, states: Path | None) -> None:
+    def __init__(self, sets: Sets, settings: LocalSettings, states: Path | None) -> None:
         self.sets = sets
         self.settings = replace(settings, model=settings.model or sets.settings["engine"]["model"])
         self.engine: LocalEngine | None = None
@@ -292,7 +292,9 @@ def main(words: Sequence[str] | None = None) -> None:
     rows = results(chosen.out, about)
     done = {(row["row"], row["split"]) for row in rows}
     rate = chosen.learning_rate
-    local = Local(chosen.model, device=chosen.device, learning_rate=rate, tokens=chosen.tokens)
+    local = LocalSettings(
+        chosen.model, device=chosen.device, learning_rate=rate, tokens=chosen.tokens
+    )
     model = Model(sets, local, chosen.states)
     parts = [(row, split) for split in chosen.splits for row in chosen.rows]
     for row, split in () if chosen.table else parts:

@@ -26,7 +26,7 @@ from remembered import Remembered
 
 from metis import Group, Pool, Progress, Prompt, drive
 from metis.config import curriculum_of
-from metis.engines.local.settings import Local
+from metis.engines.local.settings import LocalSettings
 from metis.errors import require
 from metis.run.statistics import Estimate, mean
 from metis.survey.facts import PromptOutcome
@@ -121,7 +121,7 @@ def main(words: Sequence[str] | None = None) -> None:
     kept = {key: o for key, o in sets.outcomes.items() if np.mean(o.rewards) <= chosen.most}
     prompts = [prompt for prompt in sets.prompts if prompt.id in kept]
     require(len(prompts) > chosen.batch, "--most", chosen.most, f"keeps {len(prompts)} prompts")
-    local = Local(chosen.model, device=chosen.device, tokens=chosen.tokens)
+    local = LocalSettings(chosen.model, device=chosen.device, tokens=chosen.tokens)
     model, shares = Model(sets, local, chosen.states), {}
     size = f"{len(prompts):,} prompts, {chosen.seeds} runs of each variant"
     print(size, file=sys.stderr, flush=True)

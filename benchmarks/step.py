@@ -33,7 +33,7 @@ from metis.curricula.metis import Metis
 from metis.curricula.uniform import Uniform
 from metis.engines import model_files
 from metis.engines.local.engine import LocalEngine
-from metis.engines.local.settings import Local
+from metis.engines.local.settings import LocalSettings
 from metis.run.meter import Meter
 from metis.tasks.base import SingleTurn
 
@@ -172,7 +172,7 @@ def trl_arguments(chosen: argparse.Namespace, engine: LocalEngine) -> dict[str, 
 def compare(folder: Path, chosen: argparse.Namespace, name: str, flat: int) -> None:
     """Both sides in turn, with `flat` groups that have no advantage."""
     task = FixedRewards(rewards(chosen.prompts, chosen.group, flat), chosen.prompts)
-    engine = FixedLength(Local(model=str(folder), max_tokens=chosen.tokens), task)
+    engine = FixedLength(LocalSettings(model=str(folder), max_tokens=chosen.tokens), task)
     mine: list[Seconds] = []
     prompts = task.training()
     theirs = run_trl(
@@ -192,7 +192,7 @@ def overhead(folder: Path, chosen: argparse.Namespace) -> None:
     """METIS against uniform sampling, two judges, step by step in turn."""
     size = {"batch": chosen.prompts, "group": chosen.group}
     task = FixedRewards(rewards(chosen.prompts, chosen.group, 0), 40 * chosen.prompts)
-    engine = FixedLength(Local(model=str(folder), max_tokens=chosen.tokens), task)
+    engine = FixedLength(LocalSettings(model=str(folder), max_tokens=chosen.tokens), task)
     pool = Pool(task.training(), "continuous")
     judges: dict[str, Judge[Any]] = {"direct": Direct(), "reason": Reason(max_tokens=64)}
     curricula = {"uniform": Uniform(**size)} | {

@@ -20,7 +20,7 @@ from metis import Batch, Group, Prompt
 from metis.core import Trajectory
 from metis.engines import model_files
 from metis.engines.local.engine import LocalEngine
-from metis.engines.local.settings import Local
+from metis.engines.local.settings import LocalSettings
 from metis.tasks.arithmetic import Arithmetic, build
 
 
@@ -76,7 +76,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--peak", type=float, default=989.0, help="TFLOP/s of the hardware")
     chosen = parser.parse_args()
-    settings = Local(
+    settings = LocalSettings(
         model=str(model_files.model(chosen.model)),
         device=chosen.device,
         tokens=chosen.tokens,

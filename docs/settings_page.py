@@ -11,7 +11,7 @@ from typing import Any
 from metis.config import Checkpoints, RunSettings
 from metis.config.keys import SETTINGS
 from metis.engines import ENGINES
-from metis.engines.learning import Learning
+from metis.engines.training_settings import TrainingSettings
 from metis.tasks import TASKS
 
 PAGE = Path(__file__).with_name("settings.md")
@@ -44,7 +44,7 @@ def page() -> str:
         HEAD,
         section("A run", RunSettings, "", RunSettings.MAY_CHANGE),
         section("", Checkpoints, "checkpoints.", ("every", "keep")),
-        section("Engines that train a model: local, verl", Learning, "engine."),
+        section("Engines that train a model: local, verl", TrainingSettings, "engine."),
     ]
     for name, engine in ENGINES.items():
         may_change = getattr(engine.settings, "MAY_CHANGE", ())

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from metis import Batch, Progress, drive
 from metis.core import Stateful, rollout
 from metis.curricula import CURRICULA
-from metis.engines.simulated import Simulation, build
+from metis.engines.simulated import Simulation, build_simulation
 from metis.signal import top_b
 
 
@@ -31,7 +31,7 @@ class Remember(Stateful):
 
 if __name__ == "__main__":
     for curriculum in (CURRICULA["uniform"](batch=32), Remember()):
-        engine, pool = build(Simulation(), seed=0)
+        engine, pool = build_simulation(Simulation(), seed=0)
         for step in range(200):
             engine.update(drive(curriculum.step(pool, Progress(step)), engine))
         accuracy = sum(chance for _, chance in engine.evaluate()) / engine.simulation.heldout

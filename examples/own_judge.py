@@ -6,7 +6,7 @@ from metis import Progress, drive
 from metis.core.state import Stateful
 from metis.curricula.judges import Judge, Lesson, Prediction, Predictions
 from metis.curricula.metis import Metis
-from metis.engines.simulated import Simulation, build
+from metis.engines.simulated import Simulation, build_simulation
 
 
 @dataclass
@@ -36,7 +36,7 @@ class ByLength(Stateful, Judge[Predictions]):
 
 if __name__ == "__main__":
     curriculum = Metis(batch=32, judge=ByLength())
-    engine, pool = build(Simulation(), seed=0)
+    engine, pool = build_simulation(Simulation(), seed=0)
     for step in range(100):
         batch = drive(curriculum.step(pool, Progress(step)), engine)
         engine.update(batch)

@@ -14,7 +14,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from metis.config import load_config
 from metis.engines.local.model.policy import Policy
-from metis.engines.local.settings import Local
+from metis.engines.local.settings import LocalSettings
 from metis.survey.facts import PromptOutcome
 from metis.survey.outcome_set import OutcomeSet
 from precision import forbid_half_products
@@ -79,7 +79,7 @@ def tiny(tmp_path_factory):
 
 @pytest.fixture
 def settings(tiny):
-    return Local(model=str(tiny), device="cpu", max_tokens=8, learning_rate=1e-3)
+    return LocalSettings(model=str(tiny), device="cpu", max_tokens=8, learning_rate=1e-3)
 
 
 @pytest.fixture

@@ -23,11 +23,11 @@ from integration.conftest import byte_tokenizer
 from metis import MetisError
 from metis.core import Sampling
 from metis.engines.local.engine import LocalEngine
-from metis.engines.local.generate.sampling import in_order, stream
+from metis.engines.local.generate.sampling import ordered_replies, stream_replies
 from metis.engines.local.model.forward import token_logprobs
 from metis.engines.local.model.policy import Policy
-from metis.engines.local.settings import Local
-from metis.engines.tokens.packing import Bundle, plain
+from metis.engines.local.settings import LocalSettings
+from metis.engines.tokens.packing import PrefixGroup, sequence_row
 from metis.tasks.arithmetic import Arithmetic, build
 
 SMALL = {
@@ -84,13 +84,13 @@ def save(tmp_path):
             warnings.simplefilter("ignore")
             network(config(vocab_size=len(tokenizer), **ends, **settings)).save_pretrained(tmp_path)
         tokenizer.save_pretrained(tmp_path)
-        return Local(model=str(tmp_path), device="cpu")
+        return LocalSettings(model=str(tmp_path), device="cpu")
 
     return write
 
 
 def logprobs(policy, tokens, mask):
-    return token_logprobs(policy, Bundle([], [plain(tokens, mask, 0)]))
+    return token_logprobs(policy, PrefixGroup([], [sequence_row(tokens, mask, 0)]))
 
 
 @pytest.mark.parametrize("kind", ["scaled down", "scaled up"])
@@ -111,7 +111,7 @@ def test_what_else_is_done_to_logits_is_refused(save, tmp_path):
 @pytest.mark.parametrize("kind", ["windows", "one window"])
 def test_values_are_not_scored_where_layers_see_a_window(save, kind):
     engine = LocalEngine(save(kind), build(Arithmetic(prompts=4, heldout=1), 0))
-    with pytest.raises(MetisError, match=r"see a window only.*curriculum.judge=reason"):
+    with pytest.raises(MetisError, match=r"sliding-window.*curriculum.judge=reason"):
         engine.score([[{"role": "user", "content": "How?"}]], ["0", "1"])
 
 
@@ -134,7 +134,7 @@ def test_what_is_sampled_under_a_window_has_the_probability_that_it_is_trained_w
         for question in ("1 + 1?", "What is " + " + ".join(map(str, range(40))) + "?")
     ]
     generator = torch.Generator().manual_seed(0)
-    replies = in_order(stream(policy, prompts, 2, Sampling(12), generator, 64))
+    replies = ordered_replies(stream_replies(policy, prompts, 2, Sampling(12), generator, 64))
     for prompt, reply in zip([prompts[0]] * 2 + [prompts[1]] * 2, replies, strict=True):
         tokens = torch.tensor(prompt + reply.tokens)
         with torch.no_grad():

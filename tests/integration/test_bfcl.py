@@ -11,10 +11,10 @@ from integration.conftest import save_tiny
 from metis.cli import main
 from metis.core import Sampling
 from metis.data import parquet
-from metis.engines.local.generate.sampling import Reply
+from metis.engines.local.generate.sampling import SampledReply
 from metis.engines.local.model.policy import Policy
 from metis.engines.local.rollouts.episodes import play
-from metis.engines.local.settings import Local
+from metis.engines.local.settings import LocalSettings
 from metis.engines.rewards import RewardRunner
 from metis.prepare import bfcl_sets
 from metis.prepare.bfcl import row_of
@@ -75,7 +75,7 @@ def spoken(policy, task, prompt, said):
         text = next(turns)
         tokens = [*policy.encode_reply(text), policy.tokenizer.eos_token_id]
         count = copies * len(prompts)
-        return enumerate(Reply(tokens, [-0.5] * len(tokens), "stop") for _ in range(count))
+        return enumerate(SampledReply(tokens, [-0.5] * len(tokens), "stop") for _ in range(count))
 
     rewards = RewardRunner(30)
     [group], errors = play(policy, task, [prompt], 2, Sampling(512), script, rewards, 8, version=0)
@@ -92,7 +92,7 @@ def test_a_lone_surrogate_is_no_way_out_of_a_bad_reward(roomy):
     again = f"cp(source={name}, destination='d')"
     said = [f"[mkdir(dir_name='d'), touch(file_name={name}), {again}, {again}]"]
     said += ["Done."] * len(dialogue.truth)
-    policy = Policy(roomy, Local(model=str(roomy), device="cpu"))
+    policy = Policy(roomy, LocalSettings(model=str(roomy), device="cpu"))
     task = Dialogues(Bfcl(), [dialogue], [])
     [message] = task.episode(dialogue.prompt).reply(said[0])
     assert "\ud800" in message["content"]
@@ -109,7 +109,7 @@ def test_only_what_the_policy_wrote_is_trained_on(roomy, data):
         for turn in dialogue.truth
         for text in ([f"[{', '.join(turn)}]"] if turn else []) + ["Done."]
     ]
-    policy = Policy(roomy, Local(model=str(roomy), device="cpu"))
+    policy = Policy(roomy, LocalSettings(model=str(roomy), device="cpu"))
     group, errors = spoken(policy, task, prompt, said)
     assert errors == [] and group.rewards == (1.0, 1.0)
     [trajectory, _] = group.trajectories

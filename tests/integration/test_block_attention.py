@@ -5,15 +5,20 @@ import torch
 
 import skips
 from metis.engines.local.attention import blocks, log_sum_exp
-from metis.engines.local.attention.blocks import Piece
+from metis.engines.local.attention.blocks import Segment
 
 GROUPS, SIZE = 2, 16
 PIECES = {
-    "plain rows": [Piece(3, 8)],
-    "rows on a prefix": [Piece(1, 21), Piece(4, 8, 0, 21)],
-    "strips on a prefix": [Piece(1, 16), Piece(4, 8, 0, 16), Piece(1, 40, 0, 16)],
-    "plain rows and strips": [Piece(3, 16), Piece(1, 8), Piece(2, 8, 48, 8), Piece(3, 16, 48, 8)],
-    "two prefixes": [Piece(1, 8), Piece(2, 8, 0, 8), Piece(1, 16), Piece(2, 8, 24, 16)],
+    "plain rows": [Segment(3, 8)],
+    "rows on a prefix": [Segment(1, 21), Segment(4, 8, 0, 21)],
+    "strips on a prefix": [Segment(1, 16), Segment(4, 8, 0, 16), Segment(1, 40, 0, 16)],
+    "plain rows and strips": [
+        Segment(3, 16),
+        Segment(1, 8),
+        Segment(2, 8, 48, 8),
+        Segment(3, 16, 48, 8),
+    ],
+    "two prefixes": [Segment(1, 8), Segment(2, 8, 0, 8), Segment(1, 16), Segment(2, 8, 24, 16)],
 }
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason=skips.GPU)
 
@@ -57,7 +62,7 @@ def one_softmax(query, key, value, _, pieces, scale):
 
 
 def in_pieces(query, key, value, bias, pieces, scale):
-    return blocks._forward(query, key, value, bias, blocks.table(pieces), scale)[0]
+    return blocks._forward(query, key, value, bias, blocks.segment_table(pieces), scale)[0]
 
 
 def inputs(pieces, each, device, kind, size=SIZE):
@@ -114,4 +119,4 @@ def test_no_weights_are_written_down_on_a_gpu():
 @pytest.mark.parametrize("pieces", PIECES.values(), ids=PIECES)
 def test_torch_takes_it_for_a_sound_operator(pieces):
     *tensors, pieces, scale = inputs(pieces, 3, "cpu", torch.float32)
-    torch.library.opcheck(blocks._forward, (*tensors, blocks.table(pieces), scale))
+    torch.library.opcheck(blocks._forward, (*tensors, blocks.segment_table(pieces), scale))

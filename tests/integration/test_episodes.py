@@ -20,11 +20,11 @@ import torch
 from metis.core import Batch, Prompt, Sampling
 from metis.engines import trial
 from metis.engines.local.engine import LocalEngine
-from metis.engines.local.generate.sampling import Reply, in_order, stream
+from metis.engines.local.generate.sampling import SampledReply, ordered_replies, stream_replies
 from metis.engines.local.model.policy import Policy
 from metis.engines.local.rollouts.episodes import play
 from metis.engines.local.rollouts.failures import require_reward
-from metis.engines.local.settings import Local
+from metis.engines.local.settings import LocalSettings
 from metis.engines.rewards import RewardRunner
 from metis.errors import MetisError, located
 from metis.tasks.base import SingleTurn
@@ -113,7 +113,7 @@ class Script:
         tokens = self.policy.encode_reply(text)
         tokens += [] if self.cut else [self.policy.tokenizer.eos_token_id]
         return enumerate(
-            Reply(list(tokens), [-0.5] * len(tokens), "length" if self.cut else "stop")
+            SampledReply(list(tokens), [-0.5] * len(tokens), "length" if self.cut else "stop")
             for _ in range(copies * len(prompts))
         )
 
@@ -143,7 +143,7 @@ def runner(closing):
 @pytest.fixture
 def engine(closing, settings, monkeypatch):
     """Makes an engine; what becomes of rewards before there is one is told in test_trial.py."""
-    monkeypatch.setattr(trial, "notices", lambda task, timeout: [])
+    monkeypatch.setattr(trial, "trial_notices", lambda task, timeout: [])
     return lambda task: closing(lambda: LocalEngine(settings, task, seed=0))
 
 
@@ -245,7 +245,9 @@ def test_sampled_turns_have_the_log_probabilities_of_one_pass_over_the_whole(pol
     ends = []
 
     def sampler(prompts, copies, sampling):
-        replies = in_order(stream(policy, prompts, copies, sampling, generator, rows=3))
+        replies = ordered_replies(
+            stream_replies(policy, prompts, copies, sampling, generator, rows=3)
+        )
         for reply in replies:  # most end by their length: give all an end, as a trained policy does
             if reply.finish == "length":
                 reply.tokens[-1] = policy.tokenizer.eos_token_id
@@ -397,7 +399,7 @@ def test_as_many_rewards_run_at_a_time_as_there_are_workers(playing, runner):
 
 def test_there_is_at_least_one_worker():
     with pytest.raises(MetisError, match=r"engine.reward_workers = 0: use at least 1"):
-        Local(reward_workers=0)
+        LocalSettings(reward_workers=0)
 
 
 def test_rewards_run_while_the_next_prompts_are_generated(policy, playing):
@@ -808,7 +810,7 @@ def test_a_tokenizer_without_template_and_padding(other, playing):
     generator = torch.Generator().manual_seed(0)
 
     def sampler(prompts, copies, sampling):
-        return stream(policy, prompts, copies, sampling, generator, rows=4)
+        return stream_replies(policy, prompts, copies, sampling, generator, rows=4)
 
     groups = playing(Questions(half), prompts=(ONE, THREE), script=sampler, by=policy)
     for group in groups:

@@ -11,11 +11,11 @@ from metis.curricula.judges.prompt import single, turns
 from metis.curricula.judges.scale import VARIANCE
 from metis.engines.local.attention.blocks import supports
 from metis.engines.local.engine import LocalEngine
-from metis.engines.local.generate.sampling import in_order, stream
+from metis.engines.local.generate.sampling import ordered_replies, stream_replies
 from metis.engines.local.model.forward import token_logprobs
 from metis.engines.tokens.choices import ChoiceTree
 from metis.engines.tokens.encoding import encode_chats
-from metis.engines.tokens.packing import ONE_STRIP, Bundle, Layout, Row, plain
+from metis.engines.tokens.packing import ONE_BATCH, Layout, PrefixGroup, Row, sequence_row
 from metis.tasks.arithmetic import Arithmetic, build
 from scripted import exemplar
 
@@ -37,7 +37,7 @@ def rows(seed: int, count: int, shared: int) -> list[list[int]]:
 
 
 def row(sequence: list[int], prompt: int, skip: int) -> Row:
-    return plain(np.array(sequence), np.arange(len(sequence)) >= prompt, skip)
+    return sequence_row(np.array(sequence), np.arange(len(sequence)) >= prompt, skip)
 
 
 @pytest.mark.parametrize("skip", [0, 1, 6, 7])
@@ -45,7 +45,7 @@ def row(sequence: list[int], prompt: int, skip: int) -> Row:
 def test_a_bundle_equals_whole_sequences(policy, skip, temperature):
     sequences = rows(0, 4, 8)
     parts = [row(s, 8, skip) for s in sequences]
-    found = token_logprobs(policy, Bundle(sequences[0][:skip], parts), temperature)
+    found = token_logprobs(policy, PrefixGroup(sequences[0][:skip], parts), temperature)
     wanted = torch.cat([brute(policy, s, temperature)[7:] for s in sequences])
     assert torch.allclose(found, wanted, atol=1e-5)
 
@@ -53,7 +53,7 @@ def test_a_bundle_equals_whole_sequences(policy, skip, temperature):
 def test_gradients_flow_through_the_shared_prefix(policy):
     sequences = rows(1, 3, 6)
     parts = [row(s, 6, 5) for s in sequences]
-    token_logprobs(policy, Bundle(sequences[0][:5], parts)).sum().backward()
+    token_logprobs(policy, PrefixGroup(sequences[0][:5], parts)).sum().backward()
     found = [p.grad.clone() for p in policy.trainable]
     policy.network.zero_grad()
     torch.cat([brute(policy, s)[5:] for s in sequences]).sum().backward()
@@ -64,7 +64,7 @@ def test_gradients_flow_through_the_shared_prefix(policy):
 def test_a_budget_only_changes_the_cut(policy):
     sequences = rows(2, 6, 4)
     parts = [row(s, 4, 3) for s in sequences]
-    bundle = Bundle(sequences[0][:3], parts)
+    bundle = PrefixGroup(sequences[0][:3], parts)
     whole = token_logprobs(policy, bundle)
     for budget in (1, 10, 30, 10_000):
         pieces = list(bundle.split(budget))
@@ -86,7 +86,7 @@ def test_a_choice_tree_holds_every_choice_once():
 
 
 def test_logits_in_chunks_are_the_same_with_and_without_gradients(policy, monkeypatch):
-    bundle = Bundle([], [row(s, 2, 0) for s in rows(3, 4, 4)])
+    bundle = PrefixGroup([], [row(s, 2, 0) for s in rows(3, 4, 4)])
     whole = token_logprobs(policy, bundle)
     whole.sum().backward()
     wanted = [p.grad.clone() for p in policy.trainable]
@@ -101,7 +101,7 @@ def test_logits_in_chunks_are_the_same_with_and_without_gradients(policy, monkey
 
 @pytest.mark.parametrize("skip", [0, 1, 8, 200])
 @pytest.mark.parametrize(
-    ("shares", "given"), [(True, ONE_STRIP), (True, Layout(1, 1)), (False, Layout(3))]
+    ("shares", "given"), [(True, ONE_BATCH), (True, Layout(1, 1)), (False, Layout(3))]
 )
 def test_trees_on_a_shared_prefix_equal_whole_rows(policy, monkeypatch, skip, shares, given):
     contexts = encode_chats(policy, CHATS)
@@ -111,7 +111,7 @@ def test_trees_on_a_shared_prefix_equal_whole_rows(policy, monkeypatch, skip, sh
     def logprobs_and_gradients(skip):
         rows = [tree.row(context[skip:]) for context in contexts]
         policy.network.zero_grad()
-        logprobs = token_logprobs(policy, Bundle(contexts[0][:skip], rows, given))
+        logprobs = token_logprobs(policy, PrefixGroup(contexts[0][:skip], rows, given))
         (logprobs * weights).sum().backward()
         return logprobs, [parameter.grad.clone() for parameter in policy.trainable]
 
@@ -166,7 +166,9 @@ def generator(seed=0):
 
 def test_sampling_reports_the_log_probabilities_it_drew_from(policy):
     prompts = [policy.encode_reply(text) for text in ("one", "three words here", "x")]
-    replies = in_order(stream(policy, prompts, 3, Sampling(12, 0.8), generator(), 100))
+    replies = ordered_replies(
+        stream_replies(policy, prompts, 3, Sampling(12, 0.8), generator(), 100)
+    )
     assert len(replies) == 9
     for i, reply in enumerate(replies):
         prompt = prompts[i // 3]
@@ -181,21 +183,26 @@ def test_replies_are_handed_over_as_they_end(policy):
     prompts = [policy.encode_reply(text) for text in ("one", "three words here", "x")]
     tight = [[*prompts[0]], [7] * (policy.context - 3), prompts[2]]
     handed, processed = [], []
-    for place, reply in stream(policy, tight, 2, Sampling(12), generator(), 100):
+    for place, reply in stream_replies(policy, tight, 2, Sampling(12), generator(), 100):
         handed.append((place, reply))
         processed.append(policy.processed)
     assert {place for place, _ in handed[:2]} == {2, 3}, "those with little room end first"
     assert processed[0] < processed[-1], "the others were not yet generated then"
-    assert in_order(handed) == in_order(stream(policy, tight, 2, Sampling(12), generator(), 100))
-    few = stream(policy, tight, 2, Sampling(12), generator(), 2)
+    assert ordered_replies(handed) == ordered_replies(
+        stream_replies(policy, tight, 2, Sampling(12), generator(), 100)
+    )
+    few = stream_replies(policy, tight, 2, Sampling(12), generator(), 2)
     assert [place // 2 for place, _ in few] == [0, 0, 1, 1, 2, 2]
 
 
 def test_greedy_sampling_does_not_depend_on_its_company(policy):
     prompts = [policy.encode_reply(text) for text in ("a", "bcd", "efghij")]
-    together = in_order(stream(policy, prompts, 1, Sampling(10, 0.0), generator(), 100))
+    together = ordered_replies(
+        stream_replies(policy, prompts, 1, Sampling(10, 0.0), generator(), 100)
+    )
     apart = [
-        in_order(stream(policy, [p], 1, Sampling(10, 0.0), generator(), 100))[0] for p in prompts
+        ordered_replies(stream_replies(policy, [p], 1, Sampling(10, 0.0), generator(), 100))[0]
+        for p in prompts
     ]
     assert [r.tokens for r in together] == [r.tokens for r in apart]
 
@@ -203,7 +210,7 @@ def test_greedy_sampling_does_not_depend_on_its_company(policy):
 def test_the_same_seed_samples_the_same(policy):
     prompts = [policy.encode_reply("again")]
     first, second, other = (
-        in_order(stream(policy, prompts, 4, Sampling(8, 1.0), generator(seed), 100))
+        ordered_replies(stream_replies(policy, prompts, 4, Sampling(8, 1.0), generator(seed), 100))
         for seed in (1, 1, 2)
     )
     assert [r.tokens for r in first] == [r.tokens for r in second] != [r.tokens for r in other]
@@ -211,15 +218,21 @@ def test_the_same_seed_samples_the_same(policy):
 
 def test_a_nucleus_of_almost_nothing_is_greedy(policy):
     prompts = [policy.encode_reply("nucleus")]
-    narrow = in_order(stream(policy, prompts, 2, Sampling(6, 1.0, top_p=1e-6), generator(), 100))
-    [greedy] = in_order(stream(policy, prompts, 1, Sampling(6, 0.0), generator(), 100))
+    narrow = ordered_replies(
+        stream_replies(policy, prompts, 2, Sampling(6, 1.0, top_p=1e-6), generator(), 100)
+    )
+    [greedy] = ordered_replies(
+        stream_replies(policy, prompts, 1, Sampling(6, 0.0), generator(), 100)
+    )
     assert all(reply.tokens == greedy.tokens for reply in narrow)
 
 
 def test_a_stop_string_ends_a_reply(policy):
     prompts = [policy.encode_reply("stop")]
-    [free] = in_order(stream(policy, prompts, 1, Sampling(12, 0.0), generator(), 100))
+    [free] = ordered_replies(
+        stream_replies(policy, prompts, 1, Sampling(12, 0.0), generator(), 100)
+    )
     text = policy.decode(free.tokens[:4])
     sampling = Sampling(12, 0.0, stop=(text[-1],))
-    [stopped] = in_order(stream(policy, prompts, 1, sampling, generator(), 100))
+    [stopped] = ordered_replies(stream_replies(policy, prompts, 1, sampling, generator(), 100))
     assert stopped.finish == "stop" and len(stopped.tokens) <= 4

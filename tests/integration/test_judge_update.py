@@ -14,7 +14,7 @@ from metis.curricula.judges.skill import spearman
 from metis.curricula.metis import Metis
 from metis.engines.local.engine import LocalEngine
 from metis.engines.local.update.gradients import backward, remember_old
-from metis.engines.local.update.rows import minibatches
+from metis.engines.local.update.rows import local_minibatches
 from metis.tasks.arithmetic import Arithmetic, build
 
 PROMPTS = [Prompt(f"p{i}", f"What is {i} + {7 * i}?") for i in range(8)]
@@ -110,7 +110,7 @@ def cross_entropy(policy, scale, judgments, old=None) -> torch.Tensor:
 @both
 @pytest.mark.parametrize("clip", [False, True])
 def test_log_score_has_the_gradient_of_the_cross_entropy(policy, settings, scale, clip):
-    [part] = minibatches(policy, log_score_batch(policy, scale, clip), settings, 0)
+    [part] = local_minibatches(policy, log_score_batch(policy, scale, clip), settings, 0)
     assert len(part.judgments) == 8, "every judgment reaches the loss, replayed ones too"
     backward(policy, part.judgments, settings)
     found = gradients(policy)
@@ -123,7 +123,7 @@ def test_later_mini_batches_are_clipped_on_normalised_probabilities(policy, sett
     two = replace(settings, minibatch=2)
     chats, _, offsets = asked(scale)
     shift = torch.tensor(offsets, dtype=torch.float32)
-    parts = minibatches(policy, log_score_batch(policy, scale, True), two, 0)
+    parts = local_minibatches(policy, log_score_batch(policy, scale, True), two, 0)
     assert [len(part.judgments) for part in parts] == [4, 4]
     with torch.no_grad():
         old = [torch.log_softmax(choice_logprobs(policy, chat, scale) + shift, 0) for chat in chats]
@@ -150,7 +150,9 @@ def test_a_sampled_judgment_is_trained_at_the_temperature_it_was_sampled_at(
         for prompt, reply, advantage in zip(PROMPTS, replies, (1.0, -0.5), strict=False)
     ]
     scored = log_score_batch(policy, PASSES, False)
-    [part] = minibatches(policy, replace(scored, judgments=[*rows, *scored.judgments]), settings, 0)
+    [part] = local_minibatches(
+        policy, replace(scored, judgments=[*rows, *scored.judgments]), settings, 0
+    )
     backward(policy, part.judgments, settings)
     found = gradients(policy)
     cross_entropy(policy, PASSES, [*range(7), 0]).backward()
@@ -171,7 +173,7 @@ def test_the_judge_s_gradient_is_bounded_by_the_policy_s(settings):
     trained = engine(settings, gradient_clip=0.3)
     policy, stepper = trained.policy, trained.stepper
     batch = log_score_batch(policy, VARIANCE, True)
-    [part] = minibatches(policy, batch, trained.settings, 0)
+    [part] = local_minibatches(policy, batch, trained.settings, 0)
     backward(policy, part.answers, trained.settings)
     answers = gradients(policy)
     backward(policy, part.judgments, trained.settings)

@@ -14,7 +14,7 @@ pytest.importorskip("torch")
 import metis
 from metis.cli import main
 from metis.engines.local.engine import LocalEngine
-from metis.engines.local.settings import Local
+from metis.engines.local.settings import LocalSettings
 from metis.errors import MetisError
 from metis.run.folder import read_log
 from metis.tasks.file import File, build
@@ -101,7 +101,7 @@ def written(folder, function, kinds):
 def test_a_reward_that_fails_takes_its_rollout_with_it_and_is_named(tiny, tmp_path):
     settings = written(tmp_path, FAILING, [*NAMED, "works", "tested"])
     engine = LocalEngine(
-        Local(str(tiny), device="cpu", max_tokens=4, reward_timeout=2.0), build(settings, 0)
+        LocalSettings(str(tiny), device="cpu", max_tokens=4, reward_timeout=2.0), build(settings, 0)
     )
     prompts = {p.id: p for p in (*engine.task.training(), *engine.task.heldout())}
     path = tmp_path / "mine.py"
@@ -120,7 +120,7 @@ def test_a_reward_that_fails_takes_its_rollout_with_it_and_is_named(tiny, tmp_pa
 def test_faults_of_one_kind_are_told_once(tiny, tmp_path):
     settings = written(tmp_path, FAILING, [*NAMED, "works", "tested"])
     engine = LocalEngine(
-        Local(str(tiny), device="cpu", max_tokens=4, reward_timeout=2.0), build(settings, 0)
+        LocalSettings(str(tiny), device="cpu", max_tokens=4, reward_timeout=2.0), build(settings, 0)
     )
     prompts = {p.id: p for p in (*engine.task.training(), *engine.task.heldout())}
     engine.notices.clear()
@@ -142,7 +142,7 @@ def test_a_reward_of_another_scale_ends_the_run_with_its_name(tiny, tmp_path, ca
 
 def test_a_step_whose_rewards_all_fail_ends_the_run(tiny, tmp_path):
     settings = written(tmp_path, "def score(reply):\n    return None if reply else 0\n", "abc")
-    engine = LocalEngine(Local(str(tiny), device="cpu", max_tokens=4), build(settings, 0))
+    engine = LocalEngine(LocalSettings(str(tiny), device="cpu", max_tokens=4), build(settings, 0))
     with pytest.raises(MetisError, match=r"all 4 rollouts of a step failed: .*mine.py:score ret"):
         engine.rollout(engine.task.training(), 2)
     engine.rewards.close()

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from metis.core import Sampling
 from metis.engines.local.generate.prefill import _of_like_length, prefill
-from metis.engines.local.generate.sampling import in_order, stream
+from metis.engines.local.generate.sampling import ordered_replies, stream_replies
 
 LENGTHS = [3, 200, 9, 120, 5, 199]
 
@@ -43,7 +43,7 @@ def test_tokens_one_by_one_equal_a_whole_pass(policy, monkeypatch):
     policy.stops = set(range(30))
     prompts = [[5, 6, 7, 8], [9, 10]]
     generator = torch.Generator().manual_seed(0)
-    replies = in_order(stream(policy, prompts, 3, Sampling(12), generator, rows=6))
+    replies = ordered_replies(stream_replies(policy, prompts, 3, Sampling(12), generator, rows=6))
     assert len({len(reply.tokens) for reply in replies}) > 1
     for i, reply in enumerate(replies):
         sequence = torch.tensor([*prompts[i // 3], *reply.tokens])

@@ -7,11 +7,11 @@ import skips
 from metis.curricula.judges.scale import VARIANCE
 from metis.engines.local.model import cuda_graphs
 from metis.engines.local.model.cuda_graphs import Recorder, Recording
-from metis.engines.local.model.forward import scores
+from metis.engines.local.model.forward import no_grad_logprobs
 from metis.engines.local.model.policy import Policy
-from metis.engines.local.settings import Local
+from metis.engines.local.settings import LocalSettings
 from metis.engines.tokens.choices import ChoiceTree
-from metis.engines.tokens.packing import Bundle
+from metis.engines.tokens.packing import PrefixGroup
 
 
 class Graph:
@@ -103,9 +103,12 @@ def test_what_waits_for_the_gpu_runs_as_it_is():
 @pytest.mark.skipif(not torch.cuda.is_available(), reason=skips.GPU)
 @pytest.mark.parametrize("compiled", [False, True])
 def test_a_scoring_pass_is_recorded(tiny, compiled):
-    policy = Policy(tiny, Local(model=str(tiny), device="cuda", compile=compiled))
+    policy = Policy(tiny, LocalSettings(model=str(tiny), device="cuda", compile=compiled))
     tree = ChoiceTree.of([policy.encode_reply(choice) for choice in VARIANCE.choices])
     rows = [tree.row(list(range(5, 5 + count))) for count in (3, 9)]
-    found = [scores(policy, Bundle(list(range(8)), rows, policy.layout), 1000) for _ in range(3)]
+    found = [
+        no_grad_logprobs(policy, PrefixGroup(list(range(8)), rows, policy.layout), 1000)
+        for _ in range(3)
+    ]
     assert policy.recorder.works and len(policy.recorder.recordings) == 1
     assert found[0] == pytest.approx(found[1], abs=0.02) and (found[1] == found[2]).all()

@@ -19,10 +19,10 @@ from metis.curricula.judges.prompt import turns
 from metis.curricula.judges.scale import GRID, VARIANCE
 from metis.engines.local.engine import LocalEngine
 from metis.engines.local.model.policy import _compile
-from metis.engines.local.update.gradients import backward, bundles, passes, remember_old
-from metis.engines.local.update.rows import minibatches
+from metis.engines.local.update.gradients import backward, passes, prefix_groups, remember_old
+from metis.engines.local.update.rows import local_minibatches
 from metis.engines.local.update.stopwatch import Stopwatch
-from metis.engines.tokens.packing import ONE_STRIP, Layout
+from metis.engines.tokens.packing import ONE_BATCH, Layout
 from metis.signal import advantages, judge_reward
 from metis.tasks.arithmetic import Arithmetic, build
 from scripted import exemplar
@@ -68,7 +68,8 @@ def gradients(policy) -> list[torch.Tensor]:
 
 def ours(policy, batch, settings, version=0):
     losses = [
-        backward(policy, p.items, settings) for p in minibatches(policy, batch, settings, version)
+        backward(policy, p.items, settings)
+        for p in local_minibatches(policy, batch, settings, version)
     ]
     return sum(loss.policy + loss.judge for loss in losses), gradients(policy)
 
@@ -109,8 +110,8 @@ def test_stale_rollouts_are_clipped_against_the_policy_that_wrote_them(policy, s
 
 def test_a_group_drawn_in_two_goes_has_the_right_denominator_for_each(policy, settings):
     old, new = groups(policy=0)[0], groups(policy=1)[0]
-    (part,) = minibatches(policy, Batch([old + new]), settings, version=1)
-    known = [None if item.units.old is None else list(item.units.old) for item in part.items]
+    (part,) = local_minibatches(policy, Batch([old + new]), settings, version=1)
+    known = [None if item.terms.old is None else list(item.terms.old) for item in part.items]
     assert known == [[-2.0] * 2, [-2.0] * 3, [-2.0] * 4, None, None, None]
 
 
@@ -151,14 +152,14 @@ def test_micro_batches_only_add_up(policy, settings, budget):
 
 
 def test_zero_advantage_rows_are_skipped_but_counted(policy, settings):
-    [part] = minibatches(policy, Batch(groups()), settings, 0)
+    [part] = local_minibatches(policy, Batch(groups()), settings, 0)
     assert (part.rollouts, part.skipped) == (12, 4)
     assert len(part.items) == 8
 
 
 def test_minibatches_are_cut_by_prompts_with_their_own_denominators(policy, settings):
     two = replace(settings, minibatch=2)
-    parts = minibatches(policy, Batch(groups()), two, 0)
+    parts = local_minibatches(policy, Batch(groups()), two, 0)
     assert [part.rollouts for part in parts] == [6, 6]
     for part, half in zip(parts, (groups()[:2], groups()[2:]), strict=True):
         backward(policy, part.items, two)
@@ -168,12 +169,12 @@ def test_minibatches_are_cut_by_prompts_with_their_own_denominators(policy, sett
 
 
 def test_old_log_probabilities_are_fixed_before_the_first_step(policy, settings):
-    [part] = minibatches(policy, Batch(groups()), settings, 0)
+    [part] = local_minibatches(policy, Batch(groups()), settings, 0)
     remember_old(policy, part, settings)
     for item in part.items:
         mask = np.arange(len(item.tokens))[1:] >= 5
         wanted = logprob(policy, item.tokens).detach().numpy()[mask]
-        assert np.allclose(item.units.old, wanted, atol=1e-5)
+        assert np.allclose(item.terms.old, wanted, atol=1e-5)
 
 
 def judged(advantage=0.3, weight=0.02) -> Batch:
@@ -234,26 +235,26 @@ def judged_batch(*texts: str) -> Batch:
     return Batch(groups(), rows)
 
 
-@pytest.mark.parametrize("given", [ONE_STRIP, Layout(1, 1)])
+@pytest.mark.parametrize("given", [ONE_BATCH, Layout(1, 1)])
 def test_answers_and_judgments_share_a_pass_where_passes_are_wide(
     policy, settings, monkeypatch, given
 ):
     monkeypatch.setattr(type(policy), "layout", given)
     texts = ("What is 1 + 1?", "What is 204 + 31?", "What is 3 + 4, and twice that, and thrice?")
-    [part] = minibatches(policy, judged_batch(*texts), settings, 0)
+    [part] = local_minibatches(policy, judged_batch(*texts), settings, 0)
     policy.wide = False
     backward(policy, part.items, settings)
     wanted = gradients(policy)
     policy.wide = True
     [[answers, judgments]] = passes(policy, part.items, settings)
     assert (answers.judge, judgments.judge) == (False, True)
-    assert judgments.bundle.prefix and not answers.bundle.prefix
-    assert (len(judgments.bundle.strips) > 1) == (given.spare == 1)
+    assert judgments.group.prefix and not answers.group.prefix
+    assert (len(judgments.group.batches) > 1) == (given.spare == 1)
     ticks = iter([10.0, 14.0])
     watch = Stopwatch(lambda: next(ticks))
     backward(policy, part.items, settings, watch)
     same(gradients(policy), wanted)
-    sizes = answers.bundle.size, judgments.bundle.size
+    sizes = answers.group.size, judgments.group.size
     assert watch.seconds == pytest.approx(4.0 * sizes[1] / sum(sizes))
     for changes, count in (
         ({"tokens": sum(sizes)}, 1),
@@ -328,7 +329,7 @@ def test_lora_trains_adapters_only_and_checkpointing_changes_nothing(settings, p
     assert names and all("lora_" in name for name in names)
     adapted.update(Batch(groups()))
     saving = engine(settings, checkpointing=True)
-    [part] = minibatches(saving.policy, Batch(groups()), saving.settings, 0)
+    [part] = local_minibatches(saving.policy, Batch(groups()), saving.settings, 0)
     backward(saving.policy, part.items, saving.settings)
     found = gradients(saving.policy)
     reference_policy_loss(policy, groups()).backward()
@@ -341,7 +342,7 @@ def test_recomputed_activations_change_nothing_in_wide_passes(settings, tokens):
     for saving in (False, True):
         trained = engine(settings, checkpointing=saving, tokens=tokens)
         trained.policy.wide = True
-        [part] = minibatches(trained.policy, judged_batch(), trained.settings, 0)
+        [part] = local_minibatches(trained.policy, judged_batch(), trained.settings, 0)
         backward(trained.policy, part.items, trained.settings)
         found.append(gradients(trained.policy))
     same(*found)
@@ -386,17 +387,17 @@ def test_layers_that_cannot_be_compiled_are_said_to_be_so(settings, monkeypatch,
 
 
 def strips_of(engine, batch) -> int:
-    """The number of strips that the judgments of a batch stand in."""
-    [part] = minibatches(engine.policy, batch, engine.settings, 0)
-    found = bundles(engine.policy, part.items, engine.settings.tokens)
-    return max(len(part.bundle.strips) for part in found)
+    """The number of batches that the judgments of a batch stand in."""
+    [part] = local_minibatches(engine.policy, batch, engine.settings, 0)
+    found = prefix_groups(engine.policy, part.items, engine.settings.tokens)
+    return max(len(part.group.batches) for part in found)
 
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute")
 def test_compiled_layers_learn_the_same_and_serve_every_layer_and_length(settings, monkeypatch):
     compile_with(monkeypatch, "aot_eager")
     plain, compiled = engine(settings), engine(settings, compile=True)
-    monkeypatch.setattr("metis.engines.local.model.policy.STRIP", 16 * plain.policy.weights)
+    monkeypatch.setattr("metis.engines.local.model.policy.BATCH_WORK", 16 * plain.policy.weights)
     first = judged_batch()
     second = replace(judged_batch("1 + 1?", "Is 204 + 31 even?", "And 7?"), groups=groups()[:3])
     for batch in (first, second):

@@ -11,7 +11,7 @@ import torch
 from metis.core import Sampling
 from metis.engines.local.generate import vllm as door
 from metis.engines.local.model.policy import Policy
-from metis.engines.local.settings import Local
+from metis.engines.local.settings import LocalSettings
 from metis.errors import MetisError
 
 
@@ -49,7 +49,7 @@ class Llm:
 
 @pytest.fixture
 def policy(tiny, monkeypatch):
-    found = Policy(tiny, Local(model=str(tiny), device="cpu"))
+    found = Policy(tiny, LocalSettings(model=str(tiny), device="cpu"))
     module = types.ModuleType("vllm")
     module.LLM = Llm
     module.SamplingParams = lambda **given: SimpleNamespace(**given)
@@ -67,7 +67,7 @@ def seeds(monkeypatch):
 
 
 def sampler(policy, **settings):
-    return door.VllmSampler(policy, Local(**settings))
+    return door.VllmSampler(policy, LocalSettings(**settings))
 
 
 def generator(seed=0):
@@ -130,7 +130,7 @@ def test_a_cache_of_a_given_size_is_not_measured(policy, monkeypatch):
     assert options["kv_cache_memory_bytes"] == 3 << 29
     assert options["gpu_memory_utilization"] == 0.05, "the share is not asked for"
     with pytest.raises(MetisError, match=r"engine\.vllm_cache = -1"):
-        Local(vllm_cache=-1)
+        LocalSettings(vllm_cache=-1)
 
     def starting(**_):
         raise ValueError("Free memory on device cuda:0 (3/80 GiB) is less than desired GPU memory")
@@ -168,15 +168,15 @@ def test_kernels_for_top_p_are_not_compiled_where_it_is_not_used(
         monkeypatch.setenv(f"VLLM_{name}", "")
         monkeypatch.delenv(f"VLLM_{name}")
     monkeypatch.setattr(door, "pick_device", lambda name: torch.device("cuda"))
-    door.require_vllm(Local(generation="vllm", top_p=top_p))
+    door.require_vllm(LocalSettings(generation="vllm", top_p=top_p))
     assert os.environ.get("VLLM_USE_FLASHINFER_SAMPLER") == wanted
 
 
 def test_adapters_are_merged_under_the_plain_names_and_taken_out_again(tiny):
     """While they are read: vLLM takes one weight at a time."""
     pytest.importorskip("peft")
-    plain = Policy(tiny, Local(model=str(tiny), device="cpu")).base.state_dict()
-    policy = Policy(tiny, Local(model=str(tiny), device="cpu", lora=2))
+    plain = Policy(tiny, LocalSettings(model=str(tiny), device="cpu")).base.state_dict()
+    policy = Policy(tiny, LocalSettings(model=str(tiny), device="cpu", lora=2))
     moved = [value for name, value in policy.network.named_parameters() if "lora_B" in name]
     with torch.no_grad():
         for value in moved:

@@ -8,9 +8,9 @@ from trl import GRPOConfig, GRPOTrainer
 
 from metis.core import Batch, Group, Prompt, Trajectory
 from metis.engines.local.model.policy import Policy
-from metis.engines.local.settings import Local
+from metis.engines.local.settings import LocalSettings
 from metis.engines.local.update.gradients import backward
-from metis.engines.local.update.rows import minibatches
+from metis.engines.local.update.rows import local_minibatches
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -71,14 +71,14 @@ def trajectory(batch, row: int) -> Trajectory:
 
 def difference(tiny, temperature, gradient, batch, rewards) -> float:
     """The largest difference between TRL's gradient and ours on the same rollouts."""
-    settings = Local(model=str(tiny), device="cpu", temperature=temperature)
+    settings = LocalSettings(model=str(tiny), device="cpu", temperature=temperature)
     policy = Policy(tiny, settings)
     rollouts = [trajectory(batch, row) for row in range(len(rewards))]
     groups = [
         Group(Prompt(f"q:{i}", ""), tuple(rewards[i : i + GROUP]), tuple(rollouts[i : i + GROUP]))
         for i in range(0, len(rewards), GROUP)
     ]
-    [part] = minibatches(policy, Batch(groups), settings, version=0)
+    [part] = local_minibatches(policy, Batch(groups), settings, version=0)
     backward(policy, part.items, settings)
     ours = dict(policy.network.named_parameters())
     assert ours.keys() == gradient.keys()

@@ -9,10 +9,10 @@ import torch
 from metis import Batch, Group, Prompt
 from metis.core import Continuation, Judgment, Trajectory
 from metis.engines.objective.bound import FLOOR, MEMORY, GradientBound
-from metis.engines.objective.loss import bundle_loss
+from metis.engines.objective.loss import surrogate_loss
 from metis.engines.verl.workers.bound import bound_judgments, judge_norm, large_norm, policy_norm
 from metis.engines.verl.workers.loss import JudgeColumn, replies_loss
-from metis.engines.verl.workers.rows import minibatches
+from metis.engines.verl.workers.rows import minibatch_rows
 
 CHAT = [{"role": "user", "content": "?"}]
 ONE, TWO = Prompt("one", "1?"), Prompt("two", "2?")
@@ -37,7 +37,7 @@ JUDGE = math.sqrt(4 * (0.25 * 0.5) ** 2 + 2 * 0.6**2)
 
 
 def cut(batch, size=2):
-    return minibatches(batch, size, lambda _, text: ([1, 2, 3], [ord(text)]), str)
+    return minibatch_rows(batch, size, lambda _, text: ([1, 2, 3], [ord(text)]), str)
 
 
 def coefficients(parts):
@@ -66,7 +66,8 @@ def test_the_judge_s_norm_is_that_of_its_loss():
     replies_loss(now, now.detach(), torch.ones(1, 4), column, 0.2, 0.2).backward()
     each = torch.full((2,), -2.0).requires_grad_()
     (
-        choices.judge.coefficient * bundle_loss(each, [choices.scored.choices.units], 0.2, 0.2)[0]
+        choices.judge.coefficient
+        * surrogate_loss(each, [choices.scored.choices.terms], 0.2, 0.2)[0]
     ).backward()
     total = torch.cat([now.grad.flatten(), each.grad])
     assert float(total.norm()) == pytest.approx(judge_norm(part))

@@ -89,7 +89,7 @@ def going_on(path, mode="resume_path", **more):
     settings = {"resume_mode": mode, "resume_from_path": path and str(path)}
     gpus = {"nnodes": 1, "n_gpus_per_node": 2}
     trainer = OmegaConf.create({"default_local_dir": "/nowhere", **settings, **gpus, **more})
-    checkpoints.settle(trainer)
+    checkpoints.prepare_resume(trainer)
     return trainer
 
 
@@ -102,8 +102,8 @@ def test_a_run_goes_on_from_the_best_checkpoint_whose_own_folder_is_gone(tmp_pat
     trainer = going_on(tmp_path / "best")
     assert trainer.resume_from_path == str(folder)
     assert (folder / "actor" / "weights").read_text() == "of step 20"
-    assert checkpoints.step_of(checkpoints.chosen(trainer)) == 20
-    checkpoints.go_on_from(folder)
+    assert checkpoints.step_of(checkpoints.resume_folder(trainer)) == 20
+    checkpoints.mark_last(folder)
     assert (tmp_path / MARKER).read_text() == "20"
 
 
@@ -147,7 +147,7 @@ def test_a_marker_without_its_folder_is_refused_with_the_checkpoints_that_are_th
     with pytest.raises(MetisError) as refused:
         resumed_by_itself(tmp_path)
     said = str(refused.value)
-    assert f"{MARKER} names global_step_30, which is not there: go on from best or " in said
+    assert f"{MARKER} names global_step_30, which is not there: resume from best or " in said
     assert f"best or global_step_10 with trainer.resume_mode=resume_path {FROM}{tmp_path}" in said
     assert "or start over with trainer.resume_mode=disable" in said
     assert going_on(None, mode="disable", default_local_dir=str(tmp_path))

@@ -16,7 +16,7 @@ from metis import Prompt, drive
 from metis.core import state
 from metis.curricula.judges.scale import VARIANCE
 from metis.engines.local.engine import LocalEngine
-from metis.engines.local.settings import Local
+from metis.engines.local.settings import LocalSettings
 from metis.engines.objective.bound import MEMORY
 from metis.engines.verl.launch.command import MAIN
 from metis.engines.verl.launch.from_recipe import MODULE
@@ -131,7 +131,7 @@ def test_what_is_written_down_is_explained(metis_run):
 def test_the_update_is_the_local_engine_s(metis_run, model):
     """The same rollouts and judgments, on two workers here and in one process there."""
     prompts = [Prompt(f"sums:{i}", f"What is {i} + {i % 7}?") for i in range(4)]
-    settings = Local(model=str(model), device="cpu", minibatch=2)
+    settings = LocalSettings(model=str(model), device="cpu", minibatch=2)
     local = LocalEngine(settings, task=None)
     local.stepper.optimizer = torch.optim.SGD(local.policy.trainable, lr=RATE)
     pad = torch.tensor([byte_tokenizer().eos_token_id])  # verl does not train how it is read
@@ -154,7 +154,7 @@ def test_states_are_the_local_engine_s(metis_run, model):
         return SimpleNamespace(chat=[{"role": "user", "content": prompt.text}])
 
     task = SimpleNamespace(episode=episode, training=list, heldout=list)
-    local = LocalEngine(Local(model=str(model), device="cpu"), task)
+    local = LocalEngine(LocalSettings(model=str(model), device="cpu"), task)
     prompts = [Prompt(f"sums:{i}", f"What is {i} + {i % 7}?") for i in range(3)]
     for name, expected in marks(local.embed(prompts)).items():
         assert first[name] == pytest.approx(expected, rel=1e-4, abs=1e-4)

@@ -12,10 +12,10 @@ from composing import composed
 from integration.conftest import byte_tokenizer, save_tiny
 from metis import config as configuration
 from metis.core import Sampling
-from metis.engines.local.generate.sampling import Reply
+from metis.engines.local.generate.sampling import SampledReply
 from metis.engines.local.model.policy import Policy
 from metis.engines.local.rollouts.episodes import play
-from metis.engines.local.settings import Local
+from metis.engines.local.settings import LocalSettings
 from metis.engines.rewards import RewardRunner
 from metis.engines.verl import episodes
 from metis.engines.verl.launch.from_recipe import AGENT_LOOP, overrides
@@ -88,7 +88,7 @@ def test_a_task_of_several_turns_is_played_by_our_loop(recipe, tmp_path):
     one_turn = configuration.load_config(None, ["engine=verl", "engine.model=m", "task=arithmetic"])
     verl = composed(overrides(one_turn, tmp_path / "run", "m"))
     assert verl.actor_rollout_ref.rollout.agent.default_agent_loop == "single_turn_agent"
-    episodes.install()
+    episodes.register_loop()
     assert AGENT_LOOP in agent_loop._agent_loop_registry
 
 
@@ -98,12 +98,12 @@ def test_the_rollout_is_the_local_engine_s(recipe, tmp_path):
     servers = Servers(byte_tokenizer(), SAID)
     output = rolled(found, tmp_path / "run", servers, prompt)
     folder = save_tiny(tmp_path / "tiny")
-    policy = Policy(folder, Local(model=str(folder), device="cpu"))
+    policy = Policy(folder, LocalSettings(model=str(folder), device="cpu"))
     turns = iter(SAID)
 
     def script(prompts, copies, sampling):
         tokens = [*policy.encode_reply(next(turns)), policy.tokenizer.eos_token_id]
-        return enumerate([Reply(tokens, [-0.5] * len(tokens), "stop")])
+        return enumerate([SampledReply(tokens, [-0.5] * len(tokens), "stop")])
 
     rewards = RewardRunner(30)
     [group], _ = play(policy, found.task, [prompt], 1, Sampling(40), script, rewards, 1, version=3)
@@ -143,9 +143,9 @@ def test_less_room_for_an_episode_than_for_an_answer_is_refused(recipe):
 
 
 def test_a_task_may_be_described_without_a_run(tmp_path):
-    from metis.engines.verl.reward import played
+    from metis.engines.verl.reward import loaded_task
 
     described = json.loads('{"name": "own_task:GuessingGames", "tests": 5}')
-    task = played(task=described)
+    task = loaded_task(task=described)
     assert len(task.task.heldout()) == 5 and task.longest > 10**6
     assert task.episode({"id": "guess:33"}).secret == 33

@@ -9,7 +9,7 @@ from transformers import AutoModelForCausalLM
 
 from integration.conftest import save_tiny
 from metis.engines.local.model.policy import Policy
-from metis.engines.local.settings import Local
+from metis.engines.local.settings import LocalSettings
 from metis.export.write import export
 
 TOKENS = torch.arange(3, 40)[None]
@@ -22,7 +22,7 @@ def model(tmp_path_factory):
 
 @pytest.mark.parametrize("lora", [0, 2])
 def test_shards_are_merged_and_adapters_too(model, tmp_path, lora):
-    settings = Local(model=str(model), device="cpu", lora=lora)
+    settings = LocalSettings(model=str(model), device="cpu", lora=lora)
     policy = Policy(model, settings)
     torch.manual_seed(1)
     with torch.no_grad():

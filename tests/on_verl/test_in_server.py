@@ -6,7 +6,12 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from metis.engines.verl.servers.in_server import Question, begin, collect, through_vllm
+from metis.engines.verl.servers.in_server import (
+    Question,
+    begin_answers,
+    collect_answers,
+    through_vllm,
+)
 
 LORA = SimpleNamespace(VLLM_LORA_INT_ID=123, VLLM_LORA_NAME="123", VLLM_LORA_PATH="adapter")
 
@@ -51,8 +56,8 @@ def server(engine, adapter=False):
 
 async def asked(actor, waves):
     actor.engine.output_handler = asyncio.current_task()
-    begin(actor, "vllm", "name", waves)
-    while (found := collect(actor, "name")) is None:
+    begin_answers(actor, "vllm", "name", waves)
+    while (found := collect_answers(actor, "name")) is None:
         await asyncio.sleep(0)
     return found
 

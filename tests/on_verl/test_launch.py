@@ -34,7 +34,7 @@ from metis.curricula.judges import Direct, Reason
 from metis.engines import model_files
 from metis.engines.verl import reward
 from metis.engines.verl.launch import command as launch
-from metis.engines.verl.launch.checks import CHECKS, check, check_needs
+from metis.engines.verl.launch.checks import CHECKS, check_config, check_needs
 from metis.engines.verl.launch.datafiles import write_data
 from metis.engines.verl.launch.from_recipe import ENDLESS, overrides
 from metis.engines.verl.prompts import PromptData
@@ -63,7 +63,7 @@ def test_a_recipe_reaches_verl():
         'engine.overrides=["trainer.balance_batch=False"]',
     )
     verl = composed(overrides(config, OUT, "/models/x"))
-    check(verl)
+    check_config(verl)
     validate_config(verl, use_reference_policy=True, use_critic=False)
     actor, rollout = verl.actor_rollout_ref.actor, verl.actor_rollout_ref.rollout
     assert (verl.data.train_batch_size, rollout.n, actor.ppo_mini_batch_size) == (16, 4, 8)
@@ -128,10 +128,10 @@ WRONG = {
 @pytest.mark.parametrize("key", CHECKS)
 def test_what_does_not_go_together_is_refused_with_a_reason(key):
     verl = composed([])
-    check(verl)
+    check_config(verl)
     OmegaConf.update(verl, key, OmegaConf.create(f"x: {WRONG[key]}").x, force_add=True)
     with pytest.raises(MetisError, match=f"{key} = .*since"):
-        check(verl)
+        check_config(verl)
 
 
 ACTOR, ROLLOUT, REF = (f"actor_rollout_ref.{part}" for part in ("actor", "rollout", "ref"))
@@ -151,14 +151,14 @@ SIZED = [*STATIC, f"{ROLLOUT}.log_prob_micro_batch_size_per_gpu=3"]
 )
 def test_micro_batches_are_all_cut_by_tokens_or_all_by_known_numbers_of_rows(words, message):
     with pytest.raises(MetisError, match=message):
-        check(composed(words))
+        check_config(composed(words))
 
 
 def test_static_micro_batches_have_a_common_multiple():
     kl = [f"{ACTOR}.use_kl_loss=True", f"{REF}.log_prob_micro_batch_size_per_gpu=5"]
     for words, multiple in (([], 1), (SIZED, 6), ([*SIZED, *kl], 30)):
         verl = composed(words)
-        check(verl)
+        check_config(verl)
         assert Update(verl)._multiple() == multiple
 
 
@@ -171,9 +171,9 @@ def test_a_run_logs_to_the_console_and_keeps_few_checkpoints_unless_told_otherwi
 
 def test_other_trainers_and_estimators_are_refused():
     with pytest.raises(MetisError, match="an asynchronous trainer does not wait for"):
-        check(composed(["trainer.v1.trainer_mode=colocate_async"]))
+        check_config(composed(["trainer.v1.trainer_mode=colocate_async"]))
     with pytest.raises(MetisError, match="adv_estimator = 'gae'"):
-        check(composed(["algorithm.adv_estimator=gae"]))
+        check_config(composed(["algorithm.adv_estimator=gae"]))
     with pytest.raises(MetisError, match=r"engine\.overrides"):
         recipe('engine.overrides=["trainer.v1.trainer_mode=separate_async"]')
 
@@ -181,10 +181,10 @@ def test_other_trainers_and_estimators_are_refused():
 def test_a_loss_that_depends_on_the_width_of_a_batch_is_refused():
     mode = "actor_rollout_ref.actor.loss_agg_mode=seq-mean-token-sum-norm"
     with pytest.raises(MetisError, match=r"loss_scale_factor = None"):
-        check(composed([mode]))
-    check(composed([mode, "actor_rollout_ref.actor.loss_scale_factor=64"]))
+        check_config(composed([mode]))
+    check_config(composed([mode, "actor_rollout_ref.actor.loss_scale_factor=64"]))
     with pytest.raises(MetisError, match=r"loss_mode = 'geo_mean': verl takes its mean over"):
-        check(composed(["actor_rollout_ref.actor.policy_loss.loss_mode=geo_mean"]))
+        check_config(composed(["actor_rollout_ref.actor.policy_loss.loss_mode=geo_mean"]))
 
 
 LORA = "actor_rollout_ref.model.lora_rank=8"
@@ -192,7 +192,7 @@ LORA = "actor_rollout_ref.model.lora_rank=8"
 
 def test_fsdp1_is_refused_where_peft_finds_no_adapters_in_it():
     with pytest.raises(MetisError) as error:
-        check(composed([LORA]))
+        check_config(composed([LORA]))
     wrong, remedy = str(error.value).split("; ")
     assert wrong.startswith(f"{ACTOR}.strategy = 'fsdp': with lora_rank = 8 and peft 0.")
     assert remedy.startswith(f"set {ACTOR}.strategy=fsdp2")
@@ -202,7 +202,7 @@ def test_fsdp1_is_refused_where_peft_finds_no_adapters_in_it():
     "words", [[f"{ACTOR}.strategy=fsdp2"], ["actor_rollout_ref.model.lora.merge=True"]]
 )
 def test_adapters_that_verl_finds_or_merges_are_let_through(words):
-    check(composed([LORA, *words]))
+    check_config(composed([LORA, *words]))
 
 
 def test_fsdp1_is_let_through_where_peft_finds_adapters_in_it(monkeypatch):
@@ -212,15 +212,15 @@ def test_fsdp1_is_let_through_where_peft_finds_adapters_in_it(monkeypatch):
         return {key: value for key, value in state_dict.items() if "lora_" in key}
 
     monkeypatch.setattr("peft.get_peft_model_state_dict", by_key)
-    check(composed([LORA]))
+    check_config(composed([LORA]))
 
 
 def test_log_probabilities_are_those_of_the_temperature():
     with pytest.raises(MetisError, match=r"with temperature = 0\.6 use processed_logprobs"):
-        check(composed(["actor_rollout_ref.rollout.temperature=0.6"]))
+        check_config(composed(["actor_rollout_ref.rollout.temperature=0.6"]))
     config = recipe("curriculum=dapo", "engine.temperature=0.6")
     verl = composed(overrides(config, OUT, "m"))
-    check(verl)
+    check_config(verl)
     assert verl.actor_rollout_ref.rollout.logprobs_mode == "processed_logprobs"
 
 
@@ -321,9 +321,9 @@ def test_a_value_model_of_its_own_needs_flash_attn(monkeypatch):
 )
 def test_the_section_of_a_curriculum_is_checked(word, message):
     with pytest.raises(MetisError, match=r"trainer\.v1\.metis\." + message):
-        check(composed([f"trainer.v1.metis.{word}"]))
+        check_config(composed([f"trainer.v1.metis.{word}"]))
     with pytest.raises(MetisError, match=r"trainer\.v1\.metis\.second = 5: the keys are"):
-        check(composed(["+trainer.v1.metis.second=5"]))
+        check_config(composed(["+trainer.v1.metis.second=5"]))
 
 
 @pytest.mark.parametrize(
@@ -482,7 +482,7 @@ def test_reward_workers_of_a_node_divide_what_it_can_score(words, workers, of_a_
     verl = composed(overrides(recipe(*words), OUT, "m")).reward
     monkeypatch.setattr(reward, "_played", lambda *given: given[-1])
     named = OmegaConf.to_container(verl.custom_reward_function, resolve=True)["reward_kwargs"]
-    assert verl.num_workers == workers and reward.played(**named) == of_a_node
+    assert verl.num_workers == workers and reward.loaded_task(**named) == of_a_node
 
 
 def test_files_of_a_task_are_found_from_where_they_were_named(tmp_path, monkeypatch):
@@ -556,7 +556,7 @@ def test_a_budget_reaches_verl_and_no_number_of_steps_is_in_its_way():
 @pytest.mark.parametrize(("words", "answers"), [([], None), (["answers=3"], 3)])
 def test_verl_keeps_as_many_answers_as_is_said(words, answers):
     verl = composed(overrides(recipe(*words), OUT, "m"))
-    check(verl)
+    check_config(verl)
     assert verl.trainer.v1.metis.answers == answers
 
 
@@ -655,7 +655,7 @@ def test_the_command_in_the_documentation_composes():
     words = shlex.split(command.replace("\\\n", ""))
     assert words[1 : 2 + len(launch.MAIN)] == ["python", *launch.MAIN]
     verl = composed(words[2 + len(launch.MAIN) :])
-    check(verl)
+    check_config(verl)
     assert verl.trainer.v1.metis.curriculum.multiplier == 4
 
 
@@ -680,7 +680,7 @@ def test_a_dry_run_prints_the_command(capsys):
     words = shlex.split(printed.replace("\\\n", ""))
     words = words[words.index("python") + 1 :]
     assert words[: len(launch.MAIN)] == launch.MAIN
-    check(composed(words[len(launch.MAIN) :]))
+    check_config(composed(words[len(launch.MAIN) :]))
 
 
 @pytest.mark.parametrize(
@@ -742,4 +742,4 @@ def test_the_command_of_the_documentation_leaves_nothing_open():
     judge = (chosen.judge.scale, chosen.judge.train)
     assert (chosen.name, *judge, config.data.train_batch_size) == ("metis", "passes", 0.25, 64)
     assert not OmegaConf.missing_keys(config.actor_rollout_ref)
-    check(config)
+    check_config(config)

@@ -9,7 +9,7 @@ from integration.conftest import save_tiny
 from metis.core import Prompt
 from metis.data import parquet
 from metis.data.verl_rows import verl_row
-from metis.engines.verl.trainer.left_out import notices
+from metis.engines.verl.trainer.left_out import overlong_notices
 
 LONG = 400
 
@@ -49,7 +49,7 @@ def test_long_prompts_of_both_files_are_counted(read):
     training = read("train", [5, LONG, 7], config)
     heldout = read("val", [LONG, LONG + 1, 9], config)
     assert (len(training), len(heldout)) == (2, 1)
-    first, second = notices(config, training, heldout)
+    first, second = overlong_notices(config, training, heldout)
     assert "data.max_prompt_length = 400: 1 of 3 training prompts are longer and" in first
     assert "2 of 3 held-out prompts" in second and "raise it (engine.max_prompt)" in second
 
@@ -58,11 +58,11 @@ def test_where_nothing_is_left_out_nothing_is_said(read):
     config = settings("data.val_max_samples=2")
     heldout = read("val", [5, 6, 7], config)
     assert len(heldout) == 2
-    assert not list(notices(config, [1, 2], heldout))
+    assert not list(overlong_notices(config, [1, 2], heldout))
 
 
 def test_files_of_another_kind_are_not_counted():
     class Own(list):
         data_files = ("rows.csv",)
 
-    assert not list(notices(settings(), Own(), Own()))
+    assert not list(overlong_notices(settings(), Own(), Own()))

@@ -10,8 +10,8 @@ from verl.utils.config import omega_conf_to_dataclass
 from verl.workers.utils.losses import ppo_loss
 
 from metis.core import Batch, Group, Prompt, Trajectory
-from metis.engines.local.settings import Local
-from metis.engines.local.update.rows import minibatches
+from metis.engines.local.settings import LocalSettings
+from metis.engines.local.update.rows import local_minibatches
 from metis.engines.verl.workers.loss import JudgeColumn, metis_loss
 
 PROMPTS, GROUP, DP = 2, 4, 2
@@ -164,10 +164,10 @@ def test_advantages_over_their_deviation_are_the_same_on_both_engines():
     rewards = (0.0, 1.0, 1.0, 0.25)
     trajectory = Trajectory(np.arange(4), np.arange(4) > 1, np.zeros(4, np.float32), 0)
     group = Group(Prompt("one", "1?"), rewards, (trajectory,) * len(rewards))
-    settings = Local(model="none", std_division=True)
-    [part] = minibatches(None, Batch([group]), settings, 0)
+    settings = LocalSettings(model="none", std_division=True)
+    [part] = local_minibatches(None, Batch([group]), settings, 0)
     column = torch.tensor(rewards)[:, None]
     names = np.array([group.prompt.id] * len(rewards))
     theirs, _ = compute_grpo_outcome_advantage(column, torch.ones_like(column), names)
-    ours = [item.units.advantage[0] for item in part.items]
+    ours = [item.terms.advantage[0] for item in part.items]
     assert ours == pytest.approx(theirs[:, 0].tolist(), rel=1e-6)

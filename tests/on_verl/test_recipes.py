@@ -16,9 +16,9 @@ import bfcl_package
 import made_up_problems
 from composing import composed
 from metis.config import curriculum_of, load_config
-from metis.engines.verl.launch.checks import check
+from metis.engines.verl.launch.checks import check_config
 from metis.engines.verl.launch.from_recipe import overrides
-from metis.engines.verl.reward import played
+from metis.engines.verl.reward import loaded_task
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 SCRIPTS = {
@@ -97,7 +97,7 @@ def native(name, tmp_path, **environment):
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_a_script_says_what_its_recipe_says(name, tmp_path, monkeypatch):
     verl = native(name, tmp_path, NNODES="12")
-    check(verl)
+    check_config(verl)
     validate_config(verl, use_reference_policy=False, use_critic=False)
     monkeypatch.chdir(tmp_path)
     words = ["engine=verl", "engine.nodes=12", "engine.gpus=8", "engine.max_prompt=2048"]
@@ -127,7 +127,7 @@ def test_the_script_of_function_calling_plays_its_recipe_s_task(tmp_path):
     here = {key: f"{Path.cwd()}/mine/{name}.parquet" for key, name in paths.items()}
     assert named["task"] == {**recipe, **here}
     files = {key.removeprefix("task."): path for key, path in bfcl_package.write(tmp_path).items()}
-    task = played(task={**named["task"], **files})
+    task = loaded_task(task={**named["task"], **files})
     prompt = task.task.training()[0]
     assert task.episode({"id": prompt.id}).output == recipe["output"]
 

@@ -15,7 +15,7 @@ from metis.core import Continuation, Judgment, Trajectory
 from metis.curricula.judges.scale import PASSES, VARIANCE
 from metis.engines.verl.servers.rollouts import Output, _group
 from metis.engines.verl.workers.lengths import check_lengths
-from metis.engines.verl.workers.rows import judged, lay_out, minibatches
+from metis.engines.verl.workers.rows import judge_share, minibatch_rows, order_rows
 
 CHAT = [{"role": "user", "content": "?"}]
 
@@ -36,7 +36,7 @@ def spelled(chat, text):
 
 
 def cut(batch, size=2):
-    return minibatches(batch, size, encode, lambda prompt: f"answer to {prompt}")
+    return minibatch_rows(batch, size, encode, lambda prompt: f"answer to {prompt}")
 
 
 def group(name, rewards, **kind):
@@ -56,7 +56,7 @@ def test_a_judgment_is_in_the_mini_batch_of_its_prompt():
     judge = first[4].judge
     assert (judge.advantage, judge.coefficient, judge.rollouts) == (0.5, 0.25 / 2, 4)
     assert second[-1].judge.coefficient == 0.25
-    assert judged([first, second]) == 1 / 3 and judged([]) == 0
+    assert judge_share([first, second]) == 1 / 3 and judge_share([]) == 0
 
 
 def judged_again(name, key, scale=VARIANCE):
@@ -76,7 +76,7 @@ def test_every_judgment_of_a_batch_reaches_a_row(size, scale):
     named = [(name, "") for name in "abcde"]
     named += [("a", "step 1"), ("a", "step 2"), ("y", "step 1"), ("z", "step 2"), ("elsewhere", "")]
     judgments = [row for name, key in named for row in judged_again(name, key, scale)]
-    parts = minibatches(Batch(groups, judgments), size, spelled, str)
+    parts = minibatch_rows(Batch(groups, judgments), size, spelled, str)
     assert len(parts) == math.ceil(5 / size)
     found, counts = Counter(), []
     for part in parts:
@@ -84,9 +84,9 @@ def test_every_judgment_of_a_batch_reaches_a_row(size, scale):
         assert {row.judge.coefficient for row in rows} == {1 / len(rows)}
         counts.append(len(rows))
         for row in rows:
-            units = row.scored.choices.units
-            assert len(units.advantage) == len(scale.choices)
-            assert (units.coefficient == 0.3).all() and (units.advantage == 0.5).all()
+            terms = row.scored.choices.terms
+            assert len(terms.advantage) == len(scale.choices)
+            assert (terms.coefficient == 0.3).all() and (terms.advantage == 0.5).all()
             context = len(row.scored.tokens) // (3 if scale is VARIANCE else 1)
             context -= len(r"\boxed{0.0") if scale is VARIANCE else 0
             found[bytes(row.scored.tokens[:context].tolist()).decode()] += 1
@@ -130,7 +130,7 @@ def test_columns_of_rollouts_judgments_and_padding():
         Judgment(one.prompt, Continuation(CHAT, "1", -2.0), 0.3, 0.1, clip=True),
         Judgment(one.prompt, Continuation(CHAT, "2", -1.0), 0.0, 0.1, clip=True),
     ]
-    rows = lay_out(cut(Batch([one], judgments)), ranks=2, multiple=1, filler=7)
+    rows = order_rows(cut(Batch([one], judgments)), ranks=2, multiple=1, filler=7)
     names = ["rollout", "reply", "choices", "padding"]
     kinds = dict.fromkeys(names)
     for row in rows:
@@ -146,7 +146,7 @@ def test_columns_of_rollouts_judgments_and_padding():
     assert choices["input_ids"].tolist() == [1, 2, 3] and choices["responses"].tolist() == [3]
     packed = pickle.loads(choices["choices"])
     assert packed.token.tolist() == [ord("1"), ord("2")] and packed.place.tolist() == [2, 2]
-    assert packed.units.old.tolist() == [-2.0, -1.0], "as the servers had them"
+    assert packed.terms.old.tolist() == [-2.0, -1.0], "as the servers had them"
     assert choices["judge"].tolist() == [0, 1, 0, 2]
     for fields in (choices, padding):
         for mask in ("response_mask", "loss_mask", "judge_mask"):
@@ -166,8 +166,8 @@ def test_what_only_the_update_reads_counts_for_less_of_the_work():
     one = group("a", [0.0, 1.0])
     scored = [Judgment(one.prompt, Continuation(CHAT, text, -2.0), 0.5) for text in "12"]
     parts = cut(Batch([one], scored))
-    assert judged(parts) == 3 / (3 + 2 * 5)
-    assert judged(parts, forward=1) == 3 * 3 / (3 * 3 + 4 * 2 * 5)
+    assert judge_share(parts) == 3 / (3 + 2 * 5)
+    assert judge_share(parts, forward=1) == 3 * 3 / (3 * 3 + 4 * 2 * 5)
 
 
 @settings(max_examples=60, deadline=None)
@@ -186,7 +186,7 @@ def test_verl_s_cut_by_rank_and_order_gives_back_the_mini_batches(
     for g in groups[::scored]:
         judgments += [Judgment(g.prompt, Continuation(CHAT, text, -1.0), 0.5) for text in "12"]
     parts = cut(Batch(groups, judgments), minibatch)
-    rows = lay_out(parts, ranks, multiple, filler=7)
+    rows = order_rows(parts, ranks, multiple, filler=7)
     assert len(rows) % (ranks * len(parts) * multiple) == 0
     share = len(rows) // ranks
     size = share // len(parts)
@@ -199,7 +199,7 @@ def test_verl_s_cut_by_rank_and_order_gives_back_the_mini_batches(
         assert {row.key for row in found if row.kind != "padding"} == {row.key for row in part}
         assert {row.judge.rollouts for row in found} == {part[0].judge.rollouts}
     assert len({row.key for row in rows}) == len(rows)
-    before = [row for row in rows if not row.deferred]
+    before = [row for row in rows if not row.update_only]
     by_rank = len(before) // ranks
     assert by_rank % multiple == 0
     for rank in range(ranks):

@@ -20,13 +20,13 @@ from integration.test_judge_update import (
 from metis.core import Continuation, Judgment, Prompt
 from metis.curricula.judges.scale import PASSES, VARIANCE
 from metis.engines.local.model.policy import Policy
-from metis.engines.local.settings import Local
+from metis.engines.local.settings import LocalSettings
 from metis.engines.local.update.gradients import backward, remember_old
-from metis.engines.local.update.rows import minibatches as local_minibatches
+from metis.engines.local.update.rows import local_minibatches as local_minibatches
 from metis.engines.tokens.choices import ChoiceTree
 from metis.engines.verl.workers import scored
-from metis.engines.verl.workers.rows import minibatches
-from metis.engines.verl.workers.scored import choices_loss, lay, read_choices
+from metis.engines.verl.workers.rows import minibatch_rows
+from metis.engines.verl.workers.scored import choices_loss, pack_choices, read_choices
 
 both = pytest.mark.parametrize("scale", [VARIANCE, PASSES], ids=lambda scale: scale.name)
 JUDGED = [*range(7), 0]
@@ -40,7 +40,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def settings(folder):
-    return Local(model=str(folder), device="cpu")
+    return LocalSettings(model=str(folder), device="cpu")
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def rows_of(policy, batch, size=0):
     def encode(chat, text):
         return policy.encode_chat(chat), policy.encode_reply(text)
 
-    parts = minibatches(batch, size or len(batch.groups), encode, str)
+    parts = minibatch_rows(batch, size or len(batch.groups), encode, str)
     return [[row for row in part if row.kind == "judgment"] for part in parts]
 
 
@@ -119,7 +119,7 @@ def test_ratios_of_a_later_mini_batch_are_normalised_and_clipped(policy, network
     chats, _, offsets = asked(scale)
     shift = torch.tensor(offsets, dtype=torch.float32)
     batch = log_score_batch(policy, scale, True)
-    two = Local(model=settings.model, device="cpu", minibatch=2)
+    two = LocalSettings(model=settings.model, device="cpu", minibatch=2)
     parts = local_minibatches(policy, batch, two, 0)
     remember_old(policy, parts[1], two)
     with torch.no_grad():
@@ -162,7 +162,7 @@ def test_a_row_has_the_context_once_for_each_inner_path(policy, scale):
         assert row.fields["input_ids"].tolist() == [token for one in wanted for token in one]
         assert row.fields["position_ids"].tolist() == [i for one in wanted for i in range(len(one))]
         assert row.several is (scale is VARIANCE)
-        assert row.tag["response_len"] == 1 and row.deferred
+        assert row.tag["response_len"] == 1 and row.update_only
         assert not row.fields["judge_mask"].any() and not row.fields["response_mask"].any()
 
 
@@ -170,13 +170,13 @@ def test_a_choice_may_begin_another():
     tree, logprobs = ChoiceTree.of([[5], [5, 6], [7, 8]]), [-1.0, -3.0, -2.0]
     choices = [Continuation([], "?", logprob) for logprob in logprobs]
     rows = [(Judgment(Prompt("a", "a"), choice, 0.1, clip=True), choice) for choice in choices]
-    laid = lay([1, 2], tree, rows)
+    laid = pack_choices([1, 2], tree, rows)
     assert laid.tokens.tolist() == [1, 2, 5, 1, 2, 7]
     assert laid.positions.tolist() == [0, 1, 2, 0, 1, 2]
     assert laid.choices.place.tolist() == [1, 2, 1, 5]
     assert laid.choices.slot.tolist() == [0, 0, 1, 0]
     assert laid.choices.token.tolist() == [5, 6, 7, 8]
-    assert [laid.choices.units.old[path].sum() for path in tree.paths] == pytest.approx(logprobs)
+    assert [laid.choices.terms.old[path].sum() for path in tree.paths] == pytest.approx(logprobs)
 
 
 @pytest.mark.parametrize("ranks", [2, 3])

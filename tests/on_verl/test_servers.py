@@ -136,7 +136,7 @@ def test_a_question_is_a_place_where_choices_part(scale, stem, asked):
     paths = [desk.tokenizer.decode(question.prompt[len(context) :]) for question in found]
     assert all(path.startswith(scale.choices[0][:stem]) for path in paths)
     server = client.servers["it"]
-    assert server.calls.count(in_server.begin) == 1, "one call for all of them"
+    assert server.calls.count(in_server.begin_answers) == 1, "one call for all of them"
     tokens = max(len(desk.encode_reply(choice)) for choice in scale.choices)
     room = min(map(len, map(desk.encode_chat, CHATS))) + tokens
     tight = servers(client, context=room).score(CHATS, scale.choices, version=3)

@@ -71,7 +71,7 @@ def test_scored_judgments_join_for_the_update_alone(made, queue):
     before = made.write(parts, 2, 7, metrics)
     assert metrics["metis/update/rollouts"] == 4 and metrics["metis/update/judgments"] == 2
     ordered = [row.key for row in made.rows]
-    kept = [row.key for row in made.rows if not row.deferred]
+    kept = [row.key for row in made.rows if not row.update_only]
     assert before.keys == kept == list(queue) and len(kept) < len(ordered)
     computed = KVBatchMeta(
         kept, before.tags, PARTITION, [*before.fields, "old_log_probs", "advantages", "returns"]

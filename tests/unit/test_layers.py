@@ -51,7 +51,7 @@ LAYERS = (
     "engines.local.settings",
     "engines.local",
     "engines.simulated",
-    "engines.learning",
+    "engines.training_settings",
     "engines.learners",
     "engines.objective",
     "engines.trial",

@@ -1,27 +1,27 @@
-"""Engines answer what a plan asks for, and update the policy."""
+"""Engines: answer the requests of a plan, and update the policy."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple, NoReturn
 
 from metis.core.pool import Pool
 from metis.engines import simulated
-from metis.engines.local.settings import Local
-from metis.engines.verl.settings import Verl
+from metis.engines.local.settings import LocalSettings
+from metis.engines.verl.settings import VerlSettings
 from metis.errors import MetisError, pip_install
 from metis.run.waiting import Say
 from metis.tasks.base import Task
 
-EngineSettings = Local | Verl | simulated.Simulation
+EngineSettings = LocalSettings | VerlSettings | simulated.Simulation
 
 
 class EngineEntry(NamedTuple):
-    """The settings of an engine, and how it is started.
+    """An engine's settings class, and how to build it.
 
-    pool         settings, task, seed, data seed -> the pool, which needs no model
-    build        the same and `say`, which takes lines for a person who waits -> the engine
-    plays_tasks  false where it brings its own task
-    trainer      the trainer it brings (`metis.start.Trainer`); none is METIS's training loop
-    all_devices  true where one run takes all devices of the machine
+    pool         settings, task, seed, data seed -> the training prompts, without a model
+    build        the same and `say`, which prints progress lines -> the engine
+    plays_tasks  false if it has its own task
+    trainer      its own trainer (`metis.start.Trainer`); none is METIS's training loop
+    all_devices  true if one run uses all GPUs of the machine
     """
 
     settings: type[Any]
@@ -32,21 +32,23 @@ class EngineEntry(NamedTuple):
     all_devices: bool = False
 
 
-def _task_pool(settings: Local | Verl, task: Task, seed: int, data_seed: int) -> Pool:
+def _task_pool(
+    settings: LocalSettings | VerlSettings, task: Task, seed: int, data_seed: int
+) -> Pool:
     return Pool(task.training(), task.rewards, seed)
 
 
 def _simulated_pool(settings: simulated.Simulation, task: None, seed: int, data_seed: int) -> Pool:
-    return simulated.build(settings, seed, data_seed)[1]
+    return simulated.build_simulation(settings, seed, data_seed)[1]
 
 
 def _build_simulated(
     settings: simulated.Simulation, task: None, seed: int, data_seed: int, say: Say
 ) -> Any:
-    return simulated.build(settings, seed, data_seed)[0]
+    return simulated.build_simulation(settings, seed, data_seed)[0]
 
 
-def _build_local(settings: Local, task: Any, seed: int, data_seed: int, say: Say) -> Any:
+def _build_local(settings: LocalSettings, task: Any, seed: int, data_seed: int, say: Say) -> Any:
     try:
         from metis.engines.local.engine import LocalEngine
     except ImportError as error:
@@ -56,9 +58,11 @@ def _build_local(settings: Local, task: Any, seed: int, data_seed: int, say: Say
     return LocalEngine(settings, task, seed, say)
 
 
-def _build_verl(settings: Verl, task: Task, seed: int, data_seed: int, say: Say) -> NoReturn:
+def _build_verl(
+    settings: VerlSettings, task: Task, seed: int, data_seed: int, say: Say
+) -> NoReturn:
     raise MetisError(
-        "engine = 'verl': its rollout servers run in training alone (`metis train`, `metis "
+        "engine = 'verl': its rollout servers only run in training (`metis train`, `metis "
         "compare`): use engine=local here"
     )
 
@@ -70,9 +74,11 @@ def _verl_trainer() -> Any:
 
 
 ENGINES: dict[str, EngineEntry] = {
-    "local": EngineEntry(Local, _task_pool, _build_local),
+    "local": EngineEntry(LocalSettings, _task_pool, _build_local),
     "simulated": EngineEntry(
         simulated.Simulation, _simulated_pool, _build_simulated, plays_tasks=False
     ),
-    "verl": EngineEntry(Verl, _task_pool, _build_verl, trainer=_verl_trainer, all_devices=True),
+    "verl": EngineEntry(
+        VerlSettings, _task_pool, _build_verl, trainer=_verl_trainer, all_devices=True
+    ),
 }

@@ -1,7 +1,4 @@
-"""Hidden states of prompts: the layers at given depths, and sequences padded on the right.
-
-A causal model does not look there.
-"""
+"""Helpers for hidden states: layers at given depths, and right-padding."""
 
 from collections.abc import Sequence
 
@@ -9,12 +6,12 @@ import torch
 
 
 def layers_at(depths: Sequence[float], count: int) -> list[int]:
-    """The layer at each depth, from the first to the last of `count`."""
+    """The layer at each depth (a fraction), from 1 to `count`."""
     return [max(1, round(depth * count)) for depth in depths]
 
 
 def padded(sequences: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
-    """Sequences as rows of one length, and how long each is."""
+    """Right-pad sequences to one length; returns tokens and lengths."""
     sizes = torch.tensor([len(sequence) for sequence in sequences])
     tokens = torch.zeros(len(sequences), int(sizes.max()), dtype=torch.long)
     for row, sequence in zip(tokens, sequences, strict=True):

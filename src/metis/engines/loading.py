@@ -1,4 +1,4 @@
-"""Errors of files that are read into a model: damaged ones are named."""
+"""Errors of loading model files, which name the file."""
 
 import contextlib
 from collections.abc import Iterator
@@ -11,12 +11,12 @@ from safetensors import SafetensorError
 from metis.errors import first_line
 
 LOADING_ERRORS = OSError, ValueError, KeyError, RuntimeError, SafetensorError, StrictDataclassError
-"""Errors of loading a model folder that is incomplete or damaged."""
+"""What loading an incomplete or corrupted model folder may raise."""
 
 
 @contextlib.contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """A damaged file is an OSError that names it, whatever its format makes of it."""
+    """Turn any error of reading a corrupted file into an OSError that names it."""
     try:
         yield
     except FileNotFoundError:

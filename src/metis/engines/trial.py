@@ -1,9 +1,8 @@
-"""A user's own reward, tried before a model is loaded: one that cannot work is found in a second.
+"""Tries a user's own reward on made-up replies before a model is loaded.
 
-Of a few prompts two replies are scored, the reference in a box and an empty one, since models write
-both kinds. A reward that fails on all of them is refused. One that fails on some is told of: such
-rollouts fail in training too, and are not trained on. So is one that is late, since it may be
-loading something.
+For a few prompts two replies are scored: the boxed reference answer and an empty one. A reward that
+fails on all of them is refused; one that fails on some, or times out (it may be loading something),
+gives a notice.
 """
 
 from collections.abc import Sequence
@@ -19,11 +18,11 @@ from metis.tasks.benchmarks.validation import Validated
 from metis.tasks.outcome import scorer
 
 PROMPTS = 4
-"""Prompts whose rewards are tried."""
+"""Number of prompts to try."""
 
 
-def notices(task: Task, timeout: float) -> list[str]:
-    """Try the reward of a task, where it is a user's own; a remark where it failed at times."""
+def trial_notices(task: Task, timeout: float) -> list[str]:
+    """Try a user's own reward; returns a notice if it failed on some replies."""
     own = task.task if isinstance(task, Validated) else task
     if not source(own):
         return []
@@ -38,12 +37,12 @@ def notices(task: Task, timeout: float) -> list[str]:
     said = f"{name} failed on {len(errors)} of {len(tried)} made-up replies, first on {reply!r}"
     late = any(isinstance(error, TimeoutError) for _, error in errors)
     if len(errors) == len(tried) and not late:
-        raise MetisError(f"{said}: {located(error)}; mend it before a model is loaded for it")
+        raise MetisError(f"{said}: {located(error)}; fix it first")
     return [f"{said}: {located(error)}; rollouts like it fail and are not trained on"]
 
 
 def _errors(tried: Sequence[tuple[Episode, str]], timeout: float) -> list[tuple[str, Exception]]:
-    """The replies that could not be scored, and why; an episode that goes on has no score yet."""
+    """The replies that could not be scored, with their errors; unfinished episodes are skipped."""
     errors = []
     with closing(RewardRunner(timeout)) as rewards:
         turns = [rewards.turn(partial(episode.reply, reply)) for episode, reply in tried]

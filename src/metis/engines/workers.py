@@ -1,8 +1,7 @@
-"""Calls in threads beside generation: many at a time, each with a time limit.
+"""A thread pool for calls with a timeout, which run concurrently with generation.
 
-A coroutine has its thread to itself, and an event loop of its own: one that blocks is late like a
-plain function that does, and holds up no other. A call that is late is abandoned and its thread
-replaced; nothing waits for it, not even the end of the process.
+A coroutine gets its own thread and event loop, so that a blocking one holds up no other. A call
+that times out is abandoned and its thread replaced; not even process exit waits for it.
 """
 
 import asyncio
@@ -30,7 +29,7 @@ class _Job:
 
 
 class Workers:
-    """At most `places` threads, made when they are needed; `timeout` in seconds a call."""
+    """At most `places` threads, started on demand; `timeout` in seconds per call."""
 
     def __init__(self, timeout: float, places: int) -> None:
         self.timeout, self.places = timeout, places
@@ -43,26 +42,26 @@ class Workers:
         self.watcher.start()
 
     def submit(self, call: "Callable[[], T | Awaitable[T]]", name: str) -> "Future[T]":
-        """Start a call as soon as there is a place for it; any thread may ask."""
+        """Queue a call; thread-safe."""
         job = _Job(call, name)
         self.jobs.put(job)
         self.count(1)
         return cast("Future[T]", job.answer)
 
     def wait_below(self, count: int) -> None:
-        """Wait until fewer calls than that are unfinished."""
+        """Wait until fewer than `count` calls are unfinished."""
         with self.counting:
             self.counting.wait_for(lambda: self.unfinished < count)
 
     def close(self) -> None:
-        """Let threads end when their calls do."""
+        """Let threads end after their current calls."""
         self.closed.set()
         self.watcher.join()
         for _ in self.workers:
             self.jobs.put(None)
 
     def count(self, more: int, gone: "_Worker | None" = None) -> None:
-        """Keep account of unfinished calls and of threads; start one where there are too few."""
+        """Update the number of unfinished calls and threads; start a thread if needed."""
         with self.counting:
             self.unfinished += more
             self.counting.notify_all()
@@ -72,7 +71,7 @@ class Workers:
                 self.workers.append(_Worker(self))
 
     def _watch(self) -> None:
-        """Fail calls that are late. One that has not begun cannot be so for `timeout` seconds."""
+        """Fail calls that time out, counted from their start."""
         pause = self.timeout
         while not self.closed.wait(pause):
             now, pause = time.monotonic(), self.timeout
@@ -92,7 +91,7 @@ class Workers:
 
 
 class _Worker:
-    """A thread that takes one job after the other, until one of them is late."""
+    """A thread that runs jobs until one of them times out."""
 
     def __init__(self, workers: Workers) -> None:
         self.workers = workers
@@ -111,7 +110,7 @@ class _Worker:
             self.job = None
             current.set(None)
             self.workers.count(-1)
-            del job  # an idle thread keeps no episode alive
+            del job  # do not keep the episode alive while idle
 
     def _outcome(self, job: _Job) -> Any:
         try:
@@ -133,7 +132,7 @@ class _Worker:
 
 
 def _settle(job: _Job, outcome: Any) -> bool:
-    """Answer a job with a value or an error; False when it has been answered before."""
+    """Set a job's result or error; False if it already has one."""
     try:
         if isinstance(outcome, Exception):
             job.answer.set_exception(outcome)

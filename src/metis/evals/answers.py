@@ -9,11 +9,11 @@ import torch
 from metis.core import Chat, Prompt, Sampling
 from metis.engines import model_files
 from metis.engines.local.checkpoint import load_weights
-from metis.engines.local.generate.sampling import Reply, stream
+from metis.engines.local.generate.sampling import SampledReply, stream_replies
 from metis.engines.local.generate.vllm import VllmSampler, require_vllm
 from metis.engines.local.model.policy import Policy
 from metis.engines.local.rollouts.episodes import Play, play_all
-from metis.engines.local.settings import Local
+from metis.engines.local.settings import LocalSettings
 from metis.engines.local.starting import loading, starting_vllm
 from metis.engines.rewards import RewardRunner
 from metis.engines.tokens.encoding import encode_chats
@@ -25,7 +25,9 @@ from metis.tasks.base import Task
 class Answerer:
     """A model, and how it is sampled from; with a checkpoint, the model as it was then."""
 
-    def __init__(self, settings: Local, checkpoint: Path | None, sampling: Sampling) -> None:
+    def __init__(
+        self, settings: LocalSettings, checkpoint: Path | None, sampling: Sampling
+    ) -> None:
         self.sampling, self.limit = sampling, settings.episode_tokens
         require_vllm(settings)
         folder = model_files.model(settings.model)
@@ -65,12 +67,12 @@ class Answerer:
         prompts: Sequence[list[int]],
         copies: int,
         sampling: Sampling,
-    ) -> Iterator[tuple[int, Reply]]:
+    ) -> Iterator[tuple[int, SampledReply]]:
         if self.vllm is not None:
             yield from enumerate(self.vllm.sample(prompts, copies, sampling, generator))
             return
         try:
-            yield from stream(self.policy, prompts, copies, sampling, generator, rows)
+            yield from stream_replies(self.policy, prompts, copies, sampling, generator, rows)
         except torch.cuda.OutOfMemoryError:
             raise MetisError(
                 f"the GPU's memory is full with {rows} answers at once: use fewer (--rows), or a "

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from metis.engines import model_files
-from metis.engines.local.settings import Local
+from metis.engines.local.settings import LocalSettings
 from metis.evals.weights import identity
 from metis.run import models
 from metis.run.manifest import settings_of
@@ -30,7 +30,7 @@ class EvaluatedModel:
     """
 
     name: str
-    engine: Local
+    engine: LocalSettings
     about: dict[str, Any]
     checkpoint: Path | None = None
     run: Path | None = None
@@ -61,15 +61,15 @@ def find(named: str, checkpoint: str = "") -> EvaluatedModel:
     if trained is None:
         name, model = _called(named), model_files.model(named)
         facts = {"name": name, "model": name, "weights": identity(model)}
-        return EvaluatedModel(name, Local(model=str(model)), facts)
+        return EvaluatedModel(name, LocalSettings(model=str(model)), facts)
     config, step = trained.config, trained.step
-    knobs = {knob.name for knob in fields(Local)}
+    knobs = {knob.name for knob in fields(LocalSettings)}
     settings = {key: value for key, value in config["engine"].items() if key in knobs}
     settings["generation"] = "vllm" if settings.get("generation") == "vllm" else "transformers"
     weights = trained.path if trained.peft else None
     if weights is None:
         settings |= {"model": str(trained.ready()), "lora": 0}
-    engine = Local(**settings)
+    engine = LocalSettings(**settings)
     called = f"{trained.name}, step {step}" if trained.kept else f"step {step}"
     name = f"{trained.run.resolve().name} ({called})"
     model = model_files.model(engine.model)

@@ -23,7 +23,7 @@ from metis.compare.inference import (
 from metis.core import Progress
 from metis.core.drive import drive
 from metis.curricula import CURRICULA
-from metis.engines.simulated import Simulation, build
+from metis.engines.simulated import Simulation, build_simulation
 
 
 def rng():
@@ -169,7 +169,7 @@ def bank():
     """Runs of one curriculum on the simulated engine that differ by their seed alone."""
     accuracy = []
     for seed in range(40):
-        engine, pool = build(Simulation(prompts=400, heldout=50), seed=seed, data_seed=0)
+        engine, pool = build_simulation(Simulation(prompts=400, heldout=50), seed=seed, data_seed=0)
         curriculum = CURRICULA["uniform"](batch=16, group=8)
         curve = []
         for step in range(36):

@@ -470,7 +470,7 @@ def test_a_model_that_the_hub_does_not_have_is_refused_without_fetching(asked):
 def test_a_hub_that_cannot_be_asked_is_a_remark(asked):
     asked(ConnectionError("no route\nto the hub"))
     remark = model_files.look_for("someone/model")
-    assert remark.startswith("engine.model = 'someone/model' is not in the cache here")
+    assert remark.startswith("engine.model = 'someone/model' is not in the local cache")
     assert "(no route" in remark
 
 

@@ -9,7 +9,7 @@ from metis.curricula.judges import Direct
 from metis.curricula.judges.prompt import turns
 from metis.curricula.judges.scale import PASSES, VARIANCE
 from metis.curricula.metis import Metis
-from metis.engines.simulated import Simulation, build
+from metis.engines.simulated import Simulation, build_simulation
 
 
 def judgment(prompt, scale, key=""):
@@ -23,7 +23,7 @@ def judgment(prompt, scale, key=""):
 
 @pytest.mark.parametrize("scale", [VARIANCE, PASSES], ids=lambda scale: scale.name)
 def test_a_replayed_judgment_of_a_prompt_that_is_not_in_the_batch_is_learnt_from(scale):
-    engine, pool = build(Simulation(prompts=50, heldout=1))
+    engine, pool = build_simulation(Simulation(prompts=50, heldout=1))
     here, elsewhere = pool.prompts[:2]
     [chat] = turns([elsewhere.text], [], scale)
     [before] = engine.score([chat], scale.choices)
@@ -34,7 +34,7 @@ def test_a_replayed_judgment_of_a_prompt_that_is_not_in_the_batch_is_learnt_from
 
 
 def test_the_step_is_the_mean_over_judgments_within_the_bound():
-    engine, pool = build(Simulation(prompts=50, heldout=1, judge_rate=1.0))
+    engine, pool = build_simulation(Simulation(prompts=50, heldout=1, judge_rate=1.0))
     prompts = pool.prompts[:4]
     groups = [Group(prompt, (), (), failed=2) for prompt in prompts]
     rows = [row for prompt in prompts for row in judgment(prompt, VARIANCE)]
@@ -45,7 +45,7 @@ def test_the_step_is_the_mean_over_judgments_within_the_bound():
 
 @pytest.mark.parametrize("scale", ["variance", "passes"])
 def test_the_judge_learns_on_either_scale(scale):
-    engine, pool = build(Simulation(prompts=1000, heldout=1, noise=0.1))
+    engine, pool = build_simulation(Simulation(prompts=1000, heldout=1, noise=0.1))
     curriculum = Metis(batch=16, multiplier=3, judge=Direct(scale=scale, replay=16))
     for step in range(30):
         batch = drive(curriculum.step(pool, Progress(step, policy=engine.version)), engine)

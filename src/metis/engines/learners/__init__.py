@@ -1,1 +1,1 @@
-"""Models that learn beside the policy: the value model and the attention model."""
+"""Predictors in training: the value model and the attention model."""

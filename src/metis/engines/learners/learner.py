@@ -25,12 +25,12 @@ from metis.engines.loading import reading
 from metis.errors import NON_FINITE_LIMIT, MetisError
 
 Encode = Callable[[Sequence[Prompt]], list[list[int]]]
-"""The chat of a prompt, as the policy reads it before it answers."""
+"""Prompts -> token ids of their chats, as for rollouts."""
 
 
 @dataclass(frozen=True)
-class Question:
-    """Prompts and evidence by their places in `tokens`, where each text stands once."""
+class PredictorInput:
+    """A batch for a predictor: prompts and evidence as indices into distinct `tokens`."""
 
     tokens: Sequence[list[int]]
     prompts: Sequence[int]
@@ -38,7 +38,7 @@ class Question:
     values: Sequence[float] = ()
 
     @classmethod
-    def of(cls, prompts: Sequence[Prompt], evidence: Evidence, encode: Encode) -> "Question":
+    def of(cls, prompts: Sequence[Prompt], evidence: Evidence, encode: Encode) -> "PredictorInput":
         every = {prompt.id: prompt for prompt in [*prompts, *(prompt for prompt, _ in evidence)]}
         place = {prompt_id: i for i, prompt_id in enumerate(every)}
         return cls(
@@ -51,7 +51,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Reader:
-    """The policy as a head sees it: hidden states of `size` dimensions, on a device."""
+    """Reads the policy's hidden states, of `size` dimensions, for a head on `device`."""
 
     states: Callable[[Sequence[list[int]]], torch.Tensor]
     size: int
@@ -59,16 +59,16 @@ class Reader:
 
 
 class Backbone(Protocol):
-    """A language model of the learner's own, trained along with the head on it."""
+    """A separate language model, trained together with its head."""
 
     @property
     def processed(self) -> int:
-        """Tokens that have passed through it."""
+        """Tokens of its forward passes so far."""
 
     def states(self, sequences: Sequence[list[int]]) -> torch.Tensor: ...
 
     def passes(self, sequences: Sequence[list[int]]) -> Iterator[tuple[list[int], torch.Tensor]]:
-        """Positions of sequences, and their states with what a gradient needs."""
+        """Micro-batches: indices of sequences, and their hidden states with gradients."""
 
     def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]: ...
 
@@ -76,7 +76,7 @@ class Backbone(Protocol):
 
 
 class Learner:
-    """A model in training: a head, maybe a copy of the policy below it, and their optimizer."""
+    """A predictor in training: a head, its optimizer, and a backbone if it has its own."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class Learner:
         self.model, self.reader, self.seed = model, reader, seed
         with self._seeded("weights"):
             self.body = copy() if copy is not None and has_own_backbone(model) else None
-            self.head = made(model, reader.size).to(reader.device).eval()
+            self.head = build_head(model, reader.size).to(reader.device).eval()
         self.optimizer = torch.optim.Adam(
             self.weights().values(),
             lr=model.learning_rate,
@@ -98,7 +98,7 @@ class Learner:
         self.non_finite = 0
 
     def weights(self) -> dict[str, nn.Parameter]:
-        """All that is trained, by name."""
+        """All trainable parameters, by name."""
         named = {f"head.{name}": weight for name, weight in self.head.named_parameters()}
         if self.body is not None:
             for name, weight in self.body.named_parameters():
@@ -107,7 +107,7 @@ class Learner:
         return named
 
     @torch.no_grad()
-    def predict(self, question: Question) -> list[float]:
+    def predict(self, question: PredictorInput) -> list[float]:
         states = (self.body or self.reader).states(question.tokens)
         raw = self._read(question, states, torch.arange(len(question.prompts)))
         values = torch.sigmoid(raw) if self._logistic else raw
@@ -116,14 +116,14 @@ class Learner:
         predictions: list[float] = values.tolist()
         return predictions
 
-    def fit(self, question: Question, targets: Sequence[float]) -> float:
-        """Train on the targets; the mean loss of the first pass, before most was learned of them.
+    def fit(self, question: PredictorInput, targets: Sequence[float]) -> float:
+        """Train on the targets; returns the mean loss of the first epoch.
 
         An optimizer step that is not finite is skipped, and stops the run when that persists.
         """
         goal = torch.tensor(targets, dtype=torch.float32, device=self.reader.device)
         states = None
-        if self.body is None:  # the same for all passes
+        if self.body is None:  # frozen: the same states for all epochs
             states = self.reader.states(question.tokens)
         losses = []
         with self._seeded(f"fit {self.fits}"), self._training():
@@ -136,7 +136,7 @@ class Learner:
 
     def _optimize(
         self,
-        question: Question,
+        question: PredictorInput,
         states: torch.Tensor | None,
         rows: torch.Tensor,
         goal: torch.Tensor,
@@ -167,9 +167,9 @@ class Learner:
         return functional.mse_loss(raw, goal, reduction="none")
 
     def _answers(
-        self, question: Question, states: torch.Tensor | None, rows: torch.Tensor
+        self, question: PredictorInput, states: torch.Tensor | None, rows: torch.Tensor
     ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        """Predictions for some of the prompts; in parts, where they pass through the body first."""
+        """Predictions for the prompts of a mini-batch; in micro-batches with an own backbone."""
         if self.body is None:
             assert states is not None
             yield rows, self._read(question, states, rows)
@@ -178,8 +178,10 @@ class Learner:
         for part, states in self.body.passes(sequences):
             yield rows[part], self.head(states)
 
-    def _read(self, question: Question, states: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-        """The head's predictions for some of the prompts, given the states of all texts."""
+    def _read(
+        self, question: PredictorInput, states: torch.Tensor, rows: torch.Tensor
+    ) -> torch.Tensor:
+        """The head's predictions for some of the prompts, given the states of all prompts."""
         places = torch.tensor(question.prompts)[rows].to(states.device)
         if isinstance(self.model, ValueModel):
             answers: torch.Tensor = self.head(states[places])
@@ -191,7 +193,7 @@ class Learner:
 
     @contextlib.contextmanager
     def _training(self) -> Iterator[None]:
-        """Dropout in the head; in the layers below only gradient checkpointing."""
+        """Training mode: dropout in the head, only gradient checkpointing in the backbone."""
         self.head.train()
         if self.body is not None:
             self.body.train(True)
@@ -231,15 +233,15 @@ class Learner:
         self.fits, self.non_finite = saved["fits"], saved["non_finite"]
 
 
-def made(model: Predictor, size: int) -> nn.Module:
-    """The head of a predictor, on hidden states of `size` dimensions."""
+def build_head(model: Predictor, size: int) -> nn.Module:
+    """The head of a predictor, for hidden states of `size` dimensions."""
     if isinstance(model, ValueModel):
         return ValueHead(size, model)
     return AttentionHead(size, model)
 
 
 class ValueHead(nn.Module):
-    """An MLP with one hidden layer and a scalar output, 0 for every prompt until it is trained."""
+    """An MLP with one hidden layer and a scalar output, initialised to output 0."""
 
     def __init__(self, size: int, model: ValueModel) -> None:
         super().__init__()
@@ -256,7 +258,7 @@ class ValueHead(nn.Module):
 
 
 class AttentionHead(nn.Module):
-    """The logit of a value: a softmax-weighted mean of the evidence, calibrated to its spread."""
+    """The logit of a value: the attention-weighted mean of the evidence, calibrated (DOTS)."""
 
     def __init__(self, size: int, model: AttentionModel) -> None:
         super().__init__()
@@ -266,7 +268,7 @@ class AttentionHead(nn.Module):
     def forward(
         self, states: torch.Tensor, evidence: torch.Tensor, values: torch.Tensor, own: torch.Tensor
     ) -> torch.Tensor:
-        """`own` marks which of the evidence is the prompt itself; with no other, it says 1/2."""
+        """`own` masks the prompt's own evidence; without any other, the prediction is 1/2."""
         queries, references = self.queries(states), self.references(evidence)
         scores = queries @ references.T / math.sqrt(queries.shape[1])
         weights = torch.softmax(scores.masked_fill(own, torch.finfo(scores.dtype).min), dim=1)
@@ -278,7 +280,7 @@ class AttentionHead(nn.Module):
 
 
 def _tower(size: int, model: AttentionModel) -> nn.Sequential:
-    """As published: an MLP of `layers` linear layers between two layer norms."""
+    """An MLP of `layers` linear layers between two layer norms, as published."""
     layers: list[nn.Module] = [nn.LayerNorm(size), nn.Linear(size, model.width)]
     for _ in range(model.layers - 1):
         layers += [nn.GELU(), nn.Dropout(model.dropout), nn.Linear(model.width, model.width)]
@@ -286,12 +288,12 @@ def _tower(size: int, model: AttentionModel) -> nn.Sequential:
 
 
 def save_learner(folder: Path, number: int, learner: Learner) -> None:
-    """A learned model beside the policy; numbers tell several apart."""
+    """Save a predictor beside the policy, under a number."""
     torch.save(learner.state_dict(), folder / f"learner-{number}.pt")
 
 
 def load_learner(folder: Path, number: int, learner: Learner) -> None:
-    """Bring back what `save_learner` wrote."""
+    """Load what `save_learner` wrote."""
     path = folder / f"learner-{number}.pt"
     with reading(path):
         saved = torch.load(path, map_location="cpu", weights_only=True)

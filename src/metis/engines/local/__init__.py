@@ -1,1 +1,1 @@
-"""Training a real model in this process: transformers for the update, vLLM for speed if wanted."""
+"""Trains a model in this process: transformers for the update, optionally vLLM for rollouts."""

@@ -1,4 +1,4 @@
-"""Weights, optimizers and generator on disk, and back exactly as they were."""
+"""Saves and loads weights, optimizer and random generator."""
 
 import zlib
 from pathlib import Path
@@ -14,7 +14,7 @@ from metis.engines.local.model.policy import Policy
 def save_training(
     folder: Path, policy: Policy, optimizer: torch.optim.Optimizer, generator: torch.Generator
 ) -> None:
-    """The model as a Hugging Face folder, and beside it what else training changes."""
+    """Save the model as a Hugging Face folder, with optimizer and generator state beside it."""
     save_model(folder, policy)
     torch.save(
         {"optimizer": optimizer.state_dict(), "generator": generator.get_state()},
@@ -25,24 +25,24 @@ def save_training(
 def load_training(
     folder: Path, policy: Policy, optimizer: torch.optim.Optimizer, generator: torch.Generator
 ) -> None:
-    """Bring back what `save_training` wrote."""
+    """Load what `save_training` wrote."""
     load_weights(folder, policy)
     path = folder / "optimizer.pt"
     with reading(path):
         saved: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
     groups = saved["optimizer"]["param_groups"]
     for before, now in zip(groups, optimizer.param_groups, strict=True):
-        before |= {knob: now[knob] for knob in now if knob != "params"}
+        before |= {option: now[option] for option in now if option != "params"}
     optimizer.load_state_dict(saved["optimizer"])
     state = saved["generator"]
     if state.shape == generator.get_state().shape:
         generator.set_state(state)
-    else:  # of another kind of device: new draws, but the same whenever it is resumed from here
+    else:  # from another device type: a new seed, but the same for every resume from here
         generator.manual_seed(zlib.crc32(state.numpy().tobytes()))
 
 
 def load_weights(folder: Path, policy: Policy) -> None:
-    """Bring back the weights alone."""
+    """Load only the weights."""
     whole = folder / (ADAPTER if policy.adapted else "model.safetensors")
     with reading(whole if whole.exists() else folder):
         load_model(folder, policy)

@@ -1,4 +1,4 @@
-"""Errors of a device or a compiler, as the setting to change."""
+"""Turns out-of-memory and compiler errors into messages that name the setting to change."""
 
 import contextlib
 from collections.abc import Iterator
@@ -6,13 +6,13 @@ from collections.abc import Iterator
 import torch
 
 from metis.engines.local.model.policy import Policy
-from metis.engines.local.settings import Local
+from metis.engines.local.settings import LocalSettings
 from metis.errors import MetisError, first_line
 
 
 @contextlib.contextmanager
-def device_remedies(settings: Local, policy: Policy | None = None) -> Iterator[None]:
-    """For whatever needs the device: weights that come there, passes forward and backward, vLLM."""
+def device_remedies(settings: LocalSettings, policy: Policy | None = None) -> Iterator[None]:
+    """Wraps everything that uses the device: loading weights, forward, backward, vLLM."""
     try:
         yield
     except torch.cuda.OutOfMemoryError:
@@ -29,13 +29,13 @@ def device_remedies(settings: Local, policy: Policy | None = None) -> Iterator[N
         ) from error
 
 
-def _full(settings: Local) -> str:
+def _full(settings: LocalSettings) -> str:
     shared = settings.generation == "vllm"
     beside = "{} ({}), ".format(*settings.vllm_bound) if shared else ""
     asleep = "engine.vllm_sleep=true or " if shared and not settings.vllm_sleep else ""
     return (
-        f"the GPU's memory is full: lower {beside}engine.tokens ({settings.tokens}) or "
-        f"engine.rows ({settings.rows}), or set {asleep}engine.checkpointing=true, and go on "
+        f"GPU out of memory: lower {beside}engine.tokens ({settings.tokens}) or "
+        f"engine.rows ({settings.rows}), or set {asleep}engine.checkpointing=true, and resume "
         "with --out of this run; or start another with a lower engine.max_tokens "
         f"({settings.max_tokens}), with engine.lora=16 or with a smaller engine.model"
     )

@@ -1,4 +1,4 @@
-"""The local engine: one model in this process answers, plays, judges and learns."""
+"""The local engine: one model in this process generates, judges and is trained."""
 
 import math
 import time
@@ -26,47 +26,55 @@ from metis.core import (
 )
 from metis.core.predictors import Predictor
 from metis.engines import model_files, trial
-from metis.engines.learners.learner import Learner, Question, Reader, load_learner, save_learner
+from metis.engines.learners.learner import (
+    Learner,
+    PredictorInput,
+    Reader,
+    load_learner,
+    save_learner,
+)
 from metis.engines.local.checkpoint import load_training, save_training
 from metis.engines.local.device_errors import device_remedies
-from metis.engines.local.generate.sampling import Reply, in_order, stream
+from metis.engines.local.generate.sampling import SampledReply, ordered_replies, stream_replies
 from metis.engines.local.generate.vllm import VllmSampler, require_vllm
-from metis.engines.local.model.backbone import Copy
-from metis.engines.local.model.forward import scores
-from metis.engines.local.model.hidden_states import embed
+from metis.engines.local.model.backbone import ValueBackbone
+from metis.engines.local.model.forward import no_grad_logprobs
+from metis.engines.local.model.hidden_states import embed_tokens
 from metis.engines.local.model.policy import Policy
 from metis.engines.local.rollouts.episodes import play
 from metis.engines.local.rollouts.failures import FailureNotices, require_reward
-from metis.engines.local.settings import Local
+from metis.engines.local.settings import LocalSettings
 from metis.engines.local.starting import compiling, loading, starting_vllm
 from metis.engines.local.update.gradients import remember_old, remember_reference
-from metis.engines.local.update.rows import minibatches
+from metis.engines.local.update.rows import local_minibatches
 from metis.engines.local.update.step import Stepper, mean_metrics
 from metis.engines.local.update.stopwatch import Stopwatch
 from metis.engines.rewards import RewardRunner
 from metis.engines.tokens.choices import ChoiceTree
 from metis.engines.tokens.encoding import encode_chats, encode_to_score
-from metis.engines.tokens.packing import Bundle, shareable
+from metis.engines.tokens.packing import PrefixGroup, shareable
 from metis.errors import MetisError
 from metis.run.first_validation import FirstValidation
 from metis.run.waiting import Count, Say, no_progress
 from metis.tasks.base import Task, scorers
 
-LIGHTER = 4
-"""Times as many tokens as in the update that are judged at once: nothing is kept for gradients."""
+NO_GRAD_FACTOR = 4
+"""Token-budget multiplier for no-grad scoring."""
 
 
 PART = 32
-"""Held-out prompts whose rewards are written down together in the first validation on a CPU."""
+"""Held-out prompts per saved part of the first validation, on a CPU."""
 
 
 class LocalEngine(Engine):
     """Answers every request with one model, and trains it."""
 
-    def __init__(self, settings: Local, task: Task, seed: int = 0, say: Say = print) -> None:
+    def __init__(
+        self, settings: LocalSettings, task: Task, seed: int = 0, say: Say = print
+    ) -> None:
         self.settings, self.task, self.seed, self.say = settings, task, seed, say
-        scorers(task)  # before a model is loaded for rewards that cannot be computed
-        tried = trial.notices(task, settings.reward_timeout)
+        scorers(task)  # fails before a model is loaded if rewards cannot be computed
+        tried = trial.trial_notices(task, settings.reward_timeout)
         require_vllm(settings)
         torch.manual_seed(seed)
         if settings.compile:
@@ -81,13 +89,13 @@ class LocalEngine(Engine):
         self.learners: dict[Predictor, Learner] = {}
         self.rewards = RewardRunner(settings.reward_timeout, settings.reward_workers)
         self.failures = FailureNotices()
-        self.failures.untold += tried
+        self.failures.pending += tried
         self.version = 0
         self.judging = Stopwatch(self.clock)
         if (count := _gpus(self.policy.device)) > 1:
-            self.failures.untold.append(
-                f"this machine has {count} GPUs, of which the local engine uses one: for all of "
-                f"them use engine=verl engine.gpus={count}"
+            self.failures.pending.append(
+                f"this machine has {count} GPUs, but the local engine uses one: to use all, set "
+                f"engine=verl engine.gpus={count}"
             )
 
     # Answers
@@ -95,14 +103,14 @@ class LocalEngine(Engine):
     def complete(self, chats: Sequence[Chat], sampling: Sampling) -> list[Completion]:
         prompts = encode_chats(self.policy, chats)
         fits = [i for i, prompt in enumerate(prompts) if len(prompt) < self.policy.context]
-        replies = in_order(self._stream([prompts[i] for i in fits], 1, sampling))
+        replies = ordered_replies(self._stream([prompts[i] for i in fits], 1, sampling))
         reply_of = dict(zip(fits, replies, strict=True))
         return [
-            self._completion(prompt, reply_of.get(i, Reply([], [])))
+            self._completion(prompt, reply_of.get(i, SampledReply([], [])))
             for i, prompt in enumerate(prompts)
         ]
 
-    def _completion(self, prompt: list[int], reply: Reply) -> Completion:
+    def _completion(self, prompt: list[int], reply: SampledReply) -> Completion:
         size = len(prompt)
         trajectory = Trajectory(
             tokens=np.array(prompt + reply.tokens, dtype=np.int64),
@@ -113,12 +121,12 @@ class LocalEngine(Engine):
         return Completion(self.policy.decode(reply.tokens), trajectory, reply.finish)
 
     def score(self, chats: Sequence[Chat], choices: Sequence[str]) -> list[list[float]]:
-        """Log-probabilities; prefixes that chats and choices share are computed once."""
+        """Log-probabilities of the choices; shared prefixes are computed once."""
         policy = self.policy
         if policy.windowed:
             raise MetisError(
-                f"engine.model = {self.settings.model!r}: some of its layers see a window only, in "
-                "which values cannot be scored: use curriculum.judge=reason or readout"
+                f"engine.model = {self.settings.model!r}: choices cannot be scored with its "
+                "sliding-window attention: use curriculum.judge=reason or readout"
             )
         tree = ChoiceTree.of([policy.encode_reply(choice) for choice in choices])
         contexts = encode_to_score(policy, chats)
@@ -132,10 +140,12 @@ class LocalEngine(Engine):
         starts = [len(context) - 1 for context in fitting]
         skip = shareable(fitting, starts, policy.layout.aligned)
         rows = [tree.row(context[skip:]) for context in fitting]
-        bundle = Bundle(fitting[0][:skip], rows, policy.layout)
+        group = PrefixGroup(fitting[0][:skip], rows, policy.layout)
         with device_remedies(self.settings, self.policy):
-            lighter = LIGHTER if policy.plain and policy.device.type == "cuda" else 1
-            nodes = scores(policy, bundle, lighter * self.settings.tokens).reshape(len(fits), -1)
+            lighter = NO_GRAD_FACTOR if policy.plain and policy.device.type == "cuda" else 1
+            nodes = no_grad_logprobs(policy, group, lighter * self.settings.tokens).reshape(
+                len(fits), -1
+            )
         for i, row in zip(fits, (nodes @ tree.membership.T).tolist(), strict=True):
             values[i] = row
         return values
@@ -160,20 +170,20 @@ class LocalEngine(Engine):
 
     def _stream(
         self, prompts: Sequence[list[int]], copies: int, sampling: Sampling
-    ) -> Iterator[tuple[int, Reply]]:
+    ) -> Iterator[tuple[int, SampledReply]]:
         rows, generator = self.settings.rows, self.generator
         with device_remedies(self.settings, self.policy):
             if self.vllm is not None:
                 yield from enumerate(self.vllm.sample(prompts, copies, sampling, generator))
             else:
-                yield from stream(self.policy, prompts, copies, sampling, generator, rows)
+                yield from stream_replies(self.policy, prompts, copies, sampling, generator, rows)
 
     def embed(
         self, prompts: Sequence[Prompt] | Sequence[Chat], depths: Sequence[float] = LAST
     ) -> list[NDArray[np.float32]]:
-        """States of the last token of each prompt, or chat."""
+        """Hidden states of the last token of each prompt, or chat."""
         with device_remedies(self.settings, self.policy):
-            states = embed(self.policy, self._encode(prompts), self.settings.tokens, depths)
+            states = embed_tokens(self.policy, self._encode(prompts), self.settings.tokens, depths)
         return list(states.cpu().numpy())
 
     def predict(
@@ -195,24 +205,26 @@ class LocalEngine(Engine):
             return self._learner(model).fit(self._question(prompts, evidence), targets)
 
     def _learner(self, model: Predictor) -> Learner:
-        """The learned model of this description, made when it is first asked for."""
+        """The learner of this predictor, built at its first use."""
         if model not in self.learners:
             policy, settings = self.policy, self.settings
             size = policy.base.config.get_text_config().hidden_size
             reader = Reader(
-                lambda tokens: embed(policy, tokens, settings.tokens), size, policy.device
+                lambda tokens: embed_tokens(policy, tokens, settings.tokens), size, policy.device
             )
             self.learners[model] = Learner(model, reader, self.seed, self._backbone)
         return self.learners[model]
 
-    def _backbone(self) -> Copy:
-        return Copy(self._initial_policy(), self.settings.tokens, self.settings.checkpointing)
+    def _backbone(self) -> ValueBackbone:
+        return ValueBackbone(
+            self._initial_policy(), self.settings.tokens, self.settings.checkpointing
+        )
 
-    def _question(self, prompts: Sequence[Prompt], evidence: Evidence) -> Question:
-        return Question.of(prompts, evidence, self._encode)
+    def _question(self, prompts: Sequence[Prompt], evidence: Evidence) -> PredictorInput:
+        return PredictorInput.of(prompts, evidence, self._encode)
 
     def _encode(self, prompts: Sequence[Prompt] | Sequence[Chat]) -> list[list[int]]:
-        """The prompt that the policy reads; the end of it where it exceeds the context."""
+        """Token ids of the policy's prompts, left-truncated to the context window."""
         chats = [self.task.episode(x).chat if isinstance(x, Prompt) else x for x in prompts]
         policy = self.policy
         return [tokens[-policy.context :] for tokens in encode_chats(policy, chats)]
@@ -220,9 +232,9 @@ class LocalEngine(Engine):
     # Learning
 
     def update(self, batch: Batch) -> Mapping[str, float]:
-        """One pass over the batch: an optimizer step for each of its mini-batches."""
+        """One epoch over the batch: an optimizer step per mini-batch."""
         settings, policy = self.settings, self.policy
-        cut = minibatches(policy, batch, settings, self.version, self.judging)
+        cut = local_minibatches(policy, batch, settings, self.version, self.judging)
         with device_remedies(self.settings, self.policy):
             if self.vllm is not None:
                 self.vllm.sleep()
@@ -252,7 +264,7 @@ class LocalEngine(Engine):
         return Policy(self.folder, self.settings)
 
     def _reference(self) -> Policy:
-        """The reference policy of the KL term, which is the initial one."""
+        """The reference policy of the KL term: the initial policy, frozen."""
         reference = self._initial_policy()
         reference.network.requires_grad_(False)
         return reference
@@ -261,20 +273,20 @@ class LocalEngine(Engine):
 
     @property
     def processed(self) -> int:
-        """Tokens that have passed through the policy, here and in vLLM, and the learned models."""
+        """Total tokens of all forward passes: policy, vLLM and predictors."""
         bodies = [learner.body for learner in self.learners.values() if learner.body is not None]
         readers = [self.policy, *bodies, *([self.vllm] if self.vllm is not None else [])]
         return sum(reader.processed for reader in readers)
 
     @property
     def laps(self) -> dict[str, float]:
-        """Seconds of an update that went into the judge, and of rollouts into rewards."""
+        """Seconds of updates spent on the judge, and of rollouts spent waiting for rewards."""
         return {"judge": self.judging.seconds, "reward": self.rewards.waited}
 
     @property
     def notices(self) -> list[str]:
-        """Remarks on the task's code."""
-        return self.failures.untold
+        """Pending notices."""
+        return self.failures.pending
 
     def clock(self) -> float:
         if self.policy.device.type == "cuda":
@@ -283,19 +295,19 @@ class LocalEngine(Engine):
 
     @property
     def slow(self) -> bool:
-        """True where a CPU generates, and whoever waits wants to hear of small parts."""
+        """True on a CPU: report progress in small parts."""
         return self.policy.device.type == "cpu"
 
     def counting(self, heard: Callable[[int], object]) -> AbstractContextManager[None]:
-        """Tell how many episodes are over, with every one that ends."""
+        """Report the number of finished episodes, whenever one finishes."""
         return self.rewards.counting(heard)
 
     def evaluate(
         self, count: Count = no_progress, first: FirstValidation | None = None
     ) -> list[tuple[str, float | None]]:
-        """Greedy answers to the held-out prompts: id and reward of each, None where it failed.
+        """Greedy decoding of the held-out prompts: id and reward of each, None where it failed.
 
-        What `first` has is not asked again, and it is told of every part that is answered.
+        Rewards in `first` are reused, and new ones are saved to it part by part.
         """
         whole = self.task.heldout()
         known = first.rewards if first else {}
@@ -314,11 +326,11 @@ class LocalEngine(Engine):
         return [(prompt.id, rewards[prompt.id]) for prompt in whole]
 
     def reseed(self, seed: int) -> None:
-        """Fix what is sampled from here on."""
+        """Seed all sampling from here on."""
         self.generator.manual_seed(seed)
 
     def close(self) -> None:
-        """Let go of the threads of rewards; what is on a device goes with the engine."""
+        """Stop the reward threads."""
         self.rewards.close()
 
     def written(self, trajectory: Trajectory) -> str:

@@ -1,28 +1,28 @@
-"""The knobs of the local engine, beside those that every engine has that trains a model."""
+"""Local-engine settings, on top of `TrainingSettings`."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from metis.engines.learning import Learning
+from metis.engines.training_settings import TrainingSettings
 from metis.errors import require_at_least
 
 
 @dataclass(frozen=True)
-class Local(Learning):
-    """A model on one machine. `gradient_clip=0` is no clipping; `tokens` counts padding.
+class LocalSettings(TrainingSettings):
+    """One model on one device. `gradient_clip=0` is no clipping; `tokens` includes padding.
 
     device         cpu, cuda, mps, or auto
     generation     transformers, or vllm (one GPU; weights are synced after each update)
-    rows           sequences generated at once
-    checkpointing  recompute activations in the backward pass to save memory
-    compile        compile the layers with torch.compile: slow first steps, quicker ones after; for
-                   long runs on a GPU
-    reward_workers rewards computed at a time, each in a thread
-    vllm_memory    share of the GPU that vLLM may use
-    vllm_cache     GiB of its KV cache, whatever else is on the GPU: for several runs on one; 0 is
-                   what vllm_memory leaves
-    vllm_sleep     let vLLM give its memory back during updates; a small model needs no sleep
-    vllm_eager     start vLLM without CUDA graphs: a quick start, slower decoding
+    rows           maximum sequences generated at once
+    checkpointing  gradient checkpointing: recompute activations in the backward pass
+    compile        torch.compile the layers: slow first steps, faster ones after; for long runs on a
+                   GPU
+    reward_workers rewards computed concurrently, each in a thread
+    vllm_memory    share of the GPU that vLLM may use (gpu_memory_utilization)
+    vllm_cache     size of vLLM's KV cache in GiB, for several runs on one GPU; 0 is what
+                   vllm_memory leaves
+    vllm_sleep     vLLM frees its memory during updates; not needed for a small model
+    vllm_eager     start vLLM without CUDA graphs: faster start, slower decoding
     """
 
     device: str = "auto"
@@ -49,7 +49,7 @@ class Local(Learning):
         *("vllm_memory", "vllm_cache", "vllm_sleep", "vllm_eager"),
         "learning_rate",
     )
-    """Knobs that a resumed run may change: speed, memory, and the remedy for a diverging loss."""
+    """Settings that may change on resume: speed, memory, and the learning rate."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -59,6 +59,6 @@ class Local(Learning):
 
     @property
     def vllm_bound(self) -> tuple[str, float]:
-        """The knob that bounds vLLM's memory, and its value."""
-        knob = "vllm_cache" if self.vllm_cache else "vllm_memory"
-        return f"engine.{knob}", getattr(self, knob)
+        """The setting that bounds vLLM's memory, and its value."""
+        name = "vllm_cache" if self.vllm_cache else "vllm_memory"
+        return f"engine.{name}", getattr(self, name)

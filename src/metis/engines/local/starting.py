@@ -1,11 +1,11 @@
-"""Waits before the first step, announced with the time that they usually take."""
+"""Messages about slow parts of the start, with the usual time."""
 
 from pathlib import Path
 
-from metis.engines.local.settings import Local
+from metis.engines.local.settings import LocalSettings
 
 BASE, EACH = 2.0, 2.0
-"""Estimate: seconds to load a model, and more for each GB of its weights, from a fast disk."""
+"""Estimate: seconds to load a model, and seconds per GB of weights, from a fast disk."""
 
 
 def loading(model: str, folder: Path) -> str:
@@ -15,7 +15,7 @@ def loading(model: str, folder: Path) -> str:
     return f"loading {model} ({size:.1f} GB): usually {usual}, more from a slow disk"
 
 
-def starting_vllm(settings: Local) -> str:
+def starting_vllm(settings: LocalSettings) -> str:
     """The line before vLLM starts."""
     if settings.vllm_eager:
         return "starting vLLM: usually under a minute"
@@ -23,10 +23,10 @@ def starting_vllm(settings: Local) -> str:
 
 
 def compiling() -> str:
-    """The line before layers are compiled, which they are in the first steps."""
+    """The line before layers are compiled, in the first steps."""
     return (
-        "engine.compile=true: each kind of pass is compiled when it first comes up, usually in "
-        "6 to 50 s, so that the first steps are slow"
+        "engine.compile=true: layers are compiled in the first steps, usually 6 to 50 s for each "
+        "kind of forward pass, so these steps are slow"
     )
 
 

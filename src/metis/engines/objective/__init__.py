@@ -1,1 +1,1 @@
-"""Eq. 9 on every engine: the loss, its mini-batches, the bound on the judge's gradient."""
+"""The objective of all engines: loss terms, mini-batches, the bound on the judge's gradient."""

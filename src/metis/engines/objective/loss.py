@@ -1,8 +1,8 @@
 """The loss: GRPO's clipped surrogate for rollouts and METIS's Eq. 9 for judgments, in one form.
 
-A loss is a sum over units. A unit is a weighted sum of token log-probabilities: a token, a whole
-sequence (the sequence ratio of GSPO), or one choice of a judgment. Each has an advantage and a
-coefficient that carries every mean and weight, so that micro-batches only have to add up.
+A loss is a sum of terms. A term is a weighted sum of token log-probabilities: a token, a sequence
+(GSPO's ratio), or one choice of a judgment. Its coefficient includes every mean and weight, so that
+micro-batches simply add up.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,19 +18,19 @@ Integers = NDArray[np.int64]
 
 
 @dataclass
-class Units:
-    """The part of one row's log-probabilities in the loss.
+class LossTerms:
+    """The loss terms of one row, as a sparse matrix over its target log-probabilities.
 
-    Member k says that unit `unit[k]` contains target `target[k]`, `scale[k]` times. `old` is the
-    log-probability of each target under the policy that wrote it; None means the present one, a
-    ratio of 1. Without `clip` there is no ratio: the objective is advantage * log-probability.
-    With `offset` the units are the choices of one judgment: their ratios are of probabilities that
-    are normalised over the choices, offsets added, so that a ratio never pushes against the format.
+    Entry k adds `scale[k]` times target `target[k]` to term `term[k]`. `old` are the old
+    log-probabilities of the targets; None means on-policy, a ratio of 1. Without `clip` the
+    objective is advantage * log-probability. With `offset` the terms are the choices of one
+    judgment: ratios are of the softmax over the choices (plus offsets), so that only the choice,
+    not the format, is trained.
     """
 
     targets: int
     target: Integers
-    unit: Integers
+    term: Integers
     scale: Floats
     advantage: Floats
     coefficient: Floats
@@ -39,49 +39,51 @@ class Units:
     offset: Floats | None = None
 
 
-def tokens(advantage: float, count: int, share: float, old: Floats | None, clip: bool) -> Units:
-    """Every token a unit of the same advantage, each with the coefficient `share`."""
+def token_terms(
+    advantage: float, count: int, share: float, old: Floats | None, clip: bool
+) -> LossTerms:
+    """One term per token, all with the same advantage and coefficient `share`."""
     each, one = np.arange(count), np.ones(count)
-    return Units(count, each, each, one, advantage * one, share * one, old, clip)
+    return LossTerms(count, each, each, one, advantage * one, share * one, old, clip)
 
 
-def sequence(advantage: float, count: int, share: float, old: Floats | None) -> Units:
-    """The mean over the tokens as one unit: GSPO's ratio (Zheng et al., arXiv 2507.18071)."""
+def sequence_term(advantage: float, count: int, share: float, old: Floats | None) -> LossTerms:
+    """One term, the mean over the tokens: GSPO's ratio (Zheng et al., arXiv 2507.18071)."""
     each, one = np.arange(count), np.ones(1)
     scale = np.full(count, 1.0 / count)
-    return Units(count, each, 0 * each, scale, advantage * one, share * one, old, clip=True)
+    return LossTerms(count, each, 0 * each, scale, advantage * one, share * one, old, clip=True)
 
 
-def choices(
+def choice_terms(
     paths: Sequence[Sequence[int]], advantage: Floats, share: Floats, offset: Floats | None
-) -> Units:
-    """Every path through a tree of tokens as one unit; clipped where there are offsets."""
+) -> LossTerms:
+    """One term per choice, a path in the token tree; clipped if there are offsets."""
     target = np.concatenate([np.asarray(path, dtype=np.int64) for path in paths])
-    unit = np.repeat(np.arange(len(paths)), [len(path) for path in paths])
+    term = np.repeat(np.arange(len(paths)), [len(path) for path in paths])
     count, one, clip = int(target.max()) + 1, np.ones(len(target)), offset is not None
-    return Units(count, target, unit, one, advantage, share, None, clip, offset)
+    return LossTerms(count, target, term, one, advantage, share, None, clip, offset)
 
 
-def bundle_loss(
-    logprobs: torch.Tensor, rows: Sequence[Units], low: float, high: float
+def surrogate_loss(
+    logprobs: torch.Tensor, rows: Sequence[LossTerms], low: float, high: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """-(sum of coefficient * objective) over all units of a bundle, and how many were clipped."""
+    """-(sum of coefficient * clipped surrogate) over all terms, and how many were clipped."""
 
     def column(values: Sequence[NDArray[Any]], kind: torch.dtype) -> torch.Tensor:
         return torch.tensor(np.concatenate(values), dtype=kind, device=logprobs.device)
 
     first_target = np.cumsum([0, *(row.targets for row in rows)])
-    first_unit = np.cumsum([0, *(len(row.advantage) for row in rows)])
+    first_term = np.cumsum([0, *(len(row.advantage) for row in rows)])
     targets = column([r.target + at for r, at in zip(rows, first_target, strict=False)], torch.long)
-    units = column([r.unit + at for r, at in zip(rows, first_unit, strict=False)], torch.long)
+    terms = column([r.term + at for r, at in zip(rows, first_term, strict=False)], torch.long)
     scale = column([row.scale for row in rows], torch.float32)
     given = [np.full(row.targets, np.nan) if row.old is None else row.old for row in rows]
     old = column(given, torch.float32)
     old = torch.where(torch.isnan(old), logprobs.detach(), old)
 
     def total(values: torch.Tensor) -> torch.Tensor:
-        zero = torch.zeros(int(first_unit[-1]), device=logprobs.device)
-        return zero.index_add(0, units, values[targets] * scale)
+        zero = torch.zeros(int(first_term[-1]), device=logprobs.device)
+        return zero.index_add(0, terms, values[targets] * scale)
 
     normalised = _normaliser(rows, logprobs.device)
     now = normalised(total(logprobs))
@@ -97,9 +99,9 @@ def bundle_loss(
 
 
 def _normaliser(
-    rows: Sequence[Units], device: torch.device
+    rows: Sequence[LossTerms], device: torch.device
 ) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Log-softmax over the units of each row that has offsets; others stay as they are."""
+    """Log-softmax over the terms of each row with offsets; identity for other rows."""
     if all(row.offset is None for row in rows):
         return lambda values: values
     sizes = [len(row.advantage) for row in rows]
@@ -123,6 +125,6 @@ def _normaliser(
 
 
 def kl_loss(logprobs: torch.Tensor, reference: torch.Tensor, share: torch.Tensor) -> torch.Tensor:
-    """The k3 estimate of KL(policy || reference), summed with a coefficient per token."""
+    """The k3 estimator of KL(policy || reference), weighted per token and summed."""
     difference = reference - logprobs
     return (share * (torch.exp(difference) - difference - 1)).sum()

@@ -1,1 +1,1 @@
-"""Chats, choices and rows as tokens, for every engine that has a tokenizer."""
+"""Tokenization and packing, for engines with a tokenizer."""

@@ -1,4 +1,4 @@
-"""Choices as a tree of tokens: what replies have in common is computed once, for any tokenizer."""
+"""Token tree (trie) of the answer choices, so that shared prefixes are computed once."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from metis.engines.tokens.packing import Integers, Row, Tree, common_prefix
 
 
 class Branch(NamedTuple):
-    """A place in the tree: the nodes on the way to it, and those that may follow."""
+    """A node of the tree: the path to it, and its children."""
 
     path: list[int]
     children: list[int]
@@ -43,12 +43,12 @@ class ChoiceTree:
 
     @cached_property
     def inner(self) -> list[int]:
-        """The nodes that something follows: only they pass through the network."""
+        """The inner nodes: only they go through the network."""
         return sorted(set(self.parents) - {-1})
 
     @cached_property
     def branches(self) -> list[Branch]:
-        """Inner nodes of the token tree past the stem, the common prefix of all choices."""
+        """Branching nodes after the stem, the common prefix of all choices."""
         stem = set(self.paths[0][: common_prefix([path[:-1] for path in self.paths])])
         children: dict[int, list[int]] = {}
         for node, parent in enumerate(self.parents):
@@ -58,16 +58,16 @@ class ChoiceTree:
 
     @cached_property
     def sequences(self) -> list[list[int]]:
-        """The inner nodes as paths from the root, none of which another one begins with."""
+        """The maximal paths of inner nodes from the root."""
         ends = set(self.inner) - {self.parents[node] for node in self.inner}
         return [self.path(node) for node in sorted(ends)] or [[]]
 
     def room(self, row: float) -> float:
-        """The longest context that all `sequences` can follow in a row of so many tokens."""
+        """The longest context for which all `sequences` fit in a row of this many tokens."""
         return (row - sum(map(len, self.sequences))) / len(self.sequences)
 
     def path(self, node: int) -> list[int]:
-        """The nodes from the root to this one; none for -1, from which the roots grow."""
+        """The nodes from the root to this one; empty for -1, the parent of the roots."""
         path: list[int] = []
         while node >= 0:
             path.insert(0, node)
@@ -86,9 +86,9 @@ class ChoiceTree:
         return Tree(sees, depth)
 
     def row(self, context: Sequence[int]) -> Row:
-        """A context followed by the tree, every node of it a target.
+        """A context followed by the tree; every node is a target.
 
-        The context's last token is what the roots follow, so there must be one.
+        The roots follow the context's last token, so it must not be empty.
         """
         tokens, offsets, wanted = self._arrays
         here = np.asarray(context, dtype=np.int64)
@@ -96,7 +96,7 @@ class ChoiceTree:
 
     @cached_property
     def _arrays(self) -> tuple[Integers, Integers, Integers]:
-        """The inner tokens; for each node the place of its parent after the context; the nodes."""
+        """Inner tokens; for each node the offset of its parent after the context; all tokens."""
         place = {node: i for i, node in enumerate(self.inner)} | {-1: -1}
         inner = np.array([self.tokens[node] for node in self.inner], dtype=np.int64)
         parents = np.array([place[parent] for parent in self.parents], dtype=np.int64)
@@ -104,7 +104,7 @@ class ChoiceTree:
 
     @cached_property
     def membership(self) -> NDArray[np.float32]:
-        """Choices by nodes: 1 where a node is on the path of a choice."""
+        """Choices x nodes: 1 where a node is on the path of a choice."""
         matrix = np.zeros((len(self.paths), len(self.tokens)), dtype=np.float32)
         for choice, path in enumerate(self.paths):
             matrix[choice, path] = 1.0

@@ -1,4 +1,4 @@
-"""Many chats into tokens at once: what they share is rendered and encoded once."""
+"""Batched tokenization of chats; a shared prefix is rendered and tokenized once."""
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import count
@@ -8,19 +8,19 @@ from metis.core import Chat, Message
 from metis.errors import MetisError
 
 REMEMBERED = 1 << 23
-"""Characters of ends of chats whose tokens are kept."""
+"""Size of the cache of tokenized ends of chats, in characters."""
 
 
 class Encoder(Protocol):
-    """Turns one chat into tokens, and remembers some."""
+    """A tokenizer of chats, with caches."""
 
     tokenizer: Any
     separators: list[str]
-    """Tokens that a text is cut at before anything else is done to it."""
+    """Added tokens, at which the tokenizer always splits a text."""
     ends: dict[str, list[int]]
-    """Texts that chats ended with, with their tokens."""
+    """A cache of tokenized ends of chats."""
     scored: dict[int, tuple[Chat, list[int]]]
-    """Chats that were just scored, by identity, with their tokens: some will be trained on."""
+    """Tokens of the chats of the last `score` call, by identity, to reuse in training."""
 
     def encode_chat(self, chat: Chat) -> list[int]: ...
 
@@ -28,19 +28,19 @@ class Encoder(Protocol):
 
 
 def separators(tokenizer: Any) -> list[str]:
-    """The added tokens: those of a template are among them, called special or not.
+    """The added tokens, special or not, which include those of the chat template.
 
-    One that takes the blanks after it along, or stands for whole words alone, does not separate.
+    Tokens with rstrip or single_word are left out: text after them is not tokenized independently.
     """
     added = getattr(tokenizer, "added_tokens_decoder", {}).values()
     return [str(token) for token in added if not (token.rstrip or token.single_word)]
 
 
 def encode_chats(encoder: Encoder, chats: Sequence[Chat]) -> list[list[int]]:
-    """The tokens of every chat, the same as `encode_chat` gives one by one.
+    """The tokens of every chat, equal to `encode_chat` of each.
 
-    Text after a separator is encoded on its own, so that the beginning, up to the last separator
-    before the chats part, is encoded a single time. The shortest and the longest are checked.
+    Text after a separator is tokenized independently, so the shared prefix, up to its last
+    separator, is tokenized once. The shortest and the longest chat are verified.
     """
     if len(chats) < 3 or not _alike(chats):
         return [encoder.encode_chat(chat) for chat in chats]
@@ -61,7 +61,7 @@ def encode_chats(encoder: Encoder, chats: Sequence[Chat]) -> list[list[int]]:
 
 
 def encode_to_score(encoder: Encoder, chats: Sequence[Chat]) -> list[list[int]]:
-    """The same; the tokens are kept until others are scored."""
+    """Like `encode_chats`, and keep the tokens until the next `score` call."""
     contexts = encode_chats(encoder, chats)
     encoder.scored = {
         id(chat): (chat, context) for chat, context in zip(chats, contexts, strict=True)
@@ -70,7 +70,7 @@ def encode_to_score(encoder: Encoder, chats: Sequence[Chat]) -> list[list[int]]:
 
 
 def encode_scored(encoder: Encoder, chats: Sequence[Chat]) -> list[list[int]]:
-    """The same of chats that were scored, most often just before."""
+    """Like `encode_chats`, reusing the last `score` call's tokens."""
     entries = [encoder.scored.get(id(chat)) for chat in chats]
     if None in entries:
         return encode_chats(encoder, chats)
@@ -78,7 +78,7 @@ def encode_scored(encoder: Encoder, chats: Sequence[Chat]) -> list[list[int]]:
 
 
 def unused_mark(chat: Chat) -> str:
-    """Stands for a message while the template is rendered; no message of the chat contains it."""
+    """A placeholder for a message in a rendered template, which the chat does not contain."""
     marks = (f"\u2402METIS{number}\u2403" for number in count())
     return next(mark for mark in marks if not any(mark in message["content"] for message in chat))
 
@@ -88,9 +88,9 @@ def between_turns(
 ) -> str:
     """The text between the assistant's answer to `chat` and its next turn.
 
-    `ends` are the ends of a turn that the answer brought itself; none where it was cut short.
-    Lone surrogates, which an environment may repeat after a policy and no tokenizer encodes, become
-    question marks: otherwise a policy could have its rollout fail rather than be scored.
+    `ends` are the end-of-turn tokens that the answer already has; none if it was truncated. Lone
+    surrogates, which no tokenizer encodes, become question marks: otherwise a policy could make its
+    rollouts fail by having an environment echo them.
     """
     mark = unused_mark([*chat, *answers])
     spoken: list[Message] = [*chat, {"role": "assistant", "content": mark}, *answers]
@@ -106,7 +106,7 @@ def between_turns(
 
 
 def _ends(encoder: Encoder, texts: Sequence[str]) -> list[list[int]]:
-    """The tokens of texts, most of which come up again: prompts are judged more often than once."""
+    """The tokens of texts, cached, since prompts are judged repeatedly."""
     new = [text for text in dict.fromkeys(texts) if text not in encoder.ends]
     ends = encoder.ends
     if new:
@@ -120,7 +120,7 @@ def _ends(encoder: Encoder, texts: Sequence[str]) -> list[list[int]]:
 
 
 def _alike(chats: Sequence[Chat]) -> bool:
-    """True if the chats differ in their last message only, which no template would trim."""
+    """True if the chats differ only in the last message, which has no whitespace to strip."""
     first = chats[0]
     return all(
         len(chat) == len(first)

@@ -1,8 +1,8 @@
-"""Rows that continue one prefix, and how they are laid out for a pass through the network.
+"""Rows with a shared prefix, and their layout for a forward pass.
 
-A row may be a tree, so that many short endings of one context (the eleven values of a judgment)
-cost one pass over the context. Rows are padded on the right, where a causal mask keeps padding out
-of everything; where they differ much in length, in strips of several widths.
+A row may end in a token tree, so that many short endings of one context (the eleven values of a
+judgment) cost one pass over the context. Rows are right-padded, where the causal mask hides the
+padding; rows of very different lengths go into several padded batches.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,28 +16,28 @@ from numpy.typing import NDArray
 
 Integers = NDArray[np.int64]
 
-STRIPS = 4
-"""The most strips of a bundle."""
+MOST_BATCHES = 4
+"""Maximum padded batches of a prefix group."""
 
 
 class Layout(NamedTuple):
-    """Alignment of trees and their prefix that a device wants."""
+    """How a device wants rows to be padded."""
 
     aligned: int = 8
-    """Sizes are multiples of this, where a GPU's kernels are fastest."""
+    """Widths and prefix lengths are multiples of this, for fast GPU kernels."""
     spare: int = 1 << 62
-    """Tokens of padding that cost less than one more strip; for most, more than there ever are."""
+    """Padding tokens that cost less than another padded batch; by default never split."""
 
 
-ONE_STRIP = Layout()
+ONE_BATCH = Layout()
 
 
 @dataclass(frozen=True)
 class Row:
-    """Tokens after the shared prefix, and the tokens whose log-probability is wanted.
+    """Tokens after the shared prefix, and the targets whose log-probabilities are computed.
 
-    Target k is `wanted[k]` as what follows the token at `positions[k]`. The last tokens may be a
-    `tree` that grows from the token before them; None is a plain sequence.
+    Target k is token `wanted[k]` after the token at `positions[k]`. The last tokens may be a token
+    `tree`, rooted at the token before them; None is a plain sequence.
     """
 
     tokens: Integers
@@ -53,15 +53,15 @@ class Row:
 
 @dataclass(frozen=True)
 class Tree:
-    """The shape of a tree of tokens: what each of them sees of the others, and how deep it is."""
+    """The shape of a token tree: its attention mask, and the depth of each token."""
 
     sees: NDArray[np.bool_]
     depth: NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Strip:
-    """Rows side by side, padded to one width."""
+class PaddedBatch:
+    """Rows padded to one width."""
 
     rows: Sequence[Row]
     width: int
@@ -79,7 +79,7 @@ class Strip:
 
     @property
     def sees(self) -> NDArray[np.bool_]:
-        """The attention mask: the tokens of its row that each token sees."""
+        """The attention mask within each row."""
         sees = np.tile(np.tri(self.width, dtype=np.bool_), (len(self.rows), 1, 1))
         for i, row in enumerate(self.rows):
             if row.tree is not None:
@@ -88,7 +88,7 @@ class Strip:
 
     @property
     def depths(self) -> Integers:
-        """The place of every token in its row, as a sequence would have it."""
+        """The position ids of the tokens, relative to the row."""
         depths = np.tile(np.arange(self.width), (len(self.rows), 1))
         for i, row in enumerate(self.rows):
             if row.tree is not None:
@@ -97,47 +97,47 @@ class Strip:
 
 
 @dataclass(frozen=True)
-class Bundle:
-    """Rows that continue one prefix (which may be empty)."""
+class PrefixGroup:
+    """Rows that share a prefix (which may be empty)."""
 
     prefix: list[int]
     rows: list[Row]
-    layout: Layout = ONE_STRIP
+    layout: Layout = ONE_BATCH
 
     @property
     def trees(self) -> bool:
         return any(row.tree is not None for row in self.rows)
 
     @property
-    def whole(self) -> Strip:
-        """All rows side by side."""
-        return Strip(self.rows, int(self._widths.max()))
+    def whole(self) -> PaddedBatch:
+        """All rows in one padded batch."""
+        return PaddedBatch(self.rows, int(self._widths.max()))
 
     @cached_property
-    def strips(self) -> list[Strip]:
-        """The rows in their order, cut where much padding is saved."""
+    def batches(self) -> list[PaddedBatch]:
+        """The rows in order, split into padded batches where that saves padding."""
         if not (self.prefix and self.trees):
             return [self.whole]
         widths = self._widths
         cuts = _cuts(widths, self.layout.spare)
-        return [Strip(self.rows[a:b], int(widths[a:b].max())) for a, b in cuts]
+        return [PaddedBatch(self.rows[a:b], int(widths[a:b].max())) for a, b in cuts]
 
     @property
     def _widths(self) -> Integers:
-        """The padded length of each row on its own."""
+        """The aligned length of each row."""
         lengths = np.array([len(row.tokens) for row in self.rows])
         unit = self.layout.aligned if self.trees else 1
         return -(-lengths // unit) * unit
 
     @property
     def size(self) -> int:
-        """Tokens that pass through the network."""
-        return len(self.prefix) + sum(strip.size for strip in self.strips)
+        """Tokens of the forward pass, with padding."""
+        return len(self.prefix) + sum(batch.size for batch in self.batches)
 
-    def split(self, budget: int) -> Iterator["Bundle"]:
-        """Parts whose rows, with their padding, stay within a budget of tokens.
+    def split(self, budget: int) -> Iterator["PrefixGroup"]:
+        """Split into micro-batches whose padded rows have at most `budget` tokens.
 
-        Strips make the size of a part not quite monotone in its rows, so that one may end early.
+        The size is not exactly monotone in the number of rows, so one may be smaller than possible.
         """
         start = 0
         while start < len(self.rows):
@@ -152,14 +152,14 @@ class Bundle:
             yield self._part(start, start + fits)
             start += fits
 
-    def _part(self, start: int, stop: int) -> "Bundle":
-        return Bundle(self.prefix, self.rows[start:stop], self.layout)
+    def _part(self, start: int, stop: int) -> "PrefixGroup":
+        return PrefixGroup(self.prefix, self.rows[start:stop], self.layout)
 
 
 def _cuts(widths: Integers, spare: int) -> list[tuple[int, int]]:
-    """The cuts of rows of these widths into strips: each time where that saves most."""
+    """Greedy split of rows into batches, each time where it saves the most padding."""
     ends = [0, len(widths)]
-    while len(ends) <= STRIPS:
+    while len(ends) <= MOST_BATCHES:
         saved, cut = max(_best_cut(widths, a, b) for a, b in pairwise(ends))
         if saved < max(1, spare):
             break
@@ -168,7 +168,7 @@ def _cuts(widths: Integers, spare: int) -> list[tuple[int, int]]:
 
 
 def _best_cut(widths: Integers, start: int, stop: int) -> tuple[int, int]:
-    """The padding that one cut between these rows saves, and where."""
+    """The padding saved by the best split of these rows, and its position."""
     some = widths[start:stop]
     if len(some) < 2:
         return 0, start
@@ -180,14 +180,14 @@ def _best_cut(widths: Integers, start: int, stop: int) -> tuple[int, int]:
     return int(saved[best]), start + best + 1
 
 
-def plain(tokens: Integers, mask: NDArray[np.bool_], skip: int) -> Row:
-    """The row of an ordinary sequence after `skip` tokens of prefix; masked tokens are targets."""
+def sequence_row(tokens: Integers, mask: NDArray[np.bool_], skip: int) -> Row:
+    """A plain row after `skip` tokens of prefix; the tokens of the loss mask are targets."""
     targets = np.flatnonzero(mask[skip + 1 :])
     return Row(tokens[skip:-1], targets, tokens[skip + 1 :][targets])
 
 
 def common_prefix(sequences: Sequence[list[int]]) -> int:
-    """The length of the common prefix of all sequences: that of the two extremes."""
+    """The length of the common prefix of all sequences (that of min and max)."""
     first, last = min(sequences), max(sequences)
     for i, (one, other) in enumerate(zip(first, last, strict=False)):
         if one != other:
@@ -196,6 +196,6 @@ def common_prefix(sequences: Sequence[list[int]]) -> int:
 
 
 def shareable(sequences: Sequence[list[int]], latest: Iterable[int], aligned: int) -> int:
-    """The longest prefix that may be shared, when row k has to begin at `latest[k]` or before."""
+    """The longest aligned shared prefix, of at most `latest[k]` tokens for row k."""
     shared = min(common_prefix(sequences), *latest)
     return shared - shared % aligned

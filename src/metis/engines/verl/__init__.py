@@ -1,1 +1,1 @@
-"""The same curricula on verl: Ray, FSDP, and vLLM for rollouts. This module imports nothing."""
+"""Training on verl: Ray, FSDP, and vLLM for rollouts. This module imports nothing."""

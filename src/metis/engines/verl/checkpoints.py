@@ -1,8 +1,8 @@
-"""Checkpoints of a run on verl: which stay on disk, and which one a start goes on from.
+"""Checkpoints of a run on verl: which are kept, and which one a start resumes from.
 
-verl counts the checkpoints of one start alone, and of one that it drops it leaves the folder. Its
-marker names the last that is whole; where that names a folder that is not there, verl starts at
-step 0, without a word, and other faults it meets when its models are loaded.
+verl only counts the checkpoints of the current process, and leaves empty folders behind. Its marker
+file names the last complete checkpoint; if that folder is missing, verl silently starts at step 0,
+and it finds other problems only when models are loaded.
 """
 
 import itertools
@@ -20,33 +20,32 @@ from metis.run import manifest
 from metis.run.budget import Account
 
 BEST = "best"
-"""The folder of the checkpoint that tested best, which stays."""
+"""The folder of the checkpoint with the best validation."""
 STEP = "global_step_"
 NUMBERED = re.compile(rf"{STEP}\d+")
 MARKER = "latest_checkpointed_iteration.txt"
 STATE = "metis.state"
-"""The curriculum's file in a checkpoint of verl."""
+"""The file with the curriculum's state in a verl checkpoint."""
 SHARD = re.compile(r"model_world_size_(\d+)_rank_0\.pt")
 MODE, PLACE, ONLY_TESTED = "trainer.resume_mode", "trainer.resume_from_path", "trainer.val_only"
 OF_A_START = (MODE, PLACE, ONLY_TESTED)
 OFFLOADED = "_offload"
-"""The end of the keys that keep weights or an optimizer in the memory of the machine."""
+"""Suffix of verl's offloading settings, which may change on resume."""
 
 
 def make_room(folder: Path, keep: int | None) -> None:
-    """Before a checkpoint is written to this folder: delete old ones, the remains of others that
-    were not written to their end, and what is there.
+    """Before a checkpoint is written: delete old ones, incomplete ones, and this folder.
 
-    With the new one, `keep` stay, at least two; none or 0 keeps all. verl would write over the
-    files of an earlier attempt at the step, which `best` may share.
+    `keep` remain with the new one, at least two; None or 0 keeps all. verl would overwrite the
+    files of an earlier attempt in place, and `best` may hard-link them.
     """
-    if last_whole(folder.parent) == step_of(folder):
-        forget(folder.parent)
+    if last_complete(folder.parent) == step_of(folder):
+        clear_marker(folder.parent)
     shutil.rmtree(folder, ignore_errors=True)
     if not keep or keep < 0:
         return
     earlier = [path for path in numbered(folder.parent) if step_of(path) < step_of(folder)]
-    last = last_whole(folder.parent)
+    last = last_complete(folder.parent)
     whole = [path for path in earlier if last is None or step_of(path) <= last]
     kept = whole[-max(1, keep - 1) :]
     for path in earlier:
@@ -54,20 +53,20 @@ def make_room(folder: Path, keep: int | None) -> None:
             shutil.rmtree(path, ignore_errors=True)
 
 
-def go_on_from(folder: Path) -> None:
-    """Mark a checkpoint as the last, as the logs end there: later ones are of another attempt."""
-    if last_whole(folder.parent) != step_of(folder):
+def mark_last(folder: Path) -> None:
+    """Set the marker to this checkpoint: later ones belong to an abandoned attempt."""
+    if last_complete(folder.parent) != step_of(folder):
         with files.atomic(folder.parent / MARKER) as file:
             file.write(str(step_of(folder)).encode())
 
 
 def is_best(name: str) -> bool:
-    """True of the best checkpoint of a run, or of an attempt of it that was abandoned."""
+    """True for the name of a best checkpoint, also of an abandoned attempt."""
     return re.fullmatch(rf"{BEST}(-of-step-\d+(-\d+)?)?", name) is not None
 
 
-def forget(folder: Path) -> None:
-    """Mark no checkpoint in a folder as the last: all of them are of another attempt."""
+def clear_marker(folder: Path) -> None:
+    """Delete the marker: all checkpoints belong to an abandoned attempt."""
     (folder / MARKER).unlink(missing_ok=True)
 
 
@@ -78,35 +77,35 @@ def numbered(folder: Path) -> list[Path]:
 
 
 def step_of(folder: Path | None) -> int:
-    """The step that a folder is named by; 0 without one."""
+    """The step in a folder's name; 0 for None."""
     return int(folder.name.removeprefix(STEP)) if folder else 0
 
 
-def last_whole(folder: Path) -> int | None:
-    """The step of the last checkpoint that is whole, where one is marked."""
+def last_complete(folder: Path) -> int | None:
+    """The step of the last complete checkpoint, by the marker; None without one."""
     marker = folder / MARKER
     text = marker.read_text() if marker.exists() else ""
     return int(text) if text.strip().isdecimal() else None
 
 
 def marked(folder: Path) -> int | None:
-    """The step that a marker names, if there is one; what is no step is refused."""
-    marker, step = folder / MARKER, last_whole(folder)
+    """Like `last_complete`, but refuses an invalid marker."""
+    marker, step = folder / MARKER, last_complete(folder)
     if step is None and marker.exists():
         raise MetisError(
             f"{marker} holds {marker.read_text()!r}, not a step: write the number of a folder "
-            f"{STEP}NUMBER beside it, whose checkpoint is whole"
+            f"{STEP}NUMBER beside it with a complete checkpoint"
         )
     return step
 
 
 def check_marked(folder: Path, gpus: int) -> None:
-    """Refuse a folder of checkpoints whose marker names one that this start cannot go on from."""
+    """Refuse to start if the marked checkpoint cannot be resumed."""
     step = marked(folder)
     if step is None:
         return
     named = folder / f"{STEP}{step}"
-    if wrong := fault(named, gpus):
+    if wrong := resume_error(named, gpus):
         marker = folder / MARKER
         raise MetisError(
             f"trainer.resume_mode = 'auto': {marker} names {named.name}, which {wrong}: "
@@ -115,24 +114,24 @@ def check_marked(folder: Path, gpus: int) -> None:
 
 
 def check_given(folder: Path, gpus: int) -> None:
-    """Refuse a checkpoint that was named and that this start cannot go on from."""
-    if wrong := fault(folder, gpus):
+    """Refuse to start if the given checkpoint cannot be resumed."""
+    if wrong := resume_error(folder, gpus):
         raise MetisError(
             f"trainer.resume_from_path = {str(folder)!r}: it {wrong}: "
             f"{_ways_out(folder.parent, gpus)}"
         )
 
 
-def fault(folder: Path, gpus: int) -> str | None:
-    """A reason why so many GPUs cannot go on from a folder."""
+def resume_error(folder: Path, gpus: int) -> str | None:
+    """Why this checkpoint cannot be resumed on `gpus` GPUs, or None."""
     if not folder.is_dir():
         return "is not there"
     if not (folder / STATE).exists():
-        return f"has no {STATE} and so is of another trainer"
+        return f"has no {STATE}, so another trainer wrote it"
     try:
         state.load_state(folder / STATE)
     except (MetisError, OSError):
-        return f"has a {STATE} that is damaged or cannot be read"
+        return f"has a {STATE} that is corrupted or cannot be read"
     sizes = _sizes(folder / "actor")
     if sizes and gpus not in sizes:
         written = " or ".join(map(str, sorted(sizes)))
@@ -144,34 +143,34 @@ def fault(folder: Path, gpus: int) -> str | None:
 
 
 def _sizes(actor: Path) -> set[int]:
-    """Numbers of GPUs that the shards of an actor are for."""
+    """The world sizes of an actor's FSDP shards."""
     names = (SHARD.fullmatch(path.name) for path in actor.glob("model_world_size_*"))
     return {int(name[1]) for name in names if name}
 
 
 def _ways_out(folder: Path, gpus: int) -> str:
-    """The checkpoints beside one that is none, and the settings to go on from them."""
-    others = [path for path in _candidates(folder) if fault(path, gpus) is None]
+    """Other checkpoints that can be resumed, and the settings for that."""
+    others = [path for path in _candidates(folder) if resume_error(path, gpus) is None]
     anew = "start over with trainer.resume_mode=disable"
     if not others:
         return f"restore it, or {anew}"
     names = " or ".join(path.name for path in others)
     return (
-        f"go on from {names} with trainer.resume_mode=resume_path "
+        f"resume from {names} with trainer.resume_mode=resume_path "
         f"trainer.resume_from_path={others[-1]}, or {anew}"
     )
 
 
 def _candidates(folder: Path) -> list[Path]:
-    """The best checkpoint and those up to the marked one; later ones may be half written."""
-    last = last_whole(folder)
+    """The best checkpoint and those up to the marked one; later ones may be incomplete."""
+    last = last_complete(folder)
     best = [folder / BEST] if (folder / BEST).is_dir() else []
     whole = [path for path in numbered(folder) if last is None or step_of(path) <= last]
     return best + whole
 
 
 def check_resuming(trainer: Any) -> None:
-    """Refuse a checkpoint to go on from that is none."""
+    """Refuse invalid resume settings, or a checkpoint that cannot be resumed."""
     key, mode, given = "trainer.resume_from_path", trainer.resume_mode, trainer.resume_from_path
     modes = ("auto", "disable", "resume_path")
     require(mode in modes, "trainer.resume_mode", mode, f"use one of {', '.join(modes)}")
@@ -188,8 +187,8 @@ def check_resuming(trainer: Any) -> None:
     check_given(Path(given).absolute(), gpus)
 
 
-def settle(trainer: Any) -> None:
-    """Name the folder to go on from as verl needs it, by its step: `best` gets that name back."""
+def prepare_resume(trainer: Any) -> None:
+    """Point verl at the checkpoint to resume; `best` gets its `global_step_N` name back."""
     check_resuming(trainer)
     if trainer.resume_mode == "resume_path":
         folder = Path(trainer.resume_from_path).absolute()
@@ -197,21 +196,21 @@ def settle(trainer: Any) -> None:
 
 
 def _by_its_step(best: Path) -> Path:
-    """The best checkpoint under the name that it was saved by, its files shared."""
-    saved = load(best)
+    """The best checkpoint hard-linked under its `global_step_N` name."""
+    saved = load_curriculum_state(best)
     folder = best.with_name(f"{STEP}{saved['best'][0]}")
     if not (folder / "actor").exists():
         files.link_copy(best, folder.name)
-    if load(folder)["elapsed"] != saved["elapsed"]:
+    if load_curriculum_state(folder)["elapsed"] != saved["elapsed"]:
         raise MetisError(
-            f"trainer.resume_from_path = {str(best)!r}: {folder.name} beside it, whose name it "
-            "needs, is a checkpoint of another attempt: move that away"
+            f"trainer.resume_from_path = {str(best)!r}: its name {folder.name} is taken by a "
+            "checkpoint of another attempt: move that one away"
         )
     return folder
 
 
-def chosen(trainer: Any) -> Path | None:
-    """The folder that verl goes on from, by its settings."""
+def resume_folder(trainer: Any) -> Path | None:
+    """The folder that verl resumes from, by its settings."""
     from verl.utils.checkpoint.checkpoint_manager import find_latest_ckpt_path
 
     if trainer.resume_mode == "disable":
@@ -222,31 +221,31 @@ def chosen(trainer: Any) -> Path | None:
     return Path(folder).absolute() if folder else None
 
 
-def load(folder: Path) -> dict[str, Any]:
+def load_curriculum_state(folder: Path) -> dict[str, Any]:
     """The curriculum's state in a checkpoint."""
     path = folder / STATE
     if not path.exists():
         raise MetisError(
-            f"{str(path)!r} is missing: the checkpoint is of another trainer; train on with it, or "
-            "start with trainer.resume_mode=disable"
+            f"{str(path)!r} is missing: another trainer wrote the checkpoint; resume with that "
+            "one, or start with trainer.resume_mode=disable"
         )
     return state.load_state(path)
 
 
 def settings_of_the_run(resolved: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a run without those of this start, which the next one does not repeat."""
+    """The settings of a run, without overrides that only apply to this start."""
     engine = resolved["engine"]
     words = [word for word in engine["overrides"] if _key(word) not in OF_A_START]
     return {**resolved, "engine": {**engine, "overrides": words}}
 
 
 def same_run(before: Sequence[str], now: Sequence[str]) -> bool:
-    """True of overrides that are equal but for words that a resumed run may change."""
+    """True if overrides are equal except for those that may change on resume."""
     return _of_the_run(before) == _of_the_run(now)
 
 
 def step_at_start(overrides: Sequence[str], folder: Path) -> int:
-    """The step that this start goes on from, with these checkpoints."""
+    """The step that this start resumes from."""
     mode = _value(overrides, MODE) or "auto"
     if mode == "auto":
         return marked(folder) or 0
@@ -258,14 +257,14 @@ def step_at_start(overrides: Sequence[str], folder: Path) -> int:
     return step_of(place) if NUMBERED.fullmatch(place.name) else 0
 
 
-def goes_on(overrides: Sequence[str]) -> bool:
-    """True of a start that trains on from the latest checkpoint."""
+def resumes_latest(overrides: Sequence[str]) -> bool:
+    """True if this start resumes training from the latest checkpoint."""
     tested = (_value(overrides, ONLY_TESTED) or "false").lower() in ("true", "yes", "on", "1")
     return (_value(overrides, MODE) or "auto") == "auto" and not tested
 
 
 def reason_to_begin_anew(overrides: Sequence[str]) -> str:
-    """The reason of a start at step 0 in the folder of a run."""
+    """Why an existing run starts over at step 0."""
     asked = _value(overrides, MODE) == "disable"
     return f"{MODE} is 'disable'" if asked else manifest.NO_CHECKPOINT
 
@@ -280,16 +279,16 @@ def _key(word: str) -> str:
 
 
 def _value(overrides: Sequence[str], key: str) -> str | None:
-    """The value of a key, as Hydra takes it: the last one, with or without quotation marks."""
+    """The value of an override: the last one, without quotation marks, as in Hydra."""
     values = [word.partition("=")[2] for word in overrides if _key(word) == key]
     return values[-1].strip().strip("'\"") if values else None
 
 
 def set_best_aside(folder: Path, account: Account) -> str | None:
-    """Rename `best` where it is not the best one of this account; a sentence about that.
+    """Rename `best` if it is not this attempt's best checkpoint; returns a message.
 
-    One that is older than the step of the account stays where that step tested best: the run was
-    stopped before it was kept, and its test is made again.
+    An older one stays if the current step is the best: the run stopped before that was copied, and
+    it is validated again.
     """
     best = folder / BEST
     own = _tested(best)
@@ -299,13 +298,13 @@ def set_best_aside(folder: Path, account: Account) -> str | None:
     best.rename(kept)
     so_far = f"step {account.best[0]}" if account.best[0] else "none yet"
     return (
-        f"{best} was of step {own[0]}, and the best step of this attempt is {so_far}: it was "
-        f"renamed to {kept.name}"
+        f"{best} was from step {own[0]}, but the best step of this attempt is {so_far}: renamed to "
+        f"{kept.name}"
     )
 
 
 def _tested(best: Path) -> tuple[int, float] | None:
-    """Step and accuracy of a checkpoint that tested best, where it can be read."""
+    """Step and accuracy of a best checkpoint, if readable."""
     try:
         step, accuracy = state.load_state(best / STATE)["best"]
     except (MetisError, OSError, KeyError):
@@ -314,6 +313,6 @@ def _tested(best: Path) -> tuple[int, float] | None:
 
 
 def _free(path: Path) -> Path:
-    """This name, or with the first number that nothing has."""
+    """This path, or with a number appended if it exists."""
     names = (path.with_name(f"{path.name}-{number}") for number in itertools.count(2))
     return next(name for name in itertools.chain([path], names) if not name.exists())

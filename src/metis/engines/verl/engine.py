@@ -1,4 +1,4 @@
-"""The verl engine: rollout servers answer and judge, agent loops play, the actor learns."""
+"""The verl engine: rollout servers judge, agent loops roll out, the actor is trained."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from metis.core.predictors import Predictor, has_own_backbone
 from metis.engines.learners.learner import (
     Encode,
     Learner,
-    Question,
+    PredictorInput,
     Reader,
     load_learner,
     save_learner,
@@ -29,9 +29,9 @@ from metis.errors import MetisError
 
 
 class VerlEngine(Engine):
-    """Answers what a plan asks for; the trainer updates when the plan has come to its end.
+    """Answers the requests of a plan; verl's trainer does the update afterwards.
 
-    `version` is that of the weights: the steps that were trained.
+    `version` is the version of the weights: the number of trained steps.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class VerlEngine(Engine):
         self.servers, self.rollouts, self.values = servers, rollouts, values
         self.states, self.encode, self.seed = states, encode, seed
         self.learners: dict[Predictor, Learner] = {}
-        """Models on the policy's states; they are small, and learn in this process."""
+        """Predictors on the policy's hidden states; they are small and trained in this process."""
         self.version = 0
         self.laps: Mapping[str, float] = {}
 
@@ -72,7 +72,7 @@ class VerlEngine(Engine):
     ) -> list[float]:
         if has_own_backbone(model):
             return self._critic().predict(prompts, model)
-        return self._learner(model).predict(Question.of(prompts, evidence, self.encode))
+        return self._learner(model).predict(PredictorInput.of(prompts, evidence, self.encode))
 
     def fit(
         self,
@@ -83,7 +83,7 @@ class VerlEngine(Engine):
     ) -> float:
         if has_own_backbone(model):
             return self._critic().fit(prompts, targets, model)
-        return self._learner(model).fit(Question.of(prompts, evidence, self.encode), targets)
+        return self._learner(model).fit(PredictorInput.of(prompts, evidence, self.encode), targets)
 
     def _critic(self) -> ValueWorker:
         if self.values is None:
@@ -106,7 +106,7 @@ class VerlEngine(Engine):
 
     @property
     def processed(self) -> int:
-        """Tokens that have passed through the rollout servers, or the actor for its states."""
+        """Total tokens of rollout servers and of hidden states in the actor."""
         parts = (self.servers, self.rollouts, self.states)
         return sum(part.processed for part in parts)
 
@@ -115,5 +115,5 @@ class VerlEngine(Engine):
 
 
 def encoder(servers: Servers) -> Any:
-    """The encoding of a scored choice in the update: that of the servers."""
+    """Tokenizes a scored choice for the update, as the servers did."""
     return lambda chat, text: (encode_scored(servers, [chat])[0], servers.encode_reply(text))

@@ -1,8 +1,7 @@
-"""Episodes of several turns on verl: an agent loop that plays those of any task.
+"""A verl agent loop for the multi-turn episodes of any task.
 
-What the policy reads of a turn is never tokenised again: its own tokens stay as it wrote them, and
-only what comes between two of its turns is encoded. The environment's turn and the reward run
-beside the generation of other rollouts.
+The policy's own tokens are never re-tokenized; only the text between two of its turns is encoded.
+Environment turns and rewards run concurrently with the generation of other rollouts.
 """
 
 import uuid
@@ -17,12 +16,12 @@ from verl.utils.profiler import simple_timer
 from metis.core import Chat, Message
 from metis.engines.tokens.encoding import between_turns
 from metis.engines.verl.launch.from_recipe import AGENT_LOOP
-from metis.engines.verl.reward import played
+from metis.engines.verl.reward import loaded_task
 
 
 @dataclass
 class Conversation:
-    """A rollout so far: the tokens after its prompt, and which of them the policy wrote."""
+    """A rollout in progress: the tokens after its prompt, with the mask of the policy's own."""
 
     chat: list[Message]
     prompt: list[int]
@@ -31,7 +30,7 @@ class Conversation:
     logprobs: list[float] = field(default_factory=list)
     turns: int = 1
     written_by: dict[str, Any] = field(default_factory=dict)
-    """The versions of the weights that wrote it, as verl names them."""
+    """verl's fields for the versions of the weights that sampled it."""
 
     def add(self, tokens: Sequence[int], logprobs: Sequence[float], written: bool) -> None:
         self.tokens += tokens
@@ -41,11 +40,11 @@ class Conversation:
 
 
 class EpisodeLoop(AgentLoopBase):  # type: ignore[misc]
-    """Plays an episode with verl's rollout servers, and rewards it."""
+    """Runs an episode on verl's rollout servers, and computes its reward."""
 
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> AgentLoopOutput:
         named = self.config.reward.custom_reward_function.reward_kwargs
-        task = played(**OmegaConf.to_container(named, resolve=True))
+        task = loaded_task(**OmegaConf.to_container(named, resolve=True))
         episode = task.episode(row["extra_info"])
         metrics: dict[str, Any] = {}
         chat = list(episode.chat)
@@ -75,7 +74,7 @@ class EpisodeLoop(AgentLoopBase):  # type: ignore[misc]
     async def _speak(
         self, rollout: Conversation, request: str, longest: int, sampling: dict[str, Any]
     ) -> str:
-        """The policy's turn, within the room that is left."""
+        """Generate the policy's turn, within the remaining tokens."""
         limit = min(longest, self._room(rollout))
         output = await self.server_manager.generate(
             request_id=request,
@@ -92,7 +91,7 @@ class EpisodeLoop(AgentLoopBase):  # type: ignore[misc]
         return text
 
     def _hear(self, rollout: Conversation, said: str, answers: Sequence[Message]) -> bool:
-        """Add the environment's turn; False where it leaves no room for another one."""
+        """Append the environment's turn; False if no tokens remain for another turn."""
         end = self.tokenizer.eos_token_id
         ends = [self.tokenizer.decode([end])] if rollout.tokens[-1:] == [end] else []
         text = between_turns(self._render, rollout.chat, answers, ends)
@@ -116,6 +115,6 @@ class EpisodeLoop(AgentLoopBase):  # type: ignore[misc]
         return text
 
 
-def install() -> None:
-    """Make the loop known to verl's agent loops in this process."""
+def register_loop() -> None:
+    """Register the loop with verl in this process."""
     register(AGENT_LOOP)(EpisodeLoop)

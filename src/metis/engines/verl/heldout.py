@@ -1,23 +1,23 @@
-"""The results of verl's validation, by prompt."""
+"""Rewards of verl's validation, by prompt."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 PROMPT = "prompt"
-"""The key by which a reward function may name the prompt beside the score."""
+"""The key under which a reward function may report the prompt's id."""
 
 REPORTED = "reward/"
-"""The prefix of anything else that a task's reward reports."""
+"""Prefix of everything else that a reward function reports."""
 
 Key = tuple[str, str]
-"""A data source, and verl's name for one of its prompts."""
+"""A data source, and verl's uid of a prompt."""
 
 
 class Heldout:
-    """Mean rewards of held-out prompts: an answer that failed earns nothing.
+    """Mean rewards of held-out prompts; failed answers count as 0.
 
-    verl hands over one value for every answer that came to an end, and how many it had asked for.
+    verl gives one value per finished answer, and the number of answers requested.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class Heldout:
         self.names = dict(zip(keys, answers.get(PROMPT, ()), strict=False))
 
     def by_source(self) -> dict[str, list[float]]:
-        """The rewards of each data source; a single one needs no name."""
+        """The rewards per data source; a single one has the name ""."""
         parts: dict[str, list[float]] = defaultdict(list)
         for (source, _), reward in self.rewards.items():
             parts[source.removeprefix("metis/")].append(reward)

@@ -1,8 +1,8 @@
-"""verl's training data as a pool: a prompt for every row of the data set.
+"""verl's training data as prompts, one per row of the dataset.
 
-`extra_info` may say what a judge should read (`text`, or in prepared files `problem`), and give
-`id`, `category` and `difficulty`; without them the last user message, the data source and the row's
-number stand in.
+`extra_info` may have the text for the judge (`text`, or in prepared files `problem`), `id`,
+`category` and `difficulty`; the defaults are the last user message, data source and row number, and
+the data source.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from metis.errors import MetisError
 
 
 class PromptData:
-    """The data set, by prompt."""
+    """The dataset, by prompt."""
 
     def __init__(self, dataset: Any) -> None:
         _require_text(dataset)
@@ -37,7 +37,7 @@ class PromptData:
         return messages
 
     def batch(self, prompts: Sequence[Prompt], uids: Sequence[str], n: int, step: int) -> Any:
-        """The input of verl's agent loops: the rows, with n rollouts asked for each."""
+        """The input of verl's agent loops: the rows, with n rollouts each."""
         columns = collate_fn([self.dataset[self.places[prompt.id]] for prompt in prompts])
         columns["uid"] = np.array(uids, dtype=object)
         columns["__rollout_n__"] = np.array([n] * len(prompts), dtype=object)
@@ -50,8 +50,8 @@ def _require_text(dataset: Any) -> None:
     for column in (dataset.image_key, dataset.video_key, dataset.audio_key):
         if column in dataset.dataframe.column_names:
             raise MetisError(
-                f"data.train_files: the column {column!r} is not text, and rows of an update here "
-                "hold nothing else: use data without it"
+                f"data.train_files: the column {column!r} is not text; only text is supported: use "
+                "data without it"
             )
 
 

@@ -1,4 +1,4 @@
-"""The rewards of our tasks as verl calls them: any task of a run folder, or math or code alone."""
+"""Reward functions for verl: any task of a run folder, or math or code by itself."""
 
 import asyncio
 import contextlib
@@ -14,8 +14,8 @@ from typing import Any
 
 from metis.config import task_of
 from metis.core import Message, Prompt
-from metis.engines.learning import Learning
 from metis.engines.rewards import RewardRunner
+from metis.engines.training_settings import TrainingSettings
 from metis.engines.verl.heldout import PROMPT, REPORTED
 from metis.errors import MetisError
 from metis.tasks.base import Episode, Task
@@ -34,7 +34,7 @@ def score_math(
     verify: bool = True,
     **_: Any,
 ) -> dict[str, Any]:
-    """Answers to problems that `metis prepare math` wrote, or others with a `ground_truth`."""
+    """Score an answer to a problem of `metis prepare math`, or another with a `ground_truth`."""
     return _scored(reward(solution_str, str(ground_truth), verify), extra_info or {})
 
 
@@ -48,13 +48,13 @@ async def score_code(
     timeout: float = 600.0,
     **settings: Any,
 ) -> dict[str, Any]:
-    """Programs for problems that `metis prepare code` wrote; `settings` are of task=code.
+    """Score a program for a problem of `metis prepare code`; `settings` are those of task=code.
 
-    `share` are verl's reward workers: those of one of the `nodes` divide its cores among them.
+    `share` is the number of verl's reward workers; those of one of the `nodes` divide its cores.
     """
-    names = {knob.name for knob in fields(Code)}
-    knobs = {key: value for key, value in settings.items() if key in names}
-    task, scorer = _code(tuple(sorted(knobs.items())), _of_a_node(share, nodes), timeout)
+    names = {each.name for each in fields(Code)}
+    given = {key: value for key, value in settings.items() if key in names}
+    task, scorer = _code(tuple(sorted(given.items())), _of_a_node(share, nodes), timeout)
     about = extra_info or {}
     problem = records.read(str(about.get("id", "")), "", records.loads(str(ground_truth)))
     if lacking := await asyncio.to_thread(libraries.missing, problem.libraries):
@@ -75,15 +75,15 @@ async def compute_score(
     extra_info: dict[str, Any],
     **named: Any,
 ) -> dict[str, Any]:
-    """Play the answer to its end and reward it; `played` explains what is named."""
-    task = played(**named)
+    """Score an answer with the task of a run; `named` are the arguments of `loaded_task`."""
+    task = loaded_task(**named)
     episode = task.episode(extra_info)
     episode.reply(solution_str)
     return await task.reward(episode, extra_info)
 
 
 class Scorer:
-    """Rewards in threads beside generation; when too many are unfinished, further ones wait."""
+    """Computes rewards in threads; further ones wait if too many are unfinished."""
 
     def __init__(self, task: Task, share: int, timeout: float) -> None:
         self.rewards = RewardRunner(timeout)
@@ -96,8 +96,8 @@ class Scorer:
 
 
 @dataclass(frozen=True)
-class Played:
-    """A task in a process of verl's; `longest` are the tokens of one answer."""
+class LoadedTask:
+    """A task in a process of verl; `longest` is the maximum number of tokens of an answer."""
 
     task: Task
     prompts: Mapping[str, Prompt]
@@ -112,23 +112,23 @@ class Played:
         return await asyncio.wrap_future(self.scorer.rewards.turn(partial(episode.reply, said)))
 
     async def reward(self, episode: Episode, extra_info: Mapping[str, Any]) -> dict[str, Any]:
-        """The reward as verl reads it."""
+        """The reward in verl's format."""
         outcome = await self.scorer.outcome(episode)
         return _scored(outcome.score, extra_info, outcome.report)
 
 
-def played(
+def loaded_task(
     run: str = "",
     place: str = ".",
     task: Mapping[str, Any] | None = None,
     share: int = 1,
     nodes: int = 1,
     **_: Any,
-) -> Played:
-    """The task that a run folder names, or that is described by itself.
+) -> LoadedTask:
+    """The task of a run folder, or of its own settings.
 
-    `place` is where its files were named from; `share` are verl's reward workers: those of one of
-    the `nodes` divide among them what a task can score at a time there.
+    `place` is the folder that its relative paths start at; `share` is the number of verl's reward
+    workers: those of one of the `nodes` divide what the task can score at a time.
     """
     if not run and task is None:
         raise MetisError(
@@ -139,34 +139,34 @@ def played(
 
 
 def _of_a_node(workers: int, nodes: int) -> int:
-    """The most workers that a node has, dealt as verl deals them: one to each node in turn."""
+    """The maximum number of workers on a node, as verl assigns them round-robin."""
     return math.ceil(workers / nodes)
 
 
 def _scored(
     score: float, extra_info: Mapping[str, Any], report: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """A reward as verl reads it; reported names get a prefix, so that none is taken for verl's."""
+    """A reward in verl's format; reported names get a prefix, to not clash with verl's."""
     more = {f"{REPORTED}{name}": value for name, value in (report or {}).items()}
     return {"score": score, "acc": score, PROMPT: extra_info.get("id"), **more}
 
 
 @functools.cache
-def _played(run: str, place: str, described: str, share: int) -> Played:
+def _played(run: str, place: str, described: str, share: int) -> LoadedTask:
     settings = {"task": json.loads(described)}
     if run:
         settings = json.loads((Path(run) / "config.json").read_text("utf-8"))
-    engine = {"reward_timeout": Learning.reward_timeout, **settings.get("engine", {})}
+    engine = {"reward_timeout": TrainingSettings.reward_timeout, **settings.get("engine", {})}
     with contextlib.chdir(place):
         task = task_of(settings)
         prompts = {prompt.id: prompt for prompt in (*task.training(), *task.heldout())}
         scorer = Scorer(task, share, engine["reward_timeout"])
-    return Played(task, prompts, scorer, engine.get("max_tokens", sys.maxsize))
+    return LoadedTask(task, prompts, scorer, engine.get("max_tokens", sys.maxsize))
 
 
 @functools.cache
 def _code(
-    knobs: tuple[tuple[str, Any], ...], share: int, timeout: float
+    given: tuple[tuple[str, Any], ...], share: int, timeout: float
 ) -> tuple[CodeProblems, Scorer]:
-    task = CodeProblems((), (), Code(**dict(knobs)))
+    task = CodeProblems((), (), Code(**dict(given)))
     return task, Scorer(task, share, timeout)

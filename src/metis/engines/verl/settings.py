@@ -1,26 +1,26 @@
-"""The knobs of the verl engine, beside those that every engine has that trains a model."""
+"""verl-engine settings, on top of `TrainingSettings`."""
 
 from dataclasses import dataclass
 from typing import ClassVar
 
-from metis.engines.learning import Learning
+from metis.engines.training_settings import TrainingSettings
 from metis.errors import require, require_at_least
 
 
 @dataclass(frozen=True)
-class Verl(Learning):
-    """A model on one or more GPUs, trained by verl. A curriculum that judges needs temperature 1.
+class VerlSettings(TrainingSettings):
+    """One model on one or more GPUs, trained by verl. Curricula with a judge need temperature=1.
 
-    nodes          machines
-    gpus           GPUs of each
-    generation     verl's rollout backend: vllm, or one that is registered with verl
-    vllm_memory    share of a GPU that the rollout servers may use
-    tensor         tensor parallelism: GPUs of one rollout server
-    max_prompt     longest prompt; longer ones are left out, of the held-out prompts too: a run says
-                   how many
-    context        longest sequence on a rollout server (its max_model_len), judge prompts
-                   included, at most `tokens`; 0 is room for a rollout, and for five prompts
-    checkpointing  recompute activations in the backward pass to save memory
+    nodes          number of machines
+    gpus           GPUs per machine
+    generation     verl's rollout backend: vllm, or one registered with verl
+    vllm_memory    share of a GPU for the rollout servers (gpu_memory_utilization)
+    tensor         tensor parallelism of a rollout server
+    max_prompt     maximum tokens of a prompt; longer ones, also held-out ones, are dropped, with a
+                   notice
+    context        max_model_len of the rollout servers, judge prompts included; at most `tokens`; 0
+                   is enough for a rollout and for five prompts
+    checkpointing  gradient checkpointing: recompute activations in the backward pass
     overrides      more of verl's own settings, as key=value
     """
 
@@ -35,11 +35,11 @@ class Verl(Learning):
     overrides: tuple[str, ...] = ()
 
     MAY_CHANGE: ClassVar = ("vllm_memory", "tokens", "checkpointing", "reward_timeout")
-    """Knobs that a resumed run may change; a learning rate verl would take from its checkpoint."""
+    """Settings that may change on resume (verl takes the learning rate from the checkpoint)."""
 
     @property
     def longest(self) -> int:
-        """Tokens of a rollout."""
+        """Maximum tokens of a rollout."""
         return self.episode_tokens or self.max_tokens
 
     def __post_init__(self) -> None:
@@ -78,6 +78,6 @@ class Verl(Learning):
                 "trainer_mode" not in override,
                 "engine.overrides",
                 override,
-                "leave it out: the trainer is METIS's own, and an asynchronous one does not wait "
-                "for the current weights, which a curriculum judges with",
+                "leave it out: METIS has its own trainer; an asynchronous one would judge with old "
+                "weights",
             )

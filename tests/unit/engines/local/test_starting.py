@@ -2,7 +2,7 @@
 
 import pytest
 
-from metis.engines.local.settings import Local
+from metis.engines.local.settings import LocalSettings
 from metis.engines.local.starting import compiling, loading, starting_vllm
 
 
@@ -23,8 +23,8 @@ def test_a_model_takes_as_long_as_it_is_large(tmp_path, gigabytes, words):
 
 
 def test_vllm_says_what_starts_it_sooner():
-    assert "one to two minutes; engine.vllm_eager=true" in starting_vllm(Local(model="m"))
-    assert starting_vllm(Local(model="m", vllm_eager=True)).endswith("under a minute")
+    assert "one to two minutes; engine.vllm_eager=true" in starting_vllm(LocalSettings(model="m"))
+    assert starting_vllm(LocalSettings(model="m", vllm_eager=True)).endswith("under a minute")
 
 
 def test_compiling_names_the_setting_that_asks_for_it():

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from metis import Batch, Group, Prompt
 from metis.core import Continuation, Judgment
-from metis.engines.objective.minibatches import deal
+from metis.engines.objective.minibatches import split_minibatches
 
 PROMPTS = [Prompt(f"p{i}", "") for i in range(12)]
 
@@ -22,7 +22,7 @@ def test_a_judgment_goes_with_its_group_and_others_are_dealt_evenly():
     groups = [group(prompt) for prompt in PROMPTS[:5]]
     fresh = [row(prompt) for prompt in PROMPTS[:5] for _ in range(2)]
     replayed = [row(prompt, "step 1") for prompt in (PROMPTS[0], *PROMPTS[5:10]) for _ in range(2)]
-    shares = deal(Batch(groups, [*fresh, *replayed]), 2)
+    shares = split_minibatches(Batch(groups, [*fresh, *replayed]), 2)
     assert [len(share.groups) for share in shares] == [2, 2, 1]
     assert [len(share.judgments) for share in shares] == [2 + 2, 2 + 2, 1 + 2]
     assert all(len(rows) == 2 for share in shares for rows in share.judgments)
@@ -34,9 +34,9 @@ def test_a_judgment_goes_with_its_group_and_others_are_dealt_evenly():
 
 def test_one_mini_batch_takes_all():
     batch = Batch([group(PROMPTS[0])], [row(PROMPTS[0]), row(PROMPTS[0], "again"), row(PROMPTS[7])])
-    [share] = deal(batch, 0)
+    [share] = split_minibatches(batch, 0)
     assert len(share.judgments) == 3
-    assert deal(Batch([], [row(PROMPTS[0])]), 0) == []
+    assert split_minibatches(Batch([], [row(PROMPTS[0])]), 0) == []
 
 
 @given(
@@ -47,7 +47,7 @@ def test_one_mini_batch_takes_all():
 def test_every_judgment_reaches_exactly_one_mini_batch(count, size, made):
     groups = [group(prompt) for prompt in PROMPTS[:count]]
     rows = [row(PROMPTS[i], key) for i, key in made]
-    shares = deal(Batch(groups, rows), size)
+    shares = split_minibatches(Batch(groups, rows), size)
     dealt = [id(row) for share in shares for rows in share.judgments for row in rows]
     assert sorted(dealt) == sorted(map(id, rows))
     free = [

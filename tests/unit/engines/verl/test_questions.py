@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from metis.engines.tokens.choices import ChoiceTree
 from metis.engines.verl.servers.in_server import MOST_TOKENS, Question
-from metis.engines.verl.servers.questions import by_chat, in_waves, questions, scores
+from metis.engines.verl.servers.questions import by_chat, choice_logprobs, in_waves, questions
 
 replies = st.lists(
     st.lists(st.integers(0, 3), min_size=1, max_size=4).map(tuple),
@@ -28,7 +28,7 @@ def test_scores_are_those_of_the_whole_choices_but_for_a_common_term(replies, st
     context, whole = [9, 8], [(*stem, *reply) for reply in replies]
     tree = ChoiceTree.of(whole)
     asked = questions(context, tree)
-    found = scores(tree, [[logprob(q.prompt, token) for token in q.tokens] for q in asked])
+    found = choice_logprobs(tree, [[logprob(q.prompt, token) for token in q.tokens] for q in asked])
     expected = [
         math.fsum(logprob((*context, *reply[:i]), token) for i, token in enumerate(reply))
         for reply in whole
@@ -56,9 +56,9 @@ def test_a_node_of_many_children_takes_several_questions():
     tree = ChoiceTree.of([[i] for i in range(2 * MOST_TOKENS + 1)])
     asked = questions([7], tree)
     assert [len(question.tokens) for question in asked] == [MOST_TOKENS, MOST_TOKENS, 1]
-    assert scores(tree, [[float(token) for token in question.tokens] for question in asked]) == [
-        float(i) for i in range(2 * MOST_TOKENS + 1)
-    ]
+    assert choice_logprobs(
+        tree, [[float(token) for token in question.tokens] for question in asked]
+    ) == [float(i) for i in range(2 * MOST_TOKENS + 1)]
 
 
 @given(sizes=st.lists(st.integers(1, 4), min_size=1, max_size=6))

@@ -1,1 +1,1 @@
-"""Attention over a shared prefix and what each row has alone."""
+"""Attention kernels for rows with a shared prefix."""

@@ -1,8 +1,8 @@
-"""Block-diagonal attention over packed pieces, some of which continue a shared prefix.
+"""Block-diagonal attention over packed segments, which may share a prefix.
 
-Pieces stand one after the other in one packed sequence. A piece is rows padded to one width, either
-plain or after a prefix, which is a piece before it and whose keys and values are never copied.
-Pieces attend to nothing else; every other part of a layer runs on the whole sequence at once.
+All segments are packed into one sequence. A segment is rows padded to one width, either plain or
+with a prefix: an earlier segment, whose keys and values are never copied. Attention stays within a
+segment and its prefix; every other part of a layer runs on the whole packed sequence.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,17 +17,17 @@ from metis.engines.local.attention import log_sum_exp, two_parts
 NAME = "metis_blocks"
 
 MOST = 16
-"""The most pieces of a pass."""
+"""Maximum segments in a forward pass."""
 
 ALIGNED = 8
-"""Sizes of heads that a GPU's kernels take are multiples of this."""
+"""GPU kernels need head dimensions that are multiples of this."""
 
 Pair = tuple[torch.Tensor, torch.Tensor]
 Triple = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 
-class Piece(NamedTuple):
-    """Rows padded to one width, and where the prefix is that they continue, if they do."""
+class Segment(NamedTuple):
+    """Rows padded to one width, and the start and length of their prefix (0 for none)."""
 
     rows: int
     width: int
@@ -36,7 +36,7 @@ class Piece(NamedTuple):
 
 
 def supports(network: Any) -> bool:
-    """True if a network's attention is plain softmax attention in every layer."""
+    """True if every layer has plain softmax attention (no window, soft cap or ALiBi)."""
     config = network.config.get_text_config()
     special = ("attn_logit_softcapping", "alibi", "v_head_dim")
     plain = not windowed(network) and not any(getattr(config, name, None) for name in special)
@@ -44,56 +44,55 @@ def supports(network: Any) -> bool:
 
 
 def windowed(network: Any) -> bool:
-    """True if some layers have a sliding window."""
+    """True if some layers use sliding-window attention."""
     config = network.config.get_text_config()
     kinds = getattr(config, "layer_types", None) or ()
     window = getattr(config, "sliding_window", None)
     return bool(window) if not kinds else not {"full_attention"}.issuperset(kinds)
 
 
-def table(pieces: Sequence[Piece]) -> torch.Tensor:
-    """Pieces in a tensor of fixed shape, so that compiled layers need not know of them."""
-    assert len(pieces) <= MOST
+def segment_table(segments: Sequence[Segment]) -> torch.Tensor:
+    """The segments as a tensor of fixed shape, so that compiled layers need no recompilation."""
+    assert len(segments) <= MOST
     first = 0
-    for piece in pieces:
-        assert not piece.prefix or piece.start + piece.prefix <= first, "prefixes come first"
-        first += piece.rows * piece.width
-    numbers = torch.zeros(MOST, len(Piece._fields), dtype=torch.int64)
-    numbers[: len(pieces)] = torch.tensor(pieces)
+    for segment in segments:
+        assert not segment.prefix or segment.start + segment.prefix <= first, "prefixes come first"
+        first += segment.rows * segment.width
+    numbers = torch.zeros(MOST, len(Segment._fields), dtype=torch.int64)
+    numbers[: len(segments)] = torch.tensor(segments)
     return numbers
 
 
-def attend(
+def packed_attention(
     module: Any,
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
     attention_mask: None,
     scaling: float,
-    pieces: torch.Tensor,
+    segments: torch.Tensor,
     bias: torch.Tensor,
     **_: Any,
 ) -> tuple[torch.Tensor, None]:
-    """The attention function that transformers calls; the caller gives block table and bias.
+    """The attention function registered with transformers; takes segment table and bias.
 
-    The bias is what all rows after prefixes have, of rows x tokens x keys, one after the other: 0
-    where a token sees another of its row, else minus infinity. Tokens of plain rows see all those
-    before them in the row.
+    The bias is the flattened attention mask (rows x tokens x keys) of all rows with a prefix: 0
+    where a token sees another of its row, else -inf. Plain rows are causal.
     """
     size = value.shape[-1]
     by_token = [tensor[0].transpose(0, 1).to(value.dtype) for tensor in (query, key, value)]
     if query.is_cuda and size % ALIGNED:
         by_token = [pad(tensor, (0, -size % ALIGNED)) for tensor in by_token]
     with torch.autocast(query.device.type, enabled=False):
-        mixed: torch.Tensor = _forward(*by_token, bias, pieces, scaling)[0]
+        mixed: torch.Tensor = _forward(*by_token, bias, segments, scaling)[0]
     return mixed[None, ..., :size], None
 
 
-AttentionInterface.register(NAME, attend)
+AttentionInterface.register(NAME, packed_attention)
 
 
-# Operators of their own, which torch.compile takes as they are: where pieces begin and end is not
-# in what it compiles. Tensors are of tokens x heads x size; heads of queries may share a key's.
+# Custom operators, opaque to torch.compile, so that segment boundaries cause no recompilation.
+# Tensors are tokens x heads x head_dim, with grouped-query attention.
 
 
 @torch.library.custom_op("metis::block_attention", mutates_args=())
@@ -102,19 +101,19 @@ def _forward(
     key: torch.Tensor,
     value: torch.Tensor,
     bias: torch.Tensor,
-    pieces: torch.Tensor,
+    segments: torch.Tensor,
     scale: float,
 ) -> Pair:
-    """Attention outputs and their log-sum-exp, piece by piece."""
+    """Attention outputs and log-sum-exps, segment by segment."""
     mixed = torch.empty_like(query, memory_format=torch.contiguous_format)
     total = _log_sum_exps(query)
-    for place in _places(pieces, bias):
+    for place in _places(segments, bias):
         queries, keys, values = map(place.rows_of, (query, key, value))
         if place.bias is None:
-            pair = log_sum_exp.attend(queries, keys, values, None, scale, causal=True)
+            pair = log_sum_exp.attention_with_lse(queries, keys, values, None, scale, causal=True)
         else:
             shared_keys, shared_values = map(place.prefix_of, (key, value))
-            pair = two_parts.attend(
+            pair = two_parts.prefix_attention(
                 queries, keys, values, place.bias, shared_keys, shared_values, scale
             )
         place.rows_of(mixed).copy_(pair[0])
@@ -131,7 +130,7 @@ def _backward(
     key: torch.Tensor,
     value: torch.Tensor,
     bias: torch.Tensor,
-    pieces: torch.Tensor,
+    segments: torch.Tensor,
     scale: float,
 ) -> Triple:
     """The gradients of queries, keys and values."""
@@ -140,15 +139,17 @@ def _backward(
         torch.empty_like(tensor, memory_format=torch.contiguous_format)
         for tensor in (query, key, value)
     ]
-    for place in _places(pieces, bias):
+    for place in _places(segments, bias):
         whole = place.rows_of(gradient), place.rows_of(mixed), place.log_sum_exps_of(total)
         queries, keys, values = map(place.rows_of, (query, key, value))
         own: Sequence[torch.Tensor]
         if place.bias is None:
-            own = log_sum_exp.gradients(*whole, queries, keys, values, None, scale, causal=True)
+            own = log_sum_exp.attention_backward(
+                *whole, queries, keys, values, None, scale, causal=True
+            )
         else:
             shared_keys, shared_values = map(place.prefix_of, (key, value))
-            *own, of_keys, of_values = two_parts.gradients(
+            *own, of_keys, of_values = two_parts.prefix_attention_backward(
                 *whole, queries, keys, values, place.bias, shared_keys, shared_values, scale
             )
             place.prefix_of(gradients[1]).add_(of_keys)
@@ -159,46 +160,48 @@ def _backward(
 
 
 class _Place(NamedTuple):
-    """The position of a piece in the sequence."""
+    """A segment, its offset in the packed sequence, and its bias."""
 
-    piece: Piece
+    segment: Segment
     first: int
     bias: torch.Tensor | None
 
     def rows_of(self, tensor: torch.Tensor) -> torch.Tensor:
         """A view of rows x heads x tokens x size."""
-        rows, width = self.piece[:2]
+        rows, width = self.segment[:2]
         own = tensor[self.first : self.first + rows * width]
         return own.reshape(rows, width, *own.shape[1:]).transpose(1, 2)
 
     def prefix_of(self, tensor: torch.Tensor) -> torch.Tensor:
         """A view of heads x tokens x size."""
-        start = self.piece.start
-        return tensor[start : start + self.piece.prefix].transpose(0, 1)
+        start = self.segment.start
+        return tensor[start : start + self.segment.prefix].transpose(0, 1)
 
     def log_sum_exps_of(self, total: torch.Tensor) -> torch.Tensor:
         """A view of rows x heads x tokens."""
-        rows, width = self.piece[:2]
+        rows, width = self.segment[:2]
         own = total[self.first : self.first + rows * width]
         return own.view(rows, total.shape[1], width)
 
 
-def _places(pieces: torch.Tensor, bias: torch.Tensor) -> Iterator[_Place]:
+def _places(segments: torch.Tensor, bias: torch.Tensor) -> Iterator[_Place]:
     first = used = 0
-    for numbers in pieces.tolist():
-        piece = Piece(*numbers)
-        size = piece.rows * piece.width
+    for numbers in segments.tolist():
+        segment = Segment(*numbers)
+        size = segment.rows * segment.width
         own = None
-        if piece.prefix:
-            own = bias[used : used + size * piece.width].view(piece.rows, piece.width, piece.width)
-            used += size * piece.width
+        if segment.prefix:
+            own = bias[used : used + size * segment.width].view(
+                segment.rows, segment.width, segment.width
+            )
+            used += size * segment.width
         if size:
-            yield _Place(piece, first, own)
+            yield _Place(segment, first, own)
         first += size
 
 
 def _log_sum_exps(query: torch.Tensor) -> torch.Tensor:
-    """A buffer of tokens x heads; a piece's place knows the order of its own log-sum-exps."""
+    """A buffer of tokens x heads; the layout inside a segment is that of `log_sum_exps_of`."""
     precise = torch.promote_types(query.dtype, torch.float32)
     return query.new_empty(query.shape[:2], dtype=precise)
 

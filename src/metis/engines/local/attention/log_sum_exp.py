@@ -1,10 +1,9 @@
-"""Attention that also returns its log-sum-exp, by the fastest kernel a device has.
+"""Attention that also returns its log-sum-exp (LSE), with the fastest kernel of the device.
 
-Tensors are of rows x heads x tokens x size, with grouped-query attention: several heads of the
-queries may share a key's. A bias, of rows x tokens x keys, is added to the scores of every head;
-without one, attention may be causal. With the log-sum-exp, outputs over disjoint sets of keys are
-merged into the output over all of them (online softmax). The backward pass takes output and
-log-sum-exp of the whole.
+Tensors are rows x heads x tokens x head_dim, with grouped-query attention (GQA). A bias of rows x
+tokens x keys is added to the scores of every head; without one, attention may be causal. With the
+LSE, outputs over disjoint sets of keys can be merged exactly (online softmax). The backward pass
+takes the merged output and LSE.
 """
 
 from typing import Literal
@@ -17,10 +16,10 @@ Triple = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 _aten = torch.ops.aten
 
 _PADDED = 32
-"""The memory-efficient kernel keeps as many log_sum_exps for a row as a multiple of this."""
+"""The memory-efficient kernel pads the LSEs of a row to a multiple of this."""
 
 
-def attend(
+def attention_with_lse(
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
@@ -28,7 +27,7 @@ def attend(
     scale: float,
     causal: bool = False,
 ) -> Pair:
-    """The attention output, of the query's shape, and the log-sum-exp of the scores."""
+    """Returns the attention output and the log-sum-exp of the scores."""
     kernel = _kernel(query, key, value, bias, causal)
     if kernel == "flash":
         mixed, total, *_ = _aten._scaled_dot_product_flash_attention(
@@ -52,7 +51,7 @@ def attend(
     return _weights(scores, total, values) @ values, total
 
 
-def gradients(
+def attention_backward(
     gradient: torch.Tensor,
     mixed: torch.Tensor,
     total: torch.Tensor,
@@ -63,7 +62,7 @@ def gradients(
     scale: float,
     causal: bool = False,
 ) -> Triple:
-    """Gradients of the query, the key and the value, given that of the output."""
+    """Gradients of query, key and value, given the gradient of the output."""
     kernel = _kernel(query, key, value, bias, causal)
     whole = mixed, total
     if kernel == "flash":
@@ -103,7 +102,7 @@ def _kernel(
     bias: torch.Tensor | None,
     causal: bool,
 ) -> Literal["flash", "efficient", "cpu"] | None:
-    """The fused kernel for these tensors; None materialises the attention weights."""
+    """The fused kernel for these tensors; None for the unfused fallback."""
     if query.device.type == "cpu":
         return "cpu"
     if not query.is_cuda or query.shape[-1] % 8:
@@ -117,13 +116,13 @@ def _kernel(
 
 
 def _for_every_head(key: torch.Tensor, query: torch.Tensor) -> torch.Tensor:
-    """Keys or values, once for each head of the queries."""
+    """Keys or values repeated for every query head (repeat_kv)."""
     each = query.shape[1] // key.shape[1]
     return key if each == 1 else key.repeat_interleave(each, dim=1)
 
 
 def _of_shared_heads(gradient: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
-    """The gradients of a key or value, summed over the heads that share it."""
+    """Gradients of keys or values, summed over the query heads of a KV group."""
     if gradient.shape == key.shape:
         return gradient
     rows, heads = key.shape[:2]
@@ -131,14 +130,14 @@ def _of_shared_heads(gradient: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
 
 
 def _bias_of_heads(bias: torch.Tensor | None, query: torch.Tensor) -> torch.Tensor | None:
-    """The bias, which is the same for all heads of a row, not copied for them."""
+    """The bias expanded over heads, without a copy."""
     return None if bias is None else bias[:, None].expand(-1, query.shape[1], -1, -1)
 
 
 def _scores(
     query: torch.Tensor, key: torch.Tensor, mask: torch.Tensor | None, scale: float, causal: bool
 ) -> torch.Tensor:
-    """The attention scores in float32, as in the kernels."""
+    """Attention scores in float32, as in the fused kernels."""
     scores = query.float() @ key.float().mT * scale
     if causal:
         places = torch.arange(scores.shape[-1], device=scores.device)

@@ -1,10 +1,9 @@
-"""Attention over a shared prefix and each row's own keys, merged by their log-sum-exp.
+"""Attention over a shared prefix and each row's own keys, merged by log-sum-exp (cascade).
 
 The outputs over both sets of keys are weighted by the softmax of their log-sum-exps (online
-softmax), so the prefix is not copied for the rows and no attention matrix is materialised.
-
-Tensors are of rows x heads x tokens x size, with grouped-query attention. The prefix is of heads x
-tokens x size, the bias of rows x tokens x keys.
+softmax), so the prefix is not copied per row and no attention matrix is materialised. Tensors are
+rows x heads x tokens x head_dim, with grouped-query attention; the prefix is heads x tokens x
+head_dim, the bias rows x tokens x keys.
 """
 
 import torch
@@ -15,7 +14,7 @@ Pair = tuple[torch.Tensor, torch.Tensor]
 Five = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
 
 
-def attend(
+def prefix_attention(
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
@@ -24,21 +23,18 @@ def attend(
     shared_value: torch.Tensor,
     scale: float,
 ) -> Pair:
-    """Queries over the shared keys, and over those of their row under a bias.
-
-    The attention output and its log-sum-exp.
-    """
-    flat, shared_total = log_sum_exp.attend(
+    """Attention over the prefix's keys and, with a bias, the row's own; returns output and LSE."""
+    flat, shared_total = log_sum_exp.attention_with_lse(
         _one_row(query), shared_key[None], shared_value[None], None, scale
     )
     shared, shared_total = _rows(flat, query), _rows(shared_total[..., None], query)[..., 0]
-    own, own_total = log_sum_exp.attend(query, key, value, bias, scale)
+    own, own_total = log_sum_exp.attention_with_lse(query, key, value, bias, scale)
     share = torch.sigmoid(shared_total - own_total)
     mixed = torch.lerp(own, shared, share.to(own.dtype)[..., None])
     return mixed, torch.logaddexp(shared_total, own_total)
 
 
-def gradients(
+def prefix_attention_backward(
     gradient: torch.Tensor,
     mixed: torch.Tensor,
     total: torch.Tensor,
@@ -50,9 +46,9 @@ def gradients(
     shared_value: torch.Tensor,
     scale: float,
 ) -> Five:
-    """Gradients of queries, keys, values, and of the shared keys and values."""
-    own = log_sum_exp.gradients(gradient, mixed, total, query, key, value, bias, scale)
-    shared = log_sum_exp.gradients(
+    """Gradients of queries, own keys and values, and the prefix's keys and values."""
+    own = log_sum_exp.attention_backward(gradient, mixed, total, query, key, value, bias, scale)
+    shared = log_sum_exp.attention_backward(
         _one_row(gradient),
         _one_row(mixed),
         _one_row(total[..., None])[..., 0].contiguous(),
@@ -66,11 +62,11 @@ def gradients(
 
 
 def _one_row(tensor: torch.Tensor) -> torch.Tensor:
-    """The tokens of all rows as those of one."""
+    """Concatenate the tokens of all rows into one row."""
     return tensor.transpose(1, 2).flatten(0, 1).transpose(0, 1)[None]
 
 
 def _rows(long: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """The tokens of one long row back in their rows."""
+    """Inverse of `_one_row`."""
     rows, heads, tokens, _ = like.shape
     return long[0].transpose(0, 1).reshape(rows, tokens, heads, -1).transpose(1, 2)

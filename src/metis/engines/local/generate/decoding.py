@@ -1,7 +1,7 @@
-"""Decoding: grouped-query attention without repeated keys, and a KV cache with room to grow.
+"""Decoding: GQA without repeat_kv, and a preallocated KV cache.
 
-transformers repeats the keys and values of grouped-query attention as soon as there is a mask, and
-copies its KV cache for every token; with long contexts both take their time.
+transformers repeats keys and values for every query head if there is a mask, and copies the KV
+cache for every token; both are slow with long contexts.
 """
 
 from typing import Any
@@ -15,10 +15,10 @@ from transformers.masking_utils import sdpa_mask
 NAME = "metis_one_token"
 
 ROOM = 64
-"""Tokens that fit behind those in a cache before it has to be copied."""
+"""Spare tokens of a KV cache, until it is copied to a larger buffer."""
 
 
-def attend(
+def folded_attention(
     module: Any,
     query: torch.Tensor,
     key: torch.Tensor,
@@ -27,7 +27,7 @@ def attend(
     scaling: float,
     **_: Any,
 ) -> tuple[torch.Tensor, None]:
-    """The heads that share keys and values stand where the tokens of a longer query would."""
+    """Folds the query heads of a KV group into the sequence dimension (GQA without repeat_kv)."""
     rows, heads, _tokens, size = query.shape
     folded = query.reshape(rows, key.shape[1], -1, size)
     mixed = scaled_dot_product_attention(
@@ -36,13 +36,13 @@ def attend(
     return mixed.reshape(rows, 1, heads, size), None
 
 
-class RoomyLayer(DynamicLayer):  # type: ignore[no-untyped-call]
-    """The KV cache of a layer, at the front of larger buffers."""
+class GrowableLayer(DynamicLayer):  # type: ignore[no-untyped-call]
+    """The KV cache of a layer in a preallocated buffer with spare room."""
 
     buffers: tuple[torch.Tensor, torch.Tensor] | None = None
 
     @classmethod
-    def of(cls, layer: Any) -> "RoomyLayer":
+    def of(cls, layer: Any) -> "GrowableLayer":
         roomy = cls()
         roomy.lazy_initialization(layer.keys, layer.values)
         roomy.keys, roomy.values = layer.keys, layer.values
@@ -72,5 +72,5 @@ def _room_behind(states: torch.Tensor, more: int) -> torch.Tensor:
     return buffer
 
 
-AttentionInterface.register(NAME, attend)
+AttentionInterface.register(NAME, folded_attention)
 AttentionMaskInterface.register(NAME, sdpa_mask)

@@ -1,9 +1,8 @@
-"""Prefill: prompts through the network once, before replies to them are sampled.
+"""Prefill: the prompts' KV cache, before sampling.
 
-The common prefix of all prompts is computed a single time. The rest of each follows on its KV
-cache, those of like length together, so that little is computed for padding; then all stand side by
-side, padded on the left, which generation wants and training never sees. Sliding-window layers
-count padding in the window: for them all prompts are computed whole, padded before they begin.
+The common prefix of all prompts is computed once. The rest of each prompt follows on its KV cache,
+batched by length to save padding; then all are concatenated into one left-padded batch. With
+sliding-window layers, where padding counts in the window, whole prompts are left-padded instead.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,18 +11,18 @@ from typing import Any
 
 import torch
 
-from metis.engines.local.generate.decoding import RoomyLayer
+from metis.engines.local.generate.decoding import GrowableLayer
 from metis.engines.local.model.forward import expanded, new_cache, prefix_cache
 from metis.engines.local.model.policy import Policy
 from metis.engines.tokens.packing import common_prefix
 
 SPARE = {"cpu": 64}
-"""Tokens of padding that cost less than another pass; on a GPU, many."""
+"""Padding tokens that cost less than another forward pass; on a GPU, many."""
 
 
 @dataclass
 class Prefilled:
-    """Rows that can be continued: attention mask, KV cache, and logits of the next token."""
+    """A batch ready for decoding: attention mask, KV cache, and next-token logits."""
 
     mask: torch.Tensor
     cache: Any
@@ -31,7 +30,7 @@ class Prefilled:
 
 
 def prefill(policy: Policy, prompts: Sequence[list[int]], copies: int) -> Prefilled:
-    """Every prompt, `copies` times, those of one prompt side by side."""
+    """Prefill every prompt, repeated `copies` times in a row."""
     shared, groups = 0, [list(range(len(prompts)))]
     if not policy.windowed:
         shared = min(common_prefix(prompts), min(map(len, prompts)) - 1)
@@ -49,12 +48,12 @@ def prefill(policy: Policy, prompts: Sequence[list[int]], copies: int) -> Prefil
     rows = torch.argsort(places).repeat_interleave(copies)
     whole.cache.batch_select_indices(rows)
     if policy.plain:
-        whole.cache.layers = [RoomyLayer.of(layer) for layer in whole.cache.layers]
+        whole.cache.layers = [GrowableLayer.of(layer) for layer in whole.cache.layers]
     return Prefilled(whole.mask[rows], whole.cache, whole.logits[rows])
 
 
 def _of_like_length(lengths: Sequence[int], spare: int) -> Iterator[list[int]]:
-    """Places of the lengths in groups whose padding is an eighth of their tokens, or `spare`."""
+    """Group indices by length, so that padding is at most an eighth of the tokens, or `spare`."""
     group: list[int] = []
     tokens = 0
     for place in sorted(range(len(lengths)), key=lambda place: lengths[place]):
@@ -88,7 +87,7 @@ def _pass(policy: Policy, start: Any, shared: int, rests: Sequence[list[int]]) -
 
 
 def _side_by_side(parts: Sequence[Prefilled], shared: int) -> Prefilled:
-    """All rows in one batch: what is shorter is padded between what all share and the rest."""
+    """Concatenate batches; shorter rows are padded between the shared prefix and the rest."""
     width = max(part.mask.shape[1] for part in parts)
 
     def widened(values: torch.Tensor, axis: int) -> torch.Tensor:

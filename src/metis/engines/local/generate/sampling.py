@@ -1,7 +1,6 @@
-"""Sampling replies with transformers: one prefill per prompt, then all copies token by token.
+"""Sampling with transformers: one prefill per prompt, then all copies token by token.
 
-Rows that have ended leave the batch, so that a long answer does not keep short ones company, and
-are handed over while the others go on.
+Finished sequences leave the batch at once and are yielded while the others continue.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,29 +17,29 @@ from metis.engines.local.model.policy import Policy
 
 
 @dataclass
-class Reply:
-    """The tokens of a sampled reply, its end included, with the log-probability of each."""
+class SampledReply:
+    """The tokens of a sampled reply, including EOS, with their log-probabilities."""
 
     tokens: list[int]
     logprobs: list[float]
     finish: Literal["stop", "length"] = "length"
 
 
-def in_order(replies: Iterable[tuple[int, Reply]]) -> list[Reply]:
-    """The replies of a stream, each in its place."""
+def ordered_replies(replies: Iterable[tuple[int, SampledReply]]) -> list[SampledReply]:
+    """The replies of a stream, sorted by index."""
     return [reply for _, reply in sorted(replies, key=lambda pair: pair[0])]
 
 
 @torch.no_grad()
-def stream(
+def stream_replies(
     policy: Policy,
     prompts: Sequence[list[int]],
     copies: int,
     sampling: Sampling,
     generator: torch.Generator,
     rows: int,
-) -> Iterator[tuple[int, Reply]]:
-    """`copies` replies to each prompt as they end; each with its place, prompt after prompt."""
+) -> Iterator[tuple[int, SampledReply]]:
+    """Sample `copies` replies per prompt; yields (index, reply) as they finish, prompt-major."""
     per_chunk = max(1, rows // copies)
     for start in range(0, len(prompts), per_chunk):
         chunk = prompts[start : start + per_chunk]
@@ -54,8 +53,8 @@ def _stream_chunk(
     copies: int,
     sampling: Sampling,
     generator: torch.Generator,
-) -> Iterator[tuple[int, Reply]]:
-    replies = [Reply([], []) for _ in range(len(prompts) * copies)]
+) -> Iterator[tuple[int, SampledReply]]:
+    replies = [SampledReply([], []) for _ in range(len(prompts) * copies)]
     limits = [_room(policy, prompt, sampling) for prompt in prompts for _ in range(copies)]
     begun = prefill(policy, prompts, copies)
     mask, cache, logits = begun.mask, begun.cache, begun.logits
@@ -84,7 +83,7 @@ def _stream_chunk(
 
 
 def _room(policy: Policy, prompt: list[int], sampling: Sampling) -> int:
-    """Tokens a reply may have: whoever asks leaves room for one at least."""
+    """Maximum tokens of a reply; callers ensure that it is at least 1."""
     return min(sampling.max_tokens, policy.context - len(prompt))
 
 
@@ -115,7 +114,7 @@ def _keep(
 def _draw(
     logits: torch.Tensor, sampling: Sampling, generator: torch.Generator
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """One token a row, and its log-probability before any nucleus cut; temperature 0 is greedy."""
+    """Sample one token per row; log-probabilities are before top_p; temperature 0 is greedy."""
     if sampling.temperature == 0:
         tokens = logits.argmax(dim=1)
         return tokens, torch.zeros(len(tokens))
@@ -129,8 +128,8 @@ def _draw(
     return tokens, logprobs.gather(1, tokens[:, None])[:, 0]
 
 
-def _stopped(policy: Policy, reply: Reply, sampling: Sampling) -> bool:
-    """True if the text so far ends in one of the stop strings."""
+def _stopped(policy: Policy, reply: SampledReply, sampling: Sampling) -> bool:
+    """True if the last tokens contain a stop string."""
     if not sampling.stop:
         return False
     tail = policy.decode(reply.tokens[-32:])

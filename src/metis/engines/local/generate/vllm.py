@@ -1,8 +1,7 @@
-"""vLLM as the sampler, in this process, on the GPU that also trains.
+"""Rollouts with vLLM, colocated in this process on the GPU that also trains.
 
-It sleeps while the policy learns and is given the new weights before it speaks again; its prefix
-cache is dropped with the old ones. The log-probabilities it reports are its own: the update works
-with recomputed ones.
+It sleeps during the update; then the new weights are synced and the prefix cache is reset. Its own
+log-probabilities differ slightly: the update recomputes them.
 """
 
 import os
@@ -15,26 +14,26 @@ from typing import Any
 import torch
 
 from metis.core import Sampling
-from metis.engines.local.generate.sampling import Reply
+from metis.engines.local.generate.sampling import SampledReply
 from metis.engines.local.model.folder import save_settings
 from metis.engines.local.model.policy import Policy, pick_device
-from metis.engines.local.settings import Local
+from metis.engines.local.settings import LocalSettings
 from metis.engines.tokens.packing import common_prefix
 from metis.errors import MetisError, first_line, pip_install
 
 LEAST_FREE = 0.05
-"""Share of the GPU that has to be free for vLLM to start with a KV cache of a given size."""
+"""Share of the GPU that must be free for vLLM to start with a fixed KV cache size."""
 LONGEST = 32768
-"""Tokens of a sequence that vLLM plans for, where the model could do more."""
+"""Upper limit of vLLM's max_model_len."""
 
 
-def require_vllm(settings: Local) -> None:
-    """Refuse settings that ask for vLLM where it does not run; before any weights are loaded."""
+def require_vllm(settings: LocalSettings) -> None:
+    """Refuse generation=vllm where vLLM does not run, before any weights are loaded."""
     if settings.generation != "vllm":
         return
     os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
-    if settings.top_p == 1:  # its kernels for other values would be compiled for nothing
+    if settings.top_p == 1:  # do not compile FlashInfer's top-p kernels
         os.environ.setdefault("VLLM_USE_FLASHINFER_SAMPLER", "0")
     try:
         import vllm  # noqa: F401
@@ -50,7 +49,7 @@ def require_vllm(settings: Local) -> None:
 class VllmSampler:
     """Samples with vLLM; `sync` hands it the policy's weights."""
 
-    def __init__(self, policy: Policy, settings: Local) -> None:
+    def __init__(self, policy: Policy, settings: LocalSettings) -> None:
         from vllm import LLM
 
         self.processed = 0
@@ -65,7 +64,7 @@ class VllmSampler:
                 enable_prefix_caching=True,
                 enable_sleep_mode=settings.vllm_sleep,
                 max_model_len=self.context,
-                # What the update compares with: at the temperature of the rollouts.
+                # At the temperature of the rollouts, as in the update.
                 logprobs_mode=f"{'raw' if settings.temperature == 1 else 'processed'}_logprobs",
             )
         self.sleeps = settings.vllm_sleep
@@ -77,11 +76,11 @@ class VllmSampler:
         copies: int,
         sampling: Sampling,
         generator: torch.Generator,
-    ) -> list[Reply]:
-        """`copies` replies to each prompt, those of one prompt side by side.
+    ) -> list[SampledReply]:
+        """Sample `copies` replies per prompt, prompt-major.
 
-        vLLM draws from the GPU's generator in this process, which ours seeds for every call; a seed
-        for each request would make it draw row by row.
+        vLLM uses this process's CUDA generator, seeded from ours at every call; a seed per request
+        would make it sample row by row.
         """
         from vllm import SamplingParams, TokensPrompt
 
@@ -106,13 +105,13 @@ class VllmSampler:
         return replies
 
     def sync(self, policy: Policy) -> None:
-        """Put the policy's present weights into vLLM."""
+        """Sync the policy's weights to vLLM."""
         self._wake()
         self.llm.apply_model(lambda model: model.load_weights(_weights(policy)))
         self.llm.reset_prefix_cache()
 
     def sleep(self) -> None:
-        """Give the memory of cache and weights back while the policy learns."""
+        """Free the memory of KV cache and weights during the update."""
         if self.awake and self.sleeps:
             self.llm.sleep(level=1)
             self.awake = False
@@ -125,24 +124,27 @@ class VllmSampler:
 
 
 @contextmanager
-def _room_for_vllm(settings: Local) -> Iterator[None]:
-    """vLLM has errors of its own for too little memory, and for too small a share of it."""
+def _room_for_vllm(settings: LocalSettings) -> Iterator[None]:
+    """Turn vLLM's memory errors into a message that names the setting."""
     try:
         yield
     except ValueError as error:
         if "memory" not in str(error).lower():
             raise
-        knob, value = settings.vllm_bound
+        key, value = settings.vllm_bound
         raise MetisError(
-            f"{knob} = {value}: vLLM does not start with that much of the GPU "
+            f"{key} = {value}: vLLM does not start with that much GPU memory "
             f"({first_line(error)}); set another (metis eval: --vllm-cache), or engine.lora=16, "
             "whose training takes less"
         ) from None
 
 
-def _memory(settings: Local) -> dict[str, float]:
-    """vLLM measures what its share of the GPU leaves for the KV cache, which other processes upset;
-    with a cache of a given size it only asks for that share to be free."""
+def _memory(settings: LocalSettings) -> dict[str, float]:
+    """vLLM's memory arguments.
+
+    With gpu_memory_utilization vLLM profiles the free memory, which other processes disturb; with a
+    fixed KV cache size it only requires that share to be free.
+    """
     if not settings.vllm_cache:
         return {"gpu_memory_utilization": settings.vllm_memory}
     size = int(settings.vllm_cache * (1 << 30))
@@ -154,21 +156,21 @@ def _seed(generator: torch.Generator) -> int:
 
 
 def _read(prompts: Sequence[list[int]]) -> int:
-    """Prefilled tokens: every prompt once for all of its replies, their common prefix once."""
+    """Prefilled tokens: every prompt once, their common prefix once."""
     repeated = common_prefix(prompts) * (len(prompts) - 1) if prompts else 0
     return sum(map(len, prompts)) - repeated
 
 
-def _reply(output: Any) -> Reply:
+def _reply(output: Any) -> SampledReply:
     tokens = [int(token) for token in output.token_ids]
     logprobs = [
         float(row[token].logprob) for row, token in zip(output.logprobs, tokens, strict=True)
     ]
-    return Reply(tokens, logprobs, "stop" if output.finish_reason == "stop" else "length")
+    return SampledReply(tokens, logprobs, "stop" if output.finish_reason == "stop" else "length")
 
 
 def _weights(policy: Policy) -> Iterator[tuple[str, torch.Tensor]]:
-    """The weights under the names of the plain model, LoRA merged in."""
+    """The weights under the base model's names, with LoRA merged."""
     if policy.adapted:
         policy.network.merge_adapter()
     try:
@@ -181,7 +183,7 @@ def _weights(policy: Policy) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def _write_model(policy: Policy, folder: str) -> None:
-    """The policy as a folder that vLLM can load."""
+    """Save the policy as a folder that vLLM can load."""
     from safetensors.torch import save_file
 
     policy.base.config.save_pretrained(folder)

@@ -1,1 +1,1 @@
-"""The policy's network: loaded, run forward, read, written."""
+"""The policy's network: loading, forward pass, hidden states, saving."""

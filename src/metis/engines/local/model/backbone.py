@@ -1,4 +1,4 @@
-"""A copy of the initial policy as the backbone of a value model."""
+"""The backbone of a separate value model."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -6,13 +6,13 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from metis.engines.local.model.hidden_states import embed, last_states, parts
+from metis.engines.local.model.hidden_states import embed_tokens, last_states, parts
 from metis.engines.local.model.policy import Policy
 
 
 @dataclass(frozen=True)
-class Copy:
-    """A copy of the initial policy that learns with the head on it, `budget` tokens a pass."""
+class ValueBackbone:
+    """A copy of the initial policy, trained with the value head; `budget` tokens per pass."""
 
     policy: Policy
     budget: int
@@ -23,7 +23,7 @@ class Copy:
         return self.policy.processed
 
     def states(self, sequences: Sequence[list[int]]) -> torch.Tensor:
-        return embed(self.policy, sequences, self.budget)
+        return embed_tokens(self.policy, sequences, self.budget)
 
     def passes(self, sequences: Sequence[list[int]]) -> Iterator[tuple[list[int], torch.Tensor]]:
         for part in parts(sequences, self.budget):
@@ -34,5 +34,5 @@ class Copy:
         return parameters
 
     def train(self, on: bool) -> None:
-        """Dropout stays off: in training mode only gradient checkpointing is on."""
+        """Training mode only turns on gradient checkpointing; dropout stays off."""
         self.policy.network.train(on and self.checkpointing)

@@ -1,7 +1,6 @@
-"""CUDA graphs: passes that come up again are captured, and replayed from then on.
+"""CUDA graphs for repeated forward passes of the same shapes.
 
-A small network is done with a kernel before Python has launched the next; a CUDA graph launches all
-of them at once. It only serves inputs of the same shapes.
+Small models are bound by kernel launches; a CUDA graph launches all kernels at once.
 """
 
 import warnings
@@ -12,14 +11,14 @@ from typing import Any, NamedTuple
 import torch
 
 KEPT = 16
-"""Graphs at a time; the least recently used makes room."""
+"""Size of the LRU cache of graphs."""
 
 SEEN = 1024
-"""Kinds of work that were run once, and are remembered as such."""
+"""Number of keys remembered as run once, before they are captured."""
 
 
 class Recording(NamedTuple):
-    """A captured CUDA graph, the tensors it reads, and the one it writes."""
+    """A captured CUDA graph with its input and output tensors."""
 
     graph: Any
     inputs: list[torch.Tensor]
@@ -27,7 +26,7 @@ class Recording(NamedTuple):
 
 
 class Recorder:
-    """Captures and replays functions of tensors that need no gradients."""
+    """Captures functions of tensors (no gradients) as CUDA graphs, and replays them."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
@@ -38,9 +37,9 @@ class Recorder:
     def run(
         self, key: Hashable, function: Callable[..., torch.Tensor], inputs: Sequence[torch.Tensor]
     ) -> torch.Tensor:
-        """`function(*inputs)`, where `key` says what, but for the inputs' values, it depends on.
+        """`function(*inputs)`; `key` identifies everything it depends on except input values.
 
-        The result holds until the next call.
+        The result is valid until the next call.
         """
         if not self.works:
             return function(*inputs)
@@ -58,7 +57,7 @@ class Recorder:
         return recording.output
 
     def _again(self, key: Hashable) -> bool:
-        """True if this has been run before."""
+        """True if this key was run before."""
         if key in self.seen:
             return True
         if len(self.seen) == SEEN:
@@ -67,13 +66,13 @@ class Recorder:
         return False
 
     def forget(self) -> None:
-        """Free the memory of all captured graphs."""
+        """Free all captured graphs."""
         self.recordings.clear()
 
     def _record(
         self, function: Callable[..., torch.Tensor], inputs: Sequence[torch.Tensor]
     ) -> Recording | None:
-        """None where the function cannot be captured: then nothing is, from here on."""
+        """Capture a graph; None if that fails, which turns capturing off."""
         own = [tensor.clone() for tensor in inputs]
         graph = torch.cuda.CUDAGraph()
         pool = next((recording.graph.pool() for recording in self.recordings.values()), None)
@@ -94,7 +93,7 @@ class Recorder:
 
 @contextmanager
 def _never_waiting() -> Iterator[None]:
-    """Makes synchronising with the GPU an error inside; during a capture it would break more."""
+    """Make GPU synchronisation an error, found here before it breaks a capture."""
     usual = torch.cuda.get_sync_debug_mode()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Synchronization debug mode is a prototype")

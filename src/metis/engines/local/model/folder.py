@@ -1,6 +1,6 @@
-"""The policy as a Hugging Face folder: its weights exactly as they are, its tokenizer, its ends.
+"""Saves the policy as a Hugging Face folder: weights, tokenizer, generation config.
 
-Of a policy with LoRA the folder is a PEFT adapter, which names the model that it belongs to.
+With LoRA the folder is a PEFT adapter that names its base model.
 """
 
 from pathlib import Path
@@ -15,10 +15,10 @@ ADAPTER = "adapter_model.safetensors"
 
 
 def save_model(folder: Path, policy: Policy) -> None:
-    """Write what `from_pretrained` loads."""
-    if policy.adapted:  # the sizes of embeddings, which PEFT would look up on the hub, never change
+    """Save for `from_pretrained`."""
+    if policy.adapted:  # embeddings are never resized, so PEFT need not check on the hub
         policy.network.save_pretrained(folder, save_embedding_layers=False)
-        (folder / "README.md").unlink(missing_ok=True)  # PEFT's form of a model card
+        (folder / "README.md").unlink(missing_ok=True)  # PEFT's empty model card
     else:
         policy.network.save_pretrained(folder)
     save_settings(folder, policy)
@@ -26,13 +26,13 @@ def save_model(folder: Path, policy: Policy) -> None:
 
 
 def save_settings(folder: Path, policy: Policy) -> None:
-    """The tokenizer with its chat template, and the generation config."""
+    """Save the tokenizer with its chat template, and the generation config."""
     policy.base.generation_config.save_pretrained(folder)
     policy.tokenizer.save_pretrained(folder)
 
 
 def load_model(folder: Path, policy: Policy) -> None:
-    """Bring back the weights that `save_model` wrote, into the same memory."""
+    """Load what `save_model` wrote into the policy, in place."""
     if policy.adapted:
         from peft import set_peft_model_state_dict
 

@@ -1,7 +1,6 @@
-"""The forward pass: log-probabilities of tokens, with shared prefixes computed once.
+"""The forward pass: token log-probabilities, with shared prefixes computed once.
 
-The prefix of a bundle passes through the network once, its KV cache serves all rows, and gradients
-flow back through it.
+The prefix of a group is computed once, all rows share its KV cache, and gradients flow through it.
 """
 
 import copy
@@ -15,90 +14,87 @@ from torch.utils.checkpoint import checkpoint
 from transformers import DynamicCache
 
 from metis.engines.local.attention import blocks
-from metis.engines.local.attention.blocks import Piece
-from metis.engines.local.model.policy import BRIEF, LOGIT_CHUNK, Policy
-from metis.engines.tokens.packing import Bundle, Integers, Strip
+from metis.engines.local.attention.blocks import Segment
+from metis.engines.local.model.policy import LAUNCH_BOUND, LOGIT_CHUNK, Policy
+from metis.engines.tokens.packing import Integers, PaddedBatch, PrefixGroup
 
 
-def token_logprobs(policy: Policy, bundle: Bundle, temperature: float = 1.0) -> torch.Tensor:
-    """The log-probabilities of all targets of a bundle, row by row, as one vector."""
-    [logprobs] = together(policy, [bundle], [temperature])
+def token_logprobs(policy: Policy, group: PrefixGroup, temperature: float = 1.0) -> torch.Tensor:
+    """The log-probabilities of all targets of a prefix group, as one vector in row order."""
+    [logprobs] = joint_logprobs(policy, [group], [temperature])
     return logprobs
 
 
-def together(
-    policy: Policy, bundles: Sequence[Bundle], temperatures: Sequence[float]
+def joint_logprobs(
+    policy: Policy, groups: Sequence[PrefixGroup], temperatures: Sequence[float]
 ) -> list[torch.Tensor]:
-    """The same of several bundles, in one pass; of several, each must be `joinable`."""
-    joined = joinable(policy, bundles[0]) and (len(bundles) > 1 or bundles[0].trees)
+    """Like `token_logprobs`, for several groups in one pass, which must all be `joinable`."""
+    joined = joinable(policy, groups[0]) and (len(groups) > 1 or groups[0].trees)
     with policy.autocast():
-        if joined:
-            hidden = _in_one_sequence(policy, bundles)
-        else:
-            hidden = [_side_by_side(policy, bundles[0])]
-    policy.processed += sum(len(row.tokens) for bundle in bundles for row in bundle.rows)
+        hidden = _in_one_sequence(policy, groups) if joined else [_side_by_side(policy, groups[0])]
+    policy.processed += sum(len(row.tokens) for group in groups for row in group.rows)
     logprobs = []
-    for bundle, states, temperature in zip(bundles, hidden, temperatures, strict=True):
-        places = _places(bundle.strips)
-        wanted = np.concatenate([row.wanted for row in bundle.rows])
+    for group, states, temperature in zip(groups, hidden, temperatures, strict=True):
+        places = _places(group.batches)
+        wanted = np.concatenate([row.wanted for row in group.rows])
         logprobs.append(_head_logprobs(policy, states, places, wanted, temperature))
     return logprobs
 
 
-def _places(strips: Sequence[Strip]) -> Integers:
-    """The position of the token before each target, in strips one after the other."""
-    starts = np.cumsum([0, *(strip.width for strip in strips for _ in strip.rows)])
-    rows = [row for strip in strips for row in strip.rows]
+def _places(batches: Sequence[PaddedBatch]) -> Integers:
+    """Indices of the tokens before each target, in the concatenated padded batches."""
+    starts = np.cumsum([0, *(batch.width for batch in batches for _ in batch.rows)])
+    rows = [row for batch in batches for row in batch.rows]
     return np.concatenate(
         [row.positions + start for row, start in zip(rows, starts[:-1], strict=True)]
     )
 
 
-def joinable(policy: Policy, bundle: Bundle) -> bool:
-    """True if a bundle can share a pass: plain rows that stand alone, or trees on a prefix."""
-    return policy.plain and bundle.trees == bool(bundle.prefix)
+def joinable(policy: Policy, group: PrefixGroup) -> bool:
+    """True if a group can be packed: plain rows without prefix, or token trees on a prefix."""
+    return policy.plain and group.trees == bool(group.prefix)
 
 
 @torch.no_grad()
-def scores(policy: Policy, bundle: Bundle, budget: int) -> NDArray[np.float32]:
-    """The same without gradients, within a budget of tokens."""
-    parts = [token_logprobs(policy, part) for part in bundle.split(budget)]
+def no_grad_logprobs(policy: Policy, group: PrefixGroup, budget: int) -> NDArray[np.float32]:
+    """Like `token_logprobs`, without gradients, in micro-batches of at most `budget` tokens."""
+    parts = [token_logprobs(policy, part) for part in group.split(budget)]
     values: NDArray[np.float32] = torch.cat(parts).float().cpu().numpy()
     return values
 
 
-def _side_by_side(policy: Policy, bundle: Bundle) -> torch.Tensor:
-    """The last layer's states of all rows. Plain rows need no mask: causality is all there is."""
-    prefix, [strip] = bundle.prefix, bundle.strips
-    arguments: dict[str, Any] = {"input_ids": _tensor(strip.tokens, policy.device)}
-    if bundle.trees:
-        sees = strip.sees
+def _side_by_side(policy: Policy, group: PrefixGroup) -> torch.Tensor:
+    """Last hidden states of a padded batch; plain rows are right-padded and need no mask."""
+    prefix, [batch] = group.prefix, group.batches
+    arguments: dict[str, Any] = {"input_ids": _tensor(batch.tokens, policy.device)}
+    if group.trees:
+        sees = batch.sees
         mask = np.concatenate([np.ones((*sees.shape[:2], len(prefix)), np.bool_), sees], axis=2)
         arguments["attention_mask"] = _tensor(mask[:, None], policy.device)
-        arguments["position_ids"] = _tensor(len(prefix) + strip.depths, policy.device)
-    cache = prefix_cache(policy, prefix, len(strip.rows)) if prefix else None
+        arguments["position_ids"] = _tensor(len(prefix) + batch.depths, policy.device)
+    cache = prefix_cache(policy, prefix, len(batch.rows)) if prefix else None
     return policy.states(**arguments, past_key_values=cache).flatten(0, 1)
 
 
-def _in_one_sequence(policy: Policy, bundles: Sequence[Bundle]) -> list[torch.Tensor]:
-    """Prefixes and rows of all bundles in one pass; what the rows leave, bundle by bundle."""
+def _in_one_sequence(policy: Policy, groups: Sequence[PrefixGroup]) -> list[torch.Tensor]:
+    """Last hidden states of packed groups (prefixes and rows in one sequence), per group."""
     tokens, positions = [], []
     biases = [torch.empty(0, dtype=policy.dtype, device=policy.device)]
-    pieces: list[Piece] = []
+    segments: list[Segment] = []
     start = 0
-    for bundle in bundles:
-        before = len(bundle.prefix)
+    for group in groups:
+        before = len(group.prefix)
         if before:
-            tokens.append(np.asarray(bundle.prefix, dtype=np.int64))
+            tokens.append(np.asarray(group.prefix, dtype=np.int64))
             positions.append(np.arange(before))
-            pieces.append(Piece(1, before))
-        for strip in bundle.strips:
-            tokens.append(strip.tokens.ravel())
-            positions.append(before + strip.depths.ravel())
-            if bundle.trees:
-                biases.append(_bias(policy, strip).flatten())
-            pieces.append(Piece(len(strip.rows), strip.width, start, before))
-        start += bundle.size
+            segments.append(Segment(1, before))
+        for batch in group.batches:
+            tokens.append(batch.tokens.ravel())
+            positions.append(before + batch.depths.ravel())
+            if group.trees:
+                biases.append(_bias(policy, batch).flatten())
+            segments.append(Segment(len(batch.rows), batch.width, start, before))
+        start += group.size
         policy.processed += before
 
     def states(
@@ -106,23 +102,23 @@ def _in_one_sequence(policy: Policy, bundles: Sequence[Bundle]) -> list[torch.Te
     ) -> torch.Tensor:
         given = {"input_ids": ids, "position_ids": places}
         with policy.attention(blocks.NAME):
-            return policy.states(**given, pieces=table, bias=bias)
+            return policy.states(**given, segments=table, bias=bias)
 
     arrays = np.concatenate(tokens)[None], np.concatenate(positions)[None]
     inputs = [*(_tensor(array, policy.device) for array in arrays), torch.cat(biases)]
-    inputs.append(blocks.table(pieces))
-    brief = arrays[0].size * policy.weights <= BRIEF
-    if brief and not torch.is_grad_enabled() and all(bundle.trees for bundle in bundles):
-        hidden = policy.recorder.run(tuple(pieces), states, inputs)
+    inputs.append(blocks.segment_table(segments))
+    brief = arrays[0].size * policy.weights <= LAUNCH_BOUND
+    if brief and not torch.is_grad_enabled() and all(group.trees for group in groups):
+        hidden = policy.recorder.run(tuple(segments), states, inputs)
     else:
         hidden = states(*inputs)
-    parts = torch.split(hidden[0], [bundle.size for bundle in bundles])
-    return [part[len(bundle.prefix) :] for part, bundle in zip(parts, bundles, strict=True)]
+    parts = torch.split(hidden[0], [group.size for group in groups])
+    return [part[len(group.prefix) :] for part, group in zip(parts, groups, strict=True)]
 
 
-def _bias(policy: Policy, strip: Strip) -> torch.Tensor:
-    """The attention bias, where tokens do not see all of their row."""
-    unseen = _tensor(~strip.sees, policy.device)
+def _bias(policy: Policy, batch: PaddedBatch) -> torch.Tensor:
+    """The additive attention mask of token trees."""
+    unseen = _tensor(~batch.sees, policy.device)
     bias = torch.zeros(unseen.shape, dtype=policy.dtype, device=policy.device)
     return bias.masked_fill_(unseen, -torch.inf)
 
@@ -133,7 +129,7 @@ def new_cache(policy: Policy) -> Any:
 
 
 def prefix_cache(policy: Policy, prefix: list[int], copies: int) -> Any:
-    """The KV cache of the prefix, computed once and seen by every row."""
+    """The KV cache of the prefix, computed once and expanded to every row."""
     cache = new_cache(policy)
     policy.states(input_ids=torch.tensor([prefix], device=policy.device), past_key_values=cache)
     policy.processed += len(prefix)
@@ -141,7 +137,7 @@ def prefix_cache(policy: Policy, prefix: list[int], copies: int) -> Any:
 
 
 def expanded(cache: Any, copies: int) -> Any:
-    """The KV cache of one row seen by many, not copied for them."""
+    """The KV cache of one row expanded to many, without a copy."""
     other = copy.copy(cache)
     other.layers = [copy.copy(layer) for layer in cache.layers]
     for layer in other.layers:
@@ -153,7 +149,7 @@ def expanded(cache: Any, copies: int) -> Any:
 def _head_logprobs(
     policy: Policy, hidden: torch.Tensor, places: Integers, wanted: Integers, temperature: float
 ) -> torch.Tensor:
-    """Log-softmax at the wanted tokens; a place with several of them goes through the head once."""
+    """Log-probabilities of target tokens; each position goes through the LM head once."""
 
     def some(states: torch.Tensor, which: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
         with policy.autocast():

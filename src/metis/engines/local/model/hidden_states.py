@@ -1,4 +1,4 @@
-"""Hidden states of prompts: those of the last token, in some layers, many at a time."""
+"""Hidden states of the last token of prompts, in some layers, batched."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +13,7 @@ from metis.engines.tokens.packing import shareable
 
 
 def parts(sequences: Sequence[list[int]], budget: int) -> list[list[int]]:
-    """Positions of sequences of like length, padded together within a budget of tokens."""
+    """Group indices of sequences by length into batches of at most `budget` padded tokens."""
     made: list[list[int]] = []
     for i in sorted(range(len(sequences)), key=lambda i: -len(sequences[i])):
         longest = len(sequences[made[-1][0]]) if made else budget
@@ -29,7 +29,7 @@ def last_states(
     prefix: Sequence[int] = (),
     depths: Sequence[float] = LAST,
 ) -> torch.Tensor:
-    """The states of the last tokens of sequences that continue a prefix, in one pass."""
+    """Hidden states of the last tokens of one batch, on top of a shared prefix."""
     tokens, sizes = padded(sequences)
     with policy.autocast():
         cache = prefix_cache(policy, list(prefix), len(sequences)) if prefix else None
@@ -51,13 +51,13 @@ def _at_depths(
 
 
 @torch.no_grad()
-def embed(
+def embed_tokens(
     policy: Policy, sequences: Sequence[list[int]], budget: int, depths: Sequence[float] = LAST
 ) -> torch.Tensor:
-    """The states of the last tokens, within a budget of padded tokens a pass.
+    """Hidden states of the last tokens, in batches of at most `budget` padded tokens.
 
-    On a CPU, the common prefix is computed once a pass where all layers see all of it; a GPU is
-    quicker without.
+    On a CPU without sliding windows, the common prefix is computed once per batch; a GPU is faster
+    without.
     """
     latest = [len(tokens) - 1 for tokens in sequences]
     alone = policy.wide or policy.windowed

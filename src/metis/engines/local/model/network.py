@@ -1,4 +1,4 @@
-"""The network of a Hugging Face folder, and the generation config that suits a policy."""
+"""Loads a Hugging Face model, and makes the policy's generation config."""
 
 from pathlib import Path
 from typing import Any
@@ -8,7 +8,7 @@ from transformers import AutoModelForCausalLM, GenerationConfig
 
 
 def read_network(folder: Path) -> tuple[Any, list[str]]:
-    """The model of a folder in float32, and the parts of it that the folder has no weights for."""
+    """The model of a folder in float32, and its missing keys."""
     pair: Any = AutoModelForCausalLM.from_pretrained(
         folder, dtype=torch.float32, attn_implementation="sdpa", output_loading_info=True
     )
@@ -17,10 +17,10 @@ def read_network(folder: Path) -> tuple[Any, list[str]]:
 
 
 def generation_config(network: Any, tokenizer: Any, stops: set[int]) -> Any:
-    """The generation of the policy: until any of its end tokens, with no penalty and no filter.
+    """A generation config with all stop tokens and plain sampling.
 
-    The model's own may have a repetition penalty, or fewer ends: elsewhere it would answer
-    otherwise than it was trained and tested.
+    The model's own may have a repetition penalty or fewer EOS tokens: exported, the policy would
+    generate differently from training and validation.
     """
     ends = sorted(stops)
     padding = tokenizer.pad_token_id

@@ -1,8 +1,7 @@
-"""The policy: a causal language model with its tokenizer, on one device.
+"""The policy: a causal language model and its tokenizer, on one device.
 
-Text becomes tokens here and nowhere else. A chat ends with the header of the assistant's turn; a
-reply ends with the end-of-turn token. On a GPU the weights are kept in float32 and the passes run
-in bfloat16.
+All tokenization is done here. A chat ends with the generation prompt; a reply ends with the
+end-of-turn token. On a GPU weights are float32, and forward passes run in bfloat16 autocast.
 """
 
 import contextlib
@@ -20,40 +19,40 @@ from metis.engines.loading import LOADING_ERRORS
 from metis.engines.local.attention import blocks
 from metis.engines.local.model.cuda_graphs import Recorder
 from metis.engines.local.model.network import generation_config, read_network
-from metis.engines.local.settings import Local
+from metis.engines.local.settings import LocalSettings
 from metis.engines.tokens.encoding import between_turns, separators
-from metis.engines.tokens.packing import ONE_STRIP, Layout
+from metis.engines.tokens.packing import ONE_BATCH, Layout
 from metis.errors import MetisError, first_line, pip_install
 
 PLAIN_TEMPLATE = (
     "{% for message in messages %}{{ message.role }}: {{ message.content }}\n\n{% endfor %}"
     "{% if add_generation_prompt %}assistant:{% endif %}"
 )
-"""For tokenizers of base models, which have no chat template."""
+"""Chat template for base models without one."""
 
 LOGIT_CHUNK = 1 << 28
-"""Logits computed at once, in numbers; more are recomputed in the backward pass."""
+"""Elements of a logits chunk; with several chunks, the backward pass recomputes them."""
 
-STRIP = 1_500_000_000_000
-"""Estimate: tokens times weights that pass a GPU while the kernels of a strip are launched."""
+BATCH_WORK = 1_500_000_000_000
+"""Estimate: tokens x parameters that a GPU computes while a padded batch's kernels launch."""
 
-BRIEF = 4_000_000_000_000
-"""Estimate: tokens times weights up to which a pass mostly waits for its kernels' launch."""
+LAUNCH_BOUND = 4_000_000_000_000
+"""Estimate: tokens x parameters up to which a forward pass is bound by kernel launches."""
 
 
 class Policy:
-    """A model that answers chats and can be trained."""
+    """The trained model, with its tokenizer."""
 
-    def __init__(self, folder: Path, settings: Local) -> None:
+    def __init__(self, folder: Path, settings: LocalSettings) -> None:
         quiet: Any = transformers_logging
         quiet.set_verbosity_error()
         quiet.disable_progress_bar()
         self.device = pick_device(settings.device)
         self.wide = self.device.type != "cpu"
-        """True where few passes over many tokens are better than many over few."""
+        """True on a GPU: prefers few large batches."""
         self.dtype = torch.bfloat16 if self.device.type == "cuda" else torch.float32
-        """The precision of passes."""
-        if self.device.type == "cuda":  # cuDNN plans anew for every shape, and most steps have one
+        """The dtype of forward passes."""
+        if self.device.type == "cuda":  # cuDNN SDPA builds a plan per shape, and shapes vary
             torch.backends.cuda.enable_cudnn_sdp(False)
         self.compiled = settings.compile
         if not (folder / "config.json").is_file():
@@ -93,9 +92,9 @@ class Policy:
         self.separators = separators(self.tokenizer)
         self.processed = 0
         self.scored: dict[int, tuple[Chat, list[int]]] = {}
-        """Chats that were just scored, by identity, with their tokens: some will be trained on."""
+        """Tokens of the chats of the last `score` call, by identity, to reuse in training."""
         self.ends: dict[str, list[int]] = {}
-        """Texts that chats ended with, with their tokens."""
+        """A cache of tokenized ends of chats."""
         self.recorder = Recorder(self.device)
         self.weights = sum(parameter.numel() for parameter in network.parameters())
         if self.compiled:
@@ -103,39 +102,39 @@ class Policy:
 
     @property
     def adapted(self) -> bool:
-        """True where only adapters (LoRA) are trained."""
+        """True with LoRA."""
         return hasattr(self.network, "peft_config")
 
     @property
     def base(self) -> Any:
-        """The transformers model, whatever adapters are around it."""
+        """The transformers model, without the PEFT wrapper."""
         return self.network.get_base_model() if self.adapted else self.network
 
     @property
     def backbone(self) -> Any:
-        """The layers below the head."""
+        """The decoder without the LM head."""
         return self.base.get_decoder() if hasattr(self.base, "get_decoder") else self.base.model
 
     @property
     def layout(self) -> Layout:
-        """A strip costs a GPU the launch of kernels."""
+        """How to pad and split batches: on a GPU each padded batch costs kernel launches."""
         if not self.plain:
-            return ONE_STRIP
-        return Layout(8, STRIP // self.weights) if self.wide else Layout(1, 64)
+            return ONE_BATCH
+        return Layout(8, BATCH_WORK // self.weights) if self.wide else Layout(1, 64)
 
     @property
     def trainable(self) -> list[torch.nn.Parameter]:
         return [parameter for parameter in self.network.parameters() if parameter.requires_grad]
 
     def autocast(self) -> Any:
-        """Without autocast's weight cache: a captured CUDA graph would go on with its weights."""
+        """Autocast without its weight cache, which a CUDA graph would capture."""
         if self.device.type == "cuda":
             return torch.autocast("cuda", dtype=self.dtype, cache_enabled=False)
         return contextlib.nullcontext()
 
     @contextlib.contextmanager
     def attention(self, name: str) -> Iterator[None]:
-        """Another implementation of attention, for the passes inside."""
+        """Use another attention implementation inside the block."""
         config = self.base.config.get_text_config()
         usual, config._attn_implementation = config._attn_implementation, name
         try:
@@ -144,12 +143,12 @@ class Policy:
             config._attn_implementation = usual
 
     def states(self, past_key_values: Any = None, **arguments: Any) -> torch.Tensor:
-        """The last layer's states; a cache takes up the keys and values, and is not compiled."""
+        """The last hidden state; with a KV cache, the pass is not compiled."""
         states: torch.Tensor = self._outputs(past_key_values, **arguments).last_hidden_state
         return states
 
     def every_layer(self, past_key_values: Any = None, **arguments: Any) -> Sequence[torch.Tensor]:
-        """The states below and after every layer; those of the last have passed its norm."""
+        """All hidden states, embeddings first; the last is post-norm."""
         outputs = self._outputs(past_key_values, output_hidden_states=True, **arguments)
         states: Sequence[torch.Tensor] = outputs.hidden_states
         return states
@@ -168,15 +167,15 @@ class Policy:
 
     @torch.no_grad()
     def _logit_scale(self) -> float:
-        """The factor of the head's logits; nothing else that a model does to them is understood."""
+        """The model's constant factor on its logits; any other change to them is refused."""
         tokens = torch.arange(8, device=self.device)[None]
         plain = self.base.get_output_embeddings()(self.states(input_ids=tokens)).flatten()
         final = self.base(input_ids=tokens, use_cache=False).logits.flatten()
         scale = float(plain @ final / (plain @ plain))
         if not torch.allclose(scale * plain, final, atol=1e-3 * float(final.abs().max())):
             raise MetisError(
-                f"engine.model: {type(self.base).__name__} changes the logits of its head in a way "
-                "that is not supported; use another model"
+                f"engine.model: {type(self.base).__name__} transforms its logits in a way that is "
+                "not supported; use another model"
             )
         return 1.0 if abs(scale - 1) < 1e-4 else scale
 
@@ -194,27 +193,27 @@ class Policy:
     # Text and tokens
 
     def encode_chat(self, chat: Chat) -> list[int]:
-        """The tokens of a chat, up to where the assistant begins to speak."""
+        """The tokens of a chat, with the generation prompt."""
         tokens: list[int] = self.tokenizer.apply_chat_template(
             list(chat), add_generation_prompt=True, tokenize=True, return_dict=False
         )
         return tokens
 
     def encode_reply(self, text: str) -> list[int]:
-        """The tokens of a reply as the model itself would write them, without an end."""
+        """The tokens of a reply, without special tokens or EOS."""
         tokens: list[int] = self.tokenizer(text, add_special_tokens=False)["input_ids"]
         return tokens
 
     def encode_turn(self, chat: Chat, ended: bool, answers: Sequence[Message]) -> list[int]:
         """The tokens between the assistant's answer to `chat` and its next turn.
 
-        An answer that `ended` brought its own end of turn; one that was cut short is given it.
+        An answer that `ended` has its own end-of-turn token; a truncated one gets it here.
         """
         ends = [self.tokenizer.decode([stop]) for stop in self.stops] if ended else []
         return self.encode_reply(between_turns(self.render, chat, answers, ends))
 
     def render(self, chat: Chat) -> str:
-        """A chat as the template writes it, up to where the assistant begins to speak."""
+        """A chat rendered by the chat template, with the generation prompt."""
         text: str = self.tokenizer.apply_chat_template(
             list(chat), add_generation_prompt=True, tokenize=False
         )
@@ -226,7 +225,7 @@ class Policy:
 
 
 def pick_device(name: str) -> torch.device:
-    """The device asked for; auto takes the GPU, then Apple's, then the CPU."""
+    """The device by name; auto is CUDA, then MPS, then the CPU."""
     if name == "auto":
         if torch.cuda.is_available():
             return torch.device("cuda")
@@ -242,14 +241,14 @@ def pick_device(name: str) -> torch.device:
 
 
 def _compile(backbone: Any) -> None:
-    """Layers are alike, so that what is compiled for a kind of pass serves them all."""
+    """Compile layer by layer: all layers share the compiled code."""
     layers = getattr(backbone, "layers", None)
     if layers is None:
         raise MetisError(
             f"engine.compile = true: {type(backbone).__name__} has no list of layers; set "
             "engine.compile=false"
         )
-    # Inductor's fused reductions get sizes wrong that are sums, such as those of several blocks.
+    # Inductor's fused reductions get dynamic sizes wrong that are sums, as with several segments.
     fused = "triton.mix_order_reduction"
     options = {fused: False} if fused in torch._inductor.list_options() else {}
     for layer in layers:
@@ -257,7 +256,7 @@ def _compile(backbone: Any) -> None:
 
 
 def _without_dropout(network: Any) -> None:
-    """Gradient checkpointing needs training mode, where dropout would change the activations."""
+    """Turn dropout off: gradient checkpointing needs training mode."""
     for module in network.modules():
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.0
@@ -267,13 +266,13 @@ def _without_dropout(network: Any) -> None:
 
 
 def _recompute_activations(network: Any) -> None:
-    """Turn activation checkpointing on, which transformers before 5.23 call by another name."""
+    """Turn gradient checkpointing on; transformers 5.23 renamed the method."""
     enable = getattr(network, "activation_checkpointing_enable", None)
     (enable or network.gradient_checkpointing_enable)({"use_reentrant": False})
 
 
 def _with_lora(network: Any, rank: int, origin: str) -> Any:
-    """Adapters around a network, which will say that they belong to `origin`."""
+    """Wrap a network with LoRA adapters that name `origin` as their base model."""
     if rank == 0:
         return network
     try:

@@ -1,1 +1,1 @@
-"""Episodes played with the policy, and their rewards."""
+"""Rollouts: episodes with the policy, and their rewards."""

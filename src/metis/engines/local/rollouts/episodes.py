@@ -1,4 +1,4 @@
-"""Rollouts: episodes played turn by turn, their rewards computed while others still generate."""
+"""Rollouts: episodes turn by turn; rewards are computed while other episodes generate."""
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -9,23 +9,22 @@ from functools import partial
 import numpy as np
 
 from metis.core import Group, Message, Prompt, Sampling, Trajectory
-from metis.engines.local.generate.sampling import Reply
+from metis.engines.local.generate.sampling import SampledReply
 from metis.engines.local.model.policy import Policy
 from metis.engines.local.rollouts.failures import TooLong
 from metis.engines.rewards import RewardRunner
 from metis.tasks.base import Episode, Task
 from metis.tasks.outcome import Scoring
 
-Sampler = Callable[[Sequence[list[int]], int, Sampling], Iterable[tuple[int, Reply]]]
-"""Token lists, copies of each, how to sample -> replies as they end, each with its place, where
-copies of one prompt are side by side."""
+Sampler = Callable[[Sequence[list[int]], int, Sampling], Iterable[tuple[int, SampledReply]]]
+"""Prompts' tokens, copies of each, sampling -> (index, reply) as they finish, prompt-major."""
 
 
 @dataclass(eq=False)
 class Play:
-    """One episode being played: its tokens so far, and which of them the policy wrote.
+    """An episode in progress: its tokens so far, and the mask of the policy's own tokens.
 
-    `limit` are the tokens that may follow its prompt; 0 is no limit.
+    `limit` is the maximum number of tokens after its prompt; 0 is no limit.
     """
 
     prompt: Prompt
@@ -48,7 +47,7 @@ class Play:
 
     @property
     def room(self) -> int:
-        """Tokens that it may still have."""
+        """Remaining tokens of its limit."""
         return self.limit - (len(self.tokens) - self.asked) if self.limit else sys.maxsize
 
     @property
@@ -57,7 +56,7 @@ class Play:
         return self.turns[-1]
 
     def settle(self, rewards: RewardRunner) -> None:
-        """Wait for the reward; what went wrong with it is the error of the episode."""
+        """Wait for the reward; an exception becomes the episode's error."""
         if self.reward and not self.error:
             result = rewards.result(self.reward)
             if isinstance(result, Scoring):
@@ -66,7 +65,7 @@ class Play:
                 self.error = result
 
     def add(self, tokens: Sequence[int], logprobs: Sequence[float], written: bool) -> None:
-        self.tokens = [*self.tokens, *tokens]  # the sampler may still read the old ones
+        self.tokens = [*self.tokens, *tokens]  # a new list: the sampler may still use the old one
         self.mask += [written] * len(tokens)
         self.logprobs += logprobs
 
@@ -91,11 +90,11 @@ def play(
     version: int,
     limit: int = 0,
 ) -> tuple[list[Group], list[Exception]]:
-    """n episodes of every prompt, and what went wrong in the task's code.
+    """Roll out n episodes per prompt; returns the groups, and exceptions of the task's code.
 
-    One whose first prompt does not fit the context, or whose turn, reward or encoding fails, is
-    counted as failed and trains nothing. One that reaches `limit`, or fills the context later, is
-    over, and rewarded as it stands: a policy could leave a bad reward behind otherwise.
+    An episode whose prompt exceeds the context window, or whose turn, reward or encoding raises,
+    counts as failed and is not trained on. One that reaches `limit`, or fills the context window
+    later, ends and is rewarded as it is: otherwise a policy could avoid a bad reward.
     """
     plays = play_all(policy, task, prompts, n, sampling, sampler, rewards, rows, limit)
     groups = [_group(prompt, games, version) for prompt, games in zip(prompts, plays, strict=True)]
@@ -113,7 +112,7 @@ def play_all(
     rows: int,
     limit: int = 0,
 ) -> list[list[Play]]:
-    """n episodes of every prompt, each played to its end, and to its reward or its error."""
+    """Roll out n episodes per prompt, each until its reward or its error."""
     rewards.serve(task)
     plays: list[list[Play]] = []
     size = max(1, rows // n)
@@ -144,7 +143,7 @@ def _play_chunk(
     sampler: Sampler,
     rewards: RewardRunner,
 ) -> None:
-    """The first turn of all copies of a prompt together, later turns each on its own."""
+    """Play a chunk: the copies of a prompt share the prefill of their first turn."""
     same: list[Sequence[Play]] = []
     apart: list[Play] = []
     for games in chunk:
@@ -152,8 +151,8 @@ def _play_chunk(
         if longest >= policy.context:
             for game in games:
                 game.error = TooLong(
-                    f"the prompt has {longest} tokens of {policy.context} that the model reads, "
-                    "which leaves none for an answer"
+                    f"the prompt has {longest} tokens, and the context window is {policy.context}: "
+                    "no room for an answer"
                 )
             continue
         if all(game.tokens == games[0].tokens for game in games):
@@ -177,10 +176,10 @@ def _play_chunk(
 def _speak(
     policy: Policy,
     games: Sequence[Play],
-    replies: Iterable[tuple[int, Reply]],
+    replies: Iterable[tuple[int, SampledReply]],
     rewards: RewardRunner,
 ) -> None:
-    """Hand replies to their episodes, which answer while the other replies are generated."""
+    """Pass replies to their episodes; environments run while other replies are generated."""
     for place, reply in replies:
         game = games[place]
         game.stopped = reply.finish == "stop" and len(reply.tokens) <= game.room
@@ -191,7 +190,7 @@ def _speak(
 
 
 def _turn(game: Play, rewards: RewardRunner) -> Sequence[Message] | None:
-    """The environment's turn; an episode that is over goes on to its reward."""
+    """The environment's turn; a finished episode starts its reward."""
     messages = game.episode.reply(game.said)
     if messages is None:
         game.reward = rewards.submit(game.episode)
@@ -201,7 +200,7 @@ def _turn(game: Play, rewards: RewardRunner) -> Sequence[Message] | None:
 
 
 def _listen(policy: Policy, games: Sequence[Play], rewards: RewardRunner) -> list[Play]:
-    """Wait for what the environments say; the plays that go on."""
+    """Wait for the environments' turns; returns the episodes that continue."""
     going = []
     for game in games:
         messages = rewards.wait(game.turn)
@@ -213,10 +212,10 @@ def _listen(policy: Policy, games: Sequence[Play], rewards: RewardRunner) -> lis
 
 
 def _go_on(policy: Policy, game: Play, messages: Sequence[Message], rewards: RewardRunner) -> bool:
-    """Add the environment's turn, unless it leaves no room for an answer: then the play is over."""
+    """Append the environment's turn; False if no tokens remain for an answer: the episode ends."""
     try:
         between = policy.encode_turn(game.chat, game.stopped, messages)
-    except Exception as error:  # what was said, or the template beside it, cannot be encoded
+    except Exception as error:  # the chat template cannot render or encode the messages
         game.error = error
         return False
     if len(between) >= min(game.room, policy.context - len(game.tokens)):

@@ -1,4 +1,4 @@
-"""Notices of failed rollouts, mostly from a task's own code: once for each kind."""
+"""Notices of failed rollouts, one per kind of error."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,36 +9,35 @@ from metis.run import notices
 
 
 class TooLong(Exception):
-    """Complain of prompts that do not fit the model's context."""
+    """The prompt exceeds the context window."""
 
 
 class FailureNotices:
-    """Keeps the first error of each kind, which is its type and the line that raised it, or what is
-    wrong with a reward.
+    """Collects a notice for the first error of each kind (type and line, or fault of a reward).
 
-    `untold` are sentences; who shows them takes them out.
+    `pending` are pending notices; the caller drains the list.
     """
 
     def __init__(self) -> None:
         self.kinds: set[tuple[type[Exception], Any]] = set()
-        self.untold: list[str] = []
+        self.pending: list[str] = []
 
     def add(self, errors: Sequence[Exception]) -> None:
         for error in errors:
             kind = type(error), place(error) or getattr(error, "fault", None)
             if kind not in self.kinds:
                 self.kinds.add(kind)
-                self.untold.append(notices.failure_notice(located(error)))
+                self.pending.append(notices.failure_notice(located(error)))
 
 
 def require_reward(groups: Sequence[Group], errors: Sequence[Exception]) -> None:
-    """Stop a run whose task fails every rollout that was asked for."""
+    """Stop the run if every rollout of a request failed in the task's code."""
     wrong = [error for error in errors if not isinstance(error, TooLong)]
     if wrong and not any(group.rewards for group in groups):
         if isinstance(wrong[0], MetisError):
             raise wrong[0]
         raise MetisError(
             f"all {sum(group.failed for group in groups)} rollouts of a step failed: "
-            f"{located(wrong[0])}; mend the task, and the same command goes on from the last "
+            f"{located(wrong[0])}; fix the task, and the same command resumes from the last "
             "checkpoint"
         )

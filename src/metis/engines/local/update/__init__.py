@@ -1,1 +1,1 @@
-"""The update of the local engine: batches into rows, rows into gradients, gradients into steps."""
+"""The update of the local engine: rows of the loss, gradients, optimizer steps."""

@@ -1,4 +1,4 @@
-"""Rows into gradients: bundles of rows that share a prefix, passes of them, backward."""
+"""Gradients of rows: prefix groups, micro-batches, backward."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -7,19 +7,19 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from metis.engines.local.model.forward import joinable, together
+from metis.engines.local.model.forward import joinable, joint_logprobs
 from metis.engines.local.model.policy import Policy
-from metis.engines.local.settings import Local
+from metis.engines.local.settings import LocalSettings
 from metis.engines.local.update.rows import Item, MiniBatch
 from metis.engines.local.update.stopwatch import UNTIMED, Stopwatch
 from metis.engines.objective import loss
-from metis.engines.tokens.packing import Bundle, shareable
+from metis.engines.tokens.packing import PrefixGroup, shareable
 
 
 class Part(NamedTuple):
-    """A bundle of rows, and the items they were made of: judgments, or answers."""
+    """A prefix group and its items: all judgments, or all answers."""
 
-    bundle: Bundle
+    group: PrefixGroup
     items: list[Item]
 
     @property
@@ -27,8 +27,8 @@ class Part(NamedTuple):
         return self.items[0].judge
 
 
-def bundles(policy: Policy, items: Sequence[Item], budget: int) -> Iterator[Part]:
-    """Rows that share a prefix go together where that saves work; all within the budget."""
+def prefix_groups(policy: Policy, items: Sequence[Item], budget: int) -> Iterator[Part]:
+    """Micro-batches within the token budget; rows share a prefix where that saves work."""
     judge = [item for item in items if item.judge]
     answers = [item for item in items if not item.judge]
     for members in [*_by_context(policy, answers), *_by_temperature(judge)]:
@@ -39,13 +39,13 @@ def bundles(policy: Policy, items: Sequence[Item], budget: int) -> Iterator[Part
         skip = shareable(sequences, starts, aligned) if shares else 0
         rows = [item.row(skip) for item in members]
         done = 0
-        for bundle in Bundle(sequences[0][:skip], rows, policy.layout).split(budget):
-            yield Part(bundle, members[done : done + len(bundle.rows)])
-            done += len(bundle.rows)
+        for group in PrefixGroup(sequences[0][:skip], rows, policy.layout).split(budget):
+            yield Part(group, members[done : done + len(group.rows)])
+            done += len(group.rows)
 
 
 def _by_temperature(items: list[Item]) -> list[list[Item]]:
-    """A pass over judgments has one temperature."""
+    """Group judgments by temperature, which a forward pass has one of."""
     groups: dict[float, list[Item]] = {}
     for item in items:
         groups.setdefault(item.temperature, []).append(item)
@@ -53,7 +53,7 @@ def _by_temperature(items: list[Item]) -> list[list[Item]]:
 
 
 def _by_context(policy: Policy, items: list[Item]) -> list[list[Item]]:
-    """On a CPU the answers to one prompt share its pass; a GPU prefers few large plain batches."""
+    """On a CPU, group answers by prompt to share its prefix; a GPU prefers large plain batches."""
     if policy.wide:
         return [items] if items else []
     groups: dict[tuple[int, ...], list[Item]] = {}
@@ -62,10 +62,10 @@ def _by_context(policy: Policy, items: list[Item]) -> list[list[Item]]:
     return list(groups.values())
 
 
-def passes(policy: Policy, items: Sequence[Item], settings: Local) -> Iterator[list[Part]]:
-    """The bundles one by one; on a GPU judgments beside answers, where there is room."""
+def passes(policy: Policy, items: Sequence[Item], settings: LocalSettings) -> Iterator[list[Part]]:
+    """Forward passes: one group each; on a GPU judgments are packed with answers if they fit."""
     waiting: list[Part] = []
-    for part in bundles(policy, items, settings.tokens):
+    for part in prefix_groups(policy, items, settings.tokens):
         if waiting and not _joins(policy, waiting[-1], part, settings):
             yield waiting
             waiting = []
@@ -74,42 +74,43 @@ def passes(policy: Policy, items: Sequence[Item], settings: Local) -> Iterator[l
         yield waiting
 
 
-def _joins(policy: Policy, last: Part, part: Part, settings: Local) -> bool:
-    """Not under gradient checkpointing, which would recompute with the usual attention."""
-    both = last.bundle, part.bundle
+def _joins(policy: Policy, last: Part, part: Part, settings: LocalSettings) -> bool:
+    """True if judgments can be packed with answers; not with gradient checkpointing, whose
+    recomputation would use the default attention."""
+    both = last.group, part.group
     return (
         (policy.wide and not settings.checkpointing)
         and (part.judge and not last.judge)
-        and sum(bundle.size for bundle in both) <= settings.tokens
-        and all(joinable(policy, bundle) for bundle in both)
+        and sum(group.size for group in both) <= settings.tokens
+        and all(joinable(policy, group) for group in both)
     )
 
 
 def _judged(parts: Sequence[Part]) -> float:
-    """The judge's share of a pass: where answers go with it, by tokens."""
-    judge = sum(part.bundle.size for part in parts if part.judge)
-    return judge / sum(part.bundle.size for part in parts)
+    """The judge's share of a forward pass, by tokens."""
+    judge = sum(part.group.size for part in parts if part.judge)
+    return judge / sum(part.group.size for part in parts)
 
 
 @torch.no_grad()
 def remember_old(
-    policy: Policy, minibatch: MiniBatch, settings: Local, judging: Stopwatch = UNTIMED
+    policy: Policy, minibatch: MiniBatch, settings: LocalSettings, judging: Stopwatch = UNTIMED
 ) -> None:
-    """Fix the log-probabilities before the first optimizer step, where they are not given."""
-    missing = [item for item in minibatch.items if item.units.old is None and item.units.clip]
+    """Compute old log-probabilities before the first optimizer step, where missing."""
+    missing = [item for item in minibatch.items if item.terms.old is None and item.terms.clip]
     for item, logprobs in _each(policy, missing, settings, judging):
-        item.units.old = logprobs
+        item.terms.old = logprobs
 
 
 @torch.no_grad()
-def remember_reference(policy: Policy, minibatch: MiniBatch, settings: Local) -> None:
+def remember_reference(policy: Policy, minibatch: MiniBatch, settings: LocalSettings) -> None:
     """Log-probabilities of the rollouts under the reference policy, for the KL term."""
     for item, logprobs in _each(policy, minibatch.answers, settings, UNTIMED):
         item.reference = logprobs
 
 
 def _each(
-    policy: Policy, items: Sequence[Item], settings: Local, judging: Stopwatch
+    policy: Policy, items: Sequence[Item], settings: LocalSettings, judging: Stopwatch
 ) -> Iterator[tuple[Item, loss.Floats]]:
     for parts in passes(policy, items, settings):
         with judging.running(_judged(parts)):
@@ -117,38 +118,38 @@ def _each(
         for part, logprobs in zip(parts, arrays, strict=True):
             start = 0
             for item in part.items:
-                yield item, logprobs[start : start + item.units.targets].astype(np.float64)
-                start += item.units.targets
+                yield item, logprobs[start : start + item.terms.targets].astype(np.float64)
+                start += item.terms.targets
 
 
 def _logprobs(policy: Policy, parts: Sequence[Part]) -> list[torch.Tensor]:
-    """Rows are trained on the distribution they were drawn from; choices on the plain one."""
+    """Log-probabilities at the sampling temperature of the rows; at 1 for choices."""
     temperatures = [part.items[0].temperature for part in parts]
-    return together(policy, [part.bundle for part in parts], temperatures)
+    return joint_logprobs(policy, [part.group for part in parts], temperatures)
 
 
 @dataclass
 class Losses:
-    """The losses of some rows, and how many of their units were clipped."""
+    """Summed losses of rows, and how many of their terms were clipped."""
 
     policy: float = 0.0
     judge: float = 0.0
     clipped: float = 0.0
-    units: int = 0
+    terms: int = 0
 
     def __add__(self, other: "Losses") -> "Losses":
         return Losses(
             self.policy + other.policy,
             self.judge + other.judge,
             self.clipped + other.clipped,
-            self.units + other.units,
+            self.terms + other.terms,
         )
 
 
 def backward(
-    policy: Policy, items: Sequence[Item], settings: Local, judging: Stopwatch = UNTIMED
+    policy: Policy, items: Sequence[Item], settings: LocalSettings, judging: Stopwatch = UNTIMED
 ) -> Losses:
-    """Add the gradient of the rows' loss, pass by pass."""
+    """Accumulate the gradient of the rows' loss over micro-batches."""
     losses = Losses()
     for parts in passes(policy, items, settings):
         with judging.running(_judged(parts)):
@@ -157,16 +158,16 @@ def backward(
     return losses
 
 
-def _backward(policy: Policy, parts: list[Part], settings: Local, losses: Losses) -> None:
-    prefixed = any(part.bundle.prefix for part in parts)
+def _backward(policy: Policy, parts: list[Part], settings: LocalSettings, losses: Losses) -> None:
+    prefixed = any(part.group.prefix for part in parts)
     policy.network.train(settings.checkpointing and not prefixed)
     logprobs = _logprobs(policy, parts)
     results = [_part_loss(*each, settings) for each in zip(parts, logprobs, strict=True)]
     torch.stack([value for value, _ in results]).sum().backward()  # type: ignore[no-untyped-call]
-    # Numbers are fetched last: the GPU would wait for every one.
+    # Only synchronise with the GPU at the end.
     for part, (value, clipped) in zip(parts, results, strict=True):
         losses.clipped += float(clipped)
-        losses.units += sum(len(item.units.advantage) for item in part.items)
+        losses.terms += sum(len(item.terms.advantage) for item in part.items)
         if part.judge:
             losses.judge += float(value.detach())
         else:
@@ -174,17 +175,17 @@ def _backward(policy: Policy, parts: list[Part], settings: Local, losses: Losses
 
 
 def _part_loss(
-    part: Part, logprobs: torch.Tensor, settings: Local
+    part: Part, logprobs: torch.Tensor, settings: LocalSettings
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    rows = [item.units for item in part.items]
-    value, clipped = loss.bundle_loss(logprobs, rows, settings.clip_low, settings.clip_high)
+    rows = [item.terms for item in part.items]
+    value, clipped = loss.surrogate_loss(logprobs, rows, settings.clip_low, settings.clip_high)
     if settings.kl and not part.judge:
         value = value + _kl(logprobs, part.items)
     return value, clipped
 
 
 def _kl(logprobs: torch.Tensor, members: Sequence[Item]) -> torch.Tensor:
-    counts = [item.units.targets for item in members]
+    counts = [item.terms.targets for item in members]
     reference = np.concatenate([item.reference for item in members if item.reference is not None])
     shares = np.repeat([item.share for item in members], counts)
     return loss.kl_loss(

@@ -1,9 +1,8 @@
-"""A batch as rows of the update: mini-batches, and each row's part in the loss.
+"""Turns a batch into mini-batches of rows with their loss terms.
 
-Conventions: GRPO's token-level ratio, and a mean over the tokens of a sequence, then over the
-sequences, where METIS's Eq. 2 has the ratio of whole sequences and no mean over tokens; L_judge is
-the mean over the judgments of the mini-batch. The cut into mini-batches comes before rows without
-an advantage are left out; denominators count those.
+Conventions: GRPO's token-level ratio, mean over the tokens of a sequence, then over sequences
+(METIS's Eq. 2 has the sequence ratio and no mean over tokens); L_judge is the mean over the
+judgments of the mini-batch. Rows without an advantage are dropped, but count in the denominators.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -14,28 +13,28 @@ import numpy as np
 
 from metis.core import Batch, Continuation, Group, Judgment, Trajectory
 from metis.engines.local.model.policy import Policy
-from metis.engines.local.settings import Local
+from metis.engines.local.settings import LocalSettings
 from metis.engines.local.update.stopwatch import UNTIMED, Stopwatch
 from metis.engines.objective import loss
-from metis.engines.objective.minibatches import deal
+from metis.engines.objective.minibatches import split_minibatches
 from metis.engines.tokens.choices import ChoiceTree
 from metis.engines.tokens.encoding import encode_scored
-from metis.engines.tokens.packing import Row, plain
+from metis.engines.tokens.packing import Row, sequence_row
 from metis.signal import advantages
 
 
 @dataclass
 class Item:
-    """A row to be: its whole token sequence, how to make a row of it, and its part in the loss."""
+    """One sequence of the update: its tokens, how to build its row, and its loss terms."""
 
     tokens: list[int]
     start: int
-    """The place of the token that its first target follows: where a row may begin at the latest."""
+    """Index of the token before the first target: the longest prefix that it can share."""
     row: Callable[[int], Row]
-    units: loss.Units
+    terms: loss.LossTerms
     judge: bool
     temperature: float = 1.0
-    """Of the log-probabilities: that of the sampling, which the row was drawn at."""
+    """Sampling temperature, used for the log-probabilities."""
     share: float = 0.0
     """Coefficient of each token in the KL term."""
     reference: loss.Floats | None = None
@@ -43,7 +42,7 @@ class Item:
 
 @dataclass
 class MiniBatch:
-    """The rows of one optimizer step, and how many rows there were before any was left out."""
+    """The rows of one optimizer step; `rollouts` is the denominator, before any was skipped."""
 
     items: list[Item] = field(default_factory=list)
     rollouts: int = 0
@@ -58,15 +57,15 @@ class MiniBatch:
         return [item for item in self.items if item.judge]
 
 
-def minibatches(
+def local_minibatches(
     policy: Policy,
     batch: Batch,
-    settings: Local,
+    settings: LocalSettings,
     version: int,
     judging: Stopwatch = UNTIMED,
 ) -> list[MiniBatch]:
-    """Cut a batch by prompts; judgments go with their group, others are dealt evenly."""
-    shares = deal(batch, settings.minibatch)
+    """Split a batch by prompts; judgments go with their group, replayed ones are spread evenly."""
+    shares = split_minibatches(batch, settings.minibatch)
     judgments = [rows for share in shares for rows in share.judgments]
     with judging.running(1.0 if judgments else 0.0):
         judged = iter(_judgment_items(policy, judgments))
@@ -77,21 +76,21 @@ def minibatches(
             minibatch.items += _rollout_items(group, minibatch, settings, version)
         for _ in share.judgments:
             for item in next(judged):
-                item.units.coefficient = item.units.coefficient / len(share.judgments)
+                item.terms.coefficient = item.terms.coefficient / len(share.judgments)
                 minibatch.items.append(item)
         made.append(minibatch)
     return made
 
 
 def _rollout_items(
-    group: Group, minibatch: MiniBatch, settings: Local, version: int
+    group: Group, minibatch: MiniBatch, settings: LocalSettings, version: int
 ) -> Iterator[Item]:
     if len(group.rewards) < 2:
         minibatch.skipped += len(group.rewards)
         return
     values = advantages(group.rewards)
     if settings.std_division:
-        values = values / (np.std(group.rewards, ddof=1) + 1e-6)  # as verl does
+        values = values / (np.std(group.rewards, ddof=1) + 1e-6)  # as in verl
     for advantage, trajectory in zip(values, group.trajectories, strict=True):
         count = int(trajectory.loss_mask[1:].sum())
         if count == 0 or (abs(advantage) < 1e-12 and not settings.kl):
@@ -103,23 +102,23 @@ def _rollout_items(
         )
         each = 1.0 / minibatch.rollouts
         if settings.ratio == "sequence":
-            units = loss.sequence(float(advantage), count, each, old)
+            terms = loss.sequence_term(float(advantage), count, each, old)
         else:
-            units = loss.tokens(float(advantage), count, each / count, old, clip=True)
-        item = _plain(trajectory, units, False, settings.temperature)
+            terms = loss.token_terms(float(advantage), count, each / count, old, clip=True)
+        item = _plain(trajectory, terms, False, settings.temperature)
         item.share = settings.kl * each / count
         yield item
 
 
-def _plain(trajectory: Trajectory, units: loss.Units, judge: bool, temperature: float) -> Item:
+def _plain(trajectory: Trajectory, terms: loss.LossTerms, judge: bool, temperature: float) -> Item:
     tokens, mask = trajectory.tokens, trajectory.loss_mask
     start = int(np.argmax(mask[1:]))
-    row: Callable[[int], Row] = partial(plain, tokens, mask)
-    return Item(tokens.tolist(), start, row, units, judge, temperature)
+    row: Callable[[int], Row] = partial(sequence_row, tokens, mask)
+    return Item(tokens.tolist(), start, row, terms, judge, temperature)
 
 
 def _judgment_items(policy: Policy, judgments: Sequence[list[Judgment]]) -> list[list[Item]]:
-    """Of every judgment: a row for each sampled reply; the choices of a scored one share a row."""
+    """For each judgment: one row per sampled reply, or one row for all scored choices."""
     items: list[list[Item]] = [[] for _ in judgments]
     scored: dict[int, list[tuple[Judgment, Continuation]]] = {}
     for i, rows in enumerate(judgments):
@@ -130,8 +129,10 @@ def _judgment_items(policy: Policy, judgments: Sequence[list[Judgment]]) -> list
                 continue
             count = int(trajectory.loss_mask[1:].sum())
             if count and judgment.advantage:
-                units = loss.tokens(judgment.advantage, count, judgment.weight, None, judgment.clip)
-                items[i].append(_plain(trajectory, units, True, judgment.temperature))
+                terms = loss.token_terms(
+                    judgment.advantage, count, judgment.weight, None, judgment.clip
+                )
+                items[i].append(_plain(trajectory, terms, True, judgment.temperature))
     for i, item in zip(scored, _scored_items(policy, list(scored.values())), strict=True):
         items[i].append(item)
     return items
@@ -147,13 +148,13 @@ def _scored_items(
         if texts not in trees:
             trees[texts] = ChoiceTree.of([policy.encode_reply(text) for text in texts])
         tree = trees[texts]
-        units = loss.choices(
+        terms = loss.choice_terms(
             tree.paths,
             np.array([judgment.advantage for judgment, _ in rows]),
             np.array([judgment.weight for judgment, _ in rows]),
             np.array([choice.offset for _, choice in rows]) if rows[0][0].clip else None,
         )
-        yield Item(context, len(context) - 1, _growing(tree, context), units, True)
+        yield Item(context, len(context) - 1, _growing(tree, context), terms, True)
 
 
 def _growing(tree: ChoiceTree, context: list[int]) -> Callable[[int], Row]:

@@ -1,8 +1,8 @@
-"""One optimizer step: the policy's gradient, the judge's bounded by it, AdamW.
+"""One optimizer step: the policy's gradient, the bounded judge's gradient, AdamW.
 
-The two gradients are computed one after the other, so that each has its own norm: the policy's is
-clipped by itself, the judge's is scaled to at most `judge_share` of the policy's running mean.
-Without a bound both go through the network together and are clipped together.
+With a bound, the two gradients are computed one after the other: the policy's is clipped by itself,
+the judge's is scaled to at most `judge_share` of the policy's running mean norm. Without a bound
+both are computed and clipped together.
 """
 
 import math
@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from metis.engines.local.model.policy import Policy
-from metis.engines.local.settings import Local
+from metis.engines.local.settings import LocalSettings
 from metis.engines.local.update.gradients import Losses, backward
 from metis.engines.local.update.rows import MiniBatch
 from metis.engines.local.update.stopwatch import UNTIMED, Stopwatch
@@ -21,9 +21,9 @@ from metis.errors import NON_FINITE_LIMIT, MetisError
 
 
 class Stepper:
-    """AdamW on a policy's weights, and what it has to remember from step to step."""
+    """AdamW on the policy's weights, with the state of the gradient bound."""
 
-    def __init__(self, policy: Policy, settings: Local) -> None:
+    def __init__(self, policy: Policy, settings: LocalSettings) -> None:
         self.policy, self.settings = policy, settings
         self.optimizer = torch.optim.AdamW(
             policy.trainable,
@@ -37,7 +37,7 @@ class Stepper:
     def step(
         self, minibatch: MiniBatch, share: float, judging: Stopwatch = UNTIMED
     ) -> dict[str, float]:
-        """Backward and step; what is not finite is skipped, and stops the run when it persists."""
+        """Backward and step; a non-finite step is skipped, and stops the run if it persists."""
         self.optimizer.zero_grad(set_to_none=True)
         bounded = share > 0 and bool(minibatch.judgments)
         if bounded:
@@ -55,7 +55,7 @@ class Stepper:
             "loss/policy": losses.policy if finite else 0.0,
             "loss/judge": losses.judge if finite else 0.0,
             "update/gradient_norm": norm if finite else 0.0,
-            "update/clipped": losses.clipped / max(1, losses.units),
+            "update/clipped": losses.clipped / max(1, losses.terms),
             "update/non_finite": float(not finite),
             **(metrics if finite else {}),
         }
@@ -63,7 +63,7 @@ class Stepper:
     def _bounded(
         self, minibatch: MiniBatch, share: float, judging: Stopwatch
     ) -> tuple[Losses, float, dict[str, float]]:
-        """The gradient of both parts; its norm is the policy's, before it is clipped."""
+        """Policy gradient plus bounded judge gradient; the norm is the policy's, unclipped."""
         losses, norm = Losses(), 0.0
         if minibatch.answers:
             losses = backward(self.policy, minibatch.answers, self.settings)
@@ -95,9 +95,9 @@ class Stepper:
 
     @torch.no_grad()
     def _applied(self) -> float:
-        """Norm of the change of the weights in the last step, decay apart, by AdamW's moments.
+        """Norm of the last weight change without weight decay, from AdamW's moments.
 
-        Where the judge alone has a gradient, AdamW moves at its own rate, whatever the bound.
+        AdamW normalises the gradient, so the bound has no effect where only the judge has one.
         """
         group = self.optimizer.param_groups[0]
         (first, second), epsilon, rate = group["betas"], group["eps"], group["lr"]
@@ -117,8 +117,8 @@ class Stepper:
         if self.non_finite >= NON_FINITE_LIMIT:
             raise MetisError(
                 f"engine.learning_rate = {self.settings.learning_rate}: loss or gradient was not "
-                f"finite {NON_FINITE_LIMIT} times in a row; lower it, and with --out of this run "
-                "it goes on from its last checkpoint"
+                f"finite {NON_FINITE_LIMIT} times in a row; lower it, and resume from the last "
+                "checkpoint with --out of this run"
             )
 
 

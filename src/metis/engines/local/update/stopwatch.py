@@ -5,14 +5,14 @@ from contextlib import contextmanager
 
 
 class Stopwatch:
-    """Adds up the seconds of some of the work."""
+    """Accumulates seconds of marked work."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.clock, self.seconds = clock, 0.0
 
     @contextmanager
     def running(self, share: float) -> Iterator[None]:
-        """Counts this share of what happens inside; for none of it the clock is left alone."""
+        """Add this share of the time inside the block; 0 does not read the clock."""
         start = self.clock() if share else 0.0
         yield
         if share:

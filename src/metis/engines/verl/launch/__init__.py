@@ -1,1 +1,1 @@
-"""A recipe as verl's command line, checked before anything starts."""
+"""Turns a recipe into verl's command line, and checks it before anything starts."""

@@ -1,4 +1,4 @@
-"""Checks of verl's configuration: settings that a curriculum cannot go with, and why."""
+"""Checks of verl's configuration: settings that do not work with a curriculum, and why."""
 
 import math
 from collections import OrderedDict
@@ -18,7 +18,7 @@ from metis.errors import MetisError, require
 from metis.run import loggers
 
 NO_CRITIC = (
-    "critic.enable = None: this curriculum learns a value model, which is verl's critic here; set "
+    "critic.enable = None: this curriculum trains a value model, which is verl's critic here; set "
     "critic.enable=True, critic.model.path and critic.optim.lr"
 )
 
@@ -33,11 +33,11 @@ CHECKS: dict[str, tuple[tuple[Any, ...], str]] = {
     "trainer.use_v1": ((True,), "verl's older trainers would train without a curriculum"),
     "algorithm.filter_groups.enable": (
         (False, None),
-        "it is for the curriculum to filter groups: choose one that does (metis curricula)",
+        "the curriculum filters groups: choose one that does (metis curricula)",
     ),
     "trainer.v1.sampler.sync_refill_failed_groups": (
         (False, None),
-        "a failed group would be replaced by prompts that no curriculum chose",
+        "a failed group would be replaced by prompts that the curriculum did not select",
     ),
     "trainer.v1.sampler.custom_sampler.path": (
         (None,),
@@ -50,16 +50,16 @@ CHECKS: dict[str, tuple[tuple[Any, ...], str]] = {
     "distillation.enabled": ((False, None), "a teacher beside a curriculum is not supported"),
     "actor_rollout_ref.hybrid_engine": (
         (True,),
-        "a curriculum judges with the weights of the actor, which only rollout servers beside the "
-        "actor have in time",
+        "a curriculum judges with the actor's current weights, which only colocated rollout "
+        "servers have in time",
     ),
     "actor_rollout_ref.actor.strategy": (
         ("fsdp", "fsdp2"),
-        "the judge's rows were tried with FSDP alone",
+        "the judge's rows were only tested with FSDP",
     ),
     "actor_rollout_ref.actor.router_replay.mode": (
         ("disabled", None),
-        "rows do not carry the experts that a rollout server chose",
+        "rows do not carry the routed experts of the rollouts",
     ),
     "actor_rollout_ref.actor.shuffle": (
         (False,),
@@ -67,19 +67,19 @@ CHECKS: dict[str, tuple[tuple[Any, ...], str]] = {
     ),
     "actor_rollout_ref.rollout.calculate_log_probs": (
         (True,),
-        "trajectories carry the log-probabilities they were written with",
+        "trajectories need their sampling log-probabilities",
     ),
     "actor_rollout_ref.actor.checkpoint.async_save": (
         (False, None),
-        "a checkpoint is kept as the best one when its test is done",
+        "a checkpoint is copied as the best one right after its validation",
     ),
-    "skip.rollout_tq.enable": ((False, None), "rollouts are the plan's to ask for"),
+    "skip.rollout_tq.enable": ((False, None), "rollouts are requested by the plan"),
 }
-"""By key: the values that it may have, and the reason."""
+"""By key: the allowed values, and the reason."""
 
 
-def check(config: Any) -> None:
-    """Refuse what does not go together, before models are loaded."""
+def check_config(config: Any) -> None:
+    """Refuse incompatible settings, before models are loaded."""
     mode = config.trainer.v1.trainer_mode
     if mode != "metis":
         raise MetisError(
@@ -96,8 +96,8 @@ def check(config: Any) -> None:
     estimator = str(config.algorithm.adv_estimator)
     if estimator not in ESTIMATORS:
         raise MetisError(
-            f"algorithm.adv_estimator = {estimator!r}: use one of {', '.join(ESTIMATORS)}, which "
-            "compare the rollouts of a prompt"
+            f"algorithm.adv_estimator = {estimator!r}: use one of {', '.join(ESTIMATORS)}, with "
+            "group-relative advantages"
         )
     for key, (allowed, reason) in CHECKS.items():
         value = OmegaConf.select(config, key)
@@ -111,13 +111,13 @@ def check(config: Any) -> None:
     if rollout.temperature != 1.0 and rollout.logprobs_mode == "raw_logprobs":
         raise MetisError(
             f"actor_rollout_ref.rollout.logprobs_mode = 'raw_logprobs': with temperature = "
-            f"{rollout.temperature} use processed_logprobs, or the log-probabilities are of a "
-            "policy that no rollout was drawn from"
+            f"{rollout.temperature} use processed_logprobs: raw ones are not at the sampling "
+            "temperature"
         )
 
 
 def _check_loggers(logger: Any) -> None:
-    """verl opens its loggers when everything else is there."""
+    """Check loggers now, as verl opens them last."""
     key, backends = "trainer.logger", Tracking.supported_backend
     for name in [logger] if isinstance(logger, str) else logger or ():
         require(name in backends, key, name, f"use some of {', '.join(backends)}")
@@ -126,7 +126,7 @@ def _check_loggers(logger: Any) -> None:
 
 
 def _check_micro_batches(config: Any) -> None:
-    """Rows are laid out once for all passes: by tokens, or in multiples of known micro-batches."""
+    """Refuse mixed dynamic and static micro-batching: rows are ordered once for all passes."""
     parts = {
         "actor_rollout_ref.actor": ("use_dynamic_bsz", "ppo_micro_batch_size_per_gpu"),
         "actor_rollout_ref.rollout": LOG_PROB_BATCHES,
@@ -139,13 +139,13 @@ def _check_micro_batches(config: Any) -> None:
         if settings[by_tokens] != dynamic:
             raise MetisError(
                 f"{section}.{by_tokens} = {settings[by_tokens]}, and "
-                f"actor_rollout_ref.actor.use_dynamic_bsz = {dynamic}: all passes of an update cut "
-                "their rows in one way; set both to the same, True for micro-batches by tokens"
+                f"actor_rollout_ref.actor.use_dynamic_bsz = {dynamic}: mixed dynamic and static "
+                "micro-batching is not supported; set both to the same"
             )
         if not dynamic and not settings[size]:
             raise MetisError(
-                f"{section}.{size} = {settings[size]}: give the rows of a micro-batch, or set "
-                "actor_rollout_ref.actor.use_dynamic_bsz=True, which cuts by tokens"
+                f"{section}.{size} = {settings[size]}: set the rows per micro-batch, or "
+                "actor_rollout_ref.actor.use_dynamic_bsz=True, which batches by tokens"
             )
 
 
@@ -154,17 +154,17 @@ def _check_loss(actor: Any) -> None:
     if actor.loss_agg_mode == "seq-mean-token-sum-norm" and actor.loss_scale_factor is None:
         raise MetisError(
             "actor_rollout_ref.actor.loss_scale_factor = None: set it, since verl would divide by "
-            "the width of a batch, in which the judge's rows are"
+            "the padded width of a batch, which includes the judge's rows"
         )
     if actor.policy_loss.loss_mode == "geo_mean":
         raise MetisError(
-            "actor_rollout_ref.actor.policy_loss.loss_mode = 'geo_mean': verl takes its mean over "
-            "all rows of a pass, the judge's among them; use another"
+            "actor_rollout_ref.actor.policy_loss.loss_mode = 'geo_mean': verl's mean over all rows "
+            "of a micro-batch would include the judge's; use another"
         )
 
 
 def _check_adapters(settings: Any) -> None:
-    """Refuse FSDP1 with a peft that finds no adapters in it: a rollout server would get none."""
+    """Refuse FSDP1 with a peft version that finds no adapters in it: none would be synced."""
     rank, strategy = settings.model.lora_rank, settings.actor.strategy
     as_adapters = rank > 0 and not settings.model.lora.get("merge", False)
     if as_adapters and strategy == "fsdp" and _loses_adapters():
@@ -176,9 +176,7 @@ def _check_adapters(settings: Any) -> None:
 
 
 def _loses_adapters() -> bool:
-    """True of a peft that selects adapters by the names of modules, as from 0.21 on: FSDP1 changes
-    those, and not the keys of a state dict.
-    """
+    """True for peft from 0.21 on: it selects adapters by module names, which FSDP1 changes."""
     from peft import LoraConfig, get_peft_model, get_peft_model_state_dict
 
     model: Any = get_peft_model(Sequential(Linear(1, 1)), LoraConfig(target_modules=["0"]))
@@ -189,7 +187,7 @@ def _loses_adapters() -> bool:
 
 
 def _check_section(section: Any) -> None:
-    """trainer.v1.metis has the keys of metis.yaml, with values that mean something."""
+    """Validate the section trainer.v1.metis."""
     for key in section:
         require(key in KEYS, f"trainer.v1.metis.{key}", section[key], f"the keys are {KEYS}")
     for key in ("seed", "tokens", "processed", "seconds"):
@@ -204,7 +202,7 @@ def _check_section(section: Any) -> None:
 
 
 def check_needs(config: Any, needs: Needs) -> None:
-    """Refuse a curriculum whose requests verl's workers, as they are set, cannot answer."""
+    """Refuse a curriculum whose requests these settings of verl cannot answer."""
     if needs.judges:
         require_temperature(config.actor_rollout_ref.rollout)
         require_judge_temperature(needs.sampling.temperature if needs.sampling else 1.0)
@@ -215,7 +213,7 @@ def check_needs(config: Any, needs: Needs) -> None:
 
 
 def check_value_model(model: Predictor, config: Any) -> ValueModel:
-    """verl's critic can be one separate value model, with the critic's own rate."""
+    """Check that verl's critic can be this separate value model."""
     assert isinstance(model, ValueModel) and has_own_backbone(model)
     if not need_critic(config):
         raise MetisError(NO_CRITIC)
@@ -228,15 +226,15 @@ def check_value_model(model: Predictor, config: Any) -> ValueModel:
     )
     if not critics_load():
         raise MetisError(
-            "critic.enable = True: verl loads every critic with flash-attn, which is not "
-            "installed; pip install flash-attn --no-build-isolation, or set "
-            "curriculum.backbone=policy, which needs no critic"
+            "critic.enable = True: verl's critic needs flash-attn, which is not installed; "
+            "pip install flash-attn --no-build-isolation, or set curriculum.backbone=policy, which "
+            "needs no critic"
         )
     return model
 
 
 def critics_load() -> bool:
-    """True where verl can load a critic, whose attention it does not let anyone choose."""
+    """True if verl can load a critic, which always uses flash-attn."""
     return find_spec("flash_attn") is not None
 
 
@@ -244,12 +242,12 @@ def require_temperature(rollout: Any) -> None:
     if rollout.temperature != 1.0:
         raise MetisError(
             f"actor_rollout_ref.rollout.temperature = {rollout.temperature}: judgments are trained "
-            "at the temperature of the rollouts, so a curriculum that judges needs 1.0"
+            "at the temperature of the rollouts, so a curriculum with a judge needs 1.0"
         )
 
 
 def require_judge_temperature(temperature: float) -> None:
-    """verl's update has one temperature, and judgments are trained beside rollouts."""
+    """verl's update has one temperature for rollouts and judgments."""
     require(
         temperature == 1,
         "curriculum.judge.temperature",
@@ -260,7 +258,7 @@ def require_judge_temperature(temperature: float) -> None:
 
 
 def require_logits(settings: Any) -> None:
-    """A scored judgment is trained on several tokens that may follow one position."""
+    """Refuse settings without full logits: a scored judgment has several targets per position."""
     for key, value in (
         ("model.use_fused_kernels", settings.model.get("use_fused_kernels", False)),
         ("actor.fsdp_config.pad_to_length", settings.actor.fsdp_config.get("pad_to_length", False)),
@@ -269,6 +267,6 @@ def require_logits(settings: Any) -> None:
             not value,
             f"actor_rollout_ref.{key}",
             value,
-            "verl then gives no logits at single positions, which a judge that is scored is "
-            "trained on: set it to False, or use curriculum.judge=reason or readout",
+            "verl then has no logits per position, which the scored judge is trained on: set it to "
+            "False, or use curriculum.judge=reason or readout",
         )

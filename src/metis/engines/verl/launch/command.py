@@ -1,7 +1,7 @@
-"""`metis train engine=verl`: a recipe as verl's own command line, printed and run.
+"""`metis train engine=verl`: turns a recipe into verl's command line, prints it and runs it.
 
-The run folder holds the task as parquet files that verl reads, verl's checkpoints, and the logs of
-every other run. Running the same command again resumes.
+The run folder has the task as parquet files for verl, verl's checkpoints, and METIS's logs. The
+same command resumes.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ from metis.engines import model_files
 from metis.engines.verl import checkpoints
 from metis.engines.verl.launch.costs import judge_cost
 from metis.engines.verl.launch.datafiles import write_data
-from metis.engines.verl.launch.from_recipe import attention, overrides, variables
+from metis.engines.verl.launch.from_recipe import attention, overrides, process_variables
 from metis.errors import MetisError, first_line, pip_install, require
 from metis.run import sources
 from metis.run.budget import Account, Budget
@@ -39,14 +39,14 @@ MAIN = [
 ]
 
 ALONE = "in an environment of its own (it cannot share one with trl)"
-"""Where verl is to be installed."""
+"""Where to install verl."""
 
 PATIENCE = 20.0
-"""Seconds that verl has to end its workers after Ctrl-C."""
+"""Seconds for verl to stop its workers after Ctrl-C."""
 
 
 def foreseen(config: Any, out: Path) -> Iterator[str]:
-    """Refuse what a start would refuse; remarks on it, and on the command that stands for it."""
+    """Run the checks of a start; yields remarks on the run and on the printed command."""
     if config.task is None:
         return
     yield from _ahead(config, out, dry_run=True)
@@ -64,21 +64,21 @@ def foreseen(config: Any, out: Path) -> Iterator[str]:
 
 
 def command(config: Any, out: Path) -> str:
-    """The command as a person copies it, which reads data that a start writes."""
+    """The command line to copy; it reads data that a start writes."""
     if config.task is None:
         why = "; ".join(config.missing)
         raise MetisError(f"no verl command was printed, since its data is missing: {why}")
-    return _written(_arguments(config, out, config.engine.model), variables(config.engine))
+    return _written(_arguments(config, out, config.engine.model), process_variables(config.engine))
 
 
 def conduct(config: Any, out: Path, view: Any, on_step: Any, say: Say) -> int:
-    """Run the command in a run folder; its exit code."""
+    """Run the command in a run folder; returns its exit code."""
     if on_step:
         raise MetisError("on_step: verl trains in processes of its own; read the run's metrics")
     for remark in _ahead(config, out, dry_run=False):
         print(f"metis: {remark}", file=sys.stderr)
     model = str(model_files.model(config.engine.model).absolute())
-    arguments, environment = _arguments(config, out, model), variables(config.engine)
+    arguments, environment = _arguments(config, out, model), process_variables(config.engine)
     step, settings = _next_step(config, out), checkpoints.settings_of_the_run(config.resolved)
     may_change = _may_change(config, out)
     check_run_folder(out, settings, may_change)
@@ -101,12 +101,12 @@ def _arguments(config: Any, out: Path, model: str) -> list[str]:
 
 
 def _next_step(config: Any, out: Path) -> int:
-    """The step that this start goes on from."""
+    """The step that this start resumes from."""
     return checkpoints.step_at_start(config.engine.overrides, out / "verl")
 
 
 def _ahead(config: Any, out: Path, dry_run: bool) -> Iterator[str]:
-    """Refuse what cannot work; remarks on the rest."""
+    """Run all checks; yields remarks."""
     pool = config.pool()
     _check(config, pool, dry_run)
     yield from _look_ahead(config, out, dry_run)
@@ -115,7 +115,7 @@ def _ahead(config: Any, out: Path, dry_run: bool) -> Iterator[str]:
 
 
 def _look_ahead(config: Any, out: Path, dry_run: bool) -> Iterator[str]:
-    """Refuse what verl would refuse at its start; remarks about what cannot be known here."""
+    """Run verl's own checks; yields remarks on what cannot be checked here."""
     if dry_run and (unknown := model_files.look_for(config.engine.model)):
         yield unknown
     words = overrides(config, out.absolute(), config.engine.model)
@@ -129,24 +129,24 @@ def _look_ahead(config: Any, out: Path, dry_run: bool) -> Iterator[str]:
             f"engine = 'verl': verl cannot be imported ({first_line(error)}): "
             f"{pip_install('verl')} {ALONE}"
         ) from None
-    preflight.check(words, needs_of(config.curriculum))
+    preflight.check_command(words, needs_of(config.curriculum))
 
 
 def _remarks(config: Any, out: Path, dry_run: bool) -> Iterator[str]:
-    """Remarks: the cost of a recipe here, and the omissions of a printed command."""
+    """Remarks on the judge's cost on verl, and on the printed command."""
     if cost := judge_cost(needs_of(config.curriculum)):
         yield cost
     if not dry_run:
         return
     yield f"without --dry-run the data that the command reads is written to {out / 'data'} first"
     if config.engine.model in model_files.WHEELS:
-        yield f"{config.engine.model} stands for the folder that METIS fetches it to"
+        yield f"replace {config.engine.model} by the folder that METIS downloads it to"
     if attention(config.engine.overrides):
         yield "flash-attn is not installed here, so the command asks for PyTorch's own attention"
 
 
 def _written(arguments: Sequence[str], environment: Mapping[str, str]) -> str:
-    """A setting on each line."""
+    """The command line, one setting per line."""
     words = [shlex.quote(word) for word in arguments]
     given = [f"{name}={value}" for name, value in environment.items()]
     start = " ".join([*given, "python", *words[: len(MAIN)]])
@@ -154,10 +154,7 @@ def _written(arguments: Sequence[str], environment: Mapping[str, str]) -> str:
 
 
 def _run(command: list[str], environment: dict[str, str]) -> int:
-    """Ctrl-C reaches the command too, which is given time to end its workers.
-
-    So does a polite end from elsewhere: a command left behind would keep its GPUs.
-    """
+    """Run a command; on Ctrl-C or SIGTERM it gets time to stop its workers, to free the GPUs."""
     process = subprocess.Popen(command, env=environment)
     with _told_to_end(process.terminate):
         try:
@@ -172,7 +169,7 @@ def _run(command: list[str], environment: dict[str, str]) -> int:
 
 @contextlib.contextmanager
 def _told_to_end(end: Callable[[], None]) -> Iterator[None]:
-    """Pass SIGTERM on, where this thread may listen to it."""
+    """Forward SIGTERM, if in the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -184,7 +181,7 @@ def _told_to_end(end: Callable[[], None]) -> Iterator[None]:
 
 
 def _may_change(config: Any, out: Path) -> tuple[str, ...]:
-    """Settings that this start may have others of than the run in its folder."""
+    """Settings that may differ from those of the run in the folder."""
     if not _begun(out):
         return tuple(config.resolved)
     before = read_config(out).get("engine", {}).get("overrides", ())
@@ -193,23 +190,25 @@ def _may_change(config: Any, out: Path) -> tuple[str, ...]:
 
 
 def _begun(out: Path) -> bool:
-    """True of a run that has come to its first step, after which its settings stay."""
+    """True if the run has reached its first step, after which its settings are fixed."""
     timings = out / "timings.jsonl"
     return _reached(out) > 0 or (timings.exists() and timings.stat().st_size > 0)
 
 
 def _reached(out: Path) -> int:
     """The step of verl's latest checkpoint."""
-    return checkpoints.last_whole(out / "verl") or 0
+    return checkpoints.last_complete(out / "verl") or 0
 
 
 def _complete(config: Any, out: Path) -> bool:
-    """True of a start that trains on from its latest checkpoint, where nothing is left to train."""
-    return checkpoints.goes_on(config.engine.overrides) and finished(out, config.training.budget)
+    """True if the start would resume from the latest checkpoint, which has used up the budget."""
+    return checkpoints.resumes_latest(config.engine.overrides) and finished(
+        out, config.training.budget
+    )
 
 
 def finished(out: Path, budget: Budget) -> bool:
-    """True where verl's latest checkpoint is at the end of a budget."""
+    """True if verl's latest checkpoint has used up the budget."""
     step = _reached(out)
     saved = out / "verl" / f"global_step_{step}" / "metis.state"
     return saved.exists() and Account.of(budget, step, state.load_state(saved)).fraction >= 1
@@ -222,7 +221,7 @@ def _check(config: Any, pool: Pool, dry_run: bool) -> None:
         not needs_of(config.curriculum).judges or config.engine.temperature == 1,
         "engine.temperature",
         config.engine.temperature,
-        "judgments are trained at the temperature of the rollouts, so a curriculum that judges "
+        "judgments are trained at the temperature of the rollouts, so a curriculum with a judge "
         "needs 1",
     )
     check_pool(pool, config.curriculum, config.training.batch)

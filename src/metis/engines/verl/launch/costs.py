@@ -1,10 +1,10 @@
-"""The price of a curriculum on verl, in words, for those who start a run."""
+"""The remark on a judge's cost on verl."""
 
 from metis.core.needs import Needs
 
 
 def judge_cost(needs: Needs) -> str | None:
-    """A remark about the judge prompts that go through the update, where judgments are scored."""
+    """A remark on judge prompts in the update, for scored judgments."""
     if not needs.choices:
         return None
     single = all(len(choice) == 1 for choice in needs.choices)

@@ -1,4 +1,4 @@
-"""A task as the parquet files that verl reads."""
+"""Writes a task as parquet files for verl."""
 
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ SOURCE = "metis"
 
 
 def write_data(config: Any, folder: Path) -> None:
-    """Training prompts, and those to test on: verl reports of each data source for itself."""
+    """Write training and validation prompts; verl reports metrics per data source."""
     folder.mkdir(exist_ok=True)
     task, tested = config.task, bool(config.training.benchmarks)
     for split, prompts in (("train", task.training()), ("heldout", task.heldout())):

@@ -1,4 +1,4 @@
-"""A recipe in verl's words: its settings, and the variables its processes need."""
+"""Translates a recipe into verl's settings and environment variables."""
 
 import json
 import os
@@ -14,17 +14,17 @@ from metis.tasks.base import takes_turns
 
 MODULE = "metis.engines.verl.trainer"
 AGENT_LOOP = "metis_episodes"
-"""The name of the agent loop that plays episodes of several turns."""
+"""The name of the agent loop for multi-turn episodes."""
 REWARD_WORKERS = 8
-"""Of a node: verl deals them over the nodes."""
+"""Reward workers per node."""
 OWN = "METIS_"
-"""The names of variables that METIS reads begin so: where data, models and sandboxes are."""
+"""Prefix of METIS's environment variables."""
 ENDLESS = 1_000_000
-"""Steps or epochs that no run comes to: its budget or its end is reached before."""
+"""A number of steps or epochs that is never reached."""
 
 
 def overrides(config: Any, out: Path, model: str) -> list[str]:
-    """The settings of verl's configuration that follow from a recipe."""
+    """verl's settings (Hydra overrides) for a recipe."""
     return [
         *_written("data", _data(config, out)),
         *_written("algorithm", {"norm_adv_by_std_in_grpo": config.engine.std_division}),
@@ -77,8 +77,8 @@ def _actor(config: Any) -> dict[str, Any]:
         "checkpoint.save_contents": ["model", "optimizer", "extra"],
     }
     if engine.lora:
-        values["strategy"] = "fsdp2"  # with recent peft no adapter of FSDP1 reaches the servers
-    else:  # with adapters verl writes weights that transformers does not read
+        values["strategy"] = "fsdp2"  # with recent peft, FSDP1 syncs no adapters
+    else:  # with LoRA, verl's hf_model cannot be loaded by transformers
         values["checkpoint.save_contents"].append("hf_model")
     if engine.ratio == "sequence":
         values["policy_loss.loss_mode"] = "gspo"
@@ -111,7 +111,7 @@ def _rollout(config: Any, model: str) -> dict[str, Any]:
 
 
 def _context(engine: Any, model: str) -> int:
-    """The longest sequence on a rollout server: as far as the model goes, where that is known."""
+    """max_model_len of the rollout servers, limited by the model if known."""
     about = Path(model) / "config.json"
     model_config = json.loads(about.read_text("utf-8")) if about.exists() else {}
     longest = {**model_config, **model_config.get("text_config", {})}.get("max_position_embeddings")
@@ -122,8 +122,8 @@ def _context(engine: Any, model: str) -> int:
         room <= longest,
         "engine.episode_tokens" if engine.episode_tokens else "engine.max_tokens",
         engine.longest,
-        f"with max_prompt = {engine.max_prompt} it exceeds the {longest} tokens that the model "
-        "reads: lower one of them",
+        f"with max_prompt = {engine.max_prompt} it exceeds the model's context window of {longest} "
+        "tokens: lower one of them",
     )
     return int(min(engine.context, longest))
 
@@ -150,7 +150,7 @@ def _trainer(config: Any, out: Path) -> dict[str, Any]:
         "total_epochs": ENDLESS,
         "test_freq": training.evaluate or ENDLESS,
         "save_freq": training.checkpoints.every,
-        # One alone would be deleted before verl has written all of the next.
+        # With 1, verl would delete the last checkpoint before the next is complete.
         "max_actor_ckpt_to_keep": max(2, training.checkpoints.keep),
         "max_critic_ckpt_to_keep": max(2, training.checkpoints.keep),
         "default_local_dir": str(out / "verl"),
@@ -169,7 +169,7 @@ def _trainer(config: Any, out: Path) -> dict[str, Any]:
 
 
 def attention(given: Sequence[str]) -> list[str]:
-    """verl takes flash-attn for granted; where it is missing, PyTorch's own attention does."""
+    """Use PyTorch's SDPA where flash-attn, verl's default, is not installed."""
     key = "actor_rollout_ref.model.override_config.attn_implementation"
     settings = dict(word.lstrip("+").partition("=")[::2] for word in given)
     if find_spec("flash_attn") is not None or key in settings:
@@ -179,23 +179,27 @@ def attention(given: Sequence[str]) -> list[str]:
             not name.endswith("ulysses_sequence_parallel_size") or value == "1",
             "engine.overrides",
             f"{name}={value}",
-            "verl spreads sequences over GPUs with flash-attn alone, which is not installed",
+            "Ulysses sequence parallelism needs flash-attn, which is not installed",
         )
     return [f"+{key}=sdpa"]
 
 
 def _ray(config: Any) -> dict[str, Any]:
-    """Workers of a cluster that is already running do not have the variables of this process."""
+    """Environment variables for Ray workers, which a running cluster does not inherit."""
     own = {name: os.environ[name] for name in sorted(os.environ) if name.startswith(OWN)}
-    wanted = variables(config.engine) | own | loggers.forwarded_variables(config.training.loggers)
+    wanted = (
+        process_variables(config.engine)
+        | own
+        | loggers.forwarded_variables(config.training.loggers)
+    )
     return {f"+runtime_env.env_vars.{name}": value for name, value in wanted.items()}
 
 
-def variables(engine: Any) -> dict[str, str]:
-    """The environment of the processes, less what is set already.
+def process_variables(engine: Any) -> dict[str, str]:
+    """Environment variables of verl's processes; those already set take precedence.
 
-    cuDNN's attention would plan anew for every length of a packed pass, and vLLM would compile
-    kernels that nothing uses for rollouts that are drawn from all tokens.
+    cuDNN SDPA would build a plan for every packed length, and vLLM would compile top-p kernels that
+    are not needed with top_p = 1.
     """
     modules = filter(None, [os.environ.get("VERL_USE_EXTERNAL_MODULES"), MODULE])
     wanted = {"TORCH_CUDNN_SDPA_DEPRIORITIZED": "1"}
@@ -213,11 +217,11 @@ def _written(prefix: str, values: dict[str, Any]) -> Iterator[str]:
 
 
 _PLAIN = re.compile(r"(?!(null|true|false|nan|inf)$)[A-Za-z/][\w./-]*", re.IGNORECASE)
-"""Texts that Hydra takes for a string without quotes."""
+"""Strings that need no quotes in Hydra."""
 
 
 def _word(value: Any) -> str:
-    """A value as Hydra reads it."""
+    """A value in Hydra's override syntax."""
     if isinstance(value, dict):
         return "{" + ",".join(f"{key}:{_word(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list | tuple):

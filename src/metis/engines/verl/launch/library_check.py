@@ -1,4 +1,4 @@
-"""Libraries that programs of the validation files need, looked for before anything starts."""
+"""Checks that the sandbox has the libraries that the validation programs need."""
 
 from pathlib import Path
 from typing import Any
@@ -10,12 +10,12 @@ from metis.tasks.code.pool import LIBRARIES
 
 FUNCTION = "score_code"
 SOURCE = "metis/bigcodebench"
-"""The one benchmark whose programs need more than the standard library."""
+"""The only benchmark whose programs need more than the standard library."""
 COLUMNS = ("data_source", "reward_model.ground_truth")
 
 
 def check_libraries(config: Any) -> None:
-    """Refuse to validate on programs that the sandbox cannot run: they would count as wrong."""
+    """Refuse validation programs that the sandbox cannot run, which would count as wrong."""
     if config.reward.custom_reward_function.name != FUNCTION:
         return
     files = config.data.val_files

@@ -1,6 +1,6 @@
-"""Judgments that need several sequences in a row of the update: refused where those would mix.
+"""Checks that scored judgments with several packed sequences per row stay separate.
 
-The tokenizer decides: values whose tokens part at the last one alone share a single sequence.
+That depends on the tokenizer: choices that differ only in their last token need one sequence.
 """
 
 from typing import Any
@@ -12,15 +12,15 @@ from metis.engines.tokens.choices import ChoiceTree
 from metis.errors import require
 
 ATTENTION = {"full_attention", "sliding_attention", "chunked_attention"}
-"""Kinds of layers that begin anew at position 0; others carry a state from row to row."""
+"""Layer types that reset at position 0; others (recurrent) carry state across packed sequences."""
 REMEDY = (
-    "the values of a judgment have several tokens, which are trained in packed sequences; "
+    "the judge's choices have several tokens, which are trained as packed sequences; "
     "use curriculum.judge.scale=passes"
 )
 
 
 def check_on_disk(config: Any, needs: Needs) -> None:
-    """The same checks ahead of a start, where the model's files are on this disk."""
+    """Check before a start, if the model's files are on this disk."""
     model = config.actor_rollout_ref.model
     if not needs.choices:
         return
@@ -34,14 +34,14 @@ def check_on_disk(config: Any, needs: Needs) -> None:
 
 
 def check_choices(config: Any, needs: Needs, tokenizer: Any, folder: str) -> None:
-    """Refuse rows or layers that the choices of a curriculum cannot be trained with."""
+    """Refuse settings or models with which the judge's choices cannot be trained."""
     replies = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in needs.choices]
     if len(ChoiceTree.of(replies).sequences) > 1:
         require_packing(config.actor_rollout_ref.model, folder)
 
 
 def require_packing(model: Any, folder: str) -> None:
-    """Sequences of one row keep apart where rows are packed and layers look at positions."""
+    """Require sequence packing (remove padding) and attention layers that reset at position 0."""
     key, packed = "actor_rollout_ref.model.use_remove_padding", model.use_remove_padding
     require(packed, key, packed, f"{REMEDY}, or set it to True")
     model_config = AutoConfig.from_pretrained(folder, **_trust(model))

@@ -1,6 +1,6 @@
-"""verl's command line checked before anything starts: by verl's own rules and the trainer's.
+"""Checks verl's command line before anything starts, with verl's own validation and ours.
 
-verl checks in its processes, after Ray has started; nothing is started here.
+verl itself only validates in its processes, after Ray has started.
 """
 
 import contextlib
@@ -18,13 +18,13 @@ from metis.engines.verl.launch import checks, packing
 from metis.errors import MetisError
 
 
-def check(words: Sequence[str], needs: Needs) -> None:
-    """Refuse settings that verl or the trainer would refuse at their start."""
+def check_command(words: Sequence[str], needs: Needs) -> None:
+    """Refuse settings that verl or our trainer would refuse at start."""
     with _refused("does not take these settings"):
         with initialize_config_module("metis.engines.verl.config", version_base=None):
             config = compose("metis_trainer", list(words))
         OmegaConf.resolve(config)
-    checks.check(config)
+    checks.check_config(config)
     checks.check_needs(config, needs)
     packing.check_on_disk(config, needs)
     checkpoints.check_resuming(config.trainer)
@@ -35,7 +35,7 @@ def check(words: Sequence[str], needs: Needs) -> None:
 
 @contextlib.contextmanager
 def _refused(how: str) -> Iterator[None]:
-    """Hydra and verl say in their own words what is wrong, by errors of many kinds."""
+    """Turn any error of Hydra or verl into a MetisError."""
     try:
         yield
     except Exception as error:

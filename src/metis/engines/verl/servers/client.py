@@ -1,4 +1,4 @@
-"""A client of verl's rollout servers that asks each by its address."""
+"""A client of verl's rollout servers that bypasses the load balancer."""
 
 import uuid
 from collections.abc import Mapping
@@ -8,11 +8,11 @@ from verl.workers.rollout.llm_server import LLMServerClient
 
 
 class AddressedClient(LLMServerClient):  # type: ignore[misc]
-    """Takes the address of a server for the session of a request, and calls no balancer.
+    """Takes a server's address as the request id, and calls it directly.
 
-    verl's own client calls its balancer before and after every request, more than half of the way
-    to a server that answers at once (`benchmarks/verl_requests.py`). Judge prompts are alike and
-    known together, so they can be dealt.
+    verl's own client calls its load balancer before and after every request, more than half of the
+    latency of a short one (`benchmarks/verl_requests.py`). Judge prompts are similar and known at
+    once, so they are assigned round-robin.
     """
 
     def __init__(self, config: Any, servers: Mapping[str, Any]) -> None:
@@ -21,7 +21,7 @@ class AddressedClient(LLMServerClient):  # type: ignore[misc]
 
     @classmethod
     def of(cls, manager: Any) -> Self:
-        """For the servers of an `LLMServerManager`."""
+        """A client for the servers of an `LLMServerManager`."""
         servers = zip(manager.get_addresses(), manager.server_handles, strict=True)
         return cls(manager.config, dict(servers))
 
@@ -29,8 +29,8 @@ class AddressedClient(LLMServerClient):  # type: ignore[misc]
         return request_id, self.servers[request_id]
 
     def _release_server(self, server_id: str, request_id: str | None = None) -> None:
-        """Nothing was taken."""
+        """Nothing to release."""
 
     def _vllm_request_id(self, request_id: str) -> str:
-        """Never the address, which many requests have at once."""
+        """A unique id: many requests share the address."""
         return uuid.uuid4().hex

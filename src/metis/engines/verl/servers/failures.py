@@ -1,7 +1,7 @@
-"""Errors of a rollout server's engine, kept inside the server.
+"""Records errors of vLLM's workers inside a rollout server.
 
-Ray runs these functions in the server's actor. vLLM raises an error of its workers where they were
-called, which for weight sync is an actor worker that waits for something else (`weight_sync`).
+Ray runs these functions in the server's actor. Otherwise an error during weight sync is raised only
+there, while the sending actor worker waits forever (`weight_sync`).
 """
 
 import functools
@@ -11,7 +11,7 @@ from metis.errors import first_line
 
 
 def keep(server: Any) -> None:
-    """Keep the errors of calls to the workers of the engine, where it has such calls (vLLM)."""
+    """Record errors of the engine's collective_rpc (vLLM)."""
     engine = getattr(server, "engine", None)
     call = getattr(engine, "collective_rpc", None)
     if engine is None or call is None:
@@ -29,7 +29,7 @@ def keep(server: Any) -> None:
 
 
 def take(server: Any) -> list[str]:
-    """The errors since the last call."""
+    """Return and clear the recorded errors."""
     taken = list(_kept)
     _kept.clear()
     return taken

@@ -1,8 +1,8 @@
-"""Scoring inside a rollout server: the log-probabilities of given tokens at one position.
+"""Scoring inside a rollout server: log-probabilities of given tokens at one position.
 
-verl's `generate` reports the sampled token alone. Ray runs these functions in the server's actor,
-which holds the engine: `begin` hands all questions of a step to the actor's event loop, `collect`
-fetches the answers. Neither waits, since the actor takes no other call meanwhile.
+verl's `generate` only reports the sampled token. Ray runs these functions in the server's actor,
+which has the engine: `begin_answers` submits all questions of a step to the actor's event loop,
+`collect_answers` polls for the results. Neither blocks the actor.
 """
 
 import asyncio
@@ -12,18 +12,18 @@ from concurrent.futures import Future
 from typing import Any, NamedTuple
 
 MOST_TOKENS = 128
-"""Of one question: the limit of vLLM's `logprob_token_ids`."""
+"""Maximum tokens per question: the limit of vLLM's `logprob_token_ids`."""
 
 
 class Question(NamedTuple):
-    """A prompt, and the tokens that may follow it."""
+    """A prompt, and the candidate next tokens."""
 
     prompt: list[int]
     tokens: list[int]
 
 
 class Answers(NamedTuple):
-    """Log-probabilities by question, and the versions of the weights before and after."""
+    """Log-probabilities per question, and the weight versions before and after."""
 
     rows: list[list[float]]
     versions: tuple[int | None, int | None]
@@ -31,23 +31,23 @@ class Answers(NamedTuple):
 
 Ask = Callable[[Question], Awaitable[list[float]]]
 Waves = Sequence[Sequence[Question]]
-"""Questions of one wave are asked together, when those of the wave before are answered."""
+"""The questions of a wave are submitted together, after the previous wave is done."""
 
 
 async def answered(ask: Ask, waves: Waves) -> list[list[float]]:
-    """The answers to all questions, in their order."""
+    """The answers to all questions, in order."""
     return [row for wave in waves for row in await asyncio.gather(*map(ask, wave))]
 
 
-def begin(server: Any, backend: str, name: str, waves: Waves) -> None:
-    """Start to answer, under a name."""
+def begin_answers(server: Any, backend: str, name: str, waves: Waves) -> None:
+    """Submit the questions, under a name."""
     kind = BACKENDS[backend]
     asked = _answer(server, kind, waves)
     _running[name] = asyncio.run_coroutine_threadsafe(asked, kind.loop(server))
 
 
-def collect(server: Any, name: str) -> Answers | None:
-    """The answers, once they are there; what went wrong is raised."""
+def collect_answers(server: Any, name: str) -> Answers | None:
+    """The answers, or None while unfinished; raises their error."""
     return _running.pop(name).result() if _running[name].done() else None
 
 
@@ -55,7 +55,7 @@ _running: dict[str, Future[Answers]] = {}
 
 
 class Backend(NamedTuple):
-    """A kind of server: how it is asked, and the event loop that it lives in."""
+    """A server backend: how to query it, and its event loop."""
 
     open: Callable[[Any], Awaitable[Ask]]
     loop: Callable[[Any], asyncio.AbstractEventLoop]
@@ -68,7 +68,7 @@ async def _answer(server: Any, backend: Backend, waves: Waves) -> Answers:
 
 
 async def through_vllm(server: Any) -> Ask:
-    """Asks the engine of verl's vLLM server, with the LoRA adapter that its `generate` passes."""
+    """Query the engine of verl's vLLM server, with the LoRA adapter of its `generate`."""
     from vllm import SamplingParams
 
     adapter = await _adapter(server)
@@ -95,7 +95,7 @@ async def through_vllm(server: Any) -> Ask:
 
 
 async def _adapter(server: Any) -> Any:
-    """The request for the LoRA adapter, where the server has one that is loaded."""
+    """The LoRARequest, if the server has a loaded adapter."""
     if not server.lora_as_adapter:
         return None
     from verl.workers.rollout.vllm_rollout.utils import (
@@ -113,10 +113,10 @@ async def _adapter(server: Any) -> Any:
 
 
 def _loop_of_vllm(server: Any) -> asyncio.AbstractEventLoop:
-    """That of the task which takes in what the engine puts out."""
+    """The event loop of vLLM's output handler."""
     loop: asyncio.AbstractEventLoop = server.engine.output_handler.get_loop()
     return loop
 
 
 BACKENDS = {"vllm": Backend(through_vllm, _loop_of_vllm)}
-"""By actor_rollout_ref.rollout.name: servers that can be asked from inside."""
+"""By actor_rollout_ref.rollout.name: backends that support scoring inside the server."""

@@ -1,8 +1,8 @@
-"""Judging through verl's rollout servers: replies, and log-probabilities of choices.
+"""Judging on verl's rollout servers: replies, and log-probabilities of choices.
 
-Choices are scored by one call to each server, which runs inside it (`in_server`). A server that
-cannot be asked so samples and reports the log-probability of what it sampled: there every token is
-forced, by a request of its own.
+Choices are scored with one call per server, which runs inside it (`in_server`). Other backends
+only report the log-probability of the sampled token: there each token is forced with logit_bias, in
+its own request.
 """
 
 import asyncio
@@ -21,21 +21,21 @@ from metis.engines.tokens.encoding import encode_chats, encode_to_score, separat
 from metis.engines.verl.servers import in_server
 from metis.engines.verl.servers.in_server import Question
 from metis.engines.verl.servers.liveness import SERVER, asking
-from metis.engines.verl.servers.questions import by_chat, in_waves, questions, scores
+from metis.engines.verl.servers.questions import by_chat, choice_logprobs, in_waves, questions
 from metis.errors import MetisError
 
 FORCE = 100.0
-"""Added to a token's logit, the most that servers take: hardly ever is another sampled then."""
+"""logit_bias to force a token, the maximum that servers accept."""
 
 BETWEEN_LOOKS = 0.01
-"""Seconds between looks at a server that scores."""
+"""Seconds between polls of a server that scores."""
 
 
 class Servers:
-    """Asks the rollout servers, and makes sure that they have the weights they should have.
+    """Queries the rollout servers, and checks that they have the current weights.
 
-    `context` is the longest sequence that they take and an update can train on, `row` the longest
-    row of an update, in which a scored judgment may have several sequences.
+    `context` is the longest sequence for servers and update, `row` the longest row of an update, in
+    which a scored judgment may have several sequences.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Servers:
         self.processed = 0
 
     def encode_chat(self, chat: Chat) -> list[int]:
-        """The tokens of a chat, up to where the assistant begins to speak."""
+        """The tokens of a chat, with the generation prompt."""
         tokens: list[int] = self.tokenizer.apply_chat_template(
             list(chat),
             add_generation_prompt=True,
@@ -62,7 +62,7 @@ class Servers:
         return tokens
 
     def render(self, chat: Chat) -> str:
-        """A chat as the template writes it, up to where the assistant begins to speak."""
+        """A chat rendered by the chat template, with the generation prompt."""
         text: str = self.tokenizer.apply_chat_template(
             list(chat), add_generation_prompt=True, tokenize=False, **self.template
         )
@@ -73,13 +73,13 @@ class Servers:
         return tokens
 
     def written(self, trajectory: Trajectory) -> str:
-        """The text that the policy wrote in a rollout."""
+        """The policy's text of a rollout."""
         tokens = trajectory.tokens[trajectory.loss_mask].tolist()
         text: str = self.tokenizer.decode(tokens, skip_special_tokens=True)
         return text
 
     def complete(self, chats: Sequence[Chat], sampling: Sampling, version: int) -> list[Completion]:
-        """One reply to each chat; a chat that does not fit the context gets an empty one."""
+        """One reply per chat; empty if the chat exceeds the context window."""
         params: dict[str, Any] = {"temperature": sampling.temperature, "top_p": sampling.top_p}
         if sampling.stop:
             params["stop"] = list(sampling.stop)
@@ -97,7 +97,7 @@ class Servers:
     def _completion(
         self, prompt: list[int], tokens: list[int], logprobs: list[float], short: bool, version: int
     ) -> Completion:
-        """verl does not say why a reply ended: one within its limit, or with the end, is whole."""
+        """verl reports no finish reason: shorter than the limit, or with EOS, means stopped."""
         ended = short or (bool(tokens) and tokens[-1] == self.tokenizer.eos_token_id)
         zeros = [0.0] * len(prompt)
         trajectory = Trajectory(
@@ -112,7 +112,7 @@ class Servers:
     def score(
         self, chats: Sequence[Chat], choices: Sequence[str], version: int
     ) -> list[list[float]]:
-        """Log-probabilities of the choices, given their common prefix."""
+        """Log-probabilities of the choices, up to their common prefix."""
         tree = ChoiceTree.of([self.encode_reply(choice) for choice in choices])
         room = min(self.context - max(map(len, tree.paths)), tree.room(self.row))
         contexts = encode_to_score(self, chats)
@@ -124,7 +124,8 @@ class Servers:
             for server, share in zip(servers, dealt, strict=True)
         )
         rows = [
-            scores(tree, replies[i % len(servers)][i // len(servers)]) for i in range(len(asked))
+            choice_logprobs(tree, replies[i % len(servers)][i // len(servers)])
+            for i in range(len(asked))
         ]
         unasked = [-math.inf] * len(choices)
         remaining = iter(rows)
@@ -133,7 +134,7 @@ class Servers:
     def _deal(
         self, ask: Callable[[str, list[int]], Awaitable[Any]], prompts: Sequence[list[int]]
     ) -> list[Any]:
-        """The replies to all prompts, asked at once and dealt to the servers."""
+        """The replies to all prompts, submitted at once, round-robin over the servers."""
         return self._gather(map(ask, itertools.cycle(self.client.servers), prompts))
 
     def _gather(self, asked: Iterable[Awaitable[Any]]) -> list[Any]:
@@ -155,15 +156,17 @@ class Servers:
             return by_chat(await in_server.answered(forced, waves), chats)
         self.processed += sum(len(question.prompt) + 1 for wave in waves for question in wave)
         handle, name = self.client.servers[server], uuid.uuid4().hex
-        await handle.__ray_call__.remote(in_server.begin, self.rollout.name, name, waves)
-        while (answers := await handle.__ray_call__.remote(in_server.collect, name)) is None:
+        await handle.__ray_call__.remote(in_server.begin_answers, self.rollout.name, name, waves)
+        while (
+            answers := await handle.__ray_call__.remote(in_server.collect_answers, name)
+        ) is None:
             await asyncio.sleep(BETWEEN_LOOKS)
         for written_by in answers.versions:
             _require_version(written_by, version)
         return by_chat(answers.rows, chats)
 
     async def _force(self, server: str, version: int, question: Question) -> list[float]:
-        """A request for each token, which is forced."""
+        """One request per token, forced by logit_bias."""
 
         async def force(token: int) -> float:
             params = {"temperature": 1.0, "max_tokens": 1, "logit_bias": {token: FORCE}}
@@ -171,9 +174,9 @@ class Servers:
             if tokens != [token]:
                 raise MetisError(
                     f"actor_rollout_ref.rollout.name = {self.rollout.name!r}: its server does not "
-                    "force tokens (logit_bias), which curriculum.judge=direct needs, or a "
-                    f"value's token is {FORCE:g} less likely than others by its logit; use vllm, "
-                    "or curriculum.judge=reason"
+                    "support logit_bias, which curriculum.judge=direct needs, or the logit of a "
+                    f"choice's token is {FORCE:g} below the others; use vllm, or "
+                    "curriculum.judge=reason"
                 )
             return logprobs[0]
 

@@ -1,4 +1,4 @@
-"""A heartbeat: notices when one of verl's workers has died."""
+"""Detects that one of verl's Ray workers has died."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,9 +10,9 @@ import ray
 from metis.errors import MetisError
 
 INTERVAL = 15.0
-"""Seconds between looks while something is waited for."""
+"""Seconds between checks while waiting."""
 PATIENCE = 5.0
-"""Seconds that a worker has to answer: one that does not may be busy."""
+"""Seconds to wait for an answer; a worker that does not answer may be busy."""
 
 
 LOOP = "an agent-loop worker"
@@ -22,21 +22,20 @@ REWARD = "a reward worker"
 
 @contextmanager
 def asking(kind: str) -> Iterator[None]:
-    """A guard around calls to workers of a kind: one that died is the error."""
+    """Turn the death of a worker, during calls to it, into a MetisError."""
     try:
         yield
     except ray.exceptions.RayActorError as error:
         raise MetisError(
-            f"{kind} died ({type(error).__name__}): the last checkpoint is whole, and the same "
-            "command goes on there"
+            f"{kind} died ({type(error).__name__}): the last checkpoint is complete, and the same "
+            "command resumes from it"
         ) from None
 
 
 class Liveness:
-    """Looks at workers, which are Ray actors, by kind; one that died ends the run.
+    """Checks Ray actors by kind; one that died ends the run.
 
-    What it was to do would be waited for without end, or fail, and so would a part of all that
-    follows: verl starts no other in its place.
+    verl does not restart it: the run would hang, or a share of all rollouts would fail.
     """
 
     def __init__(self, workers: Mapping[str, Callable[[], Sequence[Any]]]) -> None:
@@ -54,7 +53,7 @@ class Liveness:
         )
 
     def check(self) -> None:
-        """Looks, unless it has just done so."""
+        """Check, at most once per interval."""
         if time.monotonic() - self.checked > INTERVAL:
             self.check_now()
 

@@ -1,9 +1,8 @@
-"""Choices as questions to a rollout server, and its answers as log-probabilities of the choices.
+"""Turns the choices of a chat into questions for a rollout server, and answers into scores.
 
-A question is a place in the token tree of the choices: the chat and the tokens so far, with all
-tokens that may follow. The stem, what all choices begin with, is part of the chat, so that a scale
-of one token is one question, and the values of `\\boxed{0.25` are as many as have a first digit,
-and one.
+A question is a branching node in the token tree of the choices: chat and path as the prompt, its
+children as candidate next tokens. The stem (common prefix of all choices) is part of the prompt, so
+that single-token choices need one question.
 """
 
 import math
@@ -14,14 +13,14 @@ from metis.engines.verl.servers.in_server import MOST_TOKENS, Question
 
 
 def questions(context: Sequence[int], tree: ChoiceTree) -> list[Question]:
-    """All that has to be known of one chat; the first question has what all others share."""
+    """The questions of one chat; the first is a prefix of all others."""
     return [
         Question([*context, *(tree.tokens[node] for node in path)], [tree.tokens[n] for n in part])
         for path, part in _parts(tree)
     ]
 
 
-def scores(tree: ChoiceTree, answers: Iterable[Sequence[float]]) -> list[float]:
+def choice_logprobs(tree: ChoiceTree, answers: Iterable[Sequence[float]]) -> list[float]:
     """The log-probability of each choice, given the stem."""
     logprobs = {
         node: value
@@ -32,14 +31,14 @@ def scores(tree: ChoiceTree, answers: Iterable[Sequence[float]]) -> list[float]:
 
 
 def _parts(tree: ChoiceTree) -> Iterator[tuple[list[int], list[int]]]:
-    """A node with more children than a question may have takes several."""
+    """Split nodes with more children than one question may have."""
     for path, children in tree.branches:
         for start in range(0, len(children), MOST_TOKENS):
             yield path, children[start : start + MOST_TOKENS]
 
 
 def in_waves(chats: Sequence[list[Question]]) -> list[list[Question]]:
-    """One question ahead of all, then the first of each other chat: both fill the prefix cache."""
+    """One question first, then the first of every other chat: these fill the prefix cache."""
     first, *others = [asked[0] for asked in chats]
     return [[first], others, [question for asked in chats for question in asked[1:]]]
 
@@ -47,7 +46,7 @@ def in_waves(chats: Sequence[list[Question]]) -> list[list[Question]]:
 def by_chat(
     answers: Sequence[list[float]], chats: Sequence[list[Question]]
 ) -> list[list[list[float]]]:
-    """Answers to waves, as the chats had asked."""
+    """Regroup the answers to waves by chat."""
     rest = iter(answers[len(chats) :])
     return [
         [first, *(next(rest) for _ in asked[1:])]

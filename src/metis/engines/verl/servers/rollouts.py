@@ -1,7 +1,7 @@
-"""Rollouts through verl's agent loops: submitted, waited for, and read as groups.
+"""Rollouts on verl's agent loops: submit, wait, and read them as groups.
 
-The agent loops write each rollout into the TransferQueue under `{uid}_{rollout}_{output}`, and the
-state of each prompt under `{uid}`.
+The agent loops write each rollout to the TransferQueue under `{uid}_{rollout}_{output}`, and the
+status of each prompt under `{uid}`.
 """
 
 import math
@@ -25,15 +25,15 @@ PARTITION = "train"
 ENDED = ("finished", "failure")
 COLUMNS = ["prompts", "responses", "response_mask", "rollout_log_probs", "rm_scores"]
 EXTRA = "extra_fields"
-"""The column of what is no tensor, which has what a reward reports."""
+"""The column of non-tensors, with what the reward function reports."""
 KNOWN = ("score", "acc", PROMPT)
-"""Fields that are no report."""
+"""Fields of verl, not reported by the reward function."""
 POLL = 0.1
-"""Seconds between looks at the queue."""
+"""Seconds between polls of the queue."""
 
 
 class Output(NamedTuple):
-    """The output of an agent loop; the last of a rollout has its reward."""
+    """One output of an agent loop; the last one of a rollout has its reward."""
 
     trajectory: Trajectory
     reward: float
@@ -42,11 +42,11 @@ class Output(NamedTuple):
 
 
 Outputs = Mapping[int, Sequence[Output]]
-"""By rollout, in order."""
+"""Outputs in order, by rollout."""
 
 
 class Rollouts:
-    """Plays prompts on verl's agent loops; `limit` is the most tokens of a response."""
+    """Rolls out prompts on verl's agent loops; `limit` is the maximum response length."""
 
     def __init__(
         self, data: PromptData, submit: Callable[[Any], object], liveness: Liveness, limit: int
@@ -55,7 +55,7 @@ class Rollouts:
         self.processed = 0
 
     def play(self, prompts: Sequence[Prompt], n: int, version: int) -> list[Group]:
-        """n rollouts of every prompt; those that gave no reward are counted as failed."""
+        """n rollouts per prompt; those without a reward count as failed."""
         uids = [uuid.uuid4().hex for _ in prompts]
         with asking(LOOP):
             self.submit(self.data.batch(prompts, uids, n, version + 1))
@@ -72,13 +72,13 @@ class Rollouts:
             self.liveness.check_now()
         if groups and not any(group.rewards for group in groups):
             raise MetisError(
-                f"all {n * len(prompts)} rollouts of step {version + 1} failed: the agent loops "
-                "have logged why; the last checkpoint is whole, and the same command goes on there"
+                f"all {n * len(prompts)} rollouts of step {version + 1} failed: see the agent "
+                "loops' log; the last checkpoint is complete, and the same command resumes from it"
             )
         return groups
 
     def _wait(self, uids: Sequence[str]) -> dict[str, Any]:
-        """The tags of the prompts and of their rollouts, when every prompt has come to an end."""
+        """Wait until every prompt is done; returns the tags of prompts and rollouts."""
         asked = set(uids)
         while True:
             listed = (transfer_queue.kv_list(PARTITION) or {}).get(PARTITION, {})
@@ -90,7 +90,7 @@ class Rollouts:
     def _read(
         self, keys: Sequence[str], tags: Mapping[str, Any], version: int
     ) -> dict[str, dict[int, list[Output]]]:
-        """By prompt and rollout: its outputs in order."""
+        """Outputs in order, by prompt and rollout."""
         by_prompt: dict[str, dict[int, list[Output]]] = {}
         if not keys:
             return by_prompt
@@ -113,7 +113,7 @@ class Rollouts:
 
 
 def _report(extra: Mapping[str, Any]) -> Report:
-    """The report of a reward function beside its score."""
+    """What the reward function reports besides its score."""
     said = extra.get("reward_extra_info") or {}
     return reported({name.removeprefix(REPORTED): said[name] for name in said if name not in KNOWN})
 
@@ -126,7 +126,7 @@ def _trajectory(prompt: Any, response: Any, mask: Any, logprobs: Any, version: i
 
 
 def _group(prompt: Prompt, rollouts: Outputs, n: int) -> Group:
-    """The rollouts of a prompt; one whose reward is not finite has failed."""
+    """The group of a prompt; rollouts with a non-finite reward count as failed."""
     rewards, trajectories, reports, cut_off = [], [], [], 0
     for _, outputs in sorted(rollouts.items()):
         *earlier, (last, reward, cut, report) = outputs

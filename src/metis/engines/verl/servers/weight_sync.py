@@ -1,7 +1,7 @@
-"""Weight sync that ends with an error when a rollout server fails or dies in it.
+"""Weight sync that raises when a rollout server fails or dies.
 
-verl's actor workers send the weights over a socket, and wait for the server to confirm them. One
-that fails confirms nothing, and they would wait without end.
+verl's actor workers send the weights over a socket and wait for the server's confirmation; if the
+server fails, they would wait forever.
 """
 
 from collections.abc import Sequence
@@ -18,14 +18,14 @@ ACTOR = "an actor worker"
 
 
 class WatchedSync(CheckpointEngineManager):  # type: ignore[misc]
-    """verl's manager of weight sync; it checks the rollout servers while the actor sends."""
+    """verl's weight-sync manager, which checks the rollout servers meanwhile."""
 
     servers: Sequence[Any]
     """Ray actors."""
 
     @classmethod
     def of(cls, trainer: Any) -> Self:
-        """In the place of a trainer's own manager."""
+        """Replaces a trainer's own manager."""
         own = trainer.checkpoint_manager
         watched = cls(own.config, own.actor_wg, own.replicas)
         watched.servers = trainer.llm_server_manager.server_handles
@@ -52,9 +52,9 @@ class WatchedSync(CheckpointEngineManager):  # type: ignore[misc]
         for taken in self._ask(failures.take):
             if taken:
                 raise MetisError(
-                    f"a rollout server did not take the weights of step {global_steps} "
-                    f"({taken[-1]}): the log has its traceback; the last checkpoint is whole, "
-                    "and the same command goes on there"
+                    f"a rollout server failed to load the weights of step {global_steps} "
+                    f"({taken[-1]}): see the log; the last checkpoint is complete, and the same "
+                    "command resumes from it"
                 )
 
     def _ask(self, function: Any) -> list[Any]:

@@ -1,4 +1,4 @@
-"""The trainer that verl imports: importing this package registers it."""
+"""METIS's trainer for verl; importing this package registers it."""
 
 from metis.engines.verl.trainer.trainer import MetisTrainer
 

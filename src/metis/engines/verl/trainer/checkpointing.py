@@ -1,4 +1,4 @@
-"""The trainer between its steps: validated, saved where that was the best so far, and resumed."""
+"""Validation, checkpoints and resuming of the trainer."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,7 +21,7 @@ from metis.run.budget import Account
 
 
 class Checkpointing(PPOTrainerSync):  # type: ignore[misc]
-    """verl's synchronous trainer, whose checkpoints bring back a curriculum too."""
+    """verl's synchronous trainer, whose checkpoints include the curriculum."""
 
     total_training_steps: int
     curriculum: Curriculum
@@ -30,21 +30,21 @@ class Checkpointing(PPOTrainerSync):  # type: ignore[misc]
     engine: VerlEngine
     update: Update
     checkpoint_manager: Any
-    """Hands the weights of the actor to the rollout servers."""
+    """Syncs the actor's weights to the rollout servers."""
     journal: Journal
     metrics: dict[str, Any]
-    """Of the last step: what is logged when it has been tested, if it has to be."""
+    """Metrics of the last step, logged after its validation."""
     learned: tuple[Path, Sequence[Predictor]]
-    """Models that a checkpoint has beside the policy, and where."""
+    """The folder and the predictors of the checkpoint to resume from."""
     saved: int
     tested: bool
     save_every: int
     test_every: int
 
     def _schedule(self) -> None:
-        """True of a step that is saved and tested; verl looks it up when the step is done.
+        """Set verl's save_freq and test_freq for this step, read at its end.
 
-        The step that ends the budget is the last one, and like verl's last one saved and tested.
+        The step that uses up the budget is the last one, and is saved and validated.
         """
         if self.account.fraction >= 1:
             self.total_training_steps = self.global_steps
@@ -57,7 +57,7 @@ class Checkpointing(PPOTrainerSync):  # type: ignore[misc]
 
     @property
     def folder(self) -> Path:
-        """The folder of this step's checkpoint, if it has one."""
+        """The folder of this step's checkpoint."""
         return Path(self.config.trainer.default_local_dir) / f"global_step_{self.global_steps}"
 
     def _save_state(self) -> None:
@@ -74,7 +74,7 @@ class Checkpointing(PPOTrainerSync):  # type: ignore[misc]
         )
 
     def _save_checkpoint(self) -> None:
-        """The curriculum's state comes first: verl marks a checkpoint as the latest at its end."""
+        """Save the curriculum's state first: verl marks the checkpoint as complete at its end."""
         checkpoints.make_room(self.folder, self.config.trainer.max_actor_ckpt_to_keep)
         self.folder.mkdir(parents=True, exist_ok=True)
         self.engine.save(self.folder)
@@ -85,9 +85,9 @@ class Checkpointing(PPOTrainerSync):  # type: ignore[misc]
         self.saved = self.global_steps
 
     def _load_checkpoint(self) -> None:
-        """Go on from a checkpoint, of which the logs may lack the last step."""
+        """Resume from a checkpoint, whose last step the logs may lack."""
         super()._load_checkpoint()
-        folder = checkpoints.chosen(self.config.trainer)
+        folder = checkpoints.resume_folder(self.config.trainer)
         looked_at = self._looked_at(folder)
         if not looked_at:
             self._mark(folder)
@@ -102,13 +102,13 @@ class Checkpointing(PPOTrainerSync):  # type: ignore[misc]
             self._catch_up()
 
     def _looked_at(self, folder: Path | None) -> bool:
-        """True where a run that has a checkpoint is only tested."""
+        """True if an existing run is only validated (val_only)."""
         own = Path(self.config.trainer.default_local_dir)
-        there = folder is not None or checkpoints.last_whole(own) is not None
+        there = folder is not None or checkpoints.last_complete(own) is not None
         return there and bool(self.config.trainer.get("val_only", False))
 
     def _load_state(self, folder: Path) -> None:
-        saved = checkpoints.load(folder)
+        saved = checkpoints.load_curriculum_state(folder)
         self.curriculum.load_state_dict(saved["curriculum"])
         self.pool.load_state_dict(saved["pool"])
         self.account.step = self.global_steps
@@ -122,15 +122,15 @@ class Checkpointing(PPOTrainerSync):  # type: ignore[misc]
             self.total_training_steps = self.global_steps
 
     def _mark(self, folder: Path | None) -> None:
-        """Checkpoints in the run's folder that are not of this attempt are not gone on from."""
+        """Set the marker to this attempt's checkpoint, or clear it."""
         own = self.folder.absolute()
         if folder == own:
-            checkpoints.go_on_from(own)
+            checkpoints.mark_last(own)
         else:
-            checkpoints.forget(own.parent)
+            checkpoints.clear_marker(own.parent)
 
     def _catch_up(self) -> None:
-        """A step that is in the logs was tested, if it had to be; one that is not is tested now."""
+        """Validate the resumed step now, if the logs lack its validation."""
         due = not self.tested and self._due(self.test_every)
         self.config.trainer.val_before_train = due
         if not self.tested and not due:
@@ -138,7 +138,7 @@ class Checkpointing(PPOTrainerSync):  # type: ignore[misc]
 
 
 class Validating(Checkpointing):
-    """The trainer between its steps: validated, and saved where that was the best so far."""
+    """The trainer with validation, which keeps the best checkpoint."""
 
     settings: Any
     batch: Batch | None
@@ -155,9 +155,9 @@ class Validating(Checkpointing):
         return metrics
 
     def _keep_tested(self) -> None:
-        """The checkpoint of the step has the test in it; the best one is saved, if it was not yet.
+        """Add the validation to the step's checkpoint; save one if it is the best so far.
 
-        Like verl, it saves while the servers sleep, and hands them the weights again.
+        As in verl, the servers sleep while saving, and are synced afterwards.
         """
         best = self.settings["best"] and self.account.improved and self.save_every > 0
         if self.saved == self.global_steps:

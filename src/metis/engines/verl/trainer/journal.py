@@ -1,4 +1,4 @@
-"""The logs of a run on verl: those of every run folder, so that `metis report` reads them."""
+"""Writes the logs of a run on verl in METIS's format, for `metis report`."""
 
 import json
 import math
@@ -18,15 +18,15 @@ PHASES = {
     "select": "select",
     **dict.fromkeys(("old_log_prob", "ref", "adv", "update_actor"), "update"),
 }
-"""verl's timers, by what they are called in a run folder."""
+"""verl's timers, with METIS's names of the phases."""
 
 
 MAY_CHANGE = ("tokens", "processed", "seconds", "best", "answers")
-"""Settings that a run may be resumed with others of."""
+"""Settings that may change on resume."""
 
 
 def logged(metrics: Mapping[str, Any]) -> dict[str, float]:
-    """The metrics of verl that a run folder has."""
+    """verl's metrics that go into the run folder."""
     return {
         name: float(value)
         for name, value in metrics.items()
@@ -35,17 +35,17 @@ def logged(metrics: Mapping[str, Any]) -> dict[str, float]:
 
 
 class Journal:
-    """Writes what each step did.
+    """Writes the logs of every step.
 
-    `metis train` has made the folder with the settings of its recipe, a task among them. Otherwise
-    they are `settings`, and a run that is resumed at a step must have the same.
+    `metis train` creates the folder with the settings of its recipe, including a task. Otherwise
+    `settings` are used, and a resumed run must have the same.
     """
 
     def __init__(self, folder: Path, settings: Mapping[str, Any], step: int) -> None:
         path, config = folder / "config.json", {"schema": SCHEMA, **settings}
         may_change: tuple[str, ...] = MAY_CHANGE
         self.of_recipe = False
-        """True of a folder that `metis train` has made."""
+        """True if `metis train` created the folder."""
         if path.exists():
             there = json.loads(path.read_text("utf-8"))
             if "task" in there:
@@ -61,9 +61,9 @@ class Journal:
             print(f"metis: from here on {describe_changes(self.folder.changes)}", flush=True)
 
     def resume(self, step: int) -> bool:
-        """Forget what came after a checkpoint; whether the step of the checkpoint is known.
+        """Truncate the logs to a checkpoint; returns whether they have its step.
 
-        If not, a test was cut short, which is made again.
+        If not, its validation was interrupted, and is repeated.
         """
         if not step:
             self.folder.cut({})
@@ -77,7 +77,7 @@ class Journal:
         return is_recorded
 
     def _length(self, log: str, step: int) -> int:
-        """Bytes of a log up to a step, or to a line that was not written to its end."""
+        """Length in bytes of a log up to a step, or to an incomplete line."""
         length = 0
         with (self.folder.path / f"{log}.jsonl").open("rb") as file:
             for line in file:
@@ -87,14 +87,14 @@ class Journal:
         return length
 
     def note(self, step: int, metrics: Mapping[str, Any]) -> None:
-        """The metrics of a step or of a test alone, of those that verl logs."""
+        """Write the metrics of a step, or of a validation alone."""
         ours = {name.removeprefix("metis/"): value for name, value in logged(metrics).items()}
         self.folder.append("metrics", [{"step": step, **ours}])
 
     def time(
         self, step: int, seconds: Mapping[str, float], elapsed: float, judged: float = 0.0
     ) -> None:
-        """Seconds by phase; `judged` is the judge's share of the update, by tokens."""
+        """Write the seconds by phase; `judged` is the judge's share of the update, by tokens."""
         phases: dict[str, float] = {}
         for name, value in seconds.items():
             if phase := PHASES.get(name):
@@ -112,18 +112,18 @@ class Journal:
         written: Callable[[Trajectory], str],
         answers: int | None = None,
     ) -> None:
-        """Write down why the prompts of a step were chosen, and what came of them."""
+        """Write judgments, exemplars and rollouts of a step."""
         self.folder.append("judgments", judgment_rows(step, batch))
         self.folder.append("exemplars", exemplar_rows(step, batch))
         self.folder.append("rollouts", rollout_rows(step, batch, written, answers))
 
     def say(self, step: int, notices: Sequence[str]) -> None:
-        """Print the notices of a step, and write them down."""
+        """Print and log the notices of a step."""
         self.folder.append("notices", ({"step": step, "text": text} for text in notices))
         for text in notices:
             print(f"metis: step {step}: {text}")
 
     def test(self, step: int, rewards: Mapping[str, float]) -> None:
-        """The reward of every held-out prompt whose name is known."""
+        """Log the reward of every held-out prompt with a known id."""
         rows = ({"step": step, "prompt": name, "reward": value} for name, value in rewards.items())
         self.folder.append("evals", rows)

@@ -1,9 +1,9 @@
-"""A trainer for verl 0.9.1 that trains on what a curriculum's plan returns.
+"""A trainer for verl 0.9.1 that trains on the batch of a curriculum's plan.
 
 Registered with verl's V1 trainers as `metis`: import this module (VERL_USE_EXTERNAL_MODULES) and
-set trainer.v1.trainer_mode=metis. verl's own step is kept: old log-probabilities, advantages,
-the update of the actor, and the weights' way to the rollout servers. What a step trains on comes
-from the plan, which runs while the servers are awake with the actor's current weights.
+set trainer.v1.trainer_mode=metis. verl's own step is kept: old log-probabilities, advantages, actor
+update and weight sync. The plan runs before it, while the rollout servers are awake with the
+actor's current weights.
 """
 
 import os
@@ -46,7 +46,7 @@ from metis.engines.verl.trainer.journal import Journal
 from metis.engines.verl.workers import lengths, log_probabilities
 from metis.engines.verl.workers.hidden_states import States
 from metis.engines.verl.workers.loss import metis_loss
-from metis.engines.verl.workers.rows import keep_own, ranks
+from metis.engines.verl.workers.rows import data_parallel_ranks, keep_rollout_logprobs
 from metis.engines.verl.workers.update import Update
 from metis.engines.verl.workers.values import ValueWorker
 from metis.run import composition, loggers
@@ -59,9 +59,9 @@ FRACTIONS = "some rewards lie between 0 and 1: set trainer.v1.metis.rewards=cont
 
 
 class PlannedBuffer(ReplayBuffer):  # type: ignore[misc]
-    """verl's replay buffer, except that what a step trains on is what the plan returned.
+    """verl's replay buffer, but a step trains on the plan's rows.
 
-    Where it waits for the answers of a test, it looks whether someone still writes them.
+    While it waits for validation answers, it checks that the workers are alive.
     """
 
     planned: KVBatchMeta
@@ -82,18 +82,18 @@ class PlannedBuffer(ReplayBuffer):  # type: ignore[misc]
         return super()._wait_for_next_poll(*arguments)
 
 
-log_probabilities.install()  # verl imports this module in each of its processes
-episodes.install()
+log_probabilities.patch_verl()  # verl imports this module in each of its processes
+episodes.register_loop()
 
 
 @register_trainer("metis")
 class MetisTrainer(Validating):
-    """verl's synchronous trainer, led by a curriculum."""
+    """verl's synchronous trainer, with a curriculum."""
 
     def __init__(self, config: Any) -> None:
-        checks.check(config)
+        checks.check_config(config)
         check_libraries(config)
-        checkpoints.settle(config.trainer)
+        checkpoints.prepare_resume(config.trainer)
         self.settings = OmegaConf.to_container(config.trainer.v1.metis, resolve=True)
         batch, group = config.data.train_batch_size, config.actor_rollout_ref.rollout.n
         self.curriculum = curriculum_of(self.settings["curriculum"], batch, group)
@@ -111,10 +111,10 @@ class MetisTrainer(Validating):
         self.save_every, self.test_every = config.trainer.save_freq, config.trainer.test_freq
         super().__init__(config)
 
-    # What verl builds, with a curriculum in it
+    # Setup
 
     def _build_replay_buffer(self) -> PlannedBuffer:
-        self.trainer_mode = "sync"  # what the base class knows this kind of trainer as
+        self.trainer_mode = "sync"  # the base class's name for synchronous trainers
         with open_dict(self.config):
             self.config.trainer.v1.sampler.custom_sampler = {
                 "path": f"pkg://{PlannedBuffer.__module__}",
@@ -130,7 +130,9 @@ class MetisTrainer(Validating):
 
     def _init_dataloader(self) -> None:
         super()._init_dataloader()
-        for notice in left_out.notices(self.config.data, self.train_dataset, self.val_dataset):
+        for notice in left_out.overlong_notices(
+            self.config.data, self.train_dataset, self.val_dataset
+        ):
             print(f"metis: {notice}", flush=True)
         self.data = PromptData(self.train_dataset)
         self.pool = Pool(self.data.prompts, self.settings["rewards"], self.settings["seed"])
@@ -141,14 +143,14 @@ class MetisTrainer(Validating):
         self.journal = Journal(
             Path(self.settings["run"] or default),
             _described(self.config, self.settings),
-            checkpoints.step_of(checkpoints.chosen(self.config.trainer)),
+            checkpoints.step_of(checkpoints.resume_folder(self.config.trainer)),
         )
         notices = pool_notice(self.pool, self.curriculum, self.config.data.train_batch_size)
         notices += filter(None, [judge_cost(needs_of(self.curriculum))])
-        for notice in () if self.journal.of_recipe else notices:  # `metis train` has said them
+        for notice in () if self.journal.of_recipe else notices:  # else `metis train` showed them
             print(f"metis: {notice}", flush=True)
         composition.write_composition(self.journal.folder.path, self.pool.prompts)
-        logger = self.config.trainer.logger  # which verl opens in this process, when all is built
+        logger = self.config.trainer.logger  # verl opens it later in this process
         names = [logger] if isinstance(logger, str) else logger
         os.environ |= loggers.run_variables(names, self.journal.folder.path)
 
@@ -176,7 +178,7 @@ class MetisTrainer(Validating):
         self.actor_rollout_wg.set_loss_fn(partial(metis_loss, config=actor))
 
     def _value_worker(self, servers: Servers) -> ValueWorker | None:
-        """The critic, if there is one, is the curriculum's: it has no say in verl's own step."""
+        """The critic, if enabled, is the curriculum's value model; verl's step does not use it."""
         if not need_critic(self.config):
             return None
         self.use_critic = False
@@ -205,13 +207,16 @@ class MetisTrainer(Validating):
         return trained
 
     def _train(self, batch: Batch, metrics: dict[str, Any], timing_raw: Any) -> KVBatchMeta:
-        """verl's own step, on the batch; one without rollouts is no update."""
+        """verl's own step on the batch; without rollouts there is no update."""
         encode = encoder(self.engine.servers)
         parts = self.update.cut(batch, encode, self.data.ground_truth, metrics)
         if not parts:
             self.on_sample_end()
             return self._placeholder()
-        spread, filler = ranks(self.actor_rollout_wg, "actor"), self.tokenizer.eos_token_id
+        spread, filler = (
+            data_parallel_ranks(self.actor_rollout_wg, "actor"),
+            self.tokenizer.eos_token_id,
+        )
         self.replay_buffer.planned = self.update.write(parts, spread, filler, metrics)
         planned = dict(metrics)
         trained: KVBatchMeta = super().step(metrics, timing_raw)
@@ -224,12 +229,12 @@ class MetisTrainer(Validating):
         self.account.elapsed += time.perf_counter() - started
 
     def _placeholder(self) -> KVBatchMeta:
-        """The remains of a step without an update in the queue, for verl to clear."""
+        """A dummy row for a step without an update, which verl clears."""
         key, tag = f"nothing{self.global_steps}", {"is_padding": True}
         return transfer_queue.kv_batch_put(keys=[key], partition_id=PARTITION, tags=[tag])
 
     def prepare_step(self) -> dict[str, Any]:
-        """Nothing is left to prepare: the plan has drawn and played the prompts."""
+        """Nothing to prepare: the plan sampled and rolled out the prompts."""
         return {}
 
     def _plan(self, metrics: dict[str, Any], timing_raw: dict[str, float]) -> Batch:
@@ -248,16 +253,16 @@ class MetisTrainer(Validating):
         return batch
 
     def _balance_batch(self, batch: KVBatchMeta, *_: Any, **__: Any) -> KVBatchMeta:
-        """The rows are laid out already."""
+        """Rows are already balanced."""
         return batch
 
     def _compute_old_log_prob(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
         batch = super()._compute_old_log_prob(batch, metrics=metrics)
-        keep_own(batch, PARTITION, self.engine.version)
+        keep_rollout_logprobs(batch, PARTITION, self.engine.version)
         return batch
 
     def _update_actor(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
-        """verl's update, cut into the mini-batches of the plan."""
+        """verl's update, with our mini-batches."""
         with self.update.joined(batch) as whole:
             whole.extra_info.update(self.update.instructions(len(whole)))
             output = rename_dict(self.actor_rollout_wg.update_actor(whole)["metrics"], "actor/")
@@ -284,7 +289,7 @@ class MetisTrainer(Validating):
 
 
 def _described(config: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings in the folder of a run that was not started by `metis train`."""
+    """The settings for the folder of a run that `metis train` did not start."""
     rollout, data = config.actor_rollout_ref.rollout, config.data
     actor = config.actor_rollout_ref.actor
     engine = {
@@ -302,7 +307,7 @@ def _described(config: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class RewardCheck:
-    """Says once that a pool set to binary rewards has others."""
+    """Gives a notice, once, if rewards set as binary are not."""
 
     def __init__(self, kind: str) -> None:
         self.silent = kind != "binary"
@@ -318,10 +323,10 @@ class RewardCheck:
 def rollout_throughput(
     tags: Iterable[Mapping[str, Any]], seconds: float, gpus: int
 ) -> dict[str, float]:
-    """By verl's rule, of the rows that are rollouts: tokens, and tokens a second and GPU.
+    """Tokens, and tokens per second and GPU, of the rollout rows only.
 
-    verl's `perf/total_num_tokens` and `perf/throughput` are of every row of the update, those of
-    judgments and padding among them, so that a judge would look like speed.
+    verl's `perf/total_num_tokens` and `perf/throughput` also count judgments and padding, so that a
+    judge would look like higher throughput.
     """
     tokens = sum(tag["seq_len"] for tag in tags if tag["kind"] == "rollout")
     return {

@@ -1,1 +1,1 @@
-"""verl's workers: the rows of an update, their loss, and the states that they read."""
+"""On verl's workers: rows of the update, their loss, hidden states, and values."""

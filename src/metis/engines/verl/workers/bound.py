@@ -1,8 +1,8 @@
-"""The bound on the judge's gradient, measured in log-probability space.
+"""The bound on the judge's gradient, in log-probability space.
 
-verl's workers give one gradient norm for both losses. A stand-in is known before the update: the
-norm of the gradient with respect to the log-probabilities of the tokens, at importance ratio 1,
-with the mean over the tokens of a rollout, then over rollouts. Of the network it knows nothing.
+verl's workers report one gradient norm for both losses. A proxy is known before the update: the
+norm of the gradient with respect to the token log-probabilities, at importance ratio 1, with the
+mean over tokens, then rollouts. It ignores the network's Jacobian.
 """
 
 import math
@@ -14,7 +14,7 @@ from metis.engines.objective.bound import GradientBound
 from metis.engines.verl.workers.rows import UpdateRow
 
 LARGE_ADVANTAGE = 0.5
-"""Of every rollout where half of a group succeeds."""
+"""|A| of every rollout of a group with pass rate 1/2."""
 
 
 def bound_judgments(
@@ -22,7 +22,7 @@ def bound_judgments(
 ) -> dict[str, float]:
     """Scale the judge's rows of every mini-batch to at most a share of the policy's gradient.
 
-    The metric is the ratio of the two norms in log-probability space, a mean over mini-batches.
+    The metric is the mean ratio of the two norms in log-probability space, over mini-batches.
     """
     judged = [part for part in parts if any(row.kind == "judgment" for row in part)]
     if not share or not judged:
@@ -41,7 +41,7 @@ def bound_judgments(
 
 
 def policy_norm(rows: Sequence[UpdateRow]) -> float:
-    """A/(T N) at each of the T tokens of a rollout, N rollouts in the mini-batch."""
+    """The policy's norm: A/(T N) at each of T tokens of a rollout, N rollouts in the mini-batch."""
     groups: dict[str, dict[int, float]] = {}
     for row in rows:
         groups.setdefault(row.uid, {})[row.session] = row.reward
@@ -50,7 +50,7 @@ def policy_norm(rows: Sequence[UpdateRow]) -> float:
 
 
 def large_norm(rows: Sequence[UpdateRow]) -> float:
-    """The policy's, were every advantage 1/2."""
+    """The policy's norm if every |A| were 1/2."""
     return _norm(rows, lambda _: LARGE_ADVANTAGE)
 
 
@@ -65,15 +65,15 @@ def _norm(rows: Sequence[UpdateRow], advantage: Callable[[UpdateRow], float]) ->
 
 
 def judge_norm(rows: Sequence[UpdateRow]) -> float:
-    """The coefficient times the advantage, at each token of a reply, once for a scored choice."""
+    """The judge's norm: coefficient * advantage per token of a reply, or per scored choice."""
     return math.sqrt(math.fsum(_square(row) for row in rows if row.kind == "judgment"))
 
 
 def _square(row: UpdateRow) -> float:
     if row.scored is None:
         return float(_tokens(row) * (row.judge.coefficient * row.judge.advantage) ** 2)
-    units = row.scored.choices.units
-    weights = row.judge.coefficient * units.coefficient * units.advantage
+    terms = row.scored.choices.terms
+    weights = row.judge.coefficient * terms.coefficient * terms.advantage
     return float(np.sum(np.square(weights)))
 
 

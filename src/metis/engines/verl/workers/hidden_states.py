@@ -1,7 +1,7 @@
-"""Hidden states of prompts in the actor: those of the last token, in some layers.
+"""Hidden states of the last token of prompts, in the actor.
 
-verl's workers run a function that is handed to them; all of them do, each on its share of the rows,
-since a sharded model is put together by all.
+All of verl's workers run the function, each on its share of the rows, since FSDP gathers weights
+collectively.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,10 +21,9 @@ from metis.errors import MetisError
 
 @contextmanager
 def _kept(module: Any, rows: torch.Tensor, ends: torch.Tensor) -> Iterator[list[torch.Tensor]]:
-    """Takes what the last norm makes of these tokens of a pass.
+    """Collect the decoder's output (after the final norm) at these tokens, with a forward hook.
 
-    That is the decoder's output. No other layer's states are held, which asking the model for its
-    hidden states would do.
+    Unlike output_hidden_states=True, this keeps no other layer's states.
     """
     states: list[torch.Tensor] = []
 
@@ -39,7 +38,7 @@ def _kept(module: Any, rows: torch.Tensor, ends: torch.Tensor) -> Iterator[list[
 
 
 def last_states(worker: Any, data: DataProto) -> DataProto:
-    """In a worker of the actor: the states of its rows, in one pass."""
+    """Runs in an actor worker: the hidden states of its rows, in one forward pass."""
     engine = worker.actor.engine
     sizes = data.batch["sizes"].to(get_device_id())
     tokens = data.batch["tokens"].to(get_device_id())
@@ -73,10 +72,10 @@ def last_states(worker: Any, data: DataProto) -> DataProto:
 
 
 class States:
-    """Asks the actor's workers for hidden states of `size` dimensions.
+    """Reads hidden states of `size` dimensions from the actor's workers.
 
-    `budget` are the padded tokens of each in a pass; `shared` says that several workers have a
-    sequence between them.
+    `budget` is the maximum of padded tokens per worker and pass; `shared` is true with sequence
+    parallelism.
     """
 
     def __init__(self, workers: Any, size: int, budget: int, shared: bool) -> None:
@@ -85,7 +84,7 @@ class States:
 
     @classmethod
     def of_actor(cls, workers: Any, config: Any, folder: str) -> "States":
-        """By verl's configuration, of the model in this folder."""
+        """From verl's configuration and the model folder."""
         settings = config.actor_rollout_ref
         trusted = settings.model.get("trust_remote_code", False)
         model_config = AutoConfig.from_pretrained(folder, trust_remote_code=trusted)
@@ -96,8 +95,8 @@ class States:
     def of(self, sequences: Sequence[list[int]], depths: Sequence[float] = LAST) -> torch.Tensor:
         if self.shared:
             raise MetisError(
-                "ulysses_sequence_parallel_size: hidden states are not read where ranks share a "
-                "sequence; set it to 1, or use another curriculum"
+                "ulysses_sequence_parallel_size: hidden states are not supported with sequence "
+                "parallelism; set it to 1, or use another curriculum"
             )
         order = sorted(range(len(sequences)), key=lambda i: -len(sequences[i]))
         states, done = [], 0
@@ -109,7 +108,7 @@ class States:
         return torch.cat(states)[torch.tensor(order).argsort()]
 
     def _pass(self, sequences: Sequence[list[int]], depths: Sequence[float]) -> torch.Tensor:
-        """Rows for all workers, filled up with copies of the last one."""
+        """One pass on all workers, padded with copies of the last sequence."""
         filled = [*sequences, *[sequences[-1]] * (-len(sequences) % self.workers.world_size)]
         tokens, sizes = padded(filled)
         data = DataProto.from_dict({"tokens": tokens, "sizes": sizes})

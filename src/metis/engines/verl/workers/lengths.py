@@ -1,4 +1,4 @@
-"""Limits of sequence lengths: on a rollout server, and in a pass of the update."""
+"""Maximum sequence lengths, of the rollout servers and of the update."""
 
 import math
 from collections.abc import Sequence
@@ -12,12 +12,12 @@ from metis.errors import MetisError
 
 
 def context(config: Any, folder: str) -> int:
-    """The longest sequence that the servers take and an update can train on."""
+    """The longest sequence for both servers and update."""
     return int(min(_on_a_server(config.actor_rollout_ref, folder), in_a_pass(config)))
 
 
 def _on_a_server(settings: Any, folder: str) -> int:
-    """verl's own rule: what it is told, or else all that the model in this folder reads."""
+    """max_model_len, or else the model's context window, as in verl."""
     if settings.rollout.max_model_len:
         return int(settings.rollout.max_model_len)
     trusted = settings.model.get("trust_remote_code", False)
@@ -26,7 +26,7 @@ def _on_a_server(settings: Any, folder: str) -> int:
 
 
 def in_a_pass(config: Any) -> float:
-    """The longest row of an update; ranks that share a sequence add up."""
+    """The longest row of an update: the token limit times the sequence-parallel size."""
     actor, rollout = config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout
     limits = [math.inf]
     if actor.use_dynamic_bsz:
@@ -37,13 +37,13 @@ def in_a_pass(config: Any) -> float:
 
 
 def sharing(config: Any) -> int:
-    """Ranks that a sequence is spread over."""
+    """The (Ulysses) sequence-parallel size."""
     actor, key = config.actor_rollout_ref.actor, "ulysses_sequence_parallel_size"
     return int(max(actor.get(key, 1), actor.fsdp_config.get(key, 1)))
 
 
 def check_lengths(rows: Sequence[UpdateRow], limit: float) -> None:
-    """Refuse a row that no pass can hold."""
+    """Refuse a row that exceeds the limit."""
     longest = max(rows, key=lambda row: len(row.trajectory.tokens))
     if len(longest.trajectory.tokens) > limit:
         raise MetisError(

@@ -1,9 +1,8 @@
-"""Log-probabilities of packed rows where flash-attn's kernel for them is missing.
+"""Log-probabilities of packed rows without flash-attn's cross-entropy kernel.
 
-verl 0.9.1 then goes through the rows of a padded batch one by one. Packed, each token is a row: on
-a GPU thousands of small kernels in place of a few, and in the precision of the logits. This module
-is in its place: many rows at a time, float32, and nothing kept for the backward pass but the
-logits, which are there anyway, and a number a row.
+verl 0.9.1's fallback loops over rows; with packing each token is a row, so that it launches
+thousands of small kernels, in the dtype of the logits. This replacement works on many rows at a
+time in float32, and saves only the logits and one number per row for the backward pass.
 """
 
 from typing import Any
@@ -12,16 +11,16 @@ import torch
 from verl.utils import torch_functional
 
 ROWS = 1024
-"""At a time, so that no second copy of all logits is made in float32."""
+"""Rows at a time, to not copy all logits to float32."""
 
 
-def install() -> None:
-    """verl calls this one where it has no kernel, or is told not to use it."""
+def patch_verl() -> None:
+    """Replace verl's fallback function."""
     torch_functional.logprobs_from_logits_v2 = log_probabilities
 
 
 def log_probabilities(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """Of each label, under the softmax over the last dimension."""
+    """Log-softmax over the last dimension, at the labels."""
     rows = logits.reshape(-1, logits.shape[-1])
     logprobs: torch.Tensor = _OfLabels.apply(rows, labels.reshape(-1, 1))  # type: ignore[no-untyped-call]
     return logprobs.view(labels.shape)
@@ -37,7 +36,7 @@ class _OfLabels(torch.autograd.Function):
 
     @staticmethod
     def backward(context: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None]:
-        """The incoming gradient times one-hot(label) - softmax."""
+        """Incoming gradient times (one-hot(label) - softmax)."""
         logits, labels, log_sum_exp = context.saved_tensors
         logit_gradients = torch.empty_like(logits)
         columns = (logit_gradients, logits, labels, log_sum_exp, gradients[0])

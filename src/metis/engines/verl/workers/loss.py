@@ -1,9 +1,8 @@
-"""The loss on verl's workers: stock `ppo_loss` for rollouts, and Eq. 9 for the judge's rows.
+"""The loss on verl's workers: verl's `ppo_loss` for rollouts, and Eq. 9 for the judge's rows.
 
-A judge's row has an empty `response_mask`, so that nothing of verl's loss touches it, whatever its
-aggregation, KL or entropy terms; the tokens of a sampled reply are in `judge_mask`, the choices of
-a scored judgment in `choices`. What else the loss has to know of a row is in one column of numbers,
-`judge`.
+A judge's row has an empty `response_mask`, so that verl's loss, with any aggregation, KL or entropy
+term, ignores it. The tokens of a sampled reply are in `judge_mask`, the choices of a scored
+judgment in `choices`, all other numbers of a row in the column `judge`.
 """
 
 from typing import Any, NamedTuple
@@ -18,13 +17,13 @@ from metis.engines.verl.workers.scored import choices_loss, read_choices
 
 
 class JudgeColumn(NamedTuple):
-    """The part of a row in the judge's loss, in the order of the column `judge`.
+    """The entries of the column `judge` of a row, in order.
 
-    advantage    of a sampled reply, a constant; 0 for other rows
-    coefficient  the mean over the judgments of the mini-batch, and the bound on the judge's
-                 gradient; of a sampled reply also lambda and the mean over its tokens
-    clip         1: bound the ratio of a sampled reply to the policy that judged
-    rollouts     how many rollouts the mini-batch has: the denominator of the means over sequences
+    advantage    of a sampled reply; 0 for other rows
+    coefficient  the mean over the judgments of the mini-batch, times the gradient bound; for a
+                 sampled reply also times lambda and the mean over its tokens
+    clip         1: clip the importance ratio of a sampled reply
+    rollouts     rollouts in the mini-batch: the denominator of means over sequences
     """
 
     advantage: Any = 0.0
@@ -34,12 +33,12 @@ class JudgeColumn(NamedTuple):
 
     @classmethod
     def of(cls, data: Any) -> "JudgeColumn":
-        """Those of a micro-batch, row by row."""
+        """The column of a micro-batch."""
         return cls(*columns(data["judge"], len(cls._fields)))
 
 
 def columns(numbers: torch.Tensor, count: int) -> tuple[torch.Tensor, ...]:
-    """A column of `count` entries a row, one tensor each; it may arrive as a nested tensor."""
+    """Split a column of `count` entries per row into tensors; it may be a nested tensor."""
     flat = numbers.values() if numbers.is_nested else numbers
     return flat.reshape(-1, count).unbind(-1)
 
@@ -51,9 +50,9 @@ def metis_loss(
     dp_group: Any = None,
     student_logits: torch.Tensor | None = None,
 ) -> Any:
-    """L = L_policy + L_judge (Eq. 10) of a micro-batch, in the form verl's workers call.
+    """L = L_policy + L_judge (Eq. 10) of a micro-batch, with the signature of verl's loss.
 
-    Where a batch has scored judgments they call it twice, first with the logits.
+    With scored judgments, verl calls it twice, first with the logits.
     """
     if student_logits is not None:
         return read_choices(student_logits, data)
@@ -61,7 +60,7 @@ def metis_loss(
     tensordict_utils.assign_non_tensor(
         data,
         global_batch_size=int(column.rollouts[0]),
-        batch_num_tokens=max(1, data["batch_num_tokens"]),  # of judgments alone there are none
+        batch_num_tokens=max(1, data["batch_num_tokens"]),  # 0 with only judgments
     )
     policy, metrics = ppo_loss(config, model_output, data, dp_group)
     log_probs = no_padding_2_padding(model_output["log_probs"], data)
@@ -87,7 +86,7 @@ def replies_loss(
 ) -> torch.Tensor:
     """-(sum of coefficient * objective) over the tokens of sampled replies.
 
-    The objective of a token is advantage * log-probability, or clipped.
+    The objective is advantage * log-probability, or the clipped surrogate.
     """
     advantage = column.advantage[:, None]
     ratio = torch.exp((log_probs - old_log_probs) * mask)

@@ -1,8 +1,8 @@
-"""A batch as rows of verl's update: mini-batches of prompts, spread over the data-parallel ranks.
+"""Turns a batch into rows of verl's update: mini-batches, ordered for the data-parallel ranks.
 
-verl cuts the rows of each rank into mini-batches in their order. So the order is made here: every
-mini-batch has the same number of rows on every rank, its judgments beside its rollouts, and rows
-that count for nothing where it would not come out even.
+verl splits each rank's rows into mini-batches in order. So rows are ordered here such that every
+mini-batch has the same number of rows on every rank, with judgments next to their rollouts, and
+padding rows where needed.
 """
 
 import math
@@ -19,13 +19,13 @@ from verl.utils.seqlen_balancing import calculate_workload, get_seqlen_balanced_
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
 from metis.core import Batch, Continuation, Group, Judgment, Trajectory
-from metis.engines.objective.minibatches import MinibatchShare, deal
+from metis.engines.objective.minibatches import MinibatchShare, split_minibatches
 from metis.engines.verl.workers.loss import JudgeColumn, columns
-from metis.engines.verl.workers.scored import Encode, Laid, Trees
+from metis.engines.verl.workers.scored import Encode, PackedChoices, Trees
 
 
 class ValueTarget(NamedTuple):
-    """The value that a value model should predict of a row, and the row's weight in the loss."""
+    """A value model's target for a row, and the row's weight in the loss."""
 
     value: Any = 0.0
     weight: Any = 0.0
@@ -38,8 +38,7 @@ class ValueTarget(NamedTuple):
 
 @dataclass
 class UpdateRow:
-    """One sequence of the update. `uid`, `session` and `index` are verl's names for the group, the
-    rollout and the output of the rollout."""
+    """One sequence of the update; `uid`, `session`, `index` are verl's group, rollout, output."""
 
     trajectory: Trajectory
     uid: str = field(default_factory=lambda: uuid.uuid4().hex)
@@ -50,9 +49,9 @@ class UpdateRow:
     target: ValueTarget = field(default_factory=ValueTarget)
     kind: str = "rollout"
     ground_truth: Any = None
-    scored: Laid | None = None
-    deferred: bool = False
-    """Only the update reads it: verl has nothing to compute of it before."""
+    scored: PackedChoices | None = None
+    update_only: bool = False
+    """Not in the passes before the update (old and reference log-probabilities)."""
 
     @property
     def key(self) -> str:
@@ -60,12 +59,12 @@ class UpdateRow:
 
     @property
     def several(self) -> bool:
-        """True of a scored judgment that has more than one sequence."""
+        """True for a scored judgment with more than one packed sequence."""
         return self.scored is not None and int(np.sum(self.scored.positions == 0)) > 1
 
     @property
     def tag(self) -> dict[str, Any]:
-        """The tags of a row, which verl's trainer reads without fetching it."""
+        """The row's TransferQueue tags, which verl's trainer reads."""
         prompt = _first_written(self.trajectory)
         version = self.trajectory.policy
         return {
@@ -111,19 +110,19 @@ class UpdateRow:
 
 
 def _first_written(trajectory: Trajectory) -> int:
-    """Position of the policy's first token; a sequence has at least one token before it."""
+    """Index of the policy's first token, at least 1."""
     return max(1, int(np.argmax(trajectory.loss_mask)))
 
 
-def minibatches(
+def minibatch_rows(
     batch: Batch, size: int, encode: Encode, ground_truth: Callable[[str], Any]
 ) -> list[list[UpdateRow]]:
-    """Cut a batch by prompts, its judgments dealt with them. A single rollout has no advantage.
+    """Split a batch into mini-batches by prompts; groups of one rollout have no advantage.
 
-    verl's step needs a rollout: a batch that has no row of one is no update.
+    verl's step needs rollouts: without any there is no update.
     """
     trees = Trees(encode)
-    parts = [_share_rows(share, trees, ground_truth) for share in deal(batch, size)]
+    parts = [_share_rows(share, trees, ground_truth) for share in split_minibatches(batch, size)]
     if not any(row.kind == "rollout" for rows in parts for row in rows):
         return []
     return [rows for rows in parts if rows]
@@ -132,7 +131,7 @@ def minibatches(
 def _share_rows(
     share: MinibatchShare, trees: Trees, ground_truth: Callable[[str], Any]
 ) -> list[UpdateRow]:
-    """The rows of a mini-batch. Where every rollout failed, the mean over them is of nothing."""
+    """The rows of a mini-batch; the denominator is at least 1 if all rollouts failed."""
     rollouts = float(max(1, sum(len(group.rewards) for group in share.groups)))
     rows: list[UpdateRow] = []
     for group in share.groups:
@@ -159,7 +158,7 @@ def _rollout_rows(group: Group, column: JudgeColumn, ground_truth: Any) -> list[
 def _judgment_rows(
     judgments: Sequence[Judgment], column: JudgeColumn, trees: Trees
 ) -> list[UpdateRow]:
-    """A row for each sampled reply; the choices of a scored judgment share one."""
+    """One row per sampled reply, or one row for all scored choices."""
     rows: list[UpdateRow] = []
     scored: list[tuple[Judgment, Continuation]] = []
     for judgment in judgments:
@@ -174,45 +173,46 @@ def _judgment_rows(
             rows.append(UpdateRow(trajectory, judge=mine, kind="judgment"))
     if any(judgment.advantage for judgment, _ in scored):
         laid = trees.lay(scored)
-        trajectory = sequence(laid.tokens[:-1].tolist(), laid.tokens[-1:].tolist())
+        trajectory = read_then_answer(laid.tokens[:-1].tolist(), laid.tokens[-1:].tolist())
         rows.append(
-            UpdateRow(trajectory, judge=column, kind="judgment", scored=laid, deferred=True)
+            UpdateRow(trajectory, judge=column, kind="judgment", scored=laid, update_only=True)
         )
     return rows
 
 
-def judged(parts: Sequence[Sequence[UpdateRow]], forward: int = 0) -> float:
-    """The judge's share of the work of an update, by tokens.
+def judge_share(parts: Sequence[Sequence[UpdateRow]], forward: int = 0) -> float:
+    """The judge's share of an update's compute, by tokens.
 
-    An update is as much as three forward passes; `forward` come before it, without the deferred.
+    An update counts as three forward passes; `forward` passes come before it, without update-only
+    rows.
     """
     work, ours = 0, 0
     for row in (row for part in parts for row in part):
-        passes = 3 if row.deferred else 3 + forward
+        passes = 3 if row.update_only else 3 + forward
         work += passes * len(row.trajectory.tokens)
         ours += passes * len(row.trajectory.tokens) if row.kind == "judgment" else 0
     return ours / work if work else 0.0
 
 
-def sequence(context: Sequence[int], reply: Sequence[int]) -> Trajectory:
-    """Tokens to be read, and tokens that stand for an answer to them."""
+def read_then_answer(context: Sequence[int], reply: Sequence[int]) -> Trajectory:
+    """A trajectory of context and reply, without log-probabilities."""
     size = len(context) + len(reply)
     mask = np.arange(size) >= len(context)
     tokens = np.array([*context, *reply], dtype=np.int64)
     return Trajectory(tokens, mask, np.zeros(size, dtype=np.float32), policy=0)
 
 
-def lay_out(
+def order_rows(
     parts: Sequence[Sequence[UpdateRow]], ranks: int, multiple: int, filler: int
 ) -> list[UpdateRow]:
-    """The rows in the order in which verl will cut them: by rank, then by mini-batch.
+    """Order the rows as verl splits them: by rank, then by mini-batch.
 
-    Every mini-batch is filled up to the same multiple of `ranks * multiple`, its deferred rows by
-    themselves; ranks get about the same work. `filler` is the token that such rows are made of.
+    Every mini-batch is padded to the same multiple of `ranks * multiple` rows, update-only rows
+    separately; the work is balanced over ranks. `filler` is the token of padding rows.
     """
     ordered: list[list[UpdateRow]] = [[] for _ in range(ranks)]
     step = ranks * multiple
-    piles = {late: [[r for r in part if r.deferred is late] for part in parts] for late in LATE}
+    piles = {late: [[r for r in part if r.update_only is late] for part in parts] for late in LATE}
     sizes = {late: step * math.ceil(max(map(len, piles[late])) / step) for late in LATE}
     for i, part in enumerate(parts):
         for late in LATE:
@@ -224,11 +224,11 @@ def lay_out(
 
 
 LATE = (False, True)
-"""Of a pile of rows: in the passes before the update, or deferred."""
+"""The two kinds of rows: in all passes, or update-only."""
 
 
 def _balanced(rows: Sequence[UpdateRow], ranks: int) -> list[list[UpdateRow]]:
-    """As many rows for each rank, of about the same work."""
+    """Split rows over ranks: equal numbers, balanced work."""
     if not rows:
         return [[] for _ in range(ranks)]
     lengths = torch.tensor([len(row.trajectory.tokens) for row in rows])
@@ -238,15 +238,17 @@ def _balanced(rows: Sequence[UpdateRow], ranks: int) -> list[list[UpdateRow]]:
     return [[rows[i] for i in sorted(share)] for share in shares]
 
 
-def _padding(like: UpdateRow, token: int, deferred: bool) -> UpdateRow:
+def _padding(like: UpdateRow, token: int, update_only: bool) -> UpdateRow:
     column = JudgeColumn(rollouts=like.judge.rollouts)
-    return UpdateRow(sequence([token], [token]), judge=column, kind="padding", deferred=deferred)
+    return UpdateRow(
+        read_then_answer([token], [token]), judge=column, kind="padding", update_only=update_only
+    )
 
 
-def put(rows: Sequence[UpdateRow], partition: str, blank: Sequence[str] = ()) -> KVBatchMeta:
-    """Hand rows to verl's workers, under a name that keeps them apart from others.
+def put_rows(rows: Sequence[UpdateRow], partition: str, blank: Sequence[str] = ()) -> KVBatchMeta:
+    """Put rows into a partition of the TransferQueue.
 
-    `blank` are columns of verl's own, one number a token of the answer, which are 0.
+    `blank` are verl's per-token columns that are filled with 0.
     """
     fields = [
         row.fields | dict.fromkeys(blank, torch.zeros(row.tag["response_len"])) for row in rows
@@ -259,16 +261,16 @@ def put(rows: Sequence[UpdateRow], partition: str, blank: Sequence[str] = ()) ->
     )
 
 
-def ranks(workers: Any, mesh: str) -> int:
-    """Over how many data-parallel ranks verl spreads the rows for these workers."""
+def data_parallel_ranks(workers: Any, mesh: str) -> int:
+    """The data-parallel size of these workers."""
     dispatch_info = workers._dispatch_info
     if mesh not in dispatch_info:
         dispatch_info[mesh] = workers._query_dispatch_info(mesh)
     return int(max(dispatch_info[mesh])) + 1
 
 
-def keep_own(batch: KVBatchMeta, partition: str, policy: int) -> None:
-    """Rollouts of an earlier policy are clipped against the policy that wrote them."""
+def keep_rollout_logprobs(batch: KVBatchMeta, partition: str, policy: int) -> None:
+    """Use the sampling log-probabilities as old ones for rollouts of an earlier policy."""
     stale = [
         key
         for key, tag in zip(batch.keys, batch.tags, strict=True)

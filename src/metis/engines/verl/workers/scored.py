@@ -1,12 +1,11 @@
-"""A scored judgment as one row of the update: the log-probabilities of its choices, and their loss.
+"""A scored judgment as one row of verl's update: log-probabilities of its choices, and their loss.
 
-verl's workers report the log-probability of the token that follows a position; a judgment is about
-all that may. As for verl's top-k distillation, a worker hands the logits to the loss before it asks
-for its value, so that it can read them.
+verl's workers only compute the log-probability of one token per position; a judgment needs several.
+As in verl's top-k distillation, the loss is first called with the logits, and reads them.
 
-The token tree of the choices needs a sequence for each of its longest inner paths; of one-token
-choices that is the context alone. The sequences of a row are packed as verl packs rows: each begins
-at position 0, where attention begins anew.
+The token tree of the choices needs one sequence per maximal inner path; with single-token choices
+that is just the context. The sequences of a row are packed: each starts at position 0, where
+attention resets.
 """
 
 import pickle
@@ -26,41 +25,41 @@ from metis.engines.tokens.choices import ChoiceTree
 from metis.engines.tokens.packing import Integers
 
 Encode = Callable[[Chat, str], tuple[list[int], list[int]]]
-"""A chat and a reply to it -> the tokens of both."""
+"""Chat and reply -> tokens of both."""
 
 NAME = "choice_{}"
-"""Of an output of the worker: the log-probability of the i-th token that may follow a position."""
+"""Output name: log-probability of the i-th candidate token at each position."""
 
 
 @dataclass(frozen=True, eq=False)
 class Choices:
-    """The nodes of a token tree in their row, and their part in the loss.
+    """The nodes of a token tree in a row, and their loss terms.
 
-    Node k is `token[k]` as what follows the token at `place[k]`, the `slot[k]`-th to do so.
+    Node k is token `token[k]` after the token at `place[k]`, as its `slot[k]`-th candidate.
     """
 
     place: Integers
     slot: Integers
     token: Integers
-    units: loss.Units
+    terms: loss.LossTerms
 
     def packed(self) -> bytes:
-        """As one value of a column: the queue to verl's workers makes dicts of objects."""
+        """Pickled: the TransferQueue would turn objects into dicts."""
         return pickle.dumps(self)
 
 
-class Laid(NamedTuple):
-    """The tokens of a row, their positions, and the choices that are read of it."""
+class PackedChoices(NamedTuple):
+    """The tokens and position ids of a row, and its choices."""
 
     tokens: Integers
     positions: Integers
     choices: Choices
 
 
-def lay(
+def pack_choices(
     context: Sequence[int], tree: ChoiceTree, rows: Sequence[tuple[Judgment, Continuation]]
-) -> Laid:
-    """One row for the choices of a judgment, which are those of the tree."""
+) -> PackedChoices:
+    """Pack the choices of a judgment into one row."""
     sequences = [[*context, *(tree.tokens[node] for node in path)] for path in tree.sequences]
     follows, start = {-1: len(context) - 1}, 0
     for sequence, path in zip(sequences, tree.sequences, strict=True):
@@ -74,40 +73,40 @@ def lay(
     place = np.array([follows[parent] for parent in tree.parents])
     choices = Choices(place, np.array(slot), np.array(tree.tokens), _units(tree, rows))
     positions = np.concatenate([np.arange(len(sequence)) for sequence in sequences])
-    return Laid(np.concatenate(sequences), positions, choices)
+    return PackedChoices(np.concatenate(sequences), positions, choices)
 
 
 class Trees:
-    """The token trees of choices, each made once."""
+    """Cache of the token trees of choices."""
 
     def __init__(self, encode: Encode) -> None:
         self.encode = encode
         self.by_texts: dict[tuple[str, ...], ChoiceTree] = {}
 
-    def lay(self, rows: Sequence[tuple[Judgment, Continuation]]) -> Laid:
-        """The row of a judgment, whose rows are its choices."""
+    def lay(self, rows: Sequence[tuple[Judgment, Continuation]]) -> PackedChoices:
+        """The row of a judgment with these choices."""
         chat, texts = rows[0][1].chat, tuple(choice.text for _, choice in rows)
         if texts not in self.by_texts:
             self.by_texts[texts] = ChoiceTree.of([self.encode(chat, text)[1] for text in texts])
-        return lay(self.encode(chat, texts[0])[0], self.by_texts[texts], rows)
+        return pack_choices(self.encode(chat, texts[0])[0], self.by_texts[texts], rows)
 
 
-def _units(tree: ChoiceTree, rows: Sequence[tuple[Judgment, Continuation]]) -> loss.Units:
-    """As on the local engine, but the policy that judged is known by the scores it reported."""
+def _units(tree: ChoiceTree, rows: Sequence[tuple[Judgment, Continuation]]) -> loss.LossTerms:
+    """Loss terms as on the local engine, with old log-probabilities from the reported scores."""
     clip = rows[0][0].clip
-    units = loss.choices(
+    terms = loss.choice_terms(
         tree.paths,
         np.array([judgment.advantage for judgment, _ in rows]),
         np.array([judgment.weight for judgment, _ in rows]),
         np.array([choice.offset for _, choice in rows]) if clip else None,
     )
     if clip:
-        units.old = _by_node(tree, [choice.logprob for _, choice in rows])
-    return units
+        terms.old = _by_node(tree, [choice.logprob for _, choice in rows])
+    return terms
 
 
 def _by_node(tree: ChoiceTree, logprobs: Sequence[float]) -> loss.Floats:
-    """Log-probabilities of choices as terms of the nodes, which add up to them."""
+    """Distribute the log-probabilities of choices over nodes, such that paths sum to them."""
     terms = np.zeros(len(tree.tokens))
     for path, logprob in sorted(zip(tree.paths, logprobs, strict=True), key=lambda it: len(it[0])):
         terms[path[-1]] = logprob - terms[path[:-1]].sum()
@@ -115,14 +114,14 @@ def _by_node(tree: ChoiceTree, logprobs: Sequence[float]) -> loss.Floats:
 
 
 class _Nodes(NamedTuple):
-    """All nodes of a micro-batch; `place` is among its packed tokens."""
+    """All nodes of a micro-batch; `place` indexes its packed tokens."""
 
     place: torch.Tensor
     slot: torch.Tensor
     token: torch.Tensor
     choices: list[Choices]
     row: list[int]
-    """Of the micro-batch, by judgment."""
+    """The row in the micro-batch of each judgment."""
 
     @classmethod
     def of(cls, data: Any, device: torch.device) -> "_Nodes | None":
@@ -149,9 +148,9 @@ class _Nodes(NamedTuple):
 
 
 def read_choices(logits: torch.Tensor, data: Any) -> dict[str, torch.Tensor]:
-    """The log-probability of each node of a micro-batch, at the place that it follows.
+    """The log-probability of each node of a micro-batch.
 
-    `logits` are of the packed tokens, (1, tokens, vocabulary), or of this rank's share of them.
+    `logits` are (1, packed tokens, vocabulary), or this rank's share with sequence parallelism.
     """
     nodes = _Nodes.of(data, logits.device)
     if nodes is None:
@@ -166,7 +165,7 @@ def read_choices(logits: torch.Tensor, data: Any) -> dict[str, torch.Tensor]:
 
 
 def _on_this_rank(place: torch.Tensor, data: Any) -> torch.Tensor:
-    """Places in this rank's share of the packed tokens; -1 for those of other ranks."""
+    """Indices into this rank's share of the packed tokens; -1 for other ranks' tokens."""
     ranks = tensordict_utils.get_non_tensor_data(data=data, key="sp_size", default=1)
     if ranks == 1:
         return place
@@ -182,15 +181,15 @@ def _on_this_rank(place: torch.Tensor, data: Any) -> torch.Tensor:
 def choices_loss(
     outputs: Any, data: Any, coefficient: torch.Tensor, low: float, high: float
 ) -> torch.Tensor:
-    """The loss of the scored judgments of a micro-batch, each times its row's coefficient."""
+    """The loss of a micro-batch's scored judgments, weighted by their rows' coefficients."""
     nodes = _Nodes.of(data, coefficient.device)
     if nodes is None:
         return coefficient.new_zeros(())
     table = torch.stack([outputs[NAME.format(i)].values() for i in range(nodes.slots)])
     factors = coefficient[nodes.row].tolist()
-    units = [
-        replace(each.units, coefficient=factor * each.units.coefficient)
+    terms = [
+        replace(each.terms, coefficient=factor * each.terms.coefficient)
         for each, factor in zip(nodes.choices, factors, strict=True)
     ]
-    value, _ = loss.bundle_loss(table[nodes.slot, nodes.place], units, low, high)
+    value, _ = loss.surrogate_loss(table[nodes.slot, nodes.place], terms, low, high)
     return value

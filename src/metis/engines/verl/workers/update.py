@@ -1,4 +1,4 @@
-"""verl's update of the actor, cut as the plan was."""
+"""verl's actor update with METIS's mini-batches."""
 
 import math
 from collections import Counter
@@ -17,29 +17,35 @@ from metis.engines.verl.launch import checks, packing
 from metis.engines.verl.servers.rollouts import PARTITION
 from metis.engines.verl.workers import lengths
 from metis.engines.verl.workers.bound import bound_judgments
-from metis.engines.verl.workers.rows import UpdateRow, judged, lay_out, minibatches, put
+from metis.engines.verl.workers.rows import (
+    UpdateRow,
+    judge_share,
+    minibatch_rows,
+    order_rows,
+    put_rows,
+)
 from metis.engines.verl.workers.scored import Encode
 from metis.errors import NON_FINITE_LIMIT, MetisError
 
 COMPUTED = ("old_log_probs", "ref_log_prob", "advantages", "rollout_is_weights")
-"""Columns that verl computes before the update, and its policy loss reads."""
+"""Columns that verl computes before the update, for its policy loss."""
 
 
 class Update:
-    """Makes the rows of an update, and remembers what matters from step to step."""
+    """Builds the rows of an update, and has the state of the gradient bound."""
 
     def __init__(self, config: Any) -> None:
         self.config = config
         self.bound = GradientBound()
         self.non_finite = 0
         self.count = 0
-        """Mini-batches of the last step."""
+        """Number of mini-batches of the last step."""
         self.judged = 0.0
-        """The judge's share of its work."""
+        """The judge's share of its compute."""
         self.folder = ""
-        """The local copy of the model, where verl has made one."""
+        """verl's local copy of the model, if any."""
         self.rows: list[UpdateRow] = []
-        """Of the last step, in the order in which they are cut."""
+        """Rows of the last step, in order."""
 
     def cut(
         self,
@@ -48,14 +54,14 @@ class Update:
         ground_truth: Callable[[str], Any],
         metrics: dict[str, Any],
     ) -> list[list[UpdateRow]]:
-        """The mini-batches of a batch, the judge's gradient bounded in each."""
+        """Split a batch into mini-batches, with the judge's gradient bounded in each."""
         if batch.judgments:
             checks.require_temperature(self.config.actor_rollout_ref.rollout)
         size = self.config.actor_rollout_ref.actor.ppo_mini_batch_size
-        parts = minibatches(batch, size, encode, ground_truth)
+        parts = minibatch_rows(batch, size, encode, ground_truth)
         self._require_packing(parts)
         self._require_single_outputs(parts)
-        self.count, self.judged = len(parts), judged(parts, self._passes_before())
+        self.count, self.judged = len(parts), judge_share(parts, self._passes_before())
         ratios = bound_judgments(parts, batch.judge_share, self.bound)
         metrics.update({f"metis/{name}": value for name, value in ratios.items()})
         return parts
@@ -63,54 +69,54 @@ class Update:
     def write(
         self, parts: Sequence[Sequence[UpdateRow]], ranks: int, filler: int, metrics: dict[str, Any]
     ) -> KVBatchMeta:
-        """Put the rows into the queue that verl computes something of before the update."""
-        self.rows = rows = lay_out(parts, ranks, self._multiple(), filler)
+        """Put all rows except update-only ones into the TransferQueue."""
+        self.rows = rows = order_rows(parts, ranks, self._multiple(), filler)
         kinds = Counter(row.kind for row in rows)
         metrics["metis/update/rollouts"] = kinds["rollout"]
         metrics["metis/update/judgments"] = kinds["judgment"]
         metrics["metis/update/padding"] = kinds["padding"]
         lengths.check_lengths(rows, lengths.in_a_pass(self.config))
-        return put([row for row in rows if not row.deferred], PARTITION)
+        return put_rows([row for row in rows if not row.update_only], PARTITION)
 
     @contextmanager
     def joined(self, batch: KVBatchMeta) -> Iterator[KVBatchMeta]:
-        """The batch together with the deferred rows, as the update cuts it."""
-        deferred = [row for row in self.rows if row.deferred]
-        if not deferred:
+        """The batch together with the update-only rows, in order."""
+        update_only = [row for row in self.rows if row.update_only]
+        if not update_only:
             yield batch
             return
         blank = [name for name in COMPUTED if name in (batch.fields or ())]
-        put(deferred, PARTITION, blank)
+        put_rows(update_only, PARTITION, blank)
         tags = dict(zip(batch.keys, batch.tags, strict=True))
-        tags |= {row.key: row.tag for row in deferred}
+        tags |= {row.key: row.tag for row in update_only}
         keys = [row.key for row in self.rows]
-        fields = [*deferred[0].fields, *blank]
+        fields = [*update_only[0].fields, *blank]
         yield KVBatchMeta(keys, [tags[key] for key in keys], PARTITION, fields, batch.extra_info)
-        transfer_queue.kv_clear(keys=[row.key for row in deferred], partition_id=PARTITION)
+        transfer_queue.kv_clear(keys=[row.key for row in update_only], partition_id=PARTITION)
 
     def _require_packing(self, parts: Sequence[Sequence[UpdateRow]]) -> None:
-        """The checks of a start once more, for choices that a curriculum did not declare."""
+        """Check packing again, for choices that the curriculum did not declare."""
         if any(row.several for part in parts for row in part):
             model = self.config.actor_rollout_ref.model
             packing.require_packing(model, self.folder or model.path)
 
     def _require_single_outputs(self, parts: Sequence[Sequence[UpdateRow]]) -> None:
-        """verl compares the last outputs of rollouts for GRPO alone, and counts all for others."""
+        """Only verl's GRPO estimator uses one output per rollout; others would count all."""
         estimator = str(self.config.algorithm.adv_estimator)
         if estimator != "grpo" and any(row.index > 0 for part in parts for row in part):
             raise MetisError(
-                f"algorithm.adv_estimator = {estimator!r}: a rollout has several outputs, each of "
-                "which verl would compare as a rollout of its own; use grpo"
+                f"algorithm.adv_estimator = {estimator!r}: a rollout has several outputs, which "
+                "verl would treat as separate rollouts; use grpo"
             )
 
     def _passes_before(self) -> int:
-        """Forward passes of a step before the update: old log-probabilities, and a reference's."""
+        """Forward passes before the update: old and reference log-probabilities."""
         correction = self.config.algorithm.get("rollout_correction", None) or {}
         old = not correction.get("bypass_mode", False)
         return int(old) + int(need_reference_policy(self.config))
 
     def _multiple(self) -> int:
-        """Rows of a rank come in multiples of this, where micro-batches are cut by rows."""
+        """The rows per rank must be a multiple of this (1 with dynamic micro-batches)."""
         settings = self.config.actor_rollout_ref
         if settings.actor.use_dynamic_bsz:
             return 1
@@ -123,7 +129,7 @@ class Update:
         return math.lcm(*sizes)
 
     def instructions(self, rows: int) -> dict[str, Any]:
-        """Settings of an update for verl's workers; the rows carry the denominators."""
+        """verl's settings for the update; denominators are in the rows."""
         actor = self.config.actor_rollout_ref.actor
         return {
             "calculate_entropy": actor.calculate_entropy or actor.entropy_coeff != 0.0,
@@ -138,7 +144,7 @@ class Update:
         }
 
     def watch(self, norms: Any, metrics: dict[str, Any]) -> None:
-        """verl skips an update whose gradient is not finite; when that persists the run stops."""
+        """verl skips non-finite updates; stop the run if that persists."""
         skipped = int(np.sum(~np.isfinite(norms)))
         metrics["metis/update/non_finite"] = skipped
         self.non_finite = self.non_finite + 1 if skipped else 0

@@ -1,7 +1,7 @@
-"""A separate value model on verl's critic worker: what plans ask of prompts and teach it.
+"""A separate value model on verl's critic worker.
 
-verl makes the critic when critic.enable=True: a copy of a model with a linear head. It reads a
-prompt and is trained on the state of its last token; what it says of any other is not used.
+verl builds the critic with critic.enable=True: a model with a linear head. Only its value at the
+prompt's last token is used and trained.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +19,14 @@ from verl.workers.utils.padding import no_padding_2_padding, response_from_neste
 from metis.core import Prompt
 from metis.core.predictors import Predictor, ValueModel
 from metis.engines.verl.launch.checks import check_value_model
-from metis.engines.verl.workers.rows import UpdateRow, ValueTarget, lay_out, put, ranks, sequence
+from metis.engines.verl.workers.rows import (
+    UpdateRow,
+    ValueTarget,
+    data_parallel_ranks,
+    order_rows,
+    put_rows,
+    read_then_answer,
+)
 from metis.errors import MetisError
 
 PARTITION = "values"
@@ -28,7 +35,7 @@ PARTITION = "values"
 def value_loss(
     kind: str, model_output: Any, data: Any, dp_group: Any = None
 ) -> tuple[torch.Tensor, dict[str, Any]]:
-    """The error of the values of a micro-batch against their targets."""
+    """The loss of a micro-batch's values."""
     target = ValueTarget.of(data)
     values = no_padding_2_padding(model_output["values"], data)[:, 0].float()
     if kind == "bce":
@@ -40,7 +47,7 @@ def value_loss(
 
 
 class ValueWorker:
-    """Predicts and fits one value model. `encode` gives the tokens that the policy reads."""
+    """Predicts with and trains one value model; `encode` tokenizes the policy's prompt."""
 
     def __init__(
         self, workers: Any, config: Any, encode: Callable[[Prompt], list[int]], filler: int
@@ -73,7 +80,7 @@ class ValueWorker:
         return said
 
     def fit(self, prompts: Sequence[Prompt], targets: Sequence[float], model: Predictor) -> float:
-        """Train on the targets; the mean loss of the first pass."""
+        """Train on the targets; returns the mean loss of the first epoch."""
         described = self._settle(model)
         pairs = list(zip(prompts, targets, strict=True))
         size = described.minibatch
@@ -98,7 +105,7 @@ class ValueWorker:
         return float(sum(first) / len(first))
 
     def _settle(self, model: Predictor) -> ValueModel:
-        """There is one critic, so there is one model."""
+        """Check that the predictor is the one that the critic is used for."""
         if self.model is None:
             self.model = check_value_model(model, self.config)
             self.workers.set_loss_fn(partial(value_loss, self.model.loss))
@@ -112,11 +119,11 @@ class ValueWorker:
 
     def _row(self, prompt: Prompt, target: ValueTarget) -> UpdateRow:
         tokens = self.encode(prompt)
-        return UpdateRow(sequence(tokens, [self.filler]), target=target, kind="value")
+        return UpdateRow(read_then_answer(tokens, [self.filler]), target=target, kind="value")
 
     def _put(self, parts: list[list[UpdateRow]]) -> KVBatchMeta:
-        spread = ranks(self.workers, "train")
-        return put(lay_out(parts, spread, self._multiple(), self.filler), PARTITION)
+        spread = data_parallel_ranks(self.workers, "train")
+        return put_rows(order_rows(parts, spread, self._multiple(), self.filler), PARTITION)
 
     def _multiple(self) -> int:
         critic = self.config.critic

