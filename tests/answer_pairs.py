@@ -85,6 +85,11 @@ EQUAL = {
         \frac{1}{2} ;; {\frac{1}{2}}
     """,
     "units": r"""
+        5 ;; 5\,\text{kg}\cdot\text{m}/\text{s}^2
+        5 ;; 5\text{ mol}^{-1}
+        5 ;; 5\text{ apples}=5
+        5 ;; 5\text{ cm}=0.05\text{ m}
+        2\sqrt{3} ;; 2\sqrt{3}\text{ cm}^2
         5\text{ cm} ;; 5
         5 ;; 5\text{cm}
         5 ;; 5 \, \mathrm{cm}
@@ -292,6 +297,24 @@ DIFFERENT = {
         5 ;; 5\text{ apples or }\frac{13}{2}\text{ pears}
         5 ;; 5\text{ m }6\text{ cm}
         5 ;; 5\text{ or 6}
+        5 ;; 5\text{ apples};6\text{ pears}
+        5 ;; 5\text{ apples}+6\text{ pears}
+        5 ;; 5\text{ apples}/6\text{ pears}
+        5 ;; 5\text{ apples}:6\text{ pears}
+        5 ;; 5\text{ apples}|6\text{ pears}
+        5 ;; 5\text{ apples}\cdot 6\text{ pears}
+        5 ;; 5\text{ apples}\pm 6\text{ pears}
+        5 ;; 5\text{ apples}\to 6\text{ pears}
+        5 ;; 5\text{ apples}\\6\text{ pears}
+        5 ;; 5\text{ apples}\quad 6\text{ pears}
+        5 ;; 5\text{ apples}\lor 6\text{ pears}
+        6 ;; 5\text{ apples};6\text{ pears}
+        6 ;; 5\text{ apples}\to 6\text{ pears}
+        5 ;; 5\text{ x}\text{ or }6\text{ y}
+        5 ;; 5\textbf{ x};6\textbf{ y}
+        5 ;; 5\mathsf{x};6\mathsf{y}
+        5 ;; 5\text{6}
+        5 ;; 5\text{-6}
     """,
     "percent": r"""
         10\% ;; 1
@@ -364,7 +387,6 @@ DIFFERENT = {
     """,
     "not an answer": r"""
         5 ;; 5\text{ m}=6\text{ m}
-        5 ;; 5\text{ apples}=6\text{ apples}
         5 ;; 5\text{ m}=6
         6 ;; 5\text{ m}=6
         5 ;; \$5=\$6

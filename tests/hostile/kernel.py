@@ -67,6 +67,26 @@ def send(count):
     return ours, theirs
 """
 
+MAPPINGS = """
+import resource
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+used = 4096 * int(open("/proc/self/statm").read().split()[0])
+space = resource.getrlimit(resource.RLIMIT_AS)[0] - used - (24 << 20)
+count = min(60000, space >> 12)
+base = libc.mmap(None, count << 12, 3, 0x22, -1, 0)
+for number in range(0, count, 2): libc.mprotect(base + (number << 12), 4096, 1)
+def rest():
+    time.sleep(20)
+    print("escaped", flush=True)
+threading.stack_size(1 << 20)
+for _ in range(7):
+    if os.fork() == 0: break
+"""
+"""Mappings of a page each, of which none is resident, copied by forks."""
+
 ROWS = {
     "a core for process 1": Row(
         ATTEMPT + "refused((os.sched_setaffinity, 1, {0}), (os.sched_setaffinity, 0, {0}))", "wrong"
@@ -125,6 +145,12 @@ for number in range(100000): open(f"x{number}", "w").close()
 print("escaped")
 """,
         "memory timeout",
+    ),
+    "many mappings in many processes": Row(LEADER + MAPPINGS + "rest()", "memory", "out of memory"),
+    "many mappings behind first threads that have ended": Row(
+        LEADER + MAPPINGS.replace("range(7)", "range(3)") + "end_first_thread(rest)",
+        "memory",
+        "out of memory",
     ),
     "memory behind a first thread that has ended": Row(
         LEADER

@@ -191,7 +191,7 @@ class Session:
         late = now >= self._deadline
         if not late and (not self.running or now < self._looked + INTERVAL):
             return
-        excess = self._watch.excess() if self._watch and self.running else None
+        excess = self._watch.excess(late) if self._watch and self.running else None
         self._looked = time.monotonic()
         if excess or late:
             if self._watch:

@@ -12,8 +12,9 @@ import select
 import signal
 import socket
 
+from metis.tasks.code.mappings import Mappings
 from metis.tasks.code.tests import Kind, Limits
-from metis.tasks.code.usage import usage
+from metis.tasks.code.usage import FIRST, usage
 
 INTERVAL = 0.025
 """Seconds between two looks at what a test uses."""
@@ -29,12 +30,14 @@ class Watch:
     def __init__(self, handed: socket.socket, limits: Limits) -> None:
         """`handed` is the socket on which the driver has sent the descriptors."""
         _, (self._first, self._processes, self._folder), _, _ = socket.recv_fds(handed, 1, 3)
-        self._limits = limits
+        self._limits, self._mappings = limits, Mappings(FIRST)
 
-    def excess(self) -> tuple[Kind, str] | None:
-        """The limit that all processes of a test together are beyond."""
+    def excess(self, late: bool = False) -> tuple[Kind, str] | None:
+        """The limit that all processes of a test together are beyond; what takes its time is not
+        looked at where it is `late`."""
         used = usage(self._processes)
-        if used.memory > self._limits.memory_mb << 20:
+        memory = used.memory + (0 if late else self._mappings.memory(self._processes))
+        if memory > self._limits.memory_mb << 20:
             return MEMORY
         space = os.fstatvfs(self._folder)
         if space.f_files - space.f_ffree > FILES:
@@ -52,6 +55,7 @@ class Watch:
         poller.register(self._first, select.POLLIN)
         if not poller.poll(None if seconds == math.inf else 1000 * seconds):
             return False
+        self._mappings.close()
         for descriptor in (self._first, self._processes, self._folder):
             os.close(descriptor)
         return True

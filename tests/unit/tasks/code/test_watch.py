@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from hostile.cheats import SAY
+from metis.tasks.code import mappings
 from metis.tasks.code.bubblewrap import SandboxMissing
 from metis.tasks.code.sandbox import scored
 from metis.tasks.code.session import Dead, Session
@@ -37,7 +38,7 @@ def test_a_limit_that_was_passed_is_named_though_time_ran_out_unseen(
     session, monkeypatch, excess, kind
 ):
     session.start("serve")
-    monkeypatch.setattr(Watch, "excess", lambda watch: excess)
+    monkeypatch.setattr(Watch, "excess", lambda watch, late: excess)
     session._deadline = 0.0
     with pytest.raises(Dead) as dead:
         session.hold()
@@ -116,3 +117,33 @@ def test_processes_are_seen_from_outside_and_gone_at_the_end(session):
     session.close()
     assert usage(listed) == (0, 0) and not any(name.isdigit() for name in os.listdir(listed))
     os.close(listed)
+
+
+MANY = (
+    SAY
+    + """
+import mmap, time
+kept = [mmap.mmap(-1, 4096, flags=34, prot=1 + number % 2 * 2) for number in range(3000)]
+say("ready"); time.sleep(60)
+"""
+)
+
+
+def test_mappings_are_counted_a_little_at_a_time_and_those_of_the_dead_are_not(monkeypatch):
+    monkeypatch.setattr(mappings, "PAUSE", 0.0)
+    monkeypatch.setattr(mappings, "SHARE", 0.0)
+    session = Session(MANY, LIMITS)
+    try:
+        session.start("serve")
+        assert session.hear() == ["ready"]
+        counted, proc = mappings.Mappings("1"), session._watch._processes
+        looks = [counted.memory(proc) // mappings.EACH for _ in range(400)]
+        assert looks[0] == 0 and looks == sorted(looks) and 3000 < max(looks) < 4000
+        assert len(set(looks)) > 10, "it took one look"
+        session.stop()
+        while session.running:
+            session.hear()
+        assert counted.memory(proc) == 0
+        counted.close()
+    finally:
+        session.close()

@@ -313,3 +313,9 @@ def test_values_tell_different_expressions_apart_and_never_equal_ones(a, b, c):
     assert settle(f"(x{a:+})(x{b:+})", f"x^2{a + b:+}x{a * b:+}") in (True, None)
     assert settle(f"x^2{a:+}x{b:+}", f"x^2{a:+}x{b + c:+}") is False
     assert settle(f"{a}\\sqrt{{{c * c * 2}}}", f"{a * c}\\sqrt{{2}}") in (True, None)
+
+
+@pytest.mark.parametrize("answer", ["5\\text{ apples}=6\\text{ pears}", "5\\text{ apples}=6"])
+@pytest.mark.parametrize("reference", ["5", "6"])
+def test_an_equation_of_numbers_that_differ_is_neither(verifier, answer, reference):
+    assert not same(answer, reference, verifier)

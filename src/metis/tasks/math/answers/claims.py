@@ -54,9 +54,9 @@ class _Side(NamedTuple):
     def comparable(self, other: "_Side") -> bool:
         """True if the numbers have to be equal: they need not in a conversion of units."""
         one, another = sorted((self.unit, other.unit))
-        if one:
+        if one and not (one + another).count("\\"):
             return one == another
-        return not another.startswith("\\") and another not in _CONVERTED
+        return another not in _CONVERTED
 
 
 def _side(text: str) -> _Side | None:

@@ -34,13 +34,15 @@ _SEVERAL = re.compile(
     r"|^[-+]?[\d.]++(?: [\d.]++)++$|^(?:-\d*+|\d++)[A-Za-z]="
 )
 """A relation, numbers in a row, or 3x = 6, which no single number equals either."""
-_ASIDE = re.compile(
-    r"\d.*\\(?:text\w*|mathrm|mbox)\{(?:[^{}]*(?:[\s(]\d|\bbase\b)"
-    r"|(?!\s*,?\s*(?:and|or)\s*\})[^{}]*[A-Za-z][^{}]*\}"
-    r"[\s~$]*(?:\\[ ,;!]\s*)*(?:-?\d|\\[dt]?frac))",
-    re.DOTALL,
+_WORDS = re.compile(
+    r"\\(?:text\w*+|math(?:rm|bf|it|sf|tt)|[mh]box|operatorname)\s*+\{([^{}]*+)\}"
+    r"(?:\s*+\^\s*+(?:\{\s*+-?\d++\s*+\}|-?\d))?+"
 )
-"""A number with words behind it, and another number in or after them; or a base in words."""
+"""Words, or a unit and its power."""
+_IN_WORDS = re.compile(r"[\s(]\d|\bbase\b|^[^A-Za-z]*\d")
+_ASIDE = re.compile(r"\d.*\0[^=]*(?:\d|\\[dt]?frac)", re.DOTALL)
+"""A number with words behind it, which stand as NUL, and another number after them."""
+_LETTER = re.compile(r"[A-Za-z]")
 _BASED = re.compile(r"\d[)}]*+\s*+(?:\\[,;!]\s*+)*+_[^=]*$")
 """Digits with a base, at the end of an equation or alone."""
 _HEDGE = re.compile(r"\b(?:or|and|not|maybe)\s+[A-Za-z]")
@@ -109,9 +111,17 @@ def _settled(answer: str, reference: str) -> bool | None:
 
 def _no_number(text: str) -> bool:
     """True of what no single number equals."""
-    return any(
-        (_MANY.match(text), _SEVERAL.search(plain(text)), _ASIDE.search(text), _BASED.search(text))
-    )
+    return any((_MANY.match(text), _SEVERAL.search(plain(text)), _aside(text), _BASED.search(text)))
+
+
+def _aside(text: str) -> bool:
+    """True of a number with words behind it, and another number or a base in or after them."""
+    first = re.search(r"\d", text)
+    words = [found for found in _WORDS.finditer(text) if first and found.start() > first.start()]
+    if any(_IN_WORDS.search(found[1]) for found in words):
+        return True
+    marked = _WORDS.sub(lambda found: "\0" if _LETTER.search(found[1]) else found[0], text)
+    return _ASIDE.search(marked) is not None
 
 
 def _written(text: str) -> str:
