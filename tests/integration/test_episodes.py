@@ -695,7 +695,7 @@ def test_an_error_without_words_or_with_too_many():
 
 def test_a_step_of_which_every_rollout_fails_ends_the_run_and_says_why(engine):
     local = engine(Questions(breaks))
-    told = re.escape(f"all 4 rollouts of a step failed: ZeroDivisionError {line_of(breaks)}; mend")
+    told = re.escape(f"ZeroDivisionError {line_of(breaks)}")
     with pytest.raises(MetisError, match=told):
         local.rollout([ONE, TWO], 2)
     assert local.rollout([], 2) == []
@@ -712,7 +712,7 @@ def test_a_prompt_longer_than_the_context_fails_all_its_rollouts(engine):
     [alone] = local.rollout([long], 2)
     assert (alone.rewards, alone.trajectories, alone.failed) == ((), (), 2)
     [notice] = local.notices
-    assert f"tokens of {local.policy.context} that the model reads" in notice
+    assert "TooLong" in notice and str(local.policy.context) in notice
 
 
 def test_a_prompt_that_leaves_little_room_gets_a_short_answer(engine):
