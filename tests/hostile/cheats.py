@@ -136,6 +136,20 @@ print(*found)
     "frames without end": Row(
         "import os\nwhile True: os.write(4, b'\\0\\0\\0\\1M1')", "output timeout"
     ),
+    "empty frames": Row(
+        """
+import os
+many = b"\\0\\0\\0\\0M" * 400
+for _ in range(63): os.write(4, many)
+print("escaped")
+""",
+        "output",
+    ),
+    "a set of many items": Row(
+        "def f(x): return set(range(400_000))",
+        "output",
+        tests=(Call("f", (1,), {1}), Asserts("assert f(1) == {1}", ("f",))),
+    ),
     "a frame of four gigabytes": Row("import os; os.write(4, b'\\xff' * 4096)", "output"),
     "messages that are none": Row(
         "import os; os.write(4, b'\\0\\0\\0\\2M[['); os.write(4, b'\\0\\0\\0\\2M\\xff\\xff')",

@@ -66,6 +66,8 @@ def _same(given: Any, wanted: Any, depth: int) -> bool:
         return len(content) == len(wanted_content) and all(
             _same(a, b, depth + 1) for a, b in zip(content, wanted_content, strict=True)
         )
+    if kind in ("dict", "set") and len(content) != len(wanted_content):
+        return False  # before anything of a large one is looked at
     if kind == "dict":
         items, wanted_items = _by_key(content, depth), _by_key(wanted_content, depth)
         return items.keys() == wanted_items.keys() and all(

@@ -17,8 +17,12 @@ import warnings
 from collections.abc import Sequence
 from typing import NamedTuple
 
+FIELDS = 500
+"""Opening braces of a response without blocks that has formatted strings: more are not parsed, as
+fields take quadratic time."""
 THINKING, THOUGHT = "<think>", "</think>"
 MARKS = ("python", "python3", "py", "py3")
+_FORMATTED = re.compile(r"[fF][rR]?['\"]")
 _FENCE = re.compile(r"([ \t]*+)(`{3,}+|~{3,}+)[ \t]*+([\w+.-]*+)([^`\n]*+)\n?")
 
 
@@ -98,6 +102,8 @@ def _defines(code: str, name: str) -> bool:
 
 def _is_python(text: str) -> bool:
     """True of statements that can be parsed, and are more than a word or a sentence."""
+    if text.count("{") > FIELDS and _FORMATTED.search(text):
+        return False
     try:
         body = parsed(text).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -106,3 +106,25 @@ def test_no_response_takes_long_to_read(response):
     start = time.process_time()
     assert "def" not in program(response, ["f"])
     assert time.process_time() - start < 5
+
+
+FORMATTED = {
+    "fields": "f'" + "{a}" * 21_800 + "'",
+    "fields of a program": "x = rf'" + "{a}" * 21_800 + "'\nprint(x)",
+    "fields without an end": 'F"' + "{a}" * 21_800,
+    "strings": "print(" + "f'{a}'" * 10_000 + ")",
+}
+
+
+@pytest.mark.parametrize("name", FORMATTED)
+def test_many_fields_of_formatted_strings_are_not_parsed(name):
+    """They take quadratic time, in which no other thread runs."""
+    start = time.process_time()
+    assert program(FORMATTED[name]) == ""
+    assert time.process_time() - start < 0.1
+
+
+def test_a_program_of_few_fields_or_many_dictionaries_is_one():
+    few = "print(f'{a}')\n" * 400
+    many = "x = [" + "{1: 2}, " * 600 + "]\n"
+    assert program(few) == few and program(many) == many

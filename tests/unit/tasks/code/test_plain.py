@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metis.tasks.code.inside.frames import Inbox, frame
+from metis.tasks.code.inside.frames import COST, Inbox, frame
 from metis.tasks.code.inside.plain import NotPlain, pack, unpack
 
 SCALARS = (
@@ -59,12 +59,14 @@ def test_scalars_of_numpy_are_numbers():
 )
 def test_frames_arrive_whole_in_whatever_pieces_they_come(sent, size):
     stream = b"".join(frame(letter, content) for letter, content in sent)
-    inbox = Inbox(len(stream))
+    inbox = Inbox(len(stream) + COST * len(sent))
     pieces = [stream[at : at + size] for at in range(0, len(stream), size)]
     assert [found for piece in pieces for found in inbox.add(piece)] == sent
 
 
-@pytest.mark.parametrize("stream", [frame(b"M", b"x" * 200), b"\xff" * 5, frame(b"M", b"x") * 50])
+@pytest.mark.parametrize(
+    "stream", [frame(b"M", b"x" * 200), b"\xff" * 5, frame(b"M", b"x") * 50, frame(b"M", b"") * 3]
+)
 def test_frames_beyond_their_room_are_refused(stream):
     inbox = Inbox(100)
     with pytest.raises(ValueError):

@@ -391,3 +391,11 @@ ours, theirs = socket.socketpair()
 with open("x", "rb") as file: print(ours.sendfile(file))
 """
     assert kinds(program, Io("", "7000 7000 7000 7000")) == ["passed"]
+
+
+def test_a_large_set_is_compared_soon():
+    tests = [Call("f", (400_000,), set(range(400_000))), Call("f", (400_000,), {1})]
+    start = time.process_time()
+    program = "def f(x): return set(range(x))"
+    assert [result.kind for result in run(program, tests, Limits()).results] == ["passed", "wrong"]
+    assert time.process_time() - start < 6

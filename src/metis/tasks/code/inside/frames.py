@@ -14,6 +14,8 @@ from os import read as _some  # whatever becomes of these in `os`
 from os import write as _begin
 
 HEAD = 5
+COST = 64
+"""Bytes of room that a frame takes beside its own: each is passed on by itself."""
 
 
 def frame(letter: bytes, content: bytes) -> bytes:
@@ -63,4 +65,5 @@ class Inbox:
             letter = bytes(self._held[4:HEAD])
             frames.append((letter, bytes(self._held[HEAD : HEAD + length])))
             del self._held[: HEAD + length]
+            self.room -= COST
         return frames
