@@ -53,12 +53,13 @@ class Sec(Armed):
             "decay_unseen": False,
         },
     }
-    """`paper` is SEC as METIS runs it as a baseline. The paper does not say what its ten categories
-    are, quantiles of difficulty are a guess, and clusters of hidden states where the data has none:
-    to measure them would take four rollouts of every prompt before the first update, and tell five
-    pass rates apart for ten arms. Its advantages are undivided; SEC has no use for its pool
-    multiplier. The text can also be read as one category for a whole step (`draw=step`); the
-    released code, which it says it follows, draws one for each slot."""
+    """`paper` is SEC as METIS runs it as a baseline. The paper does not define its ten categories:
+    quantiles of difficulty are a guess, or clusters of hidden states if the data has no
+    difficulties: measuring them would take four rollouts of every prompt before the first update,
+    and distinguish only five pass rates for ten arms. Its advantages are not divided by the
+    standard deviation; SEC does not use the candidate multiplier. The text can also be read as one
+    category for a whole step (`draw=step`); the released code, which it says it follows, samples
+    one for each slot."""
 
     alpha: float = 0.5
     tau: float = 0.4
