@@ -6,7 +6,7 @@ from pathlib import Path
 
 from metis.core.needs import needs_of
 from metis.curricula import CURRICULA
-from metis.curricula.cards import Card, card
+from metis.curricula.cards import Card, curriculum_card
 from metis.curricula.registry import presets
 from metis.library import curriculum
 
@@ -47,7 +47,7 @@ COLUMNS = ("name", "acts", "needs", "costs", "continuous rewards", "reference")
 
 
 def page() -> str:
-    cards = {name: card(kind) for name, kind in CURRICULA.items()}
+    cards = {name: curriculum_card(kind) for name, kind in CURRICULA.items()}
     return "\n".join([HEAD, *table(cards), "", *(section(*item) for item in cards.items())])
 
 

@@ -263,14 +263,14 @@ def _inspect(chosen: argparse.Namespace) -> int:
 
 def _curricula(chosen: argparse.Namespace) -> int:
     from metis.curricula import CURRICULA
-    from metis.curricula.described import described
+    from metis.curricula.described import describe_curriculum
 
     if chosen.name is not None:
         if chosen.name not in CURRICULA and ":" not in chosen.name:
             near = difflib.get_close_matches(chosen.name, CURRICULA, n=1)
             remedy = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(CURRICULA)}"
             raise MetisError(f"curriculum {chosen.name!r}: {remedy}")
-        print(*described(chosen.name), sep="\n")
+        print(*describe_curriculum(chosen.name), sep="\n")
         return 0
     width = max(map(len, CURRICULA))
     for name, kind in CURRICULA.items():

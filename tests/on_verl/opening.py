@@ -26,7 +26,7 @@ from metis.core import (
 )
 from metis.core.pool import Pool
 from metis.core.predictors import AttentionModel, ValueModel
-from metis.curricula.judges.scale import PASSES, VARIANCE, Scale
+from metis.curricula.judges.scale import PASSES, VARIANCE, AnswerScale
 from metis.curricula.metis import Metis
 from metis.curricula.speed import Speed
 
@@ -81,7 +81,7 @@ def fixed_batch(prompts: list[Prompt]) -> Plan[Batch]:
     return Batch(groups, judgments)
 
 
-def scored(prompt: Prompt, scale: Scale, clip: bool, key: str) -> Plan[list[Judgment]]:
+def scored(prompt: Prompt, scale: AnswerScale, clip: bool, key: str) -> Plan[list[Judgment]]:
     """A judgment with a row for each answer; their advantages add up to zero."""
     chat = [{"role": "user", "content": f"How will {prompt.id} do?"}]
     [logprobs] = yield from score([chat], scale.choices)

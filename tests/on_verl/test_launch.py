@@ -330,7 +330,7 @@ def test_the_section_of_a_curriculum_is_checked(word, message):
     ("words", "message"),
     [
         (["engine.temperature=0.7"], r"engine\.temperature = 0\.7: judgments are trained at"),
-        (["batch=100"], "batch = 100: the pool has only 40 prompts"),
+        (["batch=100"], "batch = 100: the training set has only 40 prompts"),
         (["engine.gpus=3", "engine.tensor=2"], r"engine\.tensor = 2: it must divide 3 GPUs"),
         (["engine.generation=vllm"], "vllm is not installed: pip install -e '"),
     ],

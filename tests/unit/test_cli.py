@@ -97,7 +97,10 @@ def test_wrong_input_is_one_line_exit_code_2_and_no_folder(capsys, tmp_path, set
     [
         (["curriculum=sec", "engine.skills=1"], ["curriculum.categories = 'label'", "all 40"]),
         (["curriculum=staged", 'curriculum.stages=["maths"]'], ["curriculum.stages = 'maths'"]),
-        (["curriculum=staged", "engine.skills=1"], ["curriculum.stages = []", "all 40 prompts"]),
+        (
+            ["curriculum=staged", "engine.skills=1"],
+            ["curriculum.stages = []", "all 40 training prompts"],
+        ),
         (["curriculum=e2h", 'curriculum.order=["easy"]'], ["curriculum.order = ['easy']"]),
     ],
 )
@@ -287,14 +290,14 @@ def test_a_batch_that_the_pool_cannot_fill_is_refused_before_a_model_is_loaded(
 
     monkeypatch.setitem(ENGINES, "local", ENGINES["local"]._replace(build=build))
     assert main(["train", "batch=601"]) == 2
-    assert "batch = 601: the pool has only 600 prompts" in capsys.readouterr().err
+    assert "batch = 601: the training set has only 600 prompts" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_pool_with_little_to_choose_from_is_told_of_once(capsys):
     for words, count in (([], 0), (["batch=32"], 1), (["batch=32", "curriculum=uniform"], 0)):
         assert metis(*words, "--out", "-".join(["run", *words])) == 0
-        told = "the pool has 40 prompts for 32 places a step"
+        told = "the training set has 40 prompts for a batch of 32"
         assert capsys.readouterr().out.count(told) == count
 
 

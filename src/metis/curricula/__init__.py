@@ -1,4 +1,4 @@
-"""Every curriculum by its name. Constructor arguments are knobs; a dict is the only registry."""
+"""All curricula by name. Constructor arguments are settings; a dict is the only registry."""
 
 from metis.core import Curriculum
 from metis.curricula.adcl import Adcl

@@ -1,4 +1,4 @@
-"""ADCL: from easy to hard in chunks; each chunk is measured anew before its turn.
+"""ADCL: from easy to hard in chunks; each chunk is measured again before training on it.
 
 Idea       What is hard changes as the policy learns, so a fixed order from easy to hard goes stale:
            measure all prompts once, and every chunk again just before it is trained on.
@@ -6,20 +6,19 @@ Equation   d(x) = 1 - mean_j r_j over s rollouts; sort by d, cut into K chunks C
            C_k measure and sort C_(k+1) with the current policy. Membership never changes.
 Acts       before rollouts
 Costs      s rollouts a prompt before training, again each epoch
-Continuous d(x) = variance, as METIS extends it: settled is easy
+Continuous d(x) = variance, as METIS extends it: low variance is easy
 Reference  Zhang et al., Learning Like Humans (adaptive difficulty curriculum learning), arXiv
            2505.08364; as a baseline of METIS, arXiv 2605.11235, appendix.
 Deviations
 1. Curriculum only, without expert-guided reformulation of answers: METIS compares with this.
 2. K = 8 and s = 4 are METIS's; the values of the original could not be found.
-3. After C_K a new epoch begins at C_1, which is measured again like every chunk: what follows the
-   first epoch is not described.
+3. After C_K a new epoch starts at C_1, measured again like every chunk: the paper does not describe
+   what follows the first epoch.
 4. Measuring takes steps of its own, with an empty batch and no more rollouts than a training step,
    so that a run can be stopped and resumed inside it.
-5. Equal difficulties are ordered at random: s rollouts tell only s + 1 pass rates apart, and the
-   order of the data would decide the rest.
-6. A prompt that could not be measured (no rollout of it gave a reward, or fewer than the two that a
-   variance needs) comes last in what is sorted, since nothing is known of it.
+5. Ties in difficulty are broken at random: s rollouts distinguish only s + 1 pass rates.
+6. A prompt that could not be measured (no rollout with a reward, or fewer than two for a variance)
+   is sorted last.
 7. The last batch of a chunk may be short, because the next chunk has not been measured yet.
 """
 
@@ -33,17 +32,17 @@ from metis.core import Batch, Decision, Group, Plan, Progress, rollout
 from metis.core.pool import Pool
 from metis.core.state import Stateful
 from metis.curricula.filtering import rollout_count
-from metis.curricula.measurement import costly
+from metis.curricula.measurement import cost_notice
 from metis.errors import require_at_least
 from metis.signal import top_b
 
 
 @dataclass
 class Adcl(Stateful):
-    """From easy to hard in chunks, each measured again before its turn.
+    """From easy to hard in chunks, each measured again before training on it.
 
     batch, group  B prompts a step, n rollouts each
-    chunks        K: parts of the pool, trained on one after the other (8)
+    chunks        K: parts of the training set, trained on one after the other (8)
     measure       s: rollouts that measure a prompt's difficulty (4)
     difficulty    `one_minus_mean`, `variance`, or `auto`: variance if rewards are continuous
     """
@@ -61,14 +60,14 @@ class Adcl(Stateful):
     difficulty: Literal["auto", "one_minus_mean", "variance"] = "auto"
 
     order: list[int] = field(init=False, default_factory=list)
-    """Positions in the pool, chunk after chunk."""
+    """Positions of the prompts, chunk after chunk."""
     measured: list[float | None] = field(init=False, default_factory=list)
-    """d of each position in the pool, as last measured."""
+    """The last measured d of each prompt."""
     chunk: int | None = field(init=False, default=None)
-    """None while the whole pool is measured for the first time."""
+    """None during the first measurement of all prompts."""
     measuring: bool = field(init=False, default=True)
     cursor: int = field(init=False, default=0)
-    """Place in `order` from which to go on."""
+    """Next index into `order`."""
     epoch: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
@@ -84,7 +83,7 @@ class Adcl(Stateful):
             self.order, self.measured = list(range(len(pool))), [None] * len(pool)
             notices.append(f"{steps} steps measure {len(pool):,} prompts before training begins")
         elif self.chunk is None and self.cursor == self._measured_a_step:
-            notices += costly(steps, progress.fraction)
+            notices += cost_notice(steps, progress.fraction)
         begin, end = self._span()
         plan = self._measure(pool, begin, end) if self.measuring else self._train(pool, end)
         batch = yield from plan
@@ -93,7 +92,7 @@ class Adcl(Stateful):
         return replace(batch, notices=notices)
 
     def _measure(self, pool: Pool, begin: int, end: int) -> Plan[Batch]:
-        """Roll out for the difficulty alone: none of these rollouts is trained on."""
+        """Roll out only to measure difficulty: these rollouts are not trained on."""
         positions = self._next(self._measured_a_step, end)
         groups = yield from rollout([pool.prompts[i] for i in positions], self.measure)
         for i, group in zip(positions, groups, strict=True):
@@ -114,11 +113,11 @@ class Adcl(Stateful):
 
     @property
     def _measured_a_step(self) -> int:
-        """As many prompts as can be measured with the rollouts of a training step."""
+        """Prompts measured per step, with the rollouts of a training step."""
         return max(1, self.batch * self.group // self.measure)
 
     def _span(self) -> tuple[int, int]:
-        """The part of `order` that is being measured or trained on."""
+        """The range of `order` that is being measured or trained on."""
         if self.chunk is None:
             return 0, len(self.order)
         total, chunks = len(self.order), self._chunks
@@ -126,7 +125,7 @@ class Adcl(Stateful):
 
     @property
     def _chunks(self) -> int:
-        """K, or as many as there are prompts."""
+        """K, at most the number of prompts."""
         return min(self.chunks, len(self.order))
 
     def _difficulty(self, group: Group, pool: Pool) -> float | None:
@@ -136,7 +135,7 @@ class Adcl(Stateful):
         return None if group.mean is None else 1.0 - group.mean
 
     def _turn(self, begin: int, end: int, ties: random.Random) -> list[str]:
-        """From measuring a part to training on it; from there to measuring the next chunk."""
+        """Switch from measuring a chunk to training on it, or to measuring the next one."""
         notices = []
         if self.measuring:
             part = self.order[begin:end]
@@ -153,7 +152,7 @@ class Adcl(Stateful):
         return notices
 
     def _place(self) -> dict[str, float]:
-        """Counted from 1; chunk 0 is the whole pool, before there are chunks."""
+        """Epoch and chunk, from 1; chunk 0 is the first measurement of all prompts."""
         chunk = 0 if self.chunk is None else self.chunk + 1
         return {"select/epoch": float(self.epoch + 1), "select/chunk": float(chunk)}
 

@@ -1,6 +1,6 @@
-"""The docstrings of a curriculum as values: the card of its module, the knobs of its class.
+"""Parses the docstrings of a curriculum: the card of its module, the settings of its class.
 
-`docs/curricula.md` is made of these cards, so that every fact about a method stands in its file.
+`docs/curricula.md` is generated from these cards.
 """
 
 import inspect
@@ -10,14 +10,14 @@ from dataclasses import dataclass, is_dataclass
 LABELS = ("Idea", "Equation", "Acts", "Costs", "Continuous", "Reference", "Deviations")
 LABEL = re.compile(rf"^({'|'.join(LABELS)})\b", re.MULTILINE)
 NUMBER = re.compile(r"^\d+\. ", re.MULTILINE)
-KNOB = re.compile(r"\n(?=\S)")
+SETTING = re.compile(r"\n(?=\S)")
 
 
 @dataclass(frozen=True)
 class Card:
-    """One method: its first sentence, then its labelled parts, each on one line.
+    """A method's summary and labelled parts, each on one line.
 
-    `note` is what stands beside the label of the deviations, before the first of them.
+    `note` is the text after the label Deviations, before the first one.
     """
 
     summary: str
@@ -31,14 +31,14 @@ class Card:
     deviations: tuple[str, ...]
 
 
-def card(kind: type) -> Card:
+def curriculum_card(kind: type) -> Card:
     """The card of a curriculum's class."""
     module = inspect.getmodule(kind)
-    return parse((module and module.__doc__) or "")
+    return parse_card((module and module.__doc__) or "")
 
 
-def parse(docstring: str) -> Card:
-    """Read a docstring in which every label begins a line, once, and further lines are indented."""
+def parse_card(docstring: str) -> Card:
+    """Parse a docstring in which every label starts a line, once; further lines are indented."""
     summary, *parts = LABEL.split(inspect.cleandoc(docstring))
     labels, texts = parts[::2], parts[1::2]
     if sorted(labels) != sorted(LABELS):
@@ -52,18 +52,18 @@ def parse(docstring: str) -> Card:
 
 
 def documented(kind: type) -> str:
-    """The docstring of a class with the knobs that it inherits; its own words on a knob win."""
-    summary, own = _knobs(kind)
+    """The docstring of a class, including inherited settings."""
+    summary, own = _settings(kind)
     for base in kind.__mro__[1:]:
         if is_dataclass(base):
-            own = _knobs(base)[1] | own
+            own = _settings(base)[1] | own
     return "\n".join([summary, "", *own.values()])
 
 
-def _knobs(kind: type) -> tuple[str, dict[str, str]]:
-    """The summary of a class, and the lines on each of its knobs."""
+def _settings(kind: type) -> tuple[str, dict[str, str]]:
+    """The summary of a class, and the lines of each of its settings."""
     summary, _, table = inspect.cleandoc(kind.__doc__ or "").partition("\n\n")
-    lines = KNOB.split(table) if table else []
+    lines = SETTING.split(table) if table else []
     return summary, {text.partition("  ")[0]: text for text in lines}
 
 

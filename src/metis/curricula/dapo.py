@@ -1,7 +1,7 @@
-"""DAPO's dynamic sampling: roll out, drop the groups that agree, refill until the batch is full.
+"""DAPO's dynamic sampling: roll out, drop all-pass and all-fail groups, until the batch is full.
 
-Idea       A group whose rewards are all equal has no gradient. Dropping it leaves the direction of
-           the update as it is and keeps its size, at the price of the rollouts that were dropped.
+Idea       A group whose rewards are all equal has no gradient. Dropping it keeps the direction and
+           the size of the update, at the cost of the dropped rollouts.
 Equation   S_t = the first B groups with v > delta, out of at most `rounds` rounds of m*B prompts.
 Acts       after rollouts
 Costs      (m - 1) B prompts rolled out; m*B more in every further round
@@ -9,9 +9,9 @@ Continuous the same: v > delta
 Reference  Yu et al., DAPO, arXiv 2503.14476, Section 3.2; defaults of its released training script.
 
 Deviations
-1. At the limit of rounds a short batch is trained with a notice, where the authors' code fails.
+1. At the limit of rounds a short batch is trained with a notice, where the authors' code raises.
 2. v > delta instead of std > 0, so that noise in a continuous reward is not taken for a signal.
-3. No prompt is drawn twice in a step, so a small pool can end it before the limit of rounds does.
+3. No prompt is sampled twice in a step, so a small training set can end it before `rounds`.
 """
 
 import math
@@ -27,11 +27,11 @@ from metis.signal import INFORMATIVE
 
 @dataclass
 class Dapo(Stateful):
-    """Rolls out until the batch is full of groups whose rewards disagree.
+    """Rolls out until the batch is full of informative groups.
 
     batch, group  B prompts a step, n rollouts each
     multiplier    m: the generation batch, m*B prompts are rolled out in a round (3)
-    rounds        rounds in a step, at most (10)
+    rounds        maximum rounds in a step (10)
     delta         a group is kept when its variance is above this
     """
 
@@ -63,7 +63,7 @@ class Dapo(Stateful):
                 (kept if group.teaches(self.delta) else dead).append(group)
             rounds += 1
         groups, surplus = kept[: self.batch], kept[self.batch :]
-        why = f"{len(dead)} of {len(kept + dead)} groups were dead in {rounds} rounds"
+        why = f"{len(dead)} of {len(kept + dead)} groups had no variance in {rounds} rounds"
         self.missing, notices = shortage(len(groups), self.batch, self.missing, why)
         return Batch(
             groups,

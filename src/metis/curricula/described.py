@@ -1,4 +1,4 @@
-"""A curriculum for `metis curricula NAME`: its card, then its settings on one screen."""
+"""The text of `metis curricula NAME`: the card and settings of a curriculum."""
 
 import inspect
 import json
@@ -11,7 +11,7 @@ from metis.curricula.judges import JUDGES
 from metis.curricula.registry import curriculum_class, defaults, judge_of, presets
 
 
-def described(name: str) -> Iterator[str]:
+def describe_curriculum(name: str) -> Iterator[str]:
     """Lines about a curriculum, its judges and its presets."""
     kind = curriculum_class(name)
     yield inspect.getdoc(inspect.getmodule(kind)) or ""

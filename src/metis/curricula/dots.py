@@ -1,32 +1,32 @@
-"""DOTS: difficulty read off a few measured prompts by attention, and recent rollouts replayed.
+"""DOTS: attention to a few measured prompts predicts difficulty; recent rollouts are replayed.
 
 Idea       Every mu steps some references are rolled out; a predictor attends from a candidate to
-           them and reads its pass rate off theirs. Those near 1/2 are drawn; half is replayed.
+           them and predicts its pass rate. Those near 1/2 are sampled; half is replayed.
 Equation   d(x) = sum of softmax_j(<f(x), g(x_j)> / sqrt(h)) d_j, calibrated; P(x) proportional to
            exp(-|d(x) - 1/2| / tau), without replacement.
 Acts       before rollouts
 Costs      B/2 prompts rolled out every 2nd step; about (m + 4) B/2 forward passes
-Continuous d is 4 v, and 1 is aimed at
+Continuous d is 4 v, and the target is 1
 Reference  Sun et al., Improving Data Efficiency for LLM Reinforcement Fine-tuning Through
            Difficulty-targeted Online Data Selection and Rollout Replay, arXiv 2506.05316.
 Deviations
-1. There are no earlier runs to train the predictor on. It learns online, from the references that
-   are about to be replaced, so that the new ones, which it has not seen, calibrate it fairly.
-2. It reads the policy's own state of the prompt, not a frozen embedding, which would be a second
-   model. So m candidates a slot are read rather than the whole pool, and they are predicted and
-   drawn in every step rather than for mu steps at once. References are the next prompts of the
-   epoch, like candidates, rather than a draw of their own: what was just measured is not drawn.
+1. There are no earlier runs to train the predictor on. It is trained online, on the references that
+   are about to be replaced, so that the new ones, unseen, calibrate it without bias.
+2. It reads the policy's hidden state of the prompt, not an embedding of a second, frozen model. So
+   m candidates per slot are read rather than all prompts, and they are predicted and sampled in
+   every step rather than every mu steps. References are the next prompts of the epoch, like
+   candidates, not sampled separately: what was just measured is no candidate.
 3. Calibration regresses measured on predicted values over two halves of the references, each
-   predicted from the other half. Using all would leak a prompt's own value; leaving one out would
+   predicted from the other half. Using all would leak a prompt's own value; leave-one-out would
    bias against it. The slope is at least 0: without skill, or with fewer than three references, all
-   predictions are equal and the draw is uniform; with few the slope is little more than chance.
-   Predictions are clipped to [0, 1].
-4. The draw is by Gumbel keys, the same law; exp(-|d - 1/2| / 0.001) itself underflows.
-5. The ratio is that to the policy which wrote the rollout, clipped around 1, not around its value
-   before the update.
-6. Where the buffer has too few informative groups, fresh rollouts fill the batch.
-7. stale: a group with a rollout more than so many updates old is not replayed, and counted.
-8. Continuous rewards: a mean of 1/2 says nothing of the variance, so that is predicted instead.
+   predictions are equal and sampling is uniform; with few, the slope is noisy. Predictions are
+   clipped to [0, 1].
+4. Sampling is by the Gumbel top-k trick, the same distribution; exp(-|d - 1/2| / 0.001) underflows.
+5. The importance ratio is to the policy that sampled the rollout, clipped around 1, not around its
+   value before the update.
+6. If the buffer has too few informative groups, fresh rollouts fill the batch.
+7. stale: a group with a rollout more than `stale` updates old is not replayed, and is counted.
+8. Continuous rewards: a mean of 1/2 says nothing about the variance, so that is predicted instead.
 """
 
 import math
@@ -63,14 +63,14 @@ class Dots(Stateful):
     """Attention to a few measured prompts predicts difficulty; recent rollouts are replayed.
 
     batch, group  B prompts a step, n rollouts each (the authors' B is 512)
-    multiplier    m: candidates that are read for every fresh prompt
-    references    prompts rolled out to be attended to, not trained on, as a multiple of B (0.5)
+    multiplier    m: candidates per fresh prompt
+    references    reference prompts, rolled out but not trained on, as a multiple of B (0.5)
     every         mu: steps between their measurements (2)
     fresh         share of the batch that is rolled out; the rest is replayed (0.5)
-    buffer        latest groups to replay from, as a multiple of B: those of two steps (1)
-    stale         groups with a rollout more than so many updates old are not replayed
-    target        the pass rate that is looked for (0.5)
-    temperature   tau of the draw (0.001)
+    buffer        replay buffer: latest groups, as a multiple of B (1: two steps)
+    stale         groups with a rollout more than this many updates old are not replayed
+    target        the target pass rate (0.5)
+    temperature   tau of the sampling (0.001)
     predictor     width, layers, dropout, learning_rate, minibatch and epochs of the predictor
     """
 
@@ -115,7 +115,7 @@ class Dots(Stateful):
         predictions, slope = yield from self._predict(candidates, self._evidence(pool))
         aim = 1.0 if pool.rewards == "continuous" else self.target
         gaps = [0.0 if d is None else abs(d - aim) for d in predictions]
-        chosen = set(draw(gaps, slots, self.temperature, progress.rng("draw")))
+        chosen = set(gumbel_top_k(gaps, slots, self.temperature, progress.rng("draw")))
         fresh = yield from rollout([candidates[i] for i in sorted(chosen)], self.group)
         self.groups = [*self.groups, *fresh][-self._times_batch(self.buffer) :]
         metrics |= {
@@ -130,14 +130,14 @@ class Dots(Stateful):
         ]
         decisions += [Decision(prompt, True, "replayed") for prompt in prompts(replayed)]
         groups = fresh + replayed
-        progress.rng("order").shuffle(groups)  # or mini-batches would be of one kind
+        progress.rng("order").shuffle(groups)  # so that mini-batches mix fresh and replayed
         return Batch(groups, metrics=metrics, decisions=decisions)
 
     def _times_batch(self, multiple: float) -> int:
         return max(1, round(multiple * self.batch))
 
     def _measure(self, pool: Pool) -> Plan[dict[str, float]]:
-        """Learn from the references there were, and measure new ones."""
+        """Train the predictor on the old references, and measure new ones."""
         evidence = self._evidence(pool)
         references, values = [prompt for prompt, _ in evidence], [value for _, value in evidence]
         error = yield from fit(references, values, self.predictor, evidence)
@@ -151,7 +151,7 @@ class Dots(Stateful):
         return [(pool[prompt], value) for prompt, value in self.measured]
 
     def _replay(self, pool: Pool, progress: Progress) -> list[Group]:
-        """Informative groups of the buffer, the latest of each prompt, none in the first steps."""
+        """Sample informative groups of the buffer, one per prompt; none in the first steps."""
         slots = self._times_batch(self.fresh)
         room = min(self.batch, len(pool)) - slots if progress.step >= self.every else 0
         latest = {group.prompt.id: group for group in self.groups}
@@ -161,27 +161,27 @@ class Dots(Stateful):
     def _predict(
         self, candidates: Sequence[Prompt], evidence: Evidence
     ) -> Plan[tuple[list[float | None], float]]:
-        """d of each candidate, regressed on the references; and the slope of that regression."""
+        """The calibrated d of each candidate, and the slope of the calibration."""
         if not evidence or not candidates:
             return [None] * len(candidates), 0.0
         halves, lines = (evidence[::2], evidence[1::2]), []
         for half, other in (halves, halves[::-1]):
             predictions = yield from predict([prompt for prompt, _ in half], self.predictor, other)
             lines.append((np.array(predictions), np.array([value for _, value in half])))
-        slope, intercept = regression(lines)
+        slope, intercept = fit_line(lines)
         raw = yield from predict(candidates, self.predictor, evidence)
         return np.clip(intercept + slope * np.array(raw), 0.0, 1.0).tolist(), slope
 
 
 def outcome(group: Group, rewards: Rewards) -> float | None:
-    """The target of the prediction for a prompt, in [0, 1]."""
+    """The predictor's target for a prompt, in [0, 1]."""
     if rewards == "binary":
         return group.mean
     return None if group.variance is None else group.variance / VARIANCE_MAX
 
 
-def regression(parts: Sequence[tuple[NDArray[np.float64], ...]]) -> tuple[float, float]:
-    """Slope, at least 0, and intercept of the least-squares line, of one slope for all parts."""
+def fit_line(parts: Sequence[tuple[NDArray[np.float64], ...]]) -> tuple[float, float]:
+    """Least squares with one slope for all parts; returns slope (at least 0) and intercept."""
     x, y = (np.concatenate(values) for values in zip(*parts, strict=True))
     centred = [(x - x.mean(), y - y.mean()) for x, y in parts if len(x)]
     spread = float(sum(x @ x for x, _ in centred))
@@ -189,10 +189,12 @@ def regression(parts: Sequence[tuple[NDArray[np.float64], ...]]) -> tuple[float,
     return slope, float(y.mean() - slope * x.mean())
 
 
-def draw(gaps: Sequence[float], count: int, temperature: float, rng: random.Random) -> list[int]:
-    """Positions drawn without replacement, each next one with P proportional to exp(-gap / tau).
+def gumbel_top_k(
+    gaps: Sequence[float], count: int, temperature: float, rng: random.Random
+) -> list[int]:
+    """Sample positions without replacement, with P proportional to exp(-gap / tau).
 
-    Adding Gumbel noise to the logits and taking the highest is the same law, in logarithms.
+    By the Gumbel top-k trick: the highest logits plus Gumbel noise.
     """
     noise = [-math.log(max(rng.expovariate(1.0), 1e-300)) for _ in gaps]
     keys = [-gap / temperature + extra for gap, extra in zip(gaps, noise, strict=True)]

@@ -8,9 +8,9 @@ Costs      nothing, unless difficulties have to be measured
 Continuous unchanged: advantages are all it sees
 Reference  Wang et al., DUMP: Automated Distribution-Level Curriculum Learning, arXiv 2504.09710
 Deviations
-1. No prompt is twice in a batch, and each source is walked in epochs: the released code draws with
-   replacement, and a group that is in the batch twice counts twice in the update.
-2. Only training updates the window. The released code also feeds it the rewards of validation.
+1. No prompt is twice in a batch, and each source has its own epochs: the released code samples with
+   replacement, so that a group can count twice in the update.
+2. Only training updates the window; the released code also adds the rewards of validation.
 """
 
 import math
@@ -31,9 +31,9 @@ from metis.signal import softmax
 class Dump(Armed):
     """An upper confidence bound on the advantages of each category.
 
-    window        W: rollouts of an arm that are remembered (300)
-    tau           temperature of the draw (0.1)
-    objective     what is remembered: `normalised` |A|, divided by the group's deviation · `raw` |A|
+    window        W: the last rollouts of an arm that count (300)
+    tau           temperature of the softmax (0.1)
+    objective     the window's values: `normalised` |A| / std of the group · `raw` |A|
     """
 
     window: int = 300
@@ -61,7 +61,7 @@ class Dump(Armed):
         return self.report(progress, groups, arms, chances, bounds)
 
     def bounds(self) -> list[float]:
-        """UCB of each arm; all are 0, and so the draw uniform, before the first rollout."""
+        """The UCB of each arm; all 0, so uniform sampling, before the first rollout."""
         exploration = 2 * math.log(sum(self.counts) + 1)
         return [
             (float(np.mean(window)) if window else 0.0) + math.sqrt(exploration / (count + 1))

@@ -1,6 +1,6 @@
 """E2H: levels of difficulty whose probabilities move from easy to hard on a schedule.
 
-Idea       Start on what is easy, fade it out in time, and never lose it altogether.
+Idea       Start with easy prompts and fade them out over time, but never completely.
 Equation   K levels, t from 0 to 1, S = K (K + 1) / 2, f = 1 / S.
            cosine: a = (1 + cos(pi t)) / 2, P_i = a (K - i) / S + (1 - a) (i + 1) / S;
            gaussian: q_i ~ exp(-(i - t^e (K - 1))^2 / (2 sigma^2)), P_i = f + (1 - K f) q_i;
@@ -10,10 +10,10 @@ Costs      nothing, unless difficulties have to be measured
 Continuous unchanged: it sees no rewards; measured, 1 - mean reward
 Reference  Parashar et al., Curriculum RL from Easy to Hard Tasks, arXiv 2506.06632
 Deviations
-1. t is the share of the budget spent since training began, so that a limit of tokens or seconds
-   moves the schedule as well as a number of steps.
-2. No prompt is twice in a batch: a level that is used up leaves its slots to the others, and in
-   `classic`, where the others have no chance, leaves the batch short.
+1. t is the share of the budget spent since training started, so that the schedule also follows a
+   budget of tokens or seconds.
+2. No prompt is twice in a batch: a level that is used up leaves its slots to the others; in
+   `classic`, where the others have probability 0, the batch is then short.
 """
 
 import math
@@ -38,12 +38,12 @@ Schedule = Literal["cosine", "gaussian", "classic", "balanced"]
 class E2H(Armed):
     """Levels of difficulty from easy to hard, on a schedule.
 
-    categories    what makes a level: the data's own `label` · quantiles of `difficulty`, the data's
-                  own or else measured on the base policy · `clusters` of the policy's hidden
-                  states, if the data has difficulties to order them by, as with `auto`
-    arms          how many levels to make (4); with `label` there are as many as labels
+    categories    what a level is: a `label` of the data · a quantile of `difficulty`, from the data
+                  or measured with the initial policy · one of `clusters` of the policy's hidden
+                  states, if the data has difficulties to sort them by, as with `auto`
+    arms          number of levels (4); with `label` there is one per label
     schedule      `cosine` · `gaussian`, a moving bell · `classic`, a hard switch · `balanced`
-    order         labels from easy to hard; without it by difficulty, or by name if there is none
+    order         labels from easy to hard; by default by difficulty, or else by name
     exponent      e of `gaussian`: below 1, the bell moves faster at first (0.5)
     sigma         width of the bell in levels (0.5)
     """
@@ -62,11 +62,11 @@ class E2H(Armed):
             not self.order or self.categories == "label",
             "curriculum.order",
             list(self.order),
-            "only labels can be ordered by hand: set curriculum.categories=label, or leave it out",
+            "only labels can be ordered: set curriculum.categories=label, or leave it out",
         )
 
     def check(self, pool: Pool) -> None:
-        """Refuse data without the labels, or clusters without the order, that levels need."""
+        """Refuse data without labels, or clusters without difficulties to sort them by."""
         super().check(pool)
         require(
             self.categories not in ("clusters", "auto") or difficulties(pool) is not None,
@@ -87,12 +87,12 @@ class E2H(Armed):
         return by_label(pool, self.order)
 
     def _time(self, progress: Progress) -> float:
-        """Share of the budget spent since training began, in which measuring has no part."""
+        """t: the share of the budget spent since training started, without measuring."""
         start = progress.fraction if self.start is None else self.start
         return (progress.fraction - start) / (1 - start) if start < 1 else 1.0
 
     def probabilities(self, time: float, levels: int) -> NDArray[np.float64]:
-        """The law of the schedule: the chance of each level, easiest first."""
+        """The probability of each level, easiest first."""
         level = np.arange(levels, dtype=np.float64)
         total = levels * (levels + 1) / 2
         if self.schedule == "cosine":
@@ -109,4 +109,4 @@ class E2H(Armed):
         return np.asarray(chances, dtype=np.float64)
 
     def introduce(self, sizes: Counter[int]) -> str:
-        return f"{super().introduce(sizes)}; this order is taken as from easy to hard"
+        return f"{super().introduce(sizes)}; in this order, from easy to hard"

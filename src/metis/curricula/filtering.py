@@ -1,6 +1,6 @@
-"""Shared by methods that filter by rollouts: stale, discarded and missing groups.
+"""Shared by methods that filter groups after rollouts: stale, discarded and missing groups.
 
-A rollout is generated, and then trained on, failed, kept for a later step, or discarded.
+A rollout is either trained on, failed, buffered for a later step, or discarded.
 """
 
 from collections.abc import Iterable, Sequence
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from metis.core import Decision, Group, Prompt
 
 FULL, SHORT, EMPTY = 0, 1, 2
-"""The part of a batch that is missing: nothing, some, all."""
+"""How much of a batch is missing: nothing, some, all."""
 
 
 def too_old(group: Group, policy: int, stale: int) -> bool:
@@ -21,12 +21,12 @@ def prompts(*lists: Iterable[Group]) -> list[Prompt]:
 
 
 def rollout_count(groups: Iterable[Group]) -> float:
-    """Rollouts with a reward; those that failed are in the meter's accounts."""
+    """Rollouts with a reward; the meter counts failed ones."""
     return float(sum(len(group.rewards) for group in groups))
 
 
 def decided(groups: Sequence[Group], chosen: bool, reason: str) -> list[Decision]:
-    """One decision for several groups, each with the variance that it was made by."""
+    """The same decision for several groups, with their variances as scores."""
     return [
         Decision(
             group.prompt,
@@ -42,9 +42,9 @@ def decided(groups: Sequence[Group], chosen: bool, reason: str) -> list[Decision
 def shortage(
     count: int, batch: int, before: int, why: str, enough: float = 1.0
 ) -> tuple[int, list[str]]:
-    """The part of the batch that is missing, with a notice when that is more than before.
+    """How much of the batch is missing, with a notice when that is more than before.
 
-    `enough` is the share of a batch that is no news, for methods that train short ones by design.
+    `enough` is the share of a batch that needs no notice, for methods with short ones by design.
     """
     missing = FULL if count >= enough * batch else SHORT if count else EMPTY
     if missing <= before:

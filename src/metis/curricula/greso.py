@@ -1,27 +1,27 @@
-"""GRESO: skip, before any rollout, prompts that were dead the last times; filter the rest.
+"""GRESO: skip prompts that were all-pass or all-fail the last times; filter the rest.
 
-Idea       A prompt whose group was all right or all wrong will most likely be so again. The longer
-           that has been, the likelier it is skipped; a small chance remains, for it may change.
-Equation   keep x with max(p_type^z, floor), z = its last groups in a row that were dead in the same
-           way; after a step p_type -= 0.01 where dead groups of the type reach their target share,
-           else += 0.01; then dynamic sampling, as in `dapo`.
+Idea       A prompt whose group was all-pass or all-fail will most likely be so again. The longer
+           the run of such groups, the likelier it is skipped, but never for sure: it may change.
+Equation   keep x with max(p_type^z, floor), z = its last groups in a row without variance of the
+           same type; after a step p_type -= 0.01 if such groups reach their target share, else
+           += 0.01; then dynamic sampling, as in `dapo`.
 Acts       before and after
-Costs      the rollouts of dead groups that were not foreseen
-Continuous a third type of dead group: constant partial credit
+Costs      rollouts of all-pass and all-fail groups that were not skipped
+Continuous a third type of group without variance: constant partial credit
 Reference  Zheng et al., GRESO, arXiv 2506.02177; defaults of its released code.
 
 Deviations
-1. A group is dead when v <= delta, in the filter and in the trace, and only then its mean gives its
-   type. The code filters by max = min, but traces by the mean and counts types by equality with 1
-   and 0.1: with rewards of 0 and 1 no group is ever counted as hard, and p_hard runs to its bound.
-2. Constant partial credit, between `hard` and `easy`, is a type of its own with the target of easy.
-   The p of a type begins with its first dead group.
-3. z counts visits of a prompt; the controller starts with the second epoch of the pool.
-4. A group without a variance, for want of rewards, leaves its prompt's trace as it is.
-5. The next round has no estimate when every group so far was dead: it is the largest then, and
-   `rounds` bounds their number. Rounds are not cut to a multiple of the number of GPUs.
-6. That estimate takes the share of dead groups from all rounds of the step, where the code takes it
-   from the last one, which can be too small to say much.
+1. A group has no variance if v <= delta, in the filter and in the trace; then its mean gives its
+   type: `easy` is all-pass, `hard` all-fail. The code filters by max = min, but traces by the mean
+   and counts types by equality with 1 and 0.1: with rewards of 0 and 1 no group is ever counted as
+   hard, and p_hard runs to its bound.
+2. Constant partial credit, between `hard` and `easy`, is its own type with the target of easy. The
+   p of a type starts with its first group.
+3. z counts visits of a prompt; the controller starts in the second epoch.
+4. A group with too few rewards for a variance does not change its prompt's trace.
+5. If no group so far was informative, there is no estimate for the next round: it has the maximum
+   size, and `rounds` limits their number. Rounds are not rounded to the number of GPUs.
+6. That estimate uses all rounds of the step, where the code uses the last one, which can be small.
 """
 
 import math
@@ -39,26 +39,26 @@ from metis.errors import require, require_at_least
 from metis.signal import INFORMATIVE
 
 TARGETS = {"easy": 1 / 3, "hard": 2 / 3, "partial": 1 / 3}
-"""The part of `target` that each type of dead group has."""
+"""The share of `target` of each type of group without variance."""
 
 
 @dataclass
 class Greso(Stateful):
-    """Skips a prompt more often, the more of its last groups in a row were dead.
+    """Skips a prompt more often, the more of its last groups in a row had no variance.
 
     batch, group  B prompts a step, n rollouts each
     multiplier    m: m*B prompts are rolled out in the first round, and at most in any (1.5)
     least         the smallest round, as a multiple of B (0.25)
-    margin        a round has so many times the prompts that are expected to fill the batch (1.25)
-    rounds        rounds in a step, at most
-    start         p_type at first (0.5)
-    pace          how far p_type moves in a step (0.01)
+    margin        a round has this many times the prompts expected to fill the batch (1.25)
+    rounds        maximum rounds in a step
+    start         initial p_type (0.5)
+    pace          change of p_type in a step (0.01)
     bounds        of p_type (0.05 and 0.95)
-    floor         the chance that every prompt keeps (0.01)
-    target        share of dead groups to aim at: a third of it easy, two thirds hard (0.25)
-    easy          mean reward from which a dead group is easy (0.98)
-    hard          mean reward up to which a dead group is hard (0.11)
-    delta         a group is dead unless its variance is above this
+    floor         minimum probability to keep a prompt (0.01)
+    target        target share of groups without variance: a third easy, two thirds hard (0.25)
+    easy          minimum mean reward of an easy (all-pass) group (0.98)
+    hard          maximum mean reward of a hard (all-fail) group (0.11)
+    delta         a group has no variance unless it is above this
     """
 
     needs: ClassVar = Needs(data="prompts that come round again")
@@ -79,9 +79,9 @@ class Greso(Stateful):
     delta: float = INFORMATIVE
 
     runs: dict[str, tuple[str, int]] = field(init=False, default_factory=dict)
-    """Type and length of the run of dead groups, for prompts that are in one."""
+    """Type and length of a prompt's present run of groups without variance."""
     chances: dict[str, float] = field(init=False, default_factory=dict)
-    """p of each type that has occurred."""
+    """p of each type so far."""
     missing: int = field(init=False, default=FULL)
 
     def __post_init__(self) -> None:
@@ -118,14 +118,14 @@ class Greso(Stateful):
         return self._batch(groups, kept, skipped, rounds)
 
     def keep(self, prompt: Prompt) -> float:
-        """The chance that a prompt is rolled out: max(p_type^z, floor), 1 where z = 0."""
+        """The probability to roll out a prompt: max(p_type^z, floor), 1 if z = 0."""
         if prompt.id not in self.runs:
             return 1.0
         kind, run = self.runs[prompt.id]
         return max(self.chances[kind] ** run, self.floor)
 
     def _next_round(self, kept: int, rolled_out: int) -> tuple[int, bool]:
-        """The number of prompts to roll out next, and True if they should fill the batch."""
+        """The size of the next round, and True if it should fill the batch."""
         most, least = self.multiplier * self.batch, self.least * self.batch
         if not kept:
             return max(1, int(most)), False
@@ -135,7 +135,7 @@ class Greso(Stateful):
     def _collect(
         self, pool: Pool, size: int, seen: list[Prompt], rng: random.Random
     ) -> tuple[list[Prompt], list[Prompt]]:
-        """Draw until enough prompts have passed: these, and those that were skipped."""
+        """Sample until enough prompts are kept; returns these, and the skipped ones."""
         passed: list[Prompt] = []
         skipped: list[Prompt] = []
         while len(passed) < size:
@@ -147,7 +147,7 @@ class Greso(Stateful):
         return passed, skipped
 
     def _observe(self, group: Group) -> str | None:
-        """Note a group in its prompt's trace; the type of a dead one."""
+        """Update a prompt's trace with its group; returns the type if it has no variance."""
         if group.variance is None or group.mean is None:
             return None
         before, run = self.runs.pop(group.prompt.id, (None, 0))
@@ -161,7 +161,7 @@ class Greso(Stateful):
         return kind
 
     def _control(self, measured: dict[str, float]) -> None:
-        """Skip more of a type that is above its target share, less of one below."""
+        """Skip more of a type above its target share, less of one below."""
         low, high = self.bounds
         for kind, share in measured.items():
             move = -self.pace if share >= self.target * TARGETS[kind] else self.pace
@@ -172,7 +172,7 @@ class Greso(Stateful):
     ) -> Batch:
         trained, surplus = kept[: self.batch], kept[self.batch :]
         dead = [group for group in groups if not group.teaches(self.delta)]
-        why = f"{len(dead)} of {len(groups)} groups were dead in {rounds} rounds"
+        why = f"{len(dead)} of {len(groups)} groups had no variance in {rounds} rounds"
         self.missing, notices = shortage(len(trained), self.batch, self.missing, why, enough=0.5)
         return Batch(
             trained,

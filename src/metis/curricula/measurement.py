@@ -1,8 +1,8 @@
-"""Notices of methods that measure difficulties before they train."""
+"""Notices of methods that measure difficulties before training."""
 
 
-def begun(noun: str, prompts: int, steps: int, spared: int) -> str:
-    """In the first of `steps` that only measure; `spared` are rollouts that difficulties cost."""
+def measuring_notice(noun: str, prompts: int, steps: int, spared: int) -> str:
+    """The notice in the first measuring step; `spared` are the rollouts that were avoided."""
     text = f"measuring the {noun} of {prompts} prompts; steps without an update: {steps}"
     if spared:
         text += (
@@ -12,10 +12,10 @@ def begun(noun: str, prompts: int, steps: int, spared: int) -> str:
     return text
 
 
-def costly(steps: int, fraction: float) -> list[str]:
-    """After the first of `steps` that only measure: a notice where they take much of the budget.
+def cost_notice(steps: int, fraction: float) -> list[str]:
+    """After the first of `steps` measuring steps: a notice if they take much of the budget.
 
-    `fraction` is what that one took of it, be it limited in steps, tokens or seconds.
+    `fraction` is the share of the budget that the first one took.
     """
     share = steps * fraction
     if share < 0.5:
@@ -23,7 +23,7 @@ def costly(steps: int, fraction: float) -> list[str]:
     text = f"measuring takes about {share:.0%} of the budget"
     if share >= 1:
         text += (
-            ", so that nothing will be trained on: raise the budget or the batch, or use fewer "
+            ", so that there will be no training: raise the budget or the batch, or use fewer "
             "prompts"
         )
     return [text]

@@ -1,8 +1,8 @@
 """METIS: the policy predicts which prompts are informative, trains on those, learns to predict.
 
-Idea       Before any rollout the policy judges m*B candidates from K recent outcomes; the B it
-           expects to vary most are rolled out; what happens trains both its answers and its
-           judgments.
+Idea       Before any rollout the policy judges m*B candidates from K recent outcomes; the B with
+           the highest predicted variance are rolled out; the outcomes train both its answers and
+           its judgments.
 Equation   S_t = TopB v_hat(x) (Eq. 6); R_judge = 1 - (4 (v_hat - v))^2 (Eq. 8);
            L = L_policy + lambda L_judge (Eq. 10). Line numbers are those of Algorithm 1.
 Acts       before rollouts
@@ -10,36 +10,36 @@ Costs      m*B judgments a step, and their share of the update; `readout` m*B re
 Continuous `direct` is scored on ranks of the variance, `reason` on the variance itself
 Reference  Zheng et al., Internalizing Curriculum Judgment for LLM Reinforcement Fine-Tuning,
            arXiv 2605.11235.
-Deviations from the paper. 1 to 10 hold with preset `paper` too: there the paper is silent, or not
-taken to the letter. 11 to 16 are of the other presets:
+Deviations from the paper. 1 to 10 also apply to preset `paper`, where the paper is silent or is not
+followed to the letter. 11 to 16 are of the other presets:
 1. The policy's loss has GRPO's token-level ratio and a mean over the tokens of a rollout; Eq. 2 has
-   the ratio of whole rollouts and no mean over tokens.
-2. Eq. 9 has the sum of a judgment's log-probabilities; here it is their mean over its tokens, so
-   that a reply does not weigh by its length.
-3. L_judge is a mean over the judgments of a mini-batch, where Eq. 9 has S_t. It is without prompts
-   of fewer than two valid rollouts, and without questions that did not fit the context.
+   the sequence ratio and no mean over tokens.
+2. Eq. 9 has the sum of a judgment's log-probabilities; here it is the mean over its tokens, so that
+   a reply's weight does not depend on its length.
+3. L_judge is a mean over the judgments of a mini-batch, where Eq. 9 has S_t. It excludes prompts
+   with fewer than two valid rollouts, and judge prompts that exceed the context window.
 4. judge.max_tokens (512) and judge.temperature (1) are ours: the paper gives neither.
-5. A reply that reaches the token limit is a failure even where it holds a valid box, which may
-   quote the instruction. Otherwise the last balanced box counts.
-6. A failure is v_hat = 0.0 in the ranking, as in the paper's appendix, and in its reward, of which
-   the paper says nothing: it earns full marks on every dead prompt.
-7. Candidates come in epochs, each prompt once; "sample" in Algorithm 1 may also be independent.
+5. A truncated reply is a failure even if it has a valid box, which may quote the instruction.
+   Otherwise the last balanced box counts.
+6. A failure is v_hat = 0.0 in the ranking, as in the paper's appendix, and in its reward, which the
+   paper does not define: it gets the full reward on every all-pass or all-fail prompt.
+7. Candidates come in epochs, without replacement; "sample" in Algorithm 1 may mean independently.
 8. "The K most recent pairs" of a step that adds B: K values from its lowest to its highest
-   variance, one draw for all candidates of a step. What is shown is not judged.
-9. Equal predictions, which are most, are ordered at random; the paper does not say.
+   variance, sampled once for all candidates of a step. Exemplars are not judged.
+9. Ties in the predictions, which are most, are broken at random; the paper does not say.
 10. The words of the question are those of the printed examples; the appendix's template differs a
-    little. The first step has no pairs to show, and asks as the paper's ablation K = 0 does.
-11. explore: a tenth of the batch is drawn uniformly, first. Feedback on the top only never corrects
-    an under-prediction, and measures the judge on a flattering sample.
-12. trial: a judge that is trained chooses half of the batch and the other half is uniform, until
-    what it chooses varies more than the uniform half, and again when it no longer does.
-13. judge=direct: the distribution over the answers is read from log-probabilities and learns by
-    cross-entropy, with offsets outside the network and a bounded gradient.
-14. judge.replay of `direct`: outcomes of the last 8 steps are judged and trained on again. Labels
-    are scarce, and cross-entropy, unlike REINFORCE, may be trained off-policy.
+    little. The first step has no exemplars, and uses the prompt of the paper's ablation K = 0.
+11. explore: a tenth of the batch is sampled uniformly, first. Feedback on the top alone never
+    corrects an under-prediction, and measures the judge on a biased sample.
+12. trial: a judge that is trained selects half of the batch and the other half is uniform, until
+    its half has significantly more variance, and again when it no longer has.
+13. judge=direct: the distribution over the answers is computed from log-probabilities and trained
+    by cross-entropy, with offsets outside the network and a bounded gradient.
+14. judge.replay of `direct`: outcomes of the last 8 steps are replayed. Labels are scarce, and
+    cross-entropy, unlike REINFORCE, may be trained off-policy.
 15. The exemplars of `direct` come from the last 4 steps rather than the last one, in random order,
-    as earlier turns of a chat; the newest informative pair stays until there is a newer one.
-16. judge=readout: a regression on hidden states predicts; the policy neither judges nor learns to.
+    as few-shot turns; the newest informative pair stays until there is a newer one.
+16. judge=readout: a regression on hidden states predicts; the policy is not trained to judge.
 """
 
 from collections.abc import Sequence
@@ -60,13 +60,13 @@ from metis.errors import require, require_at_least
 
 @dataclass
 class Metis(Stateful):
-    """Trains on the prompts that a judge expects to vary most.
+    """Trains on the prompts with the highest predicted variance, by a judge.
 
     batch, group  B prompts a step, n rollouts each
     multiplier    m: m*B candidates are judged (8)
-    explore       share of the batch drawn uniformly instead of chosen
-    trial         steps whose lift decides if the judge chooses alone; by default 16, and 0, no
-                  trial, for `readout`
+    explore       share of the batch that is sampled uniformly
+    trial         steps whose realised lift decides if the judge selects alone; by default 16, and 0
+                  (no trial) for `readout`
     judge         `direct` · `reason` · `readout` · your own: my_file.py:Class
     """
 
@@ -118,14 +118,14 @@ class Metis(Stateful):
         )
 
     def _try(self, step: int) -> list[str]:
-        """Begin or end the judge's trial, and say so. A single slot cannot be compared."""
+        """Start or end the judge's trial, with a notice; a batch of 1 has no trial."""
         lift = self.skill.lift(step, self.trial or Judge.trial)
         before, tried = self.on_trial, bool(self.trial) and self.batch > 1
         self.on_trial = tried and on_trial(before is not False, lift)
         return trial_notice(before, self.on_trial, lift) if tried else []
 
     def _choose(self, predictions: Predictions, progress: Progress) -> Choice:
-        """The uniform slots, half of the batch in a trial; then the highest scores."""
+        """Select uniform slots (half of the batch in a trial), then the highest scores."""
         slots = explore_slots(self.batch, max(self.explore, 0.5 if self.on_trial else 0.0))
         scores = [each.score for each in predictions.candidates]
         return choose(scores, self.batch, slots, progress.rng("explore"), progress.rng("ties"))
@@ -138,7 +138,7 @@ class Metis(Stateful):
         lesson: Lesson,
         step: int,
     ) -> dict[str, float]:
-        """The judge's skill on the uniform slots, and how it chose."""
+        """Metrics of the judge's skill on the uniform slots, and of the selection."""
         explored = {predictions.candidates[i].prompt.id for i in choice.explored}
         context = (predictions, explored, groups, lesson, step)
         metrics = self.skill.add(*context, share=1 / self.multiplier)
@@ -146,7 +146,7 @@ class Metis(Stateful):
         return {**metrics, **predictions.metrics, **lesson.metrics}
 
     def _explain(self, predictions: Predictions, choice: Choice) -> list[Decision]:
-        """The prediction for each candidate, and why it was, or was not, rolled out."""
+        """The decision on each candidate, with its prediction."""
         judged = predictions.candidates
         scores = [None if each.failure else each.score for each in judged]
         word = "trial" if self.on_trial else "explore"

@@ -1,7 +1,7 @@
-"""MoPPS: a Beta posterior of every prompt's pass rate; its draws decide who is rolled out.
+"""MoPPS: Thompson sampling from a Beta posterior of every prompt's pass rate.
 
-Idea       What a prompt did before says what it will do next. A Beta per prompt keeps the counts,
-           and choosing by draws from it explores what is uncertain.
+Idea       A prompt's past pass rate predicts its next one. A Beta posterior per prompt keeps the
+           counts, and sampling from it explores uncertain prompts.
 Equation   gamma ~ Beta(a, b); S_t = the B smallest (gamma - 0.5)^2 among m*B candidates;
            a <- lambda a + (1 - lambda) + k, b <- lambda b + (1 - lambda) + n - k after k of n.
 Acts       before rollouts
@@ -10,9 +10,9 @@ Continuous k = sum of the rewards: fractional counts
 Reference  Qu et al., MoPPS (model predictive prompt selection), arXiv 2507.04632; the choice "mapp"
            is the score of Ren et al., MaPP, 2026.
 Deviations
-1. Every posterior starts at Beta(1, 1): the published code can also start from rollouts made
-   beforehand, which would have to be counted as a cost.
-2. A prompt whose rollouts all failed keeps its posterior: nothing was observed.
+1. Every posterior starts at Beta(1, 1): the published code can also start from earlier rollouts,
+   which would have to be counted as a cost.
+2. A prompt without a single reward keeps its posterior: nothing was observed.
 3. "mapp" is only the score: MaPP also smooths the advantages, which are the engine's.
 """
 
@@ -32,15 +32,15 @@ from metis.signal import top_b
 
 @dataclass
 class Mopps(Stateful):
-    """Draws every prompt's pass rate from its Beta posterior and takes those near 0.5.
+    """Samples every candidate's pass rate from its Beta posterior and selects those near 0.5.
 
     batch, group  B prompts a step, n rollouts each
     multiplier    m: m*B candidates (16; the authors use 8 outside MATH)
-    choice        `topk`: draws nearest to `target`; `threshold`: any in [`low`, `high`], filled up
-                  with the nearest; `mapp`: at random, in proportion to the chance of a mixed group
-    target        the pass rate to be near to (0.5)
+    choice        `topk`: samples nearest to `target`; `threshold`: any in [`low`, `high`], then the
+                  nearest; `mapp`: in proportion to the probability of a mixed group
+    target        the target pass rate (0.5)
     low, high     the band of `threshold` (0.3, 0.7)
-    decay         lambda: 1 forgets nothing, 0.5 follows a policy that changes fast
+    decay         lambda: 1 is no decay, 0.5 is for a policy that changes fast
     """
 
     needs: ClassVar = Needs(data="prompts that come round again")
@@ -55,7 +55,7 @@ class Mopps(Stateful):
     decay: float = 1.0
 
     posterior: dict[str, list[float]] = field(init=False, default_factory=dict)
-    """a and b of every prompt that was rolled out."""
+    """a and b of every prompt rolled out so far."""
 
     def __post_init__(self) -> None:
         require_at_least(self, {"batch": 1, "group": 2})
@@ -88,7 +88,7 @@ class Mopps(Stateful):
     def _choose(
         self, beliefs: Sequence[Sequence[float]], rng: random.Random
     ) -> tuple[list[float], list[int]]:
-        """The score of each candidate, and the positions of the chosen."""
+        """The score of each candidate, and the positions of the selected ones."""
         if self.choice == "mapp":
             chances = [mixed_chance(a, b, self.group) for a, b in beliefs]
             return chances, weighted(chances, self.batch, rng)
@@ -105,7 +105,7 @@ class Mopps(Stateful):
         return draws, inside + top_b(outside, missing, rng)
 
     def _observe(self, group: Group) -> None:
-        """The posterior after a group: decay towards the prior, then the counts of valid rollouts.
+        """Update the posterior with a group: decay towards the prior, then add the counts.
 
         Only prompts that were rolled out decay.
         """
@@ -118,7 +118,8 @@ class Mopps(Stateful):
 
 
 def mixed_chance(a: float, b: float, n: int) -> float:
-    """MaPP's score: the chance that, under Beta(a, b), n rollouts neither all pass nor all fail.
+    """MaPP's score: the probability under Beta(a, b) that n rollouts are neither all-pass nor
+    all-fail.
 
     E[1 - gamma^n - (1 - gamma)^n] = 1 - B(a + n, b) / B(a, b) - B(a, b + n) / B(a, b).
     """
@@ -129,9 +130,9 @@ def mixed_chance(a: float, b: float, n: int) -> float:
 
 
 def weighted(weights: Sequence[float], count: int, rng: random.Random) -> list[int]:
-    """Distinct positions, drawn one after the other in proportion to their weights.
+    """Weighted sampling of positions without replacement.
 
-    The largest log(u) / w are such a draw (Efraimidis and Spirakis, 2006).
+    The largest log(u) / w are such a sample (Efraimidis and Spirakis, 2006).
     """
     keys = [math.log(1.0 - rng.random()) / max(weight, 1e-12) for weight in weights]
     return top_b(keys, count, rng)

@@ -1,14 +1,14 @@
 """The ceiling of any judge: roll out all candidates, keep the most informative.
 
-Idea       Know v instead of predicting it, and pay for knowing.
+Idea       Measure v instead of predicting it, at the full cost.
 Equation   S_t = TopB v(x) over all m*B candidates (METIS, Eq. 5 with v for v_theta).
 Acts       after rollouts
 Costs      m times the rollouts of a step
 Continuous no difference: v is defined for both
 Reference  Zheng et al., arXiv 2605.11235, Eq. 5.
 Deviations
-1. Eq. 5 ranks by the policy's own variance; this ranks by its estimate from n rollouts, and trains
-   on the same rollouts, so the batch it picks looks better than it would on fresh ones.
+1. Eq. 5 ranks by the policy's true variance; this ranks by its estimate from n rollouts, and trains
+   on the same rollouts, so that the batch looks better than on fresh ones (selection bias).
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from metis.signal import top_b
 
 @dataclass
 class Oracle(Stateful):
-    """Rolls out every candidate and keeps the most informative: a ceiling, not a method.
+    """Rolls out every candidate and keeps the most informative: an upper bound, not a method.
 
     batch, group  B prompts a step, n rollouts each
     multiplier    m: m*B candidates are rolled out (8)

@@ -1,7 +1,7 @@
-"""PCL: a value model learns each prompt's pass rate, and those nearest to one half are trained on.
+"""PCL: a value model predicts each prompt's pass rate; those nearest to one half are trained on.
 
-Idea       A model of the policy's size reads m*B prompts and predicts their mean reward; the B it
-           finds of medium difficulty are rolled out, and it learns from what came of them.
+Idea       A model of the policy's size reads m*B prompts and predicts their mean reward; the B of
+           medium difficulty are rolled out, and train it.
 Equation   S_t = argmin over |S| = B of the sum of |V(x) - tau|; then one pass over S_t that
            minimises the sum of (V(x) - mean reward)^2.
 Acts       before rollouts
@@ -10,15 +10,15 @@ Continuous V learns the variance; the highest are taken
 Reference  Gao et al., Prompt Curriculum Learning for Efficient LLM Post-Training, arXiv 2510.01135;
            preset "paper": METIS, App. A.5 and A.6.
 Deviations
-1. The value model's own settings and code are not public; its head, rate and mini-batches are those
-   that METIS reports. Its one update a training step, of batch size 64, is read as one pass over
-   the B prompts in mini-batches of 64: a single one would leave most of what was measured unused.
-   Gradients are cut at norm 1, as is usual for a model of that size.
-2. Continuous rewards have no pass rate: V and the choice are then as METIS extends them.
-3. An untrained head says 0 of every prompt, so that the first batch is a uniform draw.
-4. backbone = "policy", loss = "bce" and explore are additions, and off by default: a head on the
-   policy's state needs no second model; a logit cannot leave [0, 1]; without `explore` V learns
-   only about prompts that it chose.
+1. The value model's settings and code are not public; its head, learning rate and mini-batches are
+   those that METIS reports. Its one update per training step, of batch size 64, is read as one
+   epoch over the B prompts in mini-batches of 64: a single one would leave most labels unused.
+   Gradients are clipped at norm 1, as is usual.
+2. Continuous rewards have no pass rate: V and the selection are then as METIS extends them.
+3. An untrained head predicts 0 for every prompt, so that the first batch is sampled uniformly.
+4. backbone = "policy", loss = "bce" and explore are additions, off by default: a head on the
+   policy's hidden state needs no second model; a sigmoid stays in [0, 1]; without `explore`, V is
+   only trained on prompts that it selected.
 """
 
 from collections.abc import Sequence
@@ -36,17 +36,17 @@ from metis.errors import require, require_at_least
 
 @dataclass
 class Pcl(Stateful):
-    """A value model picks the prompts of medium difficulty.
+    """A value model selects the prompts of medium difficulty.
 
     batch, group   B prompts a step, n rollouts each
-    multiplier     k: k*B candidates are valued (4; METIS 8)
-    target         tau: the pass rate that is looked for (0.5)
-    explore        share of the batch drawn uniformly instead of chosen (0)
-    backbone       `separate`: a second model like the policy · `policy`: the policy's own state
+    multiplier     k: the value model reads k*B candidates (4; METIS 8)
+    target         tau: the target pass rate (0.5)
+    explore        share of the batch that is sampled uniformly (0)
+    backbone       `separate`: a second model like the policy · `policy`: the policy's hidden state
     hidden         width of the head (512)
     loss           `mse`, or `bce` on the logit
     learning_rate  of the value model (1e-4)
-    minibatch      prompts in one of its optimizer steps (64)
+    minibatch      prompts per optimizer step of the value model (64)
     """
 
     presets: ClassVar = {
@@ -106,7 +106,7 @@ class Pcl(Stateful):
         return Batch(groups, metrics=metrics, decisions=decisions(candidates, choice, values))
 
     def _score(self, value: float, rewards: Rewards) -> float:
-        """The B highest of these are the argmin of the sum; a variance is best where it is high."""
+        """The score to maximise: closeness to the target, or the predicted variance."""
         return value if rewards == "continuous" else -abs(value - self.target)
 
     def _learn(self, groups: Sequence[Group], rewards: Rewards) -> Plan[dict[str, float]]:

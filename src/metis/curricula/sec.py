@@ -1,6 +1,6 @@
-"""SEC, the self-evolving curriculum: a bandit over categories, paid in absolute advantage.
+"""SEC, the self-evolving curriculum: a bandit over categories, with absolute advantage as reward.
 
-Idea       Categories whose rollouts have large advantages now are where the policy learns now.
+Idea       The policy learns most from the categories with the largest advantages now.
 Equation   P(c) = softmax(Q_c / tau); r_c = mean |A| over the rollouts of c in the batch;
            Q_c <- (1 - alpha) Q_c + alpha r_c, from Q_c = 0.
 Acts       before rollouts
@@ -8,10 +8,10 @@ Costs      nothing, unless difficulties have to be measured
 Continuous unchanged: advantages are all it sees
 Reference  Chen et al., Self-Evolving Curriculum for LLM Reasoning, arXiv 2505.14970
 Deviations
-1. decay_unseen is off: only categories in the batch are updated, as the paper says. The released
-   code mixes a reward of 0 into all others; turn it on to reproduce that.
-2. No prompt is twice in a batch: a category that is used up leaves the draw of that step, and each
-   category is walked in epochs of its own. The released code reshuffles all when one runs short.
+1. decay_unseen is off: only categories in the batch are updated, as in the paper. The released code
+   updates all others with a reward of 0; turn it on to reproduce that.
+2. No prompt is twice in a batch: a category that is used up is not sampled again in that step, and
+   each category has its own epochs. The released code reshuffles all when one runs out.
 3. objective: |A| is divided by the standard deviation whether or not the trainer does so, because
    tau is set for that scale; `raw` takes METIS's undivided advantages, for which tau = 0.2 fits.
 """
@@ -32,13 +32,13 @@ from metis.signal import softmax
 
 @dataclass
 class Sec(Armed):
-    """A bandit over categories that goes where advantages are large.
+    """A bandit over categories with absolute advantages as rewards.
 
-    alpha         how fast Q follows the last reward (0.5)
-    tau           temperature of the draw (0.4)
-    draw          an arm for each `slot` of the batch (released code) · one for the whole `step`
-    objective     the reward: `normalised` |A|, divided by the group's deviation · `raw` |A|
-    decay_unseen  whether an arm absent from the batch is updated towards 0 (released code)
+    alpha         step size of Q (0.5)
+    tau           temperature of the softmax (0.4)
+    draw          sample an arm for each `slot` of the batch (released code) · for the whole `step`
+    objective     the reward: `normalised` |A| / std of the group · `raw` |A|
+    decay_unseen  update arms absent from the batch towards 0 (released code)
     """
 
     presets: ClassVar = {
@@ -53,12 +53,13 @@ class Sec(Armed):
             "decay_unseen": False,
         },
     }
-    """`paper` is SEC as METIS runs it as a baseline. The paper does not say what its ten categories
-    are, quantiles of difficulty are a guess, and clusters of hidden states where the data has none:
-    to measure them would take four rollouts of every prompt before the first update, and tell five
-    pass rates apart for ten arms. Its advantages are undivided; SEC has no use for its pool
-    multiplier. The text can also be read as one category for a whole step (`draw=step`); the
-    released code, which it says it follows, draws one for each slot."""
+    """`paper` is SEC as METIS runs it as a baseline. The paper does not define its ten categories:
+    quantiles of difficulty are a guess, or clusters of hidden states if the data has no
+    difficulties: measuring them would take four rollouts of every prompt before the first update,
+    and distinguish only five pass rates for ten arms. Its advantages are not divided by the
+    standard deviation; SEC does not use the candidate multiplier. The text can also be read as one
+    category for a whole step (`draw=step`); the released code, which it says it follows, samples
+    one for each slot."""
 
     alpha: float = 0.5
     tau: float = 0.4
@@ -86,7 +87,7 @@ class Sec(Armed):
     def _learn(
         self, believed: Sequence[float], groups: Sequence[Group], arms: Sequence[int]
     ) -> list[float]:
-        """TD(0) without discount; an arm is seen when it has a rollout with an advantage."""
+        """Exponential moving average of rewards, for arms with an advantage in the batch."""
         seen: dict[int, list[float]] = {}
         for group, arm in zip(groups, arms, strict=True):
             if magnitudes := absolute_advantages(group, self.objective):

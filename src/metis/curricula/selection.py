@@ -1,8 +1,8 @@
-"""Top-B with exploration slots: which candidates are rolled out, and with what probability.
+"""Top-B selection with exploration slots, and its inclusion probabilities.
 
-The slots are drawn first, uniformly from all candidates, failures included; the highest scores of
-the rest fill the batch. Drawn first, they are a fair sample of the pool, so what is measured on
-them is unbiased (drawn from what top-B leaves over, they would not be).
+The slots are sampled first, uniformly from all candidates, including failures; the highest scores
+of the rest fill the batch. Sampled first, they are an unbiased sample of the candidates (sampled
+from what top-B leaves over, they would not be).
 """
 
 import random
@@ -22,20 +22,20 @@ class Choice(NamedTuple):
     explored: list[int]
     top: list[int]
     propensities: list[float]
-    """Probability of each candidate to be chosen, given the scores."""
+    """Probability of each candidate to be selected, given the scores."""
     tied_at_cut: int
-    """Candidates whose score equals the lowest that was taken: ties decide among them."""
+    """Candidates tied with the lowest selected score."""
 
     @property
     def positions(self) -> list[int]:
-        """All of them, in the order of the candidates."""
+        """All selected positions, sorted."""
         return sorted(self.explored + self.top)
 
 
 def explore_slots(batch: int, share: float) -> int:
-    """The number of exploration slots in the batch: at least one where any are wanted.
+    """The number of exploration slots in a batch: at least one if share > 0.
 
-    A batch of one prompt has none, or the judge would never choose.
+    A batch of one prompt has none, or the judge would never select.
     """
     return max(1, round(share * batch)) if share > 0 and batch > 1 else 0
 
@@ -60,7 +60,7 @@ def choose(
 
 
 def choice_metrics(choice: Choice) -> dict[str, float]:
-    """Metrics of a choice: candidates, and the share of it that was left to ties."""
+    """Metrics of a selection: candidates, exploration slots, and ties at the cut."""
     return {
         "select/candidates": float(len(choice.propensities)),
         "select/explored": float(len(choice.explored)),
@@ -74,7 +74,7 @@ def decisions(
     scores: Sequence[float | None],
     explored: str = "explore",
 ) -> list[Decision]:
-    """A line for each candidate, with what was predicted of it; `explored` names uniform slots."""
+    """The decision on each candidate, with its score; `explored` is the reason of uniform slots."""
     reasons = dict.fromkeys(choice.explored, explored) | dict.fromkeys(choice.top, "top")
     return [
         Decision(
@@ -91,11 +91,11 @@ def decisions(
 def inclusion(
     scores: Sequence[float | None], batch: int, explore: int, random_ties: bool = True
 ) -> list[float]:
-    """Probability that each candidate is chosen, given the scores.
+    """Probability that each candidate is selected, given the scores.
 
-    `explore` slots go to a uniform draw from all candidates, the rest of the batch to the highest
-    scores that remain. A candidate of rank r is reached by score when fewer than batch - explore of
-    the r better ones are left: a hypergeometric tail. Random ties share their ranks.
+    `explore` slots are sampled uniformly from all candidates; the highest scores of the rest fill
+    the batch. A candidate of rank r is selected by score if fewer than batch - explore of the r
+    better ones are left: a hypergeometric tail. Random ties share their ranks.
     """
     total = len(scores)
     if total == 0:
@@ -114,7 +114,7 @@ def inclusion(
 
 
 def _by_rank(total: int, batch: int, explore: int) -> NDArray[np.float64]:
-    """Probability to be chosen at each rank, were there no ties."""
+    """Probability to be selected at each rank, without ties."""
     slots, drawn = batch - explore, explore / total
     chances = np.full(total, drawn)
     chances[:slots] = 1.0

@@ -1,7 +1,7 @@
-"""SPEED: a few rollouts screen a prompt, the rest are spent only where those disagree.
+"""SPEED: a few rollouts screen a prompt; only informative ones get the rest of the group.
 
 Idea       The signal-to-noise ratio of a prompt's gradient is bounded by p (1 - p), so prompts that
-           a few rollouts find all right or all wrong are not worth a whole group.
+           are all-pass or all-fail in a few rollouts are not worth a whole group.
 Equation   continue x iff v over N_init rollouts > delta; S_t = the first B prompts that have all
            N_init + N_cont, first in, first out.
 Acts       before and after
@@ -10,18 +10,18 @@ Continuous the same: v > delta
 Reference  Zhang et al., SPEED-RL, arXiv 2506.09016 (withdrawn in v3); defaults of its 7B script.
 
 Deviations
-1. `group` is what is trained on: N_cont = n - N_init, or n when the screening is not trained on.
-   The authors' 4 + 20 is group=24. The phases are kept apart, so that N_init = N_cont works.
-2. Buffered rollouts keep the log-probabilities and the version of the policy that wrote them, for
-   the ratio of the update; the authors' code recomputes them, which hides that they are old.
-3. stale: what is more than so many updates old is dropped and counted.
-4. train: the screening rollouts of a prompt that passed are biased towards disagreement (their
-   variance is reported beside that of the continuation); `continuation` trains without them.
-5. At the limit of rounds a short batch is trained with a notice, where the authors' code fails.
-6. The buffers are saved with their trajectories, and no drawn prompt is lost. A round is made only
-   while the batch is not full, so they hold at most 2 m B groups after a step.
+1. `group` is the number of rollouts trained on: N_cont = n - N_init, or n if the screening is not
+   trained on. The authors' 4 + 20 is group=24. The phases are kept apart, so N_init = N_cont works.
+2. Buffered rollouts keep the log-probabilities and version of the policy that sampled them, for the
+   importance ratio; the authors' code recomputes them, which hides that they are off-policy.
+3. stale: groups more than `stale` updates old are dropped and counted.
+4. train: the screening rollouts of a prompt that passed are biased towards high variance (reported
+   beside that of the continuation); `continuation` trains without them.
+5. At the limit of rounds a short batch is trained with a notice, where the authors' code raises.
+6. The buffers are saved with their trajectories, and no sampled prompt is lost. Rounds stop once
+   the batch is full, so the buffers have at most 2 m B groups after a step.
 7. Screening the next prompts and continuing the last ones are two requests, one after the other;
-   the authors' code puts both into one call of its generator.
+   the authors' code does both in one generation call.
 """
 
 import math
@@ -40,15 +40,15 @@ from metis.signal import INFORMATIVE
 
 @dataclass
 class Speed(Stateful):
-    """Screens prompts with a few rollouts and continues where they disagree.
+    """Screens prompts with a few rollouts and continues with the informative ones.
 
     batch, group  B prompts a step, n rollouts of each to train on
     screen        N_init: rollouts that screen a prompt; 0 is 4, or half of a group below 8
     train         `all` rollouts of a prompt, or the unbiased `continuation` only
     multiplier    m: m*B prompts are screened in a round (4)
-    rounds        rounds in a step, at most (50)
+    rounds        maximum rounds in a step (50)
     delta         a prompt is continued when the variance of its screening is above this
-    stale         groups with a rollout more than so many updates old are dropped
+    stale         groups with a rollout more than this many updates old are dropped
     """
 
     batch: int = 256
@@ -63,7 +63,7 @@ class Speed(Stateful):
     waiting: list[Group] = field(init=False, default_factory=list)
     """Screenings that passed, to be continued."""
     ready: list[Group] = field(init=False, default_factory=list)
-    """Whole groups, to be trained on."""
+    """Complete groups, to be trained on."""
     missing: int = field(init=False, default=FULL)
 
     def __post_init__(self) -> None:
@@ -77,7 +77,7 @@ class Speed(Stateful):
 
     @property
     def rest(self) -> int:
-        """N_cont: rollouts that a prompt gets once it has passed."""
+        """N_cont: rollouts of a prompt after it has passed."""
         return self.group - self.screen if self.train == "all" else self.group
 
     def step(self, pool: Pool, progress: Progress) -> Plan[Batch]:
@@ -99,7 +99,7 @@ class Speed(Stateful):
             finished += pairs
             rounds += 1
         groups, self.ready = self.ready[: self.batch], self.ready[self.batch :]
-        progress.rng("order").shuffle(groups)  # or mini-batches would go by age
+        progress.rng("order").shuffle(groups)  # so that mini-batches are not sorted by age
         passed = [group for group in screened if group.teaches(self.delta)]
         rejected = [group for group in screened if not group.teaches(self.delta)]
         why = f"{len(rejected)} of {len(screened)} prompts were screened out in {rounds} rounds"
@@ -122,7 +122,7 @@ class Speed(Stateful):
         )
 
     def _drop_stale(self, policy: int) -> list[Group]:
-        """Forget, and return, the groups with a rollout that is too old to learn from."""
+        """Drop, and return, groups with a rollout that is too old."""
         dropped = [g for g in self.waiting + self.ready if too_old(g, policy, self.stale)]
         self.waiting = [group for group in self.waiting if group not in dropped]
         self.ready = [group for group in self.ready if group not in dropped]
@@ -134,9 +134,9 @@ def _ages(group: Group, progress: Progress) -> list[float]:
 
 
 def _bias(finished: list[tuple[Group, Group]]) -> dict[str, float]:
-    """The same prompts' variance in the rollouts that chose them, and in those that did not.
+    """The variance of continued prompts in their screening and in their continuation.
 
-    Unbiased for the number of rollouts (ddof 1), so that what differs is the choice.
+    With ddof 1, unbiased in the number of rollouts, so that the difference is the selection bias.
     """
     pairs = [(old.rewards, new.rewards) for old, new in finished if len(new.rewards) > 1]
     if not pairs:

@@ -1,16 +1,16 @@
 """Staged: domains in stages, such as mathematics alone and then everything.
 
-Idea       What is learnt in one domain carries over: train there first, then on the mixture.
+Idea       Training transfers between domains: train on one first, then on the mixture.
 Equation   S_t = the next B prompts of the categories of stage s, s by the share of budget spent.
 Acts       before rollouts
 Costs      nothing
 Continuous unchanged: it sees no rewards
 Reference  Pang et al., Reasoning Curriculum, arXiv 2510.26143
 Deviations
-1. The supervised cold start of the paper is not part of it: start from a model that had one.
+1. The paper's supervised cold start is not included: start from a model that had one.
 2. Without `stages`, the first category is trained on first, then all; the paper's first is
-   mathematics, which has to be named, for data can call it anything.
-3. The mixture is the pool's own; the paper's was put together by hand.
+   mathematics, which has to be named, since its label depends on the data.
+3. The mixture is that of the training set; the paper's was composed by hand.
 """
 
 from dataclasses import dataclass, field
@@ -35,11 +35,11 @@ class Staged(Stateful):
     """Domains in stages: some categories first, others later.
 
     batch, group  B prompts a step, n rollouts each
-    stages        the category, or list of categories, of each stage, in which * stands for any
-                  text: ["math", ["math", "code"], "*"]; without it, the easiest category (the first
-                  by name where difficulties are not known), then all
-    switch        shares of the budget at which the next stage begins: [0.5]; without it, all stages
-                  last equally long
+    stages        the category, or list of categories, of each stage, with * as a wildcard:
+                  ["math", ["math", "code"], "*"]; by default the easiest category (the first by
+                  name if difficulties are not known), then all
+    switch        shares of the budget at which the next stage starts: [0.5]; by default stages of
+                  equal length
     """
 
     needs: ClassVar = Needs(data="categories")
@@ -75,7 +75,7 @@ class Staged(Stateful):
         )
 
     def check(self, pool: Pool) -> None:
-        """Refuse stages of categories that the pool does not have."""
+        """Refuse stages with unknown categories."""
         self._stages(pool)
 
     def step(self, pool: Pool, progress: Progress) -> Plan[Batch]:
@@ -106,16 +106,16 @@ class Staged(Stateful):
         return [self._expand(stage, pool) for stage in stages]
 
     def _expand(self, stage: Stage, pool: Pool) -> list[str]:
-        """The categories of the pool that the names of a stage stand for."""
+        """The categories that match the names of a stage."""
         meant: set[str] = set()
         for name in (stage,) if isinstance(stage, str) else stage:
             matches = {c for c in pool.categories if c == name or fnmatchcase(c, name)}
-            remedy = f"the pool has the categories {', '.join(map(repr, pool.categories))}"
+            remedy = f"the training set has the categories {', '.join(map(repr, pool.categories))}"
             require(bool(matches), "curriculum.stages", name, remedy)
             meant |= matches
         return sorted(meant)
 
     def _now(self, fraction: float, stages: int) -> int:
-        """The stage that a share of the budget falls in; a stage once begun is not gone back on."""
+        """The stage at a share of the budget; stages never go back."""
         switches = self.switch or [i / stages for i in range(1, stages)]
         return max(self.stage, sum(fraction >= switch for switch in switches))

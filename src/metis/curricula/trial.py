@@ -1,9 +1,9 @@
-"""The judge on trial: half of the batch is its choice, half is uniform, until its choice pays.
+"""The judge's trial: it selects half of the batch, half is uniform, until its selection is better.
 
-Skill is the realised lift: the mean variance of what the judge chose minus that of the uniform
-slots of the same step, summed over the last steps and divided by the error that a random
-assignment within the steps would have (a stratified permutation test). Drift over the steps cancels
-out, and steps without any variance say nothing.
+Skill is the realised lift: the mean variance of the judge's selection minus that of the uniform
+slots of the same step, summed over the last steps and divided by its standard error under random
+assignment within steps (a stratified permutation test). Drift over steps cancels out, and steps
+without any variance do not count.
 """
 
 import math
@@ -13,43 +13,45 @@ from typing import NamedTuple
 import numpy as np
 
 OPENS, CLOSES = 2.33, 0.0
-"""A judge of no skill is above the first in one of a hundred windows."""
+"""z above which a trial ends (1 % false positives without skill), and below which it restarts."""
 
 NEEDS_UNIFORM = (
     "a trial compares with uniform slots: set curriculum.explore above 0, or curriculum.trial=0"
 )
-"""The remedy for a trial without any."""
+"""The remedy for a trial without uniform slots."""
 
 
-class Comparison(NamedTuple):
-    """One step: chosen against uniform slots, and the variance of all outcomes (ddof 1)."""
+class StepComparison(NamedTuple):
+    """One step: mean of selected minus uniform slots, and the variance of all outcomes (ddof 1)."""
 
     step: int
     difference: float
     weight: float
-    """n m / (n + m): one over the variance of the difference, were that of an outcome 1."""
+    """n m / (n + m): the inverse variance of the difference, for unit variance of outcomes."""
     variance: float
 
 
 class Lift(NamedTuple):
-    """Mean difference over the steps, and the same in standard errors of a random choice."""
+    """The mean difference over the steps, and its z-score."""
 
     mean: float
     z: float
 
 
-def compared(step: int, chosen: Sequence[float], uniform: Sequence[float]) -> list[Comparison]:
-    """The comparison of one step; none where a side is empty or nothing varies."""
+def step_comparison(
+    step: int, chosen: Sequence[float], uniform: Sequence[float]
+) -> list[StepComparison]:
+    """The comparison of one step; none if a side is empty or all outcomes are equal."""
     outcomes = np.array([*chosen, *uniform])
     if not (chosen and uniform) or np.ptp(outcomes) == 0:
         return []
     difference = float(np.mean(chosen) - np.mean(uniform))
     weight = len(chosen) * len(uniform) / len(outcomes)
-    return [Comparison(step, difference, weight, float(outcomes.var(ddof=1)))]
+    return [StepComparison(step, difference, weight, float(outcomes.var(ddof=1)))]
 
 
-def realised_lift(comparisons: Sequence[Comparison]) -> Lift | None:
-    """Steps count by how much they can tell; None before there is any."""
+def realised_lift(comparisons: Sequence[StepComparison]) -> Lift | None:
+    """The precision-weighted lift over steps; None without any."""
     if not comparisons:
         return None
     gain = math.fsum(each.weight * each.difference for each in comparisons)
@@ -58,25 +60,28 @@ def realised_lift(comparisons: Sequence[Comparison]) -> Lift | None:
 
 
 def on_trial(before: bool, lift: Lift | None) -> bool:
-    """True while the judge is, or again becomes, one on trial."""
+    """True if the judge stays, or is again, on trial."""
     if lift is None:
         return before
     return lift.z <= OPENS if before else lift.z < CLOSES
 
 
 def trial_notice(before: bool | None, now: bool, lift: Lift | None) -> list[str]:
-    """A sentence for the person watching, when a trial begins or ends."""
+    """A notice when a trial starts or ends."""
     if now == before:
         return []
     z = f"{lift.z:.1f}" if lift else "no"
     if not now:
         return [
-            f"what the judge chooses varies more than uniform slots do ({z} standard errors): it "
-            "chooses the batch from here on"
+            f"the judge's selection has more variance than uniform slots ({z} standard errors): it "
+            "selects the batch from here on"
         ]
     if before is None:
-        return ["the judge is on trial: it chooses half of the batch until its choice pays"]
+        return [
+            "the judge is on trial: it selects half of the batch, until its selection has more "
+            "variance than uniform slots"
+        ]
     return [
-        f"what the judge chooses varies no more than uniform slots do ({z} standard errors): it is "
-        "on trial again, with half of the batch"
+        f"the judge's selection has no more variance than uniform slots ({z} standard errors): it "
+        "is on trial again, with half of the batch"
     ]

@@ -1,6 +1,6 @@
 """No curriculum: prompts in shuffled order, the paper's "No Curriculum" baseline.
 
-Idea       Every prompt is as good as any other.
+Idea       Uniform sampling without replacement.
 Equation   S_t = the next B prompts of the epoch.
 Acts       before rollouts
 Costs      nothing

@@ -13,7 +13,7 @@ from metis.config.origins import COMMAND_LINE, DEFAULT
 from metis.core import Embed
 from metis.core.needs import needs_of
 from metis.curricula import CURRICULA
-from metis.curricula.cards import card
+from metis.curricula.cards import curriculum_card
 from metis.curricula.registry import candidates
 from metis.tasks.base import takes_turns
 
@@ -111,7 +111,7 @@ def _beside(config: Config) -> Iterator[str]:
         done = done or [f"{drawn:,} candidates predicted"]
         yield f"  beside:   {', '.join(done)}{written or ', none generated'}"
     elif kind := CURRICULA.get(config.curriculum_name):
-        yield f"  beside:   {card(kind).costs}"
+        yield f"  beside:   {curriculum_card(kind).costs}"
 
 
 def _validations(steps: int, every: int) -> str:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from metis.curricula.cards import parse
+from metis.curricula.cards import parse_card
 
 DOCSTRING = """A method: it does
 something.
@@ -23,7 +23,7 @@ Deviations from the paper:
 
 
 def test_every_part_becomes_one_line():
-    card = parse(DOCSTRING)
+    card = parse_card(DOCSTRING)
     assert card.summary == "A method: it does something."
     assert (card.idea, card.equation) == ("Do it well.", "a = b * c")
     assert card.acts == "before rollouts"
@@ -34,7 +34,7 @@ def test_every_part_becomes_one_line():
 
 
 def test_no_deviations_are_said_to_be_none():
-    card = parse(DOCSTRING.partition("Deviations")[0] + "Deviations none.")
+    card = parse_card(DOCSTRING.partition("Deviations")[0] + "Deviations none.")
     assert (card.note, card.deviations) == ("none.", ())
 
 
@@ -43,4 +43,4 @@ def test_no_deviations_are_said_to_be_none():
 )
 def test_a_missing_or_doubled_part_is_refused(wrong):
     with pytest.raises(ValueError, match="once each"):
-        parse(wrong)
+        parse_card(wrong)

@@ -55,7 +55,7 @@ def test_refill_stops_when_every_group_is_dead_and_the_run_goes_on():
     batch = drive(curriculum.step(prompts, Progress(0)), engine)
     assert len(engine.asked) == 10 and {len(asked) for asked in engine.asked} == {6}
     assert batch.groups == [] and batch.metrics["select/discarded"] == 120.0
-    assert batch.notices == ["60 of 60 groups were dead in 10 rounds: no update"]
+    assert batch.notices == ["60 of 60 groups had no variance in 10 rounds: no update"]
     assert drive(curriculum.step(prompts, Progress(1)), engine).notices == []  # said once
     assert len(drive(curriculum.step(prompts, Progress(2)), Scripted([MIXED])).groups) == 2
     assert len(drive(curriculum.step(prompts, Progress(3)), Scripted([WRONG])).notices) == 1
@@ -66,7 +66,9 @@ def test_a_short_batch_is_trained_with_a_notice():
     batch = drive(Dapo(batch=2, group=2, rounds=3).step(pool(100), Progress(0)), engine)
     assert len(engine.asked) == 3
     assert len(batch.groups) == 1
-    assert batch.notices == ["17 of 18 groups were dead in 3 rounds: training on 1 of 2 groups"]
+    assert batch.notices == [
+        "17 of 18 groups had no variance in 3 rounds: training on 1 of 2 groups"
+    ]
 
 
 def test_a_pool_that_is_used_up_ends_the_step():

@@ -11,7 +11,7 @@ from metis import Group, MetisError, Pool, Progress, Prompt, drive
 from metis.config import resolve
 from metis.core import Engine, Trajectory, state
 from metis.core.predictors import AttentionModel
-from metis.curricula.dots import Dots, draw, outcome, regression
+from metis.curricula.dots import Dots, fit_line, gumbel_top_k, outcome
 
 PROMPTS = [Prompt(f"p{i}", f"p{i}") for i in range(12)]
 
@@ -187,16 +187,18 @@ def test_continuous_rewards_predict_the_variance_and_aim_at_its_most():
 def test_the_draw_does_not_underflow_where_the_formula_does():
     gaps = [0.5, 0.3, 0.4, 0.2]
     assert math.exp(-0.8 / 1e-3) == 0.0
-    assert sorted(draw(gaps, 3, 1e-4, random.Random(0))) == [1, 2, 3]
-    assert sorted(draw([0.5] * 9, 9, 1e-3, random.Random(0))) == list(range(9))
-    assert draw([], 3, 1e-3, random.Random(0)) == []
+    assert sorted(gumbel_top_k(gaps, 3, 1e-4, random.Random(0))) == [1, 2, 3]
+    assert sorted(gumbel_top_k([0.5] * 9, 9, 1e-3, random.Random(0))) == list(range(9))
+    assert gumbel_top_k([], 3, 1e-3, random.Random(0)) == []
 
 
 def test_the_draw_follows_its_law():
     """Two of three without replacement, against the chances multiplied out."""
     weights = np.exp(-np.array([0.0, 0.5, 1.0]))
     chances = weights / weights.sum()
-    counts = Counter(tuple(draw([0.0, 0.5, 1.0], 2, 1.0, random.Random(i))) for i in range(20000))
+    counts = Counter(
+        tuple(gumbel_top_k([0.0, 0.5, 1.0], 2, 1.0, random.Random(i))) for i in range(20000)
+    )
     for (first, second), count in counts.items():
         wanted = chances[first] * chances[second] / (1 - chances[first])
         assert count / 20000 == pytest.approx(wanted, abs=0.015)
@@ -204,11 +206,11 @@ def test_the_draw_follows_its_law():
 
 def test_regression_by_hand():
     x = np.array([0.0, 0.5, 1.0])
-    assert regression([(x, np.array([0.1, 0.3, 0.5]))]) == pytest.approx((0.4, 0.1))
-    assert regression([(x, np.array([0.9, 0.5, 0.1]))]) == pytest.approx((0.0, 0.5))
-    assert regression([(np.full(3, 0.2), x)]) == pytest.approx((0.0, 0.5))
+    assert fit_line([(x, np.array([0.1, 0.3, 0.5]))]) == pytest.approx((0.4, 0.1))
+    assert fit_line([(x, np.array([0.9, 0.5, 0.1]))]) == pytest.approx((0.0, 0.5))
+    assert fit_line([(np.full(3, 0.2), x)]) == pytest.approx((0.0, 0.5))
     nothing = np.zeros(0)
-    assert regression([(x, 0.4 * x), (x + 1, 0.4 * x), (nothing, nothing)]) == pytest.approx(
+    assert fit_line([(x, 0.4 * x), (x + 1, 0.4 * x), (nothing, nothing)]) == pytest.approx(
         (0.4, 0.2 - 0.4)
     )
 

@@ -157,7 +157,7 @@ def test_it_ends_when_every_group_is_dead_and_when_every_prompt_is_skipped():
     curriculum, prompts = Greso(batch=4, group=2, start=0.0, floor=0.0), pool(500)
     batch = drive(curriculum.step(prompts, Progress(0)), Scripted(default=WRONG))
     assert batch.groups == []
-    assert batch.notices == ["60 of 60 groups were dead in 10 rounds: no update"]
+    assert batch.notices == ["60 of 60 groups had no variance in 10 rounds: no update"]
     curriculum.runs = {prompt.id: ("hard", 1) for prompt in prompts.prompts}
     engine = Scripted()
     batch = drive(curriculum.step(prompts, Progress(1)), engine)

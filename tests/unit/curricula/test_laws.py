@@ -14,7 +14,7 @@ from metis.core import state as states
 from metis.core.needs import needs_of
 from metis.core.state import Stateful
 from metis.curricula import CURRICULA
-from metis.curricula.cards import card, documented
+from metis.curricula.cards import curriculum_card, documented
 from metis.engines.simulated import SimulatedEngine, Simulation
 from metis.run.meter import Meter
 
@@ -184,7 +184,7 @@ def test_it_documents_itself(name):
         assert not field.init or field.name in documented(kind), (
             f"knob {field.name} is undocumented"
         )
-    said = card(kind)
+    said = curriculum_card(kind)
     assert said.summary.endswith(".") and said.idea and said.equation and said.reference
     assert said.deviations or said.note == "none."
     assert said.acts.startswith(ACTS)

@@ -88,7 +88,7 @@ def test_its_knobs_are_settings_and_it_trains_and_resumes(own, capsys):
         ("own_place:nothing", ["it is 3, not a class"]),
         ("own_place:Mine:More", ["no 'Mine:More'"]),
         ("own_place:Plain", ["Plain is not a dataclass", "Stateful"]),
-        ("own_place:Sizeless", ["Sizeless has no knob 'group'"]),
+        ("own_place:Sizeless", ["Sizeless has no setting 'group'"]),
         ("own_place:Stateless", ["Stateless has no method 'state_dict'"]),
         ("broken_place:Mine", ["raised ValueError: math domain error", "broken_place.py, line 3"]),
         ("needy_place:Mine", ["raised ModuleNotFoundError", "a_library_that_is_not_there"]),
@@ -136,6 +136,6 @@ def test_a_pool_with_little_to_choose_from_has_a_notice(curriculum, size, told):
     config = load_config(None, ["engine=simulated", "batch=32", f"curriculum={curriculum}"])
     pool = Pool(Prompt(id=str(i), text=f"{i}?") for i in range(size))
     notices = pool_notice(pool, config.curriculum, 32)
-    assert [f"has {size} prompts for 32 places a step" in notice for notice in notices] == (
+    assert [f"has {size} prompts for a batch of 32" in notice for notice in notices] == (
         [True] if told else []
     )

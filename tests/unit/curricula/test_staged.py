@@ -88,7 +88,7 @@ def test_without_stages_the_easiest_category_comes_first_and_then_all():
 def test_names_that_the_pool_does_not_have_are_refused():
     with pytest.raises(MetisError, match=r"curriculum.stages = 'maths'.*'code', 'logic-1'"):
         walk(Staged(stages=("maths", "*")), *world())
-    with pytest.raises(MetisError, match=r"curriculum.stages = \[\]: all 40 prompts"):
+    with pytest.raises(MetisError, match=r"curriculum.stages = \[\]: all 40 training prompts"):
         walk(Staged(), *world(domains=[""]))
 
 

@@ -10,7 +10,7 @@ from metis.core import Engine, Trajectory
 from metis.curricula.judges import Direct
 from metis.curricula.judges.scale import GRID
 from metis.curricula.metis import Metis
-from metis.curricula.trial import Comparison, compared, on_trial, realised_lift
+from metis.curricula.trial import StepComparison, on_trial, realised_lift, step_comparison
 from metis.engines.simulated import SimulatedEngine, Simulation
 
 POOL = [Prompt(f"p{i}", f"text of p{i}.") for i in range(400)]
@@ -60,28 +60,28 @@ def test_the_error_of_the_lift_is_that_of_all_assignments():
         - np.mean([v for i, v in enumerate(outcomes) if i not in some])
         for some in combinations(range(7), 3)
     ]
-    [comparison] = compared(4, chosen, uniform)
+    [comparison] = step_comparison(4, chosen, uniform)
     lift = realised_lift([comparison])
     assert lift.mean == pytest.approx(np.mean(chosen) - np.mean(uniform))
     assert lift.z == pytest.approx(lift.mean / np.std(differences))
 
 
 def test_steps_add_up_by_what_they_can_tell():
-    steps = [Comparison(0, 0.1, 4.0, 0.01), Comparison(1, -0.05, 1.0, 0.04)]
+    steps = [StepComparison(0, 0.1, 4.0, 0.01), StepComparison(1, -0.05, 1.0, 0.04)]
     lift = realised_lift(steps)
     assert lift.mean == pytest.approx((4 * 0.1 - 0.05) / 5)
     assert lift.z == pytest.approx((4 * 0.1 - 0.05) / np.sqrt(4 * 0.01 + 0.04))
 
 
 def test_steps_without_variance_or_a_side_say_nothing():
-    assert compared(0, [0.0, 0.0], [0.0]) == [] == compared(0, [], [0.1, 0.2])
+    assert step_comparison(0, [0.0, 0.0], [0.0]) == [] == step_comparison(0, [], [0.1, 0.2])
     assert realised_lift([]) is None
     assert on_trial(True, None) and not on_trial(False, None)
 
 
 def test_it_opens_above_233_and_closes_below_0():
     def lift(z):
-        return realised_lift([Comparison(0, z, 1.0, 1.0)])
+        return realised_lift([StepComparison(0, z, 1.0, 1.0)])
 
     assert on_trial(True, lift(2.3)) and not on_trial(True, lift(2.4))
     assert not on_trial(False, lift(0.1)) and on_trial(False, lift(-0.1))

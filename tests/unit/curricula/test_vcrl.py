@@ -5,7 +5,7 @@ import pytest
 
 from metis import Group, MetisError, Pool, Progress, Prompt, drive
 from metis.core import Engine, Trajectory
-from metis.curricula.vcrl import Entry, Vcrl, share
+from metis.curricula.vcrl import BankEntry, Vcrl, relative_variance
 
 EMPTY = Trajectory(np.zeros(0, int), np.zeros(0, bool), np.zeros(0, np.float32), 0)
 
@@ -36,11 +36,13 @@ def take(curriculum, prompts, k, step=0):
 
 
 def test_p_of_k():
-    assert [share(passes(k)) for k in range(9)] == [4 * k * (8 - k) / 64 for k in range(9)]
+    assert [relative_variance(passes(k)) for k in range(9)] == [
+        4 * k * (8 - k) / 64 for k in range(9)
+    ]
     unbiased = [k * (5 - k) / (5 * 4) / (6 / (4 * 5)) for k in range(6)]  # G odd: (G+1) / 4G
-    assert [share(passes(k, 5)) for k in range(6)] == pytest.approx(unbiased)
+    assert [relative_variance(passes(k, 5)) for k in range(6)] == pytest.approx(unbiased)
     assert max(unbiased) == pytest.approx(1.0)
-    assert share(Group(Prompt("x", ""), (1.0,), (EMPTY,), failed=7)) == 0.0
+    assert relative_variance(Group(Prompt("x", ""), (1.0,), (EMPTY,), failed=7)) == 0.0
 
 
 @pytest.mark.parametrize(
@@ -59,19 +61,19 @@ def test_one_step_by_hand():
     fresh = [prompt.id for prompt in pool(6).sample(3)]
     banked = [prompt.id for prompt in prompts.prompts if prompt.id not in fresh]
     curriculum.bank = {
-        banked[0]: Entry(0.5, 0),
-        banked[1]: Entry(0.9, 0),
-        banked[2]: Entry(0.7, 0),
-        fresh[0]: Entry(1.0, 0),
+        banked[0]: BankEntry(0.5, 0),
+        banked[1]: BankEntry(0.9, 0),
+        banked[2]: BankEntry(0.7, 0),
+        fresh[0]: BankEntry(1.0, 0),
     }
     k = {fresh[0]: 4, fresh[1]: 8, fresh[2]: 0, banked[0]: 4, banked[1]: 4, banked[2]: 0}
     batch, asked = take(curriculum, prompts, k, 1)
     assert asked == [fresh, [banked[1], banked[2]]]  # the two gaps: highest priorities, not drawn
     assert {group.prompt.id for group in batch.groups} == {fresh[0], banked[1]}
     assert curriculum.bank == {
-        banked[0]: Entry(0.5, 0),
-        fresh[0]: Entry(pytest.approx(1.0), 1),
-        banked[1]: Entry(pytest.approx(0.9 * 0.9 + 0.1 * 1.0), 1),
+        banked[0]: BankEntry(0.5, 0),
+        fresh[0]: BankEntry(pytest.approx(1.0), 1),
+        banked[1]: BankEntry(pytest.approx(0.9 * 0.9 + 0.1 * 1.0), 1),
     }
     assert curriculum.replayed == {banked[1]: 1, banked[2]: 1}
     assert {d.prompt.id: d.reason for d in batch.decisions} == {
@@ -100,13 +102,13 @@ def test_the_bank_is_bounded_and_keeps_the_best():
     curriculum, prompts = Vcrl(batch=6, capacity=0.5, kappa_late=0.3), pool(60)
     k = {prompt.id: 1 + int(prompt.id) % 4 for prompt in prompts.prompts}
     batch, _ = take(curriculum, prompts, k)
-    best = sorted((share(group) for group in batch.groups), reverse=True)[:3]
+    best = sorted((relative_variance(group) for group in batch.groups), reverse=True)[:3]
     assert sorted((e.priority for e in curriculum.bank.values()), reverse=True) == best
 
 
 def test_entries_leave_after_an_epoch_and_when_kappa_rises_above_them():
     curriculum, prompts = Vcrl(batch=2), pool(10)
-    curriculum.bank = {"a": Entry(0.9, 0), "b": Entry(0.9, 1), "c": Entry(0.5, 1)}
+    curriculum.bank = {"a": BankEntry(0.9, 0), "b": BankEntry(0.9, 1), "c": BankEntry(0.5, 1)}
     take(curriculum, prompts, 4, step=6)  # an epoch is 5 steps
     assert "a" not in curriculum.bank and {"b", "c"} < set(curriculum.bank)
     take(curriculum, prompts, 4, step=20)
@@ -126,7 +128,7 @@ def test_a_dry_bank_gives_a_short_batch_and_never_a_rejected_group():
 def test_equal_priorities_are_popped_at_random_but_reproducibly():
     def popped(seed):
         curriculum = Vcrl(batch=1)
-        curriculum.bank = {str(i): Entry(0.9, 0) for i in range(1, 9)}
+        curriculum.bank = {str(i): BankEntry(0.9, 0) for i in range(1, 9)}
         engine = Scripted({str(i): 0 for i in range(9)})
         prompts = Pool([Prompt(str(i), "") for i in range(9)], seed=3)
         drive(curriculum.step(prompts, Progress(0, seed=seed)), engine)
@@ -168,7 +170,7 @@ def test_bad_knobs_are_refused_by_name(knobs):
 
 def test_a_group_most_of_which_failed_has_no_p():
     def valid(rewards, failed):
-        return share(Group(Prompt("x", ""), rewards, (EMPTY,) * len(rewards), failed))
+        return relative_variance(Group(Prompt("x", ""), rewards, (EMPTY,) * len(rewards), failed))
 
     assert valid((1.0, 0.0), failed=6) == 0.0
     assert valid((1.0, 0.0, 0.0), failed=5) == 0.0
@@ -180,7 +182,7 @@ def test_chance_decides_which_of_equals_a_full_bank_keeps():
     kept = set()
     for step in range(8):
         curriculum, prompts = Vcrl(batch=4, capacity=1.0), pool(8)
-        curriculum.bank = {prompt.id: Entry(1.0, step) for prompt in prompts.prompts[:4]}
+        curriculum.bank = {prompt.id: BankEntry(1.0, step) for prompt in prompts.prompts[:4]}
         take(curriculum, prompts, 4, step)
         assert len(curriculum.bank) == 4
         kept.add(frozenset(curriculum.bank))
@@ -193,7 +195,7 @@ def test_fresh_and_rerolled_groups_are_mixed():
     for step in range(8):
         curriculum, prompts = Vcrl(batch=4), pool(8)
         fresh = [prompt.id for prompt in pool(8).sample(4)]
-        curriculum.bank = {p.id: Entry(1.0, step) for p in prompts.prompts if p.id not in fresh}
+        curriculum.bank = {p.id: BankEntry(1.0, step) for p in prompts.prompts if p.id not in fresh}
         k = {p.id: 4 for p in prompts.prompts} | dict.fromkeys(fresh[:2], 0)
         batch, _ = take(curriculum, prompts, k, step)
         places |= {i for i, g in enumerate(batch.groups) if g.prompt.id not in fresh}

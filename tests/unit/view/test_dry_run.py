@@ -178,7 +178,7 @@ def test_what_the_run_would_refuse_before_its_model_is_loaded_is_refused(json, t
     (tmp_path / "empty").mkdir()
     task = ["task=file", f"task.path={problems}", "task.heldout=10"]
     for words, said in (
-        (["batch=500"], "batch = 500: the pool has only 70 prompts"),
+        (["batch=500"], "batch = 500: the training set has only 70 prompts"),
         ([f"engine.model={tmp_path / 'empty'}"], "no config.json"),
     ):
         assert main(["train", *task, *words, "--dry-run", *json]) == 2

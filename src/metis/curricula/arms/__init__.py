@@ -1,1 +1,1 @@
-"""Arms: parts of the pool that bandits and schedules choose between."""
+"""Arms of bandits and schedules: parts of the training set."""

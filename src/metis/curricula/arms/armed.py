@@ -1,8 +1,8 @@
-"""The arms of a curriculum as part of its state: made once, saved, drawn from and reported.
+"""The base class of curricula with arms: built once, saved, sampled from and reported.
 
-Where the data has neither the wanted categories nor difficulties, they are measured before training
-starts, a bounded number of prompts a step. Such a step returns an empty batch, so that a run can be
-killed and resumed inside the pass, and the pass is paid from the budget like everything else.
+If the data has neither the wanted categories nor difficulties, they are measured before training,
+a bounded number of prompts per step. Such a step returns an empty batch, so that a run can be
+resumed in between, and counts towards the budget.
 """
 
 import math
@@ -28,16 +28,16 @@ from metis.curricula.arms.partition import (
     draw_arms,
 )
 from metis.curricula.filtering import rollout_count
-from metis.curricula.measurement import begun, costly
+from metis.curricula.measurement import cost_notice, measuring_notice
 from metis.errors import require_at_least
 
 CATEGORIES = "categories: labels, difficulties or hidden states"
 SHOWN = 32
-"""More arms than this are not logged one by one."""
+"""Maximum number of arms that are logged individually."""
 
 
 class Draw(NamedTuple):
-    """The prompts of a step, and the arm that each of them came from."""
+    """The prompts of a step, with their arms."""
 
     prompts: list[Prompt]
     arms: list[int]
@@ -45,15 +45,15 @@ class Draw(NamedTuple):
 
 @dataclass
 class Armed(Stateful):
-    """A curriculum that chooses between arms.
+    """A curriculum that samples from arms.
 
     batch, group  B prompts a step, n rollouts each
-    categories    what makes an arm: the data's own `label` · quantiles of `difficulty`, the data's
-                  own or else measured on the base policy · `clusters` of the policy's hidden
-                  states · `auto`: the data's own difficulty, or else clusters
-    arms          how many arms to make (10); with `label` there are as many as labels
-    measure       rollouts of each prompt when its difficulty has to be measured (4, which tell five
-                  pass rates apart: arms of equals are copies of each other)
+    categories    what an arm is: a `label` of the data · a quantile of `difficulty`, from the data
+                  or measured with the initial policy · one of `clusters` of the policy's hidden
+                  states · `auto`: the data's difficulty, or else clusters
+    arms          number of arms (10); with `label` there is one per label
+    measure       rollouts per prompt to measure its difficulty (4, which distinguish five pass
+                  rates; arms of the same pass rate are equivalent)
     """
 
     batch: int = 256
@@ -65,13 +65,13 @@ class Armed(Stateful):
     names: list[str] = field(init=False, default_factory=list)
     arm_of: list[int] = field(init=False, default_factory=list)
     measured: list[Any] = field(init=False, default_factory=list)
-    """An array for each step of the pass so far: difficulties or vectors, in the pool's order."""
+    """An array per measuring step so far: difficulties or vectors, in the order of prompts."""
     distinct: int = field(init=False, default=0)
-    """Difficulties that the quantiles were cut from: with fewer than arms, some arms are alike."""
+    """Number of distinct difficulties; with fewer than arms, some arms are equivalent."""
     start: float | None = field(init=False, default=None)
-    """Share of the budget that was spent when training began."""
+    """Share of the budget spent when training started."""
     basis: str = field(init=False, default="")
-    """The kind of `categories` that the arms are made of, which `auto` leaves to the data."""
+    """The resolved kind of `categories`, also for `auto`."""
 
     def __post_init__(self) -> None:
         require_at_least(self, {"batch": 1, "group": 2})
@@ -83,12 +83,12 @@ class Armed(Stateful):
         return Needs(frozenset({Embed} if clustered else ()), data=CATEGORIES)
 
     def check(self, pool: Pool) -> None:
-        """Refuse data without the labels that are to be the arms."""
+        """Refuse data without labels, where they define the arms."""
         if self.categories == "label":
             self.labelled(pool)
 
     def prepare(self, pool: Pool, progress: Progress) -> Plan[Batch | None]:
-        """The empty batch of a step that has nothing to train on yet; None once there are arms."""
+        """Build the arms; the empty batch of a measuring step, or None once there are arms."""
         if not len(pool):
             return Batch([])
         if self.arm_of:
@@ -106,7 +106,7 @@ class Armed(Stateful):
         return (yield from self._measure(pool, progress))
 
     def labelled(self, pool: Pool) -> Partition:
-        """The arms when they are the data's own categories."""
+        """The arms by the data's labels."""
         return by_label(pool)
 
     def _divide(self, partition: Partition) -> None:
@@ -114,10 +114,10 @@ class Armed(Stateful):
         self.measured = []
 
     def _measure(self, pool: Pool, progress: Progress) -> Plan[Batch]:
-        """One step of the pass: no more work than the rollouts of a training step."""
+        """One measuring step, with at most the rollouts of a training step."""
         done, rollouts = sum(map(len, self.measured)), self.batch * self.group
         if self.basis == "clusters":
-            share, noun = 8 * rollouts, "hidden states"  # a prompt is read faster than answered
+            share, noun = 8 * rollouts, "hidden states"  # a forward pass is cheaper than a rollout
             part = pool.prompts[done : done + share]
             vectors = yield from embed(part)
             directions = Progress(0, seed=progress.seed).rng("projection")
@@ -135,8 +135,8 @@ class Armed(Stateful):
             self._divide(self._conclude(pool, progress))
         steps = math.ceil(len(pool) / share)
         spared = self.measure * len(pool) if self.categories == "auto" else 0
-        warning = costly(steps, progress.fraction) if done == share else []
-        notices = warning if done else [begun(noun, len(pool), steps, spared)]
+        warning = cost_notice(steps, progress.fraction) if done == share else []
+        notices = warning if done else [measuring_notice(noun, len(pool), steps, spared)]
         return Batch([], metrics=metrics, notices=notices)
 
     def _conclude(self, pool: Pool, progress: Progress) -> Partition:
@@ -152,11 +152,11 @@ class Armed(Stateful):
     def sample(
         self, pool: Pool, chances: NDArray[np.float64], progress: Progress, whole: bool = False
     ) -> Draw:
-        """Draw an arm for each slot of the batch, and the next prompts of each arm."""
+        """Sample an arm for each slot of the batch, and the next prompts of each arm."""
         members = self._members()
         sizes = [len(part) for part in members]
         arms = draw_arms(chances, sizes, self.batch, progress.rng("arms"), whole)
-        progress.rng("order").shuffle(arms)  # or mini-batches would be of one arm
+        progress.rng("order").shuffle(arms)  # so that mini-batches mix arms
         drawn = {
             arm: iter(pool.sample(count, among=self._subset(arm, members[arm])))
             for arm, count in Counter(arms).items()
@@ -178,7 +178,7 @@ class Armed(Stateful):
         chances: NDArray[np.float64],
         values: Sequence[float] | None = None,
     ) -> Batch:
-        """The batch, with what each arm was worth and how likely it was to be drawn."""
+        """The batch, with the value and probability of each arm as metrics."""
         metrics = {"select/arms": float(len(self.names)), "select/discarded": 0.0}
         notices: list[str] = []
         sizes = Counter(self.arm_of)
@@ -200,7 +200,7 @@ class Armed(Stateful):
         return Batch(groups, metrics=metrics, decisions=decisions, notices=notices)
 
     def introduce(self, sizes: Counter[int]) -> str:
-        """A notice that names the arms, once, when training begins."""
+        """The notice that lists the arms, when training starts."""
         shown = [f"{name or 'no label'} ({sizes[arm]})" for arm, name in enumerate(self.names)]
         more = f" and {len(shown) - SHOWN} more" if len(shown) > SHOWN else ""
         values = f" (distinct values: {self.distinct})" if self.distinct else ""

@@ -1,8 +1,8 @@
-"""Clusters of prompts by the policy's own hidden states: k-means, seeded, in numpy.
+"""Clusters of prompts by the policy's hidden states: seeded k-means in numpy.
 
-Vectors are gathered over several steps and saved in between, so each is kept as a random projection
-to a few dimensions, which preserves the cost of every clustering up to a small factor (Makarychev
-et al., arXiv 1811.03195), whatever the width of the model.
+Vectors are collected over several steps and saved in between, so each is kept as a random
+projection to few dimensions, which preserves the cost of every clustering up to a small factor
+(Makarychev et al., arXiv 1811.03195).
 """
 
 import random
@@ -16,7 +16,7 @@ ROUNDS = 100
 
 
 def project(vectors: Sequence[NDArray[np.float32]], rng: random.Random) -> NDArray[np.float32]:
-    """The vectors in at most 64 dimensions; the same generator projects in the same way."""
+    """Random projection to at most 64 dimensions; the same `rng` gives the same projection."""
     rows = np.asarray(vectors, dtype=np.float32)
     width = rows.shape[1]
     if width <= DIMENSIONS:
@@ -26,10 +26,10 @@ def project(vectors: Sequence[NDArray[np.float32]], rng: random.Random) -> NDArr
 
 
 def kmeans(vectors: NDArray[np.float32], k: int, rng: random.Random) -> NDArray[np.int64]:
-    """The cluster of each vector: at most k, numbered from 0, none of them empty.
+    """The cluster of each vector: at most k, numbered from 0, none empty.
 
-    Vectors are compared by direction from their mean, for hidden states share large components that
-    tell nothing apart. Centres start by k-means++ (Arthur and Vassilvitskii, 2007).
+    Vectors are centred and normalised, since hidden states share large components. Initialised by
+    k-means++ (Arthur and Vassilvitskii, 2007).
     """
     points = vectors.astype(np.float64) - vectors.mean(axis=0, dtype=np.float64)
     points /= np.maximum(np.linalg.norm(points, axis=1, keepdims=True), 1e-12)
@@ -48,7 +48,7 @@ def kmeans(vectors: NDArray[np.float32], k: int, rng: random.Random) -> NDArray[
 def _spread(
     points: NDArray[np.float64], k: int, generator: np.random.Generator
 ) -> NDArray[np.float64]:
-    """k-means++: each centre is a point, likelier the further it is from those before it."""
+    """k-means++ initialisation."""
     centres = [points[generator.integers(len(points))]]
     distance = _squares(points, centres[0])
     while len(centres) < k and distance.sum() > 1e-12:

@@ -1,7 +1,7 @@
-"""Arms: parts of the pool that a curriculum chooses between, how they are made and drawn from.
+"""Partitions of the training set into arms, and sampling from them.
 
-Bandits (`sec`, `dump`) and schedules (`e2h`) share these functions. Arms are in order of difficulty
-where one is known, otherwise in the order of their names, read as people do: 2 before 10.
+Shared by bandits (`sec`, `dump`) and schedules (`e2h`). Arms are sorted by difficulty if known,
+otherwise by name in natural order (2 before 10).
 """
 
 import math
@@ -22,21 +22,21 @@ Objective = Literal["normalised", "raw"]
 
 
 class Partition(NamedTuple):
-    """Every prompt in one arm: the arms' names, and the arm of each prompt of the pool."""
+    """The names of the arms, and the arm of each prompt."""
 
     names: list[str]
     arm_of: list[int]
 
 
 def difficulties(pool: Pool) -> NDArray[np.float64] | None:
-    """The difficulty of each prompt, where the data gives one for all of them."""
+    """The difficulties in the data; None unless all prompts have one."""
     given = [prompt.difficulty for prompt in pool.prompts]
     finite = [value for value in given if value is not None and math.isfinite(value)]
     return np.array(finite) if len(finite) == len(given) else None
 
 
 def by_label(pool: Pool, order: Sequence[str] = ()) -> Partition:
-    """One arm for each category of the data, in the given order if there is one."""
+    """One arm per category of the data, in the given order if any."""
     require_labels(pool, "curriculum.categories = 'label'", "use difficulty or clusters instead")
     names = list(order) or label_order(pool)
     require(
@@ -50,17 +50,17 @@ def by_label(pool: Pool, order: Sequence[str] = ()) -> Partition:
 
 
 def require_labels(pool: Pool, setting: str, remedy: str) -> None:
-    """Refuse data without categories, on which every prompt would be in the same arm."""
+    """Refuse data whose prompts all have the same category."""
     if len(pool.categories) == 1 < len(pool):
         label = next(iter(pool.categories))
         raise MetisError(
-            f"{setting}: all {len(pool)} prompts of the pool have the category {label!r}, so there "
-            f"is nothing to choose between; {remedy}, or give the data categories"
+            f"{setting}: all {len(pool)} training prompts have the category {label!r}; "
+            f"{remedy}, or give the data categories"
         )
 
 
 def label_order(pool: Pool) -> list[str]:
-    """The categories of the data from easy to hard if that is known, otherwise by name."""
+    """The categories of the data, from easy to hard if known, otherwise by name."""
     difficulty = difficulties(pool)
     if difficulty is None:
         return sorted(pool.categories, key=_natural)
@@ -69,13 +69,13 @@ def label_order(pool: Pool) -> list[str]:
 
 
 def _natural(name: str) -> list[tuple[int, int, str]]:
-    """A key under which level-2 comes before level-10."""
+    """A natural sort key: level-2 before level-10."""
     parts = re.split(r"([0-9]+)", name)
     return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts if part]
 
 
 def by_quantile(values: NDArray[np.float64], arms: int, rng: random.Random) -> Partition:
-    """Arms of equal size from the lowest values to the highest; ties are cut at random.
+    """Arms of equal size, from the lowest values to the highest; ties are split at random.
 
     A prompt that could not be measured (NaN) counts as average.
     """
@@ -91,7 +91,7 @@ def by_quantile(values: NDArray[np.float64], arms: int, rng: random.Random) -> P
 
 
 def by_cluster(clusters: NDArray[np.int64], difficulty: NDArray[np.float64] | None) -> Partition:
-    """One arm for each cluster, from easy to hard if that is known, otherwise as numbered."""
+    """One arm per cluster, from easy to hard if known, otherwise as numbered."""
     arms = int(clusters.max()) + 1
     order = np.arange(arms)
     if difficulty is not None:
@@ -107,10 +107,10 @@ def draw_arms(
     rng: random.Random,
     whole: bool = False,
 ) -> list[int]:
-    """An arm for each slot, drawn independently; with `whole`, one arm for as many as it can fill.
+    """Sample an arm for each slot independently; with `whole`, one arm fills as many as it can.
 
-    An arm all of whose prompts are in the batch leaves the draw, so a batch is short only when the
-    arms with a chance have too few prompts for it.
+    An arm whose prompts are all in the batch is not sampled again, so a batch is short only if all
+    arms with a probability above 0 have too few prompts.
     """
     left = list(sizes)
     drawn: list[int] = []
@@ -128,10 +128,10 @@ def draw_arms(
 
 
 def absolute_advantages(group: Group, objective: Objective) -> list[float]:
-    """|A| of each rollout; none where fewer than two are valid.
+    """|A| of each rollout; empty with fewer than two valid ones.
 
-    `normalised` divides by the standard deviation of the group, with n - 1 and 1e-6 as GRPO's usual
-    implementation has it; `raw` is METIS, Eq. 1.
+    `normalised` divides by the group's standard deviation (ddof 1, epsilon 1e-6) as in common GRPO
+    implementations; `raw` is METIS, Eq. 1.
     """
     if len(group.rewards) < 2:
         return []

@@ -1,4 +1,4 @@
-"""Judges by name: what predicts, before any rollout, how much the rewards of a prompt will vary."""
+"""Judges by name: they predict, before any rollout, the reward variance of a prompt."""
 
 from typing import Any
 

@@ -1,14 +1,14 @@
-"""The judge by log-probabilities: a distribution over the allowed answers, trained by log score.
+"""The judge by log-probabilities: a distribution over the allowed answers, trained by log loss.
 
 P = softmax(log-probabilities of the answers + offsets), v_hat its expected variance: nothing is
-decoded, and nothing can fail. The loss is the cross-entropy to the two-hot outcome y. Its gradient
-is sum_g (P_g - y_g) grad log P_g, so that every answer is a row of its own with the constant
-advantage y_g - P_g. A proper score may be trained off-policy: outcomes of the last steps are judged
-and trained on again.
+decoded, and no reply can be invalid. The loss is the cross-entropy to the two-hot outcome y. Its
+gradient is sum_g (P_g - y_g) grad log P_g, so every answer is a row with the constant advantage
+y_g - P_g. Cross-entropy, a proper scoring rule, may be trained off-policy: outcomes of the last
+steps are replayed.
 
-The offsets are outside the network, and move towards the mean outcome. Most of what a judge has to
-learn at first is how often each answer is right at all; learnt by the network, that is a large
-gradient through the prefix that all judge prompts share, and says nothing about any of them.
+The offsets are outside the network, and move towards the mean outcome. Otherwise a judge would
+first learn the marginal distribution of answers: a large gradient through the prefix shared by all
+judge prompts, which says nothing about any of them.
 """
 
 import math
@@ -42,7 +42,7 @@ from metis.curricula.judges.memory import (
     quantile,
     recent,
     replayed,
-    show,
+    split_exemplars,
 )
 from metis.curricula.judges.prompt import turns
 from metis.curricula.judges.protocol import (
@@ -53,27 +53,27 @@ from metis.curricula.judges.protocol import (
     Prediction,
     Predictions,
 )
-from metis.curricula.judges.scale import ATTEMPTS, PASSES, VARIANCE, Scale
+from metis.curricula.judges.scale import ATTEMPTS, PASSES, VARIANCE, AnswerScale
 from metis.errors import require, require_at_least
 from metis.signal import VARIANCE_MAX, softmax
 
 Floats = NDArray[np.float64]
 
 MEMORY = 4
-"""Steps that the calibration memory spans, and that variances are ranked among."""
+"""Steps of the calibration memory, and of the variances used for ranks."""
 
 KEPT_STEPS = 8
-"""Steps whose outcomes are replayed, and set the offsets."""
+"""Steps whose outcomes are replayed, and fit the offsets."""
 
 REPLAY = 64
-"""Outcomes that are replayed by default, at least."""
+"""Minimum number of replayed outcomes by default."""
 
 RATE, LARGEST = 0.5, 8.0
-"""How fast offsets move, and how far from zero."""
+"""Learning rate and maximum absolute value of the offsets."""
 
 
-class Reading(NamedTuple):
-    """One judge prompt, and the log-probabilities of the answers, without offsets."""
+class ScoredPrompt(NamedTuple):
+    """One judge prompt, with the log-probabilities of the answers, without offsets."""
 
     prompt: Prompt
     chat: Chat
@@ -84,42 +84,42 @@ class Reading(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Readings(Predictions):
-    """Predictions by log-probabilities, and readings of outcomes that are trained on again."""
+class ScoredPredictions(Predictions):
+    """Predictions by log-probabilities, with scores of replayed outcomes."""
 
-    scale: Scale = VARIANCE
+    scale: AnswerScale = VARIANCE
     offsets: tuple[float, ...] = ()
-    readings: Sequence[Reading] = ()
-    """Of the candidates, in their order, then of the replayed outcomes."""
+    readings: Sequence[ScoredPrompt] = ()
+    """The candidates in order, then the replayed outcomes."""
     again: Sequence[Pair] = ()
 
 
-class Labelled(NamedTuple):
-    """A reading beside what happened: v as it is scored, and as a point of the scale."""
+class LabelledPrompt(NamedTuple):
+    """A scored prompt with its outcome: v as used in Eq. 8, and as a point of the scale."""
 
-    reading: Reading
+    reading: ScoredPrompt
     target: float
     point: float
     key: str
-    """Names a judgment of an earlier outcome; that of this step has none."""
+    """The key of a replayed judgment; empty for this step's."""
 
 
 Labels = tuple[int, Floats, Floats]
-"""A step, the answers' log-probabilities in its judgments, and their targets: a row a judgment."""
+"""A step, the log-probabilities of its judgments' answers, and their targets (one row each)."""
 
 
 @dataclass
-class Direct(Stateful, Judge[Readings]):
+class Direct(Stateful, Judge[ScoredPredictions]):
     """The policy's log-probabilities of the answers predict the variance, and are trained to.
 
-    scale     answers: the reward `variance` on the paper's list · `passes`, the right ones of eight
-              attempts, one digit, for binary rewards; others have the variance
-    examples  K: pairs of the calibration memory that it is shown (3)
-    replay    outcomes of the last 8 steps that are judged and trained on again; by default as many
-              as the batch, and 64 at least
-    share     the judge's gradient norm is at most this share of the policy's; 0 is no bound
-    train     share of the judgments, replayed ones included, that an update trains on, drawn
-              uniformly; on verl each of them carries the whole judge prompt
+    scale     answers: the reward `variance` from the paper's list · `passes` out of eight attempts,
+              one digit, for binary rewards (others use the variance)
+    examples  K: exemplars from the calibration memory in the judge prompt (3)
+    replay    replayed outcomes of the last 8 steps, judged and trained on again; by default as many
+              as the batch, at least 64
+    share     bound on the judge's gradient norm, as a share of the policy's; 0 is no bound
+    train     share of judgments, including replayed ones, that an update trains on, sampled
+              uniformly; on verl each repeats the whole judge prompt
     """
 
     scale: Literal["variance", "passes"] = "variance"
@@ -153,16 +153,18 @@ class Direct(Stateful, Judge[Readings]):
 
     def predict(
         self, candidates: Sequence[Prompt], batch: int, pool: Pool, progress: Progress
-    ) -> Plan[Readings]:
+    ) -> Plan[ScoredPredictions]:
         self.memory.forget(progress.step, KEPT_STEPS)
         self.labels = [label for label in self.labels if label[0] > progress.step - KEPT_STEPS]
         scale = PASSES if (self.scale, pool.rewards) == ("passes", "binary") else VARIANCE
-        outcome = Outcome(scale, pool.rewards, recent(self.memory.pairs, progress.step, MEMORY))
+        outcome = OutcomeScale(
+            scale, pool.rewards, recent(self.memory.pairs, progress.step, MEMORY)
+        )
         memory = anchored(self.memory.pairs, progress.step, MEMORY)
         rng = progress.rng("exemplars")
         picked = exemplars(memory, self.examples, candidates, batch, pool, rng, outcome.point)
         rng.shuffle(picked)
-        shown, judged = show(picked, candidates, pool, outcome.point)
+        shown, judged = split_exemplars(picked, candidates, pool, outcome.point)
         seen = {each.prompt.text for each in shown} | {prompt.text for prompt in judged}
         again = self._again(batch, seen, pool, progress)
         prompts = [*judged, *(pool[pair.prompt] for pair in again)]
@@ -172,19 +174,23 @@ class Direct(Stateful, Judge[Readings]):
         readings = list(_read(prompts, chats, rows, offsets, scale))
         predictions = [_predicted(reading, scale) for reading in readings[: len(judged)]]
         metrics = read_metrics(readings[: len(judged)], scale)
-        return Readings(predictions, shown, metrics, scale, offsets, readings, again)
+        return ScoredPredictions(predictions, shown, metrics, scale, offsets, readings, again)
 
     def _again(self, batch: int, seen: set[str], pool: Pool, progress: Progress) -> list[Pair]:
-        """Outcomes of the last steps to judge again, of none of these texts."""
+        """Outcomes of the last steps to replay, except of the texts seen in this step."""
         earlier = recent(self.memory.pairs, progress.step, KEPT_STEPS)
         avoid = {pair.prompt for pair in earlier if pool[pair.prompt].text in seen}
         return replayed(earlier, self._replay(batch), avoid, progress.rng("replay"))
 
     def learn(
-        self, predictions: Readings, groups: Sequence[Group], pool: Pool, progress: Progress
+        self,
+        predictions: ScoredPredictions,
+        groups: Sequence[Group],
+        pool: Pool,
+        progress: Progress,
     ) -> Lesson:
         new = self.memory.add(groups, progress.step)
-        outcome = Outcome(
+        outcome = OutcomeScale(
             predictions.scale, pool.rewards, recent(self.memory.pairs, progress.step, MEMORY)
         )
         count = len(predictions.candidates)
@@ -194,11 +200,13 @@ class Direct(Stateful, Judge[Readings]):
         metrics = _loss_metrics(fresh, again, predictions.scale)
         self._move_offsets(fresh, predictions.scale, progress.step)
         targets = {item.reading.prompt.id: item.target for item in fresh}
-        drawn = subsample(rows, self.train, progress.rng("train"))
+        drawn = subsample_judgments(rows, self.train, progress.rng("train"))
         return Lesson(drawn, metrics, self.share, targets)
 
-    def _rows(self, labelled: Sequence[Labelled], predictions: Readings) -> list[Judgment]:
-        """A row for each answer of a judgment; the advantages of one add up to zero."""
+    def _rows(
+        self, labelled: Sequence[LabelledPrompt], predictions: ScoredPredictions
+    ) -> list[Judgment]:
+        """One row per answer of a judgment; the advantages of a judgment sum to zero."""
         choices, offsets = predictions.scale.choices, predictions.offsets
         return [
             Judgment(
@@ -219,23 +227,23 @@ class Direct(Stateful, Judge[Readings]):
             )
         ]
 
-    def _move_offsets(self, fresh: Sequence[Labelled], scale: Scale, step: int) -> None:
+    def _move_offsets(self, fresh: Sequence[LabelledPrompt], scale: AnswerScale, step: int) -> None:
         usable = [item for item in fresh if item.reading.failure is None]
         if usable:
             logprobs = np.array([item.reading.logprobs for item in usable])
             targets = np.stack([scale.two_hot(item.point) for item in usable])
             self.labels.append((step, logprobs, targets))
-        self.offsets = moved(self.offsets, self.labels)
+        self.offsets = updated_offsets(self.offsets, self.labels)
 
 
-class Outcome(NamedTuple):
-    """What a group came to, as the judge is scored: a variance, and a point of its scale.
+class OutcomeScale(NamedTuple):
+    """Maps a group's outcome to the judge's target: a variance, and a point of its scale.
 
-    Continuous rewards have most variances near 0, where a proper score has all predictions tie;
-    they are scored by their rank among the recent ones.
+    Continuous rewards have most variances near 0, where all predictions would tie; the target is
+    then their rank among recent ones.
     """
 
-    scale: Scale
+    scale: AnswerScale
     rewards: Rewards
     recent: Sequence[Pair]
 
@@ -246,7 +254,7 @@ class Outcome(NamedTuple):
         return VARIANCE_MAX * quantile(v, [pair.v for pair in self.recent])
 
     def point(self, pair: Pair) -> float:
-        """An outcome on the scale that the judge answers in."""
+        """An outcome as a point on the judge's scale."""
         return ATTEMPTS * pair.mean if self.scale is PASSES else self.variance(pair.v)
 
 
@@ -255,9 +263,9 @@ def _read(
     chats: Sequence[Chat],
     rows: Sequence[Sequence[float]],
     offsets: tuple[float, ...],
-    scale: Scale,
-) -> Iterator[Reading]:
-    """Log-probabilities that are no numbers, and prompts that do not fit, give no prediction."""
+    scale: AnswerScale,
+) -> Iterator[ScoredPrompt]:
+    """Score prompts; non-finite log-probabilities and prompts that are too long are failures."""
     table = np.array(rows, dtype=np.float64).reshape(-1, len(offsets))
     highest = table.max(axis=1)
     distributions = softmax(np.where(np.isfinite(highest)[:, None], table + offsets, 0.0))
@@ -267,10 +275,10 @@ def _read(
         if not math.isfinite(highest[i]):
             unasked = highest[i] == -math.inf
             failure = Failure.DOES_NOT_FIT if unasked else Failure.NOT_A_NUMBER
-        yield Reading(prompt, chat, tuple(rows[i]), distributions[i], expected[i], failure)
+        yield ScoredPrompt(prompt, chat, tuple(rows[i]), distributions[i], expected[i], failure)
 
 
-def _predicted(reading: Reading, scale: Scale) -> Prediction:
+def _predicted(reading: ScoredPrompt, scale: AnswerScale) -> Prediction:
     """The expected variance over the answers."""
     if reading.failure is not None:
         return Prediction(reading.prompt, None, None, reading.failure)
@@ -279,12 +287,15 @@ def _predicted(reading: Reading, scale: Scale) -> Prediction:
 
 
 def _labelled(
-    readings: Sequence[Reading], outcomes: Sequence[Pair], outcome: Outcome, again: bool = False
-) -> list[Labelled]:
-    """Readings beside the outcomes of their prompts, where they have one."""
+    readings: Sequence[ScoredPrompt],
+    outcomes: Sequence[Pair],
+    outcome: OutcomeScale,
+    again: bool = False,
+) -> list[LabelledPrompt]:
+    """Scored prompts with their outcomes, where they have one."""
     pair_of = {pair.prompt: pair for pair in outcomes}
     return [
-        Labelled(
+        LabelledPrompt(
             reading,
             outcome.variance(pair.v),
             outcome.point(pair),
@@ -295,8 +306,8 @@ def _labelled(
     ]
 
 
-def read_metrics(readings: Sequence[Reading], scale: Scale) -> dict[str, float]:
-    """The entropy of the distributions, and the share whose likeliest answer is the largest."""
+def read_metrics(readings: Sequence[ScoredPrompt], scale: AnswerScale) -> dict[str, float]:
+    """Mean entropy, and the share of prompts whose likeliest answer is the largest variance."""
     usable = [reading.distribution for reading in readings if reading.failure is None]
     if not usable:
         return {}
@@ -310,9 +321,9 @@ def read_metrics(readings: Sequence[Reading], scale: Scale) -> dict[str, float]:
 
 
 def _loss_metrics(
-    fresh: Sequence[Labelled], again: Sequence[Labelled], scale: Scale
+    fresh: Sequence[LabelledPrompt], again: Sequence[LabelledPrompt], scale: AnswerScale
 ) -> dict[str, float]:
-    """The mean of Eq. 8 over the distribution, and the loss as a divergence from the target."""
+    """The expected Eq. 8 under P, and the KL divergence from the target."""
     asked = [item for item in fresh if item.reading.failure is not Failure.DOES_NOT_FIT]
     rewards = [
         float(
@@ -334,8 +345,10 @@ def _loss_metrics(
     return metrics | ({"loss/judge": float(np.mean(values))} if values else {})
 
 
-def subsample(judgments: list[Judgment], share: float, rng: random.Random) -> list[Judgment]:
-    """A uniform draw of whole judgments, at least one: its mean loss is unbiased."""
+def subsample_judgments(
+    judgments: list[Judgment], share: float, rng: random.Random
+) -> list[Judgment]:
+    """Sample whole judgments uniformly, at least one: the mean loss stays unbiased."""
     if share == 1:
         return judgments
     keys = list(dict.fromkeys((row.prompt.id, row.key) for row in judgments))
@@ -343,7 +356,7 @@ def subsample(judgments: list[Judgment], share: float, rng: random.Random) -> li
     return [row for row in judgments if (row.prompt.id, row.key) in kept]
 
 
-def moved(offsets: Sequence[float], steps: Sequence[Labels]) -> list[float]:
+def updated_offsets(offsets: Sequence[float], steps: Sequence[Labels]) -> list[float]:
     """b += rate (log mean y - log mean P) over the judgments of some steps, smoothed by one."""
     if not steps:
         return list(offsets)

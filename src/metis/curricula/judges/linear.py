@@ -1,7 +1,7 @@
-"""Penalised linear models of hidden states: ridge regression, and logistic regression of passes.
+"""L2-penalised linear models of hidden states: ridge regression, and logistic regression of passes.
 
-Both are on standardised features, scaled so that a state has about length 1: penalties mean the
-same for every width.
+Features are standardised and scaled to a norm of about 1, so that penalties mean the same for every
+width.
 """
 
 from collections.abc import Sequence
@@ -13,17 +13,17 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 COMPONENTS = 256
-"""Principal components that a logistic regression is on."""
+"""Principal components for the logistic regression."""
 
 SPARE, ITERATIONS = 32, 4
-"""Axes beyond those, and rounds, of the subspace iteration."""
+"""Oversampling and iterations of the subspace iteration."""
 
 NEWTON_STEPS = 30
 HALVINGS = 20
 CONVERGED = 1e-6
 
 
-class Line(NamedTuple):
+class LinearModel(NamedTuple):
     """A fitted linear model."""
 
     centre: Floats
@@ -38,13 +38,13 @@ class Line(NamedTuple):
         return (features - self.centre) / self.scale
 
 
-class LogOdds(NamedTuple):
-    """A fitted logistic regression: normal log-odds, by Laplace's approximation."""
+class LogisticModel(NamedTuple):
+    """A fitted logistic regression with a normal posterior of log-odds (Laplace approximation)."""
 
-    line: Line
+    line: LinearModel
     axes: Floats
     curvature: Floats
-    """The Hessian of the penalised loss, in principal components and the intercept."""
+    """The Hessian of the penalised loss, for principal components and intercept."""
     penalty: float
 
     def predict(self, features: Floats) -> Floats:
@@ -52,7 +52,7 @@ class LogOdds(NamedTuple):
         return self.line.predict(features)
 
     def spread(self, features: Floats) -> Floats:
-        """The standard deviation of log-odds, larger for what is unlike all labels."""
+        """The posterior standard deviation of log-odds, larger far from all labels."""
         inputs = self.line.inputs(features)
         design = _design(inputs, self.axes)
         inside = np.einsum("ij,ji->i", design, np.linalg.solve(self.curvature, design.T))
@@ -60,28 +60,28 @@ class LogOdds(NamedTuple):
         return np.asarray(np.sqrt(inside + np.maximum(outside, 0.0) / self.penalty))
 
 
-def ridge(features: Floats, labels: Floats, penalties: Sequence[float]) -> list[Line]:
-    """Ridge regression, once for each penalty."""
+def ridge(features: Floats, labels: Floats, penalties: Sequence[float]) -> list[LinearModel]:
+    """Ridge regression, for each penalty."""
     centre, scale = _standard(features)
     inputs, offset = (features - centre) / scale, float(labels.mean())
-    # X' (X X' + alpha)^-1 v = (X' X + alpha)^-1 X' v: the left system has a row a label, the right
-    # one a row a feature, and the smaller is solved.
+    # X' (X X' + alpha)^-1 v = (X' X + alpha)^-1 X' v: solve the smaller system, of the number of
+    # labels (left) or features (right).
     dual = len(inputs) < inputs.shape[1]
     gram = inputs @ inputs.T if dual else inputs.T @ inputs
     target = labels - offset if dual else inputs.T @ (labels - offset)
     systems = (gram + penalty * np.eye(len(gram)) for penalty in penalties)
     solved = [np.linalg.solve(system, target) for system in systems]
     weights = [np.asarray(inputs.T @ each if dual else each) for each in solved]
-    return [Line(centre, scale, each, offset) for each in weights]
+    return [LinearModel(centre, scale, each, offset) for each in weights]
 
 
 def logistic(
     features: Floats, passes: Floats, trials: Floats, penalties: Sequence[float]
-) -> list[LogOdds]:
-    """Logistic regression of passes out of trials, once for each penalty.
+) -> list[LogisticModel]:
+    """Logistic regression of passes out of trials, for each penalty.
 
-    The intercept is drawn to the log-odds of all labels with the weight of one trial, so that it is
-    finite where none of them passes, or all do.
+    The intercept has a weak prior at the overall log-odds (weight 1), so that it is finite for
+    all-pass or all-fail labels.
     """
     centre, scale = _standard(features)
     inputs = (features - centre) / scale
@@ -95,9 +95,9 @@ def logistic(
         precision = np.full(len(prior), float(penalty))
         precision[-1] = 1.0
         weights = _newton(design, passes, trials, prior, precision, weights)
-        line = Line(centre, scale, axes @ weights[:-1], float(weights[-1]))
+        line = LinearModel(centre, scale, axes @ weights[:-1], float(weights[-1]))
         curvature = _curvature(design, trials, precision, weights)
-        fitted.append(LogOdds(line, axes, curvature, penalty))
+        fitted.append(LogisticModel(line, axes, curvature, penalty))
     return fitted
 
 
@@ -111,7 +111,7 @@ def binomial_loss(log_odds: Floats, passes: Floats, trials: Floats) -> float:
 
 
 def _standard(features: Floats) -> tuple[Floats, Floats]:
-    """The centre and the scale of features; one that never changes has an infinite scale."""
+    """Centre and scale of the features; a constant one has an infinite scale."""
     spread = features.std(axis=0)
     scale = np.where(spread > 1e-9, spread, np.inf) * np.sqrt(features.shape[1])
     return features.mean(axis=0), scale
@@ -122,9 +122,9 @@ def _design(inputs: Floats, axes: Floats) -> Floats:
 
 
 def _principal_axes(inputs: Floats) -> Floats:
-    """The axes of the most variance, from the smaller of the two Gram matrices.
+    """The leading principal axes, from the smaller Gram matrix.
 
-    Where both are large, by subspace iteration, which does not solve for the rest of the axes.
+    If both are large, by randomised subspace iteration.
     """
     if min(inputs.shape) > 4 * COMPONENTS:
         axes = np.random.default_rng(0).normal(size=(inputs.shape[1], COMPONENTS + SPARE))
@@ -154,7 +154,7 @@ def _newton(
     precision: Floats,
     weights: Floats,
 ) -> Floats:
-    """Newton's method from these weights, halving steps that do not lower the penalised loss."""
+    """Newton's method with step halving, from these weights."""
 
     def loss(at: Floats) -> float:
         penalty = 0.5 * float(precision @ np.square(at - prior))

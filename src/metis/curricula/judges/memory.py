@@ -1,10 +1,10 @@
-"""The calibration memory: recent prompt-variance pairs, and the K of them a judge is shown.
+"""The calibration memory: recent prompt-variance pairs, and the K exemplars of a judge prompt.
 
-METIS, Sec. 4.1. The paper keeps "the K most recent pairs", which a step of 256 new ones leaves
-open; its printed examples are always a low, a middle and a high variance in ascending order
-(0.000, 0.109, 0.250). So are these: K values spread evenly between the lowest and the highest of
-the window, the nearest that occurred, each shown by one prompt drawn from those that had it. All
-judge prompts of a step show the same pairs, so that they share a prefix.
+METIS, Sec. 4.1. The paper keeps "the K most recent pairs", which is ambiguous with 256 new ones per
+step; its printed examples are always a low, a middle and a high variance in ascending order (0.000,
+0.109, 0.250). So are these: K values evenly spaced between the lowest and the highest of the window
+(the nearest that occurred), each with a random prompt that had it. All judge prompts of a step have
+the same exemplars, so that they share a prefix.
 """
 
 import random
@@ -22,7 +22,7 @@ from metis.signal import INFORMATIVE
 
 
 class Pair(NamedTuple):
-    """A prompt's id and its outcome: realised variance and mean reward, and the step of both."""
+    """A prompt's id and its outcome: realised variance and mean reward, with their step."""
 
     step: int
     prompt: str
@@ -41,11 +41,11 @@ class Memory(Stateful):
         self.pairs = [Pair(*pair) for pair in self.pairs]
 
     def forget(self, step: int, window: int) -> None:
-        """Drop pairs of before the last `window` steps, but for the newest informative one."""
+        """Drop pairs older than `window` steps, except the newest informative one if needed."""
         self.pairs = anchored(self.pairs, step, window)
 
     def add(self, groups: Iterable[Group], step: int) -> list[Pair]:
-        """Algorithm 1, line 7: the pairs of a step, of every group whose variance is defined."""
+        """Algorithm 1, line 7: add the pairs of a step; groups without a variance are skipped."""
         new = [
             Pair(step, group.prompt.id, v, group.mean or 0.0)
             for group in groups
@@ -56,12 +56,12 @@ class Memory(Stateful):
 
 
 def recent(memory: Iterable[Pair], step: int, window: int) -> list[Pair]:
-    """The pairs realised in the last `window` steps before `step`."""
+    """The pairs of the last `window` steps before `step`."""
     return [pair for pair in memory if pair.step >= step - window]
 
 
 def anchored(memory: Sequence[Pair], step: int, window: int) -> list[Pair]:
-    """The recent pairs, and the newest informative one until a newer comes."""
+    """The recent pairs, plus the newest informative one if none of them is."""
     kept = recent(memory, step, window)
     if any(pair.v > INFORMATIVE for pair in kept):
         return kept
@@ -75,7 +75,7 @@ def pick(
     rng: random.Random,
     value: Callable[[Pair], float] = lambda pair: pair.v,
 ) -> list[Pair]:
-    """K pairs of different prompts, spread over the values seen, in ascending order."""
+    """K pairs of different prompts, spread over the range of values, in ascending order."""
     usable = list({pair.prompt: pair for pair in memory}.values())
     by_value: dict[float, list[Pair]] = {}
     for pair in usable:
@@ -95,10 +95,10 @@ def exemplars(
     rng: random.Random,
     value: Callable[[Pair], float] = lambda pair: pair.v,
 ) -> list[Pair]:
-    """K pairs of different texts, none of a candidate unless there are fewer than K others.
+    """K pairs of different texts, of candidates only if there are fewer than K others.
 
-    Then so many candidates are shown as are not needed to fill the batch; whoever asks leaves them
-    out of the judging: a judge is never shown what it is asked about.
+    At most as many candidates are used as are not needed to fill the batch. These are then not
+    judged: a judge never sees the outcome of the prompt that it judges.
     """
     asked = Counter(prompt.text for prompt in candidates)
     distinct = {pool[pair.prompt].text: pair for pair in memory}
@@ -113,13 +113,13 @@ def exemplars(
     return pick(usable, k, rng, value)
 
 
-def show(
+def split_exemplars(
     picked: Sequence[Pair],
     candidates: Sequence[Prompt],
     pool: Pool,
     value: Callable[[Pair], float] = lambda pair: pair.v,
 ) -> tuple[list[Exemplar], list[Prompt]]:
-    """The exemplars of a step, and the candidates that are not among them."""
+    """The exemplars of a step, and the remaining candidates, which are judged."""
     shown = [Exemplar(pool[p.prompt], value(p), p.v, p.step + 1) for p in picked]
     texts = {exemplar.prompt.text for exemplar in shown}
     return shown, [prompt for prompt in candidates if prompt.text not in texts]
@@ -128,17 +128,16 @@ def show(
 def replayed(
     memory: Iterable[Pair], count: int, avoid: Collection[str], rng: random.Random
 ) -> list[Pair]:
-    """Outcomes to judge again, drawn without a look at what they were.
+    """Sample outcomes to replay, independent of their values.
 
-    Which prompts are rolled out depends on the prompts alone, so that no outcome needs an
-    importance weight as long as none is drawn for what it was.
+    Selection depends only on the prompts, so outcomes need no importance weights.
     """
     latest = {pair.prompt: pair for pair in memory if pair.prompt not in avoid}
     return rng.sample(list(latest.values()), min(count, len(latest)))
 
 
 def spread(values: Sequence[float], k: int) -> list[float]:
-    """At most k distinct values, each nearest to one of k evenly spaced points of the range."""
+    """At most k distinct values, nearest to k evenly spaced points of the range."""
     if not values or k < 1:
         return []
     low, high = values[0], values[-1]

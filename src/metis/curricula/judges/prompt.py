@@ -1,8 +1,8 @@
-"""The words of the self-judgment prompt (METIS, appendix B.3), kept in `prompt.txt`.
+"""The self-judgment prompt (METIS, appendix B.3), from `prompt.txt`.
 
-The scale decides what is asked for: the variance, in the paper's words, or passes in ours. With no
-examples the sentences about them are left out, as in the paper's K = 0 listing. The box of appendix
-A.1 is a variant of the same text.
+The scale decides the question: the variance, in the paper's words, or passes, in ours. Without
+exemplars the sentences about them are left out, as in the paper's K = 0 listing. The box of
+appendix A.1 is a variant of the same text.
 """
 
 from collections.abc import Sequence
@@ -11,11 +11,11 @@ from importlib import resources
 from string import Template
 
 from metis.core import Exemplar, Message
-from metis.curricula.judges.scale import VARIANCE, Scale
+from metis.curricula.judges.scale import VARIANCE, AnswerScale
 
 
 def single(texts: Sequence[str], examples: Sequence[Exemplar]) -> list[list[Message]]:
-    """Everything in one user message, as the paper prints it; one chat a text."""
+    """One chat per text, with everything in one user message, as printed in the paper."""
     words = _words(VARIANCE.name)
     blocks = [_instruction(words, "user", bool(examples))]
     for number, example in enumerate(examples, start=1):
@@ -27,11 +27,11 @@ def single(texts: Sequence[str], examples: Sequence[Exemplar]) -> list[list[Mess
 
 
 def turns(
-    texts: Sequence[str], examples: Sequence[Exemplar], scale: Scale = VARIANCE
+    texts: Sequence[str], examples: Sequence[Exemplar], scale: AnswerScale = VARIANCE
 ) -> list[list[Message]]:
-    """Exemplars as earlier turns, answered with the allowed answer nearest to what happened.
+    """One chat per text, with exemplars as few-shot turns and the nearest allowed answers.
 
-    The instruction stands once, in the system message: a turn is a problem and its outcome.
+    The instruction is in the system message; a turn is a problem and its outcome.
     """
     shared = [_system(_words(scale.name), examples)]
     for example in examples:
@@ -42,7 +42,7 @@ def turns(
 
 @cache
 def _words(scale: str) -> dict[str, str]:
-    """The sections of the text for a scale; those of the variance have no name before them."""
+    """The sections of `prompt.txt` for a scale; those of the variance have no prefix."""
     text = resources.files(__package__).joinpath("prompt.txt").read_text("utf-8")
     sections = dict(part.split("\n", 1) for part in text.split("## ")[1:])
     prefix = "" if scale == VARIANCE.name else f"{scale}: "
@@ -63,7 +63,7 @@ def _problem(title: str, text: str) -> str:
 
 
 def _problems(texts: Sequence[str]) -> list[str]:
-    """The candidates; there are many, so that the template is filled in once."""
+    """The candidates' messages; the template is filled in only once."""
     before, after = _problem("Candidate", "\0").split("\0")
     return [before + text + after for text in texts]
 

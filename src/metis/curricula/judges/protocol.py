@@ -1,7 +1,7 @@
-"""The contract of a judge: predictions before the rollouts, a lesson from their outcomes.
+"""The interface of a judge: it predicts before the rollouts, and learns from their outcomes.
 
-METIS asks any judge, trains on the candidates with the highest scores, and hands it what came of
-them. A judge of one's own is a class with `predict`; the rest has defaults
+METIS asks a judge for predictions, trains on the candidates with the highest scores, and passes it
+their outcomes. Your own judge is a class with `predict`; the rest has defaults
 (docs/adding-a-judge.md).
 """
 
@@ -17,11 +17,11 @@ from metis.core.pool import Pool
 from metis.errors import MetisError
 
 SECTION = "curriculum.judge."
-"""The place of a judge's settings among those of a run."""
+"""The section of a judge's settings."""
 
 
 class Failure(StrEnum):
-    """The reason that a judge has no prediction for a candidate."""
+    """Why a judge has no prediction for a candidate."""
 
     NO_BOX = "no box"
     NOT_A_NUMBER = "not a number"
@@ -34,10 +34,10 @@ class Failure(StrEnum):
 class Prediction:
     """A judge's prediction for one candidate.
 
-    v_hat         predicted variance of its rewards; None where there is no prediction
-    score         what candidates are ranked by, the highest first; None ranks last
-    reply         the judge's own words, where it wrote any
-    distribution  probabilities of the answers it could have given, by answer
+    v_hat         predicted variance of its rewards; None without a prediction
+    score         candidates are ranked by it, the highest first; None ranks last
+    reply         the judge's reply, if it wrote one
+    distribution  probabilities of the possible answers, by answer
     """
 
     prompt: Prompt
@@ -50,10 +50,10 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Predictions:
-    """The predictions of a step; a judge adds what its `learn` needs in a class of its own.
+    """The predictions of a step; a judge's subclass adds what its `learn` needs.
 
-    candidates  a prediction for each candidate, but for those that were shown as exemplars
-    shown       the exemplars of the judge prompts, in their order
+    candidates  a prediction for each candidate, except those used as exemplars
+    shown       the exemplars of the judge prompts, in order
     """
 
     candidates: Sequence[Prediction]
@@ -63,11 +63,11 @@ class Predictions:
 
 @dataclass(frozen=True)
 class Lesson:
-    """What a judge learns from the outcomes of a step.
+    """What a judge trains on after a step.
 
-    judgments  rows of its loss, for the engine to train on
-    share      bound of their gradient norm, as a share of the policy's; 0 is no bound
-    targets    what predictions are scored against, by prompt id, where it is not the variance
+    judgments  rows of its loss
+    share      bound on their gradient norm, as a share of the policy's; 0 is no bound
+    targets    targets of the predictions by prompt id, where they are not the variance
     """
 
     judgments: Sequence[Judgment] = ()
@@ -81,13 +81,13 @@ P = TypeVar("P", bound=Predictions)
 
 @runtime_checkable
 class Judge(Protocol[P]):
-    """Predicts the variance of a prompt's rewards, and learns from what came out."""
+    """Predicts the reward variance of prompts, and learns from the outcomes."""
 
     trial: ClassVar[int] = 16
-    """Steps of the trial by default; 0: it chooses from the start."""
+    """Default number of steps of the trial; 0 means no trial."""
 
     def needs(self, batch: int) -> Needs:
-        """What it asks of an engine, for batches of this size."""
+        """Its requests to the engine, for batches of this size."""
         return Needs()
 
     def predict(
@@ -95,14 +95,14 @@ class Judge(Protocol[P]):
     ) -> Plan[P]:
         """Algorithm 1, line 3: predict v_hat of each candidate.
 
-        `batch` of them will be rolled out: the judge may leave out no more than are left over.
+        `batch` of them will be rolled out, so at least as many candidates must be returned.
         """
         ...
 
     def learn(
         self, predictions: P, groups: Sequence[Group], pool: Pool, progress: Progress
     ) -> Lesson:
-        """Algorithm 1, line 7: take up the outcomes of the candidates that were rolled out."""
+        """Algorithm 1, line 7: learn from the outcomes of the candidates that were rolled out."""
         return Lesson()
 
 

@@ -1,7 +1,7 @@
-"""The judge that is a readout: a regression from the policy's hidden states to the outcomes.
+"""The readout judge: a regression from the policy's hidden states to the outcomes.
 
-Nothing is asked of the policy, and nothing of it is trained to judge. Labels are the outcomes of
-the last steps, each with the state that was read when its prompt was chosen.
+The policy is neither asked nor trained to judge. Labels are the outcomes of the last steps, with
+the hidden state from when the prompt was selected.
 """
 
 import zlib
@@ -23,7 +23,7 @@ from metis.curricula.judges.regressions import (
     Kind,
     Outcomes,
     Regression,
-    held_out,
+    cross_validate,
     regression,
 )
 from metis.errors import require, require_at_least
@@ -33,18 +33,18 @@ States = Sequence[NDArray[np.float32]]
 
 
 @dataclass(frozen=True)
-class Reads(Predictions):
-    """Predictions from states, each with its state, to be labelled."""
+class ReadoutPredictions(Predictions):
+    """Predictions, with the hidden states to be labelled."""
 
     states: States = ()
 
 
 @dataclass
-class Readout(Stateful, Judge[Reads]):
+class Readout(Stateful, Judge[ReadoutPredictions]):
     """A regression on the policy's hidden state of the prompt predicts the variance.
 
-    regression  `logistic`, of the pass rate; binary rewards alone · `ridge`, of the variance
-    layer       whose states are read, as a share of the network; 1 is the last (2/3)
+    regression  `logistic`, of the pass rate; only for binary rewards · `ridge`, of the variance
+    layer       the layer to read, as a fraction of the depth; 1 is the last (2/3)
     window      steps whose outcomes are the labels (20)
     """
 
@@ -53,10 +53,10 @@ class Readout(Stateful, Judge[Reads]):
     window: int = 20
 
     labels: list[tuple[int, NDArray[np.float32], Floats]] = field(init=False, default_factory=list)
-    """A step, the states of its prompts, and their outcomes, a row each."""
+    """Per step: the hidden states of its prompts, and their outcomes."""
 
     trial: ClassVar[int] = 0
-    """Cross-validation shrinks what predicts nothing."""
+    """No trial: cross-validation shrinks useless predictions."""
 
     def __post_init__(self) -> None:
         require_at_least(self, {"window": 1}, SECTION)
@@ -72,7 +72,7 @@ class Readout(Stateful, Judge[Reads]):
 
     def predict(
         self, candidates: Sequence[Prompt], batch: int, pool: Pool, progress: Progress
-    ) -> Plan[Reads]:
+    ) -> Plan[ReadoutPredictions]:
         self.labels = [label for label in self.labels if label[0] >= progress.step - self.window]
         states = yield from embed(candidates, [self.layer])
         values, metrics = self.read(states, regression(self.regression, pool.rewards))
@@ -80,10 +80,14 @@ class Readout(Stateful, Judge[Reads]):
             Prediction(prompt, None if value is None else min(max(0.0, value), VARIANCE_MAX), value)
             for prompt, value in zip(candidates, values, strict=True)
         ]
-        return Reads(predictions, metrics=metrics, states=states)
+        return ReadoutPredictions(predictions, metrics=metrics, states=states)
 
     def learn(
-        self, predictions: Reads, groups: Sequence[Group], pool: Pool, progress: Progress
+        self,
+        predictions: ReadoutPredictions,
+        groups: Sequence[Group],
+        pool: Pool,
+        progress: Progress,
     ) -> Lesson:
         read = zip(predictions.candidates, predictions.states, strict=True)
         known = {prediction.prompt.id: (prediction, state) for prediction, state in read}
@@ -97,7 +101,7 @@ class Readout(Stateful, Judge[Reads]):
         return Lesson(metrics={"judge/reward": float(np.mean(rewards))} if rewards else {})
 
     def label(self, states: States, groups: Sequence[Group], step: int) -> None:
-        """Take up the outcomes of a step, where there is one."""
+        """Add the outcomes of a step as labels."""
         labelled = [
             (state, (group.variance, group.mean, len(group.rewards), _fold(group.prompt.id)))
             for state, group in zip(states, groups, strict=True)
@@ -113,7 +117,7 @@ class Readout(Stateful, Judge[Reads]):
     ) -> tuple[list[float | None], dict[str, float]]:
         """The predicted variance of each state, and metrics of the regression.
 
-        None before there are labels, and of a state that is no number.
+        None before there are labels, and for non-finite states.
         """
         count = sum(len(rows) for _, _, rows in self.labels)
         metrics = {"select/labels": float(count)}
@@ -122,7 +126,7 @@ class Readout(Stateful, Judge[Reads]):
             return [None] * len(states), metrics
         features = np.concatenate([features for _, features, _ in self.labels]).astype(np.float64)
         outcomes = Outcomes.of(np.concatenate([rows for _, _, rows in self.labels]))
-        held = held_out(model, features, outcomes)
+        held = cross_validate(model, features, outcomes)
         metrics["select/penalty"] = held.penalty
         if held.pearson is not None:
             metrics["select/held_out_pearson"] = held.pearson

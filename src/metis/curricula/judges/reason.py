@@ -27,7 +27,7 @@ from metis.core import (
 from metis.core.needs import Needs
 from metis.core.pool import Pool
 from metis.core.state import Stateful
-from metis.curricula.judges.memory import Memory, Pair, exemplars, recent, show
+from metis.curricula.judges.memory import Memory, Pair, exemplars, recent, split_exemplars
 from metis.curricula.judges.prompt import single
 from metis.curricula.judges.protocol import (
     SECTION,
@@ -43,29 +43,29 @@ from metis.signal import VARIANCE_MAX, judge_reward
 from metis.text import OPENING, last_box
 
 MEMORY = 1
-"""Steps that the calibration memory spans."""
+"""Steps of the calibration memory."""
 
 LEAST_SPREAD = 0.1
-"""The standard deviation of rewards that bounds the advantage of a failure is at least this."""
+"""Minimum of the standard deviation that bounds a failure's advantage."""
 
 
 @dataclass(frozen=True)
-class Replies(Predictions):
-    """Predictions that were written, each with its reply, to be trained on."""
+class WrittenPredictions(Predictions):
+    """Predictions, with the sampled replies to train on."""
 
     completions: Sequence[Completion] = ()
 
 
 @dataclass
-class Reason(Stateful, Judge[Replies]):
+class Reason(Stateful, Judge[WrittenPredictions]):
     """The policy writes its prediction, as in the paper; defaults are the paper's.
 
-    examples     K: pairs of the calibration memory that it is shown (3)
+    examples     K: exemplars from the calibration memory in the judge prompt (3)
     weight       lambda of Eq. 10 (0.01)
     ema          alpha of the reward baseline (0.95)
     failures     a reply without a prediction: `zero` takes v_hat = 0, in the ranking and in its
                  reward (paper) · `last` ranks it below all others, with reward 0
-    max_tokens   longest reply
+    max_tokens   maximum tokens of a reply
     temperature  of replies
     """
 
@@ -98,26 +98,30 @@ class Reason(Stateful, Judge[Replies]):
 
     def predict(
         self, candidates: Sequence[Prompt], batch: int, pool: Pool, progress: Progress
-    ) -> Plan[Replies]:
+    ) -> Plan[WrittenPredictions]:
         self.memory.forget(progress.step, MEMORY)
         pairs = recent(self.memory.pairs, progress.step, MEMORY)
         picked = exemplars(pairs, self.examples, candidates, batch, pool, progress.rng("exemplars"))
-        shown, judged = show(picked, candidates, pool)
+        shown, judged = split_exemplars(picked, candidates, pool)
         chats = single([prompt.text for prompt in judged], shown)
         completions = yield from complete(chats, self.sampling)  # 3
         predictions = [self._read(*each) for each in zip(judged, completions, strict=True)]
-        return Replies(predictions, shown, completions=completions)
+        return WrittenPredictions(predictions, shown, completions=completions)
 
     def _read(self, prompt: Prompt, completion: Completion) -> Prediction:
         asked = bool(completion.trajectory.loss_mask.any())
-        result = parse(completion) if asked else Failure.DOES_NOT_FIT
+        result = parse_reply(completion) if asked else Failure.DOES_NOT_FIT
         if not isinstance(result, Failure):
             return Prediction(prompt, result, result, reply=completion.text)
         score = 0.0 if self.failures == "zero" else None
         return Prediction(prompt, None, score, result, completion.text)
 
     def learn(
-        self, predictions: Replies, groups: Sequence[Group], pool: Pool, progress: Progress
+        self,
+        predictions: WrittenPredictions,
+        groups: Sequence[Group],
+        pool: Pool,
+        progress: Progress,
     ) -> Lesson:
         outcome = {pair.prompt: pair for pair in self.memory.add(groups, progress.step)}
         judged = [
@@ -136,14 +140,14 @@ class Reason(Stateful, Judge[Replies]):
         for (prediction, completion, _), reward in zip(judged, rewards, strict=True):
             advantage = reward - self.baseline
             if prediction.failure is not None and self.failures == "last":
-                advantage = max(advantage, -spread)  # or failures would dominate the step
+                advantage = max(advantage, -spread)  # so that failures do not dominate the step
             rows += self._rows(prediction, completion, advantage)
         metrics |= {"judge/reward": mean, "judge/baseline": self.baseline}
         self.baseline = self.ema * self.baseline + (1 - self.ema) * mean
         return Lesson(rows, metrics)
 
     def _reward(self, prediction: Prediction, pair: Pair) -> float:
-        """Eq. 8. There is none for a failure in the paper, whose v_hat it takes as 0."""
+        """Eq. 8. The paper defines none for a failure, but takes its v_hat as 0."""
         if prediction.v_hat is not None:
             return judge_reward(prediction.v_hat, pair.v)
         return judge_reward(0.0, pair.v) if self.failures == "zero" else 0.0
@@ -151,7 +155,7 @@ class Reason(Stateful, Judge[Replies]):
     def _rows(
         self, prediction: Prediction, completion: Completion, advantage: float
     ) -> list[Judgment]:
-        """One row of Eq. 9, with a mean over the tokens of the reply."""
+        """One row of Eq. 9, with the mean over the tokens of the reply."""
         trajectory = completion.trajectory
         weight = self.weight / max(1, int(trajectory.loss_mask.sum()))
         row = Judgment(
@@ -161,7 +165,7 @@ class Reason(Stateful, Judge[Replies]):
 
 
 def written_metrics(predictions: Sequence[Prediction]) -> dict[str, float]:
-    """The share of predictions at the largest variance, and of those that are not on the list."""
+    """The share of predictions at the largest variance, and of those not on the list."""
     values = np.array([each.v_hat for each in predictions if each.v_hat is not None])
     if not values.size:
         return {}
@@ -172,19 +176,18 @@ def written_metrics(predictions: Sequence[Prediction]) -> dict[str, float]:
     }
 
 
-def parse(completion: Completion) -> float | Failure:
-    """The prediction of a sampled reply; one that hit the token limit had not come to its end.
+def parse_reply(completion: Completion) -> float | Failure:
+    """The prediction of a sampled reply; a truncated one is a failure.
 
-    A box in it may be a quotation of the instruction, which shows one.
+    A box in a truncated reply may quote the instruction.
     """
     return Failure.CUT_OFF if completion.finish == "length" else parse_variance(completion.text)
 
 
 def parse_variance(text: str) -> float | Failure:
-    r"""The number in the last balanced \boxed{} of a reply, if it is one in [0, 1/4].
+    r"""The number in the last balanced \boxed{} of a reply, if in [0, 1/4].
 
-    The reply is taken whole: it ends at its end-of-turn token, never at a word in it. Any plain
-    decimal in range counts, on the list or not; a fraction is not a number.
+    Any plain decimal in range is valid, on the list or not; a fraction is not a number.
     """
     content = last_box(text)
     if content is None:

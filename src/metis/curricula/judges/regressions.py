@@ -1,8 +1,8 @@
-"""Regressions of the variance of prompts on the policy's states.
+"""Regressions from the policy's hidden states to the reward variance of prompts.
 
-`ridge` regresses the variance itself; `logistic` regresses the pass rate p, and takes the expected
-p (1 - p) under its posterior: lower for what is nearly solved than at the frontier, where ridge
-regression goes on rising; and where all labels fail, highest for what is least like them. The
+`ridge` predicts the variance directly; `logistic` predicts the pass rate p, and the expected
+p (1 - p) under its posterior: it falls again for nearly all-pass prompts, where ridge regression
+keeps rising, and if all labels are all-fail, it is highest for prompts least like them. The
 penalty, one of six, is chosen by cross-validation.
 """
 
@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from metis.core.pool import Rewards
 from metis.curricula.judges.linear import (
     Floats,
-    Line,
-    LogOdds,
+    LinearModel,
+    LogisticModel,
     binomial_loss,
     logistic,
     ridge,
@@ -29,20 +29,20 @@ Kind = Literal["ridge", "logistic"]
 
 NODES = np.linspace(-6.0, 6.0, 121)
 NODE_WEIGHTS = np.exp(-np.square(NODES) / 2) / np.exp(-np.square(NODES) / 2).sum()
-"""The trapezoidal rule under the standard normal distribution, for any spread of log-odds."""
+"""Quadrature for expectations under the standard normal distribution."""
 
 FOLDS, ENOUGH = 5, 512
-"""5-fold cross-validation; fewer folds once they hold so many labels together."""
+"""5-fold cross-validation; fewer folds once they have this many labels in total."""
 
 
 class Outcomes(NamedTuple):
-    """Outcomes of prompts, an entry each."""
+    """Outcomes of prompts, as columns."""
 
     variances: Floats
     means: Floats
     rollouts: Floats
     folds: Floats
-    """Of cross-validation; a prompt that came twice has the same, so that none predicts itself."""
+    """Cross-validation folds by prompt, so that repeated prompts do not predict themselves."""
 
     @classmethod
     def of(cls, rows: Floats) -> "Outcomes":
@@ -62,7 +62,7 @@ class Fitted(Protocol):
     def variance(self, features: Floats) -> Floats: ...
 
     def loss(self, features: Floats, outcomes: Outcomes) -> float:
-        """The loss on other labels, which decides between penalties."""
+        """The loss on held-out labels, to choose the penalty."""
         ...
 
 
@@ -82,7 +82,7 @@ class Ridge:
 class FittedVariance(NamedTuple):
     """A fitted ridge regression."""
 
-    line: Line
+    line: LinearModel
 
     def variance(self, features: Floats) -> Floats:
         return self.line.predict(features)
@@ -95,8 +95,8 @@ class FittedVariance(NamedTuple):
 class Logistic:
     """Logistic regression of the pass rate p.
 
-    Pass rates of prompts that it cannot tell apart differ, so that their mean variance is lower
-    than that of their mean: held-out labels say by how much.
+    Overdispersion: pass rates of prompts that look the same differ, so their mean variance is lower
+    than that of their mean; held-out labels estimate by how much.
     """
 
     penalties: ClassVar = (30.0, 10.0, 3.0, 1.0, 0.3, 0.1)
@@ -112,7 +112,7 @@ class Logistic:
 class FittedRate(NamedTuple):
     """A fitted logistic regression; the variance is the expected p (1 - p)."""
 
-    log_odds: LogOdds
+    log_odds: LogisticModel
 
     def variance(self, features: Floats) -> Floats:
         mean, spread = self.log_odds.predict(features), self.log_odds.spread(features)
@@ -129,24 +129,24 @@ Regression = Ridge | Logistic
 
 
 def regression(kind: Kind, rewards: Rewards) -> Regression:
-    """The regression asked for; of rewards that are no passes, ridge regression."""
+    """The regression of this kind; always ridge for continuous rewards."""
     return Logistic() if (kind, rewards) == ("logistic", "binary") else Ridge()
 
 
-class Held(NamedTuple):
-    """A penalty, and how well it predicts labels that were held out."""
+class CrossValidation(NamedTuple):
+    """The chosen penalty, and how well it predicts held-out labels."""
 
     penalty: float
     pearson: float | None
     ratio: float
-    """Their mean variance over the mean predicted, one more label as predicted; 1 at most."""
+    """Realised over predicted mean variance, with one pseudo-label; at most 1."""
 
 
-def held_out(model: Regression, features: Floats, outcomes: Outcomes) -> Held:
-    """The penalty of the lowest cross-validated loss."""
+def cross_validate(model: Regression, features: Floats, outcomes: Outcomes) -> CrossValidation:
+    """Choose the penalty with the lowest cross-validated loss."""
     masks = _held(outcomes.folds)
     if not masks:
-        return Held(model.penalties[0], None, 1.0)
+        return CrossValidation(model.penalties[0], None, 1.0)
     fits = [model.fit(features[~m], outcomes.take(~m), model.penalties) for m in masks]
     losses = [
         [fitted.loss(features[mask], outcomes.take(mask)) for fitted in each]
@@ -161,11 +161,13 @@ def held_out(model: Regression, features: Floats, outcomes: Outcomes) -> Held:
     ratio = (float(actual.sum()) + one) / (float(predicted.sum()) + one) if one > 0 else 1.0
     ratio = min(ratio, 1.0)
     correlation = pearson(_centred(foretold), _centred(realised))
-    return Held(model.penalties[best], correlation, ratio if model.overdispersed else 1.0)
+    return CrossValidation(
+        model.penalties[best], correlation, ratio if model.overdispersed else 1.0
+    )
 
 
 def _held(folds: Floats) -> list[NDArray[np.bool_]]:
-    """The folds to hold out, one after the other; none where all labels are of one."""
+    """The masks of folds to hold out; empty if all labels are in one fold."""
     masks: list[NDArray[np.bool_]] = []
     present = np.unique(folds)
     for fold in present if len(present) > 1 else ():
@@ -175,5 +177,5 @@ def _held(folds: Floats) -> list[NDArray[np.bool_]]:
 
 
 def _centred(parts: Sequence[Floats]) -> list[float]:
-    """Around the mean of each fold: a fit without it is drawn to the other side of that."""
+    """Centred per fold: a fit without a fold is biased away from its mean."""
     return [float(value) for part in parts for value in part - part.mean()]

@@ -1,7 +1,7 @@
-"""The answers a judge may give: the eleven variances of the paper, or passes out of eight.
+"""The judge's allowed answers: the eleven variances of the paper, or passes out of eight.
 
-The outcome of a group is a point on the scale. As a target it is two-hot: split between the two
-neighbouring answers so that its mean is the point (Farebrother et al., arXiv 2403.03950).
+The outcome of a group is a point on the scale. Its target is two-hot: split between the two
+neighbouring answers so that the mean is the point (Farebrother et al., arXiv 2403.03950).
 """
 
 from dataclasses import dataclass
@@ -11,15 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 GRID = (0.00, 0.02, 0.04, 0.06, 0.08, 0.10, 0.12, 0.15, 0.18, 0.20, 0.25)
-"""The values the paper's prompt allows. Others in range still count when a reply names them."""
+"""The values of the paper's prompt. Others in range are also valid in a reply."""
 
 ATTEMPTS = 8
-"""Attempts that the judge of passes is asked about, whatever the size of a group."""
+"""Attempts in the question about passes, independent of the group size."""
 
 
 @dataclass(frozen=True)
-class Scale:
-    """Allowed answers: their texts, their places on the scale, and the variance each predicts."""
+class AnswerScale:
+    """Allowed answers: texts, points on the scale, and predicted variances."""
 
     name: str
     choices: tuple[str, ...]
@@ -27,7 +27,7 @@ class Scale:
     values: tuple[float, ...]
 
     def two_hot(self, point: float) -> NDArray[np.float64]:
-        """The distribution on the two answers next to a point, with the point as its mean."""
+        """The two-hot distribution whose mean is the point."""
         points = np.array(self.points)
         point = float(np.clip(point, points[0], points[-1]))
         target = np.zeros(len(points))
@@ -42,7 +42,7 @@ class Scale:
 
     @cached_property
     def labels(self) -> list[str]:
-        """The answers as a log names them: 0.25, or 3."""
+        """The answers as logged: 0.25, or 3."""
         return [f"{p:.2f}" for p in self.points] if self is VARIANCE else list(self.choices)
 
     def answer(self, point: float) -> str:
@@ -51,13 +51,13 @@ class Scale:
         return self.choices[nearest] + ("}" if self is VARIANCE else "")
 
 
-VARIANCE = Scale("variance", tuple(rf"\boxed{{{value:.2f}" for value in GRID), GRID, GRID)
-"""Choices end at their last digit, after which they say nothing of the value."""
+VARIANCE = AnswerScale("variance", tuple(rf"\boxed{{{value:.2f}" for value in GRID), GRID, GRID)
+"""Choices end at their last digit: later tokens do not depend on the value."""
 
-PASSES = Scale(
+PASSES = AnswerScale(
     "passes",
     tuple(str(count) for count in range(ATTEMPTS + 1)),
     tuple(float(count) for count in range(ATTEMPTS + 1)),
     tuple(count / ATTEMPTS * (1 - count / ATTEMPTS) for count in range(ATTEMPTS + 1)),
 )
-"""One digit is one token: a single position holds the whole distribution. Binary rewards only."""
+"""Single-token choices: one position has the whole distribution. For binary rewards only."""

@@ -1,8 +1,8 @@
-"""The skill of a judge: its predictions beside what became of them, and its trial.
+"""The skill of a judge: its predictions against the outcomes, and its trial.
 
-Skill is measured on exploration slots alone, which are a fair sample of the candidates: on prompts
-that were chosen for their predictions every one of these numbers is restricted in range and
-flattering. What is undefined is None, and left out of the metrics.
+Skill is only measured on exploration slots, an unbiased sample of the candidates: on prompts that
+were selected by their predictions, all these numbers would be biased (restricted range). What is
+undefined is None, and left out of the metrics.
 """
 
 import math
@@ -19,17 +19,17 @@ from metis.core.state import Stateful
 from metis.curricula.judges.memory import quantile
 from metis.curricula.judges.protocol import Failure, Lesson, Prediction, Predictions
 from metis.curricula.judges.scale import GRID
-from metis.curricula.trial import Comparison, Lift, compared, realised_lift
+from metis.curricula.trial import Lift, StepComparison, realised_lift, step_comparison
 from metis.signal import INFORMATIVE, VARIANCE_MAX
 
 FLAT, FLAT_STEPS = 0.02, 5
-"""A spread of predictions, in log-odds, that ranks nothing; and for how many steps to wait."""
+"""Spread of predictions, in log-odds, below which they are flat; and steps until a notice."""
 
 DIAGNOSED = 128
-"""Outcomes of uniform slots that the diagnostics are made of, at least."""
+"""Minimum number of outcomes of uniform slots for the diagnostics."""
 
 CLIMATOLOGY_STEPS = 10
-"""The reference a judge must beat is the mean outcome of this many steps."""
+"""The reference for skill is the mean outcome of this many steps."""
 
 
 Numbers = Sequence[float]
@@ -73,7 +73,7 @@ def skill(v_hat: Numbers, v: Numbers, climatology: Numbers) -> float | None:
 def lift(v_hat: Numbers, v: Numbers, share: float) -> float | None:
     """Mean outcome of the `share` of prompts predicted highest, over the mean of all.
 
-    Prompts tied at the cut count in proportion, as a random tie-break would take them.
+    Prompts tied at the cut count in proportion, as with random tie-breaking.
     """
     total = float(np.mean(v)) if v else 0.0
     if total == 0:
@@ -87,7 +87,7 @@ def lift(v_hat: Numbers, v: Numbers, share: float) -> float | None:
 
 
 def auroc_informative(v_hat: Numbers, v: Numbers) -> float | None:
-    """AUROC: how likely an informative prompt is predicted above a zero-variance one."""
+    """AUROC of v_hat for informative against zero-variance prompts."""
     informative = np.asarray(v, dtype=np.float64) > INFORMATIVE
     positives, negatives = int(informative.sum()), int((~informative).sum())
     if positives == 0 or negatives == 0:
@@ -97,7 +97,7 @@ def auroc_informative(v_hat: Numbers, v: Numbers) -> float | None:
 
 
 class Reliability(NamedTuple):
-    """The outcomes of the prompts for which one value was predicted."""
+    """The outcomes of the prompts with one predicted value."""
 
     v_hat: float
     mean_v: float
@@ -117,7 +117,7 @@ def reliability(v_hat: Numbers, v: Numbers, grid: Numbers) -> list[Reliability]:
     ]
 
 
-class Outcome(NamedTuple):
+class PredictionOutcome(NamedTuple):
     """A prediction and what happened; `target` is what the judge was scored against."""
 
     step: int
@@ -129,41 +129,43 @@ class Outcome(NamedTuple):
     climatology: float | None
 
 
-def climatology(outcomes: Sequence[Outcome], step: int) -> float | None:
-    """Mean target of the last steps, the prediction of somebody who reads no prompts."""
+def climatology(outcomes: Sequence[PredictionOutcome], step: int) -> float | None:
+    """Mean target of the last steps: the constant prediction."""
     recent = [outcome.target for outcome in outcomes if outcome.step >= step - CLIMATOLOGY_STEPS]
     return float(np.mean(recent)) if recent else None
 
 
 def noted(
-    outcomes: list[Outcome],
+    outcomes: list[PredictionOutcome],
     predictions: Sequence[Prediction],
     realised: Sequence[tuple[str, float]],
     targets: Mapping[str, float],
     step: int,
-) -> list[Outcome]:
-    """With what a step adds: predictions for uniform slots, and what became of them."""
+) -> list[PredictionOutcome]:
+    """Add the predictions and outcomes of a step's uniform slots."""
     reference = climatology(outcomes, step)
     v_hats = {each.prompt.id: each.v_hat for each in predictions if each.v_hat is not None}
     among = list(v_hats.values())
     new = [
-        Outcome(step, v_hats[id], quantile(v_hats[id], among), v, targets.get(id, v), reference)
+        PredictionOutcome(
+            step, v_hats[id], quantile(v_hats[id], among), v, targets.get(id, v), reference
+        )
         for id, v in realised
         if id in v_hats
     ]
     return trim(outcomes + new, DIAGNOSED)
 
 
-def trim(outcomes: list[Outcome], keep: int) -> list[Outcome]:
-    """Whole steps from the end, as few as hold at least `keep` outcomes."""
+def trim(outcomes: list[PredictionOutcome], keep: int) -> list[PredictionOutcome]:
+    """The last whole steps with at least `keep` outcomes."""
     if len(outcomes) <= keep:
         return outcomes
     first = outcomes[-keep].step
     return [outcome for outcome in outcomes if outcome.step >= first]
 
 
-def outcome_metrics(outcomes: Sequence[Outcome], share: float) -> dict[str, float]:
-    """The judge on its exploration slots; what is undefined is left out."""
+def outcome_metrics(outcomes: Sequence[PredictionOutcome], share: float) -> dict[str, float]:
+    """Metrics of the judge on uniform slots; undefined ones are left out."""
     v_hat, v = [o.v_hat for o in outcomes], [o.v for o in outcomes]
     ranked = [o.rank for o in outcomes]
     scored = [o for o in outcomes if o.climatology is not None]
@@ -185,10 +187,10 @@ def outcome_metrics(outcomes: Sequence[Outcome], share: float) -> dict[str, floa
     return {name: value for name, value in values.items() if value is not None}
 
 
-def rank_correlation(outcomes: Sequence[Outcome]) -> dict[str, float | None]:
-    """Spearman of outcomes and predictions, and its standard error by chance.
+def rank_correlation(outcomes: Sequence[PredictionOutcome]) -> dict[str, float | None]:
+    """Spearman correlation of predictions and outcomes, and its standard error by chance.
 
-    Predictions are ranked within their step: the drift of all of them over time is no skill.
+    Predictions are ranked within their step: their drift over time is not skill.
     """
     correlation = spearman([o.rank for o in outcomes], [o.v for o in outcomes])
     if correlation is None:
@@ -198,7 +200,7 @@ def rank_correlation(outcomes: Sequence[Outcome]) -> dict[str, float | None]:
 
 
 def prediction_metrics(predictions: Sequence[Prediction]) -> dict[str, float]:
-    """The judge on all candidates: what it says, and how often it says nothing usable."""
+    """Metrics of the judge on all candidates: its predictions and failures."""
     if not predictions:
         return {}
     failures = Counter(each.failure for each in predictions if each.failure)
@@ -216,45 +218,45 @@ def prediction_metrics(predictions: Sequence[Prediction]) -> dict[str, float]:
 
 
 def spread_in_log_odds(v_hat: NDArray[np.float64]) -> float:
-    """Standard deviation of logit(4 v_hat), which does not shrink as predictions near 0."""
+    """Standard deviation of logit(4 v_hat), which does not shrink near 0."""
     odds = np.clip(v_hat / VARIANCE_MAX, 1e-9, 1 - 1e-9)
     return float(np.std(np.log(odds) - np.log1p(-odds)))
 
 
 def spread_notice(flat: int) -> list[str]:
-    """A sentence for the person watching, when the predictions have been alike for some steps."""
+    """A notice when the predictions have been flat for some steps."""
     if flat != FLAT_STEPS:
         return []
     return [
-        f"the judge has said nearly the same of all candidates for {FLAT_STEPS} steps (spread "
-        f"below {FLAT} in log-odds): what it chooses is as good as random"
+        f"the judge's predictions have been nearly equal for {FLAT_STEPS} steps (spread below "
+        f"{FLAT} in log-odds): its selection is as good as random"
     ]
 
 
 def length_notice(predictions: Sequence[Prediction]) -> list[str]:
-    """A sentence for the person watching, when most candidates could not be judged at all."""
+    """A notice when most judge prompts exceed the context window."""
     count = sum(each.failure is Failure.DOES_NOT_FIT for each in predictions)
     if 2 * count <= len(predictions):
         return []
     return [
-        f"{count} of {len(predictions)} judge prompts do not fit the context of the model: fewer "
-        "curriculum.judge.examples make them shorter"
+        f"{count} of {len(predictions)} judge prompts exceed the context window: lower "
+        "curriculum.judge.examples"
     ]
 
 
 @dataclass
 class Skill(Stateful):
-    """What became of the predictions of the last steps: diagnostics, and the lift of a trial."""
+    """Outcomes of the predictions of the last steps: diagnostics, and the lift of a trial."""
 
-    outcomes: list[Outcome] = field(init=False, default_factory=list)
-    comparisons: list[Comparison] = field(init=False, default_factory=list)
+    outcomes: list[PredictionOutcome] = field(init=False, default_factory=list)
+    comparisons: list[StepComparison] = field(init=False, default_factory=list)
     flat: int = field(init=False, default=0)
-    """Steps in a row whose predictions were all alike."""
+    """Consecutive steps with flat predictions."""
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         super().load_state_dict(state)
-        self.outcomes = [Outcome(*outcome) for outcome in self.outcomes]
-        self.comparisons = [Comparison(*each) for each in self.comparisons]
+        self.outcomes = [PredictionOutcome(*outcome) for outcome in self.outcomes]
+        self.comparisons = [StepComparison(*each) for each in self.comparisons]
 
     def lift(self, step: int, trial: int) -> Lift | None:
         """The realised lift over the last `trial` steps."""
@@ -270,14 +272,14 @@ class Skill(Stateful):
         step: int,
         share: float,
     ) -> dict[str, float]:
-        """Metrics after a step in which this share of the candidates was chosen.
+        """Add a step, in which this share of the candidates was selected; returns metrics.
 
         `explored` are the prompts of uniform slots.
         """
         realised = [(group.prompt.id, v) for group in groups if (v := group.variance) is not None]
         uniform = [(prompt, v) for prompt, v in realised if prompt in explored]
         chosen = [v for prompt, v in realised if prompt not in explored]
-        self.comparisons += compared(step, chosen, [v for _, v in uniform])
+        self.comparisons += step_comparison(step, chosen, [v for _, v in uniform])
         self.outcomes = noted(self.outcomes, predictions.candidates, uniform, lesson.targets, step)
         metrics = prediction_metrics(predictions.candidates)
         metrics |= outcome_metrics(self.outcomes, share)

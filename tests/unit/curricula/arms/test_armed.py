@@ -338,7 +338,7 @@ def test_a_pass_that_takes_much_of_the_budget_is_told_early(name, total, said):
     notices = [list(b.notices) for b in run(curriculum, engine, pool, 4, total=total)][1:]
     told = f"measuring takes about {said} of the budget"
     if said in ("125%", "100%"):
-        told += ", so that nothing will be trained on"
+        told += ", so that there will be no training"
     assert [len(each) for each in notices] == [1 if said else 0, 0, 0]
     assert not said or notices[0][0].startswith(told)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from metis import MetisError, Pool, Progress, Prompt, drive
 from metis.core import Continuation, Judgment, Score, state
 from metis.curricula.judges import Direct
-from metis.curricula.judges.direct import LARGEST, moved, subsample
+from metis.curricula.judges.direct import LARGEST, subsample_judgments, updated_offsets
 from metis.curricula.judges.scale import GRID, PASSES, VARIANCE
 from metis.curricula.metis import Metis
 from metis.signal import softmax
@@ -266,7 +266,7 @@ def judgments_of(count):
 @given(count=st.integers(0, 12), share=st.floats(0.01, 1.0), seed=st.integers(0, 9))
 def test_a_subsample_has_whole_judgments_in_their_order(count, share, seed):
     rows = judgments_of(count)
-    kept = subsample(rows, share, random.Random(seed))
+    kept = subsample_judgments(rows, share, random.Random(seed))
     assert [row for row in rows if row in kept] == list(kept)
     sizes = Counter((row.prompt.id, row.key) for row in kept)
     assert set(sizes.values()) <= {len(VARIANCE.choices)}
@@ -277,7 +277,7 @@ def test_the_mean_over_a_subsample_is_unbiased():
     rows, drawn, repeats = judgments_of(8), Counter(), 4000
     rng = random.Random(0)
     for _ in range(repeats):
-        drawn.update({(row.prompt.id, row.key) for row in subsample(rows, 0.25, rng)})
+        drawn.update({(row.prompt.id, row.key) for row in subsample_judgments(rows, 0.25, rng)})
     assert len(drawn) == 8
     for count in drawn.values():
         assert count / repeats == pytest.approx(0.25, abs=0.03)
@@ -285,7 +285,7 @@ def test_the_mean_over_a_subsample_is_unbiased():
 
 def test_a_share_of_one_trains_on_all():
     rows = judgments_of(3)
-    assert subsample(rows, 1.0, random.Random(0)) is rows
+    assert subsample_judgments(rows, 1.0, random.Random(0)) is rows
 
 
 def test_a_share_of_the_judgments_is_trained_on_and_all_else_is_as_before():
@@ -318,14 +318,16 @@ def labels(count, point, seed=0):
 def test_one_move_by_hand():
     logprobs, targets = np.log([[0.5, 0.25, 0.25]]), np.array([[0.0, 1.0, 0.0]])
     raw = 0.5 * (np.log([1.0, 2.0, 1.0]) - np.log([1.5, 1.25, 1.25]))  # smoothed by 1 of 1 rows
-    assert moved([], [(0, logprobs, targets)]) == pytest.approx((raw - raw.mean()).tolist())
+    assert updated_offsets([], [(0, logprobs, targets)]) == pytest.approx(
+        (raw - raw.mean()).tolist()
+    )
 
 
 def test_repeated_moves_bring_the_mean_prediction_to_the_mean_outcome():
     low, high = labels(60, 0.0, 1), labels(60, 0.25, 2)
     offsets: list[float] = []
     for _ in range(60):
-        offsets = moved(offsets, [(0, *low), (1, *high)])
+        offsets = updated_offsets(offsets, [(0, *low), (1, *high)])
     everything = np.concatenate([low[0], high[0]])
     mean = softmax(everything + np.array(offsets)).mean(axis=0)
     assert mean[[0, 10]] == pytest.approx([0.5, 0.5], abs=0.05)
@@ -334,17 +336,17 @@ def test_repeated_moves_bring_the_mean_prediction_to_the_mean_outcome():
 def test_they_sum_to_zero_and_stay_bounded_whatever_happens():
     offsets: list[float] = []
     for _ in range(200):
-        offsets = moved(offsets, [(0, *labels(200, 0.0))])
+        offsets = updated_offsets(offsets, [(0, *labels(200, 0.0))])
         assert max(map(abs, offsets)) <= LARGEST and np.isfinite(offsets).all()
     assert np.mean(offsets) == pytest.approx(0.0, abs=0.5)
-    assert moved(offsets, []) == offsets
+    assert updated_offsets(offsets, []) == offsets
 
 
 def test_a_run_of_dead_steps_does_not_bury_the_rest_of_the_scale():
     """The study saw 0.095 fall to 0.00006 in five steps without smoothing by the rows."""
     offsets: list[float] = []
     for number in range(5):
-        offsets = moved(offsets, [(s, *labels(16, 0.0, s)) for s in range(number + 1)])
+        offsets = updated_offsets(offsets, [(s, *labels(16, 0.0, s)) for s in range(number + 1)])
     v_hat = softmax(labels(16, 0.0, 9)[0] + np.array(offsets)) @ np.array(VARIANCE.values)
     assert v_hat.mean() > 0.0005
 

@@ -17,7 +17,7 @@ from metis.curricula.judges.memory import (
     quantile,
     recent,
     replayed,
-    show,
+    split_exemplars,
     spread,
 )
 
@@ -207,7 +207,7 @@ def test_candidates_are_shown_only_as_far_as_the_batch_can_spare_them():
 def test_an_exemplar_says_what_happened_and_when_and_is_not_judged():
     picked = [Pair(3, "data:1", 0.25, 0.5), Pair(4, "data:2", 0.0, 1.0)]
     asked = [POOL["data:21"], POOL["data:5"]]  # data:21 has the text of data:1
-    examples, judged = show(picked, asked, POOL, lambda pair: 8 * pair.mean)
+    examples, judged = split_exemplars(picked, asked, POOL, lambda pair: 8 * pair.mean)
     assert [(e.prompt.id, e.value, e.variance, e.step) for e in examples] == [
         ("data:1", 4.0, 0.25, 4),
         ("data:2", 8.0, 0.0, 5),

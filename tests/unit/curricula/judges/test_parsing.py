@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from metis.core import Completion, Trajectory
 from metis.curricula import judge as public
 from metis.curricula.judges import Failure
-from metis.curricula.judges.reason import parse, parse_variance
+from metis.curricula.judges.reason import parse_reply, parse_variance
 from metis.curricula.judges.scale import GRID, VARIANCE
 
 LEAP_YEARS = (
@@ -118,10 +118,12 @@ def completion(text: str, finish) -> Completion:
 
 
 def test_a_reply_at_the_token_limit_was_cut_off_whatever_it_quotes():
-    assert parse(completion("Let me think", "length")) is Failure.CUT_OFF
-    assert parse(completion("Let me think", "stop")) is Failure.NO_BOX
-    assert parse(completion(r"The example is \boxed{0.10}. So I", "length")) is Failure.CUT_OFF
-    assert parse(completion(r"\boxed{0.12}", "stop")) == 0.12
+    assert parse_reply(completion("Let me think", "length")) is Failure.CUT_OFF
+    assert parse_reply(completion("Let me think", "stop")) is Failure.NO_BOX
+    assert (
+        parse_reply(completion(r"The example is \boxed{0.10}. So I", "length")) is Failure.CUT_OFF
+    )
+    assert parse_reply(completion(r"\boxed{0.12}", "stop")) == 0.12
 
 
 def test_choices_are_the_grid_in_boxes_yet_to_be_closed():

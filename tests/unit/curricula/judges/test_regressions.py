@@ -9,7 +9,7 @@ from metis.curricula.judges.regressions import (
     Logistic,
     Outcomes,
     Ridge,
-    held_out,
+    cross_validate,
     regression,
 )
 
@@ -22,12 +22,15 @@ def of(variances):
 def test_the_penalty_is_small_for_signal_and_large_for_noise():
     draw = np.random.default_rng(1)
     features, model = draw.normal(size=(200, 5)), Ridge()
-    signal = held_out(model, features, of(0.1 + 0.05 * features[:, 0]))
+    signal = cross_validate(model, features, of(0.1 + 0.05 * features[:, 0]))
     assert signal.penalty == min(model.penalties) and signal.pearson > 0.99
-    assert held_out(model, features, of(draw.random(200))).penalty >= 10
+    assert cross_validate(model, features, of(draw.random(200))).penalty >= 10
     alone = of(features[:, 0])._replace(folds=np.zeros(200))
-    assert held_out(model, features, alone) == (max(model.penalties), None, 1.0)
-    assert held_out(model, features[:2], of(np.full(2, 0.1)))[:2] == (max(model.penalties), None)
+    assert cross_validate(model, features, alone) == (max(model.penalties), None, 1.0)
+    assert cross_validate(model, features[:2], of(np.full(2, 0.1)))[:2] == (
+        max(model.penalties),
+        None,
+    )
 
 
 @pytest.mark.parametrize("fold", range(5))
@@ -37,14 +40,16 @@ def test_one_fold_of_noise_does_not_decide_the_penalty(fold):
     features, model = draw.normal(size=(200, 5)), Ridge()
     labels = 0.1 + 0.05 * features[:, 0]
     labels[fold::5] = draw.permutation(labels[fold::5])
-    held = held_out(model, features, of(labels))
+    held = cross_validate(model, features, of(labels))
     assert held.penalty < max(model.penalties) and held.pearson > 0.7
 
 
 def test_labels_of_noise_have_no_correlation_with_predictions():
     """Without centring it is -0.2 with 32 labels: a fold is predicted by the mean of the others."""
     draw = np.random.default_rng(4)
-    noise = (held_out(Ridge(), draw.normal(size=(32, 64)), of(draw.random(32))) for _ in range(40))
+    noise = (
+        cross_validate(Ridge(), draw.normal(size=(32, 64)), of(draw.random(32))) for _ in range(40)
+    )
     correlations = [held.pearson for held in noise if held.pearson is not None]
     assert abs(np.mean(correlations)) < 0.08
 
@@ -54,7 +59,7 @@ def test_the_more_labels_the_fewer_fits(labels, fits, monkeypatch):
     draw, made = np.random.default_rng(3), []
     fit = Ridge.fit
     monkeypatch.setattr(Ridge, "fit", lambda *given: made.append(1) or fit(*given))
-    held_out(Ridge(), draw.normal(size=(labels, 3)), of(draw.random(labels)))
+    cross_validate(Ridge(), draw.normal(size=(labels, 3)), of(draw.random(labels)))
     assert len(made) == fits
 
 

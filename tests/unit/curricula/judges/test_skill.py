@@ -11,7 +11,7 @@ from metis.core import Prompt
 from metis.curricula.judges import Failure, Prediction
 from metis.curricula.judges.skill import (
     FLAT_STEPS,
-    Outcome,
+    PredictionOutcome,
     Reliability,
     Skill,
     auroc_informative,
@@ -28,7 +28,7 @@ from metis.curricula.judges.skill import (
     spread_notice,
     trim,
 )
-from metis.curricula.trial import Comparison
+from metis.curricula.trial import StepComparison
 
 deterministic = settings(derandomize=True, deadline=None)
 levels = st.integers(0, 10)
@@ -198,18 +198,21 @@ def test_the_spread_does_not_shrink_as_predictions_near_zero():
 
 
 def test_outcomes_of_uniform_slots_are_noted_with_their_rank_and_target():
-    before = [Outcome(0, 0.1, 0.5, 0.2, 0.2, None), Outcome(1, 0.1, 0.5, 0.1, 0.1, 0.2)]
+    before = [
+        PredictionOutcome(0, 0.1, 0.5, 0.2, 0.2, None),
+        PredictionOutcome(1, 0.1, 0.5, 0.1, 0.1, 0.2),
+    ]
     said = predictions(0.05, 0.15, 0.25, None)
     realised = [("p1", 0.2), ("p3", 0.1), ("p2", 0.0)]
     [*kept, first, second] = noted(before, said, realised, {"p1": 0.22}, 2)
     assert kept == before
     reference = pytest.approx((0.2 + 0.1) / 2)
-    assert first == Outcome(2, 0.15, 0.5, 0.2, 0.22, reference)
-    assert second == Outcome(2, 0.25, pytest.approx(2.5 / 3), 0.0, 0.0, reference)
+    assert first == PredictionOutcome(2, 0.15, 0.5, 0.2, 0.22, reference)
+    assert second == PredictionOutcome(2, 0.25, pytest.approx(2.5 / 3), 0.0, 0.0, reference)
 
 
 def test_the_reference_is_the_mean_of_ten_steps():
-    outcomes = [Outcome(step, 0.1, 0.5, 0.0, step / 100, None) for step in range(20)]
+    outcomes = [PredictionOutcome(step, 0.1, 0.5, 0.0, step / 100, None) for step in range(20)]
     assert climatology(outcomes, 20) == pytest.approx(sum(range(10, 20)) / 1000)
     assert climatology(outcomes, 99) is None
 
@@ -217,7 +220,7 @@ def test_the_reference_is_the_mean_of_ten_steps():
 @given(st.lists(st.integers(0, 9), max_size=40), st.integers(1, 20))
 @deterministic
 def test_whole_steps_are_kept_and_as_few_as_are_enough(steps, keep):
-    outcomes = [Outcome(step, 0.1, 0.5, 0.1, 0.1, None) for step in sorted(steps)]
+    outcomes = [PredictionOutcome(step, 0.1, 0.5, 0.1, 0.1, None) for step in sorted(steps)]
     kept = trim(outcomes, keep)
     assert kept == outcomes[len(outcomes) - len(kept) :]
     assert len(kept) >= min(keep, len(outcomes))
@@ -242,8 +245,8 @@ def test_judge_prompts_that_mostly_do_not_fit_are_told_of():
 
 def test_state_is_json_and_comes_back_typed():
     one, other = Skill(), Skill()
-    one.outcomes = [Outcome(0, 0.1, 0.5, 0.2, 0.2, None)]
-    one.comparisons = [Comparison(0, 0.1, 4.0, 0.01)]
+    one.outcomes = [PredictionOutcome(0, 0.1, 0.5, 0.2, 0.2, None)]
+    one.comparisons = [StepComparison(0, 0.1, 4.0, 0.01)]
     one.flat = 3
     other.load_state_dict(json.loads(json.dumps(one.state_dict())))
     assert other == one
