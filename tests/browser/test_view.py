@@ -93,7 +93,7 @@ def test_a_prompt_says_why_it_was_chosen_and_what_it_earned(opened, url):
     page.get_by_role("button", name="arithmetic:400", exact=True).press("Enter")
     dialog = page.get_by_role("dialog")
     text = dialog.inner_text()
-    assert "Uniform slot: drawn before, and without a look at, the scores." in text
+    assert "Uniform slot" in text
     assert "What is number 1 plus 0?" in text and "Answer 1 reward" in text
     expect(dialog.locator("progress")).to_have_count(2)
     page.keyboard.press("Escape")

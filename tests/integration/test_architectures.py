@@ -104,7 +104,7 @@ def test_logits_are_scaled_as_the_model_does(save, tmp_path, kind):
 
 
 def test_what_else_is_done_to_logits_is_refused(save, tmp_path):
-    with pytest.raises(MetisError, match=r"Gemma3ForCausalLM changes the logits"):
+    with pytest.raises(MetisError, match=r"Gemma3ForCausalLM transforms its logits"):
         Policy(tmp_path, save("soft cap"))
 
 

@@ -118,7 +118,7 @@ def test_a_prompt_that_fills_the_context_is_wrong_and_harms_no_other(tiny, tmp_p
     found = [json.loads(line) for line in (tmp_path / "a/answers.jsonl").read_text().splitlines()]
     [long] = [row["answers"][0] for row in found if row["problem"].endswith(":1")]
     assert (long["tokens"], long["finish"], long["scores"]["faithful"]) == (0, "failed", 0.0)
-    assert "leaves none for an answer" in long["error"]
+    assert "no room for an answer" in long["error"]
 
 
 def train(tiny, problems, *settings):

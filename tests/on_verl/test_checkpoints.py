@@ -114,7 +114,7 @@ def test_the_best_checkpoint_is_taken_by_its_own_folder_where_that_is_there(tmp_
     assert going_on(tmp_path / "best").resume_from_path == str(folder)
     assert (folder / "actor").stat().st_ino == before
     state.save_state(folder / checkpoints.STATE, Account(Budget(), 20, 7.0).state_dict())
-    with pytest.raises(MetisError, match="global_step_20 beside it, whose name it needs, is a"):
+    with pytest.raises(MetisError, match="name global_step_20 is taken"):
         going_on(tmp_path / "best")
 
 
@@ -122,7 +122,7 @@ def test_what_no_run_can_go_on_from_is_refused_with_what_can(tmp_path):
     with pytest.raises(MetisError, match=r"resume_from_path = .*NUMBER that verl wrote, or 'best'"):
         going_on(tmp_path)
     (tmp_path / "best").mkdir()
-    with pytest.raises(MetisError, match=r"best': it has no metis\.state and so is of another"):
+    with pytest.raises(MetisError, match=r"best': it has no metis\.state"):
         going_on(tmp_path / "best")
     for path in (None, tmp_path / "global_step_7"):
         with pytest.raises(MetisError, match=r"resume_from_path = .*: no such folder"):
@@ -156,7 +156,7 @@ def test_a_marker_without_its_folder_is_refused_with_the_checkpoints_that_are_th
 def test_a_marked_checkpoint_whose_state_is_missing_or_damaged_is_refused(tmp_path):
     kept = saved(tmp_path, 30) / checkpoints.STATE
     kept.write_bytes(kept.read_bytes()[:-1])
-    with pytest.raises(MetisError, match=r"has a metis\.state that is damaged .*: restore it, or "):
+    with pytest.raises(MetisError, match=r"has a metis\.state that is corrupted"):
         resumed_by_itself(tmp_path)
     kept.unlink()
     with pytest.raises(MetisError, match=r"global_step_30, which has no metis\.state"):
@@ -194,7 +194,7 @@ def test_the_best_checkpoint_of_an_abandoned_attempt_is_set_aside(tmp_path):
     (tmp_path / "best-of-step-40").mkdir()
     files.link_copy(saved(tmp_path, 40), "best")
     said = aside(tmp_path, step=20, best=(10, 0.4))
-    assert said.endswith("attempt is step 10: it was renamed to best-of-step-40-2")
+    assert said.endswith("renamed to best-of-step-40-2")
     assert not (tmp_path / "best").exists() and not any((tmp_path / "best-of-step-40").iterdir())
     shutil.rmtree(tmp_path / "global_step_40")
     again = going_on(tmp_path / "best-of-step-40-2").resume_from_path
@@ -203,7 +203,7 @@ def test_the_best_checkpoint_of_an_abandoned_attempt_is_set_aside(tmp_path):
 
 def test_the_best_checkpoint_of_an_attempt_before_a_fresh_start_is_set_aside(tmp_path):
     files.link_copy(saved(tmp_path, 40), "best")
-    assert aside(tmp_path).endswith("is none yet: it was renamed to best-of-step-40")
+    assert aside(tmp_path).endswith("renamed to best-of-step-40")
 
 
 @pytest.mark.parametrize(

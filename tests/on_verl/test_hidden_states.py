@@ -135,5 +135,5 @@ def test_a_model_on_the_states_learns_and_goes_on_from_a_checkpoint(model, tmp_p
 
 
 def test_a_separate_model_is_the_critic_or_none():
-    with pytest.raises(MetisError, match=r"critic\.enable = None: this curriculum learns a value"):
+    with pytest.raises(MetisError, match=r"critic\.enable = None: this curriculum trains a value"):
         engine().predict(PROMPTS, ValueModel())

@@ -144,8 +144,8 @@ SIZED = [*STATIC, f"{ROLLOUT}.log_prob_micro_batch_size_per_gpu=3"]
     [
         ([f"{ROLLOUT}.log_prob_use_dynamic_bsz=False"], r"rollout.log_prob_use_dynamic_bsz = Fa"),
         ([*SIZED, f"{ROLLOUT}.log_prob_use_dynamic_bsz=True"], r"log_prob_use_dynamic_bsz = True"),
-        (STATIC, r"rollout.log_prob_micro_batch_size_per_gpu = None: give the rows"),
-        (STATIC[:1], r"actor.ppo_micro_batch_size_per_gpu = None: give the rows"),
+        (STATIC, r"rollout.log_prob_micro_batch_size_per_gpu = None"),
+        (STATIC[:1], r"actor.ppo_micro_batch_size_per_gpu = None"),
         ([*SIZED, f"{ACTOR}.use_kl_loss=True"], r"ref.log_prob_micro_batch_size_per_gpu = None"),
     ],
 )
@@ -183,7 +183,7 @@ def test_a_loss_that_depends_on_the_width_of_a_batch_is_refused():
     with pytest.raises(MetisError, match=r"loss_scale_factor = None"):
         check_config(composed([mode]))
     check_config(composed([mode, "actor_rollout_ref.actor.loss_scale_factor=64"]))
-    with pytest.raises(MetisError, match=r"loss_mode = 'geo_mean': verl takes its mean over"):
+    with pytest.raises(MetisError, match=r"loss_mode = 'geo_mean': verl"):
         check_config(composed(["actor_rollout_ref.actor.policy_loss.loss_mode=geo_mean"]))
 
 
@@ -231,8 +231,8 @@ def test_log_probabilities_are_those_of_the_temperature():
             ["rollout.temperature=0.6", "rollout.logprobs_mode=processed_logprobs"],
             r"temperature = 0\.6: judgments are trained at",
         ),
-        (["model.use_fused_kernels=True"], r"use_fused_kernels = True: .* no logits at single"),
-        (["actor.pad_to_length=True"], r"fsdp_config.pad_to_length = True: .* no logits at single"),
+        (["model.use_fused_kernels=True"], r"use_fused_kernels = True: .* no logits"),
+        (["actor.pad_to_length=True"], r"fsdp_config.pad_to_length = True: .* no logits"),
     ],
 )
 def test_what_a_judge_needs_is_known_before_anything_starts(words, message):
@@ -279,7 +279,7 @@ CRITIC = ["critic.enable=True", "critic.model.path=/m"]
 @pytest.mark.parametrize(
     ("name", "words", "message"),
     [
-        ("pcl", [], "critic.enable = None: this curriculum learns a value model"),
+        ("pcl", [], "critic.enable = None: this curriculum trains a value model"),
         ("pcl", [*CRITIC, "critic.optim.lr=0.5"], r"critic.optim.lr = 0.5: the curriculum asks"),
     ],
 )
@@ -385,7 +385,7 @@ def test_where_flash_attn_is_missing_torch_attends(installed, given, words, monk
 def test_sequences_are_not_spread_over_gpus_without_flash_attn(monkeypatch):
     monkeypatch.setattr(f"{overrides.__module__}.find_spec", lambda name: None)
     word = "actor_rollout_ref.actor.ulysses_sequence_parallel_size=2"
-    with pytest.raises(MetisError, match=r"ulysses.*flash-attn alone"):
+    with pytest.raises(MetisError, match=r"ulysses.*flash-attn"):
         overrides(recipe(f'engine.overrides=["{word}"]'), Path("/run"), "/model")
 
 
@@ -607,7 +607,7 @@ def test_the_servers_context_ends_where_the_model_does(tmp_path):
 
     assert context() == 2048
     assert context("engine.context=1800") == 1800
-    with pytest.raises(MetisError, match=r"engine\.max_tokens = 2000: .* the 2048 tokens"):
+    with pytest.raises(MetisError, match=r"engine\.max_tokens = 2000:.*2048 tokens"):
         context("engine.max_tokens=2000")
 
 
@@ -627,7 +627,7 @@ def test_a_context_that_verl_was_not_told_is_the_model_s_and_fits_a_pass(tmp_pat
 
 @pytest.mark.parametrize(
     ("steps", "said"),
-    [(5, "this run is complete"), (3, "this run is at step 5, past steps = 3; with more")],
+    [(5, "this run is complete"), (3, "this run is at step 5, past steps = 3; to train on")],
 )
 def test_a_run_that_is_complete_is_not_started_again(tmp_path, capsys, monkeypatch, steps, said):
     monkeypatch.setattr(model_files, "model", Path)
@@ -674,7 +674,7 @@ def test_a_dry_run_prints_the_command(capsys):
     printed, remarks = capsys.readouterr()
     assert "is written to x/data first" in remarks
     assert "each judgment repeats its judge prompt in the update, several times" in remarks
-    assert "smollm2-135m stands for the folder" in remarks
+    assert "smollm2-135m" in remarks
     assert ("flash-attn" in remarks) == ("attn_implementation=sdpa" in printed)
     assert "VERL_USE_EXTERNAL_MODULES=metis.engines.verl.trainer" in printed
     words = shlex.split(printed.replace("\\\n", ""))

@@ -39,7 +39,7 @@ def dry(tmp_path, capsys, monkeypatch):
         (["actor_rollout_ref.actor.loss_agg_mode=mean"], "Invalid loss_agg_mode: mean"),
         (["actor_rollout_ref.rollout.mode=sync"], "engine.overrides: verl refuses this config"),
         (["actor_rollout_ref.actor.use_dynamic_bsz=False"], "ppo_micro_batch_size_per_gpu = None"),
-        (["actor_rollout_ref.model.use_fused_kernels=True"], "no logits at single positions"),
+        (["actor_rollout_ref.model.use_fused_kernels=True"], "no logits"),
         (["trainer.resume_mode=resume_path"], "trainer.resume_from_path = None: no such folder"),
     ],
 )
@@ -58,7 +58,7 @@ def test_a_value_model_without_flash_attn_is_refused(dry, monkeypatch):
     monkeypatch.setattr(checks, "find_spec", lambda name: None)
     critic = ["critic.enable=True", "critic.model.path=/m", "critic.optim.lr=1e-4"]
     code, printed, errors = dry("curriculum=pcl", given=critic)
-    assert code == 2 and not printed and "with flash-attn, which is not installed" in errors
+    assert code == 2 and not printed and "flash-attn, which is not installed" in errors
 
 
 UNPACKED = "actor_rollout_ref.model.use_remove_padding=False"
@@ -69,7 +69,7 @@ def test_values_of_several_tokens_need_packed_rows(dry, tmp_path):
     words = [f"engine.model={save_tiny(tmp_path / 'model')}", "engine.max_tokens=64"]
     code, printed, errors = dry(*words, given=[UNPACKED])
     assert code == 2 and not printed
-    assert "use_remove_padding = False: the values of a judgment have several" in errors
+    assert "use_remove_padding = False" in errors
     assert dry(*words, PASSES, given=[UNPACKED])[0] == dry(*words)[0] == 0
 
 
@@ -78,7 +78,7 @@ def test_values_of_several_tokens_need_layers_that_look_at_positions(dry, tmp_pa
     Qwen3NextConfig(max_position_embeddings=2048).save_pretrained(model)
     words = [f"engine.model={model}", "engine.max_tokens=64"]
     code, printed, errors = dry(*words)
-    assert code == 2 and not printed and "['linear_attention']: the values" in errors
+    assert code == 2 and not printed and "['linear_attention']" in errors
     assert dry(*words, PASSES)[0] == 0
 
 
@@ -109,7 +109,7 @@ def test_a_verl_that_does_not_load_is_one_line(dry, monkeypatch):
     monkeypatch.delattr("metis.engines.verl.launch.preflight", raising=False)
     monkeypatch.setitem(sys.modules, "metis.engines.verl.launch.preflight", None)
     code, _, errors = dry()
-    assert code == 2 and "verl does not load (" in errors.splitlines()[-1]
+    assert code == 2 and "verl cannot be imported (" in errors.splitlines()[-1]
     assert "it cannot share one with trl" in errors
 
 

@@ -323,7 +323,7 @@ def test_a_server_that_does_not_force_tokens_is_refused():
         return await free(request_id, prompt_ids=prompt_ids, sampling_params=sampling_params)
 
     client.generate = generate
-    with pytest.raises(MetisError, match="does not force tokens"):
+    with pytest.raises(MetisError, match="does not support logit_bias"):
         servers(client, name="sglang").score(CHATS, CHOICES, 3)
 
 

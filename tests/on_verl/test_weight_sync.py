@@ -80,7 +80,7 @@ def test_a_sync_that_works_ends(sync):
 
 
 def test_a_server_that_fails_is_the_error_though_the_worker_waits_on(sync):
-    said = r"not take the weights of step 3 \(RuntimeError: generator raised StopIteration\): the"
+    said = r"failed to load the weights of step 3 \(RuntimeError: generator raised StopIteration\)"
     with pytest.raises(MetisError, match=said):
         sync.run("fail")
 

@@ -63,7 +63,8 @@ def judge_class(name: str) -> type[Judge[Any]]:
         return JUDGES[name]
     kind: Any = import_object("curriculum.judge", name)
     bases = kind.__mro__ if isinstance(kind, type) and is_dataclass(kind) else ()
-    if not {Judge, state.Stateful} <= {*bases}:
+    kept = any(not knob.init for knob in fields(kind)) if Judge in bases else False
+    if Judge not in bases or (kept and state.Stateful not in bases):
         raise MetisError(
             f"curriculum.judge = {name!r}: make it a dataclass that derives from "
             "metis.core.state.Stateful and metis.curricula.judges.Judge, with a method predict"

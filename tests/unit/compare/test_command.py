@@ -359,7 +359,7 @@ def test_of_a_folder_that_cannot_be_written_the_report_goes_elsewhere(whole, mon
     def read_only(path):
         raise OSError(30, "Read-only file system")
 
-    monkeypatch.setattr("metis.compare.command.hold", read_only)
+    monkeypatch.setattr("metis.compare.command.lock_folder", read_only)
     assert main(["compare", "--seeds", "7", "--out", str(whole)]) == 2
     said = capsys.readouterr().err
     assert "cannot be written (Read-only file system)" in said
