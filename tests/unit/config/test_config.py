@@ -193,7 +193,8 @@ def test_a_judge_with_state_that_would_not_be_saved_is_refused(tmp_path):
     file.write_text(
         "from dataclasses import dataclass, field\n"
         "from metis.curricula.judges import Judge, Predictions\n"
-        "@dataclass\nclass Forgetful(Judge[Predictions]):\n    seen: int = field(init=False, default=0)\n"
+        "@dataclass\nclass Forgetful(Judge[Predictions]):\n"
+        "    seen: int = field(init=False, default=0)\n"
     )
     with pytest.raises(MetisError, match=r"curriculum\.judge = .*Forgetful"):
         resolve({"curriculum": {"name": "metis", "judge": f"{file}:Forgetful"}})
