@@ -1,4 +1,4 @@
-"""What averaged curves of accuracy reach, and what they have cost by then.
+"""Levels that averaged accuracy curves reach, and their costs by then.
 
 A level is reached at the first test that is at it and whose next test is too: one test alone may be
 noise, and the last, which has no next, only confirms. Where both arms of a pair have `MANY` tests

@@ -48,7 +48,7 @@ class Config:
     notices: tuple[str, ...] = ()
     """Messages to show before the run."""
     origins: Mapping[str, str] = field(default_factory=dict)
-    """Where each setting comes from, by dotted key."""
+    """The origin of each setting, by dotted key."""
     missing: tuple[str, ...] = ()
     """Missing data, in a dry run, and how to get it."""
 

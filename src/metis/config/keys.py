@@ -155,5 +155,5 @@ def foreign_setting(key: str, known: list[str]) -> str | None:
 
 
 def foreign_name(section: str, word: str) -> str | None:
-    """What to write instead of another trainer's name for a section."""
+    """The replacement for another trainer's name for a section."""
     return NAMES.get(section, {}).get(word.lower())

@@ -1,4 +1,4 @@
-"""Where each setting comes from: command line, recipe, preset, data or default."""
+"""Origins of settings: command line, recipe, preset, data or default."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields

@@ -1,4 +1,4 @@
-"""What a curriculum declares that it needs, checked against the engine before a run starts."""
+"""Declared needs of a curriculum, checked against the engine before a run starts."""
 
 from dataclasses import dataclass
 from typing import Any
