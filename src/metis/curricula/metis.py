@@ -54,7 +54,7 @@ from metis.curricula.judges import Direct, Judge, Lesson, Predictions
 from metis.curricula.judges.protocol import require_usable
 from metis.curricula.judges.skill import Skill, length_notice, spread_notice
 from metis.curricula.selection import Choice, choice_metrics, choose, decisions, explore_slots
-from metis.curricula.trial import NEEDS_UNIFORM, on_trial, trial_notice
+from metis.curricula.trial import NEEDS_UNIFORM, Trial
 from metis.errors import require, require_at_least
 
 
@@ -83,21 +83,23 @@ class Metis(Stateful):
     judge: Judge[Any] = field(default_factory=Direct)
 
     skill: Skill = field(init=False, default_factory=Skill)
-    on_trial: bool | None = field(init=False, default=None)
+    judge_trial: Trial = field(init=False)
 
     def __post_init__(self) -> None:
-        self.trial = self.judge.trial if self.trial is None else self.trial
         require_at_least(self, {"batch": 1, "group": 2})
-        require_at_least(self, {"multiplier": 1, "trial": 0}, "curriculum.")
+        require_at_least(self, {"multiplier": 1}, "curriculum.")
+        steps = self.judge.trial if self.trial is None else self.trial
+        require(steps >= 0, "curriculum.trial", steps, "use at least 0")
         require(0 <= self.explore <= 1, "curriculum.explore", self.explore, "use a share, 0 to 1")
-        require(not self.trial or self.explore > 0, "curriculum.trial", self.trial, NEEDS_UNIFORM)
+        require(not steps or self.explore > 0, "curriculum.trial", steps, NEEDS_UNIFORM)
+        self.judge_trial = Trial(steps if self.batch > 1 else 0)
 
     @property
     def needs(self) -> Needs:
         return self.judge.needs(self.batch)
 
     def step(self, pool: Pool, progress: Progress) -> Plan[Batch]:
-        notices = self._try(progress.step)
+        notices = self.judge_trial.decide(progress.step)
         candidates = pool.sample(self.multiplier * self.batch)  # 3
         predictions = yield from self.judge.predict(candidates, self.batch, pool, progress)  # 3
         require_usable(self.judge, predictions, candidates, self.batch)
@@ -117,16 +119,9 @@ class Metis(Stateful):
             exemplars=predictions.shown,
         )
 
-    def _try(self, step: int) -> list[str]:
-        """Start or end the judge's trial, with a notice; a batch of 1 has no trial."""
-        lift = self.skill.lift(step, self.trial or Judge.trial)
-        before, tried = self.on_trial, bool(self.trial) and self.batch > 1
-        self.on_trial = tried and on_trial(before is not False, lift)
-        return trial_notice(before, self.on_trial, lift) if tried else []
-
     def _choose(self, predictions: Predictions, progress: Progress) -> Choice:
         """Select uniform slots (half of the batch in a trial), then the highest scores."""
-        slots = explore_slots(self.batch, max(self.explore, 0.5 if self.on_trial else 0.0))
+        slots = explore_slots(self.batch, self.judge_trial.uniform_part(self.explore))
         scores = [each.score for each in predictions.candidates]
         return choose(scores, self.batch, slots, progress.rng("explore"), progress.rng("ties"))
 
@@ -142,14 +137,14 @@ class Metis(Stateful):
         explored = {predictions.candidates[i].prompt.id for i in choice.explored}
         context = (predictions, explored, groups, lesson, step)
         metrics = self.skill.add(*context, share=1 / self.multiplier)
-        metrics |= choice_metrics(choice) | {"select/trial": float(bool(self.on_trial))}
+        metrics |= choice_metrics(choice) | self.judge_trial.add(step, groups, explored)
         return {**metrics, **predictions.metrics, **lesson.metrics}
 
     def _explain(self, predictions: Predictions, choice: Choice) -> list[Decision]:
         """The decision on each candidate, with its prediction."""
         judged = predictions.candidates
         scores = [None if each.failure else each.score for each in judged]
-        word = "trial" if self.on_trial else "explore"
+        word = "trial" if self.judge_trial.on else "explore"
         lines = decisions([each.prompt for each in judged], choice, scores, word)
         return [
             replace(line, failure=of.failure, reply=of.reply, distribution=of.distribution)

@@ -1,4 +1,4 @@
-"""The skill of a judge: its predictions against the outcomes, and its trial.
+"""The skill of a judge: its predictions against the outcomes.
 
 Skill is only measured on exploration slots, an unbiased sample of the candidates: on prompts that
 were selected by their predictions, all these numbers would be biased (restricted range). What is
@@ -19,7 +19,6 @@ from metis.core.state import Stateful
 from metis.curricula.judges.memory import quantile
 from metis.curricula.judges.protocol import Failure, Lesson, Prediction, Predictions
 from metis.curricula.judges.scale import GRID
-from metis.curricula.trial import Lift, StepComparison, realised_lift, step_comparison
 from metis.signal import INFORMATIVE, VARIANCE_MAX
 
 FLAT, FLAT_STEPS = 0.02, 5
@@ -246,22 +245,15 @@ def length_notice(predictions: Sequence[Prediction]) -> list[str]:
 
 @dataclass
 class Skill(Stateful):
-    """Outcomes of the predictions of the last steps: diagnostics, and the lift of a trial."""
+    """Outcomes of the predictions of the last steps, for diagnostics."""
 
     outcomes: list[PredictionOutcome] = field(init=False, default_factory=list)
-    comparisons: list[StepComparison] = field(init=False, default_factory=list)
     flat: int = field(init=False, default=0)
     """Consecutive steps with flat predictions."""
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         super().load_state_dict(state)
         self.outcomes = [PredictionOutcome(*outcome) for outcome in self.outcomes]
-        self.comparisons = [StepComparison(*each) for each in self.comparisons]
-
-    def lift(self, step: int, trial: int) -> Lift | None:
-        """The realised lift over the last `trial` steps."""
-        self.comparisons = [each for each in self.comparisons if each.step >= step - trial]
-        return realised_lift(self.comparisons)
 
     def add(
         self,
@@ -276,17 +268,16 @@ class Skill(Stateful):
 
         `explored` are the prompts of uniform slots.
         """
-        realised = [(group.prompt.id, v) for group in groups if (v := group.variance) is not None]
-        uniform = [(prompt, v) for prompt, v in realised if prompt in explored]
-        chosen = [v for prompt, v in realised if prompt not in explored]
-        self.comparisons += step_comparison(step, chosen, [v for _, v in uniform])
+        uniform = [
+            (group.prompt.id, v)
+            for group in groups
+            if group.prompt.id in explored and (v := group.variance) is not None
+        ]
         self.outcomes = noted(self.outcomes, predictions.candidates, uniform, lesson.targets, step)
         metrics = prediction_metrics(predictions.candidates)
         metrics |= outcome_metrics(self.outcomes, share)
         flat = metrics.get("judge/spread", FLAT) < FLAT
         self.flat = self.flat + 1 if flat else 0
-        if (lift := realised_lift(self.comparisons)) is not None:
-            metrics |= {"judge/realised_lift": lift.mean, "judge/realised_lift_z": lift.z}
         rewards = [group.mean for group in groups if group.prompt.id not in explored]
         if means := [reward for reward in rewards if reward is not None]:
             metrics["select/chosen_reward"] = float(np.mean(means))

@@ -28,7 +28,6 @@ from metis.curricula.judges.skill import (
     spread_notice,
     trim,
 )
-from metis.curricula.trial import StepComparison
 
 deterministic = settings(derandomize=True, deadline=None)
 levels = st.integers(0, 10)
@@ -246,8 +245,7 @@ def test_judge_prompts_that_mostly_do_not_fit_are_told_of():
 def test_state_is_json_and_comes_back_typed():
     one, other = Skill(), Skill()
     one.outcomes = [PredictionOutcome(0, 0.1, 0.5, 0.2, 0.2, None)]
-    one.comparisons = [StepComparison(0, 0.1, 4.0, 0.01)]
     one.flat = 3
     other.load_state_dict(json.loads(json.dumps(one.state_dict())))
     assert other == one
-    assert (other.outcomes[0].v, other.comparisons[0].weight) == (0.2, 4.0)
+    assert other.outcomes[0].v == 0.2
