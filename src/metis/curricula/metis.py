@@ -115,7 +115,7 @@ class Metis(Stateful):
             metrics,
             decisions=self._explain(predictions, choice),
             notices=notices,
-            judge_share=lesson.share,
+            gradient_share=lesson.gradient_share,
             exemplars=predictions.shown,
         )
 
@@ -136,7 +136,7 @@ class Metis(Stateful):
         """Metrics of the judge's skill on the uniform slots, and of the selection."""
         explored = {predictions.candidates[i].prompt.id for i in choice.explored}
         context = (predictions, explored, groups, lesson, step)
-        metrics = self.skill.add(*context, share=1 / self.multiplier)
+        metrics = self.skill.add(*context, selected=1 / self.multiplier)
         metrics |= choice_metrics(choice) | self.judge_trial.add(step, groups, explored)
         return {**metrics, **predictions.metrics, **lesson.metrics}
 

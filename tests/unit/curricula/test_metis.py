@@ -52,7 +52,7 @@ class Table(Stateful, Judge[Predictions]):
         self.handed += [group.prompt.id for group in groups]
         row = Judgment(groups[0].prompt, Continuation([], "?", -1.0), 0.5)
         targets = {group.prompt.id: 0.07 for group in groups}
-        return Lesson([row], {"judge/reward": 0.7}, share=0.4, targets=targets)
+        return Lesson([row], {"judge/reward": 0.7}, gradient_share=0.4, targets=targets)
 
 
 TABLE = {"a": 0.1, "b": None, "c": 0.25, "d": 0.0}
@@ -75,7 +75,7 @@ def test_a_judge_predicts_metis_chooses_and_the_judge_learns_from_what_came_out(
     first, *groups = curriculum.judge.handed
     assert first == "4 for 2 at 3" and set(groups) == {"a", "c"}
     [row] = batch.judgments
-    assert (row.advantage, batch.judge_share) == (0.5, 0.4)
+    assert (row.advantage, batch.gradient_share) == (0.5, 0.4)
     assert (batch.metrics["judge/reward"], batch.metrics["judge/asked"]) == (0.7, 4.0)
     assert batch.metrics["judge/failure_rate"] == 0.25
     decisions = {decision.prompt.id: decision for decision in batch.decisions}

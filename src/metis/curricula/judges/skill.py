@@ -69,8 +69,8 @@ def skill(v_hat: Numbers, v: Numbers, climatology: Numbers) -> float | None:
     return 1.0 - float(np.mean(np.square(np.asarray(v_hat) - truth))) / reference
 
 
-def lift(v_hat: Numbers, v: Numbers, share: float) -> float | None:
-    """Mean outcome of the `share` of prompts predicted highest, over the mean of all.
+def lift(v_hat: Numbers, v: Numbers, selected: float) -> float | None:
+    """Mean outcome of the `selected` fraction of prompts predicted highest, over the mean of all.
 
     Prompts tied at the cut count in proportion, as with random tie-breaking.
     """
@@ -78,7 +78,7 @@ def lift(v_hat: Numbers, v: Numbers, share: float) -> float | None:
     if total == 0:
         return None
     predictions, outcomes = np.asarray(v_hat, dtype=np.float64), np.asarray(v, dtype=np.float64)
-    size = max(1, round(share * len(outcomes)))
+    size = max(1, round(selected * len(outcomes)))
     cut = np.sort(predictions)[::-1][size - 1]
     above, tied = predictions > cut, predictions == cut
     part = (size - above.sum()) / tied.sum()
@@ -163,7 +163,7 @@ def trim(outcomes: list[PredictionOutcome], keep: int) -> list[PredictionOutcome
     return [outcome for outcome in outcomes if outcome.step >= first]
 
 
-def outcome_metrics(outcomes: Sequence[PredictionOutcome], share: float) -> dict[str, float]:
+def outcome_metrics(outcomes: Sequence[PredictionOutcome], selected: float) -> dict[str, float]:
     """Metrics of the judge on uniform slots; undefined ones are left out."""
     v_hat, v = [o.v_hat for o in outcomes], [o.v for o in outcomes]
     ranked = [o.rank for o in outcomes]
@@ -172,7 +172,7 @@ def outcome_metrics(outcomes: Sequence[PredictionOutcome], share: float) -> dict
         "judge/outcomes": float(len(outcomes)),
         **rank_correlation(outcomes),
         "judge/pearson": pearson(v_hat, v),
-        "judge/lift": lift(ranked, v, share),
+        "judge/lift": lift(ranked, v, selected),
         "judge/auroc_informative": auroc_informative(ranked, v),
         "judge/skill": skill(
             [o.v_hat for o in scored],
@@ -262,9 +262,9 @@ class Skill(Stateful):
         groups: Sequence[Group],
         lesson: Lesson,
         step: int,
-        share: float,
+        selected: float,
     ) -> dict[str, float]:
-        """Add a step, in which this share of the candidates was selected; returns metrics.
+        """Add a step, in which this fraction of candidates was selected; returns metrics.
 
         `explored` are the prompts of uniform slots.
         """
@@ -275,7 +275,7 @@ class Skill(Stateful):
         ]
         self.outcomes = noted(self.outcomes, predictions.candidates, uniform, lesson.targets, step)
         metrics = prediction_metrics(predictions.candidates)
-        metrics |= outcome_metrics(self.outcomes, share)
+        metrics |= outcome_metrics(self.outcomes, selected)
         flat = metrics.get("judge/spread", FLAT) < FLAT
         self.flat = self.flat + 1 if flat else 0
         rewards = [group.mean for group in groups if group.prompt.id not in explored]

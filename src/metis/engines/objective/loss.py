@@ -40,28 +40,32 @@ class LossTerms:
 
 
 def token_terms(
-    advantage: float, count: int, share: float, old: Floats | None, clip: bool
+    advantage: float, count: int, coefficient: float, old: Floats | None, clip: bool
 ) -> LossTerms:
-    """One term per token, all with the same advantage and coefficient `share`."""
+    """One term per token, all with the same advantage and coefficient."""
     each, one = np.arange(count), np.ones(count)
-    return LossTerms(count, each, each, one, advantage * one, share * one, old, clip)
+    return LossTerms(count, each, each, one, advantage * one, coefficient * one, old, clip)
 
 
-def sequence_term(advantage: float, count: int, share: float, old: Floats | None) -> LossTerms:
+def sequence_term(
+    advantage: float, count: int, coefficient: float, old: Floats | None
+) -> LossTerms:
     """One term, the mean over the tokens: GSPO's ratio (Zheng et al., arXiv 2507.18071)."""
     each, one = np.arange(count), np.ones(1)
     scale = np.full(count, 1.0 / count)
-    return LossTerms(count, each, 0 * each, scale, advantage * one, share * one, old, clip=True)
+    return LossTerms(
+        count, each, 0 * each, scale, advantage * one, coefficient * one, old, clip=True
+    )
 
 
 def choice_terms(
-    paths: Sequence[Sequence[int]], advantage: Floats, share: Floats, offset: Floats | None
+    paths: Sequence[Sequence[int]], advantage: Floats, coefficient: Floats, offset: Floats | None
 ) -> LossTerms:
     """One term per choice, a path in the token tree; clipped if there are offsets."""
     target = np.concatenate([np.asarray(path, dtype=np.int64) for path in paths])
     term = np.repeat(np.arange(len(paths)), [len(path) for path in paths])
     count, one, clip = int(target.max()) + 1, np.ones(len(target)), offset is not None
-    return LossTerms(count, target, term, one, advantage, share, None, clip, offset)
+    return LossTerms(count, target, term, one, advantage, coefficient, None, clip, offset)
 
 
 def surrogate_loss(
@@ -124,7 +128,9 @@ def _normaliser(
     return normalised
 
 
-def kl_loss(logprobs: torch.Tensor, reference: torch.Tensor, share: torch.Tensor) -> torch.Tensor:
+def kl_loss(
+    logprobs: torch.Tensor, reference: torch.Tensor, coefficient: torch.Tensor
+) -> torch.Tensor:
     """The k3 estimator of KL(policy || reference), weighted per token and summed."""
     difference = reference - logprobs
-    return (share * (torch.exp(difference) - difference - 1)).sum()
+    return (coefficient * (torch.exp(difference) - difference - 1)).sum()

@@ -73,7 +73,7 @@ def test_nothing_is_asked_of_the_policy_and_nothing_is_trained():
     assert curriculum.judge_trial.steps == 0
     for at in range(3):
         batch = step(curriculum, engine, at)
-        assert (len(batch.judgments), len(batch.exemplars), batch.judge_share) == (0, 0, 0.0)
+        assert (len(batch.judgments), len(batch.exemplars), batch.gradient_share) == (0, 0, 0.0)
     assert engine.depths == {(0.5,)}
 
 

@@ -47,7 +47,7 @@ def test_one_step_by_the_lines_of_algorithm_1():
         assert row.advantage == pytest.approx(reward[key])
         assert row.weight == pytest.approx(0.01 / 5)
         assert (row.clip, row.key, row.temperature) == (False, "", 1.0)
-    assert batch.judge_share == 0.0
+    assert batch.gradient_share == 0.0
     # 7: the baseline and the memory
     assert curriculum.judge.baseline == pytest.approx(0.05 * mean)
     pairs = curriculum.judge.memory.pairs
