@@ -24,8 +24,9 @@ followed to the letter. 11 to 16 are of the other presets:
 6. A failure is v_hat = 0.0 in the ranking, as in the paper's appendix, and in its reward, which the
    paper does not define: it gets the full reward on every all-pass or all-fail prompt.
 7. Candidates come in epochs, without replacement; "sample" in Algorithm 1 may mean independently.
-8. "The K most recent pairs" of a step that adds B: K values from its lowest to its highest
-   variance, sampled once for all candidates of a step. Exemplars are not judged.
+8. The memory of `reason` is the last step alone: "the K most recent pairs" reach further back where
+   that step has fewer than K with a variance. Of the B that a step adds, K values from the lowest
+   to the highest variance are shown, sampled once for all candidates. Exemplars are not judged.
 9. Ties in the predictions, which are most, are broken at random; the paper does not say.
 10. The words of the question are those of the printed examples; the appendix's template differs a
     little. The first step has no exemplars, and uses the prompt of the paper's ablation K = 0.

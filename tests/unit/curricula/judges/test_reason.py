@@ -100,6 +100,13 @@ def test_the_memory_is_that_of_the_step_before():
         before = batch
 
 
+def test_a_step_with_fewer_pairs_than_exemplars_is_not_filled_up_from_earlier_ones():
+    curriculum, pool = paper({"examples": 3}), Pool(LETTERS)
+    engine = Scripted({p.id: r"\boxed{0.10}" for p in LETTERS}, {p.id: 4 for p in LETTERS})
+    step(curriculum, engine, 0, pool)
+    assert [len(step(curriculum, engine, at, pool).exemplars) for at in (1, 2)] == [2, 2]
+
+
 def test_the_baseline_from_a_mean_reward_of_080():
     v_hat = 0.25 - np.sqrt(0.2) / 4  # R = 0.8 against v = 0.25
     replies = dict.fromkeys("abcd", rf"\boxed{{{v_hat:.12f}}}")
