@@ -53,7 +53,7 @@ from metis.core.pool import Pool
 from metis.core.state import Stateful
 from metis.curricula.judges import Direct, Judge, Lesson, Predictions
 from metis.curricula.judges.protocol import require_usable
-from metis.curricula.judges.skill import Skill, length_notice, spread_notice
+from metis.curricula.judges.skill import Skill
 from metis.curricula.selection import Choice, choice_metrics, choose, decisions, explore_slots
 from metis.curricula.trial import NEEDS_UNIFORM, Trial
 from metis.errors import require, require_at_least
@@ -109,7 +109,7 @@ class Metis(Stateful):
         groups = yield from rollout(chosen, self.group)  # 5
         lesson = self.judge.learn(predictions, groups, pool, progress)  # 7
         metrics = self._measure(predictions, choice, groups, lesson, progress.step)
-        notices += length_notice(predictions.candidates) + spread_notice(self.skill.flat)
+        notices += self.skill.notices(predictions.candidates)
         return Batch(  # 6, by the engine
             groups,
             lesson.judgments,

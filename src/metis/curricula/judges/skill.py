@@ -232,15 +232,10 @@ def spread_notice(flat: int) -> list[str]:
     ]
 
 
-def length_notice(predictions: Sequence[Prediction]) -> list[str]:
-    """A notice when most judge prompts exceed the context window."""
+def most_too_long(predictions: Sequence[Prediction]) -> int:
+    """The number of judge prompts that exceed the context window, if they are most; else 0."""
     count = sum(each.failure is Failure.DOES_NOT_FIT for each in predictions)
-    if 2 * count <= len(predictions):
-        return []
-    return [
-        f"{count} of {len(predictions)} judge prompts exceed the context window: lower "
-        "curriculum.judge.examples"
-    ]
+    return count if 2 * count > len(predictions) else 0
 
 
 @dataclass
@@ -250,6 +245,8 @@ class Skill(Stateful):
     outcomes: list[PredictionOutcome] = field(init=False, default_factory=list)
     flat: int = field(init=False, default=0)
     """Consecutive steps with flat predictions."""
+    too_long: bool = field(init=False, default=False)
+    """True if most judge prompts of the last step exceeded the context window."""
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         super().load_state_dict(state)
@@ -282,3 +279,15 @@ class Skill(Stateful):
         if means := [reward for reward in rewards if reward is not None]:
             metrics["select/chosen_reward"] = float(np.mean(means))
         return metrics
+
+    def notices(self, predictions: Sequence[Prediction]) -> list[str]:
+        """Notices of useless predictions, in the first step of several in a row."""
+        before, count = self.too_long, most_too_long(predictions)
+        self.too_long = count > 0
+        notices = spread_notice(self.flat)
+        if count and not before:
+            notices.append(
+                f"{count} of {len(predictions)} judge prompts exceed the context window: lower "
+                "curriculum.judge.examples"
+            )
+        return notices
