@@ -93,13 +93,29 @@ def surrogate_loss(
     now = normalised(total(logprobs))
     advantage = column([row.advantage for row in rows], torch.float32)
     coefficient = column([row.coefficient for row in rows], torch.float32)
-    bounded = column([np.full(len(row.advantage), row.clip) for row in rows], torch.bool)
-    ratio = torch.exp(now - normalised(total(old)))
-    clipped = torch.clamp(ratio, 1 - low, 1 + high)
-    surrogate = torch.minimum(ratio * advantage, clipped * advantage)
-    objective = torch.where(bounded, surrogate, advantage * now)
-    moved = (surrogate < ratio * advantage) & bounded
+    clip = column([np.full(len(row.advantage), row.clip) for row in rows], torch.bool)
+    log_ratio = now - normalised(total(old))
+    objective, moved = term_objective(now, log_ratio, advantage, clip, low, high)
     return -(coefficient * objective).sum(), moved.float().sum()
+
+
+def term_objective(
+    now: torch.Tensor,
+    log_ratio: torch.Tensor,
+    advantage: torch.Tensor,
+    clip: torch.Tensor,
+    low: float,
+    high: float,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The objective of each term, and whether it was clipped.
+
+    With `clip` it is the clipped surrogate, otherwise advantage * log-probability (Eq. 9).
+    """
+    ratio = torch.exp(log_ratio)
+    bounded = torch.clamp(ratio, 1 - low, 1 + high)
+    surrogate = torch.minimum(ratio * advantage, bounded * advantage)
+    objective = torch.where(clip, surrogate, advantage * now)
+    return objective, (surrogate < ratio * advantage) & clip
 
 
 def _normaliser(
