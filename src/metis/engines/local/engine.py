@@ -239,7 +239,7 @@ class LocalEngine(Engine):
                 for minibatch in cut:
                     remember_reference(self.reference, minibatch, settings)
             steps = [
-                self.stepper.step(minibatch, batch.judge_share, self.judging)
+                self.stepper.step(minibatch, batch.gradient_share, self.judging)
                 for minibatch in cut
                 if minibatch.items
             ]
