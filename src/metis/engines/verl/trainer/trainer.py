@@ -24,7 +24,6 @@ from verl.utils.config import omega_conf_to_dataclass
 from verl.utils.metric import reduce_metrics
 from verl.utils.py_functional import rename_dict
 
-from metis.config import curriculum_of
 from metis.core import Batch
 from metis.core.needs import needs_of
 from metis.core.pool import Pool
@@ -54,6 +53,7 @@ from metis.run.budget import Account, Budget
 from metis.run.meter import Meter
 from metis.run.notices import Standstill, Truncations
 from metis.run.step import plan_step, step_metrics
+from metis.settings.sections import curriculum_of
 
 FRACTIONS = "some rewards lie between 0 and 1: set trainer.v1.metis.rewards=continuous"
 
