@@ -22,8 +22,7 @@ from metis.engines import trial
 from metis.engines.local.engine import LocalEngine
 from metis.engines.local.generate.sampling import SampledReply, ordered_replies, stream_replies
 from metis.engines.local.model.policy import Policy
-from metis.engines.local.rollouts.episodes import play
-from metis.engines.local.rollouts.failures import require_reward
+from metis.engines.local.rollouts import play, require_reward
 from metis.engines.local.settings import LocalSettings
 from metis.engines.rewards import RewardRunner
 from metis.errors import MetisError, located

@@ -35,7 +35,7 @@ from metis.engines import model_files
 from metis.engines.verl import reward
 from metis.engines.verl.launch import command as launch
 from metis.engines.verl.launch.checks import CHECKS, check_config, check_needs
-from metis.engines.verl.launch.datafiles import write_data
+from metis.engines.verl.launch.command import write_data
 from metis.engines.verl.launch.from_recipe import ENDLESS, overrides
 from metis.engines.verl.prompts import PromptData
 from metis.engines.verl.reward import compute_score, score_math

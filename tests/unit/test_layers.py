@@ -41,7 +41,6 @@ LAYERS = (
     "engines.verl",
     "engines.local.engine",
     "engines.local.device_errors",
-    "engines.local.checkpoint",
     "engines.local.rollouts",
     "engines.local.update",
     "engines.local.generate",

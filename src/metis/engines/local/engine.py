@@ -33,16 +33,14 @@ from metis.engines.learners.learner import (
     load_learner,
     save_learner,
 )
-from metis.engines.local.checkpoint import load_training, save_training
 from metis.engines.local.device_errors import device_remedies
 from metis.engines.local.generate.sampling import SampledReply, ordered_replies, stream_replies
 from metis.engines.local.generate.vllm import VllmSampler, require_vllm
-from metis.engines.local.model.backbone import ValueBackbone
+from metis.engines.local.model.checkpoint import load_training, save_training
 from metis.engines.local.model.forward import no_grad_logprobs
-from metis.engines.local.model.hidden_states import embed_tokens
+from metis.engines.local.model.hidden_states import ValueBackbone, embed_tokens
 from metis.engines.local.model.policy import Policy
-from metis.engines.local.rollouts.episodes import play
-from metis.engines.local.rollouts.failures import FailureNotices, require_reward
+from metis.engines.local.rollouts import FailureNotices, play, require_reward
 from metis.engines.local.settings import LocalSettings
 from metis.engines.local.starting import compiling, loading, starting_vllm
 from metis.engines.local.update.gradients import remember_old, remember_reference

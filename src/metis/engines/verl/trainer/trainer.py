@@ -30,16 +30,14 @@ from metis.core.pool import Pool
 from metis.curricula.registry import check_pool, pool_notice
 from metis.engines.verl import checkpoints, episodes
 from metis.engines.verl.engine import VerlEngine, encoder
-from metis.engines.verl.launch import checks, packing
+from metis.engines.verl.launch import checks
+from metis.engines.verl.launch.checks import check_libraries
 from metis.engines.verl.launch.costs import judge_cost
-from metis.engines.verl.launch.library_check import check_libraries
-from metis.engines.verl.prompts import PromptData
-from metis.engines.verl.servers.client import AddressedClient
-from metis.engines.verl.servers.judging import Servers
+from metis.engines.verl.prompts import PromptData, overlong_notices
+from metis.engines.verl.servers.judging import AddressedClient, Servers
 from metis.engines.verl.servers.liveness import Liveness
 from metis.engines.verl.servers.rollouts import PARTITION, Rollouts
 from metis.engines.verl.servers.weight_sync import WatchedSync
-from metis.engines.verl.trainer import left_out
 from metis.engines.verl.trainer.checkpointing import Validating
 from metis.engines.verl.trainer.journal import Journal
 from metis.engines.verl.workers import lengths, log_probabilities
@@ -126,13 +124,11 @@ class MetisTrainer(Validating):
     def _init_tokenizer(self) -> None:
         super()._init_tokenizer()
         needs, folder = needs_of(self.curriculum), self.tokenizer.name_or_path
-        packing.check_choices(self.config, needs, self.tokenizer, folder)
+        checks.check_choices(self.config, needs, self.tokenizer, folder)
 
     def _init_dataloader(self) -> None:
         super()._init_dataloader()
-        for notice in left_out.overlong_notices(
-            self.config.data, self.train_dataset, self.val_dataset
-        ):
+        for notice in overlong_notices(self.config.data, self.train_dataset, self.val_dataset):
             print(f"metis: {notice}", flush=True)
         self.data = PromptData(self.train_dataset)
         self.pool = Pool(self.data.prompts, self.settings["rewards"], self.settings["seed"])
