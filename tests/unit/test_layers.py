@@ -53,7 +53,6 @@ LAYERS = (
     "engines.training_settings",
     "engines.learners",
     "engines.objective",
-    "engines.trial",
     "engines.rewards",
     "engines.workers",
     "engines.tokens",

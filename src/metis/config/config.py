@@ -20,9 +20,8 @@ from metis.core.pool import Pool
 from metis.engines import ENGINES, EngineEntry, EngineSettings
 from metis.errors import MetisError, require, tolerating_missing_data
 from metis.settings import keys
-from metis.settings.sections import CurriculumSection, TaskSection, named
+from metis.settings.sections import CurriculumSection, TaskSection, named, validate
 from metis.settings.training import RunSettings
-from metis.settings.validation import validate
 from metis.tasks.base import Task
 from metis.tasks.base import notices as task_notices
 from metis.tasks.benchmarks.validation import Validated

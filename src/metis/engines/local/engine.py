@@ -25,8 +25,8 @@ from metis.core import (
     state,
 )
 from metis.core.predictors import Predictor
-from metis.engines import model_files, trial
-from metis.engines.learners.learner import (
+from metis.engines import model_files
+from metis.engines.learners import (
     Learner,
     PredictorInput,
     Reader,
@@ -47,7 +47,7 @@ from metis.engines.local.update.gradients import remember_old, remember_referenc
 from metis.engines.local.update.rows import local_minibatches
 from metis.engines.local.update.step import Stepper, mean_metrics
 from metis.engines.local.update.stopwatch import Stopwatch
-from metis.engines.rewards import RewardRunner
+from metis.engines.rewards import RewardRunner, trial_notices
 from metis.engines.tokens.choices import ChoiceTree
 from metis.engines.tokens.encoding import encode_chats, encode_to_score
 from metis.engines.tokens.packing import PrefixGroup, shareable
@@ -72,7 +72,7 @@ class LocalEngine(Engine):
     ) -> None:
         self.settings, self.task, self.seed, self.say = settings, task, seed, say
         scorers(task)  # fails before a model is loaded if rewards cannot be computed
-        tried = trial.trial_notices(task, settings.reward_timeout)
+        tried = trial_notices(task, settings.reward_timeout)
         require_vllm(settings)
         torch.manual_seed(seed)
         if settings.compile:

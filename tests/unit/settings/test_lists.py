@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metis import config
-from metis.settings.validation import listed, names
+from metis.settings.sections import listed, names
 
 
 @dataclass
