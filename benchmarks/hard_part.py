@@ -4,7 +4,7 @@
         data/math/dapo-hard.jsonl [--most 0.25]
 
 Keeps the surveyed problems whose mean reward is at most `--most`, as the prepared file has them,
-ids included, and prints how many of them are unsolved and informative. Those that no rollout solved
+ids included, and prints how many of them are all-fail and informative. Those that no rollout solved
 are kept too: eight failures are not a proof.
 """
 
@@ -40,7 +40,7 @@ def main() -> None:
     with files.atomic(chosen.out) as file:
         file.write("".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows).encode())
     shares = Facts(list(hard.values())).shares()
-    said = ", ".join(f"{shares[kind].value:.1%} {kind}" for kind in ("unsolved", "informative"))
+    said = ", ".join(f"{shares[kind].value:.1%} {kind}" for kind in ("all-fail", "informative"))
     print(f"{len(rows):,} of {len(surveyed):,} problems ({said}) → {chosen.out}")
 
 

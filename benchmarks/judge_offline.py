@@ -31,7 +31,6 @@ from recorded_rollouts import RecordedRollouts
 from remembered import Remembered
 
 from metis import Pool, Progress, Prompt, drive
-from metis.config import curriculum_of, task_of
 from metis.core import Chat, Embed
 from metis.core.pool import Rewards
 from metis.core.requests import Reply, Request
@@ -41,6 +40,7 @@ from metis.engines.local.engine import LocalEngine
 from metis.engines.local.settings import LocalSettings
 from metis.errors import MetisError, require
 from metis.evals.weights import identity
+from metis.settings.sections import curriculum_of, task_of
 from metis.signal import INFORMATIVE, top_b
 from metis.survey.facts import PromptOutcome
 from metis.survey.outcome_set import SUFFIX, OutcomeSet

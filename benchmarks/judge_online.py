@@ -25,10 +25,10 @@ from recorded_rollouts import RecordedRollouts
 from remembered import Remembered
 
 from metis import Group, Pool, Progress, Prompt, drive
-from metis.config import curriculum_of
 from metis.engines.local.settings import LocalSettings
 from metis.errors import require
 from metis.run.statistics import Estimate, mean
+from metis.settings.sections import curriculum_of
 from metis.survey.facts import PromptOutcome
 from metis.text import markdown_table
 

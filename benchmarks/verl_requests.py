@@ -21,7 +21,7 @@ from verl.workers.rollout.llm_server import LLMServerClient
 from verl.workers.rollout.replica import TokenOutput
 from verl.workers.rollout.router import get_router_handle
 
-from metis.engines.verl.servers.client import AddressedClient
+from metis.engines.verl.servers.judging import AddressedClient
 
 
 class Server:

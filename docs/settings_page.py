@@ -8,10 +8,10 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
-from metis.config import Checkpoints, RunSettings
-from metis.config.keys import SETTINGS
 from metis.engines import ENGINES
 from metis.engines.training_settings import TrainingSettings
+from metis.settings.keys import SETTINGS
+from metis.settings.training import Checkpoints, RunSettings
 from metis.tasks import TASKS
 
 PAGE = Path(__file__).with_name("settings.md")

@@ -16,7 +16,7 @@ def pools(folder: Path) -> str:
     for path in sorted(folder.glob(f"*{SUFFIX}")):
         outcome_set = OutcomeSet.read(path)
         facts, shares = Facts(outcome_set.outcomes), Facts(outcome_set.outcomes).shares()
-        kinds = [_share(shares[kind]) for kind in ("unsolved", "informative", "solved")]
+        kinds = [_share(shares[kind]) for kind in ("all-fail", "informative", "all-pass")]
         drawn = f"{len(outcome_set.outcomes):,} of {outcome_set.pool:,}"
         model = Path(outcome_set.settings["engine"]["model"]).name
         others = [f"{facts.cut_off:.1%}", f"{facts.length(0.5):,.0f}"]

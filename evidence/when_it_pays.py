@@ -22,7 +22,6 @@ from metis.text import markdown_table
 
 AXES = ALL_AXES[:4]
 """All but seconds, which mean nothing since the runs shared a GPU."""
-TITLES = (*AXES[:3], "total tokens")
 ARMS = ("uniform", "metis", "readout", "probe", "mopps", "dapo", "oracle")
 """In the order of the table: those that choose before rollouts, then those that choose after."""
 MARGIN = 14
@@ -101,7 +100,7 @@ def _smooth(arm: Measured, baseline: Measured) -> bool:
 
 def table(pools: list[Pool]) -> str:
     """Every training set and curriculum, with costs and their intervals."""
-    rows = [["all-fail", "informative at first", "curriculum", "best kept", "curves", *TITLES]]
+    rows = [["all-fail", "informative at first", "curriculum", "best kept", "curves", *AXES]]
     for pool in pools:
         shares = [f"{pool.hopeless}%", f"{pool.informative:.1%}"]
         rows.append([*shares, "uniform", f"{pool.best['uniform']:.3f}", "", *["1"] * len(AXES)])
@@ -112,14 +111,13 @@ def table(pools: list[Pool]) -> str:
 
 
 SHORT = (AXES[1], AXES[3])
-SHORT_TITLES = (TITLES[1], TITLES[3])
 READING = {"metis": "METIS", "probe": "probe"}
 """Curricula that read every candidate before rollouts."""
 
 
 def short_table(pools: list[Pool]) -> str:
     """METIS beside the probe on every training set."""
-    heads = [f"{axis}: {name}" for axis in SHORT_TITLES for name in READING.values()]
+    heads = [f"{axis}: {name}" for axis in SHORT for name in READING.values()]
     rows = [["all-fail prompts", *heads]]
     for pool in pools:
         ratios = [pool.costs[arm][axis].value for axis in SHORT for arm in READING]

@@ -50,7 +50,7 @@ named with the reason.
   metis report runs/a                      of a run, into its folder
   metis report runs/a runs/b               of several side by side, into report/
   metis report cmp                         of a comparison: its table and its page
-  metis report cmp --baseline metis        against another arm, this once
+  metis report cmp --baseline metis        against another variant, this once
   metis report cmp --out elsewhere         leaves the folder as it is
 """
 
@@ -143,7 +143,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     report.add_argument("--out", type=Path, metavar="DIR", help="default: RUN; of several, report/")
     report.add_argument(
-        "--baseline", metavar="NAME", help="the arm of a comparison to compare with"
+        "--baseline", metavar="NAME", help="the variant of a comparison to compare with"
     )
     summary = "why prompts were chosen in a step, and what came of it"
     inspect_run = add_command(commands, "inspect", _inspect, summary, INSPECT_HELP)

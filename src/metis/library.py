@@ -16,6 +16,7 @@ from metis.errors import MetisError, require
 from metis.loop import INTERRUPTED, Log, Numbers, OnStep, View
 from metis.run import folder as run_folder
 from metis.run import models
+from metis.settings.sections import curriculum_of
 from metis.start import start
 
 
@@ -112,7 +113,7 @@ def curriculum(
     metis.curriculum("metis", preset="paper", batch=64, group=8, judge="direct")
     """
     section = {"name": name, **({"preset": preset} if preset else {}), **settings}
-    return config.curriculum_of(section, batch, group)
+    return curriculum_of(section, batch, group)
 
 
 def _mapping(section: Any) -> dict[str, Any]:

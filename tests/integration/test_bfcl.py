@@ -13,7 +13,7 @@ from metis.core import Sampling
 from metis.data import parquet
 from metis.engines.local.generate.sampling import SampledReply
 from metis.engines.local.model.policy import Policy
-from metis.engines.local.rollouts.episodes import play
+from metis.engines.local.rollouts import play
 from metis.engines.local.settings import LocalSettings
 from metis.engines.rewards import RewardRunner
 from metis.prepare import bfcl_sets

@@ -18,6 +18,7 @@ from metis.engines.workers import Workers
 from metis.tasks.base import SingleTurn
 from metis.tasks.code import pool as pools
 from metis.tasks.code.task import Code, CodeTask
+from metis.tasks.processes import Worker
 from programmed import answer, first_answer
 from sandboxed import needs_bubblewrap
 
@@ -63,7 +64,7 @@ def test_as_many_programs_are_scored_at_a_time_as_there_are_workers(engine):
 
 
 def test_a_step_outlives_workers_that_are_killed(engine, monkeypatch):
-    ask, asked = pools._Worker.ask, []
+    ask, asked = Worker.ask, []
 
     def kill_every_third(worker, *arguments):
         asked.append(worker)
@@ -71,7 +72,7 @@ def test_a_step_outlives_workers_that_are_killed(engine, monkeypatch):
             worker.process.kill()
         return ask(worker, *arguments)
 
-    monkeypatch.setattr(pools._Worker, "ask", kill_every_third)
+    monkeypatch.setattr(Worker, "ask", kill_every_third)
     pool = Pool(engine.task.training(), engine.task.rewards)
     [batch] = run(make("uniform", batch=BATCH), engine, pool, 1)
     reports = [report for group in batch.groups for report in group.reports]

@@ -18,12 +18,11 @@ pytest.importorskip("torch")
 import torch
 
 from metis.core import Batch, Prompt, Sampling
-from metis.engines import trial
+from metis.engines.local import engine as engines
 from metis.engines.local.engine import LocalEngine
 from metis.engines.local.generate.sampling import OwnSampler, SampledReply, ordered_replies
 from metis.engines.local.model.policy import Policy
-from metis.engines.local.rollouts.episodes import play
-from metis.engines.local.rollouts.failures import require_reward
+from metis.engines.local.rollouts import play, require_reward
 from metis.engines.local.settings import LocalSettings
 from metis.engines.rewards import RewardRunner
 from metis.errors import MetisError, located
@@ -143,7 +142,7 @@ def runner(closing):
 @pytest.fixture
 def engine(closing, settings, monkeypatch):
     """Makes an engine; what becomes of rewards before there is one is told in test_trial.py."""
-    monkeypatch.setattr(trial, "trial_notices", lambda task, timeout: [])
+    monkeypatch.setattr(engines, "trial_notices", lambda task, timeout: [])
     return lambda task: closing(lambda: LocalEngine(settings, task, seed=0))
 
 

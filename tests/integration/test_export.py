@@ -20,7 +20,7 @@ import metis
 from metis import MetisError
 from metis.cli import main
 from metis.data import fetched
-from metis.engines.local.checkpoint import load_weights
+from metis.engines.local.model.checkpoint import load_weights
 from metis.engines.local.model.policy import Policy
 from metis.export import card, write
 from metis.run import models

@@ -14,7 +14,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from metis.core import Sampling
 from metis.engines.local.generate.sampling import OwnSampler, ordered_replies
-from metis.engines.local.model.folder import load_model, save_model
+from metis.engines.local.model.checkpoint import load_model, save_model
 from metis.engines.local.model.policy import Policy
 
 CHAT = [{"role": "user", "content": "What is 2 + 2? <|im_end|> 𝔘\n"}]

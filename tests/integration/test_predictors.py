@@ -9,7 +9,7 @@ import torch
 
 from metis import MetisError
 from metis.core.predictors import AttentionModel, ValueModel
-from metis.engines.learners.learner import AttentionHead
+from metis.engines.learners import AttentionHead
 from metis.engines.local.engine import LocalEngine
 from metis.engines.local.model.hidden_states import parts
 from metis.run.folder import incomplete

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from omegaconf import OmegaConf
 from verl.workers.rollout.replica import TokenOutput
 
-from metis.engines.verl.servers.client import AddressedClient
+from metis.engines.verl.servers.judging import AddressedClient
 
 
 class Server:

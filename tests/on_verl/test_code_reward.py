@@ -15,8 +15,8 @@ from metis.config import load_config
 from metis.data import parquet
 from metis.data.verl_rows import verl_row
 from metis.engines.verl import reward
+from metis.engines.verl.launch.checks import check_libraries
 from metis.engines.verl.launch.from_recipe import overrides
-from metis.engines.verl.launch.library_check import check_libraries
 from metis.errors import MetisError
 from metis.run.folder import RunFolder
 from metis.tasks.code import records

@@ -6,9 +6,9 @@ from omegaconf import OmegaConf
 from verl.trainer.ppo.v1 import PPOTrainerSync
 
 from composing import composed
-from metis.config import curriculum_of
 from metis.engines.verl.trainer import MetisTrainer
 from metis.run.folder import RunFolder
+from metis.settings.sections import curriculum_of
 
 ROWS = [
     {

@@ -14,7 +14,7 @@ from metis import config as configuration
 from metis.core import Sampling
 from metis.engines.local.generate.sampling import SampledReply
 from metis.engines.local.model.policy import Policy
-from metis.engines.local.rollouts.episodes import play
+from metis.engines.local.rollouts import play
 from metis.engines.local.settings import LocalSettings
 from metis.engines.rewards import RewardRunner
 from metis.engines.verl import episodes

@@ -26,7 +26,7 @@ from composing import composed
 from integration.conftest import save_tiny
 from metis import MetisError
 from metis.cli import main
-from metis.config import curriculum_of, load_config
+from metis.config import load_config
 from metis.core import state
 from metis.core.needs import needs_of
 from metis.core.pool import Pool
@@ -35,7 +35,7 @@ from metis.engines import model_files
 from metis.engines.verl import reward
 from metis.engines.verl.launch import command as launch
 from metis.engines.verl.launch.checks import CHECKS, check_config, check_needs
-from metis.engines.verl.launch.datafiles import write_data
+from metis.engines.verl.launch.command import write_data
 from metis.engines.verl.launch.from_recipe import ENDLESS, overrides
 from metis.engines.verl.prompts import PromptData
 from metis.engines.verl.reward import compute_score, score_math
@@ -47,6 +47,7 @@ from metis.engines.verl.workers.update import Update
 from metis.errors import BadReward
 from metis.run.budget import Account, Budget
 from metis.run.folder import RunFolder
+from metis.settings.sections import curriculum_of
 
 OUT = Path("/runs/one, with 'odd' name")
 

@@ -106,8 +106,8 @@ def test_where_verl_is_not_installed_a_dry_run_says_that_nobody_looked(dry, monk
 
 
 def test_a_verl_that_does_not_load_is_one_line(dry, monkeypatch):
-    monkeypatch.delattr("metis.engines.verl.launch.preflight", raising=False)
-    monkeypatch.setitem(sys.modules, "metis.engines.verl.launch.preflight", None)
+    monkeypatch.delattr("metis.engines.verl.launch.checks", raising=False)
+    monkeypatch.setitem(sys.modules, "metis.engines.verl.launch.checks", None)
     code, _, errors = dry()
     assert code == 2 and "verl cannot be imported (" in errors.splitlines()[-1]
     assert "it cannot share one with trl" in errors

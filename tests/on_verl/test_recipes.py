@@ -15,10 +15,11 @@ from verl.utils.config import validate_config
 import bfcl_package
 import made_up_problems
 from composing import composed
-from metis.config import curriculum_of, load_config
+from metis.config import load_config
 from metis.engines.verl.launch.checks import check_config
 from metis.engines.verl.launch.from_recipe import overrides
 from metis.engines.verl.reward import loaded_task
+from metis.settings.sections import curriculum_of
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 SCRIPTS = {

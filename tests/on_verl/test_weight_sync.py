@@ -8,7 +8,7 @@ import ray
 from verl.workers.config import CheckpointEngineConfig
 
 from metis import MetisError
-from metis.engines.verl.servers import failures, weight_sync
+from metis.engines.verl.servers import in_server, weight_sync
 from metis.engines.verl.servers.weight_sync import WatchedSync
 
 
@@ -110,5 +110,5 @@ def test_a_worker_of_the_actor_that_dies_is_the_error(sync):
 
 def test_a_server_without_an_engine_is_left_as_it_is():
     server = SimpleNamespace()
-    failures.keep(server)
+    in_server.keep_errors(server)
     assert vars(server) == {}

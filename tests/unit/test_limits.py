@@ -1,4 +1,4 @@
-"""The end of a run: after steps, tokens, processed tokens or seconds, whichever comes first."""
+"""The end of a run: after steps, tokens, total tokens or seconds, whichever comes first."""
 
 import json
 
@@ -32,7 +32,7 @@ def test_a_run_may_be_capped_by_seconds_alone(run, capsys):
     assert len(read_log(run, "timings")) == len(timings)
 
 
-def test_reading_is_paid_for_in_processed_tokens_alone(run):
+def test_reading_is_paid_for_in_total_tokens_alone(run):
     """The probe generates as much as no curriculum does, and reads its candidates beside it."""
     steps = {}
     for budget in ("tokens=20000", "processed=60000"):

@@ -32,9 +32,9 @@ prompts.
   metis compare --out cmp                  the table again, or the rest of what was stopped
   metis report cmp                         the table of what is there; trains nothing
 
-The same command goes on where it was stopped; other arms and seeds are added to those that are
-there. A run is DIR/ARM-SEED, its output DIR/ARM-SEED.log; the table is DIR/comparison.md, the page
-with curves DIR/report.html.
+The same command goes on where it was stopped; other variants and seeds are added to those that
+are there. A run is DIR/VARIANT-SEED, its output DIR/VARIANT-SEED.log; the table is
+DIR/comparison.md, the page with curves DIR/report.html.
 """
 
 
@@ -44,10 +44,14 @@ def add(commands: Commands) -> None:
     parser = add_command(commands, "compare", run, summary, HELP)
     option = parser.add_argument
     option("settings", nargs="*", metavar="RECIPE | key=value")
-    option("--curricula", default="", metavar="A,B,C", help="an arm for each")
-    option("--arm", action="append", default=[], metavar="NAME:key=value,...", help="another arm")
-    option("--seeds", metavar="S,S,S", help="of every arm: 0,1,2 (default), 0-4")
-    option("--baseline", metavar="NAME", help=f"the arm to compare with ({BASELINE}, or the first)")
+    option("--curricula", default="", metavar="A,B,C", help="a variant for each")
+    option(
+        "--arm", action="append", default=[], metavar="NAME:key=value,...", help="another variant"
+    )
+    option("--seeds", metavar="S,S,S", help="of every variant: 0,1,2 (default), 0-4")
+    option(
+        "--baseline", metavar="NAME", help=f"the variant to compare with ({BASELINE}, or the first)"
+    )
     option("--jobs", type=int, metavar="N", help="runs at a time (one, or one on each GPU)")
     option("--discard", action="store_true", help="delete a run's checkpoints when it is finished")
     option("--out", type=Path, required=True, metavar="DIR", help="folder of the comparison")
@@ -106,7 +110,7 @@ def _plan(chosen: argparse.Namespace) -> Plan | None:
                 "name another --out, or give the setting to an --arm"
             )
         if chosen.settings or (chosen.seeds and earlier is None):
-            raise MetisError("no arms to compare: name some with --curricula or --arm")
+            raise MetisError("no variants to compare: name some with --curricula or --arm")
         if earlier is None or not chosen.seeds:
             return earlier
         return replace(earlier, seeds=tuple(sorted({*earlier.seeds, *seeds})))

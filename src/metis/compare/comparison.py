@@ -17,7 +17,7 @@ from metis.run.recorded import Recorded
 Runs = dict[str, dict[int, Recorded]]
 """Runs by arm and seed."""
 
-BUDGETS = {"tokens": "generated tokens", "processed": "processed tokens"}
+BUDGETS = {"tokens": "generated tokens", "processed": "total tokens"}
 """Budgets of tokens, and the axis that each is spent on."""
 
 
@@ -94,7 +94,7 @@ def arms_and_seeds(out: Path, plan: Plan | None) -> tuple[list[str], list[int]]:
     runs = _runs(out)
     if not runs:
         raise MetisError(
-            f"--out {str(out)!r} has no runs: name arms with --curricula or --arm to train some"
+            f"--out {str(out)!r} has no runs: name variants with --curricula or --arm to train some"
         )
     return list(dict.fromkeys(name for name, _ in runs)), sorted({seed for _, seed in runs})
 
@@ -133,7 +133,7 @@ def read_comparison(
     if baseline not in runs:
         if not any_baseline or not runs:
             raise MetisError(_no_baseline(out, plan, baseline, missing))
-        instead = f"{baseline} has no finished run: arms are compared with {next(iter(runs))}"
+        instead = f"{baseline} has no finished run: variants are compared with {next(iter(runs))}"
         baseline = next(iter(runs))
     arms = {name: measured(name, records) for name, records in runs.items()}
     others = [arm for name, arm in arms.items() if name != baseline]
@@ -184,7 +184,7 @@ def _no_baseline(out: Path, plan: Plan | None, baseline: str, missing: Mapping[s
     train = f"`metis compare --out {out}` trains what is left; " if plan else ""
     return (
         f"the baseline {baseline!r} has no finished run{reason}: {train}--baseline names another "
-        "arm"
+        "variant"
     )
 
 

@@ -16,7 +16,7 @@ from metis.run.recorded import Recorded, is_number, read_run
 from metis.run.statistics import Estimate, mean
 from metis.tasks.benchmarks.validation import benchmark
 
-AXES = ("steps", "rollouts", "generated tokens", "processed tokens", "seconds")
+AXES = ("steps", "rollouts", "generated tokens", "total tokens", "seconds")
 
 
 class Problems(NamedTuple):
@@ -107,7 +107,7 @@ def measured(name: str, runs: Mapping[int, Recorded]) -> Measured:
     steps = sorted(set.intersection(*(set(test) for test in tests)))
     if len(steps) < 2:
         raise MetisError(
-            f"arm {name!r}: its runs have {len(steps)} tests in common, two are needed; train "
+            f"variant {name!r}: its runs have {len(steps)} tests in common, two are needed; train "
             "longer, or set evaluate to a smaller number of steps"
         )
     accuracy = np.array([[test[step]["eval/accuracy"] for step in steps] for test in tests])

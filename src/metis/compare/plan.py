@@ -37,7 +37,7 @@ def parse_arms(curricula: str, others: Sequence[str]) -> list[Arm]:
     arms += [_arm(text) for text in others]
     for arm in arms:
         if [each.name for each in arms].count(arm.name) > 1:
-            raise MetisError(f"arm {arm.name!r} is named twice: give one of them another name")
+            raise MetisError(f"variant {arm.name!r} is named twice: give one of them another name")
     return arms
 
 
@@ -56,7 +56,7 @@ def _arm(text: str) -> Arm:
 
 def _checked(name: str, text: str) -> str:
     if not _NAME.fullmatch(name):
-        raise MetisError(f"arm {text!r}: a name has letters, digits, '.', '_' and '-' alone")
+        raise MetisError(f"variant {text!r}: a name has letters, digits, '.', '_' and '-' alone")
     return name
 
 
@@ -116,7 +116,7 @@ class Plan:
             try:
                 configs[arm.name] = config.load_config(recipe, self.overrides(arm, self.seeds[0]))
             except MetisError as error:
-                raise MetisError(f"arm {arm.name!r}: {error}") from None
+                raise MetisError(f"variant {arm.name!r}: {error}") from None
             _require_its_own_name(arm, configs[arm.name].resolved["curriculum"]["name"])
         return configs
 
@@ -140,8 +140,8 @@ class Plan:
         for arm in self.arms:
             if arms.setdefault(arm.name, arm) != arm:
                 raise MetisError(
-                    f"arm {arm.name!r} has {_words(arms[arm.name].settings)} here: give the new "
-                    "one another name"
+                    f"variant {arm.name!r} has {_words(arms[arm.name].settings)} here: give "
+                    "the new one another name"
                 )
         seeds = tuple(sorted({*earlier.seeds, *self.seeds}))
         return replace(earlier, arms=tuple(arms.values()), seeds=seeds)
@@ -221,7 +221,7 @@ def _require_its_own_name(arm: Arm, curriculum: str) -> None:
     """Refuse the name of one curriculum for an arm that trains with another."""
     if arm.name in CURRICULA and arm.name != curriculum.rpartition(":")[2]:
         raise MetisError(
-            f"arm {arm.name!r} would train with curriculum={curriculum}: give it "
+            f"variant {arm.name!r} would train with curriculum={curriculum}: give it "
             f"curriculum={arm.name}, or another name"
         )
 

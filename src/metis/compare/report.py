@@ -131,7 +131,7 @@ def page(comparison: Comparison, figures: Sequence[Figure], commands: Sequence[s
         *_head(comparison, names),
         *_tables(comparison),
         *html.figures(figures, shown, about),
-        "<h2>Arms</h2>",
+        "<h2>Variants</h2>",
         html.table(_arms(comparison)),
         html.commands(commands),
         "<h2>Settings</h2>",
@@ -145,7 +145,7 @@ def page(comparison: Comparison, figures: Sequence[Figure], commands: Sequence[s
 
 def _head(comparison: Comparison, names: Sequence[str]) -> Iterator[str]:
     runs = [run for arm in comparison.everyone for run in arm.records]
-    others = ", ".join(names[1:]) if len(names) <= FEW else f"{len(names) - 1} arms"
+    others = ", ".join(names[1:]) if len(names) <= FEW else f"{len(names) - 1} variants"
     title = f"{others} against {names[0]}" if others else names[0]
     yield f'<header><p class="over">METIS comparison</p><h1>{escape(title)}</h1>'
     planned = sorted({run.planned for run in runs})
@@ -174,7 +174,7 @@ def _tables(comparison: Comparison) -> Iterator[str]:
 def _arms(comparison: Comparison) -> list[list[str]]:
     """Each arm, and the settings in which it differs from the baseline."""
     base = comparison.baseline.records[0]
-    rows = [["arm", "seeds", f"settings other than {comparison.baseline.name}'s"]]
+    rows = [["variant", "seeds", f"settings other than {comparison.baseline.name}'s"]]
     for arm in comparison.everyone:
         seeds = ", ".join(map(str, arm.seeds))
         rows.append([arm.name, seeds, "; ".join(_others(base, arm.records[0])) or "–"])

@@ -27,7 +27,7 @@ from metis.text import markdown_table, plain
 MISSING = "–"
 CLEAR = 0.8
 """The share of the leading cost up to which others are named that save less than half as much."""
-ALONE = "One arm, nothing to compare with."
+ALONE = "One variant, nothing to compare with."
 FEW_TESTS = "too few tests in common"
 RAW, SMOOTHED = "raw", "smoothed"
 CROSSED, RUNS = "runs and problems", "runs"
@@ -161,7 +161,16 @@ def _disagreeing(comparison: Comparison, pair: tuple[Measured, Measured], lead: 
 
 
 def _accuracies(comparison: Comparison) -> list[list[str]]:
-    heads = ["arm", "seeds", "runs", "before", "best kept", "at step", "last", "mean over the run"]
+    heads = [
+        "variant",
+        "seeds",
+        "runs",
+        "before",
+        "best kept",
+        "at step",
+        "last",
+        "mean over the run",
+    ]
     rows = [[*heads, "difference", "resampled"]]
     for arm in comparison.everyone:
         step, best = comparison.tested_alike(arm).best
@@ -193,7 +202,7 @@ def _whole_run(arm: Measured, baseline: Measured) -> tuple[str, str, str]:
 
 
 def _costs(comparison: Comparison) -> list[list[str]]:
-    header = ["arm", "curves", *comparison.axes]
+    header = ["variant", "curves", *comparison.axes]
     header += ["seconds to its own best (ΔT)"] if comparison.timed else []
     rows = [header]
     for arm in comparison.arms:
@@ -217,7 +226,7 @@ def _equal_costs(comparison: Comparison) -> list[list[str]]:
         axis: min(float(arm.spent[axis][:, -1].min()) for arm in comparison.everyone)
         for axis in comparison.axes
     }
-    rows = [["arm", *(f"{axis} = {limits[axis]:,.0f}" for axis in limits)]]
+    rows = [["variant", *(f"{axis} = {limits[axis]:,.0f}" for axis in limits)]]
     for arm in comparison.everyone:
         rows.append([arm.name, *(_estimate(arm.at(axis, limits[axis])) for axis in limits)])
     return rows
@@ -234,7 +243,7 @@ FACTS: dict[str, tuple[Callable[[Recorded], float | None], str]] = {
 
 
 def _facts(comparison: Comparison) -> list[list[str]]:
-    header = ["arm", *FACTS]
+    header = ["variant", *FACTS]
     header += ["time of a step", "tokens a second", "time judging"] if comparison.timed else []
     rows = [header]
     for arm in comparison.everyone:
@@ -273,9 +282,9 @@ def notes(comparison: Comparison) -> Iterator[str]:
         "are few. p is that of a permutation test over runs."
     )
     yield (
-        "Processed tokens are all that pass through a network; waste is the share of "
-        "generated tokens in groups without variance; ρ is the rank correlation of predicted and "
-        "realised variance. Times are ratios to the baseline's."
+        "Total tokens are all that pass through a network, prompt and generated; waste is the "
+        "share of generated tokens in groups without variance; ρ is the rank correlation of "
+        "predicted and realised variance. Times are ratios to the baseline's."
     )
     if comparison.instead:
         yield f"{comparison.instead}."

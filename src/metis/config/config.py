@@ -11,16 +11,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from metis.config import keys, recipe
+from metis.config import recipe
 from metis.config.origins import origins
 from metis.config.recipe import Setting
-from metis.config.sections import CurriculumSection, EngineSection, TaskSection, validate
-from metis.config.training import RunSettings
 from metis.core import Curriculum
 from metis.core.dotted import leaves
 from metis.core.pool import Pool
-from metis.engines import ENGINES, EngineSettings
+from metis.engines import ENGINES, EngineEntry, EngineSettings
 from metis.errors import MetisError, require, tolerating_missing_data
+from metis.settings import keys
+from metis.settings.sections import CurriculumSection, TaskSection, named, validate
+from metis.settings.training import RunSettings
 from metis.tasks.base import Task
 from metis.tasks.base import notices as task_notices
 from metis.tasks.benchmarks.validation import Validated
@@ -58,6 +59,36 @@ class Config:
         if entry.plays_tasks and self.task is None:
             return None
         return entry.pool(self.engine, self.task, self.training.seed, self.training.data)
+
+
+@dataclass(frozen=True)
+class EngineSection:
+    """An engine's name and its given settings."""
+
+    name: str
+    entry: EngineEntry
+    given: dict[str, Any]
+
+    @classmethod
+    def read(cls, raw: Any) -> "EngineSection":
+        name, given = named(raw, "engine", ENGINES)
+        return cls(name, ENGINES[name], given)
+
+    @property
+    def keys(self) -> list[str]:
+        return ["engine.name", *keys.dotted_names(self.entry.settings, "engine.")]
+
+    @property
+    def may_change(self) -> tuple[str, ...]:
+        """Keys that may change when a run is resumed."""
+        return tuple(f"engine.{key}" for key in getattr(self.entry.settings, "MAY_CHANGE", ()))
+
+    def resolve(self) -> EngineSettings:
+        settings: EngineSettings = validate(self.entry.settings, self.given, "engine.")
+        return settings
+
+    def document(self, settings: EngineSettings) -> dict[str, Any]:
+        return {"name": self.name, **dataclasses.asdict(settings)}
 
 
 def load_config(path: Path | None, overrides: Sequence[str], dry: bool = False) -> Config:

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from metis.config.keys import SECTIONS
 from metis.core.dotted import leaves
 from metis.curricula.registry import presets
+from metis.settings.keys import SECTIONS
 from metis.tasks import TASKS
 
 COMMAND_LINE, DATA, DEFAULT = "command line", "data", "default"

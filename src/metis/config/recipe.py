@@ -7,12 +7,12 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from metis.config import keys
-from metis.config.sections import CurriculumSection
 from metis.curricula.registry import presets
 from metis.engines import ENGINES
 from metis.errors import MetisError, require
 from metis.run import manifest, models
+from metis.settings import keys
+from metis.settings.sections import CurriculumSection
 
 Setting = tuple[str, Any]
 """A dotted key and its value."""

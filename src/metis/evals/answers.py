@@ -8,11 +8,11 @@ import torch
 
 from metis.core import Chat, Prompt, Sampling
 from metis.engines import model_files
-from metis.engines.local.checkpoint import load_weights
 from metis.engines.local.generate.sampling import OwnSampler, SampledReply, Sampler
 from metis.engines.local.generate.vllm import VllmSampler, require_vllm
+from metis.engines.local.model.checkpoint import load_weights
 from metis.engines.local.model.policy import Policy
-from metis.engines.local.rollouts.episodes import Play, play_all
+from metis.engines.local.rollouts import Play, play_all
 from metis.engines.local.settings import LocalSettings
 from metis.engines.local.starting import loading, starting_vllm
 from metis.engines.rewards import RewardRunner

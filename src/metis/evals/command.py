@@ -137,6 +137,7 @@ def _sets(chosen: argparse.Namespace, who: EvaluatedModel) -> list[PromptSet]:
     """The run's own test, benchmarks and files, each asked and scored in its way."""
     from metis import config
     from metis.evals.heldout import own_sets
+    from metis.settings.sections import task_settings
 
     words = [*chosen.settings, *(word for word in chosen.suite if "=" in word)]
     names = [word for word in chosen.suite if "=" not in word] or [OWN]
@@ -152,7 +153,7 @@ def _sets(chosen: argparse.Namespace, who: EvaluatedModel) -> list[PromptSet]:
     others = [name for name in names if name != OWN]
     if others:
         defaults = {"path": "-"} if settings["task"]["name"] in READERS else {}
-        asked = config.task_settings(defaults | settings["task"])
+        asked = task_settings(defaults | settings["task"])
         sets += catalogue.load(others, chosen.data, Manner.of(asked, verify=chosen.verify))
     catalogue.require_distinct(sets)
     return sets

@@ -5,9 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from metis import config
 from metis.errors import MetisError
 from metis.run import folder as run_folder
+from metis.settings.sections import task_of
 from metis.tasks.benchmarks.catalogue import OWN
 from metis.tasks.benchmarks.sets import PromptSet, scorer, source
 from metis.tasks.benchmarks.validation import Validated
@@ -19,7 +19,7 @@ FILES = ("path", "heldout_path")
 def own_sets(settings: Mapping[str, Any], run: Path | None) -> list[PromptSet]:
     """The test of a run with these settings; without a run, the held-out prompts of their task."""
     _require_files(settings["task"], run)
-    task = config.task_of(settings)
+    task = task_of(settings)
     if isinstance(task, Validated):
         sets = task.sets()
     else:

@@ -8,7 +8,7 @@ dialogue are on one side.
 
 import json
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -234,3 +234,15 @@ def _write_failures(path: Path, failures: Sequence[Failure]) -> None:
     with atomic(path) as file:
         for failure in failures:
             file.write(json.dumps(bfcl_sets.described(failure)).encode() + b"\n")
+
+
+def lines(prepared: Prepared) -> Iterator[str]:
+    """The table of categories, and what should be known of them."""
+    yield f"{'category':<14}{'dialogues':>10}{'broken':>8}{'train':>7}{'heldout':>9}"
+    for each in prepared.outcomes:
+        numbers = f"{each.dialogues:>10}{each.broken:>8}{each.train:>7}{each.heldout:>9}"
+        yield f"{each.category:<14}{numbers}"
+    state = "" if prepared.fresh else " (already there)"
+    yield f"{prepared.folder}: train.parquet, heldout.parquet, split.json{state}"
+    if any(each.broken for each in prepared.outcomes):
+        yield f"ground truths with calls that fail: {prepared.folder / 'broken.jsonl'}"

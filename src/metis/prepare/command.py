@@ -3,7 +3,6 @@
 import argparse
 
 from metis.commands import Commands, add_command, add_out
-from metis.prepare import bfcl_command
 
 MATH_HELP = """\
 Prepares problems to train on and benchmarks to test with: parquet files that verl and the tasks of
@@ -44,11 +43,34 @@ What is there already, from the same source, is left as it is.
 """
 
 
+BFCL_HELP = """\
+Prepares the five multi-turn categories of BFCL v3: base, miss_func, miss_param, long_context and
+composite, 200 dialogues each. They come from the package bfcl-eval, at a fixed version, of which
+nothing is installed.
+
+  metis prepare bfcl                         four fifths to train on, one to test with
+  metis prepare bfcl preset=paper            as in the paper
+  metis prepare bfcl package=bfcl_eval.whl   from a copy of the wheel
+
+Settings, with their defaults:
+
+  composite=rebuilt      `official` is the published composite category, in which most ground truths
+                         have calls that fail: broken.jsonl lists them
+  split=dialogue         all variants of a dialogue on one side; `category` splits each for itself
+  seed=0                 of the split, which is written to split.json
+  preset=recommended     `paper` is composite=official split=category
+
+What is there already, with the same settings, is left as it is.
+"""
+
+
 def add(commands: Commands) -> None:
     """Add the command, and the tasks that can be prepared."""
     prepare = commands.add_parser("prepare", help="data to train on and to test with")
     tasks = prepare.add_subparsers(title="tasks", metavar="TASK", required=True)
-    bfcl_command.add(tasks)
+    bfcl = add_command(tasks, "bfcl", _bfcl, "BFCL v3, multi-turn function calling", BFCL_HELP)
+    bfcl.add_argument("settings", nargs="*", metavar="key=value")
+    add_out(bfcl, "data/bfcl")
     sets = "DAPO-Math-17k, MATH, AIME 2024 and 2025, MATH-500, Minerva"
     math = add_command(tasks, "math", _math, sets, MATH_HELP)
     math.add_argument("settings", nargs="*", metavar="SET | SET=SOURCE | key=value")
@@ -57,6 +79,15 @@ def add(commands: Commands) -> None:
     code = add_command(tasks, "code", _code, sets, CODE_HELP)
     code.add_argument("sets", nargs="*", metavar="SET | SET=SOURCE")
     add_out(code, "data/code")
+
+
+def _bfcl(chosen: argparse.Namespace) -> int:
+    from metis.prepare.bfcl import lines, prepare, understand
+
+    settings, package = understand(chosen.settings)
+    for line in lines(prepare(settings, chosen.out, package)):
+        print(line)
+    return 0
 
 
 def _math(chosen: argparse.Namespace) -> int:

@@ -8,7 +8,7 @@ import numpy as np
 
 from metis.signal import INFORMATIVE, variance
 
-KINDS = ("unsolved", "informative", "solved", "failed")
+KINDS = ("all-fail", "informative", "all-pass", "failed")
 
 
 class Estimate(NamedTuple):
@@ -38,7 +38,7 @@ def mean_over_benchmarks(parts: Sequence[Estimate]) -> Estimate:
 
 
 def group_kind(rewards: Sequence[float]) -> str:
-    """`informative` where rewards differ; else `unsolved` (all-fail) or `solved` (all-pass).
+    """`informative` where rewards differ; else `all-fail` or `all-pass`.
 
     `failed` with fewer than two rewards.
     """
@@ -46,4 +46,4 @@ def group_kind(rewards: Sequence[float]) -> str:
         return "failed"
     if variance(rewards) > INFORMATIVE:
         return "informative"
-    return "unsolved" if np.mean(rewards) < 0.5 else "solved"
+    return "all-fail" if np.mean(rewards) < 0.5 else "all-pass"

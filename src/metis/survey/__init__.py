@@ -1,1 +1,1 @@
-"""A pool before training: how much of it is unsolved, solved or informative, and what to do."""
+"""A pool before training: how much of it is all-fail, all-pass or informative, and what to do."""

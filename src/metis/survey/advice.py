@@ -2,7 +2,7 @@
 
 The bounds are those of measured runs (docs/when-it-pays.md): below 5% METIS took 0.17 to 0.68 of
 uniform sampling's rollouts, at 6% 0.74 on one pool and 1.09 on another
-(evidence/levels-2-to-10), at 19% 1.08. Tokens that it only reads are not in these: of all processed
+(evidence/levels-2-to-10), at 19% 1.08. Tokens that it only reads are not in these: of total
 tokens it took 0.75 to 3.4 times uniform sampling's.
 
 All of them are of additions with a model of 135M parameters: a first guess for other tasks.
@@ -18,7 +18,7 @@ MEASURED = (
     (0.006, 0.17, 0.75),
 )
 """Pools of `evidence/when-it-pays`: the share of informative prompts at first, and METIS's rollouts
-and processed tokens to equal accuracy, as shares of uniform sampling's."""
+and total tokens to equal accuracy, as shares of uniform sampling's."""
 
 RARE, COMMON = 0.05, 0.15
 MOSTLY_CUT = 0.5
@@ -35,7 +35,7 @@ def advice(facts: Facts, group: int) -> str:
     if facts.cut_off >= MOSTLY_CUT:
         return (
             f"{facts.cut_off:.0%} of the answers were truncated: raise engine.max_tokens, or ask "
-            "for shorter answers, and survey again. What looks unsolved may only be cut short."
+            "for shorter answers, and survey again. What looks all-fail may only be cut short."
         )
     if not share.value:
         return _nothing(facts, group, share.high)
@@ -61,7 +61,7 @@ def advice(facts: Facts, group: int) -> str:
     return (
         f"{fact}: most rollouts of uniform sampling teach nothing, and {ceiling}. Use METIS "
         f"(curriculum=metis) where rollouts are what costs: on pools of additions like this one it "
-        f"took {_range(1)} of the rollouts, and {_range(2)} of the processed tokens, since it "
+        f"took {_range(1)} of the rollouts, and {_range(2)} of the total tokens, since it "
         "reads every candidate."
     )
 
@@ -84,7 +84,7 @@ def _nothing(facts: Facts, group: int, most: float) -> str:
     counted = (
         f"None of {len(facts.outcomes)} prompts is informative (at most {most:.1%} of the pool)"
     )
-    if shares["solved"].value > shares["unsolved"].value:
+    if shares["all-pass"].value > shares["all-fail"].value:
         return (
             f"{counted}: the model solves them, and there is nothing to learn here. Take harder "
             "prompts."

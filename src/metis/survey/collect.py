@@ -13,7 +13,7 @@ from rich import progress
 from rich.console import Console
 
 from metis import files
-from metis.config import Config, curriculum_of
+from metis.config import Config
 from metis.core import Curriculum, Group, Progress, Prompt, Rollout
 from metis.core.drive import drive
 from metis.core.pool import Pool
@@ -22,6 +22,7 @@ from metis.report.tables import duration
 from metis.run.folder import Folder, read_log
 from metis.run.meter import Meter
 from metis.run.waiting import Heartbeat
+from metis.settings.sections import curriculum_of
 from metis.survey.facts import PromptOutcome
 
 SLOW = 32

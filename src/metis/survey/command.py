@@ -10,9 +10,9 @@ from metis.commands import Commands, add_command, digest, plain_console
 from metis.errors import require
 
 HELP = """\
-Before training: rolls out a random sample of the pool and says how much of it is unsolved, solved
-or informative, what any selection could gain, what a step costs, and what to do. The policy as it
-is answers; nothing is kept of it.
+Before training: rolls out a random sample of the pool and says how much of it is all-fail,
+all-pass or informative, what any selection could gain, what a step costs, and what to do. The
+policy as it is answers; nothing is kept of it.
 
   metis survey recipes/math/qwen2.5-1.5b-h200.toml
   metis survey task=file task.path=problems.jsonl engine.model=Qwen/Qwen2.5-0.5B-Instruct

@@ -16,9 +16,9 @@ BINS = 8
 MULTIPLIERS = (2, 4, 8, 16)
 
 MEANING = {
-    "unsolved": "all rollouts fail",
+    "all-fail": "all rollouts fail",
     "informative": "rollouts differ",
-    "solved": "all rollouts pass",
+    "all-pass": "all rollouts pass",
     "failed": "no reward could be had",
 }
 
@@ -101,7 +101,7 @@ def _place(facts: Facts) -> Iterator[str]:
     ordered = sorted(rows, key=lambda row: -row[0])
     header = ["informative at first", "METIS's rollouts to equal accuracy, uniform sampling's = 1"]
     yield "## Among measured pools\n"
-    yield markdown_table([[*header, "its processed tokens"], *(row for _, row in ordered)])
+    yield markdown_table([[*header, "its total tokens"], *(row for _, row in ordered)])
     yield "Additions, SmolLM2-135M, three seeds (docs/when-it-pays.md): elsewhere a hint.\n"
 
 

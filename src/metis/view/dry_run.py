@@ -77,7 +77,7 @@ def estimate(config: Config) -> Iterator[str]:
     steps = training.steps
     total = steps * rollouts
     line = f"{steps:,} steps, {total:,} rollouts to train on{_tokens(total, longest)}"
-    limits = {"tokens": "tokens", "processed": "processed tokens", "seconds": "seconds"}
+    limits = {"tokens": "generated tokens", "processed": "total tokens", "seconds": "seconds"}
     ends = [f"{n:,} {what}" for key, what in limits.items() if (n := getattr(training, key))]
     until = f"until {' or '.join(ends)} are spent" if ends else ""
     yield f"the run:    {'; at most '.join(filter(None, [until, line if steps else '']))}"

@@ -170,14 +170,14 @@ def test_one_process_at_a_time_trains_a_comparison(whole, capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([*SETTINGS], "no arms to compare"),
-        ([*SETTINGS, "--curricula", "uniform,metiz"], "arm 'metiz': curriculum = 'metiz'"),
-        ([*SETTINGS, "--arm", "oracle:steps=4"], "arm 'oracle' would train with curriculum="),
+        ([*SETTINGS], "no variants to compare"),
+        ([*SETTINGS, "--curricula", "uniform,metiz"], "variant 'metiz': curriculum = 'metiz'"),
+        ([*SETTINGS, "--arm", "oracle:steps=4"], "variant 'oracle' would train with curriculum="),
         ([*SETTINGS, "stepz=1", "--curricula", "uniform"], "unknown key 'stepz'"),
         (["a.toml", "b.toml", "--curricula", "uniform"], "more than one recipe"),
         (["--jobs", "0", "--curricula", "uniform"], "use at least 1"),
         ([], "has no runs"),
-        (["--seeds", "1"], "no arms to compare"),
+        (["--seeds", "1"], "no variants to compare"),
         ([*SETTINGS, "--curricula", "uniform", "--baseline", "x"], "--baseline 'x': there are"),
     ],
 )

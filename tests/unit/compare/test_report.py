@@ -44,7 +44,7 @@ def test_curves_are_over_every_cost_but_seconds_that_were_not_alone(levels):
         "steps",
         "rollouts",
         "generated tokens",
-        "processed tokens",
+        "total tokens",
     ]
     for panel in accuracy.panels:
         assert panel.reference == levels.baseline.best[1].mean
@@ -194,13 +194,13 @@ def test_a_baseline_is_named_for_one_report(trained, tmp_path, capsys):
     assert "goes with a comparison" in capsys.readouterr().err
 
 
-def test_another_arm_stands_in_for_a_baseline_without_runs(trained, tmp_path, capsys):
+def test_another_variant_stands_in_for_a_baseline_without_runs(trained, tmp_path, capsys):
     folder = tmp_path / "without"
     shutil.copytree(trained, folder)
     for seed in (0, 1):
         shutil.rmtree(folder / f"metis-{seed}")
     assert main(["report", str(folder)]) == 0
-    said = "metis has no finished run: arms are compared with uniform."
+    said = "metis has no finished run: variants are compared with uniform."
     assert said in (folder / "comparison.md").read_text()
     assert main(["report", str(folder), "--baseline", "metis"]) == 2
     assert f"`metis compare --out {folder}` trains what is left" in capsys.readouterr().err

@@ -40,13 +40,13 @@ def said(one, untimed="Runs shared a device", baseline=1.0, seeds=3):
 def test_fewer_steps_of_more_rollouts_are_not_called_faster():
     sentence = said(arm("big", 2.0, 4, rollouts=4.0, generated_tokens=4.0, seconds=4.0), seeds=4)
     assert sentence.startswith("needs 2.00 of uniform's rollouts") and ": slower (p" in sentence
-    spent = "less: 0.50 of uniform's steps, 0.50 of uniform's processed tokens"
+    spent = "less: 0.50 of uniform's steps, 0.50 of uniform's total tokens"
     assert sentence.endswith(f" At that accuracy it has spent {spent}.")
 
 
 def test_a_cost_that_saves_less_than_half_of_what_rollouts_save_is_named():
-    sentence = said(arm("halves", 2.0, generated_tokens=1.8, processed_tokens=4.0))
-    spent = "0.90 of uniform's generated tokens, and more: 2.00 of uniform's processed tokens"
+    sentence = said(arm("halves", 2.0, generated_tokens=1.8, total_tokens=4.0))
+    spent = "0.90 of uniform's generated tokens, and more: 2.00 of uniform's total tokens"
     assert sentence.endswith(f" At that accuracy it has spent {spent}.")
 
 
@@ -62,7 +62,7 @@ def test_fewer_rollouts_in_more_steps_are_said_to_be():
     [
         ({"steps": 50}, "rollouts"),
         ({"tokens": 9}, "generated tokens"),
-        ({"tokens": 0, "processed": 9}, "processed tokens"),
+        ({"tokens": 0, "processed": 9}, "total tokens"),
         ({"seconds": 9}, "rollouts"),
     ],
 )
@@ -93,7 +93,7 @@ def test_costs_that_agree_are_not_repeated(speed):
 
 
 def test_a_cost_that_was_not_counted_says_nothing():
-    assert "processed" not in said(arm("old", 2.0, processed_tokens=0.0))
+    assert "total tokens" not in said(arm("old", 2.0, total_tokens=0.0))
 
 
 def test_unequal_arms_are_too_few_only_where_no_relabelling_is_rare_enough():

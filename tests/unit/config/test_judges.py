@@ -10,13 +10,12 @@ import pytest
 import metis
 from metis import MetisError
 from metis.config import load_config, resolve
-from metis.config.formerly import FORMERLY
-from metis.config.keys import dotted_names
 from metis.config.objects import as_settings
 from metis.core.state import Stateful
 from metis.curricula.judges import JUDGES, Direct, Judge, Prediction, Predictions, Readout, Reason
 from metis.curricula.metis import Metis
 from metis.curricula.probe import Probe
+from metis.settings.keys import FORMERLY, dotted_names
 
 OWN = """
 from dataclasses import dataclass, field

@@ -5,7 +5,7 @@ import zipfile
 
 import pytest
 
-from metis.data.wheels import Wheel
+from metis.data.fetched import Wheel
 from metis.errors import MetisError
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from metis.engines import trial
+from metis.engines import rewards
 from metis.errors import MetisError
 from metis.tasks.arithmetic import Arithmetic
 from metis.tasks.arithmetic import build as sums
@@ -22,7 +22,7 @@ def tried(tmp_path):
         path = tmp_path / "rows.jsonl"
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
         task = build(File(path=str(path), reward=f"{tmp_path}/mine.py:score"), 0)
-        return trial.trial_notices(Validated(task, [str(path)]) if benchmarks else task, timeout)
+        return rewards.trial_notices(Validated(task, [str(path)]) if benchmarks else task, timeout)
 
     return attempt
 
@@ -74,4 +74,4 @@ def test_one_that_is_late_is_told_of(tried):
 def test_the_tasks_of_the_package_are_not_tried(monkeypatch):
     task = sums(Arithmetic(), 0)
     monkeypatch.setattr(task, "episode", None)
-    assert trial.trial_notices(task, 1.0) == []
+    assert rewards.trial_notices(task, 1.0) == []

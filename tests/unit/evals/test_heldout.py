@@ -5,8 +5,9 @@ import json
 import pytest
 
 from metis import MetisError
-from metis.config import resolve, task_of
+from metis.config import resolve
 from metis.evals.heldout import own_sets
+from metis.settings.sections import task_of
 
 SETTINGS = {"task": {"name": "arithmetic", "prompts": 20, "heldout": 5}, "seed": 1, "data_seed": 7}
 

@@ -9,11 +9,11 @@ import pytest
 
 from metis import config
 from metis.cli import main
-from metis.config import RunSettings
 from metis.engines import ENGINES
 from metis.engines.simulated import SimulatedEngine
 from metis.run import manifest
 from metis.run.folder import RunFolder, read_log
+from metis.settings.training import RunSettings
 
 SHORT = ["engine=simulated", "engine.prompts=40", "batch=4", "group=2", "evaluate=2", "steps=4"]
 

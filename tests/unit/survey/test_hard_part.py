@@ -45,7 +45,7 @@ def run(tmp_path, monkeypatch):
 
 def test_problems_up_to_a_mean_reward_are_kept_with_their_ids(run, capsys):
     assert run() == ["dapo:0", "dapo:1", "dapo:2"]
-    assert "3 of 9 problems (33.3% unsolved, 66.7% informative)" in capsys.readouterr().out
+    assert "3 of 9 problems (33.3% all-fail, 66.7% informative)" in capsys.readouterr().out
     assert run("--most", "0.125") == ["dapo:0", "dapo:1"]
 
 

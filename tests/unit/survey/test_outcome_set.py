@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 import skips
 from metis import MetisError, Prompt
 from metis.cli import main
-from metis.config import task_of
 from metis.data import problems
 from metis.prepare.math import identity_of
 from metis.run.folder import read_log
+from metis.settings.sections import task_of
 from metis.survey.facts import Facts, PromptOutcome
 from metis.survey.outcome_set import OutcomeSet
 

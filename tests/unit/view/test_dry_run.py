@@ -124,7 +124,7 @@ def test_a_budget_without_steps_and_validation_on_the_way():
     assert "until 60.0 seconds are spent" in timed and "0 steps" not in timed
     assert "before, every 5 steps, and after" in timed
     both = costs("steps=12", "tokens=1000", "evaluate=5")
-    assert "until 1,000 tokens are spent; at most 12 steps, 768 rollouts to" in both
+    assert "until 1,000 generated tokens are spent; at most 12 steps, 768 rollouts to" in both
     assert both.endswith("4 times")
     assert costs("steps=10", "evaluate=5").endswith("3 times")
 

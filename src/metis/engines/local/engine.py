@@ -25,31 +25,29 @@ from metis.core import (
     state,
 )
 from metis.core.predictors import Predictor
-from metis.engines import model_files, trial
-from metis.engines.learners.learner import (
+from metis.engines import model_files
+from metis.engines.learners import (
     Learner,
     PredictorInput,
     Reader,
     load_learner,
     save_learner,
 )
-from metis.engines.local.checkpoint import load_training, save_training
 from metis.engines.local.device_errors import device_remedies
 from metis.engines.local.generate.sampling import OwnSampler, SampledReply, Sampler, ordered_replies
 from metis.engines.local.generate.vllm import VllmSampler, require_vllm
-from metis.engines.local.model.backbone import ValueBackbone
+from metis.engines.local.model.checkpoint import load_training, save_training
 from metis.engines.local.model.forward import no_grad_logprobs
-from metis.engines.local.model.hidden_states import embed_tokens
+from metis.engines.local.model.hidden_states import ValueBackbone, embed_tokens
 from metis.engines.local.model.policy import Policy
-from metis.engines.local.rollouts.episodes import play
-from metis.engines.local.rollouts.failures import FailureNotices, require_reward
+from metis.engines.local.rollouts import FailureNotices, play, require_reward
 from metis.engines.local.settings import LocalSettings
 from metis.engines.local.starting import compiling, loading, starting_vllm
 from metis.engines.local.update.gradients import remember_old, remember_reference
 from metis.engines.local.update.rows import local_minibatches
 from metis.engines.local.update.step import Stepper, mean_metrics
 from metis.engines.local.update.stopwatch import Stopwatch
-from metis.engines.rewards import RewardRunner
+from metis.engines.rewards import RewardRunner, trial_notices
 from metis.engines.tokens.choices import ChoiceTree
 from metis.engines.tokens.encoding import encode_chats, encode_to_score
 from metis.engines.tokens.packing import PrefixGroup, shareable
@@ -74,7 +72,7 @@ class LocalEngine(Engine):
     ) -> None:
         self.settings, self.task, self.seed, self.say = settings, task, seed, say
         scorers(task)  # fails before a model is loaded if rewards cannot be computed
-        tried = trial.trial_notices(task, settings.reward_timeout)
+        tried = trial_notices(task, settings.reward_timeout)
         require_vllm(settings)
         torch.manual_seed(seed)
         if settings.compile:

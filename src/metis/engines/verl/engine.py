@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from metis.core import LAST, Chat, Completion, Engine, Evidence, Group, Prompt, Sampling
 from metis.core.predictors import Predictor, has_own_backbone
-from metis.engines.learners.learner import (
+from metis.engines.learners import (
     Encode,
     Learner,
     PredictorInput,

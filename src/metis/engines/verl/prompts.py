@@ -2,12 +2,13 @@
 
 `extra_info` may have the text for the judge (`text`, or in prepared files `problem`), `id`,
 `category` and `difficulty`; the defaults are the last user message, data source and row number, and
-the data source.
+the data source. verl silently drops prompts that are too long: `overlong_notices` count them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import datasets
 import numpy as np
 from verl.utils import tensordict_utils
 from verl.utils.dataset.rl_dataset import collate_fn
@@ -86,3 +87,34 @@ def _question(messages: Any, number: int) -> str:
             "read; put the text into extra_info.text"
         )
     return str(said[-1])
+
+
+KINDS = {".parquet": "parquet", ".jsonl": "json", ".json": "json"}
+
+
+def overlong_notices(config: Any, training: Any, heldout: Any) -> Iterator[str]:
+    """One notice for dropped training prompts, one for held-out prompts."""
+    parts = (("training", training, "train"), ("held-out", heldout, "val"))
+    for name, dataset, split in parts:
+        most = config.get(f"{split}_max_samples", -1)
+        if dropped := _dropped(dataset, most):
+            yield (
+                f"data.max_prompt_length = {config.max_prompt_length}: {dropped} of "
+                f"{dropped + len(dataset)} {name} prompts are longer and were dropped; raise it "
+                "(engine.max_prompt) to keep them"
+            )
+
+
+def _dropped(dataset: Any, most: int) -> int:
+    """The number of rows dropped from a dataset's files; 0 for unknown file types."""
+    files = getattr(dataset, "data_files", ())
+    if not all(file.endswith(tuple(KINDS)) for file in files):
+        return 0
+    rows = sum(map(_rows_of, files))
+    return max(0, (min(rows, most) if most > 0 else rows) - len(dataset))
+
+
+def _rows_of(file: str) -> int:
+    """The number of rows of a file."""
+    kind = next(kind for ending, kind in KINDS.items() if file.endswith(ending))
+    return int(datasets.load_dataset(kind, data_files=file)["train"].num_rows)

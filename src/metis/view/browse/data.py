@@ -1,11 +1,18 @@
-"""What the page reads: its own files, and of a run one row for each candidate of each step."""
+"""What the page reads: its own files, and of a run one row for each candidate of each step.
+
+A server sends it, or `write_bundle` writes it into a folder that opens without one.
+"""
 
 import json
+import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
+from metis import files
+from metis.errors import Damaged, MetisError, require_folder
 from metis.run import folder as run_folder
 from metis.run.metrics import reasons
 from metis.run.recorded import Recorded, is_number
@@ -116,3 +123,40 @@ def script(function: str, *values: Any) -> bytes:
     A script, since a page that is opened from a folder may load no other data.
     """
     return f"{function}({', '.join(json.dumps(value) for value in values)});\n".encode()
+
+
+def write_bundle(runs: Sequence[Recorded], out: Path) -> Path:
+    """Write the page of runs into a folder; `index.html`, which opens it, comes last.
+
+    Of a damaged run the page says what is wrong; that there is no other is an error.
+    """
+    require_folder(out)
+    try:
+        for name in (*FILES, *LICENCES):
+            if name != "index.html":
+                _write(out / name, read(name))
+        damaged = []
+        for number, run in enumerate(runs):
+            try:
+                content = script("metis.add", number, document(run))
+            except Damaged as error:
+                damaged.append(error)
+                content = script("metis.fail", number, f"{error.what}, is damaged")
+            _write(out / "data" / f"{number}.js", content)
+        if damaged and len(damaged) == len(runs):
+            raise damaged[0]
+        for wrong in damaged:
+            print(f"metis: {wrong}", file=sys.stderr)
+        _write(out / RUNS, listing(runs))
+        _write(out / "index.html", read("index.html"))
+    except OSError as error:
+        raise MetisError(
+            f"--bundle {str(out)!r} cannot be written ({error.strerror or error}): name another"
+        ) from None
+    return out / "index.html"
+
+
+def _write(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with files.atomic(path) as file:
+        file.write(content)

@@ -12,6 +12,7 @@ import pytest
 
 from metis.engines.workers import Workers
 from metis.errors import MetisError
+from metis.tasks import processes
 from metis.tasks.abandonment import AbandonableCall, Abandoned, current
 from metis.tasks.code import pool as pools
 from metis.tasks.code.pool import ATTEMPTS, SandboxPool, WorkerLost
@@ -71,8 +72,8 @@ def test_a_worker_killed_at_work_is_replaced_and_its_program_run_again(pool):
             os.kill(killed[0], signal.SIGKILL)
 
     with pytest.MonkeyPatch.context() as patch:
-        ask = pools._Worker.ask
-        patch.setattr(pools._Worker, "ask", lambda *a: (kill_once(), ask(*a))[1])
+        ask = processes.Worker.ask
+        patch.setattr(processes.Worker, "ask", lambda *a: (kill_once(), ask(*a))[1])
         found = pool.run(DOUBLE, TESTS, LIMITS)
     assert killed and (found.outcome.fraction, found.rescored) == (1, 1)
     assert killed[0] not in pool.processes
@@ -84,8 +85,8 @@ def test_a_program_whose_workers_are_all_killed_is_lost(pool):
         return ask(worker, *arguments)
 
     with pytest.MonkeyPatch.context() as patch:
-        ask = pools._Worker.ask
-        patch.setattr(pools._Worker, "ask", kill)
+        ask = processes.Worker.ask
+        patch.setattr(processes.Worker, "ask", kill)
         with pytest.raises(WorkerLost, match=f"{ATTEMPTS} workers"):
             pool.run(DOUBLE, TESTS, LIMITS)
     assert pool.run(DOUBLE, TESTS, LIMITS).outcome.fraction == 1
@@ -107,7 +108,7 @@ class Doomed:
 
 
 def test_workers_killed_at_random_lose_no_program(pool, monkeypatch):
-    draw, ask = random.Random(1), pools._Worker.ask
+    draw, ask = random.Random(1), processes.Worker.ask
 
     def asked(worker, *arguments):
         if not isinstance(worker.connection, Doomed):
@@ -121,7 +122,7 @@ def test_workers_killed_at_random_lose_no_program(pool, monkeypatch):
         except WorkerLost:
             return None
 
-    monkeypatch.setattr(pools._Worker, "ask", asked)
+    monkeypatch.setattr(processes.Worker, "ask", asked)
     with ThreadPoolExecutor(4) as threads:
         found = list(threads.map(score, range(16)))
     scored = [each for each in found if each is not None]
@@ -136,13 +137,13 @@ def test_a_worker_that_hangs_is_replaced(pool, monkeypatch):
 
 
 def test_a_worker_that_takes_nothing_is_replaced(pool, monkeypatch):
-    started = pools._Worker.__init__
+    started = processes.Worker.__init__
 
-    def start_stopped(worker):
-        started(worker)
+    def start_stopped(worker, program):
+        started(worker, program)
         os.kill(worker.process.pid, signal.SIGSTOP)
 
-    monkeypatch.setattr(pools._Worker, "__init__", start_stopped)
+    monkeypatch.setattr(processes.Worker, "__init__", start_stopped)
     monkeypatch.setattr(pools, "GRACE", 0.1 - LIMITS.wall_seconds)
     with pytest.raises(WorkerLost):
         pool.run(DOUBLE, [Io("1" * (8 << 20), "")], LIMITS)
@@ -151,8 +152,8 @@ def test_a_worker_that_takes_nothing_is_replaced(pool, monkeypatch):
 
 def test_an_abandoned_program_leaves_its_place_to_the_next(monkeypatch):
     pool, call, asked = SandboxPool(1), AbandonableCall(), threading.Event()
-    ask = pools._Worker.ask
-    monkeypatch.setattr(pools._Worker, "ask", lambda *a: (asked.set(), ask(*a))[1])
+    ask = processes.Worker.ask
+    monkeypatch.setattr(processes.Worker, "ask", lambda *a: (asked.set(), ask(*a))[1])
 
     def abandoned():
         current.set(call)
@@ -226,9 +227,7 @@ def test_a_worker_that_does_not_become_free_is_replaced(slow_ends, monkeypatch):
     monkeypatch.setattr(pools, "GRACE", -1.0)
     pool = SandboxPool(1)
     try:
-        worker = pools._Worker()
-        pool._started.add(worker)
-        pool._idle.get()
+        worker = pool.take()
         pool._free(worker, 0.0)
         assert pool._idle.get(timeout=30) is None and pool.processes == []
         assert worker.ended
@@ -238,7 +237,7 @@ def test_a_worker_that_does_not_become_free_is_replaced(slow_ends, monkeypatch):
 
 def test_a_connection_is_closed_once_and_not_while_it_is_used():
     """Its descriptor may be another's by then."""
-    worker = pools._Worker()
+    worker = processes.Worker(SandboxPool(1).program)
     closed = []
     real = worker.connection
 
@@ -267,7 +266,9 @@ def test_a_connection_is_closed_once_and_not_while_it_is_used():
         while not Watched.used:
             time.sleep(0.01)
         ends = [threads.submit(worker.end) for _ in range(2)]
-        assert [end.result() for end in ends] == [None, None] and asked.result() is None
+        assert [end.result() for end in ends] == [None, None]
+        with pytest.raises(processes.PoolClosed):
+            asked.result()
     assert not any(closed)
 
 

@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 
 from hostile.cheats import SAY
-from metis.tasks.code import mappings
+from metis.tasks.code import usage
 from metis.tasks.code.bubblewrap import SandboxMissing
 from metis.tasks.code.sandbox import scored
 from metis.tasks.code.session import Dead, Session
 from metis.tasks.code.tests import Io, Limits
-from metis.tasks.code.usage import usage
 from metis.tasks.code.watch import TOO_MANY_FILES, Watch
 from sandboxed import needs_bubblewrap
 
@@ -112,10 +111,10 @@ def test_processes_are_seen_from_outside_and_gone_at_the_end(session):
     driver = session._watch._first
     pid = int(Path(f"/proc/self/fdinfo/{driver}").read_text().split("Pid:")[1].split()[0])
     listed = os.dup(session._watch._processes)
-    assert usage(listed).memory > 0
+    assert usage.usage(listed).memory > 0
     os.kill(pid, signal.SIGSTOP)
     session.close()
-    assert usage(listed) == (0, 0) and not any(name.isdigit() for name in os.listdir(listed))
+    assert usage.usage(listed) == (0, 0) and not any(name.isdigit() for name in os.listdir(listed))
     os.close(listed)
 
 
@@ -130,14 +129,14 @@ say("ready"); time.sleep(60)
 
 
 def test_mappings_are_counted_a_little_at_a_time_and_those_of_the_dead_are_not(monkeypatch):
-    monkeypatch.setattr(mappings, "PAUSE", 0.0)
-    monkeypatch.setattr(mappings, "SHARE", 0.0)
+    monkeypatch.setattr(usage, "BETWEEN_COUNTS", 0.0)
+    monkeypatch.setattr(usage, "COUNTING", 0.0)
     session = Session(MANY, LIMITS)
     try:
         session.start("serve")
         assert session.hear() == ["ready"]
-        counted, proc = mappings.Mappings("1"), session._watch._processes
-        looks = [counted.memory(proc) // mappings.EACH for _ in range(400)]
+        counted, proc = usage.Mappings("1"), session._watch._processes
+        looks = [counted.memory(proc) // usage.MAPPING for _ in range(400)]
         assert looks[0] == 0 and looks == sorted(looks) and 3000 < max(looks) < 4000
         assert len(set(looks)) > 10, "it took one look"
         session.stop()

@@ -70,8 +70,8 @@ def test_a_candidate_that_was_not_chosen_is_short_and_has_the_category_it_had_el
 @pytest.mark.parametrize(
     ("rewards", "outcome"),
     [
-        ([0.0, 0.0], "unsolved"),
-        ([1.0, 1.0], "solved"),
+        ([0.0, 0.0], "all-fail"),
+        ([1.0, 1.0], "all-pass"),
         ([0.1, 0.4], "informative"),
         ([1.0], "failed"),
     ],

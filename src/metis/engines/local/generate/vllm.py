@@ -16,7 +16,7 @@ import torch
 from metis.core import Sampling
 from metis.engines.local.generate.sampling import SampledReply
 from metis.engines.local.generate.weights import merged
-from metis.engines.local.model.folder import save_settings
+from metis.engines.local.model.checkpoint import save_settings
 from metis.engines.local.model.policy import Policy, pick_device
 from metis.engines.local.settings import LocalSettings
 from metis.engines.tokens.packing import common_prefix

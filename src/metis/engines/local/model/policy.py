@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 from transformers.utils import logging as transformers_logging
 
 from metis.core import Chat, Message
@@ -18,7 +18,6 @@ from metis.engines import model_files
 from metis.engines.loading import LOADING_ERRORS
 from metis.engines.local.attention import blocks
 from metis.engines.local.model.cuda_graphs import Recorder
-from metis.engines.local.model.network import generation_config, read_network
 from metis.engines.local.settings import LocalSettings
 from metis.engines.tokens.encoding import between_turns, separators
 from metis.engines.tokens.packing import ONE_BATCH, Layout
@@ -285,3 +284,28 @@ def _with_lora(network: Any, rank: int, origin: str) -> Any:
     adapted: Any = get_peft_model(network, config)
     adapted.peft_config["default"].base_model_name_or_path = origin
     return adapted
+
+
+def read_network(folder: Path) -> tuple[Any, list[str]]:
+    """The model of a folder in float32, and its missing keys."""
+    pair: Any = AutoModelForCausalLM.from_pretrained(
+        folder, dtype=torch.float32, attn_implementation="sdpa", output_loading_info=True
+    )
+    network, loaded = pair
+    return network, sorted(loaded["missing_keys"])
+
+
+def generation_config(network: Any, tokenizer: Any, stops: set[int]) -> Any:
+    """A generation config with all stop tokens and plain sampling.
+
+    The model's own may have a repetition penalty or fewer EOS tokens: exported, the policy would
+    generate differently from training and validation.
+    """
+    ends = sorted(stops)
+    padding = tokenizer.pad_token_id
+    config: Any = GenerationConfig
+    return config(
+        bos_token_id=getattr(network.config.get_text_config(), "bos_token_id", None),
+        eos_token_id=ends[0] if len(ends) == 1 else ends,
+        pad_token_id=ends[0] if padding is None else padding,
+    )

@@ -1,21 +1,37 @@
-"""Checks of verl's configuration: settings that do not work with a curriculum, and why."""
+"""Checks of verl's configuration: settings that do not work with a curriculum, and why.
 
+`check_command` makes them before anything starts, with verl's own validation, which otherwise only
+runs in its processes, after Ray has started. Trainer and workers repeat those that need the model.
+"""
+
+import contextlib
+import io
 import math
 from collections import OrderedDict
+from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
+from hydra import compose, initialize_config_module
 from omegaconf import OmegaConf
 from torch.nn import Linear, Sequential
+from transformers import AutoConfig, AutoTokenizer
 from verl.trainer.ppo.utils import need_critic, need_reference_policy
+from verl.utils.config import omega_conf_to_dataclass, validate_config
 from verl.utils.tracking import Tracking
 
 from metis.core import Score
 from metis.core.needs import Needs
 from metis.core.predictors import Predictor, ValueModel, has_own_backbone
+from metis.data import parquet
+from metis.engines.tokens.choices import ChoiceTree
+from metis.engines.verl import checkpoints
 from metis.errors import MetisError, require
 from metis.run import loggers
+from metis.tasks.code import libraries, records
+from metis.tasks.code.pool import LIBRARIES
 
 NO_CRITIC = (
     "critic.enable = None: this curriculum trains a value model, which is verl's critic here; set "
@@ -270,3 +286,96 @@ def require_logits(settings: Any) -> None:
             "verl then has no logits per position, which the scored judge is trained on: set it to "
             "False, or use curriculum.judge=reason or readout",
         )
+
+
+CODE_REWARD = "score_code"
+BIGCODEBENCH = "metis/bigcodebench"
+"""The only benchmark whose programs need more than the standard library."""
+LIBRARY_COLUMNS = ("data_source", "reward_model.ground_truth")
+
+
+def check_libraries(config: Any) -> None:
+    """Refuse validation programs that the sandbox cannot run, which would count as wrong."""
+    if config.reward.custom_reward_function.name != CODE_REWARD:
+        return
+    files = config.data.val_files
+    needed: set[str] = set()
+    for file in [files] if isinstance(files, str) else files:
+        for source, truth in parquet.values(Path(file), LIBRARY_COLUMNS):
+            if source == BIGCODEBENCH:
+                needed.update(records.loads(truth).get("libraries", ()))
+    if lacking := libraries.missing(needed):
+        raise MetisError(
+            f"data.val_files: programs of BigCodeBench need {', '.join(sorted(lacking))}, which "
+            f"the sandbox lacks; name folders of packages with {LIBRARIES}, or leave it out"
+        )
+
+
+LAYERS_THAT_RESET = {"full_attention", "sliding_attention", "chunked_attention"}
+"""Layer types that reset at position 0; recurrent ones carry state across packed sequences."""
+PACKING_REMEDY = (
+    "the judge's choices have several tokens, which are trained as packed sequences; "
+    "use curriculum.judge.scale=passes"
+)
+
+
+def check_choices_on_disk(config: Any, needs: Needs) -> None:
+    """Check before a start, if the model's files are on this disk."""
+    model = config.actor_rollout_ref.model
+    if not needs.choices:
+        return
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(
+            model.path, **_trust(model), local_files_only=True
+        )
+    except (OSError, ValueError):
+        return
+    check_choices(config, needs, tokenizer, model.path)
+
+
+def check_choices(config: Any, needs: Needs, tokenizer: Any, folder: str) -> None:
+    """Refuse settings or models with which the judge's choices cannot be trained."""
+    replies = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in needs.choices]
+    if len(ChoiceTree.of(replies).sequences) > 1:
+        require_packing(config.actor_rollout_ref.model, folder)
+
+
+def require_packing(model: Any, folder: str) -> None:
+    """Require sequence packing (remove padding) and attention layers that reset at position 0."""
+    key, packed = "actor_rollout_ref.model.use_remove_padding", model.use_remove_padding
+    require(packed, key, packed, f"{PACKING_REMEDY}, or set it to True")
+    model_config = AutoConfig.from_pretrained(folder, **_trust(model))
+    kinds = set(getattr(model_config.get_text_config(), "layer_types", None) or ())
+    recurrent = sorted(kinds - LAYERS_THAT_RESET)
+    require(
+        not recurrent, "actor_rollout_ref.model.path", model.path, f"{recurrent}: {PACKING_REMEDY}"
+    )
+
+
+def _trust(model: Any) -> dict[str, Any]:
+    return {"trust_remote_code": model.get("trust_remote_code", False)}
+
+
+def check_command(words: Sequence[str], needs: Needs) -> None:
+    """Refuse settings that verl or our trainer would refuse at start."""
+    with _refused("does not take these settings"):
+        with initialize_config_module("metis.engines.verl.config", version_base=None):
+            config = compose("metis_trainer", list(words))
+        OmegaConf.resolve(config)
+    check_config(config)
+    check_needs(config, needs)
+    check_choices_on_disk(config, needs)
+    checkpoints.check_resuming(config.trainer)
+    with _refused("refuses this configuration"), contextlib.redirect_stdout(io.StringIO()):
+        validate_config(config, need_reference_policy(config), need_critic(config))
+        omega_conf_to_dataclass(config.actor_rollout_ref.rollout)
+
+
+@contextlib.contextmanager
+def _refused(how: str) -> Iterator[None]:
+    """Turn any error of Hydra or verl into a MetisError."""
+    try:
+        yield
+    except Exception as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise MetisError(f"engine.overrides: verl {how}: {reason}") from None

@@ -20,10 +20,11 @@ from metis.core import state
 from metis.core.needs import needs_of
 from metis.core.pool import Pool
 from metis.curricula.registry import check_pool, pool_notice
+from metis.data import parquet
+from metis.data.verl_rows import verl_row
 from metis.engines import model_files
 from metis.engines.verl import checkpoints
 from metis.engines.verl.launch.costs import judge_cost
-from metis.engines.verl.launch.datafiles import write_data
 from metis.engines.verl.launch.from_recipe import attention, overrides, process_variables
 from metis.errors import MetisError, first_line, pip_install, require
 from metis.run import sources
@@ -32,6 +33,7 @@ from metis.run.folder import RunFolder, check_run_folder, resume_remark
 from metis.run.manifest import completion_message, describe_changes, read_config
 from metis.run.waiting import Say
 from metis.tasks.base import scorers
+from metis.tasks.benchmarks.validation import benchmark
 
 MAIN = [
     *("-m", "verl.trainer.main_ppo"),
@@ -123,13 +125,13 @@ def _look_ahead(config: Any, out: Path, dry_run: bool) -> Iterator[str]:
         yield "verl is not installed here: its settings were not checked"
         return
     try:
-        from metis.engines.verl.launch import preflight
+        from metis.engines.verl.launch import checks
     except ImportError as error:
         raise MetisError(
             f"engine = 'verl': verl cannot be imported ({first_line(error)}): "
             f"{pip_install('verl')} {ALONE}"
         ) from None
-    preflight.check_command(words, needs_of(config.curriculum))
+    checks.check_command(words, needs_of(config.curriculum))
 
 
 def _remarks(config: Any, out: Path, dry_run: bool) -> Iterator[str]:
@@ -231,3 +233,22 @@ def _check(config: Any, pool: Pool, dry_run: bool) -> None:
             raise MetisError(
                 f"engine = 'verl': {name} is not installed: {pip_install('verl')} {ALONE}"
             )
+
+
+def write_data(config: Any, folder: Path) -> None:
+    """Write training and validation prompts; verl reports metrics per data source."""
+    folder.mkdir(exist_ok=True)
+    task, tested = config.task, bool(config.training.benchmarks)
+    for split, prompts in (("train", task.training()), ("heldout", task.heldout())):
+        rows = [
+            verl_row(
+                prompt,
+                task.episode(prompt).chat,
+                index,
+                source=benchmark(prompt.id) if tested and split == "heldout" else "metis",
+                ability=prompt.category,
+                split=split,
+            )
+            for index, prompt in enumerate(prompts)
+        ]
+        parquet.write(folder / f"{split}.parquet", rows, {"task": type(task).__name__})

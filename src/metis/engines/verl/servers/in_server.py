@@ -1,15 +1,22 @@
-"""Scoring inside a rollout server: log-probabilities of given tokens at one position.
+"""What runs inside a rollout server: scoring, and a record of errors.
 
-verl's `generate` only reports the sampled token. Ray runs these functions in the server's actor,
-which has the engine: `begin_answers` submits all questions of a step to the actor's event loop,
-`collect_answers` polls for the results. Neither blocks the actor.
+Scoring gives log-probabilities of given tokens at one position; verl's `generate` only reports the
+sampled token. Ray runs these functions in the server's actor, which has the engine: `begin_answers`
+submits all questions of a step to the actor's event loop, `collect_answers` polls for the results.
+Neither blocks the actor.
+
+An error of vLLM's workers during weight sync is raised only in the server, while the sending actor
+worker waits forever (`weight_sync`), so `keep_errors` records it for `take_errors`.
 """
 
 import asyncio
+import functools
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, NamedTuple
+
+from metis.errors import first_line
 
 MOST_TOKENS = 128
 """Maximum tokens per question: the limit of vLLM's `logprob_token_ids`."""
@@ -120,3 +127,31 @@ def _loop_of_vllm(server: Any) -> asyncio.AbstractEventLoop:
 
 BACKENDS = {"vllm": Backend(through_vllm, _loop_of_vllm)}
 """By actor_rollout_ref.rollout.name: backends that support scoring inside the server."""
+
+
+def keep_errors(server: Any) -> None:
+    """Record errors of the engine's collective_rpc (vLLM)."""
+    engine = getattr(server, "engine", None)
+    call = getattr(engine, "collective_rpc", None)
+    if engine is None or call is None:
+        return
+
+    @functools.wraps(call)
+    async def keeping(*arguments: Any, **options: Any) -> Any:
+        try:
+            return await call(*arguments, **options)
+        except Exception as error:
+            _errors.append(f"{type(error).__name__}: {first_line(error)}")
+            raise
+
+    engine.collective_rpc = keeping
+
+
+def take_errors(server: Any) -> list[str]:
+    """Return and clear the recorded errors."""
+    taken = list(_errors)
+    _errors.clear()
+    return taken
+
+
+_errors: list[str] = []

@@ -10,10 +10,11 @@ import functools
 import itertools
 import math
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, Self
 
 import numpy as np
+from verl.workers.rollout.llm_server import LLMServerClient
 
 from metis.core import Chat, Completion, Sampling, Trajectory
 from metis.engines.tokens.choices import ChoiceTree
@@ -203,3 +204,32 @@ def _require_version(written_by: int | None, version: int) -> None:
             f"a rollout server has the weights of step {written_by}, the actor those of step "
             f"{version}"
         )
+
+
+class AddressedClient(LLMServerClient):  # type: ignore[misc]
+    """Takes a server's address as the request id, and calls it directly.
+
+    verl's own client calls its load balancer before and after every request, more than half of the
+    latency of a short one (`benchmarks/verl_requests.py`). Judge prompts are similar and known at
+    once, so they are assigned round-robin.
+    """
+
+    def __init__(self, config: Any, servers: Mapping[str, Any]) -> None:
+        super().__init__(config)
+        self.servers = servers
+
+    @classmethod
+    def of(cls, manager: Any) -> Self:
+        """A client for the servers of an `LLMServerManager`."""
+        servers = zip(manager.get_addresses(), manager.server_handles, strict=True)
+        return cls(manager.config, dict(servers))
+
+    async def _acquire_server(self, request_id: str, **_: Any) -> tuple[str, Any]:
+        return request_id, self.servers[request_id]
+
+    def _release_server(self, server_id: str, request_id: str | None = None) -> None:
+        """Nothing to release."""
+
+    def _vllm_request_id(self, request_id: str) -> str:
+        """A unique id: many requests share the address."""
+        return uuid.uuid4().hex

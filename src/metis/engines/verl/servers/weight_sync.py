@@ -10,7 +10,7 @@ from typing import Any, Self
 import ray
 from verl.checkpoint_engine import CheckpointEngineManager
 
-from metis.engines.verl.servers import failures
+from metis.engines.verl.servers import in_server
 from metis.engines.verl.servers.liveness import INTERVAL, SERVER, Liveness, asking
 from metis.errors import MetisError
 
@@ -29,14 +29,14 @@ class WatchedSync(CheckpointEngineManager):  # type: ignore[misc]
         own = trainer.checkpoint_manager
         watched = cls(own.config, own.actor_wg, own.replicas)
         watched.servers = trainer.llm_server_manager.server_handles
-        watched._ask(failures.keep)
+        watched._ask(in_server.keep_errors)
         return watched
 
     def update_weights(self, global_steps: int | None = None) -> dict[str, Any]:
         if self.backend != "naive":  # over process groups of verl
             metrics: dict[str, Any] = super().update_weights(global_steps)
             return metrics
-        self._ask(failures.take)  # of anything before
+        self._ask(in_server.take_errors)  # of anything before
         pending = self.actor_wg.update_weights(global_steps=global_steps, mode=self.backend)
         liveness = Liveness({SERVER: lambda: self.servers})
         while pending:
@@ -49,7 +49,7 @@ class WatchedSync(CheckpointEngineManager):  # type: ignore[misc]
         return {}
 
     def _check_failures(self, global_steps: int | None) -> None:
-        for taken in self._ask(failures.take):
+        for taken in self._ask(in_server.take_errors):
             if taken:
                 raise MetisError(
                     f"a rollout server failed to load the weights of step {global_steps} "

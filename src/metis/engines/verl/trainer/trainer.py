@@ -24,23 +24,20 @@ from verl.utils.config import omega_conf_to_dataclass
 from verl.utils.metric import reduce_metrics
 from verl.utils.py_functional import rename_dict
 
-from metis.config import curriculum_of
 from metis.core import Batch
 from metis.core.needs import needs_of
 from metis.core.pool import Pool
 from metis.curricula.registry import check_pool, pool_notice
 from metis.engines.verl import checkpoints, episodes
 from metis.engines.verl.engine import VerlEngine, encoder
-from metis.engines.verl.launch import checks, packing
+from metis.engines.verl.launch import checks
+from metis.engines.verl.launch.checks import check_libraries
 from metis.engines.verl.launch.costs import judge_cost
-from metis.engines.verl.launch.library_check import check_libraries
-from metis.engines.verl.prompts import PromptData
-from metis.engines.verl.servers.client import AddressedClient
-from metis.engines.verl.servers.judging import Servers
+from metis.engines.verl.prompts import PromptData, overlong_notices
+from metis.engines.verl.servers.judging import AddressedClient, Servers
 from metis.engines.verl.servers.liveness import Liveness
 from metis.engines.verl.servers.rollouts import PARTITION, Rollouts
 from metis.engines.verl.servers.weight_sync import WatchedSync
-from metis.engines.verl.trainer import left_out
 from metis.engines.verl.trainer.checkpointing import Validating
 from metis.engines.verl.trainer.journal import Journal
 from metis.engines.verl.workers import lengths, log_probabilities
@@ -54,6 +51,7 @@ from metis.run.budget import Account, Budget
 from metis.run.meter import Meter
 from metis.run.notices import Standstill, Truncations
 from metis.run.step import plan_step, step_metrics
+from metis.settings.sections import curriculum_of
 
 FRACTIONS = "some rewards lie between 0 and 1: set trainer.v1.metis.rewards=continuous"
 
@@ -126,13 +124,11 @@ class MetisTrainer(Validating):
     def _init_tokenizer(self) -> None:
         super()._init_tokenizer()
         needs, folder = needs_of(self.curriculum), self.tokenizer.name_or_path
-        packing.check_choices(self.config, needs, self.tokenizer, folder)
+        checks.check_choices(self.config, needs, self.tokenizer, folder)
 
     def _init_dataloader(self) -> None:
         super()._init_dataloader()
-        for notice in left_out.overlong_notices(
-            self.config.data, self.train_dataset, self.val_dataset
-        ):
+        for notice in overlong_notices(self.config.data, self.train_dataset, self.val_dataset):
             print(f"metis: {notice}", flush=True)
         self.data = PromptData(self.train_dataset)
         self.pool = Pool(self.data.prompts, self.settings["rewards"], self.settings["seed"])

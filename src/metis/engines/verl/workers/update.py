@@ -13,7 +13,7 @@ from verl.trainer.ppo.utils import need_reference_policy
 
 from metis.core import Batch
 from metis.engines.objective.bound import GradientBound
-from metis.engines.verl.launch import checks, packing
+from metis.engines.verl.launch import checks
 from metis.engines.verl.servers.rollouts import PARTITION
 from metis.engines.verl.workers import lengths
 from metis.engines.verl.workers.bound import bound_judgments
@@ -98,7 +98,7 @@ class Update:
         """Check packing again, for choices that the curriculum did not declare."""
         if any(row.several for part in parts for row in part):
             model = self.config.actor_rollout_ref.model
-            packing.require_packing(model, self.folder or model.path)
+            checks.require_packing(model, self.folder or model.path)
 
     def _require_single_outputs(self, parts: Sequence[Sequence[UpdateRow]]) -> None:
         """Only verl's GRPO estimator uses one output per rollout; others would count all."""

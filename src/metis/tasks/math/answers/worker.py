@@ -1,11 +1,10 @@
 """A worker of the second opinion: math-verify, in a process that can be killed at any moment.
 
 Run as a program; needs nothing of this package, so that it starts fast and imports no framework.
-Requests are lines of JSON on standard input, [answer, reference, seconds]; each is answered by one
-line: "same", "different", or "killed" when it took too long or took its process down. The program
-itself never computes. It imports math-verify once and forks a child that does the work, and when a
-child has to be killed, the next one is a fork away. A child holds nothing of its parent's pipes,
-and ends with it.
+A request is (answer, reference, seconds), and its reply SAME, DIFFERENT, or KILLED when it took too
+long or took its process down. The program itself never computes. It imports math-verify once and
+forks a child that does the work, and when a child has to be killed, the next one is a fork away. A
+child holds nothing of its parent's connection, and ends with it.
 """
 
 import ctypes
@@ -17,8 +16,9 @@ import os
 import select
 import signal
 import sys
+from multiprocessing.connection import Connection
 
-READY = "ready"
+SAME, DIFFERENT, KILLED = "same", "different", "killed"
 MEMORY = 2 << 30
 """Bytes of address space a child may have."""
 PR_SET_PDEATHSIG = 1
@@ -65,12 +65,13 @@ class Child:
         os.close(requests)
         os.close(replies)
 
-    def ask(self, line: bytes, seconds: float) -> bytes:
-        """The reply to a request, or nothing when there is none in time."""
+    def ask(self, answer: str, reference: str, seconds: float) -> str:
+        """The reply to a request; KILLED when there is none in time."""
         self.jobs += 1
-        os.write(self.requests, line)
+        os.write(self.requests, json.dumps([answer, reference, seconds]).encode() + b"\n")
         ready, _, _ = select.select([self.replies], [], [], seconds)
-        return os.read(self.replies, 100) if ready else b""
+        reply = os.read(self.replies, 1) if ready else b""
+        return {b"1": SAME, b"0": DIFFERENT}.get(reply, KILLED)
 
     def end(self) -> None:
         os.kill(self.pid, signal.SIGKILL)
@@ -99,35 +100,36 @@ def _serve(requests: int, replies: int) -> None:
                 spent = resource.getrusage(resource.RUSAGE_SELF)
                 latest = math.ceil(spent.ru_utime + spent.ru_stime + seconds) + 1
                 resource.setrlimit(resource.RLIMIT_CPU, (latest, resource.RLIM_INFINITY))
-                os.write(replies, b"same\n" if same(answer, reference) else b"different\n")
+                os.write(replies, b"1" if same(answer, reference) else b"0")
     finally:
         os._exit(1)
 
 
 def main() -> None:
     """Answer requests until there are no more."""
-    out = os.fdopen(os.dup(1), "wb", buffering=0)
-    os.dup2(2, 1)
+    connection = Connection(int(sys.argv[1]))
+    silent = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(silent, 1)
+    os.dup2(silent, 2)
     logging.disable(logging.CRITICAL)
     try:
         for answer, reference in WARM_UP:
             same(answer, reference)
     except ImportError as error:
-        out.write(f"{error}\n".encode())
+        connection.send(f"math-verify does not start: {error}; mend it, or use task.verify=false")
         return
-    out.write(f"{READY}\n".encode())
     gc.freeze()
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit())
-    foreign = (sys.stdin.fileno(), out.fileno())
-    child = Child(*foreign)
+    child = Child(connection.fileno())
     try:
-        for line in sys.stdin.buffer:
-            reply = child.ask(line, json.loads(line)[2])
-            if not reply or child.jobs >= JOBS:
+        connection.send(None)
+        while True:
+            reply = child.ask(*connection.recv())
+            if reply == KILLED or child.jobs >= JOBS:
                 child.end()
-                child = Child(*foreign)
-            out.write(reply or b"killed\n")
-    except BrokenPipeError:
+                child = Child(connection.fileno())
+            connection.send(reply)
+    except (EOFError, ConnectionError):
         pass
     finally:
         child.end()

@@ -71,7 +71,7 @@ const filters = (() => {
       .filter(Boolean)
       .sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
 
-  const OUTCOMES = [ROLLED_OUT, "informative", "unsolved", "solved", "failed", NOT_ROLLED_OUT, ALL];
+  const OUTCOMES = [ROLLED_OUT, "informative", "all-fail", "all-pass", "failed", NOT_ROLLED_OUT, ALL];
 
   return { COLUMNS, EMPTY, OUTCOMES, choices, shown, sorted };
 })();

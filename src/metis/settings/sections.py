@@ -1,4 +1,7 @@
-"""The sections of a configuration, each resolved separately: engine, task, curriculum, judge."""
+"""The task, curriculum and judge of a run's settings, each resolved with strict types.
+
+A list of names may be written with commas: `loggers=wandb,tensorboard`.
+"""
 
 import dataclasses
 import json
@@ -9,9 +12,6 @@ from typing import Any, TypeVar, get_type_hints
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-from metis.config import keys
-from metis.config.lists import listed
-from metis.config.training import RunSettings
 from metis.core import Curriculum
 from metis.core.importing import FORMS, is_import_string
 from metis.curricula import CURRICULA
@@ -23,45 +23,15 @@ from metis.curricula.registry import (
     judge_of,
     presets,
 )
-from metis.engines import ENGINES, EngineEntry, EngineSettings
 from metis.errors import MetisError
+from metis.settings import keys
+from metis.settings.training import RunSettings
 from metis.tasks import TASKS, TaskEntry
 from metis.tasks.base import Task
 from metis.tasks.benchmarks.validation import Validated
 from metis.tasks.own import task_entry
 
-T = TypeVar("T")
 Document = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class EngineSection:
-    """An engine's name and its given settings."""
-
-    name: str
-    entry: EngineEntry
-    given: Document
-
-    @classmethod
-    def read(cls, raw: Any) -> "EngineSection":
-        name, given = _named(raw, "engine", ENGINES)
-        return cls(name, ENGINES[name], given)
-
-    @property
-    def keys(self) -> list[str]:
-        return ["engine.name", *keys.dotted_names(self.entry.settings, "engine.")]
-
-    @property
-    def may_change(self) -> tuple[str, ...]:
-        """Keys that may change when a run is resumed."""
-        return tuple(f"engine.{key}" for key in getattr(self.entry.settings, "MAY_CHANGE", ()))
-
-    def resolve(self) -> EngineSettings:
-        settings: EngineSettings = validate(self.entry.settings, self.given, "engine.")
-        return settings
-
-    def document(self, settings: EngineSettings) -> Document:
-        return {"name": self.name, **dataclasses.asdict(settings)}
 
 
 @dataclass(frozen=True)
@@ -74,7 +44,7 @@ class TaskSection:
 
     @classmethod
     def read(cls, raw: Any) -> "TaskSection":
-        name, given = _named(raw, "task", TASKS)
+        name, given = named(raw, "task", TASKS)
         return cls(name, task_entry(name), given)
 
     @property
@@ -118,7 +88,7 @@ class CurriculumSection:
 
     @classmethod
     def read(cls, raw: Any) -> "CurriculumSection":
-        name, given = _named(raw, "curriculum", CURRICULA)
+        name, given = named(raw, "curriculum", CURRICULA)
         kind, choices = curriculum_class(name), presets(name) or {"": {}}
         preset = given.pop("preset", next(iter(choices)))
         if not isinstance(preset, str) or preset not in choices:
@@ -186,7 +156,7 @@ class JudgeSection:
         """`own` is the curriculum's default judge; `preset`, then `raw`, may name another."""
         preset = {"name": judge_name(own), **preset}
         raw = {"name": preset["name"], **raw} if isinstance(raw, Mapping) else raw
-        name, given = _named(raw, keys.JUDGE, JUDGES)
+        name, given = named(raw, keys.JUDGE, JUDGES)
         standard = {key: value for key, value in preset.items() if key != "name"}
         kind = judge_class(name)
         if name != preset["name"]:
@@ -236,28 +206,7 @@ DATA = ("seed", "data_seed", "benchmarks", "benchmark_limit")
 """Top-level settings that a task depends on."""
 
 
-def validate(
-    kind: type[T], raw: Mapping[str, Any], prefix: str, parts: Mapping[str, Any] | None = None
-) -> T:
-    """Build a dataclass from settings, with strict types; `parts` are already built."""
-    try:
-        text = json.dumps(listed(kind, raw), default=str)
-        if not parts:
-            return TypeAdapter(kind).validate_json(text, strict=True)
-        hints = get_type_hints(kind)
-        plain: Any = TypedDict("plain", {name: hints[name] for name in raw})  # type: ignore[misc]
-        return kind(**TypeAdapter(plain).validate_json(text, strict=True), **parts)
-    except ValidationError as error:
-        first = error.errors()[0]
-        key = prefix + ".".join(str(part) for part in first["loc"])
-        key = key.removeprefix("curriculum.") if key in keys.SHARED else key
-        message = first["msg"].replace("Input should be", "must be")
-        if first["type"] in ("list_type", "tuple_type"):
-            message = f"must be a list, such as '{key}=[{json.dumps(first['input'])}]'"
-        raise MetisError(f"{key} = {first['input']!r}: {message}") from None
-
-
-def _named(raw: Any, key: str, registry: Mapping[str, Any]) -> tuple[str, Document]:
+def named(raw: Any, key: str, registry: Mapping[str, Any]) -> tuple[str, Document]:
     """The name and the settings of a section, which may be only a name."""
     table = {"name": raw} if isinstance(raw, str) else raw
     if not isinstance(table, dict):
@@ -290,3 +239,42 @@ def _settings(of: Any, derived: Collection[str]) -> Document:
 def _plain(value: Any) -> Any:
     section = is_dataclass(value) and not isinstance(value, type)
     return dataclasses.asdict(value) if section else value
+
+
+T = TypeVar("T")
+
+
+def validate(
+    kind: type[T], raw: Mapping[str, Any], prefix: str, parts: Mapping[str, Any] | None = None
+) -> T:
+    """Build a dataclass from settings, with strict types; `parts` are already built."""
+    try:
+        text = json.dumps(listed(kind, raw), default=str)
+        if not parts:
+            return TypeAdapter(kind).validate_json(text, strict=True)
+        hints = get_type_hints(kind)
+        plain: Any = TypedDict("plain", {name: hints[name] for name in raw})  # type: ignore[misc]
+        return kind(**TypeAdapter(plain).validate_json(text, strict=True), **parts)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = prefix + ".".join(str(part) for part in first["loc"])
+        key = key.removeprefix("curriculum.") if key in keys.SHARED else key
+        message = first["msg"].replace("Input should be", "must be")
+        if first["type"] in ("list_type", "tuple_type"):
+            message = f"must be a list, such as '{key}=[{json.dumps(first['input'])}]'"
+        raise MetisError(f"{key} = {first['input']!r}: {message}") from None
+
+
+def listed(kind: type[Any], raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings with strings split into lists, where the dataclass has a tuple of strings."""
+    hints = get_type_hints(kind)
+    return {
+        key: names(value) if isinstance(value, str) and hints.get(key) == tuple[str, ...] else value
+        for key, value in raw.items()
+    }
+
+
+def names(text: str) -> list[str]:
+    """The parts between commas; a text with brackets is a single part, as it may contain commas."""
+    parts = [text] if any(bracket in text for bracket in "[{(") else text.split(",")
+    return [part.strip() for part in parts if part.strip()]

@@ -5,7 +5,6 @@ import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, get_origin, get_type_hints
 
-from metis.config.formerly import FORMERLY
 from metis.core.dotted import leaves
 from metis.curricula import CURRICULA
 from metis.curricula.judges import JUDGES
@@ -23,6 +22,35 @@ SECTIONS = ("engine", "task", "curriculum", JUDGE)
 
 SHARED = ("curriculum.batch", "curriculum.group")
 """Settings of every curriculum that are set for the run, not in its section."""
+
+FORMERLY = {
+    "sinks": "it is loggers",
+    f"{JUDGE}.mode": f"choose the judge by {JUDGE}=direct, reason or readout",
+    "curriculum.examples": f"it is {JUDGE}.examples, of direct and reason",
+    "curriculum.ema": f"it is {JUDGE}.ema, of reason",
+    "curriculum.failures": f"it is {JUDGE}.failures, of reason",
+    "curriculum.replay": f"it is {JUDGE}.replay, of direct",
+    "curriculum.window": f"it is {JUDGE}.window",
+    "curriculum.regression": f"it is {JUDGE}.regression",
+    "curriculum.depths": f"it is {JUDGE}.layer: one number",
+    "curriculum.preference.regression": f"it is {JUDGE}.regression, of readout",
+    "curriculum.preference.window": f"it is {JUDGE}.window, of readout",
+    "curriculum.preference.depths": f"it is {JUDGE}.layer, of readout: one number",
+    **dict.fromkeys(
+        [f"curriculum.preference.{name}" for name in ("readout", "mix", "harder")],
+        f"it is gone: a readout is a judge of its own ({JUDGE}=readout)",
+    ),
+    **dict.fromkeys(
+        [
+            *(f"{JUDGE}.{name}" for name in ("layout", "loss", "reward", "offsets", "baseline")),
+            *(f"{JUDGE}.{name}" for name in ("target", "aggregate", "ratio")),
+            *(f"curriculum.{name}" for name in ("exemplars", "memory", "anchor", "order")),
+            *(f"curriculum.{name}" for name in ("ties", "warmup", "guard")),
+        ],
+        "it is gone: no run needed another value",
+    ),
+}
+"""Settings of older versions, each with its replacement."""
 
 INSTEAD = {
     "task.heldout_path": "; benchmarks=test.jsonl tests on another file, task.heldout on some "

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metis import config
-from metis.config.lists import listed, names
+from metis.settings.sections import listed, names
 
 
 @dataclass

@@ -1,8 +1,8 @@
 """Words of other trainers lead to settings that exist."""
 
-from metis.config import Checkpoints, RunSettings
-from metis.config.keys import SETTINGS, dotted_names
 from metis.engines import ENGINES
+from metis.settings.keys import SETTINGS, dotted_names
+from metis.settings.training import Checkpoints, RunSettings
 
 
 def test_every_setting_exists_and_no_word_is_one():

@@ -9,7 +9,7 @@ from integration.conftest import save_tiny
 from metis.core import Prompt
 from metis.data import parquet
 from metis.data.verl_rows import verl_row
-from metis.engines.verl.trainer.left_out import overlong_notices
+from metis.engines.verl.prompts import overlong_notices
 
 LONG = 400
 

@@ -5,14 +5,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from metis.core import Group, Message, Prompt, Sampling, Trajectory
 from metis.engines.local.generate.sampling import SampledReply
 from metis.engines.local.model.policy import Policy
-from metis.engines.local.rollouts.failures import TooLong
 from metis.engines.rewards import RewardRunner
+from metis.errors import MetisError, located, place
+from metis.run import notices
 from metis.tasks.base import Episode, Task
 from metis.tasks.outcome import Scoring
 
@@ -180,8 +182,8 @@ def _speak(
     rewards: RewardRunner,
 ) -> None:
     """Pass replies to their episodes; environments run while other replies are generated."""
-    for place, reply in replies:
-        game = games[place]
+    for index, reply in replies:
+        game = games[index]
         game.stopped = reply.finish == "stop" and len(reply.tokens) <= game.room
         tokens, logprobs = reply.tokens[: game.room], reply.logprobs[: game.room]
         game.add(tokens, logprobs, written=True)
@@ -246,3 +248,38 @@ def _group(prompt: Prompt, games: Sequence[Play], version: int) -> Group:
         cut_off,
         tuple(each.report for each in earned),
     )
+
+
+class TooLong(Exception):
+    """The prompt exceeds the context window."""
+
+
+class FailureNotices:
+    """Collects a notice for the first error of each kind (type and line, or fault of a reward).
+
+    `pending` are pending notices; the caller drains the list.
+    """
+
+    def __init__(self) -> None:
+        self.kinds: set[tuple[type[Exception], Any]] = set()
+        self.pending: list[str] = []
+
+    def add(self, errors: Sequence[Exception]) -> None:
+        for error in errors:
+            kind = type(error), place(error) or getattr(error, "fault", None)
+            if kind not in self.kinds:
+                self.kinds.add(kind)
+                self.pending.append(notices.failure_notice(located(error)))
+
+
+def require_reward(groups: Sequence[Group], errors: Sequence[Exception]) -> None:
+    """Stop the run if every rollout of a request failed in the task's code."""
+    wrong = [error for error in errors if not isinstance(error, TooLong)]
+    if wrong and not any(group.rewards for group in groups):
+        if isinstance(wrong[0], MetisError):
+            raise wrong[0]
+        raise MetisError(
+            f"all {sum(group.failed for group in groups)} rollouts of a step failed: "
+            f"{located(wrong[0])}; fix the task, and the same command resumes from the last "
+            "checkpoint"
+        )

@@ -1,1 +1,0 @@
-"""Predictors in training: the value model and the attention model."""

@@ -1,1 +1,0 @@
-"""Rollouts: episodes with the policy, and their rewards."""

@@ -1,0 +1,1 @@
+"""The settings of a run, without its engine: keys, validation, task, curriculum and judge."""
