@@ -46,6 +46,13 @@ def test_tokens_one_by_one_equal_a_whole_pass(policy, bucketed):
     assert_as_in_a_whole_pass(policy, replies)
 
 
+def test_columns_not_yet_written_are_never_nan(policy, monkeypatch):
+    """Memory that is not cleared may hold anything."""
+    empty = torch.empty
+    monkeypatch.setattr(torch, "empty", lambda *a, **k: empty(*a, **k).fill_(torch.nan))
+    assert_as_in_a_whole_pass(policy, replies_of(sampler(policy, bucketed=True)))
+
+
 def test_greedy_answers_and_costs_do_not_depend_on_buckets(policy):
     policy.stops = set(range(30))
     read, answers = [], []

@@ -20,7 +20,8 @@ class BufferedLayer(DynamicLayer):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         _, heads, _, width = like.shape
         shape = (rows, heads, columns, width)
-        self.buffers = [torch.empty(shape, dtype=dtype, device=like.device) for _ in range(2)]
+        # Zeros: a masked column is read with weight 0, and must not be NaN.
+        self.buffers = [torch.zeros(shape, dtype=dtype, device=like.device) for _ in range(2)]
         self.lazy_initialization(*self.buffers)
 
     def aim(self, rows: int, columns: int, column: torch.Tensor) -> None:
