@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch.utils.checkpoint import checkpoint
 from transformers import DynamicCache
 
 from metis.engines.local.attention import blocks
 from metis.engines.local.attention.blocks import Segment
-from metis.engines.local.model.policy import LAUNCH_BOUND, LOGIT_CHUNK, Policy
+from metis.engines.local.model.head import chosen_logprobs
+from metis.engines.local.model.policy import LAUNCH_BOUND, Policy
 from metis.engines.tokens.packing import Integers, PaddedBatch, PrefixGroup
 
 
@@ -151,30 +151,9 @@ def _head_logprobs(
 ) -> torch.Tensor:
     """Log-probabilities of target tokens; each position goes through the LM head once."""
 
-    def some(states: torch.Tensor, which: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
-        with policy.autocast():
-            logits = policy.head(states).float()
-        if temperature != 1:
-            logits = logits / temperature
-        return logits[which, tokens] - torch.logsumexp(logits, dim=1)[which]
-
     unique, which = np.unique(places, return_inverse=True)
-    order = np.argsort(which, kind="stable")
-    size = max(1, LOGIT_CHUNK // policy.base.config.get_text_config().vocab_size)
-    parts = []
-    for start in range(0, len(unique), size):
-        first, last = np.searchsorted(which[order], [start, start + size])
-        chunk = order[first:last]
-        arguments = (
-            hidden[_tensor(unique[start : start + size], hidden.device)],
-            _tensor(which[chunk] - start, hidden.device),
-            _tensor(wanted[chunk], hidden.device),
-        )
-        keep = torch.is_grad_enabled() and len(unique) > size
-        parts.append(
-            checkpoint(some, *arguments, use_reentrant=False) if keep else some(*arguments)
-        )
-    return torch.cat(parts)[_tensor(np.argsort(order, kind="stable"), hidden.device)]
+    head = policy.head_at(temperature)
+    return chosen_logprobs(head, hidden[_tensor(unique, hidden.device)], which, wanted)
 
 
 def _tensor(values: NDArray[Any], device: torch.device) -> torch.Tensor:
