@@ -29,9 +29,11 @@ def joint_logprobs(
     policy: Policy, groups: Sequence[PrefixGroup], temperatures: Sequence[float]
 ) -> list[torch.Tensor]:
     """Like `token_logprobs`, for several groups in one pass, which must all be `joinable`."""
-    joined = joinable(policy, groups[0]) and (len(groups) > 1 or groups[0].trees)
     with policy.autocast():
-        hidden = _in_one_sequence(policy, groups) if joined else [_side_by_side(policy, groups[0])]
+        if _packed(policy, groups):
+            hidden = _in_one_sequence(policy, groups)
+        else:
+            hidden = [_side_by_side(policy, groups[0])]
     policy.processed += sum(len(row.tokens) for group in groups for row in group.rows)
     logprobs = []
     for group, states, temperature in zip(groups, hidden, temperatures, strict=True):
@@ -53,6 +55,15 @@ def _places(batches: Sequence[PaddedBatch]) -> Integers:
 def joinable(policy: Policy, group: PrefixGroup) -> bool:
     """True if a group can be packed: plain rows without prefix, or token trees on a prefix."""
     return policy.plain and group.trees == bool(group.prefix)
+
+
+def _packed(policy: Policy, groups: Sequence[PrefixGroup]) -> bool:
+    return joinable(policy, groups[0]) and (len(groups) > 1 or groups[0].trees)
+
+
+def has_cache(policy: Policy, groups: Sequence[PrefixGroup]) -> bool:
+    """True if a pass keeps the prefix in a KV cache, which gradient checkpointing excludes."""
+    return bool(groups[0].prefix) and not _packed(policy, groups)
 
 
 @torch.no_grad()

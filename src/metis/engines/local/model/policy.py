@@ -79,7 +79,7 @@ class Policy:
             .eval()
         )
         if settings.checkpointing:
-            _recompute_activations(self.network)
+            self._recompute_activations()
         self.scale = self._logit_scale()
         text = network.config.get_text_config()
         self.context = int(getattr(text, "max_position_embeddings", 1 << 30))
@@ -97,6 +97,20 @@ class Policy:
         self.weights = sum(parameter.numel() for parameter in network.parameters())
         if self.compiled:
             _compile(self.backbone)
+
+    def _recompute_activations(self) -> None:
+        """Turn gradient checkpointing on; transformers 5.23 renamed the method."""
+        network: Any = self.network
+        options: dict[str, Any] = {"use_reentrant": False}
+        if not self.compiled:  # compiled layers recompute what was traced
+            options["context_fn"] = self._when_recomputed
+        enable = getattr(network, "activation_checkpointing_enable", None)
+        (enable or network.gradient_checkpointing_enable)(options)
+
+    def _when_recomputed(self) -> tuple[Any, Any]:
+        """Contexts of a forward pass and of its recomputation, with the same attention."""
+        used = self.base.config.get_text_config()._attn_implementation
+        return contextlib.nullcontext(), self.attention(used)
 
     @property
     def adapted(self) -> bool:
@@ -268,12 +282,6 @@ def _without_dropout(network: Any) -> None:
         for name in ("attention_dropout", "activation_dropout", "dropout"):
             if isinstance(getattr(module, name, None), float):
                 setattr(module, name, 0.0)
-
-
-def _recompute_activations(network: Any) -> None:
-    """Turn gradient checkpointing on; transformers 5.23 renamed the method."""
-    enable = getattr(network, "activation_checkpointing_enable", None)
-    (enable or network.gradient_checkpointing_enable)({"use_reentrant": False})
 
 
 def _with_lora(network: Any, rank: int, origin: str) -> Any:
