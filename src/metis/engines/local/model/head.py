@@ -1,7 +1,7 @@
 """Log-probabilities of chosen tokens from last hidden states, without holding all logits.
 
-Logits are computed for some positions at a time, and again in the backward pass: between the two
-only the hidden states are kept.
+Logits are computed for a chunk of positions at a time, and again in the backward pass: where there
+are several chunks, only the hidden states are kept in between.
 """
 
 from collections.abc import Sequence
@@ -108,23 +108,22 @@ class _Chosen(torch.autograd.Function):
         chunks: Sequence[Chunk],
         entropy: bool,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        context.save_for_backward(hidden, weight, bias)
         context.scale, context.dtype, context.chunks = scale, dtype, chunks
         context.entropy = entropy
         head = Head(weight, bias, scale, dtype).cast()
-        logprobs, entropies = [], [hidden.new_empty(0, dtype=_precise(dtype))]
+        values = []
         for chunk in chunks:
-            whole = torch.log_softmax(head.logits(hidden[chunk.positions]), 1, _precise(dtype))
-            logprobs.append(whole[chunk.places])
-            if entropy:
-                entropies.append(-whole.exp().mul_(whole).sum(1))
+            logits = head.logits(hidden[chunk.positions])
+            values.append(_values(logits, chunk.places, entropy))
+        context.save_for_backward(hidden, weight, bias, logits if len(chunks) == 1 else None)
+        logprobs, entropies = zip(*values, strict=True)
         return torch.cat(logprobs), torch.cat(entropies)
 
     @staticmethod
     @once_differentiable
     def backward(context: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         of_logprobs, of_entropies = (context.scale * gradient for gradient in gradients)
-        hidden, weight, bias = context.saved_tensors
+        hidden, weight, bias, logits = context.saved_tensors
         head = Head(weight, bias, context.scale, context.dtype).cast()
         of_hidden, of_weight, of_bias = (
             torch.zeros_like(tensor) if needed else None
@@ -136,7 +135,10 @@ class _Chosen(torch.autograd.Function):
             states = hidden[chunk.positions]
             of_entropy = of_entropies[chunk.positions, None] if context.entropy else None
             gradient = _of_logits(
-                head.logits(states), chunk.places, of_logprobs[chunk.chosen], of_entropy
+                head.logits(states) if logits is None else logits,
+                chunk.places,
+                of_logprobs[chunk.chosen],
+                of_entropy,
             ).to(head.dtype)
             if of_hidden is not None:
                 of_hidden[chunk.positions] = gradient @ head.weight
@@ -145,6 +147,15 @@ class _Chosen(torch.autograd.Function):
             if of_bias is not None:
                 of_bias += gradient.sum(0)
         return of_hidden, of_weight, of_bias, None, None, None, None
+
+
+def _values(
+    logits: torch.Tensor, places: tuple[torch.Tensor, torch.Tensor], entropy: bool
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Log-probabilities at these places, and entropies of all rows if asked for."""
+    whole = torch.log_softmax(logits, 1, _precise(logits.dtype))
+    entropies = -whole.exp().mul_(whole).sum(1) if entropy else whole.new_empty(0)
+    return whole[places], entropies
 
 
 def _of_logits(
