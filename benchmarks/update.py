@@ -43,11 +43,11 @@ from metis.tasks.arithmetic import Arithmetic, build
 GIB = 1 << 30
 
 
-class LiveBytes(TorchDispatchMode):
+class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Counts the bytes of all tensors that are made inside, and their highest sum."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.now = self.peak = 0
         self.known: set[int] = set()
 
@@ -80,17 +80,18 @@ def peak_memory(device: torch.device, work: Callable[[], object]) -> float:
         before = torch.cuda.memory_allocated()
         torch.cuda.reset_peak_memory_stats()
         work()
-        return (torch.cuda.max_memory_allocated() - before) / GIB
+        return float(torch.cuda.max_memory_allocated() - before) / GIB
     with LiveBytes() as live:
         work()
-    return live.peak / GIB
+    return float(live.peak) / GIB
 
 
 def held(engine: LocalEngine) -> float:
     """GiB of weights and the optimizer's state."""
     states = [state for each in engine.stepper.optimizer.state.values() for state in each.values()]
     tensors: list[torch.Tensor] = [*engine.policy.network.parameters(), *states]
-    return sum(tensor.numel() * tensor.element_size() for tensor in tensors) / GIB
+    size: int = sum(tensor.nbytes for tensor in tensors)
+    return size / GIB
 
 
 def median_seconds(engine: LocalEngine, work: Callable[[], object], repeats: int) -> float:

@@ -1,6 +1,7 @@
 """Models that are not quite like Llama: other logits, windows, dropout."""
 
 import warnings
+from dataclasses import replace
 
 import pytest
 import torch
@@ -19,6 +20,8 @@ from transformers import (
     MistralForCausalLM,
     PhiConfig,
     PhiForCausalLM,
+    Qwen2Config,
+    Qwen2ForCausalLM,
 )
 
 from integration.conftest import byte_tokenizer
@@ -42,6 +45,7 @@ SMALL = {
     "initializer_range": 0.2,
 }
 KINDS = {
+    "tied": (Qwen2ForCausalLM, Qwen2Config, {**SMALL, "tie_word_embeddings": True}),
     "scaled down": (GraniteForCausalLM, GraniteConfig, {**SMALL, "logits_scaling": 4.0}),
     "scaled up": (CohereForCausalLM, CohereConfig, {**SMALL, "logit_scale": 3.0}),
     "soft cap": (
@@ -105,9 +109,12 @@ def logprobs(policy, tokens, mask):
     return token_logprobs(policy, PrefixGroup([], [sequence_row(tokens, mask, 0)]))
 
 
-@pytest.mark.parametrize("kind", ["scaled down", "scaled up", "biased"])
-def test_logits_are_scaled_and_shifted_as_the_model_does(save, tmp_path, kind):
-    policy = Policy(tmp_path, save(kind))
+@pytest.mark.parametrize("lora", [0, 2])
+@pytest.mark.parametrize("kind", ["tied", "scaled down", "scaled up", "biased"])
+def test_logits_are_those_of_the_model(save, tmp_path, kind, lora):
+    if lora:
+        pytest.importorskip("peft")
+    policy = Policy(tmp_path, replace(save(kind), lora=lora))
     tokens = torch.arange(60, 80)
     with torch.no_grad():
         if kind == "biased":  # zero until then
