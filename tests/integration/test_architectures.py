@@ -1,6 +1,7 @@
 """Models that are not quite like Llama: other logits, windows, dropout."""
 
 import warnings
+from dataclasses import replace
 
 import pytest
 import torch
@@ -17,6 +18,10 @@ from transformers import (
     Lfm2ForCausalLM,
     MistralConfig,
     MistralForCausalLM,
+    PhiConfig,
+    PhiForCausalLM,
+    Qwen2Config,
+    Qwen2ForCausalLM,
 )
 
 from integration.conftest import byte_tokenizer
@@ -40,12 +45,18 @@ SMALL = {
     "initializer_range": 0.2,
 }
 KINDS = {
+    "tied": (Qwen2ForCausalLM, Qwen2Config, {**SMALL, "tie_word_embeddings": True}),
     "scaled down": (GraniteForCausalLM, GraniteConfig, {**SMALL, "logits_scaling": 4.0}),
     "scaled up": (CohereForCausalLM, CohereConfig, {**SMALL, "logit_scale": 3.0}),
     "soft cap": (
         Gemma3ForCausalLM,
         Gemma3TextConfig,
         {**SMALL, "head_dim": 8, "final_logit_softcapping": 0.5},
+    ),
+    "soft cap above all logits": (
+        Gemma3ForCausalLM,
+        Gemma3TextConfig,
+        {**SMALL, "head_dim": 8, "initializer_range": 0.02, "final_logit_softcapping": 30.0},
     ),
     "windows": (
         Gemma3ForCausalLM,
@@ -64,6 +75,11 @@ KINDS = {
     ),
     "one window": (MistralForCausalLM, MistralConfig, {**SMALL, "sliding_window": 16}),
     "wide window": (MistralForCausalLM, MistralConfig, {**SMALL, "sliding_window": 500}),
+    "biased": (
+        PhiForCausalLM,
+        PhiConfig,
+        {**SMALL, "num_key_value_heads": 4},
+    ),
     "dropout": (
         GPT2LMHeadModel,
         GPT2Config,
@@ -93,19 +109,25 @@ def logprobs(policy, tokens, mask):
     return token_logprobs(policy, PrefixGroup([], [sequence_row(tokens, mask, 0)]))
 
 
-@pytest.mark.parametrize("kind", ["scaled down", "scaled up"])
-def test_logits_are_scaled_as_the_model_does(save, tmp_path, kind):
-    policy = Policy(tmp_path, save(kind))
+@pytest.mark.parametrize("lora", [0, 2])
+@pytest.mark.parametrize("kind", ["tied", "scaled down", "scaled up", "biased"])
+def test_logits_are_those_of_the_model(save, tmp_path, kind, lora):
+    if lora:
+        pytest.importorskip("peft")
+    policy = Policy(tmp_path, replace(save(kind), lora=lora))
     tokens = torch.arange(60, 80)
     with torch.no_grad():
+        if kind == "biased":  # zero until then
+            policy.base.get_output_embeddings().bias.normal_()
         whole = torch.log_softmax(policy.network(tokens[None]).logits[0, :-1], dim=1)
         found = logprobs(policy, tokens.numpy(), torch.ones(20, dtype=torch.bool).numpy())
     assert torch.allclose(found, whole.gather(1, tokens[1:, None])[:, 0], atol=1e-4)
 
 
-def test_what_else_is_done_to_logits_is_refused(save, tmp_path):
+@pytest.mark.parametrize("kind", ["soft cap", "soft cap above all logits"])
+def test_what_else_is_done_to_logits_is_refused(save, tmp_path, kind):
     with pytest.raises(MetisError, match=r"Gemma3ForCausalLM transforms its logits"):
-        Policy(tmp_path, save("soft cap"))
+        Policy(tmp_path, save(kind))
 
 
 @pytest.mark.parametrize("kind", ["windows", "one window"])

@@ -91,7 +91,7 @@ def test_logits_in_chunks_are_the_same_with_and_without_gradients(policy, monkey
     whole.sum().backward()
     wanted = [p.grad.clone() for p in policy.trainable]
     policy.network.zero_grad()
-    monkeypatch.setattr("metis.engines.local.model.forward.LOGIT_CHUNK", 3 * 258)
+    monkeypatch.setattr("metis.engines.local.model.head.LOGIT_CHUNK", 3 * 258)
     cut = token_logprobs(policy, bundle)
     cut.sum().backward()
     assert torch.allclose(whole, cut, atol=1e-6)

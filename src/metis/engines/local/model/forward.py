@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch.utils.checkpoint import checkpoint
 from transformers import DynamicCache
 
 from metis.engines.local.attention import blocks
 from metis.engines.local.attention.blocks import Segment
-from metis.engines.local.model.policy import LAUNCH_BOUND, LOGIT_CHUNK, Policy
+from metis.engines.local.model.head import chosen_logprobs
+from metis.engines.local.model.policy import LAUNCH_BOUND, Policy
 from metis.engines.tokens.packing import Integers, PaddedBatch, PrefixGroup
 
 
@@ -29,9 +29,11 @@ def joint_logprobs(
     policy: Policy, groups: Sequence[PrefixGroup], temperatures: Sequence[float]
 ) -> list[torch.Tensor]:
     """Like `token_logprobs`, for several groups in one pass, which must all be `joinable`."""
-    joined = joinable(policy, groups[0]) and (len(groups) > 1 or groups[0].trees)
     with policy.autocast():
-        hidden = _in_one_sequence(policy, groups) if joined else [_side_by_side(policy, groups[0])]
+        if _packed(policy, groups):
+            hidden = _in_one_sequence(policy, groups)
+        else:
+            hidden = [_side_by_side(policy, groups[0])]
     policy.processed += sum(len(row.tokens) for group in groups for row in group.rows)
     logprobs = []
     for group, states, temperature in zip(groups, hidden, temperatures, strict=True):
@@ -53,6 +55,15 @@ def _places(batches: Sequence[PaddedBatch]) -> Integers:
 def joinable(policy: Policy, group: PrefixGroup) -> bool:
     """True if a group can be packed: plain rows without prefix, or token trees on a prefix."""
     return policy.plain and group.trees == bool(group.prefix)
+
+
+def _packed(policy: Policy, groups: Sequence[PrefixGroup]) -> bool:
+    return joinable(policy, groups[0]) and (len(groups) > 1 or groups[0].trees)
+
+
+def has_cache(policy: Policy, groups: Sequence[PrefixGroup]) -> bool:
+    """True if a pass keeps the prefix in a KV cache, which gradient checkpointing excludes."""
+    return bool(groups[0].prefix) and not _packed(policy, groups)
 
 
 @torch.no_grad()
@@ -151,30 +162,9 @@ def _head_logprobs(
 ) -> torch.Tensor:
     """Log-probabilities of target tokens; each position goes through the LM head once."""
 
-    def some(states: torch.Tensor, which: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
-        with policy.autocast():
-            logits = policy.head(states).float()
-        if temperature != 1:
-            logits = logits / temperature
-        return logits[which, tokens] - torch.logsumexp(logits, dim=1)[which]
-
     unique, which = np.unique(places, return_inverse=True)
-    order = np.argsort(which, kind="stable")
-    size = max(1, LOGIT_CHUNK // policy.base.config.get_text_config().vocab_size)
-    parts = []
-    for start in range(0, len(unique), size):
-        first, last = np.searchsorted(which[order], [start, start + size])
-        chunk = order[first:last]
-        arguments = (
-            hidden[_tensor(unique[start : start + size], hidden.device)],
-            _tensor(which[chunk] - start, hidden.device),
-            _tensor(wanted[chunk], hidden.device),
-        )
-        keep = torch.is_grad_enabled() and len(unique) > size
-        parts.append(
-            checkpoint(some, *arguments, use_reentrant=False) if keep else some(*arguments)
-        )
-    return torch.cat(parts)[_tensor(np.argsort(order, kind="stable"), hidden.device)]
+    head = policy.head_at(temperature)
+    return chosen_logprobs(head, hidden[_tensor(unique, hidden.device)], which, wanted)
 
 
 def _tensor(values: NDArray[Any], device: torch.device) -> torch.Tensor:

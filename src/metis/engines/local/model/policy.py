@@ -18,6 +18,7 @@ from metis.engines import model_files
 from metis.engines.loading import LOADING_ERRORS
 from metis.engines.local.attention import blocks
 from metis.engines.local.model.cuda_graphs import Recorder
+from metis.engines.local.model.head import Head
 from metis.engines.local.settings import LocalSettings
 from metis.engines.tokens.encoding import between_turns, separators
 from metis.engines.tokens.packing import ONE_BATCH, Layout
@@ -28,9 +29,6 @@ PLAIN_TEMPLATE = (
     "{% if add_generation_prompt %}assistant:{% endif %}"
 )
 """Chat template for base models without one."""
-
-LOGIT_CHUNK = 1 << 28
-"""Elements of a logits chunk; with several chunks, the backward pass recomputes them."""
 
 BATCH_WORK = 1_500_000_000_000
 """Estimate: tokens x parameters that a GPU computes while a padded batch's kernels launch."""
@@ -80,7 +78,7 @@ class Policy:
             .eval()
         )
         if settings.checkpointing:
-            _recompute_activations(self.network)
+            self._recompute_activations()
         self.scale = self._logit_scale()
         text = network.config.get_text_config()
         self.context = int(getattr(text, "max_position_embeddings", 1 << 30))
@@ -98,6 +96,20 @@ class Policy:
         self.weights = sum(parameter.numel() for parameter in network.parameters())
         if self.compiled:
             _compile(self.backbone)
+
+    def _recompute_activations(self) -> None:
+        """Turn gradient checkpointing on; transformers 5.23 renamed the method."""
+        network: Any = self.network
+        options: dict[str, Any] = {"use_reentrant": False}
+        if not self.compiled:  # compiled layers recompute what was traced
+            options["context_fn"] = self._when_recomputed
+        enable = getattr(network, "activation_checkpointing_enable", None)
+        (enable or network.gradient_checkpointing_enable)(options)
+
+    def _when_recomputed(self) -> tuple[Any, Any]:
+        """Contexts of a forward pass and of its recomputation, with the same attention."""
+        used = self.base.config.get_text_config()._attn_implementation
+        return contextlib.nullcontext(), self.attention(used)
 
     @property
     def adapted(self) -> bool:
@@ -164,14 +176,21 @@ class Policy:
         logits: torch.Tensor = self.base.get_output_embeddings()(hidden)
         return logits if self.scale == 1 else logits * self.scale
 
+    def head_at(self, temperature: float) -> Head:
+        """The LM head as a linear map to the logits at a temperature."""
+        return Head.of(self.base.get_output_embeddings(), self.scale / temperature, self.dtype)
+
     @torch.no_grad()
     def _logit_scale(self) -> float:
         """The model's constant factor on its logits; any other change to them is refused."""
         tokens = torch.arange(8, device=self.device)[None]
-        plain = self.base.get_output_embeddings()(self.states(input_ids=tokens)).flatten()
+        head = Head.of(self.base.get_output_embeddings(), 1.0, torch.float32)
+        plain = head.logits(self.states(input_ids=tokens)).flatten()
         final = self.base(input_ids=tokens, use_cache=False).logits.flatten()
         scale = float(plain @ final / (plain @ plain))
-        if not torch.allclose(scale * plain, final, atol=1e-3 * float(final.abs().max())):
+        capped = getattr(self.base.config.get_text_config(), "final_logit_softcapping", None)
+        near = torch.allclose(scale * plain, final, atol=1e-3 * float(final.abs().max()))
+        if capped or not near:  # a cap is not seen where all logits are small
             raise MetisError(
                 f"engine.model: {type(self.base).__name__} transforms its logits in a way that is "
                 "not supported; use another model"
@@ -262,12 +281,6 @@ def _without_dropout(network: Any) -> None:
         for name in ("attention_dropout", "activation_dropout", "dropout"):
             if isinstance(getattr(module, name, None), float):
                 setattr(module, name, 0.0)
-
-
-def _recompute_activations(network: Any) -> None:
-    """Turn gradient checkpointing on; transformers 5.23 renamed the method."""
-    enable = getattr(network, "activation_checkpointing_enable", None)
-    (enable or network.gradient_checkpointing_enable)({"use_reentrant": False})
 
 
 def _with_lora(network: Any, rank: int, origin: str) -> Any:

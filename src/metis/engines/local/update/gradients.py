@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from metis.engines.local.model.forward import joinable, joint_logprobs
+from metis.engines.local.model.forward import has_cache, joinable, joint_logprobs
 from metis.engines.local.model.policy import Policy
 from metis.engines.local.settings import LocalSettings
 from metis.engines.local.update.rows import Item, MiniBatch
@@ -75,11 +75,10 @@ def passes(policy: Policy, items: Sequence[Item], settings: LocalSettings) -> It
 
 
 def _joins(policy: Policy, last: Part, part: Part, settings: LocalSettings) -> bool:
-    """True if judgments can be packed with answers; not with gradient checkpointing, whose
-    recomputation would use the default attention."""
+    """True if judgments can be packed with answers."""
     both = last.group, part.group
     return (
-        (policy.wide and not settings.checkpointing)
+        policy.wide
         and (part.judge and not last.judge)
         and sum(group.size for group in both) <= settings.tokens
         and all(joinable(policy, group) for group in both)
@@ -159,8 +158,8 @@ def backward(
 
 
 def _backward(policy: Policy, parts: list[Part], settings: LocalSettings, losses: Losses) -> None:
-    prefixed = any(part.group.prefix for part in parts)
-    policy.network.train(settings.checkpointing and not prefixed)
+    cached = has_cache(policy, [part.group for part in parts])
+    policy.network.train(settings.checkpointing and not cached)
     logprobs = _logprobs(policy, parts)
     results = [_part_loss(*each, settings) for each in zip(parts, logprobs, strict=True)]
     torch.stack([value for value, _ in results]).sum().backward()  # type: ignore[no-untyped-call]
