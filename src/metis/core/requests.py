@@ -230,6 +230,11 @@ class Engine(Protocol):
     with the request's fields as arguments.
     """
 
+    @property
+    def rows(self) -> int:
+        """Rollouts that it takes at once: long work is asked for, and saved, so many at a time."""
+        return 256
+
     def answer(self, request: Request[Reply]) -> Reply:
         kind = type(request).__name__
         method = getattr(self, kind.lower(), None)

@@ -1,4 +1,4 @@
-"""Saves a run's first validation part by part, so that a killed run does not repeat all of it.
+"""Saves a run's first validation round by round, so that a killed run does not repeat all of it.
 
 There is no checkpoint at that point. The file is deleted when the validation is done.
 """
