@@ -111,11 +111,6 @@ def test_an_update_takes_three_passes_over_what_is_trained_on():
             SMALL,
             (0.57, 0.0, 0.09),
         ),
-            {"max_tokens": 160, "generation": "vllm"},
-            StepSize(16, 8, 30, 10),
-            SMALL,
-            (0.57, 0, 0.09),
-        ),
         (
             {"max_tokens": 64, "tokens": 65536, "generation": "vllm"},
             StepSize(64, 8, 30, 10, 512, 64, 150, 20),
