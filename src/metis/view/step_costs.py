@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from metis.config import Config
+from metis.core import Embed
 from metis.core.needs import needs_of
 from metis.curricula.registry import candidates
 from metis.engines import model_files
@@ -12,6 +13,7 @@ from metis.engines.local.estimate.shape import ModelShape
 from metis.engines.local.estimate.step import Device, Memory, Seconds, StepSize
 from metis.engines.local.settings import LocalSettings
 from metis.report.tables import duration
+from metis.tasks.base import takes_turns
 
 CHARACTERS = 3.5
 """Characters of a token, about."""
@@ -29,6 +31,9 @@ def step_costs(config: Config) -> Iterator[str]:
     """What a step of the local engine takes, where its model is on this machine."""
     settings = config.engine
     if not isinstance(settings, LocalSettings):
+        return
+    if config.task is not None and takes_turns(config.task):
+        yield "memory:     not estimated, nor seconds: episodes of several turns have no one length"
         return
     folder = model_files.on_disk(settings.model)
     shape = ModelShape.of(folder) if folder else None
@@ -57,8 +62,11 @@ def step_size(config: Config) -> StepSize | None:
     common = {"opening": OPENING, "question": asked}
     needs = needs_of(curriculum)
     judged = 0
-    if hasattr(curriculum, "judge") and needs.judges:
+    if hasattr(curriculum, "judge"):
         judged = min(candidates(curriculum, training.batch), len(pool))
+    if Embed in needs.requests:
+        common |= {"judged": judged, "candidate": OPENING + asked}
+    if needs.judges:
         common |= {
             "judged": judged + needs.replay,
             "learnt": training.batch + needs.replay,
@@ -92,13 +100,18 @@ def _gigabytes(size: float) -> str:
     return f"{size / 1e9:.1f}" if size < 10e9 else f"{size / 1e9:.0f}"
 
 
+def _few(seconds: float) -> str:
+    return f"{seconds:.2g}" if seconds < 10 else f"{seconds:,.0f}"
+
+
 def _seconds(seconds: Seconds, config: Config) -> str:
-    phases = {"generation": seconds.rollout, "judging": seconds.judge, "update": seconds.update}
-    shown = ", ".join(f"{value:.2g} {name}" for name, value in phases.items() if value)
+    judging = "judging" if needs_of(config.curriculum).judges else "reading candidates"
+    phases = {"generation": seconds.rollout, judging: seconds.judge, "update": seconds.update}
+    shown = ", ".join(f"{_few(value)} {name}" for name, value in phases.items() if value)
     steps: Any = config.training.steps
     whole = f", {duration(steps * seconds.step)} for {steps:,} steps" if steps else ""
     return (
-        f"seconds:    about {seconds.step:.2g} a step ({shown}){whole}, with answers of "
+        f"seconds:    about {_few(seconds.step)} a step ({shown}){whole}, with answers of "
         f"{estimate.LENGTH:.0%} of their longest length and {estimate.TRAINED:.0%} of the groups "
         "mixed; without loading and validation"
     )

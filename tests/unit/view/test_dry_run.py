@@ -139,6 +139,8 @@ def test_a_step_s_memory_and_seconds_on_this_machine(shaped):
     assert "4.0 weights and optimizer" in text, "16 bytes of each weight"
     phases = re.search(r"a step \(.* generation, .* judging, .* update\), .* for 8 steps", text)
     assert phases is not None
+    read = printed(load_config(None, [*words, "curriculum.judge=readout"]))
+    assert "reading candidates" in read and "judging" not in read
     plain = printed(load_config(None, [*words, "curriculum=uniform"]))
     assert "judging" not in plain and " update), " in plain
 

@@ -126,6 +126,25 @@ def test_steps_that_were_timed_on_an_h200_are_within_a_factor_of_one_and_a_half(
     assert sum(seen) / 1.5 < found.step < 1.5 * sum(seen)
 
 
+@pytest.mark.parametrize(
+    ("settings", "step", "seen"),
+    [
+        ({"max_tokens": 10}, StepSize(8, 8, 30, 10, 32, 16, 150, 20), 3.99e9),
+        ({"max_tokens": 96}, StepSize(4, 8, 30, 10), 3.77e9),
+        ({"max_tokens": 96, "checkpointing": True}, StepSize(4, 8, 30, 10), 3.73e9),
+        ({"max_tokens": 96, "lora": 16}, StepSize(4, 8, 30, 10), 2.67e9),
+    ],
+)
+def test_processes_on_a_cpu_were_as_large_as_estimated(settings, step, seen):
+    found = memory(SMALL, LocalSettings(tokens=4096, **settings), step, CPU).peak
+    assert seen / 1.25 < found < 1.25 * seen
+
+
+def test_an_update_of_a_model_of_one_and_a_half_billion_took_82_gb():
+    found = memory(LARGE, LocalSettings(max_tokens=1024), StepSize(64, 8, 30, 110), GPU)
+    assert 82e9 / 1.25 < found.held + found.update < 1.25 * 82e9
+
+
 def test_a_shape_is_read_from_a_folder(tmp_path):
     assert ModelShape.of(tmp_path) is None
     config = {"vocab_size": 50, "num_hidden_layers": 2, "hidden_size": 8, "intermediate_size": 16}
