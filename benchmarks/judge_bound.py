@@ -69,7 +69,7 @@ def main() -> None:
     for _ in range(chosen.repeats + 1):
         for share, seconds in times.items():
             start = engine.clock()
-            engine.update(replace(given, judge_share=share))
+            engine.update(replace(given, gradient_share=share))
             seconds.append(engine.clock() - start)
     together, bounded = (statistics.median(seconds[1:]) for seconds in times.values())
     print(

@@ -23,7 +23,7 @@ from integration.conftest import byte_tokenizer
 from metis import MetisError
 from metis.core import Sampling
 from metis.engines.local.engine import LocalEngine
-from metis.engines.local.generate.sampling import ordered_replies, stream_replies
+from metis.engines.local.generate.sampling import OwnSampler, ordered_replies
 from metis.engines.local.model.forward import token_logprobs
 from metis.engines.local.model.policy import Policy
 from metis.engines.local.settings import LocalSettings
@@ -134,7 +134,7 @@ def test_what_is_sampled_under_a_window_has_the_probability_that_it_is_trained_w
         for question in ("1 + 1?", "What is " + " + ".join(map(str, range(40))) + "?")
     ]
     generator = torch.Generator().manual_seed(0)
-    replies = ordered_replies(stream_replies(policy, prompts, 2, Sampling(12), generator, 64))
+    replies = ordered_replies(OwnSampler(policy, 64).sample(prompts, 2, Sampling(12), generator))
     for prompt, reply in zip([prompts[0]] * 2 + [prompts[1]] * 2, replies, strict=True):
         tokens = torch.tensor(prompt + reply.tokens)
         with torch.no_grad():

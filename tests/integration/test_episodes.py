@@ -20,7 +20,7 @@ import torch
 from metis.core import Batch, Prompt, Sampling
 from metis.engines import trial
 from metis.engines.local.engine import LocalEngine
-from metis.engines.local.generate.sampling import SampledReply, ordered_replies, stream_replies
+from metis.engines.local.generate.sampling import OwnSampler, SampledReply, ordered_replies
 from metis.engines.local.model.policy import Policy
 from metis.engines.local.rollouts.episodes import play
 from metis.engines.local.rollouts.failures import require_reward
@@ -246,7 +246,7 @@ def test_sampled_turns_have_the_log_probabilities_of_one_pass_over_the_whole(pol
 
     def sampler(prompts, copies, sampling):
         replies = ordered_replies(
-            stream_replies(policy, prompts, copies, sampling, generator, rows=3)
+            OwnSampler(policy, 3).sample(prompts, copies, sampling, generator)
         )
         for reply in replies:  # most end by their length: give all an end, as a trained policy does
             if reply.finish == "length":
@@ -810,7 +810,7 @@ def test_a_tokenizer_without_template_and_padding(other, playing):
     generator = torch.Generator().manual_seed(0)
 
     def sampler(prompts, copies, sampling):
-        return stream_replies(policy, prompts, copies, sampling, generator, rows=4)
+        return OwnSampler(policy, 4).sample(prompts, copies, sampling, generator)
 
     groups = playing(Questions(half), prompts=(ONE, THREE), script=sampler, by=policy)
     for group in groups:

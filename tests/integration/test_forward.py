@@ -11,7 +11,7 @@ from metis.curricula.judges.prompt import single, turns
 from metis.curricula.judges.scale import VARIANCE
 from metis.engines.local.attention.blocks import supports
 from metis.engines.local.engine import LocalEngine
-from metis.engines.local.generate.sampling import ordered_replies, stream_replies
+from metis.engines.local.generate.sampling import OwnSampler, ordered_replies
 from metis.engines.local.model.forward import token_logprobs
 from metis.engines.tokens.choices import ChoiceTree
 from metis.engines.tokens.encoding import encode_chats
@@ -167,7 +167,7 @@ def generator(seed=0):
 def test_sampling_reports_the_log_probabilities_it_drew_from(policy):
     prompts = [policy.encode_reply(text) for text in ("one", "three words here", "x")]
     replies = ordered_replies(
-        stream_replies(policy, prompts, 3, Sampling(12, 0.8), generator(), 100)
+        OwnSampler(policy, 100).sample(prompts, 3, Sampling(12, 0.8), generator())
     )
     assert len(replies) == 9
     for i, reply in enumerate(replies):
@@ -183,25 +183,25 @@ def test_replies_are_handed_over_as_they_end(policy):
     prompts = [policy.encode_reply(text) for text in ("one", "three words here", "x")]
     tight = [[*prompts[0]], [7] * (policy.context - 3), prompts[2]]
     handed, processed = [], []
-    for place, reply in stream_replies(policy, tight, 2, Sampling(12), generator(), 100):
+    for place, reply in OwnSampler(policy, 100).sample(tight, 2, Sampling(12), generator()):
         handed.append((place, reply))
         processed.append(policy.processed)
     assert {place for place, _ in handed[:2]} == {2, 3}, "those with little room end first"
     assert processed[0] < processed[-1], "the others were not yet generated then"
     assert ordered_replies(handed) == ordered_replies(
-        stream_replies(policy, tight, 2, Sampling(12), generator(), 100)
+        OwnSampler(policy, 100).sample(tight, 2, Sampling(12), generator())
     )
-    few = stream_replies(policy, tight, 2, Sampling(12), generator(), 2)
+    few = OwnSampler(policy, 2).sample(tight, 2, Sampling(12), generator())
     assert [place // 2 for place, _ in few] == [0, 0, 1, 1, 2, 2]
 
 
 def test_greedy_sampling_does_not_depend_on_its_company(policy):
     prompts = [policy.encode_reply(text) for text in ("a", "bcd", "efghij")]
     together = ordered_replies(
-        stream_replies(policy, prompts, 1, Sampling(10, 0.0), generator(), 100)
+        OwnSampler(policy, 100).sample(prompts, 1, Sampling(10, 0.0), generator())
     )
     apart = [
-        ordered_replies(stream_replies(policy, [p], 1, Sampling(10, 0.0), generator(), 100))[0]
+        ordered_replies(OwnSampler(policy, 100).sample([p], 1, Sampling(10, 0.0), generator()))[0]
         for p in prompts
     ]
     assert [r.tokens for r in together] == [r.tokens for r in apart]
@@ -210,7 +210,9 @@ def test_greedy_sampling_does_not_depend_on_its_company(policy):
 def test_the_same_seed_samples_the_same(policy):
     prompts = [policy.encode_reply("again")]
     first, second, other = (
-        ordered_replies(stream_replies(policy, prompts, 4, Sampling(8, 1.0), generator(seed), 100))
+        ordered_replies(
+            OwnSampler(policy, 100).sample(prompts, 4, Sampling(8, 1.0), generator(seed))
+        )
         for seed in (1, 1, 2)
     )
     assert [r.tokens for r in first] == [r.tokens for r in second] != [r.tokens for r in other]
@@ -219,10 +221,10 @@ def test_the_same_seed_samples_the_same(policy):
 def test_a_nucleus_of_almost_nothing_is_greedy(policy):
     prompts = [policy.encode_reply("nucleus")]
     narrow = ordered_replies(
-        stream_replies(policy, prompts, 2, Sampling(6, 1.0, top_p=1e-6), generator(), 100)
+        OwnSampler(policy, 100).sample(prompts, 2, Sampling(6, 1.0, top_p=1e-6), generator())
     )
     [greedy] = ordered_replies(
-        stream_replies(policy, prompts, 1, Sampling(6, 0.0), generator(), 100)
+        OwnSampler(policy, 100).sample(prompts, 1, Sampling(6, 0.0), generator())
     )
     assert all(reply.tokens == greedy.tokens for reply in narrow)
 
@@ -230,9 +232,9 @@ def test_a_nucleus_of_almost_nothing_is_greedy(policy):
 def test_a_stop_string_ends_a_reply(policy):
     prompts = [policy.encode_reply("stop")]
     [free] = ordered_replies(
-        stream_replies(policy, prompts, 1, Sampling(12, 0.0), generator(), 100)
+        OwnSampler(policy, 100).sample(prompts, 1, Sampling(12, 0.0), generator())
     )
     text = policy.decode(free.tokens[:4])
     sampling = Sampling(12, 0.0, stop=(text[-1],))
-    [stopped] = ordered_replies(stream_replies(policy, prompts, 1, sampling, generator(), 100))
+    [stopped] = ordered_replies(OwnSampler(policy, 100).sample(prompts, 1, sampling, generator()))
     assert stopped.finish == "stop" and len(stopped.tokens) <= 4

@@ -75,7 +75,9 @@ def log_score_batch(policy, scale, clip: bool) -> Batch:
         ):
             continuation = Continuation(chats[i], text, float(logprob), float(offset))
             rows.append(Judgment(PROMPTS[i], continuation, float(advantage), 1.0, clip, key))
-    return Batch([group(prompt, i) for i, prompt in enumerate(PROMPTS[:4])], rows, judge_share=0.5)
+    return Batch(
+        [group(prompt, i) for i, prompt in enumerate(PROMPTS[:4])], rows, gradient_share=0.5
+    )
 
 
 def gradients(policy) -> list[torch.Tensor]:
@@ -227,7 +229,7 @@ def test_an_infinite_policy_gradient_is_skipped_and_not_remembered(settings, mon
 def test_without_judgments_nothing_changes(settings):
     groups = [group(prompt, i) for i, prompt in enumerate(PROMPTS[:4])]
     one, other = engine(settings), engine(settings)
-    plain, bounded = one.update(Batch(groups)), other.update(Batch(groups, judge_share=0.5))
+    plain, bounded = one.update(Batch(groups)), other.update(Batch(groups, gradient_share=0.5))
     assert plain == bounded
     same(one.policy.trainable, other.policy.trainable, 0.0)
 

@@ -13,7 +13,7 @@ from safetensors import safe_open
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from metis.core import Sampling
-from metis.engines.local.generate.sampling import ordered_replies, stream_replies
+from metis.engines.local.generate.sampling import OwnSampler, ordered_replies
 from metis.engines.local.model.folder import load_model, save_model
 from metis.engines.local.model.policy import Policy
 
@@ -64,7 +64,9 @@ def test_it_generates_there_as_here_whatever_the_model_s_own_defaults(tiny, sett
     )
     prompts = [policy.encode_chat([{"role": "user", "content": f"{n} and?"}]) for n in range(4)]
     generator = torch.Generator().manual_seed(0)
-    replies = ordered_replies(stream_replies(policy, prompts, 1, Sampling(24, 0.0), generator, 4))
+    replies = ordered_replies(
+        OwnSampler(policy, 4).sample(prompts, 1, Sampling(24, 0.0), generator)
+    )
     for prompt, reply in zip(prompts, replies, strict=True):
         asked = torch.tensor([prompt])
         answer = network.generate(

@@ -300,7 +300,7 @@ def test_predictions_that_are_not_finite_are_refused(engine, prompts):
 
 def test_vllm_sleeps_while_a_model_is_trained(engine, prompts):
     slept = []
-    engine.vllm = type("Foreign", (), {"sleep": lambda self: slept.append(True)})()
+    engine.sampler = type("Foreign", (), {"sleep": lambda self: slept.append(True)})()
     engine.predict(prompts, POLICY)
     assert slept == []
     engine.fit(prompts, learnable(prompts), POLICY)

@@ -44,8 +44,8 @@ def test_the_second_time_is_recorded_and_later_ones_replayed(recorder):
     assert results[3].item() == 6
 
 
-def test_kinds_do_not_mix_and_the_least_needed_makes_room(recorder, monkeypatch):
-    monkeypatch.setattr(cuda_graphs, "KEPT", 2)
+def test_kinds_do_not_mix_and_the_least_needed_makes_room(recorder):
+    recorder.kept = 2
 
     def run(key, factor, value):
         return recorder.run(key, lambda x: factor * x, [torch.tensor([value])]).item()

@@ -506,7 +506,7 @@ def test_a_gpu_that_vllm_fills_names_its_knobs_too(settings, monkeypatch, place)
     getattr(foreign, place).side_effect = out_of_memory
     crowded = engine(replace(settings, vllm_memory=0.7, vllm_sleep=False))
     crowded.settings = replace(crowded.settings, generation="vllm")
-    crowded.vllm = foreign
+    crowded.sampler = foreign
     with told(r"lower engine\.vllm_memory \(0\.7\), engine\.tokens.*engine\.vllm_sleep=true or"):
         if place == "sample":
             crowded.evaluate()

@@ -25,4 +25,9 @@ def _checked(request: Any) -> Request[Any]:
             f"the plan yielded a {type(request).__name__}, not a request: ask with "
             "`yield from rollout(...)`, or yield a Rollout, Score, Complete, ..."
         )
+    if not request.method:
+        raise TypeError(
+            f"{type(request).__name__} has no `method`: set it to the name of the engines' method "
+            "that answers it"
+        )
     return request

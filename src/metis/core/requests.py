@@ -27,10 +27,12 @@ Reply = TypeVar("Reply")
 class Request(Generic[Reply]):
     """A request to the engine, answered with a `Reply`.
 
-    phase  the phase of the step that its seconds and tokens count towards
-    words  what it asks for, as shown to users by `Needs.described`
+    method  the method of an engine that answers it, called with the request's fields
+    phase   the phase of the step that its seconds and tokens count towards
+    words   what it asks for, as shown to users by `Needs.described`
     """
 
+    method: ClassVar[str] = ""
     phase: ClassVar[str] = "select"
     words: ClassVar[str] = ""
 
@@ -45,6 +47,7 @@ class Complete(Request[list[Completion]]):
 
     chats: Sequence[Chat]
     sampling: Sampling
+    method = "complete"
     phase = "judge"
     words = "sampled replies of the policy"
 
@@ -63,6 +66,7 @@ class Score(Request[list[list[float]]]):
 
     chats: Sequence[Chat]
     choices: Sequence[str]
+    method = "score"
     phase = "judge"
     words = "log-probabilities of choices"
 
@@ -76,6 +80,7 @@ class Rollout(Request[list[Group]]):
 
     prompts: Sequence[Prompt]
     n: int
+    method = "rollout"
     phase = "rollout"
 
     def cost(self, reply: list[Group]) -> Mapping[str, int]:
@@ -106,6 +111,7 @@ class Embed(Request[Vectors]):
 
     prompts: Sequence[Prompt] | Sequence[Chat]
     depths: Sequence[float] = LAST
+    method = "embed"
     words = "hidden states of prompts"
 
     def cost(self, reply: Vectors) -> Mapping[str, int]:
@@ -123,6 +129,7 @@ class Predict(Request[list[float]]):
     prompts: Sequence[Prompt]
     model: Predictor
     evidence: Evidence = ()
+    method = "predict"
 
     def cost(self, reply: list[float]) -> Mapping[str, int]:
         return {"select/forwards": _read(self.prompts, self.evidence)}
@@ -136,6 +143,7 @@ class Fit(Request[float]):
     targets: Sequence[float]
     model: Predictor
     evidence: Evidence = ()
+    method = "fit"
 
     def cost(self, reply: float) -> Mapping[str, int]:
         return {"select/forwards": _read(self.prompts, self.evidence)}
@@ -226,8 +234,8 @@ class Curriculum(Protocol):
 class Engine(Protocol):
     """Answers the requests of a plan.
 
-    A subclass has one method per request type that it supports: the type's name in lower case,
-    with the request's fields as arguments.
+    A subclass has the method of each request that it supports, with the request's fields as
+    arguments.
     """
 
     @property
@@ -236,12 +244,11 @@ class Engine(Protocol):
         return 256
 
     def answer(self, request: Request[Reply]) -> Reply:
-        kind = type(request).__name__
-        method = getattr(self, kind.lower(), None)
+        method = getattr(self, request.method, None)
         if method is None:
             raise MetisError(
-                f"{type(self).__name__} does not answer {kind}: use a curriculum that does not "
-                f"need it, or give the engine a method {kind.lower()!r}"
+                f"{type(self).__name__} does not answer {type(request).__name__}: use a curriculum "
+                f"that does not need it, or give the engine a method {request.method!r}"
             )
         reply: Reply = method(*(getattr(request, field.name) for field in fields(request)))
         return reply

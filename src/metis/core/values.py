@@ -228,7 +228,7 @@ class Batch:
     decisions: Sequence[Decision] = ()
     notices: Sequence[str] = ()
     """Messages to show to the user."""
-    judge_share: float = 0.0
+    gradient_share: float = 0.0
     """Bound on the judge's gradient norm, as a share of the policy's; 0 is no bound."""
     exemplars: Sequence[Exemplar] = ()
     """The exemplars in the judge prompts of the step, in order."""

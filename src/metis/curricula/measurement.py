@@ -17,11 +17,11 @@ def cost_notice(steps: int, fraction: float) -> list[str]:
 
     `fraction` is the share of the budget that the first one took.
     """
-    share = steps * fraction
-    if share < 0.5:
+    total = steps * fraction
+    if total < 0.5:
         return []
-    text = f"measuring takes about {share:.0%} of the budget"
-    if share >= 1:
+    text = f"measuring takes about {total:.0%} of the budget"
+    if total >= 1:
         text += (
             ", so that there will be no training: raise the budget or the batch, or use fewer "
             "prompts"

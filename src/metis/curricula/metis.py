@@ -24,8 +24,9 @@ followed to the letter. 11 to 16 are of the other presets:
 6. A failure is v_hat = 0.0 in the ranking, as in the paper's appendix, and in its reward, which the
    paper does not define: it gets the full reward on every all-pass or all-fail prompt.
 7. Candidates come in epochs, without replacement; "sample" in Algorithm 1 may mean independently.
-8. "The K most recent pairs" of a step that adds B: K values from its lowest to its highest
-   variance, sampled once for all candidates of a step. Exemplars are not judged.
+8. The memory of `reason` is the last step alone: "the K most recent pairs" reach further back where
+   that step has fewer than K with a variance. Of the B that a step adds, K values from the lowest
+   to the highest variance are shown, sampled once for all candidates. Exemplars are not judged.
 9. Ties in the predictions, which are most, are broken at random; the paper does not say.
 10. The words of the question are those of the printed examples; the appendix's template differs a
     little. The first step has no exemplars, and uses the prompt of the paper's ablation K = 0.
@@ -52,9 +53,9 @@ from metis.core.pool import Pool
 from metis.core.state import Stateful
 from metis.curricula.judges import Direct, Judge, Lesson, Predictions
 from metis.curricula.judges.protocol import require_usable
-from metis.curricula.judges.skill import Skill, length_notice, spread_notice
+from metis.curricula.judges.skill import Skill
 from metis.curricula.selection import Choice, choice_metrics, choose, decisions, explore_slots
-from metis.curricula.trial import NEEDS_UNIFORM, on_trial, trial_notice
+from metis.curricula.trial import NEEDS_UNIFORM, Trial
 from metis.errors import require, require_at_least
 
 
@@ -83,21 +84,23 @@ class Metis(Stateful):
     judge: Judge[Any] = field(default_factory=Direct)
 
     skill: Skill = field(init=False, default_factory=Skill)
-    on_trial: bool | None = field(init=False, default=None)
+    judge_trial: Trial = field(init=False)
 
     def __post_init__(self) -> None:
-        self.trial = self.judge.trial if self.trial is None else self.trial
         require_at_least(self, {"batch": 1, "group": 2})
-        require_at_least(self, {"multiplier": 1, "trial": 0}, "curriculum.")
+        require_at_least(self, {"multiplier": 1}, "curriculum.")
+        steps = self.judge.trial if self.trial is None else self.trial
+        require(steps >= 0, "curriculum.trial", steps, "use at least 0")
         require(0 <= self.explore <= 1, "curriculum.explore", self.explore, "use a share, 0 to 1")
-        require(not self.trial or self.explore > 0, "curriculum.trial", self.trial, NEEDS_UNIFORM)
+        require(not steps or self.explore > 0, "curriculum.trial", steps, NEEDS_UNIFORM)
+        self.judge_trial = Trial(steps if self.batch > 1 else 0)
 
     @property
     def needs(self) -> Needs:
         return self.judge.needs(self.batch)
 
     def step(self, pool: Pool, progress: Progress) -> Plan[Batch]:
-        notices = self._try(progress.step)
+        notices = self.judge_trial.decide(progress.step)
         candidates = pool.sample(self.multiplier * self.batch)  # 3
         predictions = yield from self.judge.predict(candidates, self.batch, pool, progress)  # 3
         require_usable(self.judge, predictions, candidates, self.batch)
@@ -106,27 +109,20 @@ class Metis(Stateful):
         groups = yield from rollout(chosen, self.group)  # 5
         lesson = self.judge.learn(predictions, groups, pool, progress)  # 7
         metrics = self._measure(predictions, choice, groups, lesson, progress.step)
-        notices += length_notice(predictions.candidates) + spread_notice(self.skill.flat)
+        notices += self.skill.notices(predictions.candidates)
         return Batch(  # 6, by the engine
             groups,
             lesson.judgments,
             metrics,
             decisions=self._explain(predictions, choice),
             notices=notices,
-            judge_share=lesson.share,
+            gradient_share=lesson.gradient_share,
             exemplars=predictions.shown,
         )
 
-    def _try(self, step: int) -> list[str]:
-        """Start or end the judge's trial, with a notice; a batch of 1 has no trial."""
-        lift = self.skill.lift(step, self.trial or Judge.trial)
-        before, tried = self.on_trial, bool(self.trial) and self.batch > 1
-        self.on_trial = tried and on_trial(before is not False, lift)
-        return trial_notice(before, self.on_trial, lift) if tried else []
-
     def _choose(self, predictions: Predictions, progress: Progress) -> Choice:
         """Select uniform slots (half of the batch in a trial), then the highest scores."""
-        slots = explore_slots(self.batch, max(self.explore, 0.5 if self.on_trial else 0.0))
+        slots = explore_slots(self.batch, self.judge_trial.uniform_part(self.explore))
         scores = [each.score for each in predictions.candidates]
         return choose(scores, self.batch, slots, progress.rng("explore"), progress.rng("ties"))
 
@@ -141,15 +137,15 @@ class Metis(Stateful):
         """Metrics of the judge's skill on the uniform slots, and of the selection."""
         explored = {predictions.candidates[i].prompt.id for i in choice.explored}
         context = (predictions, explored, groups, lesson, step)
-        metrics = self.skill.add(*context, share=1 / self.multiplier)
-        metrics |= choice_metrics(choice) | {"select/trial": float(bool(self.on_trial))}
+        metrics = self.skill.add(*context, selected=1 / self.multiplier)
+        metrics |= choice_metrics(choice) | self.judge_trial.add(step, groups, explored)
         return {**metrics, **predictions.metrics, **lesson.metrics}
 
     def _explain(self, predictions: Predictions, choice: Choice) -> list[Decision]:
         """The decision on each candidate, with its prediction."""
         judged = predictions.candidates
         scores = [None if each.failure else each.score for each in judged]
-        word = "trial" if self.on_trial else "explore"
+        word = "trial" if self.judge_trial.on else "explore"
         lines = decisions([each.prompt for each in judged], choice, scores, word)
         return [
             replace(line, failure=of.failure, reply=of.reply, distribution=of.distribution)

@@ -32,12 +32,12 @@ class Choice(NamedTuple):
         return sorted(self.explored + self.top)
 
 
-def explore_slots(batch: int, share: float) -> int:
-    """The number of exploration slots in a batch: at least one if share > 0.
+def explore_slots(batch: int, explore: float) -> int:
+    """The number of exploration slots in a batch: at least one if explore > 0.
 
     A batch of one prompt has none, or the judge would never select.
     """
-    return max(1, round(share * batch)) if share > 0 and batch > 1 else 0
+    return max(1, round(explore * batch)) if explore > 0 and batch > 1 else 0
 
 
 def choose(
@@ -130,7 +130,7 @@ def _by_rank(total: int, batch: int, explore: int) -> NDArray[np.float64]:
 
     rank, taken = np.arange(slots, batch)[:, None], np.arange(explore + 1)[None, :]
     log_ways = log_choose(rank, taken) + log_choose(total - 1 - rank, explore - taken)
-    share = np.exp(log_ways - log_choose(np.array([total - 1]), np.array([explore])))
-    reached = np.where(taken >= rank - slots + 1, share, 0.0).sum(axis=1)
+    probability = np.exp(log_ways - log_choose(np.array([total - 1]), np.array([explore])))
+    reached = np.where(taken >= rank - slots + 1, probability, 0.0).sum(axis=1)
     chances[slots:batch] = drawn + (1.0 - drawn) * reached
     return chances

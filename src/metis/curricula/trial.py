@@ -7,10 +7,15 @@ without any variance do not count.
 """
 
 import math
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
+
+from metis.core import Group
+from metis.core.state import Stateful
+from metis.curricula.judges import Judge
 
 OPENS, CLOSES = 2.33, 0.0
 """z above which a trial ends (1 % false positives without skill), and below which it restarts."""
@@ -36,6 +41,49 @@ class Lift(NamedTuple):
 
     mean: float
     z: float
+
+
+@dataclass
+class Trial(Stateful):
+    """The trial of a judge: starts and ends by the realised lift of the last steps.
+
+    steps  steps whose lift counts; 0 is no trial, and measures the lift of 16
+    """
+
+    steps: int = Judge.trial
+
+    on: bool | None = field(init=False, default=None)
+    """True during a trial; None before the first step."""
+    comparisons: list[StepComparison] = field(init=False, default_factory=list)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        super().load_state_dict(state)
+        self.comparisons = [StepComparison(*each) for each in self.comparisons]
+
+    def decide(self, step: int) -> list[str]:
+        """Start or end the trial before a step; returns notices."""
+        first = step - (self.steps or Judge.trial)
+        self.comparisons = [each for each in self.comparisons if each.step >= first]
+        lift, before = realised_lift(self.comparisons), self.on
+        self.on = self.steps > 0 and on_trial(before is not False, lift)
+        return trial_notice(before, self.on, lift) if self.steps else []
+
+    def uniform_part(self, explore: float) -> float:
+        """The uniform part of a batch: `explore`, during a trial at least half."""
+        return max(explore, 0.5) if self.on else explore
+
+    def add(
+        self, step: int, groups: Sequence[Group], explored: Collection[str]
+    ) -> dict[str, float]:
+        """Compare the two sides of a step; returns metrics. `explored` had the uniform slots."""
+        realised = [(group.prompt.id in explored, group.variance) for group in groups]
+        chosen = [v for uniform, v in realised if v is not None and not uniform]
+        slots = [v for uniform, v in realised if v is not None and uniform]
+        self.comparisons += step_comparison(step, chosen, slots)
+        metrics = {"select/trial": float(bool(self.on))}
+        if (lift := realised_lift(self.comparisons)) is not None:
+            metrics |= {"judge/realised_lift": lift.mean, "judge/realised_lift_z": lift.z}
+        return metrics
 
 
 def step_comparison(

@@ -321,8 +321,9 @@ class SimulatedEngine(Engine):
             gradient[column] += 1.0
             total[level] += judgment.weight * judgment.advantage * gradient
         mean: NDArray[np.float64] = total / max(1, len(rows_by_judgment(batch.judgments)))
-        share = batch.judge_share
-        return mean * self.bound.scale(share, float(np.linalg.norm(mean))) if share else mean
+        if not batch.gradient_share:
+            return mean
+        return mean * self.bound.scale(batch.gradient_share, float(np.linalg.norm(mean)))
 
     def _judged(self, judgment: Judgment) -> tuple[int, int]:
         """The judge's row and column of a judgment."""

@@ -9,7 +9,7 @@ import torch
 from metis.core import Chat, Prompt, Sampling
 from metis.engines import model_files
 from metis.engines.local.checkpoint import load_weights
-from metis.engines.local.generate.sampling import SampledReply, stream_replies
+from metis.engines.local.generate.sampling import OwnSampler, SampledReply, Sampler
 from metis.engines.local.generate.vllm import VllmSampler, require_vllm
 from metis.engines.local.model.policy import Policy
 from metis.engines.local.rollouts.episodes import Play, play_all
@@ -35,10 +35,10 @@ class Answerer:
         self.policy = Policy(folder, settings)
         if checkpoint is not None:
             load_weights(checkpoint, self.policy)
-        self.vllm = None
+        self.sampler: Sampler = OwnSampler(self.policy)
         if settings.generation == "vllm":
             print(starting_vllm(settings))
-            self.vllm = VllmSampler(self.policy, settings)
+            self.sampler = VllmSampler(self.policy, settings)
         self.rewards = RewardRunner(settings.reward_timeout, settings.reward_workers)
 
     def lengths(self, chats: Sequence[Chat]) -> list[int]:
@@ -68,11 +68,8 @@ class Answerer:
         copies: int,
         sampling: Sampling,
     ) -> Iterator[tuple[int, SampledReply]]:
-        if self.vllm is not None:
-            yield from enumerate(self.vllm.sample(prompts, copies, sampling, generator))
-            return
         try:
-            yield from stream_replies(self.policy, prompts, copies, sampling, generator, rows)
+            yield from self.sampler.sample(prompts, copies, sampling, generator)
         except torch.cuda.OutOfMemoryError:
             raise MetisError(
                 f"the GPU's memory is full with {rows} answers at once: use fewer (--rows), or a "

@@ -84,7 +84,6 @@ def _tokens(characters: int, of: int) -> int:
 def _memory(memory: Memory, device: Device) -> str:
     parts = {
         "weights and optimizer": memory.weights + memory.training,
-        "vLLM": memory.vllm,
         "generation": memory.generation,
         "the update": memory.update,
     }

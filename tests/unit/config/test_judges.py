@@ -182,15 +182,23 @@ def test_the_paper_preset_is_algorithm_1_and_a_setting_changes_just_itself():
 
 
 def test_the_readout_preset_has_no_trial_and_the_recommended_one_is_direct():
-    read = resolve({"curriculum": {"preset": "readout"}}).resolved["curriculum"]
-    assert (read["trial"], read["explore"]) == (0, 0.1)
+    config = resolve({"curriculum": {"preset": "readout"}})
+    read = config.resolved["curriculum"]
+    assert (config.curriculum.judge_trial.steps, read["explore"]) == (0, 0.1)
     assert read["judge"] == {"name": "readout", **DEFAULTS["readout"]}
-    usual = resolve({}).resolved["curriculum"]
-    assert (usual["preset"], usual["trial"], usual["judge"]["name"]) == (
-        "recommended",
-        16,
-        "direct",
-    )
+    usual = resolve({})
+    assert usual.curriculum.judge_trial.steps == 16
+    section = usual.resolved["curriculum"]
+    assert (section["preset"], section["judge"]["name"]) == ("recommended", "direct")
+
+
+def test_a_trial_that_was_not_set_follows_the_judge_in_a_run_from_the_config_of_another():
+    document = resolve({}).resolved
+    document["curriculum"]["judge"] = "readout"
+    del document["schema"]
+    config = resolve(document)
+    assert document["curriculum"]["trial"] is config.resolved["curriculum"]["trial"] is None
+    assert config.curriculum.judge_trial.steps == 0
 
 
 def test_a_preset_with_another_judge_keeps_what_it_says_of_the_rest():
@@ -284,7 +292,7 @@ def test_a_class_of_one_s_own_is_a_judge_with_settings(own):
     words = [*SHORT, "curriculum.judge=own_judges.py:Mine", "curriculum.judge.hope=0.2"]
     config = load_config(None, words)
     assert config.resolved["curriculum"]["judge"] == {"name": "own_judges.py:Mine", "hope": 0.2}
-    assert (config.curriculum.judge.hope, config.curriculum.trial) == (0.2, 16)
+    assert (config.curriculum.judge.hope, config.curriculum.judge_trial.steps) == (0.2, 16)
     assert (
         resolve({k: v for k, v in config.resolved.items() if k != "schema"}).resolved
         == config.resolved
@@ -323,7 +331,7 @@ def test_a_judge_is_written_by_its_name_and_settings():
         "preset": "readout",
         "multiplier": 8,
         "explore": 0.1,
-        "trial": 0,
+        "trial": None,
         "judge": {"name": "readout", "regression": "logistic", "layer": 0.5, "window": 20},
     }
     paper = as_settings({"curriculum": Metis(explore=0.0, trial=0, judge=Reason())})["curriculum"]

@@ -80,6 +80,7 @@ class Translate(Request):
     """A request that METIS does not know."""
 
     text: str
+    method = "in_capitals"
     phase = "select"
 
     def cost(self, reply):
@@ -87,13 +88,29 @@ class Translate(Request):
 
 
 def test_a_new_request_is_known_to_nobody_but_the_engine_that_serves_it():
-    engine = Scripted(translate=str.upper, clock=lambda: 0.0, processed=0, laps={})
+    engine = Scripted(in_capitals=str.upper, clock=lambda: 0.0, processed=0, laps={})
     meter = Meter(engine)
     assert drive(ask_all([Translate("four")]), meter) == ["FOUR"]
     assert meter.counts["select/translated"] == 4
     assert Needs(frozenset({Translate})).described() == "nothing"
-    with pytest.raises(MetisError, match=r"Scripted does not answer Translate: .* 'translate'"):
+    with pytest.raises(MetisError, match=r"Scripted does not answer Translate: .* 'in_capitals'"):
         drive(ask_all([Translate("four")]), Scripted(rollout=echo("rollout")))
+
+
+def test_a_request_of_a_subclass_is_answered_as_its_base():
+    class Repeated(Rollout):
+        pass
+
+    engine = Scripted(rollout=echo("rollout"))
+    assert drive(ask_all([Repeated([ONE], 2)]), engine) == [("rollout", [ONE], 2)]
+
+
+def test_a_request_that_names_no_method_is_refused():
+    class Unnamed(Request):
+        pass
+
+    with pytest.raises(TypeError, match="Unnamed has no `method`"):
+        drive(ask_all([Unnamed()]), Scripted())
 
 
 def test_drive_returns_a_plan_that_asks_for_nothing():

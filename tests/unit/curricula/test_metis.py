@@ -52,7 +52,7 @@ class Table(Stateful, Judge[Predictions]):
         self.handed += [group.prompt.id for group in groups]
         row = Judgment(groups[0].prompt, Continuation([], "?", -1.0), 0.5)
         targets = {group.prompt.id: 0.07 for group in groups}
-        return Lesson([row], {"judge/reward": 0.7}, share=0.4, targets=targets)
+        return Lesson([row], {"judge/reward": 0.7}, gradient_share=0.4, targets=targets)
 
 
 TABLE = {"a": 0.1, "b": None, "c": 0.25, "d": 0.0}
@@ -75,7 +75,7 @@ def test_a_judge_predicts_metis_chooses_and_the_judge_learns_from_what_came_out(
     first, *groups = curriculum.judge.handed
     assert first == "4 for 2 at 3" and set(groups) == {"a", "c"}
     [row] = batch.judgments
-    assert (row.advantage, batch.judge_share) == (0.5, 0.4)
+    assert (row.advantage, batch.gradient_share) == (0.5, 0.4)
     assert (batch.metrics["judge/reward"], batch.metrics["judge/asked"]) == (0.7, 4.0)
     assert batch.metrics["judge/failure_rate"] == 0.25
     decisions = {decision.prompt.id: decision for decision in batch.decisions}
@@ -97,7 +97,7 @@ def test_a_judge_needs_predict_alone():
             return Predictions([Prediction(prompt, 0.1, 0.1) for prompt in candidates])
 
     curriculum, engine = metis(Constant()), Scripted({}, PASSED)
-    assert curriculum.needs == Needs() and Metis(judge=Constant()).trial == 16
+    assert curriculum.needs == Needs() and Metis(judge=Constant()).judge_trial.steps == 16
     batch = step(curriculum, engine)
     assert len(batch.groups) == 2 and not batch.judgments and not batch.exemplars
     assert "judge/reward" not in batch.metrics
@@ -141,8 +141,11 @@ def test_predictions_that_are_all_alike_are_told_of_once():
 
 
 def test_whether_there_is_a_trial_depends_on_the_judge_unless_told():
-    assert [Metis(judge=kind()).trial for kind in JUDGES.values()] == [16, 16, 0]
-    assert Metis(judge=Readout(), trial=9).trial == 9 and Metis(judge=Direct(), trial=0).trial == 0
+    assert [Metis(judge=kind()).judge_trial.steps for kind in JUDGES.values()] == [16, 16, 0]
+    assert Metis(judge=Readout(), trial=9).judge_trial.steps == 9
+    assert Metis(judge=Direct(), trial=0).judge_trial.steps == 0
+    assert Metis().trial is None, "a setting stays as given"
+    assert replace(Metis(), judge=Readout()).judge_trial.steps == 0
     assert Metis().judge == Direct() and (Metis().multiplier, Metis().explore) == (8, 0.1)
 
 
@@ -158,7 +161,7 @@ def test_it_needs_what_its_judge_needs():
 def test_state_is_that_of_the_judge_too(judge):
     curriculum = metis(judge, explore=0.5, trial=4)
     state = curriculum.state_dict()
-    assert state.keys() == {"skill", "on_trial", "judge"}
+    assert state.keys() == {"skill", "judge_trial", "judge"}
     assert state["judge"] == judge.state_dict()
     with pytest.raises(MetisError, match=r"^state of Metis has the fields"):
         curriculum.load_state_dict({**state, "experience": {}})
@@ -177,7 +180,8 @@ def test_state_comes_back_after_json():
     other = metis(Direct(examples=0, replay=2), explore=0.5, trial=4)
     other.load_state_dict(json.loads(json.dumps(saved)))
     assert other.skill == curriculum.skill and other.judge.memory == curriculum.judge.memory
-    assert (other.on_trial, other.judge.offsets) == (True, curriculum.judge.offsets)
+    assert other.judge_trial == curriculum.judge_trial and other.judge_trial.on
+    assert other.judge.offsets == curriculum.judge.offsets
 
 
 @pytest.mark.parametrize(

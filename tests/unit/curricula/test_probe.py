@@ -32,4 +32,4 @@ def test_its_judge_has_settings_and_may_be_another():
     assert judge() == {"name": "readout", "regression": "ridge", "layer": 1.0, "window": 20}
     assert judge(judge={"window": 5}) == {**judge(), "window": 5}
     assert judge(judge="reason")["name"] == "reason"
-    assert (Probe().trial, Probe().explore) == (0, 0.1)
+    assert (Probe().judge_trial.steps, Probe().explore) == (0, 0.1)

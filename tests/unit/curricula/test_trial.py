@@ -1,5 +1,6 @@
 """The trial: half and half while the judge shows no skill, and again when it loses it."""
 
+import json
 from itertools import combinations, pairwise
 
 import numpy as np
@@ -10,7 +11,7 @@ from metis.core import Engine, Trajectory
 from metis.curricula.judges import Direct
 from metis.curricula.judges.scale import GRID
 from metis.curricula.metis import Metis
-from metis.curricula.trial import StepComparison, on_trial, realised_lift, step_comparison
+from metis.curricula.trial import StepComparison, Trial, on_trial, realised_lift, step_comparison
 from metis.engines.simulated import SimulatedEngine, Simulation
 
 POOL = [Prompt(f"p{i}", f"text of p{i}.") for i in range(400)]
@@ -87,6 +88,14 @@ def test_it_opens_above_233_and_closes_below_0():
     assert not on_trial(False, lift(0.1)) and on_trial(False, lift(-0.1))
 
 
+def test_its_state_is_json_and_comes_back_typed():
+    one, other = Trial(4), Trial(4)
+    one.decide(0)
+    one.comparisons = [StepComparison(0, 0.1, 4.0, 0.01)]
+    other.load_state_dict(json.loads(json.dumps(one.state_dict())))
+    assert other == one and other.on and other.comparisons[0].weight == 4.0
+
+
 def metis(**knobs):
     return Metis(**{"batch": 20, "group": 4, "multiplier": 4, "judge": Direct(replay=0), **knobs})
 
@@ -153,7 +162,7 @@ def test_more_exploration_than_half_is_kept_on_trial():
 def test_the_window_is_bounded_in_steps():
     curriculum, pool = metis(trial=3), Pool(POOL)
     run(curriculum, pool, World(+1), 0, 9)
-    assert [each.step for each in curriculum.skill.comparisons] == [5, 6, 7, 8]
+    assert [each.step for each in curriculum.judge_trial.comparisons] == [5, 6, 7, 8]
 
 
 def alone(steps, seed, **simulation):

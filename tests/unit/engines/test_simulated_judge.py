@@ -28,7 +28,7 @@ def test_a_replayed_judgment_of_a_prompt_that_is_not_in_the_batch_is_learnt_from
     [chat] = turns([elsewhere.text], [], scale)
     [before] = engine.score([chat], scale.choices)
     rows = judgment(elsewhere, scale, "step 3")
-    engine.update(Batch([Group(here, (), (), failed=2)], rows, judge_share=1.0))
+    engine.update(Batch([Group(here, (), (), failed=2)], rows, gradient_share=1.0))
     [after] = engine.score([chat], scale.choices)
     assert after[0] > before[0] and after[1] < before[1]
 
@@ -39,7 +39,7 @@ def test_the_step_is_the_mean_over_judgments_within_the_bound():
     groups = [Group(prompt, (), (), failed=2) for prompt in prompts]
     rows = [row for prompt in prompts for row in judgment(prompt, VARIANCE)]
     before = engine.judge.copy()
-    engine.update(Batch(groups, rows, judge_share=0.5))
+    engine.update(Batch(groups, rows, gradient_share=0.5))
     assert np.linalg.norm(engine.judge - before) == pytest.approx(0.5 * 0.1)
 
 

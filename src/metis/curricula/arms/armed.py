@@ -117,15 +117,18 @@ class Armed(Stateful):
         """One measuring step, with at most the rollouts of a training step."""
         done, rollouts = sum(map(len, self.measured)), self.batch * self.group
         if self.basis == "clusters":
-            share, noun = 8 * rollouts, "hidden states"  # a forward pass is cheaper than a rollout
-            part = pool.prompts[done : done + share]
+            per_step, noun = (
+                8 * rollouts,
+                "hidden states",
+            )  # a forward pass is cheaper than a rollout
+            part = pool.prompts[done : done + per_step]
             vectors = yield from embed(part)
             directions = Progress(0, seed=progress.seed).rng("projection")
             self.measured.append(project(vectors, directions))
             discarded = 0.0
         else:
-            share, noun = max(1, rollouts // self.measure), "difficulty"
-            part = pool.prompts[done : done + share]
+            per_step, noun = max(1, rollouts // self.measure), "difficulty"
+            part = pool.prompts[done : done + per_step]
             groups = yield from rollout(part, self.measure)
             means = [math.nan if group.mean is None else group.mean for group in groups]
             self.measured.append(1.0 - np.array(means))
@@ -133,9 +136,9 @@ class Armed(Stateful):
         metrics = {"select/discarded": discarded, "select/measured": float(done + len(part))}
         if done + len(part) == len(pool):
             self._divide(self._conclude(pool, progress))
-        steps = math.ceil(len(pool) / share)
+        steps = math.ceil(len(pool) / per_step)
         spared = self.measure * len(pool) if self.categories == "auto" else 0
-        warning = cost_notice(steps, progress.fraction) if done == share else []
+        warning = cost_notice(steps, progress.fraction) if done == per_step else []
         notices = warning if done else [measuring_notice(noun, len(pool), steps, spared)]
         return Batch([], metrics=metrics, notices=notices)
 

@@ -346,13 +346,13 @@ def _loss_metrics(
 
 
 def subsample_judgments(
-    judgments: list[Judgment], share: float, rng: random.Random
+    judgments: list[Judgment], train: float, rng: random.Random
 ) -> list[Judgment]:
     """Sample whole judgments uniformly, at least one: the mean loss stays unbiased."""
-    if share == 1:
+    if train == 1:
         return judgments
     keys = list(dict.fromkeys((row.prompt.id, row.key) for row in judgments))
-    kept = set(rng.sample(keys, min(len(keys), max(1, round(share * len(keys))))))
+    kept = set(rng.sample(keys, min(len(keys), max(1, round(train * len(keys))))))
     return [row for row in judgments if (row.prompt.id, row.key) in kept]
 
 

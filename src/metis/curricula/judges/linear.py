@@ -87,9 +87,9 @@ def logistic(
     inputs = (features - centre) / scale
     axes = _principal_axes(inputs)
     design = _design(inputs, axes)
-    share = (passes.sum() + 0.5) / (trials.sum() + 1.0)
+    rate = (passes.sum() + 0.5) / (trials.sum() + 1.0)
     prior = np.zeros(design.shape[1])
-    prior[-1] = np.log(share / (1.0 - share))
+    prior[-1] = np.log(rate / (1.0 - rate))
     weights, fitted = prior, []
     for penalty in penalties:
         precision = np.full(len(prior), float(penalty))
@@ -141,8 +141,8 @@ def _principal_axes(inputs: Floats) -> Floats:
 
 def _curvature(design: Floats, trials: Floats, precision: Floats, weights: Floats) -> Floats:
     """The Hessian of the penalised loss at these weights."""
-    share = sigmoid(design @ weights)
-    rows = design * (trials * share * (1.0 - share))[:, None]
+    rates = sigmoid(design @ weights)
+    rows = design * (trials * rates * (1.0 - rates))[:, None]
     return np.asarray(rows.T @ design + np.diag(precision))
 
 
@@ -162,8 +162,8 @@ def _newton(
 
     value = loss(weights)
     for _ in range(NEWTON_STEPS):
-        share = sigmoid(design @ weights)
-        gradient = design.T @ (trials * share - passes) + precision * (weights - prior)
+        rates = sigmoid(design @ weights)
+        gradient = design.T @ (trials * rates - passes) + precision * (weights - prior)
         step = np.linalg.solve(_curvature(design, trials, precision, weights), gradient)
         for _ in range(HALVINGS):
             if (after := loss(weights - step)) <= value:

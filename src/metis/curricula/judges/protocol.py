@@ -65,14 +65,14 @@ class Predictions:
 class Lesson:
     """What a judge trains on after a step.
 
-    judgments  rows of its loss
-    share      bound on their gradient norm, as a share of the policy's; 0 is no bound
-    targets    targets of the predictions by prompt id, where they are not the variance
+    judgments       rows of its loss
+    gradient_share  bound on their gradient norm, as a share of the policy's; 0 is no bound
+    targets         targets of the predictions by prompt id, where they are not the variance
     """
 
     judgments: Sequence[Judgment] = ()
     metrics: Mapping[str, float] = field(default_factory=dict)
-    share: float = 0.0
+    gradient_share: float = 0.0
     targets: Mapping[str, float] = field(default_factory=dict)
 
 

@@ -1,4 +1,4 @@
-"""The skill of a judge: its predictions against the outcomes, and its trial.
+"""The skill of a judge: its predictions against the outcomes.
 
 Skill is only measured on exploration slots, an unbiased sample of the candidates: on prompts that
 were selected by their predictions, all these numbers would be biased (restricted range). What is
@@ -19,7 +19,6 @@ from metis.core.state import Stateful
 from metis.curricula.judges.memory import quantile
 from metis.curricula.judges.protocol import Failure, Lesson, Prediction, Predictions
 from metis.curricula.judges.scale import GRID
-from metis.curricula.trial import Lift, StepComparison, realised_lift, step_comparison
 from metis.signal import INFORMATIVE, VARIANCE_MAX
 
 FLAT, FLAT_STEPS = 0.02, 5
@@ -70,8 +69,8 @@ def skill(v_hat: Numbers, v: Numbers, climatology: Numbers) -> float | None:
     return 1.0 - float(np.mean(np.square(np.asarray(v_hat) - truth))) / reference
 
 
-def lift(v_hat: Numbers, v: Numbers, share: float) -> float | None:
-    """Mean outcome of the `share` of prompts predicted highest, over the mean of all.
+def lift(v_hat: Numbers, v: Numbers, selected: float) -> float | None:
+    """Mean outcome of the `selected` fraction of prompts predicted highest, over the mean of all.
 
     Prompts tied at the cut count in proportion, as with random tie-breaking.
     """
@@ -79,7 +78,7 @@ def lift(v_hat: Numbers, v: Numbers, share: float) -> float | None:
     if total == 0:
         return None
     predictions, outcomes = np.asarray(v_hat, dtype=np.float64), np.asarray(v, dtype=np.float64)
-    size = max(1, round(share * len(outcomes)))
+    size = max(1, round(selected * len(outcomes)))
     cut = np.sort(predictions)[::-1][size - 1]
     above, tied = predictions > cut, predictions == cut
     part = (size - above.sum()) / tied.sum()
@@ -164,7 +163,7 @@ def trim(outcomes: list[PredictionOutcome], keep: int) -> list[PredictionOutcome
     return [outcome for outcome in outcomes if outcome.step >= first]
 
 
-def outcome_metrics(outcomes: Sequence[PredictionOutcome], share: float) -> dict[str, float]:
+def outcome_metrics(outcomes: Sequence[PredictionOutcome], selected: float) -> dict[str, float]:
     """Metrics of the judge on uniform slots; undefined ones are left out."""
     v_hat, v = [o.v_hat for o in outcomes], [o.v for o in outcomes]
     ranked = [o.rank for o in outcomes]
@@ -173,7 +172,7 @@ def outcome_metrics(outcomes: Sequence[PredictionOutcome], share: float) -> dict
         "judge/outcomes": float(len(outcomes)),
         **rank_correlation(outcomes),
         "judge/pearson": pearson(v_hat, v),
-        "judge/lift": lift(ranked, v, share),
+        "judge/lift": lift(ranked, v, selected),
         "judge/auroc_informative": auroc_informative(ranked, v),
         "judge/skill": skill(
             [o.v_hat for o in scored],
@@ -233,35 +232,25 @@ def spread_notice(flat: int) -> list[str]:
     ]
 
 
-def length_notice(predictions: Sequence[Prediction]) -> list[str]:
-    """A notice when most judge prompts exceed the context window."""
+def most_too_long(predictions: Sequence[Prediction]) -> int:
+    """The number of judge prompts that exceed the context window, if they are most; else 0."""
     count = sum(each.failure is Failure.DOES_NOT_FIT for each in predictions)
-    if 2 * count <= len(predictions):
-        return []
-    return [
-        f"{count} of {len(predictions)} judge prompts exceed the context window: lower "
-        "curriculum.judge.examples"
-    ]
+    return count if 2 * count > len(predictions) else 0
 
 
 @dataclass
 class Skill(Stateful):
-    """Outcomes of the predictions of the last steps: diagnostics, and the lift of a trial."""
+    """Outcomes of the predictions of the last steps, for diagnostics."""
 
     outcomes: list[PredictionOutcome] = field(init=False, default_factory=list)
-    comparisons: list[StepComparison] = field(init=False, default_factory=list)
     flat: int = field(init=False, default=0)
     """Consecutive steps with flat predictions."""
+    too_long: bool = field(init=False, default=False)
+    """True if most judge prompts of the last step exceeded the context window."""
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         super().load_state_dict(state)
         self.outcomes = [PredictionOutcome(*outcome) for outcome in self.outcomes]
-        self.comparisons = [StepComparison(*each) for each in self.comparisons]
-
-    def lift(self, step: int, trial: int) -> Lift | None:
-        """The realised lift over the last `trial` steps."""
-        self.comparisons = [each for each in self.comparisons if each.step >= step - trial]
-        return realised_lift(self.comparisons)
 
     def add(
         self,
@@ -270,24 +259,35 @@ class Skill(Stateful):
         groups: Sequence[Group],
         lesson: Lesson,
         step: int,
-        share: float,
+        selected: float,
     ) -> dict[str, float]:
-        """Add a step, in which this share of the candidates was selected; returns metrics.
+        """Add a step, in which this fraction of candidates was selected; returns metrics.
 
         `explored` are the prompts of uniform slots.
         """
-        realised = [(group.prompt.id, v) for group in groups if (v := group.variance) is not None]
-        uniform = [(prompt, v) for prompt, v in realised if prompt in explored]
-        chosen = [v for prompt, v in realised if prompt not in explored]
-        self.comparisons += step_comparison(step, chosen, [v for _, v in uniform])
+        uniform = [
+            (group.prompt.id, v)
+            for group in groups
+            if group.prompt.id in explored and (v := group.variance) is not None
+        ]
         self.outcomes = noted(self.outcomes, predictions.candidates, uniform, lesson.targets, step)
         metrics = prediction_metrics(predictions.candidates)
-        metrics |= outcome_metrics(self.outcomes, share)
+        metrics |= outcome_metrics(self.outcomes, selected)
         flat = metrics.get("judge/spread", FLAT) < FLAT
         self.flat = self.flat + 1 if flat else 0
-        if (lift := realised_lift(self.comparisons)) is not None:
-            metrics |= {"judge/realised_lift": lift.mean, "judge/realised_lift_z": lift.z}
         rewards = [group.mean for group in groups if group.prompt.id not in explored]
         if means := [reward for reward in rewards if reward is not None]:
             metrics["select/chosen_reward"] = float(np.mean(means))
         return metrics
+
+    def notices(self, predictions: Sequence[Prediction]) -> list[str]:
+        """Notices of useless predictions, in the first step of several in a row."""
+        before, count = self.too_long, most_too_long(predictions)
+        self.too_long = count > 0
+        notices = spread_notice(self.flat)
+        if count and not before:
+            notices.append(
+                f"{count} of {len(predictions)} judge prompts exceed the context window: lower "
+                "curriculum.judge.examples"
+            )
+        return notices

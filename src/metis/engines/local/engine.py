@@ -35,7 +35,7 @@ from metis.engines.learners.learner import (
 )
 from metis.engines.local.checkpoint import load_training, save_training
 from metis.engines.local.device_errors import device_remedies
-from metis.engines.local.generate.sampling import SampledReply, ordered_replies, stream_replies
+from metis.engines.local.generate.sampling import OwnSampler, SampledReply, Sampler, ordered_replies
 from metis.engines.local.generate.vllm import VllmSampler, require_vllm
 from metis.engines.local.model.backbone import ValueBackbone
 from metis.engines.local.model.forward import no_grad_logprobs
@@ -79,7 +79,7 @@ class LocalEngine(Engine):
             self.folder = model_files.model(settings.model, say)
             self.policy = self._initial_policy()
             self.reference = self._reference() if settings.kl else None
-            self.vllm = self._vllm_sampler()
+            self.sampler = self._sampler()
         self.generator = torch.Generator(self.policy.device).manual_seed(seed)
         self.stepper = Stepper(self.policy, settings)
         self.learners: dict[Predictor, Learner] = {}
@@ -171,12 +171,8 @@ class LocalEngine(Engine):
     def _stream(
         self, prompts: Sequence[list[int]], copies: int, sampling: Sampling
     ) -> Iterator[tuple[int, SampledReply]]:
-        rows, generator = self.settings.rows, self.generator
         with device_remedies(self.settings, self.policy):
-            if self.vllm is not None:
-                yield from enumerate(self.vllm.sample(prompts, copies, sampling, generator))
-            else:
-                yield from stream_replies(self.policy, prompts, copies, sampling, generator, rows)
+            yield from self.sampler.sample(prompts, copies, sampling, self.generator)
 
     def embed(
         self, prompts: Sequence[Prompt] | Sequence[Chat], depths: Sequence[float] = LAST
@@ -200,8 +196,7 @@ class LocalEngine(Engine):
         evidence: Evidence = (),
     ) -> float:
         with device_remedies(self.settings, self.policy):
-            if self.vllm is not None:
-                self.vllm.sleep()
+            self.sampler.sleep()
             return self._learner(model).fit(self._question(prompts, evidence), targets)
 
     def _learner(self, model: Predictor) -> Learner:
@@ -236,8 +231,7 @@ class LocalEngine(Engine):
         settings, policy = self.settings, self.policy
         cut = local_minibatches(policy, batch, settings, self.version, self.judging)
         with device_remedies(self.settings, self.policy):
-            if self.vllm is not None:
-                self.vllm.sleep()
+            self.sampler.sleep()
             if len(cut) > 1:
                 for minibatch in cut:
                     remember_old(policy, minibatch, settings, self.judging)
@@ -245,13 +239,12 @@ class LocalEngine(Engine):
                 for minibatch in cut:
                     remember_reference(self.reference, minibatch, settings)
             steps = [
-                self.stepper.step(minibatch, batch.judge_share, self.judging)
+                self.stepper.step(minibatch, batch.gradient_share, self.judging)
                 for minibatch in cut
                 if minibatch.items
             ]
             self.version += 1
-            if self.vllm is not None:
-                self.vllm.sync(policy)
+            self.sampler.sync(policy)
         return {
             "update/rows": float(sum(len(minibatch.items) for minibatch in cut)),
             "update/skipped_rows": float(sum(minibatch.skipped for minibatch in cut)),
@@ -275,8 +268,8 @@ class LocalEngine(Engine):
     def processed(self) -> int:
         """Total tokens of all forward passes: policy, vLLM and predictors."""
         bodies = [learner.body for learner in self.learners.values() if learner.body is not None]
-        readers = [self.policy, *bodies, *([self.vllm] if self.vllm is not None else [])]
-        return sum(reader.processed for reader in readers)
+        own = self.policy.processed + self.sampler.processed
+        return own + sum(body.processed for body in bodies)
 
     @property
     def laps(self) -> dict[str, float]:
@@ -348,12 +341,11 @@ class LocalEngine(Engine):
             self.learners.clear()
             for i, model in enumerate(saved["learners"]):
                 load_learner(folder, i, self._learner(model))
-            if self.vllm is not None:
-                self.vllm.sync(self.policy)
+            self.sampler.sync(self.policy)
 
-    def _vllm_sampler(self) -> Any:
+    def _sampler(self) -> Sampler:
         if self.settings.generation == "transformers":
-            return None
+            return OwnSampler(self.policy, self.settings.rows)
         self.say(starting_vllm(self.settings))
         return VllmSampler(self.policy, self.settings)
 

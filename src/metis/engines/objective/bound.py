@@ -33,6 +33,6 @@ class GradientBound(Stateful):
         """The policy norm that the bound refers to."""
         return max(self.mean or 0.0, FLOOR * (self.large or 1.0))
 
-    def scale(self, share: float, norm: float) -> float:
+    def scale(self, gradient_share: float, norm: float) -> float:
         """The factor that brings a judge's gradient of this norm within the bound."""
-        return min(1.0, share * self.reference / norm) if norm > 0 else 1.0
+        return min(1.0, gradient_share * self.reference / norm) if norm > 0 else 1.0

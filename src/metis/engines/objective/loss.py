@@ -40,28 +40,32 @@ class LossTerms:
 
 
 def token_terms(
-    advantage: float, count: int, share: float, old: Floats | None, clip: bool
+    advantage: float, count: int, coefficient: float, old: Floats | None, clip: bool
 ) -> LossTerms:
-    """One term per token, all with the same advantage and coefficient `share`."""
+    """One term per token, all with the same advantage and coefficient."""
     each, one = np.arange(count), np.ones(count)
-    return LossTerms(count, each, each, one, advantage * one, share * one, old, clip)
+    return LossTerms(count, each, each, one, advantage * one, coefficient * one, old, clip)
 
 
-def sequence_term(advantage: float, count: int, share: float, old: Floats | None) -> LossTerms:
+def sequence_term(
+    advantage: float, count: int, coefficient: float, old: Floats | None
+) -> LossTerms:
     """One term, the mean over the tokens: GSPO's ratio (Zheng et al., arXiv 2507.18071)."""
     each, one = np.arange(count), np.ones(1)
     scale = np.full(count, 1.0 / count)
-    return LossTerms(count, each, 0 * each, scale, advantage * one, share * one, old, clip=True)
+    return LossTerms(
+        count, each, 0 * each, scale, advantage * one, coefficient * one, old, clip=True
+    )
 
 
 def choice_terms(
-    paths: Sequence[Sequence[int]], advantage: Floats, share: Floats, offset: Floats | None
+    paths: Sequence[Sequence[int]], advantage: Floats, coefficient: Floats, offset: Floats | None
 ) -> LossTerms:
     """One term per choice, a path in the token tree; clipped if there are offsets."""
     target = np.concatenate([np.asarray(path, dtype=np.int64) for path in paths])
     term = np.repeat(np.arange(len(paths)), [len(path) for path in paths])
     count, one, clip = int(target.max()) + 1, np.ones(len(target)), offset is not None
-    return LossTerms(count, target, term, one, advantage, share, None, clip, offset)
+    return LossTerms(count, target, term, one, advantage, coefficient, None, clip, offset)
 
 
 def surrogate_loss(
@@ -89,13 +93,29 @@ def surrogate_loss(
     now = normalised(total(logprobs))
     advantage = column([row.advantage for row in rows], torch.float32)
     coefficient = column([row.coefficient for row in rows], torch.float32)
-    bounded = column([np.full(len(row.advantage), row.clip) for row in rows], torch.bool)
-    ratio = torch.exp(now - normalised(total(old)))
-    clipped = torch.clamp(ratio, 1 - low, 1 + high)
-    surrogate = torch.minimum(ratio * advantage, clipped * advantage)
-    objective = torch.where(bounded, surrogate, advantage * now)
-    moved = (surrogate < ratio * advantage) & bounded
+    clip = column([np.full(len(row.advantage), row.clip) for row in rows], torch.bool)
+    log_ratio = now - normalised(total(old))
+    objective, moved = term_objective(now, log_ratio, advantage, clip, low, high)
     return -(coefficient * objective).sum(), moved.float().sum()
+
+
+def term_objective(
+    now: torch.Tensor,
+    log_ratio: torch.Tensor,
+    advantage: torch.Tensor,
+    clip: torch.Tensor,
+    low: float,
+    high: float,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The objective of each term, and whether it was clipped.
+
+    With `clip` it is the clipped surrogate, otherwise advantage * log-probability (Eq. 9).
+    """
+    ratio = torch.exp(log_ratio)
+    bounded = torch.clamp(ratio, 1 - low, 1 + high)
+    surrogate = torch.minimum(ratio * advantage, bounded * advantage)
+    objective = torch.where(clip, surrogate, advantage * now)
+    return objective, (surrogate < ratio * advantage) & clip
 
 
 def _normaliser(
@@ -124,7 +144,9 @@ def _normaliser(
     return normalised
 
 
-def kl_loss(logprobs: torch.Tensor, reference: torch.Tensor, share: torch.Tensor) -> torch.Tensor:
+def kl_loss(
+    logprobs: torch.Tensor, reference: torch.Tensor, coefficient: torch.Tensor
+) -> torch.Tensor:
     """The k3 estimator of KL(policy || reference), weighted per token and summed."""
     difference = reference - logprobs
-    return (share * (torch.exp(difference) - difference - 1)).sum()
+    return (coefficient * (torch.exp(difference) - difference - 1)).sum()

@@ -143,8 +143,8 @@ def test_it_judges_from_the_first_step_without_exemplars_and_bounds_its_gradient
     engine = Scripted({}, PASSED, alike(VARIANCE))
     batch = step(metis({"examples": 3, "share": 0.3}), engine)
     assert [message["role"] for message in engine.asked[0].chats[0]] == ["system", "user"]
-    assert batch.judgments and batch.judge_share == 0.3
-    assert step(metis(), engine).judge_share == Direct().share > 0
+    assert batch.judgments and batch.gradient_share == 0.3
+    assert step(metis(), engine).gradient_share == Direct().share > 0
 
 
 @pytest.mark.parametrize(

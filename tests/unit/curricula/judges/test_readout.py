@@ -70,10 +70,10 @@ def test_the_first_step_is_uniform_and_the_second_takes_what_varies():
 def test_nothing_is_asked_of_the_policy_and_nothing_is_trained():
     curriculum, engine = make(layer=0.5), Scripted()
     assert curriculum.needs.requests == {Embed} and not curriculum.needs.judges
-    assert (curriculum.trial, Metis(judge=Readout(), trial=16).trial) == (0, 16)
+    assert curriculum.judge_trial.steps == 0
     for at in range(3):
         batch = step(curriculum, engine, at)
-        assert (len(batch.judgments), len(batch.exemplars), batch.judge_share) == (0, 0, 0.0)
+        assert (len(batch.judgments), len(batch.exemplars), batch.gradient_share) == (0, 0, 0.0)
     assert engine.depths == {(0.5,)}
 
 

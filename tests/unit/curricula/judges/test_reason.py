@@ -47,7 +47,7 @@ def test_one_step_by_the_lines_of_algorithm_1():
         assert row.advantage == pytest.approx(reward[key])
         assert row.weight == pytest.approx(0.01 / 5)
         assert (row.clip, row.key, row.temperature) == (False, "", 1.0)
-    assert batch.judge_share == 0.0
+    assert batch.gradient_share == 0.0
     # 7: the baseline and the memory
     assert curriculum.judge.baseline == pytest.approx(0.05 * mean)
     pairs = curriculum.judge.memory.pairs
@@ -98,6 +98,13 @@ def test_the_memory_is_that_of_the_step_before():
         assert {each.prompt.id for each in batch.exemplars} <= rolled
         assert {each.step for each in batch.exemplars} == {number}
         before = batch
+
+
+def test_a_step_with_fewer_pairs_than_exemplars_is_not_filled_up_from_earlier_ones():
+    curriculum, pool = paper({"examples": 3}), Pool(LETTERS)
+    engine = Scripted({p.id: r"\boxed{0.10}" for p in LETTERS}, {p.id: 4 for p in LETTERS})
+    step(curriculum, engine, 0, pool)
+    assert [len(step(curriculum, engine, at, pool).exemplars) for at in (1, 2)] == [2, 2]
 
 
 def test_the_baseline_from_a_mean_reward_of_080():

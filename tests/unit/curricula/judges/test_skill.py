@@ -16,7 +16,6 @@ from metis.curricula.judges.skill import (
     Skill,
     auroc_informative,
     climatology,
-    length_notice,
     lift,
     noted,
     pearson,
@@ -28,7 +27,6 @@ from metis.curricula.judges.skill import (
     spread_notice,
     trim,
 )
-from metis.curricula.trial import StepComparison
 
 deterministic = settings(derandomize=True, deadline=None)
 levels = st.integers(0, 10)
@@ -235,19 +233,24 @@ def test_predictions_that_are_all_alike_are_told_of_once():
     ]
 
 
-def test_judge_prompts_that_mostly_do_not_fit_are_told_of():
+def test_judge_prompts_that_mostly_do_not_fit_are_told_of_once_until_they_fit_again():
     fit, unfit = predictions(0.1)[0], predictions(None, failure=Failure.DOES_NOT_FIT)[0]
-    assert length_notice([fit, unfit]) == [] == length_notice([])
-    [notice] = length_notice([fit, unfit, unfit])
+    kept = Skill()
+    assert kept.notices([fit, unfit]) == [] == kept.notices([])
+    [notice] = kept.notices([fit, unfit, unfit])
     assert notice.startswith("2 of 3") and "curriculum.judge.examples" in notice
-    assert length_notice(predictions(None, None, failure=Failure.NO_BOX)) == []
+    assert kept.notices([unfit]) == [] == kept.notices([fit, unfit])
+    assert len(kept.notices([unfit])) == 1
+    resumed = Skill()
+    resumed.load_state_dict(kept.state_dict())
+    assert resumed.notices([unfit]) == []
+    assert Skill().notices(predictions(None, None, failure=Failure.NO_BOX)) == []
 
 
 def test_state_is_json_and_comes_back_typed():
     one, other = Skill(), Skill()
     one.outcomes = [PredictionOutcome(0, 0.1, 0.5, 0.2, 0.2, None)]
-    one.comparisons = [StepComparison(0, 0.1, 4.0, 0.01)]
     one.flat = 3
     other.load_state_dict(json.loads(json.dumps(one.state_dict())))
     assert other == one
-    assert (other.outcomes[0].v, other.comparisons[0].weight) == (0.2, 4.0)
+    assert other.outcomes[0].v == 0.2

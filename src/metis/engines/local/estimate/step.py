@@ -28,8 +28,8 @@ TRAINED = 0.6
 """Shares of answers' longest length, and of groups that are trained on."""
 LAUNCHES = 1e-3
 """Seconds of a layer's kernel launches in a forward pass, on a GPU without CUDA graphs."""
-GRAPHS = 0.1e-3
-"""The same with vLLM's CUDA graphs."""
+GRAPHS = {"transformers": 0.15e-3, "vllm": 0.1e-3}
+"""The same in decoding, which has CUDA graphs."""
 ROW = 8e-6
 """Seconds in which vLLM takes note of a row's token."""
 SHARE = 0.45
@@ -91,14 +91,13 @@ class StepSize:
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes: what stays, and what comes on top of it in each phase; vLLM's sleeps in updates."""
+    """Bytes: what stays, and what an update adds; generation's stays too, unless vLLM sleeps."""
 
     process: float
     weights: float
     training: float
     generation: float
     update: float
-    vllm: float = 0.0
     sleeps: bool = False
 
     @property
@@ -108,8 +107,8 @@ class Memory:
     @property
     def peak(self) -> float:
         if self.sleeps:
-            return self.held + max(self.generation + self.vllm, self.update)
-        return self.held + self.vllm + max(self.generation, self.update)
+            return self.held + max(self.generation, self.update)
+        return self.held + self.generation + self.update
 
 
 def memory(shape: ModelShape, settings: LocalSettings, step: StepSize, device: Device) -> Memory:
@@ -117,18 +116,19 @@ def memory(shape: ModelShape, settings: LocalSettings, step: StepSize, device: D
     trained = settings.lora * shape.adapters if settings.lora else shape.weights
     copies = 2 if settings.kl else 1
     apart = 4.0 * trained if step.learnt else 0.0  # the policy's gradient waits for the judge's
-    vllm = _vllm(shape, settings, device)
+    vllm = settings.generation == "vllm"
     return Memory(
         process=CUDA if device.gpu else PROCESS,
         weights=4.0 * copies * shape.weights + (4.0 * trained if settings.lora else 0.0),
         training=12.0 * trained,
-        generation=0.0 if vllm else _generation(shape, settings, step, device),
+        generation=_vllm(shape, settings, device)
+        if vllm
+        else _generation(shape, settings, step, device),
         update=max(
             _answers(shape, settings, step, device),
             apart + _judgments(shape, settings, step, device),
         ),
-        vllm=vllm,
-        sleeps=settings.vllm_sleep,
+        sleeps=vllm and settings.vllm_sleep,
     )
 
 
@@ -178,16 +178,16 @@ def _backward(
 def _generation(
     shape: ModelShape, settings: LocalSettings, step: StepSize, device: Device
 ) -> float:
-    """The KV cache of the rows that are generated at once, and their logits."""
+    """The KV cache of the rows that are generated at once, their logits, and on a GPU a bfloat16
+    copy of the weights."""
     rows = min(settings.rows, step.rollouts)
-    pair = 6 if device.gpu else 8  # keys are float32, values are not on a GPU
-    cache = (step.prompt + settings.max_tokens) * shape.layers * shape.keys * pair
-    return float(rows * (cache + DRAW_BYTES * shape.vocabulary))
+    size = 2 if device.gpu else 4
+    cache = (step.prompt + settings.max_tokens) * shape.layers * shape.keys * 2 * size
+    copy = size * shape.weights if device.gpu else 0
+    return float(rows * (cache + DRAW_BYTES * shape.vocabulary) + copy)
 
 
 def _vllm(shape: ModelShape, settings: LocalSettings, device: Device) -> float:
-    if settings.generation != "vllm":
-        return 0.0
     if settings.vllm_cache:
         return settings.vllm_cache * (1 << 30) + 2.0 * shape.weights + VLLM
     return settings.vllm_memory * device.memory
@@ -242,6 +242,6 @@ def _decode(
     at_once = rows if vllm else min(rows, settings.rows)
     read = (2.0 if device.gpu else 4.0) * shape.weights / device.bandwidth
     compute = 2.0 * shape.weights * at_once / (DECODED * device.decoding)
-    launches = shape.layers * (GRAPHS if vllm else LAUNCHES) if device.gpu else 0.0
+    launches = shape.layers * GRAPHS[settings.generation] if device.gpu else 0.0
     token = max(read, compute, launches) + (ROW * at_once if vllm else 0.0)
     return math.ceil(rows / at_once) * tokens * token

@@ -11,7 +11,6 @@ from typing import Any
 
 import torch
 
-from metis.engines.local.generate.decoding import GrowableLayer
 from metis.engines.local.model.forward import expanded, new_cache, prefix_cache
 from metis.engines.local.model.policy import Policy
 from metis.engines.tokens.packing import common_prefix
@@ -29,8 +28,8 @@ class Prefilled:
     logits: torch.Tensor
 
 
-def prefill(policy: Policy, prompts: Sequence[list[int]], copies: int) -> Prefilled:
-    """Prefill every prompt, repeated `copies` times in a row."""
+def prefill(policy: Policy, prompts: Sequence[list[int]]) -> Prefilled:
+    """Prefill every prompt, one row each."""
     shared, groups = 0, [list(range(len(prompts)))]
     if not policy.windowed:
         shared = min(common_prefix(prompts), min(map(len, prompts)) - 1)
@@ -44,12 +43,12 @@ def prefill(policy: Policy, prompts: Sequence[list[int]], copies: int) -> Prefil
         ]
     policy.processed += sum(map(len, rests))
     whole = _side_by_side(parts, shared) if len(parts) > 1 else parts[0]
-    places = torch.tensor([place for group in groups for place in group], device=policy.device)
-    rows = torch.argsort(places).repeat_interleave(copies)
-    whole.cache.batch_select_indices(rows)
-    if policy.plain:
-        whole.cache.layers = [GrowableLayer.of(layer) for layer in whole.cache.layers]
-    return Prefilled(whole.mask[rows], whole.cache, whole.logits[rows])
+    order = [place for group in groups for place in group]
+    if order != sorted(order):
+        rows = torch.argsort(torch.tensor(order, device=policy.device))
+        whole.cache.batch_select_indices(rows)
+        whole = Prefilled(whole.mask[rows], whole.cache, whole.logits[rows])
+    return whole
 
 
 def _of_like_length(lengths: Sequence[int], spare: int) -> Iterator[list[int]]:

@@ -1,19 +1,22 @@
-"""Sampling with transformers: one prefill per prompt, then all copies token by token.
+"""Sampling with our own decoding: one prefill per prompt, then all copies token by token.
 
-Finished sequences leave the batch at once and are yielded while the others continue.
+Finished sequences are yielded while the others continue, and leave the batch: on a CPU at once, on
+a GPU when that frees half of it.
 """
 
+import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal, Protocol
 
 import torch
 
 from metis.core import Sampling
-from metis.engines.local.generate import decoding
-from metis.engines.local.generate.prefill import prefill
+from metis.engines.local.generate.decoding import decoder_of
 from metis.engines.local.model.policy import Policy
+
+SPARE = -1
+"""The reply of a row that has ended."""
 
 
 @dataclass
@@ -30,85 +33,122 @@ def ordered_replies(replies: Iterable[tuple[int, SampledReply]]) -> list[Sampled
     return [reply for _, reply in sorted(replies, key=lambda pair: pair[0])]
 
 
-@torch.no_grad()
-def stream_replies(
-    policy: Policy,
-    prompts: Sequence[list[int]],
-    copies: int,
-    sampling: Sampling,
-    generator: torch.Generator,
-    rows: int,
-) -> Iterator[tuple[int, SampledReply]]:
-    """Sample `copies` replies per prompt; yields (index, reply) as they finish, prompt-major."""
-    per_chunk = max(1, rows // copies)
-    for start in range(0, len(prompts), per_chunk):
-        chunk = prompts[start : start + per_chunk]
-        for place, reply in _stream_chunk(policy, chunk, copies, sampling, generator):
-            yield start * copies + place, reply
+class Sampler(Protocol):
+    """Samples from the policy; `sync` follows every change of its weights."""
+
+    processed: int
+    """Tokens of its forward passes, beside the policy's own."""
+
+    def sample(
+        self,
+        prompts: Sequence[list[int]],
+        copies: int,
+        sampling: Sampling,
+        generator: torch.Generator,
+    ) -> Iterator[tuple[int, SampledReply]]:
+        """Sample `copies` replies per prompt; yields index and reply as they finish."""
+
+    def sync(self, policy: Policy) -> None:
+        """Take over the policy's weights."""
+
+    def sleep(self) -> None:
+        """Free GPU memory until the next call."""
 
 
-def _stream_chunk(
-    policy: Policy,
-    prompts: Sequence[list[int]],
-    copies: int,
-    sampling: Sampling,
-    generator: torch.Generator,
-) -> Iterator[tuple[int, SampledReply]]:
-    replies = [SampledReply([], []) for _ in range(len(prompts) * copies)]
-    limits = [_room(policy, prompt, sampling) for prompt in prompts for _ in range(copies)]
-    begun = prefill(policy, prompts, copies)
-    mask, cache, logits = begun.mask, begun.cache, begun.logits
-    active = list(range(len(replies)))
-    while True:
-        tokens, logprobs = _draw(logits, sampling, generator)
-        going = []
-        drawn = zip(active, tokens.tolist(), logprobs.tolist(), strict=True)
-        for row, (i, token, logprob) in enumerate(drawn):
-            reply = replies[i]
+class OwnSampler:
+    """Samples with our own decoding, at most `rows` sequences at once."""
+
+    processed = 0
+
+    def __init__(self, policy: Policy, rows: int = sys.maxsize) -> None:
+        self.policy, self.rows = policy, rows
+        self.decoder = decoder_of(policy)
+
+    @torch.no_grad()
+    def sample(
+        self,
+        prompts: Sequence[list[int]],
+        copies: int,
+        sampling: Sampling,
+        generator: torch.Generator,
+    ) -> Iterator[tuple[int, SampledReply]]:
+        per_chunk = max(1, self.rows // copies)
+        for start in range(0, len(prompts), per_chunk):
+            chunk = prompts[start : start + per_chunk]
+            for place, reply in self._chunk(chunk, copies, sampling, generator):
+                yield start * copies + place, reply
+
+    def sync(self, policy: Policy) -> None:
+        self.decoder.sync()
+
+    def sleep(self) -> None:
+        """Its buffers stay: CUDA graphs have their addresses."""
+
+    def _chunk(
+        self,
+        prompts: Sequence[list[int]],
+        copies: int,
+        sampling: Sampling,
+        generator: torch.Generator,
+    ) -> Iterator[tuple[int, SampledReply]]:
+        policy, decoder = self.policy, self.decoder
+        limits = [_room(policy, prompt, sampling) for prompt in prompts for _ in range(copies)]
+        logits = decoder.begin(prompts, copies, max(limits) + decoder.every)
+        replies = [SampledReply([], []) for _ in limits]
+        order = [*range(len(limits)), *[SPARE] * (len(logits) - len(limits))]
+        drawn: list[tuple[torch.Tensor, torch.Tensor]] = []
+        while True:
+            drawn.append(_draw(logits, sampling, generator))
+            tokens = drawn[-1][0]
+            if len(drawn) == decoder.every:
+                for row, new in _by_row(drawn, order):
+                    i = order[row]
+                    if self._extend(replies[i], new, limits[i], sampling):
+                        policy.processed += len(replies[i].tokens) - 1
+                        order[row] = SPARE
+                        yield i, replies[i]
+                drawn = []
+                going = [row for row, i in enumerate(order) if i != SPARE]
+                if not going:
+                    return
+                kept = decoder.keep(going)
+                if len(kept) < len(order):
+                    order = [order[row] for row in kept[: len(going)]]
+                    order += [SPARE] * (len(kept) - len(going))
+                    tokens = tokens[torch.tensor(kept, device=policy.device)]
+            logits = decoder.step(tokens)
+
+    def _extend(
+        self,
+        reply: SampledReply,
+        new: Iterable[tuple[int, float]],
+        limit: int,
+        sampling: Sampling,
+    ) -> bool:
+        """Append tokens up to the reply's end; True once it has ended."""
+        for token, logprob in new:
             reply.tokens.append(token)
             reply.logprobs.append(logprob)
-            if token in policy.stops or _stopped(policy, reply, sampling):
+            if token in self.policy.stops or _stopped(self.policy, reply, sampling):
                 reply.finish = "stop"
-            if reply.finish == "stop" or len(reply.tokens) >= limits[i]:
-                yield i, reply
-            else:
-                going.append(row)
-        if not going:
-            return
-        if len(going) < len(active):
-            keep = torch.tensor(going, device=policy.device)
-            mask, tokens = _keep(keep, cache, mask, tokens)
-            active = [active[row] for row in going]
-        mask, logits = _next(policy, cache, mask, tokens)
+            if reply.finish == "stop" or len(reply.tokens) >= limit:
+                return True
+        return False
+
+
+def _by_row(
+    drawn: Sequence[tuple[torch.Tensor, torch.Tensor]], order: Sequence[int]
+) -> Iterator[tuple[int, Iterable[tuple[int, float]]]]:
+    """The drawn tokens and log-probabilities of each row that is not spare."""
+    tokens = torch.stack([each for each, _ in drawn], dim=1).tolist()
+    logprobs = torch.stack([each for _, each in drawn], dim=1).tolist()
+    for row in [row for row, i in enumerate(order) if i != SPARE]:
+        yield row, zip(tokens[row], logprobs[row], strict=True)
 
 
 def _room(policy: Policy, prompt: list[int], sampling: Sampling) -> int:
     """Maximum tokens of a reply; callers ensure that it is at least 1."""
     return min(sampling.max_tokens, policy.context - len(prompt))
-
-
-def _next(
-    policy: Policy, cache: Any, mask: torch.Tensor, tokens: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
-    mask = torch.cat([mask, mask.new_ones(len(mask), 1)], dim=1)
-    attention = policy.attention(decoding.NAME) if policy.plain else nullcontext()
-    with policy.autocast(), attention:
-        hidden = policy.states(
-            input_ids=tokens[:, None],
-            attention_mask=mask,
-            position_ids=mask.sum(1, keepdim=True) - 1,
-            past_key_values=cache,
-        )[:, -1]
-        logits = policy.head(hidden)
-    policy.processed += len(tokens)
-    return mask, logits
-
-
-def _keep(
-    rows: torch.Tensor, cache: Any, mask: torch.Tensor, other: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
-    cache.batch_select_indices(rows)
-    return mask[rows], other[rows]
 
 
 def _draw(
@@ -117,7 +157,7 @@ def _draw(
     """Sample one token per row; log-probabilities are before top_p; temperature 0 is greedy."""
     if sampling.temperature == 0:
         tokens = logits.argmax(dim=1)
-        return tokens, torch.zeros(len(tokens))
+        return tokens, logits.new_zeros(len(tokens), dtype=torch.float32)
     logprobs = torch.log_softmax(logits.float() / sampling.temperature, dim=1)
     weights = logprobs.exp()
     if sampling.top_p < 1:

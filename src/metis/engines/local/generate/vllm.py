@@ -15,6 +15,7 @@ import torch
 
 from metis.core import Sampling
 from metis.engines.local.generate.sampling import SampledReply
+from metis.engines.local.generate.weights import merged
 from metis.engines.local.model.folder import save_settings
 from metis.engines.local.model.policy import Policy, pick_device
 from metis.engines.local.settings import LocalSettings
@@ -76,8 +77,8 @@ class VllmSampler:
         copies: int,
         sampling: Sampling,
         generator: torch.Generator,
-    ) -> list[SampledReply]:
-        """Sample `copies` replies per prompt, prompt-major.
+    ) -> Iterator[tuple[int, SampledReply]]:
+        """Sample `copies` replies per prompt, all at once.
 
         vLLM uses this process's CUDA generator, seeded from ours at every call; a seed per request
         would make it sample row by row.
@@ -102,12 +103,12 @@ class VllmSampler:
         answers = self.llm.generate(asked, parameters, use_tqdm=False)
         replies = [_reply(output) for answer in answers for output in answer.outputs]
         self.processed += _read(prompts) + sum(len(reply.tokens) for reply in replies)
-        return replies
+        yield from enumerate(replies)
 
     def sync(self, policy: Policy) -> None:
         """Sync the policy's weights to vLLM."""
         self._wake()
-        self.llm.apply_model(lambda model: model.load_weights(_weights(policy)))
+        self.llm.apply_model(lambda model: model.load_weights(merged(policy, torch.bfloat16)))
         self.llm.reset_prefix_cache()
 
     def sleep(self) -> None:
@@ -169,19 +170,6 @@ def _reply(output: Any) -> SampledReply:
     return SampledReply(tokens, logprobs, "stop" if output.finish_reason == "stop" else "length")
 
 
-def _weights(policy: Policy) -> Iterator[tuple[str, torch.Tensor]]:
-    """The weights under the base model's names, with LoRA merged."""
-    if policy.adapted:
-        policy.network.merge_adapter()
-    try:
-        for name, value in policy.base.state_dict().items():
-            if "lora_" not in name:
-                yield name.replace(".base_layer", ""), value.detach().to(torch.bfloat16)
-    finally:
-        if policy.adapted:
-            policy.network.unmerge_adapter()
-
-
 def _write_model(policy: Policy, folder: str) -> None:
     """Save the policy as a folder that vLLM can load."""
     from safetensors.torch import save_file
@@ -191,7 +179,7 @@ def _write_model(policy: Policy, folder: str) -> None:
     tied = policy.base.config.get_text_config().tie_word_embeddings
     weights = {
         name: value.contiguous().cpu()
-        for name, value in _weights(policy)
+        for name, value in merged(policy, torch.bfloat16)
         if not (tied and name == "lm_head.weight")
     }
     save_file(weights, f"{folder}/model.safetensors", metadata={"format": "pt"})

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 
 KEPT = 16
-"""Size of the LRU cache of graphs."""
+"""Graphs kept; the least recently used goes first."""
 
 SEEN = 1024
 """Number of keys remembered as run once, before they are captured."""
@@ -28,8 +28,8 @@ class Recording(NamedTuple):
 class Recorder:
     """Captures functions of tensors (no gradients) as CUDA graphs, and replays them."""
 
-    def __init__(self, device: torch.device) -> None:
-        self.device = device
+    def __init__(self, device: torch.device, kept: int = KEPT) -> None:
+        self.device, self.kept = device, kept
         self.works = device.type == "cuda"
         self.seen: set[Hashable] = set()
         self.recordings: dict[Hashable, Recording] = {}
@@ -49,7 +49,7 @@ class Recorder:
         if recording is None:
             return function(*inputs)
         self.recordings[key] = recording
-        if len(self.recordings) > KEPT:
+        if len(self.recordings) > self.kept:
             del self.recordings[next(iter(self.recordings))]
         for tensor, given in zip(recording.inputs, inputs, strict=True):
             tensor.copy_(given)

@@ -187,9 +187,9 @@ def _part_loss(
 def _kl(logprobs: torch.Tensor, members: Sequence[Item]) -> torch.Tensor:
     counts = [item.terms.targets for item in members]
     reference = np.concatenate([item.reference for item in members if item.reference is not None])
-    shares = np.repeat([item.share for item in members], counts)
+    coefficients = np.repeat([item.kl_coefficient for item in members], counts)
     return loss.kl_loss(
         logprobs,
         torch.tensor(reference, dtype=torch.float32, device=logprobs.device),
-        torch.tensor(shares, dtype=torch.float32, device=logprobs.device),
+        torch.tensor(coefficients, dtype=torch.float32, device=logprobs.device),
     )

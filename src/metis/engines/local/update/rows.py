@@ -35,7 +35,7 @@ class Item:
     judge: bool
     temperature: float = 1.0
     """Sampling temperature, used for the log-probabilities."""
-    share: float = 0.0
+    kl_coefficient: float = 0.0
     """Coefficient of each token in the KL term."""
     reference: loss.Floats | None = None
 
@@ -106,7 +106,7 @@ def _rollout_items(
         else:
             terms = loss.token_terms(float(advantage), count, each / count, old, clip=True)
         item = _plain(trajectory, terms, False, settings.temperature)
-        item.share = settings.kl * each / count
+        item.kl_coefficient = settings.kl * each / count
         yield item
 
 

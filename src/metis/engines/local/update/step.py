@@ -1,7 +1,7 @@
 """One optimizer step: the policy's gradient, the bounded judge's gradient, AdamW.
 
 With a bound, the two gradients are computed one after the other: the policy's is clipped by itself,
-the judge's is scaled to at most `judge_share` of the policy's running mean norm. Without a bound
+the judge's is scaled to at most `gradient_share` of the policy's running mean norm. Without a bound
 both are computed and clipped together.
 """
 
@@ -35,13 +35,13 @@ class Stepper:
         self.non_finite = 0
 
     def step(
-        self, minibatch: MiniBatch, share: float, judging: Stopwatch = UNTIMED
+        self, minibatch: MiniBatch, gradient_share: float, judging: Stopwatch = UNTIMED
     ) -> dict[str, float]:
         """Backward and step; a non-finite step is skipped, and stops the run if it persists."""
         self.optimizer.zero_grad(set_to_none=True)
-        bounded = share > 0 and bool(minibatch.judgments)
+        bounded = gradient_share > 0 and bool(minibatch.judgments)
         if bounded:
-            losses, norm, metrics = self._bounded(minibatch, share, judging)
+            losses, norm, metrics = self._bounded(minibatch, gradient_share, judging)
         else:
             losses = backward(self.policy, minibatch.items, self.settings, judging)
             norm, metrics = self._clip(), {}
@@ -61,7 +61,7 @@ class Stepper:
         }
 
     def _bounded(
-        self, minibatch: MiniBatch, share: float, judging: Stopwatch
+        self, minibatch: MiniBatch, gradient_share: float, judging: Stopwatch
     ) -> tuple[Losses, float, dict[str, float]]:
         """Policy gradient plus bounded judge gradient; the norm is the policy's, unclipped."""
         losses, norm = Losses(), 0.0
@@ -77,7 +77,7 @@ class Stepper:
         losses += backward(self.policy, minibatch.judgments, self.settings, judging)
         with judging.running(1.0):
             judge = float(torch.nn.utils.get_total_norm(self._gradients()))
-            scale = self.bound.scale(share, judge)
+            scale = self.bound.scale(gradient_share, judge)
             for weight, policy in zip(self.policy.trainable, kept, strict=True):
                 if weight.grad is not None:
                     weight.grad.mul_(scale)

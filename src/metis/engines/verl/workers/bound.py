@@ -18,14 +18,14 @@ LARGE_ADVANTAGE = 0.5
 
 
 def bound_judgments(
-    parts: Sequence[Sequence[UpdateRow]], share: float, bound: GradientBound
+    parts: Sequence[Sequence[UpdateRow]], gradient_share: float, bound: GradientBound
 ) -> dict[str, float]:
     """Scale the judge's rows of every mini-batch to at most a share of the policy's gradient.
 
     The metric is the mean ratio of the two norms in log-probability space, over mini-batches.
     """
     judged = [part for part in parts if any(row.kind == "judgment" for row in part)]
-    if not share or not judged:
+    if not gradient_share or not judged:
         return {}
     usual = max(large_norm(part) for part in parts)
     ratios = []
@@ -33,7 +33,7 @@ def bound_judgments(
         bound.large = large_norm(part) or usual
         bound.note(policy_norm(part))
         norm = judge_norm(part)
-        scale = bound.scale(share, norm)
+        scale = bound.scale(gradient_share, norm)
         for row in part:
             row.judge = row.judge._replace(coefficient=scale * row.judge.coefficient)
         ratios.append(scale * norm / bound.reference)

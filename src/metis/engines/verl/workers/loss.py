@@ -13,6 +13,7 @@ from verl.utils.metric import AggregationType, Metric
 from verl.workers.utils.losses import ppo_loss
 from verl.workers.utils.padding import no_padding_2_padding
 
+from metis.engines.objective import loss
 from metis.engines.verl.workers.scored import choices_loss, read_choices
 
 
@@ -84,14 +85,9 @@ def replies_loss(
     low: float,
     high: float,
 ) -> torch.Tensor:
-    """-(sum of coefficient * objective) over the tokens of sampled replies.
-
-    The objective is advantage * log-probability, or the clipped surrogate.
-    """
-    advantage = column.advantage[:, None]
-    ratio = torch.exp((log_probs - old_log_probs) * mask)
-    bounded = torch.clamp(ratio, 1 - low, 1 + high)
-    clipped = torch.minimum(ratio * advantage, bounded * advantage)
-    objective = torch.where(column.clip[:, None].bool(), clipped, advantage * log_probs)
+    """-(sum of coefficient * objective) over the tokens of sampled replies."""
+    advantage, clip = column.advantage[:, None], column.clip[:, None].bool()
+    log_ratio = (log_probs - old_log_probs) * mask
+    objective, _ = loss.term_objective(log_probs, log_ratio, advantage, clip, low, high)
     total: torch.Tensor = (column.coefficient * (objective * mask).sum(-1)).sum()
     return -total

@@ -62,7 +62,7 @@ class Update:
         self._require_packing(parts)
         self._require_single_outputs(parts)
         self.count, self.judged = len(parts), judge_share(parts, self._passes_before())
-        ratios = bound_judgments(parts, batch.judge_share, self.bound)
+        ratios = bound_judgments(parts, batch.gradient_share, self.bound)
         metrics.update({f"metis/{name}": value for name, value in ratios.items()})
         return parts
 
