@@ -2,6 +2,7 @@
 
     python benchmarks/step.py [--model FOLDER] [--prompts 4] [--group 4] [--tokens 32]
                               [--pairs 5] [--steps 3]
+    python benchmarks/step.py --gpu [options of against_trl.py]
 
 Both sides do the same work with the same model: as many rollouts of the same prompts, each exactly
 as long (ends of turn are suppressed), the same rewards, one optimizer step; float32 on a CPU,
@@ -12,12 +13,15 @@ groups have none, which our update leaves out.
 
 Then METIS and uniform sampling take turns on our engine, with rollouts and rewards as before; the
 judge's replies end where they end. Without TRL only this part is measured.
+
+With --gpu both sides generate with vLLM, each in a process of its own (`against_trl.py`).
 """
 
 import argparse
 import importlib.util
 import random
 import statistics
+import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Sequence
@@ -229,6 +233,11 @@ def overhead(folder: Path, chosen: argparse.Namespace) -> None:
 
 
 def main() -> None:
+    if "--gpu" in sys.argv:
+        import against_trl
+
+        against_trl.main([word for word in sys.argv[1:] if word != "--gpu"])
+        return
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", default="smollm2-135m", help="a folder with a model")
     parser.add_argument("--prompts", type=int, default=4)

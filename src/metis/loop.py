@@ -45,8 +45,9 @@ class Trainable(TimedEngine, Protocol):
     """An engine that the loop can train: it answers requests, updates, validates and saves.
 
     `evaluate` returns the reward of each held-out prompt, None where it failed, and reports how
-    many are done. `written` decodes the policy's tokens of a rollout. `reseed` seeds all sampling
-    from there on. `notices` are pending messages to the user; the loop drains the list.
+    many are done; `first` has rewards that need no answer, and saves others. `written` decodes the
+    policy's tokens of a rollout. `reseed` seeds all sampling from there on. `notices` are pending
+    messages to the user; the loop drains the list.
     """
 
     version: int
@@ -54,7 +55,9 @@ class Trainable(TimedEngine, Protocol):
     @property
     def notices(self) -> list[str]: ...
 
-    def evaluate(self, count: Count = no_progress) -> Sequence[tuple[str, float | None]]: ...
+    def evaluate(
+        self, count: Count = no_progress, first: FirstValidation | None = None
+    ) -> Sequence[tuple[str, float | None]]: ...
 
     def update(self, batch: Batch) -> Mapping[str, float]: ...
 
@@ -334,17 +337,16 @@ def evaluate(run: Run, folder: RunFolder, view: View) -> dict[str, float]:
 
 
 def _answered(run: Run, folder: RunFolder, view: View) -> Sequence[tuple[str, float | None]]:
-    """The rewards of the held-out prompts; a slow first validation is saved part by part."""
+    """The rewards of the held-out prompts; those of the first validation are saved as they come."""
     task = run.config.task
-    if run.account.step or task is None or not getattr(run.engine, "slow", False):
+    if run.account.step or task is None:
         return run.engine.evaluate(view.count)
     prompts = tuple(task.heldout())
     asked = PromptSet("", "", task, prompts, "").digest
     first = FirstValidation(folder.path, f"{asked} {sources.source_digests(run.config.resolved)}")
     if first.rewards:
         view.notice(0, f"{len(first.rewards):,} of {len(prompts):,} answers were already scored")
-    evaluate: Any = run.engine.evaluate
-    answers: Sequence[tuple[str, float | None]] = evaluate(view.count, first)
+    answers = run.engine.evaluate(view.count, first)
     first.end()
     return answers
 

@@ -130,6 +130,8 @@ def test_it_equals_the_last_test_of_training(tiny, tmp_path, task, instruction, 
     assert results["average"]["faithful"]["stderr"] == metrics.get("eval/stderr")
     about = results["benchmarks"]["heldout"]
     assert about["instruction"] == instruction and scorer in about["scorer"]
+    assert evaluate("--rows", "2", out="others") == 0
+    assert found(tmp_path / "others")[1] == rewards, "greedy answers, whatever the rounds"
     if task[0] != "task=arithmetic":
         assert len({reward for _, reward in rewards}) > 1, "the rewards tell answers apart"
 

@@ -1,14 +1,13 @@
-"""On a CPU the first validation and a survey keep what was done when they are stopped."""
+"""The first validation and a survey keep the rounds that were done when they are stopped."""
 
 import pytest
 
 pytest.importorskip("torch")
 
 from metis.cli import main
-from metis.engines.local import engine as local
+from metis.engines.local import settings
 from metis.engines.local.engine import LocalEngine
 from metis.run.folder import read_log
-from metis.survey import collect
 
 SHORT = ["engine.device=cpu", "engine.max_tokens=4", "steps=1", "batch=2", "group=2", "seed=1"]
 SHORT += ["task.prompts=30", "task.heldout=7", "task.levels=[1]", "curriculum=uniform"]
@@ -34,15 +33,18 @@ def stopped(monkeypatch):
 
 
 def test_a_stopped_first_validation_goes_on(tiny, tmp_path, monkeypatch, stopped, capsys):
-    monkeypatch.setattr(local, "PART", 3)
+    monkeypatch.setattr(settings, "SLOW", 3)
     words = ["train", "task=arithmetic", *SHORT, f"engine.model={tiny}"]
     run, straight = tmp_path / "run", tmp_path / "straight"
     assert main([*words, "--out", str(run)]) == 130
     assert len(stopped) == 6
+    first = stopped.copy()
     stopped.clear()
     assert main([*words, "--out", str(run)]) == 0
     assert "6 of 7 answers" in capsys.readouterr().out
-    assert len(stopped) == 1 + 2 + 7, "the last of the first test, a step, and the last test"
+    assert stopped == [*stopped[:1], *stopped[1:3], *first, *stopped[:1]], (
+        "the last of the first test, a step, and the last test"
+    )
     assert not (run / "first_validation.jsonl").exists()
     assert main([*words, "--out", str(straight)]) == 0
     assert read_log(run, "evals") == read_log(straight, "evals")
@@ -50,7 +52,7 @@ def test_a_stopped_first_validation_goes_on(tiny, tmp_path, monkeypatch, stopped
 
 
 def test_a_stopped_survey_goes_on(tiny, tmp_path, monkeypatch, stopped, capsys):
-    monkeypatch.setattr(collect, "SLOW", 4)
+    monkeypatch.setattr(settings, "SLOW", 4)
     words = ["survey", "task=arithmetic", *SHORT, f"engine.model={tiny}", "--prompts", "9"]
     words += ["batch=8", "--no-step", "--out", str(tmp_path / "survey")]
     assert main(words) == 130

@@ -47,6 +47,7 @@ LAYERS = (
     "engines.local.model",
     "engines.local.attention",
     "engines.local.starting",
+    "engines.local.estimate",
     "engines.local.settings",
     "engines.local",
     "engines.simulated",

@@ -238,6 +238,11 @@ class Engine(Protocol):
     arguments.
     """
 
+    @property
+    def rows(self) -> int:
+        """Rollouts that it takes at once: long work is asked for, and saved, so many at a time."""
+        return 256
+
     def answer(self, request: Request[Reply]) -> Reply:
         method = getattr(self, request.method, None)
         if method is None:

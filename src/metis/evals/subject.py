@@ -12,8 +12,8 @@ from metis.run import models
 from metis.run.manifest import settings_of
 from metis.tasks.benchmarks.catalogue import PAPER
 
-BATCHES = {"cpu": (32, 0), "gpu": (128, 1 << 17), "vllm": (512, 0)}
-"""Rows and tokens generated at once; vLLM sees to its memory itself."""
+TOKENS = {"cpu": 0, "gpu": 1 << 17, "vllm": 0}
+"""Tokens held at once, where answers have full length; vLLM sees to its memory itself."""
 LONGEST = {"cpu": 128, "gpu": 8192, "vllm": 8192}
 """Tokens of an answer where nothing says otherwise: the paper's, and on a CPU enough to try."""
 

@@ -1,13 +1,14 @@
-"""Saves a run's first validation part by part, so that a killed run does not repeat all of it.
+"""Saves a run's first validation round by round, so that a killed run does not repeat all of it.
 
 There is no checkpoint at that point. The file is deleted when the validation is done.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from metis import files
 from metis.run.manifest import SCHEMA
 
 FILE = "first_validation.jsonl"
@@ -22,8 +23,8 @@ class FirstValidation:
     def __init__(self, folder: Path, of: str) -> None:
         self.path = folder / FILE
         self.rewards: dict[str, float | None] = dict(self._read(of))
-        if not self.rewards:
-            self._write([{"schema": SCHEMA, "of": of}], "w")
+        with files.atomic(self.path) as file:  # without a line that a kill left half written
+            file.write(_lines([{"schema": SCHEMA, "of": of}, *_rows(self.rewards)]))
 
     def _read(self, of: str) -> Iterable[Answer]:
         """Rewards of an earlier start; none of another validation or of a partial line."""
@@ -39,14 +40,19 @@ class FirstValidation:
         """Save more rewards."""
         more = dict(answers)
         self.rewards |= more
-        self._write(({"prompt": name, "reward": value} for name, value in more.items()), "a")
-
-    def _write(self, rows: Iterable[dict[str, Any]], mode: str) -> None:
-        with self.path.open(mode, encoding="utf-8") as file:
-            file.writelines(f"{json.dumps(row)}\n" for row in rows)
+        with self.path.open("ab") as file:
+            file.write(_lines(_rows(more)))
 
     def end(self) -> None:
         self.path.unlink(missing_ok=True)
+
+
+def _rows(rewards: Mapping[str, float | None]) -> Iterable[dict[str, Any]]:
+    return ({"prompt": name, "reward": value} for name, value in rewards.items())
+
+
+def _lines(rows: Iterable[dict[str, Any]]) -> bytes:
+    return "".join(f"{json.dumps(row)}\n" for row in rows).encode()
 
 
 def _row(line: str) -> dict[str, Any]:

@@ -25,8 +25,6 @@ from metis.run.waiting import Heartbeat
 from metis.settings.sections import curriculum_of
 from metis.survey.facts import PromptOutcome
 
-SLOW = 32
-"""Rollouts at a time where a CPU generates them: what is saved together, and lost together."""
 STEPS = 2
 """Steps that are timed, of which the first warms up."""
 FILE = "step_seconds.json"
@@ -108,12 +106,12 @@ class SurveyFolder(Folder):
 
     LOGS: ClassVar = ("outcomes",)
 
-    def resume(self, count: int, batch: int) -> list[PromptOutcome]:
-        """The outcomes of whole batches; what else was written of the next is cut off."""
+    def resume(self, count: int, size: int) -> list[PromptOutcome]:
+        """The outcomes of whole rounds of `size` prompts; what else was written is cut off."""
         lines = (self.path / "outcomes.jsonl").read_bytes().splitlines(keepends=True)
         whole = [line for line in lines if line.endswith(b"\n")]
         if len(whole) < count:
-            whole = whole[: len(whole) // batch * batch]
+            whole = whole[: len(whole) // size * size]
         self.cut({"outcomes": sum(map(len, whole))})
         return [PromptOutcome.of(row) for row in read_log(self.path, "outcomes")]
 
@@ -127,20 +125,21 @@ def collect(
     engine: Trainable,
     prompts: Sequence[Prompt],
     group: int,
-    batch: int,
     seed: int,
     folder: SurveyFolder,
     view: SurveyView,
 ) -> list[PromptOutcome]:
-    """The outcomes of all prompts, some at a time; those in the folder are not played again."""
-    if getattr(engine, "slow", False):
-        batch = min(batch, max(1, SLOW // group))
-    outcomes = folder.resume(len(prompts), batch)
+    """The outcomes of all prompts, in rounds of as many as the engine takes at once.
+
+    Every round is saved; those in the folder are not played again.
+    """
+    size = max(1, engine.rows // group)
+    outcomes = folder.resume(len(prompts), size)
     view.resume(group * len(outcomes))
-    for start in range(len(outcomes), len(prompts), batch):
+    for start in range(len(outcomes), len(prompts), size):
         engine.reseed(zlib.crc32(f"{seed}/{start}".encode()))
         with _counting(engine, view):
-            groups = engine.answer(Rollout(prompts[start : start + batch], group))
+            groups = engine.answer(Rollout(prompts[start : start + size], group))
         played = list(_rows(groups))
         folder.append("outcomes", played)
         outcomes += [PromptOutcome.of(row) for row in played]

@@ -68,9 +68,7 @@ def run(chosen: argparse.Namespace) -> int:
     total = len(prompts) * training.group
     with SurveyFolder.open(out, described) as folder, SurveyView(console, total) as view:
         console.print(f"{len(prompts):,} prompts × {training.group} rollouts → {out}")
-        outcomes = collect(
-            engine, prompts, training.group, training.batch, training.seed, folder, view
-        )
+        outcomes = collect(engine, prompts, training.group, training.seed, folder, view)
         seconds: dict[str, float] = {}
         if not chosen.no_step:
             view.say("measuring a step of training")

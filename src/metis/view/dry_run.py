@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 from rich.console import Console
@@ -16,6 +17,7 @@ from metis.curricula import CURRICULA
 from metis.curricula.cards import curriculum_card
 from metis.curricula.registry import candidates
 from metis.tasks.base import takes_turns
+from metis.view.step_costs import step_costs
 
 WIDEST = 44
 """Columns of a setting, after which its origin is no longer aligned."""
@@ -36,7 +38,7 @@ def show(config: Config, console: Console) -> None:
             comment = Text(f"# {origin}", STYLES.get(origin, "green"))
             console.print(Text.assemble(f"{row:<{width}}  ", comment))
     console.print()
-    for line in estimate(config):
+    for line in chain(estimate(config), step_costs(config)):
         console.print(Text(f"# {line}"))
 
 

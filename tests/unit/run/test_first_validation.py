@@ -24,6 +24,9 @@ def test_a_torn_line_is_left_out(tmp_path):
     FirstValidation(tmp_path, "a").keep([("x", 1.0), ("y", 0.5)])
     path = tmp_path / FILE
     path.write_bytes(path.read_bytes()[:-9])
-    assert FirstValidation(tmp_path, "a").rewards == {"x": 1.0}
+    again = FirstValidation(tmp_path, "a")
+    assert again.rewards == {"x": 1.0}
+    again.keep([("y", 0.25)])
+    assert FirstValidation(tmp_path, "a").rewards == {"x": 1.0, "y": 0.25}
     path.write_bytes(b"{")
     assert FirstValidation(tmp_path, "a").rewards == {}

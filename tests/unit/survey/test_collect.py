@@ -1,10 +1,13 @@
-"""A survey that is piped says how far it is: after its first part, and after a long silence."""
+"""Rounds of a survey: as many prompts as the engine takes, each saved; and what is said of them."""
 
 import io
 
+import pytest
 from rich.console import Console
 
-from metis.survey.collect import SurveyView
+from metis.engines.simulated import SimulatedEngine, Simulation
+from metis.run.folder import read_log
+from metis.survey.collect import SurveyFolder, SurveyView, collect
 
 
 def test_lines_come_with_the_first_part_and_now_and_then():
@@ -26,3 +29,49 @@ def test_lines_come_with_the_first_part_and_now_and_then():
         "40 of 100 rollouts · about 240 s left",
         "50 of 100 rollouts · about 183 s left",
     ]
+
+
+class Engine(SimulatedEngine):
+    """Takes some rows at once, and is killed in one of its rounds."""
+
+    def __init__(self, rows, killed=0):
+        super().__init__(Simulation(prompts=50), seed=1)
+        self.size, self.killed, self.asked = rows, killed, []
+
+    @property
+    def rows(self):
+        return self.size
+
+    def rollout(self, prompts, n):
+        if len(self.asked) + 1 == self.killed:
+            raise KeyboardInterrupt
+        self.asked.append(len(prompts))
+        return super().rollout(prompts, n)
+
+
+def surveyed(path, engine):
+    prompts = engine.pool[:20]
+    with (
+        SurveyFolder.open(path, {}) as folder,
+        SurveyView(Console(file=io.StringIO()), 80) as view,
+    ):
+        return collect(engine, prompts, 4, 0, folder, view)
+
+
+@pytest.mark.parametrize(
+    ("rows", "rounds"), [(28, [7, 7, 6]), (400, [20]), (4, [1] * 20), (3, [1] * 20)]
+)
+def test_a_round_is_as_many_prompts_as_the_engine_takes(tmp_path, rows, rounds):
+    engine = Engine(rows)
+    assert len(surveyed(tmp_path, engine)) == 20
+    assert engine.asked == rounds
+
+
+def test_rounds_are_saved_and_a_killed_survey_plays_the_rest(tmp_path):
+    straight = surveyed(tmp_path / "straight", Engine(28))
+    with pytest.raises(KeyboardInterrupt):
+        surveyed(tmp_path / "killed", Engine(28, killed=3))
+    assert len(read_log(tmp_path / "killed", "outcomes")) == 14
+    again = Engine(28)
+    assert surveyed(tmp_path / "killed", again) == straight
+    assert again.asked == [6]

@@ -1,6 +1,8 @@
 """The output of a dry run: a recipe with origins, and the cost of a step."""
 
 import io
+import json
+import re
 import tomllib
 from dataclasses import dataclass
 
@@ -117,6 +119,38 @@ def test_what_a_step_costs():
     assert "beside:   32 candidates predicted, none generated" in own
     assert "m times the rollouts" in costs("curriculum=oracle")
     assert "validation" not in costs(*SMALL) and "generated" not in costs(*SMALL, "curriculum=dapo")
+
+
+@pytest.fixture
+def shaped(tmp_path):
+    """A folder with the sizes of a model, and no weights that could be loaded."""
+    config = {"vocab_size": 50_000, "num_hidden_layers": 2, "hidden_size": 64}
+    config |= {"num_attention_heads": 4, "intermediate_size": 128}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    header = json.dumps({"all": {"dtype": "BF16", "shape": [1000, 1000, 250]}}).encode()
+    (tmp_path / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
+    return tmp_path
+
+
+def test_a_step_s_memory_and_seconds_on_this_machine(shaped):
+    pytest.importorskip("torch")
+    words = [f"engine.model={shaped}", "engine.device=cpu"]
+    text = printed(load_config(None, words))
+    assert "4.0 weights and optimizer" in text, "16 bytes of each weight"
+    phases = re.search(r"a step \(.* generation, .* judging, .* update\), .* for 8 steps", text)
+    assert phases is not None
+    read = printed(load_config(None, [*words, "curriculum.judge=readout"]))
+    assert "reading candidates" in read and "judging" not in read
+    plain = printed(load_config(None, [*words, "curriculum=uniform"]))
+    assert "judging" not in plain and " update), " in plain
+
+
+def test_a_model_that_is_not_here_and_engines_of_another_kind_are_not_estimated(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setenv("METIS_HOME", str(tmp_path))
+    assert "not estimated until the model is on this machine" in printed(load_config(None, []))
+    assert "memory:" not in printed(load_config(None, SMALL))
 
 
 def test_a_budget_without_steps_and_validation_on_the_way():

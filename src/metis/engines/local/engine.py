@@ -60,10 +60,6 @@ NO_GRAD_FACTOR = 4
 """Token-budget multiplier for no-grad scoring."""
 
 
-PART = 32
-"""Held-out prompts per saved part of the first validation, on a CPU."""
-
-
 class LocalEngine(Engine):
     """Answers every request with one model, and trains it."""
 
@@ -95,6 +91,10 @@ class LocalEngine(Engine):
                 f"this machine has {count} GPUs, but the local engine uses one: to use all, set "
                 f"engine=verl engine.gpus={count}"
             )
+
+    @property
+    def rows(self) -> int:
+        return self.settings.round(self.policy.device.type)
 
     # Answers
 
@@ -159,7 +159,7 @@ class LocalEngine(Engine):
     def _play(
         self, prompts: Sequence[Prompt], n: int, sampling: Sampling
     ) -> tuple[list[Group], list[Exception]]:
-        rows, version = self.settings.rows, self.version
+        rows, version = max(self.settings.rows, self.rows), self.version
         arguments = (self.policy, self.task, prompts, n, sampling, self._stream)
         limit = self.settings.episode_tokens
         groups, errors = play(*arguments, self.rewards, rows, version, limit)
@@ -284,11 +284,6 @@ class LocalEngine(Engine):
             torch.cuda.synchronize()
         return time.perf_counter()
 
-    @property
-    def slow(self) -> bool:
-        """True on a CPU: report progress in small parts."""
-        return self.policy.device.type == "cpu"
-
     def counting(self, heard: Callable[[int], object]) -> AbstractContextManager[None]:
         """Report the number of finished episodes, whenever one finishes."""
         return self.rewards.counting(heard)
@@ -298,17 +293,16 @@ class LocalEngine(Engine):
     ) -> list[tuple[str, float | None]]:
         """Greedy decoding of the held-out prompts: id and reward of each, None where it failed.
 
-        Rewards in `first` are reused, and new ones are saved to it part by part.
+        Rewards in `first` are reused, and new ones are saved to it round by round.
         """
         whole = self.task.heldout()
         known = first.rewards if first else {}
         prompts = [prompt for prompt in whole if prompt.id not in known]
         answered = len(whole) - len(prompts)
         rewards = dict(known)
-        size = PART if first else max(1, len(prompts))
         with self.rewards.counting(lambda done: count(answered + done, len(whole))):
-            for start in range(0, len(prompts), size):
-                part = prompts[start : start + size]
+            for start in range(0, len(prompts), self.rows):
+                part = prompts[start : start + self.rows]
                 groups, _ = self._play(part, 1, Sampling(self.settings.max_tokens, 0.0))
                 answers = [(group.prompt.id, group.mean) for group in groups]
                 rewards |= dict(answers)

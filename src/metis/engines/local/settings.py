@@ -6,6 +6,11 @@ from typing import ClassVar, Literal
 from metis.engines.training_settings import TrainingSettings
 from metis.errors import require_at_least
 
+SLOW = 32
+"""Rollouts of a round on a CPU, where they take long."""
+SCHEDULED = 2048
+"""Rollouts of a round with vLLM, which schedules them itself."""
+
 
 @dataclass(frozen=True)
 class LocalSettings(TrainingSettings):
@@ -13,7 +18,8 @@ class LocalSettings(TrainingSettings):
 
     device         cpu, cuda, mps, or auto
     generation     transformers, or vllm (one GPU; weights are synced after each update)
-    rows           maximum sequences generated at once
+    rows           maximum sequences generated at once; vLLM is handed at least 2048, and schedules
+                   them itself
     checkpointing  gradient checkpointing: recompute activations in the backward pass
     compile        torch.compile the layers: slow first steps, faster ones after; for long runs on a
                    GPU
@@ -56,6 +62,12 @@ class LocalSettings(TrainingSettings):
         require_at_least(self, {"rows": 1, "reward_workers": 1}, "engine.")
         self._require_not_negative("vllm_cache")
         self._require_share("vllm_memory")
+
+    def round(self, device: str) -> int:
+        """Rollouts that are asked for at once on a device, where each round is saved."""
+        if self.generation == "vllm":
+            return max(self.rows, SCHEDULED)
+        return min(self.rows, SLOW) if device == "cpu" else self.rows
 
     @property
     def vllm_bound(self) -> tuple[str, float]:

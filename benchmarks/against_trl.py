@@ -1,0 +1,326 @@
+"""A GRPO step of the local engine and one of TRL's GRPOTrainer, with vLLM in the same process.
+
+    python benchmarks/step.py --gpu [--problems data/math/math.parquet] [--lora 16] [--repeats 3]
+
+Both sides do the same work: the same model in float32 with bfloat16 passes and the same LoRA, the
+same prompts in the same order, as many answers of at most so many tokens, random rewards that vary
+in every group, one optimizer step a batch; vLLM has the same share of the GPU and does not sleep.
+Each side runs in a process of its own. First TRL is tried with and without gradient checkpointing,
+and with and without Liger's kernels where they are installed; the quickest goes on. Then both take
+turns. Seconds are medians over the steps after warm-up; the peak is that of torch's allocator in
+the trainer's process after warm-up (without a GPU, of the process's memory).
+"""
+
+import argparse
+import importlib.util
+import itertools
+import json
+import random
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+
+from metis import Batch, Prompt
+from metis.core import Chat, Message, Rollout
+from metis.core.pool import Rewards
+from metis.engines import model_files
+from metis.engines.local.engine import LocalEngine
+from metis.engines.local.settings import LocalSettings
+from metis.settings.sections import task_of
+from metis.tasks.base import SingleTurn
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a side does; `passed` answers, or `budget` tokens, go through the model at once."""
+
+    model: str
+    problems: str
+    prompts: int
+    group: int
+    tokens: int
+    lora: int
+    passed: int
+    budget: int
+    vllm: float
+    warm: int
+    steps: int
+    checkpointing: bool = False
+    liger: bool = False
+
+    @property
+    def chats(self) -> list[list[Message]]:
+        """A chat for every prompt of all steps."""
+        count = (self.warm + self.steps) * self.prompts
+        if self.problems:
+            task = task_of({"task": {"name": "math", "path": self.problems, "verify": False}})
+            found = [list(task.episode(prompt).chat) for prompt in task.training()[:count]]
+        else:
+            sums = (f"What is {10 + i} + {i * 37 % 90}? Explain briefly." for i in range(count))
+            found = [[{"role": "user", "content": text}] for text in sums]
+        if len(found) < count:
+            raise SystemExit(f"{self.problems} has {len(found)} problems, fewer than {count}")
+        return found
+
+    def reward(self, prompt: int, answer: int) -> float:
+        """A number for every answer of a prompt, the same on both sides."""
+        return random.Random(f"{prompt}/{answer}").random()
+
+
+@dataclass
+class Measured:
+    """Steps of a side after warm-up: their seconds and generated tokens; and the peak in bytes."""
+
+    seconds: list[float] = field(default_factory=list)
+    tokens: list[int] = field(default_factory=list)
+    peak: float = 0.0
+
+    @property
+    def step(self) -> float:
+        return statistics.median(self.seconds)
+
+    def __str__(self) -> str:
+        tokens, peak = statistics.mean(self.tokens), self.peak / (1 << 30)
+        return f"{self.step:.3f} s, {tokens:,.0f} tokens generated, peak {peak:.2f} GiB"
+
+
+class Stopwatch:
+    """Times the steps of a side."""
+
+    def __init__(self, work: Work) -> None:
+        self.work, self.measured, self.number, self.written = work, Measured(), 0, 0
+        self.gpu = torch.cuda.is_available()
+
+    def begin(self) -> None:
+        if self.number == self.work.warm and self.gpu:
+            torch.cuda.reset_peak_memory_stats()
+        self.written = 0
+        self.started = self._now()
+
+    def end(self) -> None:
+        spent = self._now() - self.started
+        if self.number >= self.work.warm:
+            self.measured.seconds.append(spent)
+            self.measured.tokens.append(self.written)
+        self.number += 1
+        process = 1024.0 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        self.measured.peak = torch.cuda.max_memory_allocated() if self.gpu else process
+
+    def _now(self) -> float:
+        if self.gpu:
+            torch.cuda.synchronize()
+        return time.perf_counter()
+
+
+class Questions:
+    """The prompts as a task of ours."""
+
+    rewards: ClassVar[Rewards] = "continuous"
+
+    def __init__(self, work: Work) -> None:
+        self.work, self.chats = work, work.chats
+        self.answers = [itertools.count() for _ in self.chats]
+
+    def training(self) -> list[Prompt]:
+        return [Prompt(str(i), chat[-1]["content"]) for i, chat in enumerate(self.chats)]
+
+    def heldout(self) -> list[Prompt]:
+        return self.training()[:1]
+
+    def episode(self, prompt: Prompt) -> SingleTurn:
+        number = int(prompt.id)
+        return SingleTurn(
+            self.chats[number], lambda _: self.work.reward(number, next(self.answers[number]))
+        )
+
+
+def ours(work: Work) -> Measured:
+    task, watch = Questions(work), Stopwatch(work)
+    settings = LocalSettings(
+        model=work.model,
+        max_tokens=work.tokens,
+        tokens=work.budget,
+        lora=work.lora,
+        generation="vllm" if work.vllm else "transformers",
+        vllm_memory=work.vllm or 0.4,
+        vllm_sleep=False,
+        learning_rate=1e-6,
+    )
+    engine, prompts = LocalEngine(settings, task), task.training()
+    for start in range(0, len(prompts), work.prompts):
+        watch.begin()
+        groups = engine.answer(Rollout(prompts[start : start + work.prompts], work.group))
+        watch.written = sum(group.tokens for group in groups)
+        engine.update(Batch(groups))
+        watch.end()
+    engine.close()
+    return watch.measured
+
+
+def trl(work: Work) -> Measured:
+    from datasets import Dataset
+    from transformers import AutoTokenizer, PrinterCallback, TrainerCallback
+    from trl import GRPOConfig, GRPOTrainer
+
+    watch = Stopwatch(work)
+
+    class Steps(TrainerCallback):
+        def on_step_begin(self, *_: object, **__: object) -> None:
+            watch.begin()
+
+        def on_step_end(self, *_: object, **__: object) -> None:
+            watch.end()
+
+    def reward(completion_ids: list[list[int]], number: list[int], **_: object) -> list[float]:
+        watch.written += sum(map(len, completion_ids))
+        return [work.reward(prompt, i % work.group) for i, prompt in enumerate(number)]
+
+    folder = str(model_files.model(work.model))
+    rows = [{"prompt": list(chat), "number": i} for i, chat in enumerate(work.chats)]
+    with tempfile.TemporaryDirectory() as output, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        trainer = GRPOTrainer(
+            folder,
+            reward,
+            GRPOConfig(output_dir=output, **trl_arguments(work, work.chats)),
+            Dataset.from_list(rows),
+            processing_class=AutoTokenizer.from_pretrained(folder, padding_side="left"),
+            peft_config=adapters(work.lora),
+            callbacks=[Steps()],
+        )
+        trainer.remove_callback(PrinterCallback)
+        trainer.train()
+    return watch.measured
+
+
+def adapters(rank: int) -> Any:
+    """Our engine's LoRA, in PEFT's words."""
+    if not rank:
+        return None
+    from peft import LoraConfig
+
+    return LoraConfig(
+        r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type="CAUSAL_LM"
+    )
+
+
+def trl_arguments(work: Work, chats: Sequence[Chat]) -> dict[str, object]:
+    """The work in TRL's words; its importance weights for vLLM's numbers, a pass of their own that
+    we do not make, are off."""
+    longest = max(sum(len(turn["content"]) for turn in chat) for chat in chats)
+    colocated = {
+        "use_vllm": True,
+        "vllm_mode": "colocate",
+        "vllm_gpu_memory_utilization": work.vllm,
+        "vllm_enable_sleep_mode": False,
+        "vllm_max_model_length": work.tokens + longest + 256,
+        "vllm_importance_sampling_correction": False,
+    }
+    return {
+        **(colocated if work.vllm else {}),
+        "max_steps": work.warm + work.steps,
+        "per_device_train_batch_size": work.passed,
+        "gradient_accumulation_steps": work.prompts * work.group // work.passed,
+        "num_generations": work.group,
+        "max_completion_length": work.tokens,
+        "shuffle_dataset": False,
+        "temperature": 1.0,
+        "learning_rate": 1e-6,
+        "lr_scheduler_type": "constant",
+        "max_grad_norm": 1.0,
+        "loss_type": "grpo",
+        "scale_rewards": "none",
+        "beta": 0.0,
+        "use_cpu": not torch.cuda.is_available(),
+        "bf16": torch.cuda.is_available(),
+        "gradient_checkpointing": work.checkpointing,
+        "use_liger_kernel": work.liger,
+        "logging_strategy": "no",
+        "save_strategy": "no",
+        "report_to": "none",
+        "disable_tqdm": True,
+    }
+
+
+SIDES: dict[str, Callable[[Work], Measured]] = {"ours": ours, "TRL": trl}
+
+
+def measure(side: str, work: Work) -> Measured | None:
+    """A side in a process of its own; None, and why, if it fails."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "measured.json"
+        words = [sys.executable, __file__, side, json.dumps(asdict(work)), str(out)]
+        done = subprocess.run(words, capture_output=True, text=True)
+        if done.returncode:
+            lines = [line for line in done.stderr.splitlines() if line.strip()]
+            print(f"{side} failed: {lines[-1] if lines else done.returncode}", flush=True)
+            return None
+        return Measured(**json.loads(out.read_text()))
+
+
+def quickest(work: Work) -> Work:
+    """TRL's settings with the quickest step."""
+    liger = [False, True] if importlib.util.find_spec("liger_kernel") else [False]
+    if len(liger) == 1:
+        print("liger-kernel is not installed, so TRL is not tried with it")
+    tried = {}
+    for checkpointing, kernels in itertools.product([False, True], liger):
+        variant = replace(work, checkpointing=checkpointing, liger=kernels)
+        if found := measure("TRL", variant):
+            named = f"gradient_checkpointing={checkpointing}, use_liger_kernel={kernels}"
+            print(f"TRL, {named}: {found}", flush=True)
+            tried[variant] = found.step
+    if not tried:
+        raise SystemExit("TRL runs with none of these settings")
+    return min(tried, key=lambda variant: tried[variant])
+
+
+def compare(work: Work, repeats: int) -> None:
+    """Both sides in turn, TRL with its quickest settings."""
+    best = quickest(work)
+    ratios, peaks = [], []
+    for _ in range(repeats):
+        mine, theirs = measure("ours", work), measure("TRL", best)
+        if mine is None or theirs is None:
+            raise SystemExit("a side failed, so there is nothing to compare")
+        print(f"ours: {mine}\nTRL:  {theirs}", flush=True)
+        ratios.append(mine.step / theirs.step)
+        peaks.append(mine.peak / theirs.peak)
+    for name, found in (("seconds a step", ratios), ("peak memory", peaks)):
+        each = ", ".join(f"{ratio:.3f}" for ratio in found)
+        print(f"ours / TRL, {name}: {statistics.median(found):.3f} (each: {each})")
+
+
+def main(words: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    option = parser.add_argument
+    option("--model", default="Qwen/Qwen2.5-1.5B-Instruct")
+    option("--problems", default="", metavar="FILE", help="of task=math (default: sums)")
+    option("--prompts", type=int, default=16)
+    option("--group", type=int, default=8)
+    option("--tokens", type=int, default=1024, help="of an answer, at most")
+    option("--lora", type=int, default=16)
+    option("--passed", type=int, default=16, help="answers that TRL passes through at once")
+    option("--budget", type=int, default=16384, help="tokens that we pass through at once")
+    option("--vllm", type=float, default=0.3, help="share of the GPU; 0 is without vLLM")
+    option("--warm", type=int, default=2, help="steps that warm up")
+    option("--steps", type=int, default=6)
+    option("--repeats", type=int, default=3)
+    given = vars(parser.parse_args(words))
+    repeats = given.pop("repeats")
+    compare(Work(**given), repeats)
+
+
+if __name__ == "__main__":
+    side, work, out = sys.argv[1:]
+    Path(out).write_text(json.dumps(asdict(SIDES[side](Work(**json.loads(work))))))

@@ -1,0 +1,1 @@
+"""What a step will take, before a model is loaded: memory and seconds."""

@@ -1,0 +1,116 @@
+"""Memory and seconds of a step on the local engine, in words; part of a dry run."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from metis.config import Config
+from metis.core import Embed
+from metis.core.needs import needs_of
+from metis.curricula.registry import candidates
+from metis.engines import model_files
+from metis.engines.local.estimate import step as estimate
+from metis.engines.local.estimate.shape import ModelShape
+from metis.engines.local.estimate.step import Device, Memory, Seconds, StepSize
+from metis.engines.local.settings import LocalSettings
+from metis.report.tables import duration
+from metis.tasks.base import takes_turns
+
+CHARACTERS = 3.5
+"""Characters of a token, about."""
+OPENING = 30
+"""Tokens of a chat template, about."""
+ASIDE = 12
+"""Tokens beside the problem in a judge prompt, about."""
+EXAMPLES = 150
+"""Tokens that judge prompts begin with, about: the question and its examples."""
+SAMPLE = 64
+"""Prompts whose length is looked at."""
+
+
+def step_costs(config: Config) -> Iterator[str]:
+    """What a step of the local engine takes, where its model is on this machine."""
+    settings = config.engine
+    if not isinstance(settings, LocalSettings):
+        return
+    if config.task is not None and takes_turns(config.task):
+        yield "memory:     not estimated, nor seconds: episodes of several turns have no one length"
+        return
+    folder = model_files.on_disk(settings.model)
+    shape = ModelShape.of(folder) if folder else None
+    size = step_size(config)
+    if shape is None or size is None:
+        what = "its data are" if shape else "the model is"
+        yield f"memory:     not estimated until {what} on this machine"
+        return
+    try:
+        from metis.engines.local.estimate.speed import measured
+    except ImportError:
+        return
+    device = measured(settings.device, shape, min(settings.rows, size.rollouts))
+    yield _memory(estimate.memory(shape, settings, size, device), device)
+    yield _seconds(estimate.seconds(shape, settings, size, device), config)
+
+
+def step_size(config: Config) -> StepSize | None:
+    """The work of a step, by the length of some prompts; None without data."""
+    training, curriculum, pool = config.training, config.curriculum, config.pool()
+    if pool is None or config.task is None:
+        return None
+    prompts = pool.prompts[:SAMPLE]
+    chats = [config.task.episode(prompt).chat for prompt in prompts]
+    asked = _tokens(sum(len(turn["content"]) for chat in chats for turn in chat), len(chats))
+    common = {"opening": OPENING, "question": asked}
+    needs = needs_of(curriculum)
+    judged = 0
+    if hasattr(curriculum, "judge"):
+        judged = min(candidates(curriculum, training.batch), len(pool))
+    if Embed in needs.requests:
+        common |= {"judged": judged, "candidate": OPENING + asked}
+    if needs.judges:
+        common |= {
+            "judged": judged + needs.replay,
+            "learnt": training.batch + needs.replay,
+            "shared": EXAMPLES,
+            "candidate": ASIDE + _tokens(sum(len(prompt.text) for prompt in prompts), len(prompts)),
+            "reply": needs.sampling.max_tokens if needs.sampling else 0,
+        }
+    return StepSize(training.batch, training.group, **common)
+
+
+def _tokens(characters: int, of: int) -> int:
+    return round(characters / CHARACTERS / max(1, of))
+
+
+def _memory(memory: Memory, device: Device) -> str:
+    parts = {
+        "weights and optimizer": memory.weights + memory.training,
+        "generation": memory.generation,
+        "the update": memory.update,
+    }
+    shown = ", ".join(f"{_gigabytes(size)} {name}" for name, size in parts.items() if size)
+    where = f" of this GPU's {_gigabytes(device.memory)}" if device.gpu else ""
+    line = f"memory:     about {_gigabytes(memory.peak)} GB{where} at most ({shown})"
+    if device.gpu and memory.peak > device.memory:
+        line += ": more than there is, so lower engine.tokens or set engine.checkpointing=true"
+    return line
+
+
+def _gigabytes(size: float) -> str:
+    return f"{size / 1e9:.1f}" if size < 10e9 else f"{size / 1e9:.0f}"
+
+
+def _few(seconds: float) -> str:
+    return f"{seconds:.2g}" if seconds < 10 else f"{seconds:,.0f}"
+
+
+def _seconds(seconds: Seconds, config: Config) -> str:
+    judging = "judging" if needs_of(config.curriculum).judges else "reading candidates"
+    phases = {"generation": seconds.rollout, judging: seconds.judge, "update": seconds.update}
+    shown = ", ".join(f"{_few(value)} {name}" for name, value in phases.items() if value)
+    steps: Any = config.training.steps
+    whole = f", {duration(steps * seconds.step)} for {steps:,} steps" if steps else ""
+    return (
+        f"seconds:    about {_few(seconds.step)} a step ({shown}){whole}, with answers of "
+        f"{estimate.LENGTH:.0%} of their longest length and {estimate.TRAINED:.0%} of the groups "
+        "mixed; without loading and validation"
+    )
