@@ -146,6 +146,7 @@ class _Chosen(torch.autograd.Function):
                 of_weight += gradient.T @ states.to(head.dtype)
             if of_bias is not None:
                 of_bias += gradient.sum(0)
+            del gradient  # before the next logits are made
         return of_hidden, of_weight, of_bias, None, None, None, None
 
 
