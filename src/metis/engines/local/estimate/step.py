@@ -16,8 +16,8 @@ CUDA = 0.6e9
 """Bytes of CUDA's context and workspaces."""
 VLLM = 2e9
 """Bytes of vLLM beside its weights and its KV cache."""
-LOGITS = 1 << 28
-"""Logits that are held at once in an update."""
+LOGITS = 1 << 27
+"""Logits that are held at once in an update: a chunk of the head."""
 LOGIT_BYTES = 12
 """Bytes of a logit in an update: itself, its exponential and its gradient."""
 DRAW_BYTES = 16
