@@ -136,8 +136,8 @@ class Metis(Stateful):
     ) -> dict[str, float]:
         """Metrics of the judge's skill on the uniform slots, and of the selection."""
         explored = {predictions.candidates[i].prompt.id for i in choice.explored}
-        context = (predictions, explored, groups, lesson, step)
-        metrics = self.skill.add(*context, selected=1 / self.multiplier)
+        selected = 1 / self.multiplier
+        metrics = self.skill.add(predictions, explored, groups, lesson, step, selected)
         metrics |= choice_metrics(choice) | self.judge_trial.add(step, groups, explored)
         return {**metrics, **predictions.metrics, **lesson.metrics}
 
