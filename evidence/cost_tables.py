@@ -52,7 +52,7 @@ PRINTED = {
 }
 """Numbers by the file of `benchmarks-` that they are in, and the pattern that comes before them."""
 
-ON_MATH = "verl, H200, Qwen2.5-Coder-1.5B on MATH: "
+ON_MATH = "verl, H200, Qwen2.5-Coder-1.5B-Instruct on MATH: "
 ON_SUMS = "SmolLM2-135M on addition: "
 JUDGED = (
     (
