@@ -1,7 +1,7 @@
 """Advice on a pool, in two sentences, by the share of its prompts that are informative.
 
 The bounds are those of measured runs (docs/when-it-pays.md): below 5% METIS took 0.17 to 0.68 of
-uniform sampling's rollouts, at 6% 0.74 on one pool and 1.09 on another
+uniform sampling's rollouts, at 7% 0.74 on one pool and 1.09 on another
 (evidence/levels-2-to-10), at 19% 1.08. Tokens that it only reads are not in these: of total
 tokens it took 0.75 to 3.4 times uniform sampling's.
 
@@ -48,8 +48,8 @@ def advice(facts: Facts, group: int) -> str:
     ceiling = f"selection could raise the signal of a batch {facts.ceiling(8):.1f} times at best"
     if share.value >= COMMON:
         return (
-            f"{fact}: on additions, the one task this bound comes from, METIS gained nothing over "
-            "uniform sampling there. Whether it does on yours, `metis compare RECIPE --curricula "
+            f"{fact}: on additions, the one task this bound comes from, no gain of METIS over "
+            "uniform sampling was shown there. Whether it does on yours, `metis compare RECIPE --curricula "
             "uniform,metis` shows."
         )
     if share.value > RARE:

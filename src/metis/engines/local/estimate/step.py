@@ -28,7 +28,7 @@ TRAINED = 0.6
 """Shares of answers' longest length, and of groups that are trained on."""
 LAUNCHES = 1e-3
 """Seconds of a layer's kernel launches in a forward pass, on a GPU without CUDA graphs."""
-GRAPHS = {"transformers": 0.15e-3, "vllm": 0.1e-3}
+GRAPHS = {"transformers": 0.13e-3, "vllm": 0.1e-3}
 """The same in decoding, which has CUDA graphs."""
 ROW = 8e-6
 """Seconds in which vLLM takes note of a row's token."""
