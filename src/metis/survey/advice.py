@@ -2,8 +2,8 @@
 
 The bounds are those of measured runs (docs/when-it-pays.md): below 5% METIS took 0.17 to 0.68 of
 uniform sampling's rollouts, at 7% 0.74 on one pool and 1.09 on another
-(evidence/levels-2-to-10), at 19% 1.08. Tokens that it only reads are not in these: of total
-tokens it took 0.75 to 3.4 times uniform sampling's.
+(evidence/levels-2-to-10), at 19% 1.08 (no difference shown). Tokens that it only reads are not in
+these: of total tokens it took 0.75 to 3.4 times uniform sampling's.
 
 All of them are of additions with a model of 135M parameters: a first guess for other tasks.
 """
@@ -49,8 +49,8 @@ def advice(facts: Facts, group: int) -> str:
     if share.value >= COMMON:
         return (
             f"{fact}: on additions, the one task this bound comes from, no gain of METIS over "
-            "uniform sampling was shown there. Whether it does on yours, `metis compare RECIPE --curricula "
-            "uniform,metis` shows."
+            "uniform sampling was shown there. Whether it pays on yours, `metis compare RECIPE "
+            "--curricula uniform,metis` shows."
         )
     if share.value > RARE:
         return (
