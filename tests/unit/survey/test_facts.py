@@ -58,7 +58,7 @@ def test_waste_is_the_share_of_tokens_in_groups_without_variance():
         (mixed(1, 0, 99), "Take harder prompts"),
         (mixed(97, 3, 0), "Use METIS"),
         (mixed(90, 10, 0), "Compare it with uniform"),
-        (mixed(20, 60, 20), "METIS gained nothing"),
+        (mixed(20, 60, 20), "no gain of METIS"),
         (Facts([outcome(ALL_FAIL, cut_off=4)] * 9), "raise engine.max_tokens"),
         (Facts([outcome((0.0, 1.0), cut_off=2)]), "raise engine.max_tokens"),
         (mixed(23, 1, 0), "24 prompts are too few for advice"),
