@@ -13,6 +13,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from metis.core import Continuation, Judgment
+
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
@@ -59,12 +61,16 @@ def sequence_term(
 
 
 def choice_terms(
-    paths: Sequence[Sequence[int]], advantage: Floats, coefficient: Floats, offset: Floats | None
+    paths: Sequence[Sequence[int]], rows: Sequence[tuple[Judgment, Continuation]]
 ) -> LossTerms:
-    """One term per choice, a path in the token tree; clipped if there are offsets."""
+    """One term per choice of a judgment, a path in the token tree."""
+    advantage = np.array([judgment.advantage for judgment, _ in rows])
+    coefficient = np.array([judgment.weight for judgment, _ in rows])
+    clip = rows[0][0].clip
+    offset = np.array([choice.offset for _, choice in rows]) if clip else None
     target = np.concatenate([np.asarray(path, dtype=np.int64) for path in paths])
     term = np.repeat(np.arange(len(paths)), [len(path) for path in paths])
-    count, one, clip = int(target.max()) + 1, np.ones(len(target)), offset is not None
+    count, one = int(target.max()) + 1, np.ones(len(target))
     return LossTerms(count, target, term, one, advantage, coefficient, None, clip, offset)
 
 

@@ -148,12 +148,7 @@ def _scored_items(
         if texts not in trees:
             trees[texts] = ChoiceTree.of([policy.encode_reply(text) for text in texts])
         tree = trees[texts]
-        terms = loss.choice_terms(
-            tree.paths,
-            np.array([judgment.advantage for judgment, _ in rows]),
-            np.array([judgment.weight for judgment, _ in rows]),
-            np.array([choice.offset for _, choice in rows]) if rows[0][0].clip else None,
-        )
+        terms = loss.choice_terms(tree.paths, rows)
         yield Item(context, len(context) - 1, _growing(tree, context), terms, True)
 
 

@@ -93,14 +93,8 @@ class Trees:
 
 def _units(tree: ChoiceTree, rows: Sequence[tuple[Judgment, Continuation]]) -> loss.LossTerms:
     """Loss terms as on the local engine, with old log-probabilities from the reported scores."""
-    clip = rows[0][0].clip
-    terms = loss.choice_terms(
-        tree.paths,
-        np.array([judgment.advantage for judgment, _ in rows]),
-        np.array([judgment.weight for judgment, _ in rows]),
-        np.array([choice.offset for _, choice in rows]) if clip else None,
-    )
-    if clip:
+    terms = loss.choice_terms(tree.paths, rows)
+    if terms.clip:
         terms.old = _by_node(tree, [choice.logprob for _, choice in rows])
     return terms
 
