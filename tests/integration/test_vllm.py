@@ -10,6 +10,7 @@ import torch
 
 from metis.core import Sampling
 from metis.engines.local.generate import vllm as door
+from metis.engines.local.generate.weights import merged
 from metis.engines.local.model.policy import Policy
 from metis.engines.local.settings import LocalSettings
 from metis.errors import MetisError
@@ -95,7 +96,7 @@ def test_answers_end_where_the_context_does(policy, seeds, monkeypatch):
     monkeypatch.setattr(door, "LONGEST", 10)
     found = sampler(policy)
     assert found.llm.options["max_model_len"] == policy.context == 10
-    replies = found.sample([[1] * 7, [1]], 2, Sampling(6), generator())
+    replies = [reply for _, reply in found.sample([[1] * 7, [1]], 2, Sampling(6), generator())]
     assert [len(reply.tokens) for reply in replies] == [3, 3, 6, 6]
     assert replies[0].logprobs == [-0.5] * 3 and replies[0].finish == "length"
 
@@ -181,7 +182,7 @@ def test_adapters_are_merged_under_the_plain_names_and_taken_out_again(tiny):
     with torch.no_grad():
         for value in moved:
             value.fill_(0.5)
-    first, second = dict(door._weights(policy)), dict(door._weights(policy))
+    first, second = dict(merged(policy, torch.bfloat16)), dict(merged(policy, torch.bfloat16))
     assert first.keys() == plain.keys()
     changed = {name for name in plain if not torch.equal(first[name], plain[name].bfloat16())}
     assert len(changed) == len(moved) and all("_proj" in name for name in changed)

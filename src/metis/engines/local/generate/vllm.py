@@ -103,7 +103,7 @@ class VllmSampler:
         answers = self.llm.generate(asked, parameters, use_tqdm=False)
         replies = [_reply(output) for answer in answers for output in answer.outputs]
         self.processed += _read(prompts) + sum(len(reply.tokens) for reply in replies)
-        yield from enumerate(replies)
+        return enumerate(replies)
 
     def sync(self, policy: Policy) -> None:
         """Sync the policy's weights to vLLM."""
