@@ -63,7 +63,8 @@ def measured(run: Recorded) -> tuple[str, bool]:
     line = (
         f"{before:.3f} -> {after:.3f}, a rise of {errors:.1f} paired standard errors, "
         f"{run.elapsed:.0f} s of training, {judging:.0%} of it judging, "
-        f"{truncated / generated:.1%} truncated, the judge selected in {selected} of {trained} steps"
+        f"{truncated / generated:.1%} truncated, the judge selected in {selected} of {trained} "
+        "steps"
     )
     held = rise >= RISE and errors >= ERRORS and judging <= JUDGING
     return line, held and truncated < TRUNCATED * generated and selected > 0
