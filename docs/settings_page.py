@@ -31,7 +31,7 @@ metis train recipes/arithmetic/hopeless-90.toml engine.lora=16 curriculum.explor
   The command of `engine=verl` needs the data. With the `--out` of a run it says where that would
   resume, and what would change. With `--json` it prints the run's `config.json`.
 - Without a recipe, and with no other engine or task named, the quickstart's settings hold: 8 steps,
-  answers of 10 tokens, learning rate 2e-5. A line says so where any setting is given.
+  answers of 16 tokens, learning rate 2e-5. A line says so where any setting is given.
 - Keys marked *resume* may change when a run is resumed.
 - `metis curricula NAME` explains `curriculum.*`, the knobs of a curriculum.
 

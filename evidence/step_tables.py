@@ -158,7 +158,8 @@ def quickstart_table() -> str:
         arm = Steps(f"quickstart-cpu/seed-{seed}", "METIS", skip=0)
         _, accuracy = read_run(EVIDENCE / arm.run).series("eval/accuracy")
         step, count = arm.mean("step"), len(arm.timings())
-        learned, share = f"{accuracy[0]:.3f} → {accuracy[-1]:.3f}", arm.mean("judge") / step
+        share = (arm.mean("judge") + arm.mean("select")) / step
+        learned = f"{accuracy[0]:.3f} → {accuracy[-1]:.3f}"
         rows.append([str(seed), learned, f"{count * step:.0f}", f"{share:.0%}"])
     return markdown_table(rows)
 

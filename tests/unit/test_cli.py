@@ -306,7 +306,7 @@ def test_the_quickstart_s_settings_are_told_of_where_others_are_given(capsys):
     assert capsys.readouterr().err == ""
     assert main(["train", "curriculum=uniform", "batch=64", "--dry-run"]) == 0
     first = capsys.readouterr().err.splitlines()[0]
-    assert first.startswith("metis: quickstart settings (8 steps, answers of 10 tokens): name")
+    assert first.startswith("metis: quickstart settings (8 steps, answers of 16 tokens): name")
 
 
 def test_a_run_folder_is_no_recipe_and_the_command_that_goes_on_is_told(capsys):

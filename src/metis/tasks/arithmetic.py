@@ -28,6 +28,7 @@ class Arithmetic:
     shares          relative share of each level in the pool; empty is equal shares
     heldout_shares  the same for the held-out problems; empty is `shares`
     instruction     text that follows the question
+    examples        solved problems, none of the others, that every chat shows first
     """
 
     prompts: int = 600
@@ -36,9 +37,10 @@ class Arithmetic:
     shares: tuple[float, ...] = ()
     heldout_shares: tuple[float, ...] = ()
     instruction: str = ""
+    examples: int = 0
 
     def __post_init__(self) -> None:
-        require_at_least(self, {"prompts": 1, "heldout": 1}, "task.")
+        require_at_least(self, {"prompts": 1, "heldout": 1, "examples": 0}, "task.")
         distinct = set(self.levels)
         require(
             distinct <= set(DIGITS) and len(distinct) == len(self.levels) > 0,
@@ -72,7 +74,9 @@ class ArithmeticTask(Split):
         self.answers: dict[str, int] = {}
         rng = random.Random(seed)
         count = settings.prompts + settings.heldout
-        left = {level: _sums(level, rng, count) for level in settings.levels}
+        most = count + settings.examples
+        left = {level: _sums(level, rng, most) for level in settings.levels}
+        self.shown = self._problems(settings.examples, settings.shares, left, rng)
         if settings.heldout_shares:
             self._heldout = self._problems(settings.heldout, settings.heldout_shares, left, rng)
             self._training = self._problems(settings.prompts, settings.shares, left, rng)
@@ -97,9 +101,8 @@ class ArithmeticTask(Split):
             if not behind:
                 levels = [level for level in left if shares[level]]
                 raise MetisError(
-                    f"task.prompts + task.heldout = "
-                    f"{self.settings.prompts + self.settings.heldout}: the levels {levels} have "
-                    f"only {len(self.answers)} different problems"
+                    f"{self._wanted()}: the levels {levels} have only {len(self.answers)} "
+                    "different problems"
                 )
             level = min(behind, key=lambda level: taken[level] / shares[level])
             taken[level] += 1
@@ -110,11 +113,26 @@ class ArithmeticTask(Split):
         rng.shuffle(problems)
         return problems
 
+    def _wanted(self) -> str:
+        settings = self.settings
+        examples = " + task.examples" if settings.examples else ""
+        count = settings.prompts + settings.heldout + settings.examples
+        return f"task.prompts + task.heldout{examples} = {count}"
+
     def episode(self, prompt: Prompt) -> SingleTurn:
         answer = self.answers[prompt.id]
-        text = f"{prompt.text} {self.settings.instruction}".strip()
-        chat: list[Message] = [{"role": "user", "content": text}]
+        chat = [turn for shown in self.shown for turn in self._solved(shown)]
+        chat.append(self._question(prompt))
         return SingleTurn(chat, lambda reply: float(last_number(reply) == answer), str(answer))
+
+    def _question(self, prompt: Prompt) -> Message:
+        return {"role": "user", "content": f"{prompt.text} {self.settings.instruction}".strip()}
+
+    def _solved(self, prompt: Prompt) -> list[Message]:
+        """The question, and its answer as an equation: a small model adds better that way."""
+        equation = f"{prompt.id.removeprefix('arithmetic:').replace('+', ' + ')} = "
+        reply: Message = {"role": "assistant", "content": f"{equation}{self.answers[prompt.id]}"}
+        return [self._question(prompt), reply]
 
 
 def _sums(level: int, rng: random.Random, most: int) -> list[tuple[int, int]]:

@@ -90,16 +90,25 @@ def test_the_order_of_name_and_knob_does_not_matter():
     [
         (["stepz=3"], ["'stepz'", "did you mean 'steps'?"]),
         (["explore=0.2"], ["'explore'", "did you mean 'curriculum.explore'?"]),
-        (["curriculum.judge.shar=0.1"], ["did you mean 'curriculum.judge.share'?"]),
+        (
+            ["curriculum.judge=direct", "curriculum.judge.shar=0.1"],
+            ["did you mean 'curriculum.judge.share'?"],
+        ),
         (["curriculum.batch=3"], ["'curriculum.batch'", "did you mean 'batch'?"]),
         (["curriculum=uniform", "curriculum.explore=0.1"], ["unknown key 'curriculum.explore'"]),
-        (["curriculum.share=0.5"], ["'curriculum.share'", "curriculum.judge.share"]),
+        (
+            ["curriculum.judge=direct", "curriculum.share=0.5"],
+            ["'curriculum.share'", "curriculum.judge.share"],
+        ),
         (["steps=many"], ["steps = 'many'", "integer"]),
         (["steps=1.5"], ["steps = 1.5", "integer"]),
         (["steps=true"], ["steps = True", "integer"]),
         (["batch=x"], ["batch = 'x'", "integer"]),
         (["curriculum.explore=lots"], ["curriculum.explore = 'lots'", "number"]),
-        (["curriculum.judge.scale=guess"], ["curriculum.judge.scale = 'guess'", "'passes'"]),
+        (
+            ["curriculum.judge=direct", "curriculum.judge.scale=guess"],
+            ["curriculum.judge.scale = 'guess'", "'passes'"],
+        ),
         (["curriculum=metiss"], ["curriculum = 'metiss'", "did you mean 'metis'?"]),
         (["engine=cloud"], ["engine = 'cloud'", "simulated"]),
         (["xyzzy=1e-6"], ["unknown key 'xyzzy'", "metis train --dry-run"]),
@@ -126,7 +135,10 @@ def test_the_order_of_name_and_knob_does_not_matter():
         ),
         (["curriculum=oracle", "curriculum.preset=paper"], ["curriculum.preset = 'paper'"]),
         (["curriculum.multiplier=0"], ["curriculum.multiplier = 0", "at least 1"]),
-        (["curriculum.judge.examples=-1"], ["curriculum.judge.examples = -1", "at least 0"]),
+        (
+            ["curriculum.judge=direct", "curriculum.judge.examples=-1"],
+            ["curriculum.judge.examples = -1", "at least 0"],
+        ),
         (["curriculum.judge=reason", "curriculum.judge.ema=nan"], ["curriculum.judge.ema = nan"]),
         (["steps=0"], ["steps = 0", "set a limit: tokens, processed or seconds"]),
         (["steps=-1"], ["steps = -1", "at least 0"]),
@@ -165,7 +177,7 @@ def test_another_preset_holds_whole_whatever_the_recipe_says():
     assert (curriculum["judge"]["name"], curriculum["judge"]["examples"]) == ("reason", 5)
     own = load_config(None, []).resolved["curriculum"]["judge"]
     same = load_config(None, ["curriculum.preset=recommended"]).resolved["curriculum"]["judge"]
-    assert own["replay"] != same["replay"], "the quickstart has a replay of its own"
+    assert (own["name"], same["name"]) == ("readout", "direct"), "the quickstart's is its own"
 
 
 def test_keys_of_a_mapping_are_its_own():
@@ -178,8 +190,8 @@ def test_keys_of_a_mapping_are_its_own():
     [
         ([], None),
         (["engine=simulated"], None),
-        (["seed=1"], "quickstart settings (8 steps, answers of 10 tokens): "),
-        (["task=arithmetic", "steps=9"], "quickstart settings (answers of 10 tokens): "),
+        (["seed=1"], "quickstart settings (8 steps, answers of 16 tokens): "),
+        (["task=arithmetic", "steps=9"], "quickstart settings (answers of 16 tokens): "),
         (["steps=9", "engine.max_tokens=64"], "quickstart settings: name another task or a recipe"),
     ],
 )

@@ -71,11 +71,30 @@ def test_too_many_problems_are_refused():
         build(Arithmetic(prompts=61, heldout=40, levels=(1,)), 0)
 
 
+def test_examples_are_solved_turns_before_every_question_and_none_of_the_problems():
+    task = build(Arithmetic(prompts=60, heldout=20, examples=2, instruction="Be brief."), 0)
+    for prompt in (*task.training(), *task.heldout()):
+        *shown, question = task.episode(prompt).chat
+        assert [turn["role"] for turn in shown] == ["user", "assistant"] * 2
+        assert question == {"role": "user", "content": f"{prompt.text} Be brief."}
+        for asked, solved in zip(shown[::2], shown[1::2], strict=True):
+            a, b = map(int, re.findall(r"\d+", asked["content"]))
+            assert solved["content"] == f"{a} + {b} = {a + b}"
+            assert asked["content"] == f"What is {a} + {b}? Be brief."
+            assert (a, b) not in sums([prompt])
+
+
+def test_examples_count_among_the_problems_there_are():
+    with pytest.raises(MetisError, match=r"task\.examples = 101: .* only 100 different"):
+        build(Arithmetic(prompts=60, heldout=40, levels=(1,), examples=1), 0)
+
+
 @pytest.mark.parametrize(
     ("knobs", "words"),
     [
         ({"prompts": 0}, "task.prompts = 0"),
         ({"heldout": 0}, "task.heldout = 0"),
+        ({"examples": -1}, "task.examples = -1"),
         ({"levels": ()}, "task.levels = []"),
         ({"levels": (0, 1)}, "task.levels = [0, 1]"),
         ({"levels": (16,)}, "task.levels = [16]"),
