@@ -137,7 +137,7 @@ def shaped(tmp_path):
 def test_a_step_s_memory_and_seconds_on_this_machine(shaped):
     pytest.importorskip("torch")
     words = [f"engine.model={shaped}", "engine.device=cpu"]
-    text = printed(load_config(None, words))
+    text = printed(load_config(None, [*words, "curriculum.judge=direct"]))
     assert "4.0 weights and optimizer" in text, "16 bytes of each weight"
     phases = re.search(r"a step \(.* generation, .* judging, .* update\), .* for 8 steps", text)
     assert phases is not None
