@@ -107,14 +107,14 @@ def costs(*words):
 
 def test_what_a_step_costs():
     quick = costs()
-    assert "5 prompts x 8 = 40 rollouts to train on, at most 640 generated tokens" in quick
-    assert "20 candidates read, none generated" in quick
-    assert "8 steps, 320 rollouts to train on, at most 5,120 generated tokens" in quick
+    assert "6 prompts x 8 = 48 rollouts to train on, at most 768 generated tokens" in quick
+    assert "24 candidates read, none generated" in quick
+    assert "8 steps, 384 rollouts to train on, at most 6,144 generated tokens" in quick
     assert "200 answers, at most 3,200 generated tokens, 2 times" in quick
     direct = costs("curriculum.judge=direct", "curriculum.judge.replay=8")
-    assert "20 candidates and up to 8 earlier outcomes judged, none generated" in direct
+    assert "24 candidates and up to 8 earlier outcomes judged, none generated" in direct
     reason = costs("curriculum.preset=paper", "curriculum.judge.max_tokens=10")
-    assert "40 candidates judged, at most 400 generated tokens" in reason
+    assert "48 candidates judged, at most 480 generated tokens" in reason
     read = costs(*SMALL, "curriculum.preset=readout")
     assert "beside:   32 candidates read, none generated" in read
     own = costs(*SMALL, f"curriculum.judge={__name__}:Constant")
@@ -160,7 +160,7 @@ def test_a_budget_without_steps_and_validation_on_the_way():
     assert "until 60.0 seconds are spent" in timed and "0 steps" not in timed
     assert "before, every 5 steps, and after" in timed
     both = costs("steps=12", "tokens=1000", "evaluate=5")
-    assert "until 1,000 generated tokens are spent; at most 12 steps, 480 rollouts to" in both
+    assert "until 1,000 generated tokens are spent; at most 12 steps, 576 rollouts to" in both
     assert both.endswith("4 times")
     assert costs("steps=10", "evaluate=5").endswith("3 times")
 
