@@ -1,4 +1,4 @@
-"""The bound on the judge's gradient norm, as a share of the policy's.
+"""The bound on the judge's gradient norm, as a share of the policy's: Eq. 10's weighting.
 
 Unlike lambda, it means the same for every loss, batch size and model.
 """

@@ -1,4 +1,4 @@
-"""One optimizer step: the policy's gradient, the bounded judge's gradient, AdamW.
+"""One optimizer step on Eq. 10: the policy's gradient, the bounded judge's gradient, AdamW.
 
 With a bound, the two gradients are computed one after the other: the policy's is clipped by itself,
 the judge's is scaled to at most `gradient_share` of the policy's running mean norm. Without a bound
