@@ -14,8 +14,14 @@ from metis.core import Continuation, Judgment, Trajectory
 from metis.curricula.judges.prompt import turns
 from metis.curricula.judges.scale import VARIANCE
 from metis.engines.local.engine import LocalEngine
+from metis.engines.local.estimate import step as estimate
 from metis.engines.local.model import head as module
-from metis.engines.local.model.head import Head, chosen_logprobs, chosen_logprobs_and_entropies
+from metis.engines.local.model.head import (
+    LOGIT_CHUNK,
+    Head,
+    chosen_logprobs,
+    chosen_logprobs_and_entropies,
+)
 from metis.engines.local.update.gradients import backward
 from metis.engines.local.update.rows import local_minibatches
 from metis.tasks.arithmetic import Arithmetic, build
@@ -204,3 +210,7 @@ def test_an_update_never_holds_all_logits_and_is_the_same(
         assert one == pytest.approx(other, rel=1e-4, abs=1e-6)
     width = engine.policy.base.config.hidden_size
     assert most[0] >= 60 > max(7, width) >= most[1] > 0
+
+
+def test_the_estimate_of_memory_counts_the_head_s_chunk():
+    assert estimate.LOGITS == LOGIT_CHUNK

@@ -28,7 +28,7 @@ SAMPLE = 64
 
 
 def step_costs(config: Config) -> Iterator[str]:
-    """What a step of the local engine takes, where its model is on this machine."""
+    """Lines on the memory and seconds of a step, where its model is on this machine."""
     settings = config.engine
     if not isinstance(settings, LocalSettings):
         return

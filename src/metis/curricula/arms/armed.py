@@ -117,10 +117,8 @@ class Armed(Stateful):
         """One measuring step, with at most the rollouts of a training step."""
         done, rollouts = sum(map(len, self.measured)), self.batch * self.group
         if self.basis == "clusters":
-            per_step, noun = (
-                8 * rollouts,
-                "hidden states",
-            )  # a forward pass is cheaper than a rollout
+            # A forward pass is cheaper than a rollout.
+            per_step, noun = 8 * rollouts, "hidden states"
             part = pool.prompts[done : done + per_step]
             vectors = yield from embed(part)
             directions = Progress(0, seed=progress.seed).rng("projection")

@@ -1,4 +1,4 @@
-"""What the page reads: its own files, and of a run one row for each candidate of each step.
+"""The data of the page: its own files, and of a run one row for each candidate of each step.
 
 A server sends it, or `write_bundle` writes it into a folder that opens without one.
 """

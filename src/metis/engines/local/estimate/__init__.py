@@ -1,1 +1,1 @@
-"""What a step will take, before a model is loaded: memory and seconds."""
+"""Estimates of a step's memory and seconds, before a model is loaded."""

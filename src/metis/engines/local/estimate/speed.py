@@ -38,7 +38,7 @@ def measured(name: str, shape: ModelShape, rows: int) -> Device:
 
 
 def _rate(run: Callable[[], object], gpu: bool) -> float:
-    """How often it runs in a second."""
+    """Runs per second."""
     run()
     runs, spent = 1, 0.0
     while spent < LASTS:

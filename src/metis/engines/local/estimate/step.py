@@ -39,7 +39,7 @@ DECODED = 0.4
 
 @dataclass(frozen=True)
 class Device:
-    """What a step runs on.
+    """The hardware of a step, as speeds and sizes.
 
     gpu        a GPU: bfloat16 passes on float32 weights
     memory     bytes of a GPU

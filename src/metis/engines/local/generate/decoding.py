@@ -78,7 +78,7 @@ class BufferedDecoder:
     def begin(self, prompts: Sequence[list[int]], copies: int, longest: int) -> torch.Tensor:
         device = self.policy.device
         if self.bucketed and self.stale:
-            self.copy = self.copy or empty_copy(self.policy)
+            self.copy = self.copy or empty_copy(self.policy, NAME)
             refresh(self.copy, self.policy)
             self.stale = False
         begun = prefill(self.policy, prompts)
@@ -134,7 +134,6 @@ class BufferedDecoder:
         if not self.bucketed:
             with self.policy.attention(NAME):
                 return self.policy.head(self.policy.states(**given)[:, -1])
-        self.copy.config.get_text_config()._attn_implementation = NAME
         logits: torch.Tensor = self.copy(**given, use_cache=True).logits
         return logits[:, -1]
 

@@ -24,12 +24,13 @@ def merged(policy: Policy, dtype: torch.dtype) -> Iterator[tuple[str, torch.Tens
 
 
 @torch.no_grad()
-def empty_copy(policy: Policy) -> Any:
+def empty_copy(policy: Policy, attention: str) -> Any:
     """A network of the policy's architecture in its dtype; `refresh` gives it the weights."""
     config = copy.deepcopy(policy.base.config)
     library: Any = AutoModelForCausalLM
     with policy.device:
         network = library.from_config(config, dtype=policy.dtype, attn_implementation="sdpa")
+    network.config.get_text_config()._attn_implementation = attention
     return network.requires_grad_(False).eval()
 
 

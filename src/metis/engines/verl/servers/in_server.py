@@ -1,4 +1,4 @@
-"""What runs inside a rollout server: scoring, and a record of errors.
+"""Functions that Ray runs inside a rollout server: scoring, and a record of errors.
 
 Scoring gives log-probabilities of given tokens at one position; verl's `generate` only reports the
 sampled token. Ray runs these functions in the server's actor, which has the engine: `begin_answers`
