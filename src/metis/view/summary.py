@@ -4,7 +4,6 @@ import shlex
 from pathlib import Path
 
 from metis.report.tables import duration, trusted
-from metis.run import folder as run_folder
 from metis.run import notices
 from metis.run.notices import logged_failures
 from metis.run.recorded import Recorded, read_run
@@ -48,18 +47,20 @@ def _learnt(run: Recorded) -> str:
 
 
 def paired(run: Recorded) -> Estimate:
-    """The rise from the first test to the last, prompt by prompt, and its standard error.
+    """The rise from the first validation to the last, prompt by prompt, and its standard error.
 
     Prompts are paired within their benchmark, each of which has the same weight in the accuracy.
+    On verl a prompt without a reward failed, which counts as 0; where no prompt is known, the rise
+    has no standard error.
     """
-    tests: dict[int, dict[str, float]] = {}
-    for row in run_folder.read_log(run.folder, "evals"):
-        tests.setdefault(row["step"], {})[row["prompt"]] = row["reward"]
-    before, after = tests[min(tests)], tests[max(tests)]
+    first, last = run.evaluations[0], run.evaluations[-1]
+    before, after = run.rewards.get(first.step, {}), run.rewards.get(last.step, {})
     rises: dict[str, list[float]] = {}
-    for prompt, reward in before.items():
+    for prompt in sorted(before.keys() | after.keys()):
         name = benchmark(prompt) if run.config.get("benchmarks") else ""
-        rises.setdefault(name, []).append(after[prompt] - reward)
+        rises.setdefault(name, []).append(after.get(prompt, 0.0) - before.get(prompt, 0.0))
+    if not rises:
+        return Estimate(last.accuracy - first.accuracy, None)
     return mean_over_benchmarks([mean(values) for values in rises.values()])
 
 

@@ -97,6 +97,19 @@ def test_prompts_are_paired_within_their_benchmark(folder):
     )
 
 
+def test_a_held_out_prompt_that_failed_unnamed_counts_as_0(folder):
+    """As on verl, where a failed answer has no reward and its prompt no name."""
+    (before, first), (after, last) = exam(0, 1, 0, 0), exam(2, 0, 1, 1)
+    place = folder([before, after], evals=[*first[:2], *last[1:]])
+    assert summary(place)[0].startswith("held-out accuracy 0.333 → 0.667 (+0.333 ± 0.")
+
+
+def test_without_named_prompts_the_rise_has_no_error(folder):
+    (before, _), (after, _) = exam(0, 0, 0), exam(2, 0, 1)
+    learnt = summary(folder([before, after]))[0]
+    assert learnt == "held-out accuracy 0.000 → 0.500 (+0.500) in 2 steps"
+
+
 def test_failures_are_counted_with_the_first_reason(folder):
     (before, first), (after, last) = exam(0, 0, 0), exam(1, 0, 0)
     counted = {"total/rollout_generated": 8.0, "rollout/failed": 5.0, "eval/failed": 2.0}
