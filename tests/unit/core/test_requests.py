@@ -188,9 +188,13 @@ def test_a_reward_outside_zero_to_one_is_refused_with_its_prompt(reward):
         group(ONE, 0.5, reward)
 
 
-def test_a_group_needs_a_trajectory_for_each_reward():
-    with pytest.raises(ValueError, match="'data:1' has 2 rewards but 0 trajectories"):
-        Group(ONE, (0.0, 1.0), ())
+def test_a_group_needs_a_trajectory_for_each_reward_or_none():
+    with pytest.raises(ValueError, match="'data:1' has 2 rewards but 1 trajectories"):
+        Group(ONE, (0.0, 1.0), (object(),))
+    alone = Group(ONE, (0.0, 1.0), failed=1) + Group(ONE, (1.0,))
+    assert (alone.rewards, alone.failed, alone.tokens) == ((0.0, 1.0, 1.0), 1, 0)
+    with pytest.raises(ValueError, match="'data:1' has 2 rewards but 1 trajectories"):
+        group(ONE, 1.0) + Group(ONE, (0.0,))
 
 
 def test_a_group_needs_a_report_for_each_reward_or_none():
