@@ -8,16 +8,19 @@ if TYPE_CHECKING:
     from metis.core.drive import drive
     from metis.errors import MetisError
     from metis.library import TrainedRun, curriculum, train
+    from metis.selector import AsyncSelector, Selector
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "AsyncSelector",
     "Batch",
     "Group",
     "MetisError",
     "Pool",
     "Progress",
     "Prompt",
+    "Selector",
     "TrainedRun",
     "__version__",
     "curriculum",
@@ -30,6 +33,7 @@ _HOMES = {
     "metis.core.drive": ("drive",),
     "metis.errors": ("MetisError",),
     "metis.library": ("TrainedRun", "curriculum", "train"),
+    "metis.selector": ("AsyncSelector", "Selector"),
 }
 """Modules of the public names; each is imported when a name of it is first used."""
 
