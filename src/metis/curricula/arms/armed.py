@@ -77,6 +77,10 @@ class Armed(Stateful):
         require_at_least(self, {"batch": 1, "group": 2})
         require_at_least(self, {"arms": 1, "measure": 1}, "curriculum.")
 
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        super().load_state_dict(state)
+        self.arm_of = np.asarray(self.arm_of, dtype=np.int64)  # earlier checkpoints have a list
+
     @property
     def needs(self) -> Needs:
         clustered = self.categories in ("clusters", "auto")
