@@ -34,6 +34,11 @@ class TrainedRun(Shown):
         return tables.rollouts(self.path, "train", "rollouts")
 
     @property
+    def validations(self) -> list[dict[str, Any]]:
+        """One row per answer to a held-out prompt, with the columns of `rollouts`."""
+        return tables.validations(self.path)
+
+    @property
     def judgments(self) -> list[dict[str, Any]]:
         """One row per candidate and step: the prediction, whether and why it was chosen."""
         return tables.judgments(self.path)

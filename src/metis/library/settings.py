@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 FILE_TASK = "file"
 """The task of rows."""
 
+FOREIGN = {"train_dataset": "data", "reward_funcs": "reward", "eval_dataset": "benchmarks"}
+"""Arguments of TRL's trainers, and ours."""
+
 
 @contextmanager
 def gathered(
@@ -31,6 +34,8 @@ def gathered(
 
     Data are those of the task `file`, unless the settings name another.
     """
+    for name in settings.keys() & FOREIGN.keys():
+        raise MetisError(f"unknown key {name!r}: that is {FOREIGN[name]!r} here")
     given = dict(settings)
     if model is not None:
         given["engine"] = {**_mapping("engine", given.get("engine", {})), "model": str(model)}

@@ -1,6 +1,6 @@
 """The logs of a folder as tables: lists of flat rows, as `pandas.DataFrame` takes them."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +13,25 @@ UNKNOWN = "not recorded"
 
 
 def rollouts(folder: Path, kind: str, log: str) -> list[Row]:
-    """One row per rollout: of the transcripts; of groups without one, by the log of the groups."""
+    """One row per rollout: of the transcripts, or else of the groups in a log."""
+    return _answered(folder, kind, read_log(folder, log, optional=True))
+
+
+def validations(folder: Path) -> list[Row]:
+    """One row per validation answer: of the transcripts, or else of the rewards that are logged."""
+    tests = read_log(folder, "evals", optional=True)
+    one = {"tokens": [None], "failed": 0}
+    return _answered(folder, "eval", [{**row, **one, "rewards": [row["reward"]]} for row in tests])
+
+
+def _answered(folder: Path, kind: str, groups: Iterable[Row]) -> list[Row]:
     texts = _texts(folder)
     told = set()
     rows: list[Row] = []
     for member in members(folder, kind):
         told.add((member.head["step"], member.head["prompt"]))
         rows += _told(member, texts)
-    for group in read_log(folder, log, optional=True):
+    for group in groups:
         if (group.get("step", 0), group["prompt"]) not in told:
             rows += _counted(group, texts)
     return sorted(rows, key=_step)
