@@ -42,7 +42,7 @@ from metis.core import (
 from metis.core.pool import Pool, Rewards
 from metis.core.predictors import Predictor, ValueModel
 from metis.curricula.judges.scale import GRID, PASSES, VARIANCE
-from metis.engines.objective.bound import GradientBound
+from metis.engines.objective.gradient_bound import GradientBound
 from metis.engines.objective.minibatches import rows_by_judgment
 from metis.errors import require, require_at_least
 from metis.run.first_validation import FirstValidation
