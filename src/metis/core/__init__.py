@@ -39,6 +39,7 @@ from metis.core.values import (
     Prompt,
     Sampling,
     Trajectory,
+    Transcript,
 )
 
 __all__ = [
@@ -70,6 +71,7 @@ __all__ = [
     "Score",
     "Stateful",
     "Trajectory",
+    "Transcript",
     "common_count",
     "complete",
     "each_count",
