@@ -29,7 +29,7 @@ class Stepper:
             policy.trainable,
             lr=settings.learning_rate,
             weight_decay=settings.weight_decay,
-            fused=policy.device.type == "cuda",
+            fused=policy.device.type in ("cpu", "cuda"),
         )
         self.bound = GradientBound(settings.gradient_clip)
         self.non_finite = 0
