@@ -39,7 +39,10 @@ def test_rows_and_a_closure_are_trained_on(run):
     assert in_memory.is_in_memory(run.config["task"]["reward"])
     rows = run.rollouts
     assert len(rows) == 4 and all(row["reward/length"] >= 0 for row in rows)
-    assert {row["text"] for row in rows if row["text"]} <= {row["problem"] for row in ROWS}
+    problems = {row["problem"] for row in ROWS}
+    assert {row["text"] for row in rows} <= problems and all(row["answer"] for row in rows)
+    assert {row["text"] for row in run.prompts} <= problems
+    assert all(row["truncated"] in (True, False) for row in rows + run.validations)
 
 
 def test_the_same_call_goes_on_and_another_function_is_refused(run, tiny):
