@@ -1,5 +1,7 @@
 """Rows and functions of a Python process on a tiny model: trained, resumed, evaluated."""
 
+import shutil
+
 import pytest
 
 pytest.importorskip("torch")
@@ -70,6 +72,15 @@ def test_an_evaluation_has_the_function_or_says_how_to_give_it(run, tmp_path, ca
     assert again.answers == there.answers and again.accuracy == there.accuracy
     with pytest.raises(MetisError, match="did you mean 'device'"):
         metis.evaluate(run, devise="cpu")
+
+
+def test_the_data_of_a_run_move_with_its_folder(run, tmp_path, monkeypatch):
+    shutil.copytree(run.path, tmp_path / "moved")
+    config = (tmp_path / "moved/config.json").read_text()
+    elsewhere = config.replace(str(run.path), str(tmp_path / "gone"))
+    (tmp_path / "moved/config.json").write_text(elsewhere)
+    there = metis.evaluate(tmp_path / "moved", out=tmp_path / "a", show=False)
+    assert [row["problem"].partition(":")[0] for row in there.answers] == ["data"] * 4
 
 
 def test_rows_may_be_surveyed(tiny, tmp_path, monkeypatch):
