@@ -20,6 +20,7 @@ LAYERS = (
     "compare",
     "export",
     "report",
+    "diagnosis",
     "evals",
     "prepare",
     "start",
