@@ -76,6 +76,12 @@ def test_every_rule_has_a_run_that_is_ill_by_it():
     assert set(ILL) == {rule.name for rule in RULES}
 
 
+def test_every_rule_is_documented_in_their_order():
+    page = (Path(__file__).parents[3] / "docs/runs.md").read_text("utf-8")
+    places = [page.index(f"| {rule.name} |") for rule in RULES]
+    assert places == sorted(places)
+
+
 def test_a_healthy_run_has_no_illness(make):
     assert ill(make()) == []
     lift = {**JUDGED, "judge/realised_lift": 0.05, "judge/realised_lift_z": 3.0}
