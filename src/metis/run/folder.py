@@ -172,7 +172,7 @@ _FIELDS: dict[str, dict[str, Any]] = {
 """Required fields of each log's rows, with their types."""
 _OTHER_FIELDS: dict[str, dict[str, Any]] = {
     "timings": {"elapsed": _NUMBER},
-    "judgments": {"score": _NUMBER | None, "distribution": dict},
+    "judgments": {"score": _NUMBER | None, "v_hat": _NUMBER, "distribution": dict},
     "rollouts": {"rewards": list, "tokens": list, "failed": int},
 }
 """Optional fields of each log's rows, with their types."""
