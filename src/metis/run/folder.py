@@ -308,7 +308,7 @@ _STEP = re.compile(r"step-(\d+)")
 
 def _empty(path: Path) -> bool:
     """True if the folder does not exist, or has only remains of a start that was interrupted."""
-    ours = re.compile(r"versions\.json|checkpoints|\.lock|\..*\.draft")
+    ours = re.compile(r"data\.jsonl|versions\.json|checkpoints|\.lock|\..*\.draft")
     return not path.exists() or all(ours.fullmatch(item.name) for item in path.iterdir())
 
 
