@@ -1,0 +1,108 @@
+// A step: the prompts that were chosen and those that were passed over, and what came of it.
+"use strict";
+
+const step = (() => {
+  const { useLoaded } = loading;
+  const { useState } = preactHooks;
+  const SHOWN = 40;
+
+  const Rolled = ({ folder, row, at }) => {
+    const answers = (row.rewards?.length ?? 0) + (row.failed ?? 0);
+    if (!answers) return null;
+    const lengths = row.tokens?.length ? `${parts.count(Math.round(parts.mean(row.tokens)))} tokens each` : "";
+    const href = address.of(folder, ["answers"], { kind: "train", step: at, prompt: row.prompt });
+    return html`<span class="soft">${lengths}</span>
+      ${row.truncated > 0 && html`<${parts.Chip} kind="warn">${row.truncated} truncated<//>`}
+      ${row.failed > 0 && html`<${parts.Chip} kind="bad">${row.failed} failed<//>`}
+      <a class="over-card" href=${href}>${parts.many(answers, "answer")}</a>`;
+  };
+
+  /** One candidate, its text first. */
+  const Candidate = ({ folder, row, at, whole, reasons, showStep = false }) => {
+    const why = row.failure ? `The judge failed: ${texts.line(row.failure)}` : reasons?.[row.reason] ?? row.reason;
+    const href = showStep
+      ? address.of(folder, ["step", at])
+      : address.of(folder, ["prompt", row.prompt]);
+    return html`<li class="card candidate">
+      <a class="whole" data-item href=${href}>
+        ${showStep ? `Step ${parts.count(at)}` : html`<span dir="auto">${texts.line(row.text || row.prompt)}</span>`}
+      </a>
+      <div class="judged">
+        <${charts.Bar} predicted=${row.score} realised=${row.variance} whole=${whole} />
+        <span class="values"><b>${parts.number(row.score)}</b>
+          ${typeof row.variance === "number" && html` → ${parts.number(row.variance)}`}</span>
+        <${parts.Marks} rewards=${row.rewards} failed=${row.failed} />
+      </div>
+      <div class="chips">
+        ${row.chosen !== false && html`<${parts.Outcome} outcome=${row.outcome} />`}
+        ${!showStep && html`<${parts.Category} category=${row.category} />`}
+        <${Rolled} folder=${folder} row=${row} at=${at} />
+      </div>
+      ${why && html`<p class="soft why">${why}</p>`}
+    </li>`;
+  };
+
+  const Legend = () => html`<p class="soft key-to-bars">
+    <span class="sample fill"></span> predicted variance of the rewards
+    <span class="sample tick"></span> realised
+    <span class="marks"><span class="right">●</span></span> right
+    <span class="marks"><span class="partial">◐</span></span> partly
+    <span class="marks"><span class="wrong">○</span></span> wrong
+    <span class="marks"><span class="failed">×</span></span> failed
+  </p>`;
+
+  const Side = ({ name, rows, empty, ...given }) => {
+    const [shown, setShown] = useState(SHOWN);
+    return html`<section class="side"><h2>${name} <small class="soft">${parts.count(rows.length)}</small></h2>
+      ${rows.length === 0 && html`<${parts.Empty}>${empty}<//>`}
+      <ul class="cards">${rows.slice(0, shown).map((row) => html`<${Candidate} key=${row.prompt} row=${row} ...${given} />`)}</ul>
+      ${rows.length > shown && html`<button class="quiet" onClick=${() => setShown(shown + 4 * SHOWN)}>
+        Show more: ${parts.count(rows.length - shown)} are left</button>`}
+    </section>`;
+  };
+
+  const Exemplars = ({ folder, exemplars }) => exemplars?.length > 0 && html`<details class="card">
+    <summary>Examples that the judge was shown (${exemplars.length})</summary>
+    <ul class="plain">${exemplars.map((each) => html`<li>
+      <a href=${address.of(folder, ["prompt", each.prompt])}><span dir="auto">${texts.line(each.text || each.prompt)}</span></a>
+      <span class="soft"> shown as ${parts.short(each.value)}; its variance was ${parts.number(each.variance)} in step ${each.outcome_step}</span>
+    </li>`)}</ul>
+  </details>`;
+
+  const ORDERS = {
+    prediction: (row) => -(row.score ?? -1),
+    outcome: (row) => -(row.variance ?? -1),
+    surprise: (row) => (typeof row.variance === "number" && typeof row.score === "number"
+      ? -Math.abs(row.variance - row.score) : 1),
+  };
+
+  const Step = ({ folder, about, parts: [number], query }) => {
+    const at = Number(number);
+    const state = useLoaded(address.api(folder, ["steps", number]), about.revision);
+    const found = state.value;
+    const link = (other) =>
+      other >= 1 && other <= (about.last ?? 0) ? address.of(folder, ["step", other], query) : null;
+    const order = ORDERS[query.sort] ?? ORDERS.prediction;
+    const rows = (found?.rows ?? []).slice().sort((a, b) => order(a) - order(b));
+    const given = { folder, at, whole: charts.whole(rows), reasons: about.reasons };
+    return html`
+      <div class="heading"><${parts.Title} over="step">Step ${number}
+        ${about.last ? html`<small class="soft"> of ${parts.count(about.last)}</small>` : ""}<//>
+        <${parts.Beside} previous=${link(at - 1)} next=${link(at + 1)} what="step" /></div>
+      <${parts.State} state=${state} />
+      ${found && html`
+        <${parts.Facts} facts=${Object.entries(found.metrics).map(([name, value]) => [name, parts.short(value)])} />
+        <div class="filters"><${parts.Select} name="sort" label="Order by" any="prediction"
+          values=${["outcome", ["surprise", "surprise: prediction against outcome"]]} query=${query} />
+          <a class="button" href=${address.of(folder, ["answers"], { kind: "train", step: at })}>All answers of this step</a></div>
+        <${Legend} />
+        <div class="sides">
+          <${Side} key=${`chosen-${at}`} name="Chosen" rows=${rows.filter((row) => row.chosen)} empty="Nothing was chosen in this step." ...${given} />
+          <${Side} key=${`passed-${at}`} name="Passed over" rows=${rows.filter((row) => !row.chosen)}
+            empty="No candidate was passed over: this curriculum trains on all that it draws." ...${given} />
+        </div>
+        <${Exemplars} folder=${folder} exemplars=${found.exemplars} />`}`;
+  };
+
+  return { Candidate, Legend, Step };
+})();
