@@ -59,8 +59,7 @@ const answer = (() => {
       ${judged.reason && html`<p>${reasons?.[judged.reason] ?? texts.line(judged.reason)}</p>`}
       ${judged.failure && html`<p>The judge failed: ${texts.line(judged.failure)}</p>`}
       <div class="judged"><${charts.Bar} predicted=${judged.score} realised=${judged.variance} whole=${charts.whole([judged])} />
-        <span class="values"><b>${parts.number(judged.score)}</b>
-          ${typeof judged.variance === "number" && html` → ${parts.number(judged.variance)}`}</span></div>
+      </div>
       <${parts.Facts} facts=${[
         ["predicted variance", typeof judged.score === "number" && parts.number(judged.score)],
         ["realised variance", typeof judged.variance === "number" && parts.number(judged.variance)],
@@ -108,23 +107,23 @@ const answer = (() => {
     return { previous: named(found?.previous), next: named(found?.next) };
   };
 
-  const Way = ({ folder, beside }) => beside.total !== undefined && html`<p class="soft">
-    ${parts.count(beside.at + 1)} of ${parts.count(beside.total)} in
-    ${" "}<a href=${address.of(folder, ["answers"], { ...beside.search, page: Math.floor(beside.at / PAGE) || "" })}>this list of answers</a></p>`;
+  const Way = ({ folder, beside }) => beside.total !== undefined && html`<span class="soft">
+    ${" "}· ${parts.count(beside.at + 1)} of ${parts.count(beside.total)} in
+    ${" "}<a href=${address.of(folder, ["answers"], { ...beside.search, page: Math.floor(beside.at / PAGE) || "" })}>this list</a></span>`;
 
   const Answer = ({ folder, about, parts: [kind, at, prompt, rollout], query }) => {
     const state = useLoaded(address.api(folder, ["answer"], { kind, step: at, prompt, rollout }), about.revision);
     const found = state.value;
     const beside = useBeside(folder, found, query, about.revision);
     return html`
-      <div class="heading"><${parts.Title} over=${html`${about.kind === "run" ? html`<a href=${address.of(folder, ["step", at])}>Step ${at}</a>` : kind}`}>
+      <div class="heading"><${parts.Title} over=${texts.line(about.label)}>
         Answer ${Number(rollout) + 1}${found?.siblings?.length > 1 ? html`<small class="soft"> of ${found.siblings.length}</small>` : ""}<//>
         <${parts.Beside} ...${beside} what="answer" /></div>
-      <${Way} folder=${folder} beside=${beside} />
+      <p class="way">${about.kind === "run" && html`<a href=${address.of(folder, ["step", at])}>Step ${at}</a> · `}
+        <a href=${address.of(folder, ["prompt", prompt ?? ""])}>Its prompt over all steps</a>
+        <${Way} folder=${folder} beside=${beside} /></p>
       <${parts.State} state=${state} />
-      ${found && html`<p class="asked"><a href=${address.of(folder, ["prompt", found.prompt])}>
-          <span dir="auto">${texts.line(found.text || found.prompt)}</span></a></p>
-        <div class="reading">
+      ${found && html`<div class="reading">
           <${Conversation} key=${location.hash} found=${found} search=${query.q} />
           <aside><${Earned} found=${found} /><${Siblings} folder=${folder} found=${found} />
             <${Judgment} folder=${folder} found=${found} reasons=${about.reasons} /></aside>

@@ -20,7 +20,7 @@ const charts = (() => {
   const ticks = (low, high, count) => {
     const rough = (high - low) / count || 1;
     const power = 10 ** Math.floor(Math.log10(rough));
-    const step = [1, 2, 5, 10].map((each) => each * power).find((each) => each >= rough * 0.999);
+    const step = power * (rough / power >= 7.07 ? 10 : rough / power >= 3.16 ? 5 : rough / power >= 1.41 ? 2 : 1);
     const places = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
     const list = [];
     for (let tick = Math.ceil(low / step - 1e-9) * step; tick <= high + step * 1e-6; tick += step)
@@ -89,7 +89,7 @@ const charts = (() => {
     return html`<g class=${line.colour}>
       ${raw && html`<path class="raw" d=${raw} />`}
       <path class=${line.dashed ? "line dashed" : "line"} d=${path(smooth, at)} />
-      ${line.points.length <= DOTS && line.points.map(([x, y]) => html`
+      ${line.points.length <= DOTS && !raw && line.points.map(([x, y]) => html`
         <circle class="dot" cx=${at.x(x)} cy=${at.y(y)} r="2.6" />`)}
     </g>`;
   };

@@ -24,7 +24,7 @@ const comparison = (() => {
       colour: `c${Math.max(0, names.indexOf(line.name)) % COLOURS}`,
       exact: true,
     }));
-    return lines.length > 0 && html`<section class="charts one"><${charts.Chart} title=${curve.y ?? "accuracy"}
+    return lines.length > 0 && html`<section class="charts wide"><${charts.Chart} title=${curve.y ?? "accuracy"}
       lines=${lines} unit=${curve.x ?? "step"} percent=${(curve.y ?? "accuracy") === "accuracy"} /></section>`;
   };
 

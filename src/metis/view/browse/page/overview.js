@@ -26,7 +26,7 @@ const overview = (() => {
       location.hash = address.of(folder, ["step", step]);
     };
     const drawn = CHARTS.filter(([name]) => series?.[name]?.length);
-    return drawn.length > 0 && html`<section class="charts" aria-label="Charts">
+    return drawn.length > 0 && html`<section class="charts" data-count=${drawn.length} aria-label="Charts">
       ${drawn.map(([name, title, { exact, ...options }]) => html`<${charts.Chart} key=${name} title=${title}
         ...${options} open=${open} lines=${[{ name: title, colour: "c0", points: series[name], exact }]} />`)}
     </section>`;

@@ -57,7 +57,7 @@ const prompts = (() => {
     };
     const many = lines.some((line) => line.points.length > 1);
     return html`<section><h2>Over the steps <small class="soft">${parts.many(rows.length, "step")}</small></h2>
-      ${many && html`<div class="charts one"><${charts.Chart} title="Variance of its rewards" lines=${lines} cover=${[0]} open=${open} /></div>`}
+      ${many && html`<div class="charts wide"><${charts.Chart} title="Variance of its rewards" lines=${lines} cover=${[0]} open=${open} /></div>`}
       ${rows.length === 0 && html`<${parts.Empty}>It was a candidate in no step.<//>`}
       ${rows.length > 0 && html`<${step.Legend} />`}
       <ul class="cards">${rows.slice().reverse().map((row) => html`<${step.Candidate} key=${row.step} folder=${folder} row=${row}
@@ -87,7 +87,7 @@ const prompts = (() => {
   const Prompt = ({ folder, about, parts: [id] }) => {
     const state = useLoaded(address.api(folder, ["prompt"], { id }), about.revision);
     const found = state.value;
-    return html`<${parts.Title} over="prompt"><span class="id">${texts.line(id ?? "")}</span><//>
+    return html`<${parts.Title} over=${texts.line(about.label)}>Prompt <small class="soft">${texts.line(id ?? "")}</small><//>
       <${parts.State} state=${state} />
       ${found && html`
         <div class="chips"><${parts.Category} category=${found.category} />

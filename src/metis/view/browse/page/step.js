@@ -5,6 +5,7 @@ const step = (() => {
   const { useLoaded } = loading;
   const { useState } = preactHooks;
   const SHOWN = 40;
+  const METRICS = 8;
 
   const Rolled = ({ folder, row, at }) => {
     const answers = (row.rewards?.length ?? 0) + (row.failed ?? 0);
@@ -17,9 +18,14 @@ const step = (() => {
       <a class="over-card" href=${href}>${parts.many(answers, "answer")}</a>`;
   };
 
+  /** Why a candidate was chosen or not. */
+  const why = (row, reasons) =>
+    row.failure ? `The judge failed: ${texts.line(row.failure)}` : (reasons?.[row.reason] ?? row.reason ?? "");
+
   /** One candidate, its text first. */
-  const Candidate = ({ folder, row, at, whole, reasons, showStep = false }) => {
-    const why = row.failure ? `The judge failed: ${texts.line(row.failure)}` : reasons?.[row.reason] ?? row.reason;
+  const Candidate = ({ folder, row, at, whole, reasons, shared = "", showStep = false }) => {
+    const reason = why(row, reasons);
+    const rolled = row.outcome && row.outcome !== "not rolled out";
     const href = showStep
       ? address.of(folder, ["step", at])
       : address.of(folder, ["prompt", row.prompt]);
@@ -32,13 +38,14 @@ const step = (() => {
         <span class="values"><b>${parts.number(row.score)}</b>
           ${typeof row.variance === "number" && html` → ${parts.number(row.variance)}`}</span>
         <${parts.Marks} rewards=${row.rewards} failed=${row.failed} />
+        ${!rolled && !showStep && html`<${parts.Category} category=${row.category} />`}
       </div>
-      <div class="chips">
-        ${row.chosen !== false && html`<${parts.Outcome} outcome=${row.outcome} />`}
+      ${rolled && html`<div class="chips">
+        <${parts.Outcome} outcome=${row.outcome} />
         ${!showStep && html`<${parts.Category} category=${row.category} />`}
         <${Rolled} folder=${folder} row=${row} at=${at} />
-      </div>
-      ${why && html`<p class="soft why">${why}</p>`}
+      </div>`}
+      ${reason && reason !== shared && html`<p class="soft why">${reason}</p>`}
     </li>`;
   };
 
@@ -53,9 +60,12 @@ const step = (() => {
 
   const Side = ({ name, rows, empty, ...given }) => {
     const [shown, setShown] = useState(SHOWN);
+    const reasons = new Set(rows.map((row) => why(row, given.reasons)));
+    const shared = rows.length > 1 && reasons.size === 1 ? [...reasons][0] : "";
     return html`<section class="side"><h2>${name} <small class="soft">${parts.count(rows.length)}</small></h2>
+      ${shared && html`<p class="soft shared">${shared}</p>`}
       ${rows.length === 0 && html`<${parts.Empty}>${empty}<//>`}
-      <ul class="cards">${rows.slice(0, shown).map((row) => html`<${Candidate} key=${row.prompt} row=${row} ...${given} />`)}</ul>
+      <ul class="cards">${rows.slice(0, shown).map((row) => html`<${Candidate} key=${row.prompt} row=${row} shared=${shared} ...${given} />`)}</ul>
       ${rows.length > shown && html`<button class="quiet" onClick=${() => setShown(shown + 4 * SHOWN)}>
         Show more: ${parts.count(rows.length - shown)} are left</button>`}
     </section>`;
@@ -68,6 +78,13 @@ const step = (() => {
       <span class="soft"> shown as ${parts.short(each.value)}; its variance was ${parts.number(each.variance)} in step ${each.outcome_step}</span>
     </li>`)}</ul>
   </details>`;
+
+  const Metrics = ({ metrics }) => {
+    const facts = Object.entries(metrics ?? {}).map(([name, value]) => [name, parts.short(value)]);
+    return html`<${parts.Facts} facts=${facts.slice(0, METRICS)} />
+      ${facts.length > METRICS && html`<details class="more"><summary>All metrics (${facts.length})</summary>
+        <${parts.Facts} facts=${facts.slice(METRICS)} /></details>`}`;
+  };
 
   const ORDERS = {
     prediction: (row) => -(row.score ?? -1),
@@ -86,12 +103,12 @@ const step = (() => {
     const rows = (found?.rows ?? []).slice().sort((a, b) => order(a) - order(b));
     const given = { folder, at, whole: charts.whole(rows), reasons: about.reasons };
     return html`
-      <div class="heading"><${parts.Title} over="step">Step ${number}
+      <div class="heading"><${parts.Title} over=${texts.line(about.label)}>Step ${number}
         ${about.last ? html`<small class="soft"> of ${parts.count(about.last)}</small>` : ""}<//>
         <${parts.Beside} previous=${link(at - 1)} next=${link(at + 1)} what="step" /></div>
       <${parts.State} state=${state} />
       ${found && html`
-        <${parts.Facts} facts=${Object.entries(found.metrics).map(([name, value]) => [name, parts.short(value)])} />
+        <${Metrics} metrics=${found.metrics} />
         <div class="filters"><${parts.Select} name="sort" label="Order by" any="prediction"
           values=${["outcome", ["surprise", "surprise: prediction against outcome"]]} query=${query} />
           <a class="button" href=${address.of(folder, ["answers"], { kind: "train", step: at })}>All answers of this step</a></div>

@@ -91,7 +91,7 @@
       location.hash = address.of(folder, ["answers"], { q: event.target.elements.q.value });
     };
     return html`<form class="search" role="search" onSubmit=${searched}>
-      <input id="search" name="q" type="search" aria-label="Search the answers" placeholder="Search the answers  /" autocomplete="off" spellcheck="false" />
+      <input id="search" name="q" type="search" aria-label="Search the answers" placeholder="Search the answers" title="Search (/)" autocomplete="off" spellcheck="false" />
     </form>`;
   };
 
