@@ -20,7 +20,7 @@ const address = (() => {
 
   /** The path of its data. */
   const api = (folder, parts, values = {}) =>
-    withQuery(`api/${[folder, ...parts].map(encoded).join("/")}`, values);
+    withQuery([folder, ...parts].map(encoded).join("/"), values);
 
   const answer = (folder, { kind, step, prompt, rollout }, values = {}) =>
     of(folder, ["answer", kind, step, prompt, rollout], values);

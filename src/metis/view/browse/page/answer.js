@@ -125,7 +125,7 @@ const answer = (() => {
       <${parts.State} state=${state} />
       ${found && html`<div class="reading">
           <${Conversation} key=${location.hash} found=${found} search=${query.q} />
-          <aside><${Earned} found=${found} /><${Siblings} folder=${folder} found=${found} />
+          <aside aria-label="What came of it"><${Earned} found=${found} /><${Siblings} folder=${folder} found=${found} />
             <${Judgment} folder=${folder} found=${found} reasons=${about.reasons} /></aside>
         </div>`}`;
   };

@@ -3,9 +3,12 @@
 
 const answers = (() => {
   const { useLoaded } = loading;
+  const { useEffect, useState } = preactHooks;
   const KINDS = [["train", "training"], ["eval", "validation"], ["survey", "survey"], ["judge", "judgments"]];
   const REWARDS = ["right", "partial", "wrong"];
-  const SORTS = [["reward", "reward"], ["tokens", "tokens"]];
+  const SORTS = [["step", "oldest"], ["-tokens", "longest"], ["tokens", "shortest"], ["-reward", "highest reward"], ["reward", "lowest reward"]];
+  const MORE = ["kind", "step", "category", "reason", "sort"];
+  const AGAIN = 250;
   const FILTERS = ["kind", "q", "step", "from", "to", "prompt", "category", "outcome", "reward", "truncated", "failed", "reason", "sort"];
 
   /** What the address asks for, without its page. */
@@ -24,7 +27,7 @@ const answers = (() => {
       <div class="chips">
         <${parts.Reward} reward=${item.reward} score=${item.score} />
         <${parts.Troubles} truncated=${item.truncated} failure=${item.failure} />
-        <span class="soft">${item.kind === "train" ? "" : `${item.kind} · `}step ${parts.count(item.step)}
+        <span class="soft">${item.kind === "train" ? "" : `${item.kind} · `}step ${parts.count(item.step)} · answer ${parts.count(item.rollout + 1)}
           ${typeof item.tokens === "number" ? ` · ${parts.many(item.tokens, "token")}` : ""}</span>
       </div>
     </li>`;
@@ -32,18 +35,21 @@ const answers = (() => {
 
   const Filters = ({ query, about }) => {
     const kinds = KINDS.filter(([kind]) => about.kinds?.[kind]);
-    const reasons = Object.keys(about.reasons ?? {});
+    const { outcome = [], category = [], reason = [] } = about.filters ?? {};
+    const more = MORE.some((name) => query[name]);
     return html`<form class="filters" role="search" onSubmit=${(event) => event.preventDefault()}>
       <${parts.Field} name="q" label="Text" query=${query} placeholder="in all answers" />
       <${parts.Select} name="reward" label="Reward" values=${REWARDS} query=${query} />
-      <${parts.Select} name="outcome" label="Outcome of its group" values=${prompts.OUTCOMES.slice(0, 4)} query=${query} />
-      ${kinds.length > 1 && html`<${parts.Select} name="kind" label="Kind" values=${kinds} query=${query} />`}
-      <${parts.Field} name="step" label="Step" type="number" query=${query} placeholder="all" />
-      <${parts.Field} name="category" label="Category" query=${query} />
-      ${reasons.length > 0 && html`<${parts.Select} name="reason" label="Chosen as" values=${reasons} query=${query} />`}
-      <${parts.Select} name="sort" label="Order by" any="newest" values=${SORTS} query=${query} />
+      <${parts.Select} name="outcome" label="Outcome of its group" values=${outcome} query=${query} />
       <div class="toggles"><${parts.Toggle} name="truncated" label="truncated" query=${query} />
         <${parts.Toggle} name="failed" label="failed" query=${query} /></div>
+      <details class="more" open=${more}><summary>More filters</summary><div class="filters">
+      ${kinds.length > 1 && html`<${parts.Select} name="kind" label="Kind" values=${kinds} query=${query} />`}
+      <${parts.Field} name="step" label="Step" type="number" query=${query} placeholder="all" />
+      ${category.length > 1 && html`<${parts.Select} name="category" label="Category" values=${category} query=${query} />`}
+      ${reason.length > 0 && html`<${parts.Select} name="reason" label="Chosen as" values=${reason} query=${query} />`}
+      <${parts.Select} name="sort" label="Order by" any="newest" values=${SORTS} query=${query} />
+      </div></details>
     </form>`;
   };
 
@@ -64,8 +70,15 @@ const answers = (() => {
 
   const Answers = ({ folder, about, query }) => {
     const search = filters(query);
-    const state = useLoaded(address.api(folder, ["answers"], { ...search, page: query.page }), about.revision);
+    const [goes, setGoes] = useState(0);
+    const path = address.api(folder, ["answers"], { ...search, page: query.page });
+    const state = useLoaded(path, `${about.revision} ${goes}`);
     const found = state.value ?? state.last;
+    useEffect(() => {
+      if (state.value?.exact !== false) return undefined;
+      const timer = setTimeout(() => setGoes(goes + 1), AGAIN);
+      return () => clearTimeout(timer);
+    }, [state.value]);
     return html`<${parts.Title} over=${texts.line(about.label)}>Answers<//>
       <${Filters} query=${query} about=${about} />
       <${Narrowed} query=${query} />

@@ -24,8 +24,8 @@ const comparison = (() => {
       colour: `c${Math.max(0, names.indexOf(line.name)) % COLOURS}`,
       exact: true,
     }));
-    return lines.length > 0 && html`<section class="charts wide"><${charts.Chart} title=${curve.y ?? "accuracy"}
-      lines=${lines} unit=${curve.x ?? "step"} percent=${(curve.y ?? "accuracy") === "accuracy"} /></section>`;
+    return lines.length > 0 && html`<section class="charts wide"><${charts.Chart} title="Validation accuracy"
+      lines=${lines} unit=${curve.axis} percent /></section>`;
   };
 
   const Comparison = ({ about, folders }) => html`

@@ -17,7 +17,7 @@ const loading = (() => {
   const fetched = async (path) => {
     let response;
     try {
-      response = await fetch(path, { credentials: "same-origin" });
+      response = await fetch(`api/${path}`);
     } catch {
       throw new Error("The server does not answer. Start `metis view` again.");
     }
@@ -25,10 +25,28 @@ const loading = (() => {
     return response.json();
   };
 
+  /** A page that was opened from a folder may load no data but scripts: they call `metis.answer`. */
+  const BUNDLED = location.protocol === "file:";
+  const waiting = new Map();
+
+  const scripted = (path) =>
+    new Promise((resolve, reject) => {
+      const script = document.createElement("script");
+      script.src = `data/${encodeURIComponent(path).replaceAll("%", "~")}.js`;
+      const end = (settle) => (value) => {
+        waiting.delete(path);
+        script.remove();
+        settle(value);
+      };
+      waiting.set(path, end(resolve));
+      script.addEventListener("error", () => end(reject)(new Error("This bundle does not have it.")));
+      document.body.append(script);
+    });
+
   /** The data at a path; one request for all who ask at the same time. */
   const load = (path) => {
     if (!asked.has(path)) {
-      const answer = fetched(path).finally(() => asked.delete(path));
+      const answer = (BUNDLED ? scripted : fetched)(path).finally(() => asked.delete(path));
       asked.set(path, answer);
     }
     return asked.get(path);
@@ -64,5 +82,10 @@ const loading = (() => {
     return { value: mine.value, error: mine.error, busy, last: last.current };
   };
 
-  return { load, useLoaded };
+  const answer = (path, value) => waiting.get(path)?.(value);
+
+  return { BUNDLED, answer, load, useLoaded };
 })();
+
+/** What the scripts of a bundle call. */
+const metis = { answer: loading.answer };

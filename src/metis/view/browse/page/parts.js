@@ -139,7 +139,7 @@ const parts = (() => {
     };
     return html`<nav class="pager" aria-label="Pages">
       <span aria-live="polite"><b>${many(found.total, one, more)}</b>
-        <span class="soft"> in ${seconds(found.seconds)}</span></span>
+        <span class="soft"> ${found.exact === false ? "or more, still looking" : `in ${seconds(found.seconds)}`}</span></span>
       ${pages > 1 && html`<span>
         <button data-key="previous" disabled=${found.page <= 0} onClick=${turn(found.page - 1)}>Previous</button>
         <span class="soft">page ${count(found.page + 1)} of ${count(pages)}</span>

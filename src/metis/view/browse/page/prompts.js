@@ -3,8 +3,8 @@
 
 const prompts = (() => {
   const { useLoaded } = loading;
-  const OUTCOMES = ["informative", "all-fail", "all-pass", "failed", "not rolled out"];
-  const SORTS = [["seen", "most often seen"], ["chosen", "most often chosen"], ["mean", "mean reward"]];
+  const SORTS = [["-score", "highest prediction"], ["score", "lowest prediction"], ["-chosen", "most often chosen"],
+    ["-seen", "most often seen"], ["mean", "lowest reward"], ["-mean", "highest reward"], ["prompt", "name"]];
   const FILTERS = ["q", "category", "outcome", "sort", "page"];
 
   const given = (query, names) => Object.fromEntries(names.map((name) => [name, query[name] ?? ""]));
@@ -26,12 +26,13 @@ const prompts = (() => {
   const Prompts = ({ folder, about, query }) => {
     const state = useLoaded(address.api(folder, ["prompts"], given(query, FILTERS)), about.revision);
     const found = state.value ?? state.last;
+    const { category = [], outcome = [] } = about.filters ?? {};
     return html`<${parts.Title} over=${texts.line(about.label)}>Prompts<//>
       <form class="filters" role="search" onSubmit=${(event) => event.preventDefault()}>
         <${parts.Field} name="q" label="Text" query=${query} placeholder="in the prompts" />
-        <${parts.Field} name="category" label="Category" query=${query} />
-        <${parts.Select} name="outcome" label="Last outcome" values=${OUTCOMES} query=${query} />
-        <${parts.Select} name="sort" label="Order by" any="prediction" values=${SORTS} query=${query} />
+        ${category.length > 1 && html`<${parts.Select} name="category" label="Category" values=${category} query=${query} />`}
+        <${parts.Select} name="outcome" label="Last outcome" values=${outcome} query=${query} />
+        <${parts.Select} name="sort" label="Order by" any="latest" values=${SORTS} query=${query} />
       </form>
       <${parts.State} state=${state} />
       ${found && html`<div class=${state.busy ? "stale" : ""}>
@@ -51,6 +52,7 @@ const prompts = (() => {
       { name: "realised", colour: "c1", exact: true, points: points((row) => row.variance) },
       { name: "mean reward", colour: "c2", exact: true, dashed: true,
         points: points((row) => (row.rewards?.length ? parts.mean(row.rewards) : undefined)) },
+      { name: "validation", colour: "c3", exact: true, dashed: true, points: found.evals ?? [] },
     ];
     const open = (at) => {
       location.hash = address.of(folder, ["step", at]);
@@ -98,5 +100,5 @@ const prompts = (() => {
           <${Neighbours} folder=${folder} neighbours=${found.neighbours} /></div>`}`;
   };
 
-  return { OUTCOMES, Prompt, Prompts, given };
+  return { Prompt, Prompts };
 })();

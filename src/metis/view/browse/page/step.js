@@ -22,6 +22,9 @@ const step = (() => {
   const why = (row, reasons) =>
     row.failure ? `The judge failed: ${texts.line(row.failure)}` : (reasons?.[row.reason] ?? row.reason ?? "");
 
+  /** What most of some texts are; said once, above them. */
+  const common = (all) => all.find((text) => all.filter((each) => each === text).length > all.length / 2 && all.length > 1) ?? "";
+
   /** One candidate, its text first. */
   const Candidate = ({ folder, row, at, whole, reasons, shared = "", showStep = false }) => {
     const reason = why(row, reasons);
@@ -60,8 +63,7 @@ const step = (() => {
 
   const Side = ({ name, rows, empty, ...given }) => {
     const [shown, setShown] = useState(SHOWN);
-    const reasons = new Set(rows.map((row) => why(row, given.reasons)));
-    const shared = rows.length > 1 && reasons.size === 1 ? [...reasons][0] : "";
+    const shared = common(rows.map((row) => why(row, given.reasons)));
     return html`<section class="side"><h2>${name} <small class="soft">${parts.count(rows.length)}</small></h2>
       ${shared && html`<p class="soft shared">${shared}</p>`}
       ${rows.length === 0 && html`<${parts.Empty}>${empty}<//>`}

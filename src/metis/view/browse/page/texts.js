@@ -9,11 +9,15 @@ const texts = (() => {
   const HIDDEN =
     /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
 
+  const CONTROLS = (
+    "NUL SOH STX ETX EOT ENQ ACK BEL BS TAB LF VT FF CR SO SI " +
+    "DLE DC1 DC2 DC3 DC4 NAK SYN ETB CAN EM SUB ESC FS GS RS US"
+  ).split(" ");
+
   const sign = (character) => {
     const code = character.charCodeAt(0);
-    if (code < 0x20) return String.fromCharCode(0x2400 + code);
-    if (code === 0x7f) return "\u2421";
-    return `\u27e8U+${code.toString(16).toUpperCase().padStart(4, "0")}\u27e9`;
+    const name = CONTROLS[code] ?? `U+${code.toString(16).toUpperCase().padStart(4, "0")}`;
+    return `\u27e8${name}\u27e9`;
   };
 
   /** The same text, with a sign for every character that is obeyed or not seen. */
@@ -26,7 +30,7 @@ const texts = (() => {
 
   /** Where the words of a search are in a text; all of them together, if they are. */
   const found = (text, search) => {
-    const words = search?.trim() ?? "";
+    const words = search?.replaceAll('"', "").trim() ?? "";
     if (!words) return [];
     const places = (pattern) =>
       [...text.matchAll(new RegExp(pattern, "giu"))].map((hit) => [
@@ -38,21 +42,21 @@ const texts = (() => {
     return hits.slice(0, MOST_HITS);
   };
 
-  const pieces = (letters, hits) => {
+  const pieces = (text, hits) => {
     const parts = [];
     let end = 0;
     for (const [from, to] of hits) {
       if (from < end) continue;
-      parts.push(visible(letters.slice(end, from).join("")));
-      parts.push(html`<mark>${visible(letters.slice(from, to).join(""))}</mark>`);
+      parts.push(visible(text.slice(end, from)));
+      parts.push(html`<mark>${visible(text.slice(from, to))}</mark>`);
       end = to;
     }
-    return [...parts, visible(letters.slice(end).join(""))];
+    return [...parts, visible(text.slice(end))];
   };
 
-  /** A snippet with its hits marked; places count characters, as in Python. */
+  /** A snippet with its hits marked. */
   const Snippet = ({ text, hits }) =>
-    html`<span dir="auto">${pieces(Array.from(text.replace(/\s/g, " ")), hits ?? [])}</span>`;
+    html`<span dir="auto">${pieces(text.replace(/\s/g, " "), hits ?? [])}</span>`;
 
   /** The start of a text that is shown before it is unfolded. */
   const head = (text) => {
@@ -71,7 +75,7 @@ const texts = (() => {
     const long = start.length < text.length;
     const shown = open || !long ? text : start;
     const marked = hits.filter(([, to]) => to <= shown.length);
-    const content = marked.length ? pieces(shown.split(""), marked) : visible(shown);
+    const content = marked.length ? pieces(shown, marked) : visible(shown);
     if (!text) return html`<p class="soft">(empty)</p>`;
     return html`<pre class="text" dir="auto">${content}${long && !open && "…"}</pre>
       ${long && html`<button class="quiet" aria-expanded=${open} onClick=${() => setOpen(!open)}>

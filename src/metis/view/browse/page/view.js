@@ -32,7 +32,7 @@
         } catch (error) {
           if (wanted) setState((before) => ({ folder, error: error.message, about: before.folder === folder ? before.about : undefined }));
         }
-        if (wanted) timer = setTimeout(() => (document.hidden ? undefined : ask()), live ? LIVE : STILL);
+        if (wanted && !loading.BUNDLED) timer = setTimeout(() => (document.hidden ? undefined : ask()), live ? LIVE : STILL);
       };
       const seen = () => !document.hidden && ask();
       document.addEventListener("visibilitychange", seen);
@@ -90,7 +90,7 @@
       event.preventDefault();
       location.hash = address.of(folder, ["answers"], { q: event.target.elements.q.value });
     };
-    return html`<form class="search" role="search" onSubmit=${searched}>
+    return html`<form class="find" role="search" onSubmit=${searched}>
       <input id="search" name="q" type="search" aria-label="Search the answers" placeholder="Search the answers" title="Search (/)" autocomplete="off" spellcheck="false" />
     </form>`;
   };
@@ -170,7 +170,7 @@
   const App = ({ first }) => {
     const now = address.useAddress();
     const state = useAbout(now.folder);
-    const folders = loading.useLoaded("api/folders", state.about?.revision).value ?? first;
+    const folders = loading.useLoaded("folders", state.about?.revision).value ?? first;
     usePlace(now);
     useEffect(() => {
       const label = folders.find((each) => String(each.id) === now.folder)?.label;
@@ -184,7 +184,7 @@
     const page = document.getElementById("page");
     if (!location.hash) history.replaceState(null, "", "#/0");
     try {
-      const folders = await loading.load("api/folders");
+      const folders = await loading.load("folders");
       page.replaceChildren();
       preact.render(html`<${App} first=${folders} />`, page);
     } catch (error) {
