@@ -110,11 +110,15 @@ def members(
     An incomplete last member is skipped: it is being written, or its writer was killed.
     """
     for file in segments(folder, kind):
-        match = _NAME.fullmatch(file.name)
-        assert match is not None
-        for start, end, text in _members(file, after.get(file.name, 0)):
-            place = Place(match[1], int(match[2]), start, end - start)
-            yield _member(file, place, text)
+        yield from segment_members(file, after.get(file.name, 0))
+
+
+def segment_members(file: Path, start: int = 0) -> Iterator[Member]:
+    """The groups of one file, from an offset on."""
+    match = _NAME.fullmatch(file.name)
+    assert match is not None
+    for offset, end, text in _members(file, start):
+        yield _member(file, Place(match[1], int(match[2]), offset, end - offset), text)
 
 
 def read(folder: Path, place: Place) -> Member:
