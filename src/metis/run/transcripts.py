@@ -1,0 +1,181 @@
+"""Transcripts: what was said in every rollout, validation answer, survey answer and judgment.
+
+`FOLDER/transcripts/KIND-NNNNN.jsonl.gz` has the groups of 50 steps, from step NNNNN on. A group is
+one gzip member: a line of JSON with its prompt, then a line per rollout. Members are written in one
+call each, so that a file can be cut to an earlier length, and whoever is killed while writing
+leaves at most the last one incomplete.
+"""
+
+import json
+import os
+import re
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from metis.errors import Damaged, MetisError
+from metis.run.manifest import SCHEMA
+
+FOLDER = "transcripts"
+KINDS = ("train", "judge", "eval", "survey")
+SEGMENT = 50
+"""Steps per file."""
+
+_CHUNK = 1 << 16
+_GZIP = 16 + zlib.MAX_WBITS
+_NAME = re.compile(rf"({'|'.join(KINDS)})-(\d{{5,}})\.jsonl\.gz")
+
+Row = dict[str, Any]
+
+
+class Place(NamedTuple):
+    """Where a member is: its file's kind and first step, and its bytes there."""
+
+    kind: str
+    segment: int
+    offset: int
+    length: int
+
+
+class Member(NamedTuple):
+    """One group: `head` has its prompt, `rows` one rollout each."""
+
+    place: Place
+    head: Row
+    rows: list[Row]
+
+
+def file_name(kind: str, step: int) -> str:
+    """The name of the file with a step's groups."""
+    return f"{kind}-{step // SEGMENT * SEGMENT:05d}.jsonl.gz"
+
+
+def packed(head: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> bytes:
+    """A group as a gzip member; equal groups are equal bytes."""
+    lines = [json.dumps(row, allow_nan=False) for row in ({"schema": SCHEMA, **head}, *rows)]
+    packer = zlib.compressobj(1, zlib.DEFLATED, _GZIP)
+    return packer.compress("".join(f"{line}\n" for line in lines).encode()) + packer.flush()
+
+
+class Transcripts:
+    """Appends groups to the files of a folder, which one process at a time may do."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / FOLDER
+
+    def append(self, kind: str, head: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> None:
+        """Write a group to the file of its step."""
+        self.path.mkdir(exist_ok=True)
+        left = memoryview(packed(head, rows))
+        with (self.path / file_name(kind, head["step"])).open("ab", buffering=0) as file:
+            while left:
+                left = left[file.write(left) :]
+
+    def lengths(self) -> dict[str, int]:
+        """The length of every file, which is on disk from here on."""
+        return {file.name: _synced(file) for file in segments(self.path.parent)}
+
+    def cut(self, lengths: Mapping[str, int]) -> None:
+        """Truncate the files to these lengths; those without one are deleted.
+
+        Shorter files remain as they are, but for an incomplete last member.
+        """
+        for file in segments(self.path.parent):
+            length = lengths.get(file.name, 0)
+            if not length:
+                file.unlink()
+                continue
+            if (size := file.stat().st_size) < length:
+                length = max((end for _, end, _ in _members(file, 0)), default=0)
+            if length < size:
+                os.truncate(file, length)
+
+
+def segments(folder: Path, kind: str | None = None) -> list[Path]:
+    """The files of a folder, of one kind or of all, by kind and step."""
+    found = [
+        (KINDS.index(match[1]), int(match[2]), file)
+        for file in (folder / FOLDER).glob("*.jsonl.gz")
+        if (match := _NAME.fullmatch(file.name)) and kind in (None, match[1])
+    ]
+    return [file for _, _, file in sorted(found)]
+
+
+def members(
+    folder: Path, kind: str | None = None, after: Mapping[str, int] = {}
+) -> Iterator[Member]:
+    """The groups in the order of the files, from the offset that `after` has for a file's name.
+
+    An incomplete last member is skipped: it is being written, or its writer was killed.
+    """
+    for file in segments(folder, kind):
+        yield from segment_members(file, after.get(file.name, 0))
+
+
+def segment_members(file: Path, start: int = 0) -> Iterator[Member]:
+    """The groups of one file, from an offset on."""
+    match = _NAME.fullmatch(file.name)
+    assert match is not None
+    for offset, end, text in _members(file, start):
+        yield _member(file, Place(match[1], int(match[2]), offset, end - offset), text)
+
+
+def read(folder: Path, place: Place) -> Member:
+    """The group at a place."""
+    file = folder / FOLDER / file_name(place.kind, place.segment)
+    try:
+        with file.open("rb") as opened:
+            opened.seek(place.offset)
+            content = opened.read(place.length)
+    except OSError as error:
+        raise MetisError(f"{str(file)!r} cannot be read ({error.strerror}): mend that") from None
+    unpacker = zlib.decompressobj(_GZIP)
+    try:
+        text = unpacker.decompress(content)
+    except zlib.error:
+        raise _damaged(file, place.offset) from None
+    if not unpacker.eof:
+        raise _damaged(file, place.offset)
+    return _member(file, place, text)
+
+
+def _members(file: Path, start: int) -> Iterator[tuple[int, int, bytes]]:
+    """Start, end and text of every complete member from an offset on."""
+    with file.open("rb") as opened:
+        opened.seek(start)
+        content, end = opened.read(_CHUNK), start
+        while content:
+            unpacker = zlib.decompressobj(_GZIP)
+            pieces = []
+            while content and not unpacker.eof:
+                try:
+                    pieces.append(unpacker.decompress(content))
+                except zlib.error:
+                    raise _damaged(file, start) from None
+                end += len(content) - len(unpacker.unused_data)
+                content = unpacker.unused_data or opened.read(_CHUNK)
+            if unpacker.eof:
+                yield start, end, b"".join(pieces)
+            start = end
+
+
+def _member(file: Path, place: Place, text: bytes) -> Member:
+    try:
+        head, *rows = map(json.loads, text.splitlines())
+    except ValueError:
+        raise _damaged(file, place.offset) from None
+    if not all(isinstance(row, dict) for row in (head, *rows)):
+        raise _damaged(file, place.offset)
+    return Member(place, head, rows)
+
+
+def _damaged(file: Path, offset: int) -> Damaged:
+    folder, what = file.parent.parent, f"{FOLDER}/{file.name}, byte {offset}"
+    return Damaged(f"{folder / what}, is damaged: restore the file, or delete it", folder, what)
+
+
+def _synced(file: Path) -> int:
+    with file.open("rb") as opened:
+        os.fsync(opened.fileno())
+        return opened.seek(0, os.SEEK_END)
