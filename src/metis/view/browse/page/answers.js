@@ -87,7 +87,7 @@ const answers = (() => {
         <${parts.Pager} found=${found} one="answer" />
         ${found.items.length === 0 && html`<${parts.Empty}>${none(about, search)}<//>`}
         <ul class="cards">${found.items.map((item, place) => html`<${Item} key=${`${item.kind}/${item.step}/${item.prompt}/${item.rollout}`}
-          folder=${folder} item=${item} search=${search} at=${found.page * found.size + place} />`)}</ul>
+          folder=${folder} item=${item} search=${search} at=${(found.page - 1) * found.size + place} />`)}</ul>
         ${found.items.length > 10 && html`<${parts.Pager} found=${found} one="answer" />`}
       </div>`}`;
   };

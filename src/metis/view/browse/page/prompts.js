@@ -45,7 +45,7 @@ const prompts = (() => {
   };
 
   const History = ({ folder, found, reasons }) => {
-    const rows = found.history;
+    const rows = found.history.slice().sort((one, other) => one.step - other.step);
     const points = (value) => rows.map((row) => [row.step, value(row)]).filter(([, y]) => typeof y === "number");
     const lines = [
       { name: "predicted", colour: "c0", exact: true, points: points((row) => row.score) },
