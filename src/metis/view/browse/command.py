@@ -55,7 +55,7 @@ def run(chosen: argparse.Namespace) -> int:
 
 def _folders(named: Sequence[Path]) -> Iterator[Path]:
     """The run folders that are named; of a comparison, all it has that can be read."""
-    from metis.compare.comparison import is_comparison
+    from metis.comparisons.comparison import is_comparison
 
     for folder in named:
         if is_comparison(folder):
