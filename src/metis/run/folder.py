@@ -189,7 +189,7 @@ def read_log(
     file = log_file(path, log)
     try:
         return [
-            _row(file, number, line, log)
+            parse_row(file, number, line, log)
             for number, line in enumerate(log_lines(file), start=1)
             if having in line and not _torn(line)
         ]
@@ -212,7 +212,8 @@ def _torn(line: bytes) -> bool:
     return False
 
 
-def _row(file: Path, number: int, line: bytes, log: str) -> dict[str, Any]:
+def parse_row(file: Path, number: int, line: bytes, log: str) -> dict[str, Any]:
+    """A row of a log; a corrupted line is refused."""
     try:
         row = json.loads(line)
     except ValueError:
