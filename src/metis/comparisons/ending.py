@@ -17,7 +17,7 @@ def look(folder: Path) -> tuple[Recorded | None, str]:
         return None, "not begun"
     try:
         run = read_run(folder)
-        spent = _account(run).fraction
+        spent = account(run).fraction
     except Damaged as error:
         return None, f"damaged: {error.what}"
     except MetisError as error:
@@ -46,7 +46,7 @@ def _begun(folder: Path) -> bool:
     return log_file(folder, "metrics").exists()
 
 
-def _account(run: Recorded) -> Account:
+def account(run: Recorded) -> Account:
     """The account of a run, by its log."""
     last = run.metrics[-1] if run.metrics else {}
     counted = {

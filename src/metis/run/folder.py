@@ -174,7 +174,7 @@ _FIELDS: dict[str, dict[str, Any]] = {
 """Required fields of each log's rows, with their types."""
 _OTHER_FIELDS: dict[str, dict[str, Any]] = {
     "timings": {"elapsed": _NUMBER},
-    "judgments": {"score": _NUMBER | None, "distribution": dict},
+    "judgments": {"score": _NUMBER | None, "v_hat": _NUMBER, "distribution": dict},
     "rollouts": {"rewards": list, "tokens": list, "failed": int},
 }
 """Optional fields of each log's rows, with their types."""
@@ -191,7 +191,7 @@ def read_log(
     file = log_file(path, log)
     try:
         return [
-            _row(file, number, line, log)
+            parse_row(file, number, line, log)
             for number, line in enumerate(log_lines(file), start=1)
             if having in line and not _torn(line)
         ]
@@ -214,7 +214,8 @@ def _torn(line: bytes) -> bool:
     return False
 
 
-def _row(file: Path, number: int, line: bytes, log: str) -> dict[str, Any]:
+def parse_row(file: Path, number: int, line: bytes, log: str) -> dict[str, Any]:
+    """A row of a log; a corrupted line is refused."""
     try:
         row = json.loads(line)
     except ValueError:

@@ -29,17 +29,18 @@ JUDGED = ("reason", "score", "failure", "propensity")
 WRITTEN = ("reply", "distribution")
 """Fields of rolled-out prompts alone; those of all candidates would make the page too large."""
 EARNED = ("rewards", "tokens", "failed", "reported", "text")
+SCRIPT = "text/javascript; charset=utf-8"
+STYLE = "text/css; charset=utf-8"
+SCRIPTS = (
+    *("theme", "vendor/preact", "vendor/hooks", "vendor/htm", "loading", "address", "texts"),
+    *("charts", "parts", "overview", "step", "prompts", "answers", "answer", "comparison"),
+    *("keys", "view"),
+)
 FILES = {
     "index.html": "text/html; charset=utf-8",
-    "view.css": "text/css; charset=utf-8",
-    "filters.js": "text/javascript; charset=utf-8",
-    "parts.js": "text/javascript; charset=utf-8",
-    "detail.js": "text/javascript; charset=utf-8",
-    "view.js": "text/javascript; charset=utf-8",
-    "vendor/pico.css": "text/css; charset=utf-8",
-    "vendor/preact.js": "text/javascript; charset=utf-8",
-    "vendor/hooks.js": "text/javascript; charset=utf-8",
-    "vendor/htm.js": "text/javascript; charset=utf-8",
+    "colours.css": STYLE,
+    "view.css": STYLE,
+    **{f"{name}.js": SCRIPT for name in SCRIPTS},
 }
 """Files that a browser asks for, and what they are."""
 
@@ -47,11 +48,9 @@ LICENCES = (
     "vendor/VENDORED.md",
     "vendor/LICENSE-preact.txt",
     "vendor/LICENSE-htm.txt",
-    "vendor/LICENSE-pico.txt",
 )
 """Files that go with them wherever they are copied to."""
 
-SCRIPT = "text/javascript; charset=utf-8"
 RUNS = "runs.js"
 
 

@@ -1,23 +1,34 @@
-"""A server of the page for this machine alone: loopback, GET, and no other site's requests."""
+"""A server of the page for this machine alone: loopback, GET, and no other site's requests.
 
+With a token, every request needs it: in the address, or in the cookie that the address sets.
+"""
+
+import hmac
 import re
 import sys
 from collections.abc import Sequence
 from http import HTTPStatus
+from http.cookies import CookieError, SimpleCookie
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import parse_qs
 
 from metis.errors import MetisError
 from metis.run.recorded import Recorded, read_run
 from metis.view.browse import data
 from metis.view.browse.data import document
+from metis.view.browse.following import Follower
+from metis.view.browse.opened import Opened, open_folders
+from metis.view.browse.routes import Routes
 
 ADDRESS = "127.0.0.1"
+API = "api/"
 PORT = 8400
 HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; "
+        "connect-src 'self'; "
         "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     ),
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -35,8 +46,11 @@ class Server(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, runs: Sequence[Recorded], port: int = PORT) -> None:
-        self.runs = list(runs)
+    def __init__(self, runs: Sequence[Recorded], port: int = PORT, token: str = "") -> None:
+        self.runs, self.token = list(runs), token
+        self.opened = open_folders([run.folder for run in runs])
+        self.routes = Routes(self.opened)
+        self._follower: Follower | None = None
         try:
             super().__init__((ADDRESS, port), _Handler)
         except (OSError, OverflowError) as error:
@@ -44,6 +58,18 @@ class Server(ThreadingHTTPServer):
                 f"--port {port} cannot be used ({getattr(error, 'strerror', None) or error}): name "
                 "another; 0 takes one that is free"
             ) from None
+        self.follow()
+
+    def follow(self) -> None:
+        """Bring the indexes up to date from now on, in a thread of their own."""
+        self._follower = Follower([each for each in self.opened if isinstance(each, Opened)])
+
+    def server_close(self) -> None:
+        super().server_close()
+        if self._follower is not None:
+            self._follower.close()
+        for each in self.opened:
+            each.close()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Pass over a browser that has left before its answer was sent."""
@@ -56,7 +82,7 @@ class Server(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        return f"http://{ADDRESS}:{self.port}/"
+        return f"http://{ADDRESS}:{self.port}/" + (f"?token={self.token}" if self.token else "")
 
     def file(self, name: str) -> tuple[bytes, str] | None:
         """The content and the type of a file; None where there is none of that name."""
@@ -80,7 +106,7 @@ class Server(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Answers GET of the page's own files."""
+    """Answers GET of the page's own files, and of what the folders hold."""
 
     server: Server
     server_version, sys_version = "metis", ""
@@ -89,10 +115,18 @@ class _Handler(BaseHTTPRequestHandler):
         if self.headers.get("Host") not in self._hosts():
             self._answer(HTTPStatus.FORBIDDEN, b"this server is for 127.0.0.1 alone\n")
             return
+        if not self._may():
+            said = b"open the address that `metis view` printed: it has a token\n"
+            self._answer(HTTPStatus.FORBIDDEN, said)
+            return
         name = self.path.partition("?")[0].removeprefix("/") or "index.html"
         foreign = self.headers.get("Sec-Fetch-Site", "none") not in ("same-origin", "none")
         if foreign and name != "index.html":
             self._answer(HTTPStatus.FORBIDDEN, b"not for another site\n")
+            return
+        if name.startswith(API):
+            status, content = self.server.routes.answer(self.path.removeprefix(f"/{API}"))
+            self._answer(HTTPStatus(status), content, "application/json")
             return
         file = self.server.file(name)
         if file is None:
@@ -110,12 +144,38 @@ class _Handler(BaseHTTPRequestHandler):
         """Names under which a browser on this machine asks; any other may be a rebound one."""
         return f"{ADDRESS}:{self.server.port}", f"localhost:{self.server.port}"
 
+    def _may(self) -> bool:
+        """True of a request with the token, where one is asked for."""
+        token = self.server.token
+        return not token or any(
+            hmac.compare_digest(given.encode(errors="replace"), token.encode())
+            for given in (*self._in_address(), *self._in_cookies())
+        )
+
+    def _in_address(self) -> list[str]:
+        return parse_qs(self.path.partition("?")[2], errors="replace").get("token", [])
+
+    def _in_cookies(self) -> list[str]:
+        try:
+            cookies = SimpleCookie(self.headers.get("Cookie", ""))
+        except CookieError:
+            return []
+        return [cookies[self._cookie].value] if self._cookie in cookies else []
+
+    @property
+    def _cookie(self) -> str:
+        """The name of the cookie: cookies are of a host, whatever the port."""
+        return f"metis-{self.server.port}"
+
     def _answer(
         self, status: HTTPStatus, content: bytes, kind: str = "text/plain; charset=utf-8"
     ) -> None:
         self.send_response(status)
         for name, value in HEADERS.items():
             self.send_header(name, value)
+        if self.server.token and status == HTTPStatus.OK and self._in_address():
+            value = f"{self._cookie}={self.server.token}; HttpOnly; SameSite=Strict; Path=/"
+            self.send_header("Set-Cookie", value)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(content)))
         if status == HTTPStatus.METHOD_NOT_ALLOWED:
