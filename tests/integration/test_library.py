@@ -59,6 +59,7 @@ def test_the_same_call_goes_on_and_another_function_is_refused(run, tiny):
 
 def test_an_evaluation_has_the_function_or_says_how_to_give_it(run, tmp_path, capsys, monkeypatch):
     there = metis.evaluate(run, out=tmp_path / "a", show=False)
+    assert capsys.readouterr().out == ""
     assert 0 <= there.accuracy <= 1 and len(there.answers) == 4
     assert repr(there).startswith(f"<evaluation {tmp_path / 'a'}: model sums ")
     assert metis.load(tmp_path / "a").answers == there.answers
@@ -83,12 +84,13 @@ def test_the_data_of_a_run_move_with_its_folder(run, tmp_path, monkeypatch):
     assert [row["problem"].partition(":")[0] for row in there.answers] == ["data"] * 4
 
 
-def test_rows_may_be_surveyed(tiny, tmp_path, monkeypatch):
+def test_rows_may_be_surveyed(tiny, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     given = {"model": tiny, "data": ROWS, "reward": scorer(12), "prompts": 4, "step": False}
     survey = metis.survey(**given, **GIVEN)
     assert survey.path.parent.name == "surveys" and len(survey.outcomes) == 4
     assert metis.survey(**given, **GIVEN).outcomes == survey.outcomes
+    assert capsys.readouterr().out == ""
 
 
 def test_verl_is_given_no_function_of_this_process(tmp_path):
