@@ -362,7 +362,7 @@ def _answered(
     first = FirstValidation(folder.path, f"{asked} {sources.source_digests(run.config.resolved)}")
     if first.rewards:
         view.notice(0, f"{len(first.rewards):,} of {len(prompts):,} answers were already scored")
-    folder.transcripts.keep("eval", first.rewards)
+    folder.transcripts.keep("eval", lambda head: head["prompt"] in first.rewards)
     answers = run.engine.evaluate(view.count, first, heard)
     first.end()
     return answers
