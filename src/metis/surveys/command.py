@@ -23,8 +23,9 @@ policy as it is answers; nothing is kept of it.
   metis survey RECIPE --prompts 1000 --out surveys/mine
 
 A survey that was stopped goes on where it was when the same command is given again. Outcomes are
-in DIR/outcomes.jsonl, the page in DIR/survey.md. `--keep FILE.jsonl.gz` writes ids, rewards and
-lengths as an outcome set, to develop a judge on without rollouts.
+in DIR/outcomes.jsonl, what was said in DIR/transcripts, the page in DIR/survey.md. `--keep
+FILE.jsonl.gz` writes ids, rewards and lengths as an outcome set, to develop a judge on without
+rollouts.
 """
 
 
@@ -85,7 +86,8 @@ def conduct(chosen: argparse.Namespace, console: "Console") -> tuple[Path, str]:
     total = len(prompts) * training.group
     with SurveyFolder.open(out, described) as folder, SurveyView(console, total) as view:
         console.print(f"{len(prompts):,} prompts × {training.group} rollouts → {out}")
-        outcomes = collect(engine, prompts, training.group, training.seed, folder, view)
+        asked = (engine, prompts, training.group, training.seed)
+        outcomes = collect(*asked, folder, view, training.transcripts)
         seconds: dict[str, float] = {}
         if not chosen.no_step:
             view.say("measuring a step of training")
