@@ -3,6 +3,7 @@
 import argparse
 import json
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -80,11 +81,15 @@ def conduct(chosen: argparse.Namespace, console: "Console") -> tuple[Path, str]:
     training = settings.training
     described = {**settings.resolved, "prompts": chosen.prompts}
     out = chosen.out or FOLDER / digest(described)
-    build = loop.Run.build(settings)
+    build = loop.Run.build(settings, console.print)
     engine, pool = build.engine, build.pool
     prompts = sampled(pool, chosen.prompts, training.seed)
     total = len(prompts) * training.group
-    with SurveyFolder.open(out, described) as folder, SurveyView(console, total) as view:
+    with (
+        closing(engine),
+        SurveyFolder.open(out, described) as folder,
+        SurveyView(console, total) as view,
+    ):
         console.print(f"{len(prompts):,} prompts × {training.group} rollouts → {out}")
         asked = (engine, prompts, training.group, training.seed)
         outcomes = collect(*asked, folder, view, training.transcripts)
