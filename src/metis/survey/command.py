@@ -39,6 +39,7 @@ def add(commands: Commands) -> None:
 def run(chosen: argparse.Namespace) -> int:
     """Survey, or show what an earlier call with the same settings found."""
     from metis import config, loop
+    from metis.config import generation
     from metis.survey.collect import (
         SurveyFolder,
         SurveyView,
@@ -61,7 +62,7 @@ def run(chosen: argparse.Namespace) -> int:
     training = settings.training
     described = {**settings.resolved, "prompts": chosen.prompts}
     out = chosen.out or Path("surveys") / digest(described)
-    build = loop.Run.build(settings)
+    build = loop.Run.build(generation.chosen_for_rollouts(settings, chosen.prompts, print))
     engine, pool = build.engine, build.pool
     prompts = sampled(pool, chosen.prompts, training.seed)
     console = plain_console()
