@@ -102,7 +102,9 @@ def conduct(chosen: argparse.Namespace, console: "Console") -> tuple[Path, dict[
             console.print("this evaluation is complete; for another, change a setting or --out")
         else:
             with EvaluationView(console, evaluation) as view:
-                answer_all(evaluation, model or _model(evaluation, who, console.print), folder, view)
+                answer_all(
+                    evaluation, model or _model(evaluation, who, console.print), folder, view
+                )
         summary = results.results(evaluation, [row for _, row in folder.rows()], who.about)
         results.write(out, summary)
     return out, summary

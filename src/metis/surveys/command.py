@@ -60,6 +60,7 @@ def run(chosen: argparse.Namespace) -> int:
 def conduct(chosen: argparse.Namespace, console: "Console") -> tuple[Path, str]:
     """Survey, or find what an earlier call with the same settings found: its folder, its page."""
     from metis import config, loop
+    from metis.config import generation
     from metis.surveys.collect import (
         SurveyFolder,
         SurveyView,
@@ -81,7 +82,8 @@ def conduct(chosen: argparse.Namespace, console: "Console") -> tuple[Path, str]:
     training = settings.training
     described = {**settings.resolved, "prompts": chosen.prompts}
     out = chosen.out or FOLDER / digest(described)
-    build = loop.Run.build(settings, console.print)
+    say = console.print
+    build = loop.Run.build(generation.chosen_for_rollouts(settings, chosen.prompts, say), say)
     engine, pool = build.engine, build.pool
     prompts = sampled(pool, chosen.prompts, training.seed)
     total = len(prompts) * training.group
