@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from metis.compare import plan
+from metis.comparisons import plan
 from metis.comparisons.comparison import Comparison, read_comparison
 from metis.comparisons.table import verdicts
 from metis.errors import MetisError
