@@ -30,9 +30,17 @@ const step = (() => {
       <a class="over-card" href=${href}>${parts.many(answers, "answer")}</a>`;
   };
 
+  /** What a reason means: of one such as `arm level-3`, what is said of `arm <label>`. */
+  const meaning = (reason, reasons) => {
+    if (!reason || reasons?.[reason]) return reasons?.[reason] ?? "";
+    const [word] = reason.split(" ");
+    const pattern = Object.keys(reasons ?? {}).find((key) => key.startsWith(`${word} <`));
+    return texts.line(pattern ? `${reason}: ${reasons[pattern]}` : reason);
+  };
+
   /** Why a candidate was chosen or not. */
   const why = (row, reasons) =>
-    row.failure ? `The judge failed: ${texts.line(row.failure)}` : (reasons?.[row.reason] ?? row.reason ?? "");
+    row.failure ? `The judge failed: ${texts.line(row.failure)}` : meaning(row.reason, reasons);
 
   /** What most of some texts are; said once, above them. */
   const common = (all) => all.find((text) => all.filter((each) => each === text).length > all.length / 2 && all.length > 1) ?? "";
@@ -140,5 +148,5 @@ const step = (() => {
         <${Exemplars} folder=${folder} exemplars=${found.exemplars} />`}`;
   };
 
-  return { Candidate, Legend, Step };
+  return { Candidate, Legend, Step, meaning };
 })();

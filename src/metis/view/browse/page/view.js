@@ -58,7 +58,8 @@
 
   const Live = ({ about }) => {
     if (!about) return null;
-    const of = about.steps ? ` of ${parts.count(about.steps)}` : "";
+    const whole = about.settings?.steps;
+    const of = typeof whole === "number" ? ` of ${parts.count(whole)}` : "";
     const words = about.last ? ` · step ${parts.count(about.last)}${of}` : "";
     return html`<span class=${`state ${about.state}`}>${about.state}${words}</span>`;
   };
