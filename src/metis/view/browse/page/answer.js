@@ -87,7 +87,7 @@ const answer = (() => {
     </section>`;
   };
 
-  const pageOf = (at) => (at >= PAGE ? Math.floor(at / PAGE) + 1 : "");
+  const pageOf = (at) => Math.floor(at / PAGE) || "";
 
   const place = (query) => (/^\d+$/.test(query.at ?? "") ? Number(query.at) : null);
 

@@ -23,7 +23,9 @@ const step = (() => {
     const answers = (row.rewards?.length ?? 0) + (row.failed ?? 0);
     if (!answers) return null;
     const lengths = row.tokens?.length ? `${parts.count(Math.round(parts.mean(row.tokens)))} tokens each` : "";
-    const href = address.of(folder, ["answers"], { kind: "train", step: at, prompt: row.prompt });
+    const href = loading.bundled()
+      ? address.answer(folder, { kind: "train", step: at, prompt: row.prompt, rollout: 0 })
+      : address.of(folder, ["answers"], { kind: "train", step: at, prompt: row.prompt });
     return html`<span class="soft">${lengths}</span>
       ${row.truncated > 0 && html`<${parts.Chip} kind="warn">${row.truncated} truncated<//>`}
       ${row.failed > 0 && html`<${parts.Chip} kind="bad">${row.failed} failed<//>`}
@@ -135,8 +137,9 @@ const step = (() => {
         <${Metrics} metrics=${found.metrics} />
         <div class="filters"><${parts.Select} name="sort" label="Order by" any="prediction"
           values=${["outcome", ["surprise", "surprise: prediction against outcome"]]} query=${query} />
-          <a class="button" href=${address.of(folder, ["answers"], { kind: "train", step: at })}>All answers of this step</a>
-          ${typeof found.metrics?.["eval/accuracy"] === "number" && html`<a class="button"
+          ${!loading.bundled() && html`<a class="button"
+            href=${address.of(folder, ["answers"], { kind: "train", step: at })}>All answers of this step</a>`}
+          ${!loading.bundled() && typeof found.metrics?.["eval/accuracy"] === "number" && html`<a class="button"
             href=${address.of(folder, ["answers"], { kind: "eval", step: at })}>Validation answers</a>`}</div>
         ${rows.length === 0 && html`<${parts.Empty}>Which prompts this step chose and passed over was not kept.<//>`}
         ${rows.length > 0 && html`<${Legend} />
