@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from metis.compare.ending import look
+from metis.comparisons.ending import look
 from metis.run import folder as run_folder
 from metis.run import recorded
-from metis.survey.advice import MEASURED
+from metis.surveys.advice import MEASURED
 from metis.view.browse.data import document
 
 EVIDENCE = Path(__file__).parents[2] / "evidence"

@@ -4,6 +4,7 @@ from metis.core.pool import Pool
 from metis.core.requests import (
     LAST,
     Complete,
+    Counts,
     Curriculum,
     Embed,
     Engine,
@@ -14,7 +15,9 @@ from metis.core.requests import (
     Request,
     Rollout,
     Score,
+    common_count,
     complete,
+    each_count,
     embed,
     fit,
     predict,
@@ -36,6 +39,7 @@ from metis.core.values import (
     Prompt,
     Sampling,
     Trajectory,
+    Transcript,
 )
 
 __all__ = [
@@ -45,6 +49,7 @@ __all__ = [
     "Complete",
     "Completion",
     "Continuation",
+    "Counts",
     "Curriculum",
     "Decision",
     "Embed",
@@ -66,7 +71,10 @@ __all__ = [
     "Score",
     "Stateful",
     "Trajectory",
+    "Transcript",
+    "common_count",
     "complete",
+    "each_count",
     "embed",
     "fit",
     "predict",

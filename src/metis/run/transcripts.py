@@ -10,10 +10,12 @@ import json
 import os
 import re
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from metis import files
 from metis.errors import Damaged, MetisError
 from metis.run.manifest import SCHEMA
 
@@ -72,24 +74,37 @@ class Transcripts:
             while left:
                 left = left[file.write(left) :]
 
-    def lengths(self) -> dict[str, int]:
-        """The length of every file, which is on disk from here on."""
-        return {file.name: _synced(file) for file in segments(self.path.parent)}
-
-    def cut(self, lengths: Mapping[str, int]) -> None:
-        """Truncate the files to these lengths; those without one are deleted.
-
-        Shorter files remain as they are, but for an incomplete last member.
-        """
+    def sync(self) -> None:
+        """Wait until everything written is on disk."""
         for file in segments(self.path.parent):
-            length = lengths.get(file.name, 0)
-            if not length:
-                file.unlink()
-                continue
-            if (size := file.stat().st_size) < length:
-                length = max((end for _, end, _ in _members(file, 0)), default=0)
-            if length < size:
-                os.truncate(file, length)
+            files.sync(file)
+        if self.path.exists():
+            files.sync(self.path)
+
+    def cut(self, step: int, kind: str | None = None) -> None:
+        """Remove the groups of later steps, of one kind or of all."""
+        for file in segments(self.path.parent, kind):
+            if _segment(file) + SEGMENT > step:
+                _cut(file, lambda head: bool(head["step"] <= step))
+
+    def keep(self, kind: str, prompts: Collection[str]) -> None:
+        """Remove all groups of a kind from the first on that is of none of these prompts."""
+        for file in segments(self.path.parent, kind):
+            _cut(file, lambda head: head["prompt"] in prompts)
+
+
+def _cut(file: Path, kept: Callable[[Row], bool]) -> None:
+    """Truncate a file at its first group that is not kept, or is damaged."""
+    length = 0
+    with suppress(Damaged):
+        for start, end, text in _members(file, 0):
+            if not kept(_rows(file, start, text)[0]):
+                break
+            length = end
+    if not length:
+        file.unlink()
+    elif length < file.stat().st_size:
+        os.truncate(file, length)
 
 
 def segments(folder: Path, kind: str | None = None) -> list[Path]:
@@ -115,10 +130,9 @@ def members(
 
 def segment_members(file: Path, start: int = 0) -> Iterator[Member]:
     """The groups of one file, from an offset on."""
-    match = _NAME.fullmatch(file.name)
-    assert match is not None
+    name = file.name.split("-")[0]
     for offset, end, text in _members(file, start):
-        yield _member(file, Place(match[1], int(match[2]), offset, end - offset), text)
+        yield _member(file, Place(name, _segment(file), offset, end - offset), text)
 
 
 def read(folder: Path, place: Place) -> Member:
@@ -161,21 +175,26 @@ def _members(file: Path, start: int) -> Iterator[tuple[int, int, bytes]]:
 
 
 def _member(file: Path, place: Place, text: bytes) -> Member:
-    try:
-        head, *rows = map(json.loads, text.splitlines())
-    except ValueError:
-        raise _damaged(file, place.offset) from None
-    if not all(isinstance(row, dict) for row in (head, *rows)):
-        raise _damaged(file, place.offset)
+    head, *rows = _rows(file, place.offset, text)
     return Member(place, head, rows)
+
+
+def _rows(file: Path, offset: int, text: bytes) -> list[Row]:
+    try:
+        rows = [json.loads(line) for line in text.splitlines()]
+    except ValueError:
+        raise _damaged(file, offset) from None
+    if not rows or not all(isinstance(row, dict) for row in rows):
+        raise _damaged(file, offset)
+    return rows
+
+
+def _segment(file: Path) -> int:
+    match = _NAME.fullmatch(file.name)
+    assert match is not None
+    return int(match[2])
 
 
 def _damaged(file: Path, offset: int) -> Damaged:
     folder, what = file.parent.parent, f"{FOLDER}/{file.name}, byte {offset}"
     return Damaged(f"{folder / what}, is damaged: restore the file, or delete it", folder, what)
-
-
-def _synced(file: Path) -> int:
-    with file.open("rb") as opened:
-        os.fsync(opened.fileno())
-        return opened.seek(0, os.SEEK_END)

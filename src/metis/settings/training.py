@@ -6,6 +6,7 @@ from typing import ClassVar
 from metis.errors import require, require_at_least
 from metis.run import loggers
 from metis.run.budget import Budget
+from metis.run.recording import Kept
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ class RunSettings:
     benchmark_limit  problems per benchmark, sampled as by `metis eval --limit`; 0 is all
     answers      answers per group to keep in rollouts.jsonl; null keeps one answer of the first
                  eight groups of a step
+    transcripts  what is kept of what was said: `all` rollouts, a `sample` of one per group, `none`
     loggers      trackers that get a copy of the metrics: tensorboard, wandb, trackio
     """
 
@@ -57,12 +59,13 @@ class RunSettings:
     benchmarks: tuple[str, ...] = ()
     benchmark_limit: int = 0
     answers: int | None = None
+    transcripts: Kept = "all"
     loggers: tuple[str, ...] = ()
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
 
     MAY_CHANGE: ClassVar = (
         *("steps", "tokens", "processed", "seconds", "evaluate"),
-        *("answers", "loggers", "checkpoints"),
+        *("answers", "transcripts", "loggers", "checkpoints"),
     )
     """Settings that may change on resume: the budget, validation, logging and checkpoints."""
 

@@ -39,6 +39,10 @@ def contents(folder, kind=None):
     return [(member.head["prompt"], member.rows) for member in members(folder, kind)]
 
 
+def stored(folder):
+    return {file.name: file.read_bytes() for file in segments(folder)}
+
+
 texts = st.text(st.characters(), max_size=80)
 groups = st.lists(st.tuples(st.integers(0, 120), texts, st.lists(texts, max_size=3)), max_size=6)
 
@@ -85,35 +89,63 @@ def test_cut_at_any_byte_all_earlier_groups_are_read(tmp_path):
 
 
 def test_reading_goes_on_where_it_ended(tmp_path):
-    transcripts = write(tmp_path, "train", group(prompt="a"), group(prompt="b"))
-    ends = transcripts.lengths()
+    write(tmp_path, "train", group(prompt="a"), group(prompt="b"))
+    ends = {file.name: file.stat().st_size for file in segments(tmp_path)}
     write(tmp_path, "train", group(prompt="c"), group(50, "d"))
     assert [member.head["prompt"] for member in members(tmp_path, after=ends)] == ["c", "d"]
 
 
-def test_cut_to_earlier_lengths_the_files_are_as_they_were(tmp_path):
-    transcripts = write(tmp_path, "train", group(), group(50))
-    before = {file.name: file.read_bytes() for file in segments(tmp_path)}
-    lengths = transcripts.lengths()
-    assert lengths == {name: len(content) for name, content in before.items()}
-    write(tmp_path, "train", group(50), group(100))
-    write(tmp_path, "judge", group(50))
-    transcripts.cut(lengths)
-    assert {file.name: file.read_bytes() for file in segments(tmp_path)} == before
+@settings(max_examples=30)
+@given(
+    steps=st.lists(st.integers(0, 120), max_size=8), last=st.integers(0, 120), torn=st.booleans()
+)
+def test_cut_at_a_step_the_files_are_as_they_were_then(tmp_path_factory, steps, last, torn):
+    folder, then = (tmp_path_factory.mktemp("run") for _ in range(2))
+    for step in sorted(steps):
+        for where in (folder, then) if step <= last else (folder,):
+            write(where, "train", group(step))
+            write(where, "eval", group(step, said=["held out"]))
+    transcripts = Transcripts(folder)
+    if torn:
+        write(folder, "train", group(121))
+        later = folder / "transcripts" / file_name("train", 121)
+        later.write_bytes(later.read_bytes()[:-3])
+    transcripts.cut(last)
+    assert stored(folder) == stored(then)
+    transcripts.cut(-1)
+    assert stored(folder) == {}
 
 
-def test_a_shorter_file_loses_only_its_incomplete_end(tmp_path):
-    transcripts = write(tmp_path, "train", group(prompt="a"), group(prompt="b"))
-    lengths, file = transcripts.lengths(), segments(tmp_path)[0]
-    file.write_bytes(file.read_bytes()[:-1])
-    transcripts.cut(lengths)
-    write(tmp_path, "train", group(prompt="c"))
-    assert [prompt for prompt, _ in contents(tmp_path)] == ["a", "c"]
+def test_one_kind_may_be_cut(tmp_path):
+    for kind in ("train", "eval"):
+        write(tmp_path, kind, group(1), group(2, "b"))
+    Transcripts(tmp_path).cut(1, "eval")
+    assert [prompt for prompt, _ in contents(tmp_path)] == ["a", "b", "a"]
+
+
+def test_a_cut_removes_what_is_torn_or_damaged(tmp_path):
+    transcripts = write(tmp_path, "train", group(1, "a"), group(2, "b"))
+    file = segments(tmp_path)[0]
+    whole = file.read_bytes()
+    for tail in (packed(*group(3))[:-1], bytes(100), b"not gzip"):
+        file.write_bytes(whole + tail)
+        transcripts.cut(2)
+        assert file.read_bytes() == whole
+
+
+def test_only_the_first_groups_of_known_prompts_are_kept(tmp_path):
+    transcripts = write(tmp_path, "eval", *(group(0, name) for name in "abca"))
+    transcripts.keep("eval", {"a", "b"})
+    assert [prompt for prompt, _ in contents(tmp_path)] == ["a", "b"]
+    transcripts.keep("eval", ())
+    assert stored(tmp_path) == {}
 
 
 def test_a_folder_without_transcripts_has_none(tmp_path):
-    assert contents(tmp_path) == [] and Transcripts(tmp_path).lengths() == {}
-    Transcripts(tmp_path).cut({})
+    transcripts = Transcripts(tmp_path)
+    transcripts.cut(0)
+    transcripts.sync()
+    assert contents(tmp_path) == []
     assert not list(tmp_path.iterdir())
 
 
@@ -121,7 +153,7 @@ def test_other_files_are_left_alone(tmp_path):
     transcripts = write(tmp_path, "train", group())
     other = tmp_path / "transcripts" / "mine.jsonl.gz"
     other.write_bytes(b"mine")
-    transcripts.cut({})
+    transcripts.cut(-1)
     assert contents(tmp_path) == [] and other.read_bytes() == b"mine"
 
 

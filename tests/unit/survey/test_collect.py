@@ -7,7 +7,7 @@ from rich.console import Console
 
 from metis.engines.simulated import SimulatedEngine, Simulation
 from metis.run.folder import read_log
-from metis.survey.collect import SurveyFolder, SurveyView, collect
+from metis.surveys.collect import SurveyFolder, SurveyView, collect
 
 
 def test_lines_come_with_the_first_part_and_now_and_then():

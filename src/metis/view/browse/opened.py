@@ -8,8 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from metis.compare.comparison import is_comparison
-from metis.compare.ending import account
+from metis.comparisons.comparison import is_comparison
+from metis.comparisons.ending import account
 from metis.errors import Damaged, MetisError
 from metis.run.folder import log_file, read_log
 from metis.run.manifest import current

@@ -4,9 +4,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from metis.compare import plan
-from metis.compare.comparison import Comparison, read_comparison
-from metis.compare.table import verdicts
+from metis.comparisons import plan
+from metis.comparisons.comparison import Comparison, read_comparison
+from metis.comparisons.table import verdicts
 from metis.errors import MetisError
 from metis.run.metrics import reasons
 from metis.run.recorded import Recorded

@@ -56,7 +56,7 @@ const answer = (() => {
     const judged = found.judgment;
     if (!judged) return null;
     return html`<section class="card"><h2>Before it was rolled out</h2>
-      ${judged.reason && html`<p>${reasons?.[judged.reason] ?? texts.line(judged.reason)}</p>`}
+      ${judged.reason && html`<p>${step.meaning(judged.reason, reasons)}</p>`}
       ${judged.failure && html`<p>The judge failed: ${texts.line(judged.failure)}</p>`}
       <div class="judged"><${charts.Bar} predicted=${judged.score} realised=${judged.variance} whole=${charts.whole([judged])} />
       </div>
@@ -80,12 +80,14 @@ const answer = (() => {
       <div class="chips"><${parts.Troubles} truncated=${found.truncated} failure=${found.failure} /></div>
       <${parts.Facts} facts=${[
         ["tokens", typeof found.tokens === "number" && parts.count(found.tokens)],
-        ["step", parts.count(found.step)],
+        ["step", found.kind !== "survey" && parts.count(found.step)],
         ["kind", found.kind],
       ].filter(([, value]) => value !== false)} />
       ${reported.length > 0 && html`<h3>What the reward function reported</h3><${parts.Facts} facts=${reported} />`}
     </section>`;
   };
+
+  const pageOf = (at) => Math.floor(at / PAGE) || "";
 
   const place = (query) => (/^\d+$/.test(query.at ?? "") ? Number(query.at) : null);
 
@@ -93,7 +95,7 @@ const answer = (() => {
   const useBeside = (folder, found, query, revision) => {
     const at = place(query);
     const search = answers.filters(query);
-    const page = (other) => address.api(folder, ["answers"], { ...search, page: Math.floor(other / PAGE) || "" });
+    const page = (other) => address.api(folder, ["answers"], { ...search, page: pageOf(other) });
     const before = useLoaded(at ? page(at - 1) : null, revision).value;
     const after = useLoaded(at === null ? null : page(at + 1), revision).value;
     const link = (list, other) => {
@@ -109,7 +111,7 @@ const answer = (() => {
 
   const Way = ({ folder, beside }) => beside.total !== undefined && html`<span class="soft">
     ${" "}· ${parts.count(beside.at + 1)} of ${parts.count(beside.total)} in
-    ${" "}<a href=${address.of(folder, ["answers"], { ...beside.search, page: Math.floor(beside.at / PAGE) || "" })}>this list</a></span>`;
+    ${" "}<a href=${address.of(folder, ["answers"], { ...beside.search, page: pageOf(beside.at) })}>this list</a></span>`;
 
   const Answer = ({ folder, about, parts: [kind, at, prompt, rollout], query }) => {
     const state = useLoaded(address.api(folder, ["answer"], { kind, step: at, prompt, rollout }), about.revision);

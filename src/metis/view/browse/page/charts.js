@@ -49,17 +49,19 @@ const charts = (() => {
     return [box, width];
   };
 
-  const range = (values, cover) => {
+  /** From where to where the values are drawn; a share spans a tenth, so that noise stays small. */
+  const range = (values, cover, percent) => {
     const all = [...values, ...(cover ?? [])];
     const [low, high] = [Math.min(...all), Math.max(...all)];
-    const room = (high - low || Math.abs(high) || 1) * 0.08;
-    const floor = cover?.includes(low) ? low : low - room;
-    return [floor, cover?.includes(high) ? high : high + room];
+    const lacking = Math.max(0, (percent ? 0.1 : 0.01) - (high - low));
+    const [down, up] = cover?.includes(low) ? [0, lacking] : [lacking / 2, lacking / 2];
+    const room = (high - low + lacking) * 0.08;
+    return [cover?.includes(low) ? low : low - down - room, high + up + room];
   };
 
-  const scale = (width, xs, ys, cover) => {
-    const [first, last] = [Math.min(...xs), Math.max(...xs)];
-    const [low, high] = range(ys, cover);
+  const scale = (width, xs, ys, cover, percent) => {
+    const [first, last] = [xs[0], xs.at(-1)];
+    const [low, high] = range(ys, cover, percent);
     const across = (width - LEFT - RIGHT) / (last - first || 1);
     const up = (HEIGHT - TOP - BOTTOM) / (high - low);
     return {
@@ -130,7 +132,7 @@ const charts = (() => {
     const xs = [...new Set(drawn.flatMap((line) => line.points.map(([x]) => x)))].sort((a, b) => a - b);
     if (!xs.length) return null;
     const ys = drawn.flatMap((line) => line.points.map(([, y]) => y));
-    const at = width > 0 && scale(width, xs, ys, cover);
+    const at = width > 0 && scale(width, xs, ys, cover, percent);
     const here = xs[Math.min(place ?? xs.length - 1, xs.length - 1)];
     const value = readout(drawn, here, percent);
     const keyed = (event) => {

@@ -21,9 +21,13 @@ const overview = (() => {
     </div>`)}
   </section>`;
 
+  /** A step; before the first there are only validation answers. */
+  const toStep = (folder, step) =>
+    step > 0 ? address.of(folder, ["step", step]) : address.of(folder, ["answers"], { kind: "eval", step });
+
   const Charts = ({ folder, series }) => {
     const open = (step) => {
-      location.hash = address.of(folder, ["step", step]);
+      location.hash = toStep(folder, step);
     };
     const drawn = CHARTS.filter(([name]) => series?.[name]?.length);
     return drawn.length > 0 && html`<section class="charts" data-count=${drawn.length} aria-label="Charts">
@@ -74,7 +78,7 @@ const overview = (() => {
       <div class="scroll"><table><thead><tr><th scope="col">step</th>
         ${columns.map(([, title]) => html`<th scope="col">${title}</th>`)}</tr></thead>
       <tbody>${shown.map((step) => html`<tr key=${step}>
-        <th scope="row"><a data-item href=${address.of(folder, ["step", step])}>${parts.count(step)}</a></th>
+        <th scope="row"><a data-item href=${toStep(folder, step)}>${parts.count(step)}</a></th>
         ${columns.map(([name, , { percent }]) => html`<td>${cell(values.get(name).get(step), percent)}</td>`)}
       </tr>`)}</tbody></table></div>
       ${steps.length > SHOWN && html`<button class="quiet" onClick=${() => address.change({ steps: all ? "" : "all" })}>

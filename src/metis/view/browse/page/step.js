@@ -5,22 +5,44 @@ const step = (() => {
   const { useLoaded } = loading;
   const { useState } = preactHooks;
   const SHOWN = 40;
-  const METRICS = 8;
+  const METRICS = [
+    ["batch/informative", "groups whose rewards vary", true],
+    ["batch/reward", "mean reward"],
+    ["eval/accuracy", "validation accuracy", true],
+    ["rollout/tokens", "tokens generated"],
+    ["rollout/cut_off", "truncated answers"],
+    ["rollout/failed", "failed rollouts"],
+    ["judge/spearman", "rank correlation of the judge"],
+    ["judge/realised_lift", "realised lift of the judge"],
+    ["actor/kl_loss", "KL"],
+    ["update/gradient_norm", "gradient norm"],
+    ["actor/grad_norm", "gradient norm"],
+  ];
 
   const Rolled = ({ folder, row, at }) => {
     const answers = (row.rewards?.length ?? 0) + (row.failed ?? 0);
     if (!answers) return null;
     const lengths = row.tokens?.length ? `${parts.count(Math.round(parts.mean(row.tokens)))} tokens each` : "";
-    const href = address.of(folder, ["answers"], { kind: "train", step: at, prompt: row.prompt });
+    const href = loading.bundled()
+      ? address.answer(folder, { kind: "train", step: at, prompt: row.prompt, rollout: 0 })
+      : address.of(folder, ["answers"], { kind: "train", step: at, prompt: row.prompt });
     return html`<span class="soft">${lengths}</span>
       ${row.truncated > 0 && html`<${parts.Chip} kind="warn">${row.truncated} truncated<//>`}
       ${row.failed > 0 && html`<${parts.Chip} kind="bad">${row.failed} failed<//>`}
       <a class="over-card" href=${href}>${parts.many(answers, "answer")}</a>`;
   };
 
+  /** What a reason means: of one such as `arm level-3`, what is said of `arm <label>`. */
+  const meaning = (reason, reasons) => {
+    if (!reason || reasons?.[reason]) return reasons?.[reason] ?? "";
+    const [word] = reason.split(" ");
+    const pattern = Object.keys(reasons ?? {}).find((key) => key.startsWith(`${word} <`));
+    return texts.line(pattern ? `${reason}: ${reasons[pattern]}` : reason);
+  };
+
   /** Why a candidate was chosen or not. */
   const why = (row, reasons) =>
-    row.failure ? `The judge failed: ${texts.line(row.failure)}` : (reasons?.[row.reason] ?? row.reason ?? "");
+    row.failure ? `The judge failed: ${texts.line(row.failure)}` : meaning(row.reason, reasons);
 
   /** What most of some texts are; said once, above them. */
   const common = (all) => all.find((text) => all.filter((each) => each === text).length > all.length / 2 && all.length > 1) ?? "";
@@ -82,10 +104,12 @@ const step = (() => {
   </details>`;
 
   const Metrics = ({ metrics }) => {
-    const facts = Object.entries(metrics ?? {}).map(([name, value]) => [name, parts.short(value)]);
-    return html`<${parts.Facts} facts=${facts.slice(0, METRICS)} />
-      ${facts.length > METRICS && html`<details class="more"><summary>All metrics (${facts.length})</summary>
-        <${parts.Facts} facts=${facts.slice(METRICS)} /></details>`}`;
+    if (!metrics) return null;
+    const known = METRICS.filter(([name]) => typeof metrics[name] === "number");
+    const all = Object.entries(metrics).filter(([, value]) => value !== null);
+    return html`<${parts.Facts} facts=${known.map(([name, words, percent]) => [words, charts.said(metrics[name], percent)])} />
+      ${all.length > 0 && html`<details class="more"><summary>All metrics (${all.length})</summary>
+        <${parts.Facts} facts=${all.map(([name, value]) => [name, parts.short(value)])} /></details>`}`;
   };
 
   const ORDERS = {
@@ -113,15 +137,19 @@ const step = (() => {
         <${Metrics} metrics=${found.metrics} />
         <div class="filters"><${parts.Select} name="sort" label="Order by" any="prediction"
           values=${["outcome", ["surprise", "surprise: prediction against outcome"]]} query=${query} />
-          <a class="button" href=${address.of(folder, ["answers"], { kind: "train", step: at })}>All answers of this step</a></div>
-        <${Legend} />
+          ${!loading.bundled() && html`<a class="button"
+            href=${address.of(folder, ["answers"], { kind: "train", step: at })}>All answers of this step</a>`}
+          ${!loading.bundled() && typeof found.metrics?.["eval/accuracy"] === "number" && html`<a class="button"
+            href=${address.of(folder, ["answers"], { kind: "eval", step: at })}>Validation answers</a>`}</div>
+        ${rows.length === 0 && html`<${parts.Empty}>Which prompts this step chose and passed over was not kept.<//>`}
+        ${rows.length > 0 && html`<${Legend} />
         <div class="sides">
           <${Side} key=${`chosen-${at}`} name="Chosen" rows=${rows.filter((row) => row.chosen)} empty="Nothing was chosen in this step." ...${given} />
           <${Side} key=${`passed-${at}`} name="Passed over" rows=${rows.filter((row) => !row.chosen)}
             empty="No candidate was passed over: this curriculum trains on all that it draws." ...${given} />
-        </div>
+        </div>`}
         <${Exemplars} folder=${folder} exemplars=${found.exemplars} />`}`;
   };
 
-  return { Candidate, Legend, Step };
+  return { Candidate, Legend, Step, meaning };
 })();

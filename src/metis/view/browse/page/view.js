@@ -32,7 +32,7 @@
         } catch (error) {
           if (wanted) setState((before) => ({ folder, error: error.message, about: before.folder === folder ? before.about : undefined }));
         }
-        if (wanted && !loading.BUNDLED) timer = setTimeout(() => (document.hidden ? undefined : ask()), live ? LIVE : STILL);
+        if (wanted && !loading.bundled()) timer = setTimeout(() => (document.hidden ? undefined : ask()), live ? LIVE : STILL);
       };
       const seen = () => !document.hidden && ask();
       document.addEventListener("visibilitychange", seen);
@@ -58,7 +58,8 @@
 
   const Live = ({ about }) => {
     if (!about) return null;
-    const of = about.steps ? ` of ${parts.count(about.steps)}` : "";
+    const whole = about.settings?.steps;
+    const of = typeof whole === "number" ? ` of ${parts.count(whole)}` : "";
     const words = about.last ? ` · step ${parts.count(about.last)}${of}` : "";
     return html`<span class=${`state ${about.state}`}>${about.state}${words}</span>`;
   };
@@ -109,7 +110,7 @@
         <${Tab} folder=${folder} name="answers" page="answers" at=${page === "answers" || page === "answer"}>Answers<//>`}
       </nav>
       <${Live} about=${about} />
-      ${page !== "answers" && !compared && html`<${Search} folder=${folder} />`}
+      ${page !== "answers" && !compared && !loading.bundled() && html`<${Search} folder=${folder} />`}
       <span class="tools"><${Theme} /><${Help} /></span>
     </div></header>`;
   };
@@ -184,7 +185,7 @@
     const page = document.getElementById("page");
     if (!location.hash) history.replaceState(null, "", "#/0");
     try {
-      const folders = await loading.load("folders");
+      const folders = await loading.open();
       page.replaceChildren();
       preact.render(html`<${App} first=${folders} />`, page);
     } catch (error) {

@@ -21,8 +21,8 @@ from typing import NamedTuple, Protocol
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
-from metis.compare.ending import look, settled
-from metis.compare.plan import Plan
+from metis.comparisons.ending import look, settled
+from metis.comparisons.plan import Plan
 from metis.config import Config
 from metis.errors import MetisError
 from metis.run import folder as run_folder
@@ -162,7 +162,7 @@ class Schedule:
             if self.stopped:
                 return None
             process = subprocess.Popen(
-                [sys.executable, "-m", "metis.compare.child", "metis.cli", *command],
+                [sys.executable, "-m", "metis.comparisons.child", "metis.cli", *command],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from metis.compare.comparison import Comparison
-from metis.compare.crossing import FEWEST_TESTS, MANY, Pair
-from metis.compare.inference import (
+from metis.comparisons.comparison import Comparison
+from metis.comparisons.crossing import FEWEST_TESTS, MANY, Pair
+from metis.comparisons.inference import (
     LEVEL,
     Interval,
     cost_to_best,
@@ -19,7 +19,7 @@ from metis.compare.inference import (
     observed,
     p_value,
 )
-from metis.compare.measures import Measured, average, seconds_a_step, tokens_a_second, waste
+from metis.comparisons.measures import Measured, average, seconds_a_step, tokens_a_second, waste
 from metis.run.recorded import Recorded
 from metis.run.statistics import Estimate, mean
 from metis.text import markdown_table, plain

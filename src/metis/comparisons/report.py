@@ -6,11 +6,11 @@ from html import escape
 from pathlib import Path
 
 from metis import report
-from metis.compare import table
-from metis.compare.comparison import Comparison, read_comparison, require_arm
-from metis.compare.measures import Measured
-from metis.compare.plan import Arm, Plan, saved
-from metis.compare.table import markdown
+from metis.comparisons import table
+from metis.comparisons.comparison import Comparison, read_comparison, require_arm
+from metis.comparisons.measures import Measured
+from metis.comparisons.plan import Arm, Plan, saved
+from metis.comparisons.table import markdown
 from metis.errors import Damaged
 from metis.report import charts, html
 from metis.report.charts import smoothing

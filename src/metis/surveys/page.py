@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 
 from metis.run.statistics import KINDS
-from metis.survey.advice import MEASURED, advice
-from metis.survey.facts import Facts, Share
+from metis.surveys.advice import MEASURED, advice
+from metis.surveys.facts import Facts, Share
 from metis.text import markdown_table
 
 WIDTH = 30

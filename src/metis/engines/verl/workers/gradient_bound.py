@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from metis.engines.objective.bound import GradientBound
+from metis.engines.objective.gradient_bound import GradientBound
 from metis.engines.verl.workers.rows import UpdateRow
 
 LARGE_ADVANTAGE = 0.5

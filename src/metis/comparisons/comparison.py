@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from metis.compare.crossing import FEWEST_TESTS
-from metis.compare.ending import look
-from metis.compare.measures import AXES, Measured, measured
-from metis.compare.plan import BASELINE, FILE, Plan
+from metis.comparisons.crossing import FEWEST_TESTS
+from metis.comparisons.ending import look
+from metis.comparisons.measures import AXES, Measured, measured
+from metis.comparisons.plan import BASELINE, FILE, Plan
 from metis.errors import Damaged, MetisError
 from metis.run.recorded import Recorded
 

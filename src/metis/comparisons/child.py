@@ -1,6 +1,6 @@
 """A module as a process of its own, which does not outlive the one that started it.
 
-    python -m metis.compare.child metis.cli train ...
+    python -m metis.comparisons.child metis.cli train ...
 
 Standard input is a pipe that the comparison holds open. When it closes, the comparison is gone, and
 so is this process: a run that is killed goes on from its last checkpoint.

@@ -23,7 +23,7 @@ from metis.run.folder import Folder, read_log
 from metis.run.meter import Meter
 from metis.run.waiting import Heartbeat
 from metis.settings.sections import curriculum_of
-from metis.survey.facts import PromptOutcome
+from metis.surveys.facts import PromptOutcome
 
 STEPS = 2
 """Steps that are timed, of which the first warms up."""

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from metis.compare.crossing import Floats, kept
-from metis.compare.inference import Runs
+from metis.comparisons.crossing import Floats, kept
+from metis.comparisons.inference import Runs
 from metis.errors import MetisError
 from metis.run.recorded import Recorded, is_number, read_run
 from metis.run.statistics import Estimate, mean

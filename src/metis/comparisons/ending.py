@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import fields
 from pathlib import Path
 
-from metis.compare.plan import Plan
+from metis.comparisons.plan import Plan
 from metis.errors import Damaged, MetisError
 from metis.run.budget import Account, Budget
 from metis.run.folder import log_file

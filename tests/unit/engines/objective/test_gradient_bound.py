@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from metis.engines.objective.bound import GradientBound
+from metis.engines.objective.gradient_bound import GradientBound
 
 
 def test_before_any_policy_gradient_a_tenth_of_the_clip_counts():

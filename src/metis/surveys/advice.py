@@ -8,7 +8,7 @@ these: of total tokens it took 0.75 to 3.4 times uniform sampling's.
 All of them are of additions with a model of 135M parameters: a first guess for other tasks.
 """
 
-from metis.survey.facts import Facts, Share
+from metis.surveys.facts import Facts, Share
 
 MEASURED = (
     (0.190, 1.08, 2.75),

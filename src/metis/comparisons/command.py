@@ -9,11 +9,11 @@ from pathlib import Path
 
 from metis import config
 from metis.commands import Commands, add_command, plain_console
-from metis.compare.comparison import Comparison, read_comparison, require_arm
-from metis.compare.ending import settled
-from metis.compare.plan import BASELINE, Plan, parse_arms, parse_seeds, saved
-from metis.compare.report import draw, write
-from metis.compare.table import markdown
+from metis.comparisons.comparison import Comparison, read_comparison, require_arm
+from metis.comparisons.ending import settled
+from metis.comparisons.plan import BASELINE, Plan, parse_arms, parse_seeds, saved
+from metis.comparisons.report import draw, write
+from metis.comparisons.table import markdown
 from metis.errors import MetisError, require
 from metis.report.panels import Figure
 from metis.run.folder import lock_folder
@@ -147,7 +147,7 @@ def _held(plan: Plan, chosen: argparse.Namespace, complete: bool) -> tuple[dict[
 
 def _train(plan: Plan, chosen: argparse.Namespace) -> tuple[dict[str, str], bool]:
     """Runs that failed, with the reason, and False where all were interrupted."""
-    from metis.compare.schedule import ComparisonView, Schedule, devices, pending
+    from metis.comparisons.schedule import ComparisonView, Schedule, devices, pending
     from metis.engines import ENGINES
 
     configs = plan.configs()

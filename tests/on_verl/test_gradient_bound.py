@@ -8,9 +8,14 @@ import torch
 
 from metis import Batch, Group, Prompt
 from metis.core import Continuation, Judgment, Trajectory
-from metis.engines.objective.bound import FLOOR, MEMORY, GradientBound
+from metis.engines.objective.gradient_bound import FLOOR, MEMORY, GradientBound
 from metis.engines.objective.loss import surrogate_loss
-from metis.engines.verl.workers.bound import bound_judgments, judge_norm, large_norm, policy_norm
+from metis.engines.verl.workers.gradient_bound import (
+    bound_judgments,
+    judge_norm,
+    large_norm,
+    policy_norm,
+)
 from metis.engines.verl.workers.loss import JudgeColumn, replies_loss
 from metis.engines.verl.workers.rows import minibatch_rows
 

@@ -17,7 +17,7 @@ from metis import files
 from metis.core import Prompt
 from metis.errors import MetisError
 from metis.report.reproduce import portable
-from metis.survey.facts import PromptOutcome
+from metis.surveys.facts import PromptOutcome
 
 FORMAT = "metis outcome set 1"
 SUFFIX = ".jsonl.gz"

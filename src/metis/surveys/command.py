@@ -39,7 +39,7 @@ def add(commands: Commands) -> None:
 def run(chosen: argparse.Namespace) -> int:
     """Survey, or show what an earlier call with the same settings found."""
     from metis import config, loop
-    from metis.survey.collect import (
+    from metis.surveys.collect import (
         SurveyFolder,
         SurveyView,
         collect,
@@ -47,9 +47,9 @@ def run(chosen: argparse.Namespace) -> int:
         sampled,
         step_seconds,
     )
-    from metis.survey.facts import Facts
-    from metis.survey.outcome_set import SUFFIX, OutcomeSet
-    from metis.survey.page import page
+    from metis.surveys.facts import Facts
+    from metis.surveys.outcome_set import SUFFIX, OutcomeSet
+    from metis.surveys.page import page
     from metis.text.terminal import print_markdown
 
     require(chosen.prompts >= 2, "--prompts", chosen.prompts, "use at least 2")

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from metis.compare.crossing import Curves, Floats, Pair, alike, raw
+from metis.comparisons.crossing import Curves, Floats, Pair, alike, raw
 
 RESAMPLES = 10_000
 BATCH = 1_000
