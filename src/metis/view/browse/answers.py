@@ -32,9 +32,9 @@ SHOWN = 120
 EQUAL = ("kind", "step", "prompt", "category", "outcome")
 NUMBERS = {"step": "step = ?", "from": "step >= ?", "to": "step <= ?"}
 REWARDS = {
-    "right": "reward >= 1",
-    "wrong": "reward <= 0",
-    "partial": "reward > 0 AND reward < 1",
+    "right": "reward >= 1 AND kind <> 'judge'",
+    "wrong": "reward <= 0 AND kind <> 'judge'",
+    "partial": "reward > 0 AND reward < 1 AND kind <> 'judge'",
 }
 ORDERS = {
     "": "step DESC, id",
@@ -68,8 +68,10 @@ class Found(NamedTuple):
 
     @property
     def facts(self) -> Row:
-        names = ("rollout", "reward", "tokens", "failure")
-        return {**{name: getattr(self, name) for name in names}, "truncated": bool(self.truncated)}
+        facts = {name: getattr(self, name) for name in ("rollout", "reward", "tokens", "failure")}
+        if self.kind == "judge":
+            facts |= {"reward": None, "score": self.reward}
+        return {**facts, "truncated": bool(self.truncated)}
 
 
 class Refused(ValueError):
@@ -237,7 +239,7 @@ class Answers:
             "prompt": prompt,
             "text": known[0] or "" if known else "",
             "category": (known[1] if known else "") or head.get("category") or "",
-            "messages": kept.messages(head),
+            "messages": kept.messages({"messages": row["asked"]} if "asked" in row else head),
             "said": kept.messages(row),
             **found.facts,
             "parts": row.get("parts") or {},
