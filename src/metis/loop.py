@@ -215,7 +215,7 @@ def training_loop(run: Run, folder: RunFolder, view: View, on_step: OnStep | Non
     settings, account = run.config.training, run.account
     with loggers.opened_loggers(settings.loggers, folder.path, run.config.resolved) as outlets:
         composition.write_composition(folder.path, run.pool.prompts)
-        recorder = Recorder(folder, settings.transcripts)
+        recorder = Recorder(folder, settings.transcripts, settings.transcripts_gb)
         saved = folder.resume()
         if saved is None:
             begun = folder.path / "timings.jsonl"
@@ -252,6 +252,7 @@ def training_loop(run: Run, folder: RunFolder, view: View, on_step: OnStep | Non
                 last = account.fraction >= 1 or interrupted()
                 if account.improved or last or account.step % settings.checkpoints.every == 0:
                     view.phase("save")
+                    _tell(run, folder, view, *recorder.thin(account.step))
                     keep = settings.checkpoints.keep
                     folder.checkpoint(account.step, run.state_dict(), run.engine.save, keep)
                 if account.improved:

@@ -20,6 +20,7 @@ LAYERS = (
     "comparisons",
     "export",
     "report",
+    "diagnosis",
     "evals",
     "prepare",
     "start",

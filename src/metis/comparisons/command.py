@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from metis import config
 from metis.commands import Commands, add_command, plain_console
@@ -17,6 +18,9 @@ from metis.comparisons.table import markdown
 from metis.errors import MetisError, require
 from metis.report.panels import Figure
 from metis.run.folder import lock_folder
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 SEEDS = "0,1,2"
 
@@ -58,7 +62,23 @@ def add(commands: Commands) -> None:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Train what is left of a comparison, and write its table and its page."""
+    """Train what is left of a comparison, write its table and its page, and show the table."""
+    from metis.text.terminal import print_markdown
+
+    code, written = conduct(chosen, plain_console())
+    if written:
+        text, *where = written
+        print()
+        print_markdown(text)
+        print(*where, sep="\n")
+    return code
+
+
+def conduct(chosen: argparse.Namespace, console: "Console") -> tuple[int, list[str]]:
+    """Train what is left of a comparison, and write its table and its page.
+
+    Returns the exit code, and the table with where it is; nothing where there is no table yet.
+    """
     require(chosen.jobs is None or chosen.jobs >= 1, "--jobs", chosen.jobs, "use at least 1")
     plan, whole = _plan(chosen), True
     require_arm(chosen.out, plan, chosen.baseline or "")
@@ -67,7 +87,7 @@ def run(chosen: argparse.Namespace) -> int:
         before, plan = plan, replace(plan, baseline=chosen.baseline or plan.baseline)
         complete = _complete(plan, chosen)
         if plan != before or not complete:
-            failed, whole = _held(plan, chosen, complete)
+            failed, whole = _held(plan, chosen, complete, console)
             plan = saved(chosen.out)
     try:
         comparison, drawn = draw(read_comparison(chosen.out, plan, failed, chosen.baseline or ""))
@@ -75,23 +95,20 @@ def run(chosen: argparse.Namespace) -> int:
         if whole:
             raise
         print(f"metis: no table yet: {error}", file=sys.stderr)
-        return 130
-    _show(chosen.out, comparison, drawn, plan)
-    return 130 if not whole else 1 if comparison.missing or failed else 0
+        return 130, []
+    code = 130 if not whole else 1 if comparison.missing or failed else 0
+    return code, _written(chosen.out, comparison, drawn, plan)
 
 
-def _show(out: Path, comparison: Comparison, drawn: Sequence[Figure], plan: Plan | None) -> None:
-    """Write the table and the page, and print the table; only print it where nothing is written."""
-    from metis.text.terminal import print_markdown
-
+def _written(
+    out: Path, comparison: Comparison, drawn: Sequence[Figure], plan: Plan | None
+) -> list[str]:
+    """Write the table and the page; the table, and where they are if they can be written."""
     try:
-        text, *where = write(out, comparison, drawn, plan)
+        return write(out, comparison, drawn, plan)
     except MetisError as error:
-        text, where = markdown(comparison), []
         print(f"metis: {str(error).partition(':')[0]}: {_elsewhere(out)}", file=sys.stderr)
-    print()
-    print_markdown(text)
-    print(*where, sep="\n")
+        return [markdown(comparison)]
 
 
 def _elsewhere(out: Path) -> str:
@@ -126,7 +143,9 @@ def _complete(plan: Plan, chosen: argparse.Namespace) -> bool:
     return all(settled(plan, chosen.out / arm.run(seed)) for arm, seed in plan.runs())
 
 
-def _held(plan: Plan, chosen: argparse.Namespace, complete: bool) -> tuple[dict[str, str], bool]:
+def _held(
+    plan: Plan, chosen: argparse.Namespace, complete: bool, console: "Console"
+) -> tuple[dict[str, str], bool]:
     """Train in a folder that no other process may use meanwhile; a complete plan is but saved."""
     report = f"metis report {chosen.out}"
     there = any(chosen.out.glob("*/config.json"))
@@ -134,7 +153,7 @@ def _held(plan: Plan, chosen: argparse.Namespace, complete: bool) -> tuple[dict[
         chosen.out.mkdir(parents=True, exist_ok=True)
         with lock_folder(chosen.out):
             if not complete:
-                return _train(plan, chosen)
+                return _train(plan, chosen, console)
             plan.save(chosen.out)
             return {}, True
     except OSError as error:
@@ -145,7 +164,9 @@ def _held(plan: Plan, chosen: argparse.Namespace, complete: bool) -> tuple[dict[
     raise MetisError(f"{why}; `{report}` shows what is there" if there else why)
 
 
-def _train(plan: Plan, chosen: argparse.Namespace) -> tuple[dict[str, str], bool]:
+def _train(
+    plan: Plan, chosen: argparse.Namespace, console: "Console"
+) -> tuple[dict[str, str], bool]:
     """Runs that failed, with the reason, and False where all were interrupted."""
     from metis.comparisons.schedule import ComparisonView, Schedule, devices, pending
     from metis.engines import ENGINES
@@ -156,7 +177,6 @@ def _train(plan: Plan, chosen: argparse.Namespace) -> tuple[dict[str, str], bool
         gpus = []
     jobs = chosen.jobs or max(1, len(gpus))
     plan = replace(plan, finished=tuple({*plan.finished} - {run.name for run in runs}))
-    console = plain_console()
     if jobs > max(1, len(gpus)) and len(runs) > 1:
         plan = replace(plan, crowded=tuple({*plan.crowded, *(run.name for run in runs)}))
         console.print("runs share a device: their seconds will not be compared")

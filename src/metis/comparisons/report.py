@@ -14,7 +14,7 @@ from metis.comparisons.table import markdown
 from metis.errors import Damaged
 from metis.report import charts, html
 from metis.report.charts import smoothing
-from metis.report.page import summary
+from metis.report.opening import summary
 from metis.report.panels import Axes, Figure, Line
 from metis.report.reproduce import command, portable
 from metis.report.subjects import Subject, standard_error

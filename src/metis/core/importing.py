@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from metis.core import in_memory
 from metis.errors import MetisError, located
 
 FORMS = "package.module:Name or path/to/file.py:Name"
@@ -25,6 +26,8 @@ def import_object(key: str, name: str) -> Any:
     place, _, attribute = name.partition(":")
     if not place or not attribute:
         raise MetisError(f"{key} = {name!r}: write {FORMS}")
+    if in_memory.is_in_memory(name):
+        return in_memory.recall(key, name)
     module = _from_file(key, name, place) if place.endswith(".py") else _module(key, name, place)
     try:
         return reduce(getattr, attribute.split("."), module)

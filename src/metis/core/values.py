@@ -219,7 +219,8 @@ class Decision:
 
     `score` is None where there is no usable prediction; `failure` then says why. `propensity` is
     the probability that the candidate is selected, given the scores. `distribution` has the
-    judge's probability of each possible answer.
+    judge's probability of each possible answer. `v_hat` is the variance that a judge predicts,
+    which its score need not be.
     """
 
     prompt: Prompt
@@ -230,6 +231,7 @@ class Decision:
     propensity: float | None = None
     reply: str | None = None
     distribution: Mapping[str, float] | None = None
+    v_hat: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

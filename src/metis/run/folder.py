@@ -172,7 +172,7 @@ _FIELDS: dict[str, dict[str, Any]] = {
 """Required fields of each log's rows, with their types."""
 _OTHER_FIELDS: dict[str, dict[str, Any]] = {
     "timings": {"elapsed": _NUMBER},
-    "judgments": {"score": _NUMBER | None, "distribution": dict},
+    "judgments": {"score": _NUMBER | None, "v_hat": _NUMBER, "distribution": dict},
     "rollouts": {"rewards": list, "tokens": list, "failed": int},
 }
 """Optional fields of each log's rows, with their types."""
@@ -309,7 +309,7 @@ _STEP = re.compile(r"step-(\d+)")
 
 def _empty(path: Path) -> bool:
     """True if the folder does not exist, or has only remains of a start that was interrupted."""
-    ours = re.compile(r"versions\.json|checkpoints|\.lock|\..*\.draft")
+    ours = re.compile(r"data\.jsonl|versions\.json|checkpoints|\.lock|\..*\.draft")
     return not path.exists() or all(ours.fullmatch(item.name) for item in path.iterdir())
 
 

@@ -18,10 +18,13 @@ Heard = Sequence[tuple[Request[Any], Any]]
 
 
 class Recorder:
-    """Writes the transcripts of a folder, and its `prompts.jsonl` if it has one."""
+    """Writes the transcripts of a folder, and its `prompts.jsonl` if it has one.
 
-    def __init__(self, folder: Folder, kept: Kept = "all") -> None:
-        self.folder, self.kept = folder, kept
+    They are kept below so many gigabytes; 0 is no limit.
+    """
+
+    def __init__(self, folder: Folder, kept: Kept = "all", gigabytes: float = 0.0) -> None:
+        self.folder, self.kept, self.gigabytes = folder, kept, gigabytes
         self._known: set[str] | None = None
 
     def step(self, step: int, heard: Heard, batch: Batch) -> None:
@@ -42,6 +45,19 @@ class Recorder:
         """Write groups that nothing is trained on."""
         for group in groups:
             self._write(kind, step, group, list(_rollouts(group)))
+
+    def thin(self, step: int) -> list[str]:
+        """Bring old transcripts below the limit; returns notices of what is no longer kept."""
+        if not self.gigabytes:
+            return []
+        with writing(self.folder.path):
+            sampled, deleted = self.folder.transcripts.thin(self.gigabytes * 1e9, step)
+        done = [
+            (sampled, "of the rollouts up to step {} one per group is kept"),
+            (deleted, "the transcripts up to step {} were deleted"),
+        ]
+        limit = f"transcripts_gb = {self.gigabytes:g} is reached"
+        return [f"{limit}: {said.format(last)}" for last, said in done if last]
 
     def _write(self, kind: str, step: int, group: Group, rows: Sequence[Row]) -> None:
         if rows:

@@ -8,6 +8,8 @@ these: of total tokens it took 0.75 to 3.4 times uniform sampling's.
 All of them are of additions with a model of 135M parameters: a first guess for other tasks.
 """
 
+from metis.run.notices import MOSTLY
+from metis.run.statistics import RARE
 from metis.surveys.facts import Facts, Share
 
 MEASURED = (
@@ -20,19 +22,18 @@ MEASURED = (
 """Pools of `evidence/when-it-pays`: the share of informative prompts at first, and METIS's rollouts
 and total tokens to equal accuracy, as shares of uniform sampling's."""
 
-RARE, COMMON = 0.05, 0.15
-MOSTLY_CUT = 0.5
+COMMON = 0.15
 
 
 def advice(facts: Facts, group: int) -> str:
     """A recommendation."""
     share = facts.informative
-    if facts.failed >= MOSTLY_CUT:
+    if facts.failed >= MOSTLY:
         return (
             f"{facts.failed:.0%} of the rollouts failed: fix the task or its reward first. Until "
             "then the other numbers mean little."
         )
-    if facts.cut_off >= MOSTLY_CUT:
+    if facts.cut_off >= MOSTLY:
         return (
             f"{facts.cut_off:.0%} of the answers were truncated: raise engine.max_tokens, or ask "
             "for shorter answers, and survey again. What looks all-fail may only be cut short."

@@ -4,10 +4,14 @@ import argparse
 import json
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from metis import files
 from metis.commands import Commands, add_command, digest, plain_console
 from metis.errors import require
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 HELP = """\
 Before training: rolls out a random sample of the pool and says how much of it is all-fail,
@@ -24,6 +28,10 @@ lengths as an outcome set, to develop a judge on without rollouts.
 """
 
 
+FOLDER = Path("surveys")
+"""The folder of surveys that are given none."""
+
+
 def add(commands: Commands) -> None:
     """Add the command to the parser's."""
     summary = "before training: is there anything to gain in this pool?"
@@ -38,6 +46,17 @@ def add(commands: Commands) -> None:
 
 def run(chosen: argparse.Namespace) -> int:
     """Survey, or show what an earlier call with the same settings found."""
+    from metis.text.terminal import print_markdown
+
+    out, text = conduct(chosen, plain_console())
+    print()
+    print_markdown(text)
+    print(f"survey: {out / 'survey.md'}")
+    return 0
+
+
+def conduct(chosen: argparse.Namespace, console: "Console") -> tuple[Path, str]:
+    """Survey, or find what an earlier call with the same settings found: its folder, its page."""
     from metis import config, loop
     from metis.surveys.collect import (
         SurveyFolder,
@@ -50,7 +69,6 @@ def run(chosen: argparse.Namespace) -> int:
     from metis.surveys.facts import Facts
     from metis.surveys.outcome_set import SUFFIX, OutcomeSet
     from metis.surveys.page import page
-    from metis.text.terminal import print_markdown
 
     require(chosen.prompts >= 2, "--prompts", chosen.prompts, "use at least 2")
     named = chosen.keep is None or chosen.keep.name.endswith(SUFFIX)
@@ -60,11 +78,10 @@ def run(chosen: argparse.Namespace) -> int:
         print(f"metis: {notice}", file=sys.stderr)
     training = settings.training
     described = {**settings.resolved, "prompts": chosen.prompts}
-    out = chosen.out or Path("surveys") / digest(described)
+    out = chosen.out or FOLDER / digest(described)
     build = loop.Run.build(settings)
     engine, pool = build.engine, build.pool
     prompts = sampled(pool, chosen.prompts, training.seed)
-    console = plain_console()
     total = len(prompts) * training.group
     with SurveyFolder.open(out, described) as folder, SurveyView(console, total) as view:
         console.print(f"{len(prompts):,} prompts × {training.group} rollouts → {out}")
@@ -81,7 +98,4 @@ def run(chosen: argparse.Namespace) -> int:
         text = page(Facts(outcomes), len(pool), training.group, seconds, simulated)
         with files.atomic(out / "survey.md") as file:
             file.write(text.encode())
-    print()
-    print_markdown(text)
-    print(f"survey: {out / 'survey.md'}")
-    return 0
+    return out, text

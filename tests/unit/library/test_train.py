@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 import pytest
 
 import metis
-from metis import MetisError, Prompt, library, loop
+from metis import MetisError, Prompt, loop
+from metis.library import training
 from metis.tasks.base import SingleTurn
 
 SMALL = {
@@ -98,7 +99,7 @@ class Weighted:
 
 def test_mappings_among_knobs_are_kept_whole(monkeypatch, tmp_path):
     seen = []
-    monkeypatch.setattr(library, "start", lambda found, *rest: seen.append(found) or 0)
+    monkeypatch.setattr(training, "start", lambda found, *rest: seen.append(found) or 0)
     weights = {"c.d": 2.0, "name": 1.0}
     metis.train(task=Weighted(weights), batch=1, out=tmp_path / "run", show=False)
     assert seen[0].resolved["task"]["weights"] == weights
@@ -133,7 +134,7 @@ def test_a_run_is_drawn_as_the_command_draws_it(tmp_path, capsys):
 
 
 def test_notices_of_an_unseen_run_are_logged(tmp_path, caplog):
-    from metis.library import Unseen
+    from metis.library.training import Unseen
 
     with caplog.at_level("INFO", logger="metis"):
         Unseen().notice(3, "look here")
