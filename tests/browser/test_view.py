@@ -283,7 +283,7 @@ def test_folders_of_every_kind_are_switched_between(opened, serve, run, tmp_path
     expect(page.get_by_role("slider", name="Validation accuracy")).to_be_visible()
     page.locator(".variant a").first.click()
     expect(page).to_have_url(re.compile("#/3$"))
-    expect(page.get_by_role("navigation", name="Pages")).to_be_visible()
+    expect(page.get_by_role("navigation", name="Pages", exact=True)).to_be_visible()
 
 
 def test_a_bundle_opens_without_a_server(opened, run, tmp_path, capsys):
