@@ -12,7 +12,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol
 
-from metis.config import Config
+from metis.config import Config, generation
 from metis.core import Batch, Curriculum, Trajectory
 from metis.core.pool import Pool
 from metis.curricula.registry import check_pool, pool_notice
@@ -188,12 +188,14 @@ def conduct(
     say: Say = print,
 ) -> int:
     """Build a run and train it in its folder; returns an exit code."""
+    config = generation.continued(config, out)
     check_run_folder(out, config.resolved, config.may_change)
     step = _step_of(out)
     if finished(out, config.training.budget):
         say(completion_message(out, step, config.training.steps))
         return 0
     changed = sources.check_sources(out, config.resolved, step)
+    config = generation.chosen(config, say)
     run = Run.build(config, say)
     gc.freeze()  # objects loaded so far live on: the collector need not scan them at every step
     try:
@@ -215,7 +217,7 @@ def training_loop(run: Run, folder: RunFolder, view: View, on_step: OnStep | Non
     settings, account = run.config.training, run.account
     with loggers.opened_loggers(settings.loggers, folder.path, run.config.resolved) as outlets:
         composition.write_composition(folder.path, run.pool.prompts)
-        recorder = Recorder(folder, settings.transcripts)
+        recorder = Recorder(folder, settings.transcripts, settings.transcripts_gb)
         saved = folder.resume()
         if saved is None:
             begun = folder.path / "timings.jsonl"
@@ -252,6 +254,7 @@ def training_loop(run: Run, folder: RunFolder, view: View, on_step: OnStep | Non
                 last = account.fraction >= 1 or interrupted()
                 if account.improved or last or account.step % settings.checkpoints.every == 0:
                     view.phase("save")
+                    _tell(run, folder, view, *recorder.thin(account.step))
                     keep = settings.checkpoints.keep
                     folder.checkpoint(account.step, run.state_dict(), run.engine.save, keep)
                 if account.improved:
@@ -361,7 +364,7 @@ def _answered(
     first = FirstValidation(folder.path, f"{asked} {sources.source_digests(run.config.resolved)}")
     if first.rewards:
         view.notice(0, f"{len(first.rewards):,} of {len(prompts):,} answers were already scored")
-    folder.transcripts.keep("eval", first.rewards)
+    folder.transcripts.keep("eval", lambda head: head["prompt"] in first.rewards)
     answers = run.engine.evaluate(view.count, first, heard)
     first.end()
     return answers

@@ -87,6 +87,8 @@ def _read(game: Play) -> Answer:
     turns, tokens = tuple(game.turns), sum(game.mask)
     if game.earned is None:
         assert game.error is not None
-        return Answer(turns, tokens, "failed", 0.0, located(game.error))
+        error = located(game.error)
+        return Answer(turns, tokens, "failed", 0.0, error, transcript=game.transcript)
     finish = "stop" if game.stopped else "length"
-    return Answer(turns, tokens, finish, game.earned.score, report=game.earned.report)
+    score, report = game.earned.score, game.earned.report
+    return Answer(turns, tokens, finish, score, report=report, transcript=game.transcript)

@@ -10,7 +10,7 @@ import json
 import os
 import re
 import zlib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -65,6 +65,8 @@ class Transcripts:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / FOLDER
+        self._sampled: set[str] = set()
+        """Files known to have one rollout per group."""
 
     def append(self, kind: str, head: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> None:
         """Write a group to the file of its step."""
@@ -87,10 +89,47 @@ class Transcripts:
             if _segment(file) + SEGMENT > step:
                 _cut(file, lambda head: bool(head["step"] <= step))
 
-    def keep(self, kind: str, prompts: Collection[str]) -> None:
-        """Remove all groups of a kind from the first on that is of none of these prompts."""
+    def thin(self, limit: float, step: int) -> tuple[int, int]:
+        """Shrink all files to so many bytes together; those that a step writes to are left alone.
+
+        Of the oldest one rollout per group is kept first; if that is not enough, they are deleted.
+        Returns the last steps that this was done to, 0 where it was done to none.
+        """
+        old: dict[int, list[Path]] = {}
+        for file in segments(self.path.parent):
+            if _segment(file) + SEGMENT <= step:
+                old.setdefault(_segment(file), []).append(file)
+        sampled = self._each(old, limit, self._sample)
+        deleted = self._each(old, limit, _delete)
+        return sampled, deleted
+
+    def _each(
+        self,
+        old: Mapping[int, list[Path]],
+        limit: float,
+        shrink: Callable[[list[Path]], Sequence[Path]],
+    ) -> int:
+        """Shrink segments, the oldest first, while over the limit; returns their last step."""
+        last = 0
+        for first in sorted(old):
+            if sum(file.stat().st_size for file in segments(self.path.parent)) <= limit:
+                break
+            if shrink(old[first]):
+                last = first + SEGMENT - 1
+        return last
+
+    def _sample(self, old: Sequence[Path]) -> list[Path]:
+        """Keep one rollout per group; returns the files of which this was not known."""
+        new = [file for file in old if file.name not in self._sampled]
+        for file in new:
+            _sample(file)
+            self._sampled.add(file.name)
+        return new
+
+    def keep(self, kind: str, known: Callable[[Row], bool]) -> None:
+        """Remove all groups of a kind from the first on whose head is not known."""
         for file in segments(self.path.parent, kind):
-            _cut(file, lambda head: head["prompt"] in prompts)
+            _cut(file, known)
 
 
 def _cut(file: Path, kept: Callable[[Row], bool]) -> None:
@@ -105,6 +144,20 @@ def _cut(file: Path, kept: Callable[[Row], bool]) -> None:
         file.unlink()
     elif length < file.stat().st_size:
         os.truncate(file, length)
+
+
+def _delete(old: Sequence[Path]) -> Sequence[Path]:
+    for file in old:
+        file.unlink()
+    return old
+
+
+def _sample(file: Path) -> None:
+    """Keep one rollout per group, atomically."""
+    with files.atomic(file) as thinned, suppress(Damaged):
+        for start, _, text in _members(file, 0):
+            head, *rows = _rows(file, start, text)
+            thinned.write(packed(head, rows[:1]))
 
 
 def segments(folder: Path, kind: str | None = None) -> list[Path]:

@@ -135,9 +135,9 @@ def test_a_cut_removes_what_is_torn_or_damaged(tmp_path):
 
 def test_only_the_first_groups_of_known_prompts_are_kept(tmp_path):
     transcripts = write(tmp_path, "eval", *(group(0, name) for name in "abca"))
-    transcripts.keep("eval", {"a", "b"})
+    transcripts.keep("eval", lambda head: head["prompt"] in "ab")
     assert [prompt for prompt, _ in contents(tmp_path)] == ["a", "b"]
-    transcripts.keep("eval", ())
+    transcripts.keep("eval", lambda head: False)
     assert stored(tmp_path) == {}
 
 
@@ -180,3 +180,37 @@ def test_a_member_that_is_no_group_is_damaged(tmp_path, line):
 def test_equal_groups_are_equal_bytes():
     assert packed(*group()) == packed(*group())
     assert file_name("eval", 199) == "eval-00150.jsonl.gz"
+
+
+def test_over_the_limit_the_oldest_keep_one_rollout_per_group_then_none(tmp_path):
+    text = "".join(map(str, range(2000)))
+    transcripts = write(
+        tmp_path, "train", *(group(step, said=[text, text[::-1]]) for step in (1, 60, 110))
+    )
+    write(tmp_path, "judge", group(1))
+    before = stored(tmp_path)
+    size = sum(map(len, before.values()))
+    assert transcripts.thin(size, 110) == (0, 0) and stored(tmp_path) == before
+    assert transcripts.thin(size - 1, 110) == (49, 0)
+    after = stored(tmp_path)
+    kept = [(member.head["n"], len(member.rows)) for member in members(tmp_path, "train")]
+    assert kept == [(2, 1), (2, 2), (2, 2)]
+    assert after["train-00050.jsonl.gz"] == before["train-00050.jsonl.gz"]
+    assert transcripts.thin(len(before["train-00100.jsonl.gz"]), 110) == (99, 99)
+    assert stored(tmp_path) == {"train-00100.jsonl.gz": before["train-00100.jsonl.gz"]}
+    assert transcripts.thin(0, 149) == (0, 0), "what is being written is left alone"
+
+
+def test_thinning_is_the_same_in_one_go_or_in_several(tmp_path):
+    text = "".join(map(str, range(2000)))
+    groups = [group(step, said=[text, text[::-1]]) for step in (1, 60, 110, 170)]
+    limit = len(packed(*groups[0])) * 3
+    apart, together = tmp_path / "apart", tmp_path / "together"
+    for folder, stops in ((apart, (60, 110, 170)), (together, (170,))):
+        folder.mkdir()
+        for each in groups:
+            write(folder, "train", each)
+            if each[0]["step"] in stops:
+                Transcripts(folder).thin(limit, each[0]["step"])
+    assert stored(apart) == stored(together)
+    assert [len(member.rows) for member in members(apart)] == [1, 1, 2, 2]

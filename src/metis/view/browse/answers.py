@@ -24,15 +24,17 @@ PATIENCE = 0.15
 """Seconds in which texts are looked at for what the index cannot tell."""
 REMEMBERED = 16
 """Searches whose hits are remembered."""
+LARGEST = 2**48
+"""The largest number that is looked for."""
 SHOWN = 120
 """Characters of a prompt beside an answer."""
 
 EQUAL = ("kind", "step", "prompt", "category", "outcome")
 NUMBERS = {"step": "step = ?", "from": "step >= ?", "to": "step <= ?"}
 REWARDS = {
-    "right": "reward >= 1",
-    "wrong": "reward <= 0",
-    "partial": "reward > 0 AND reward < 1",
+    "right": "reward >= 1 AND kind <> 'judge'",
+    "wrong": "reward <= 0 AND kind <> 'judge'",
+    "partial": "reward > 0 AND reward < 1 AND kind <> 'judge'",
 }
 ORDERS = {
     "": "step DESC, id",
@@ -66,8 +68,10 @@ class Found(NamedTuple):
 
     @property
     def facts(self) -> Row:
-        names = ("rollout", "reward", "tokens", "failure")
-        return {**{name: getattr(self, name) for name in names}, "truncated": bool(self.truncated)}
+        facts = {name: getattr(self, name) for name in ("rollout", "reward", "tokens", "failure")}
+        if self.kind == "judge":
+            facts |= {"reward": None, "score": self.reward}
+        return {**facts, "truncated": bool(self.truncated)}
 
 
 class Refused(ValueError):
@@ -97,7 +101,7 @@ def conditions(asked: Mapping[str, str]) -> tuple[str, list[Any]]:
 
 def number(name: str, value: str) -> int:
     try:
-        return max(-(2**62), min(2**62, int(value)))
+        return max(-LARGEST, min(LARGEST, int(value)))
     except ValueError:
         raise Refused(f"{name} = {value[:40]!r}: use a number") from None
 
@@ -113,7 +117,7 @@ class Answers:
     def page(self, asked: Mapping[str, str]) -> Row:
         """The page of answers that fit: `exact` is false while the total is a lower bound."""
         began = time.monotonic()
-        page = max(1, number("page", asked.get("page") or "1"))
+        page = max(0, number("page", asked.get("page") or "0"))
         order = ORDERS.get(asked.get("sort", ""))
         if order is None:
             raise Refused(f"sort = {asked['sort']!r}: use {', '.join(filter(None, ORDERS))}")
@@ -141,7 +145,7 @@ class Answers:
         [total] = self.database.one(f"SELECT count(*) FROM answers WHERE {where}", values)
         rows = self.database.rows(
             f"SELECT {_COLUMNS} FROM answers WHERE {where} ORDER BY {order} LIMIT ? OFFSET ?",
-            [*values, SIZE, SIZE * (page - 1)],
+            [*values, SIZE, SIZE * page],
         )
         return [Found(*row) for row in rows], total, True
 
@@ -159,8 +163,8 @@ class Answers:
             self._remembered[key] = verified
             while len(self._remembered) > REMEMBERED:
                 self._remembered.popitem(last=False)
-            verified.go_on(SIZE * page, lambda name: self._fits(name, terms))
-            hits = verified.hits[SIZE * (page - 1) : SIZE * page]
+            verified.go_on(SIZE * (page + 1), lambda name: self._fits(name, terms))
+            hits = verified.hits[SIZE * page : SIZE * (page + 1)]
             found = [each for name in hits if (each := self._of(name))]
             return found, len(verified.hits), verified.done
 
@@ -235,7 +239,7 @@ class Answers:
             "prompt": prompt,
             "text": known[0] or "" if known else "",
             "category": (known[1] if known else "") or head.get("category") or "",
-            "messages": kept.messages(head),
+            "messages": kept.messages({"messages": row["asked"]} if "asked" in row else head),
             "said": kept.messages(row),
             **found.facts,
             "parts": row.get("parts") or {},
@@ -268,9 +272,11 @@ class _Verified:
         return self.looked == len(self.candidates)
 
     def go_on(self, wanted: int, fits: Callable[[int], bool]) -> None:
-        """Look until there are more than are wanted, or for as long as there is patience."""
-        end = time.monotonic() + PATIENCE
-        while not self.done and len(self.hits) <= wanted and time.monotonic() < end:
+        """Look for as long as there is patience; at first until there are more than are wanted."""
+        end, first = time.monotonic() + PATIENCE, not self.looked
+        while not self.done and time.monotonic() < end:
+            if first and len(self.hits) > wanted:
+                return
             name = self.candidates[self.looked]
             self.looked += 1
             if fits(name):

@@ -165,10 +165,12 @@ def _member(
         (prompt, head["step"], kind),
     ).fetchone()
     category = clean(str(head.get("category") or ""))
+    first = _rollout(rows[0], 0) if rows else 0
+    shift = before if before and first < before else 0
     for place, row in enumerate(rows):
         values = (
             *(into.file, number, place, kind, head["step"], prompt),
-            *((before or 0) + _rollout(row, place), category, said, _reward(row)),
+            *(shift + _rollout(row, place), category, said, _reward(row)),
             *(row.get("tokens"), bool(row.get("truncated")), _failure(row)),
         )
         answer = into.write.execute(

@@ -56,7 +56,7 @@ class Prompts:
     def page(self, asked: Mapping[str, str]) -> Row:
         """The page of prompts that fit."""
         began = time.monotonic()
-        page = max(1, number("page", asked.get("page") or "1"))
+        page = max(0, number("page", asked.get("page") or "0"))
         where, values = _conditions(asked)
         order = _order(asked.get("sort", ""))
         self._count()
@@ -65,7 +65,7 @@ class Prompts:
         rows = self.database.rows(
             f"SELECT {columns} seen, chosen, score, mean, outcome {_FROM}{where} "
             f"ORDER BY {order} LIMIT ? OFFSET ?",
-            [*values, SIZE, SIZE * (page - 1)],
+            [*values, SIZE, SIZE * page],
         )
         return {
             "total": total,

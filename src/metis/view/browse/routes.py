@@ -5,6 +5,7 @@ An id or a number in an address is looked up and never becomes part of a path of
 
 import json
 import math
+import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qsl, unquote
@@ -50,6 +51,8 @@ class Routes:
             return 400, _json({"error": str(error)})
         except MetisError as error:
             return 500, _json({"error": str(error)})
+        except sqlite3.DatabaseError:
+            return 500, _json({"error": self._mend(path)})
 
     def _find(self, parts: Sequence[str], asked: Asked) -> Any:
         if parts == ["folders"]:
@@ -69,6 +72,13 @@ class Routes:
         if route is None:
             raise Missing("there is no such address")
         return route(opened, asked)
+
+    def _mend(self, path: str) -> str:
+        """Build the index of a folder again, which is damaged."""
+        opened = self.opened[_place(path.partition("/")[0], len(self.opened))]
+        if isinstance(opened, Opened):
+            opened.index.rebuild()
+        return "the index is damaged and is built again: ask again in a moment"
 
     def _folder(self, place: int) -> dict[str, Any]:
         opened = self.opened[place]

@@ -4,19 +4,17 @@ With a token, every request needs it: in the address, or in the cookie that the 
 """
 
 import hmac
-import re
 import sys
 from collections.abc import Sequence
 from http import HTTPStatus
 from http.cookies import CookieError, SimpleCookie
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
 from metis.errors import MetisError
-from metis.run.recorded import Recorded, read_run
-from metis.view.browse import data
-from metis.view.browse.data import document
+from metis.view.browse import assets
 from metis.view.browse.following import Follower
 from metis.view.browse.opened import Opened, open_folders
 from metis.view.browse.routes import Routes
@@ -38,17 +36,14 @@ HEADERS = {
 }
 """Sent with every answer: nothing from elsewhere in the page, and the page nowhere else."""
 
-_DATA = re.compile(r"data/([0-9]{1,6})\.js")
-
 
 class Server(ThreadingHTTPServer):
-    """Serves runs, each read again whenever the page is loaded."""
+    """Serves the page, and what its folders hold as JSON; follows those that grow."""
 
     daemon_threads = True
 
-    def __init__(self, runs: Sequence[Recorded], port: int = PORT, token: str = "") -> None:
-        self.runs, self.token = list(runs), token
-        self.opened = open_folders([run.folder for run in runs])
+    def __init__(self, folders: Sequence[Path], port: int = PORT, token: str = "") -> None:
+        self.opened, self.token = open_folders(folders), token
         self.routes = Routes(self.opened)
         self._follower: Follower | None = None
         try:
@@ -58,10 +53,6 @@ class Server(ThreadingHTTPServer):
                 f"--port {port} cannot be used ({getattr(error, 'strerror', None) or error}): name "
                 "another; 0 takes one that is free"
             ) from None
-        self.follow()
-
-    def follow(self) -> None:
-        """Bring the indexes up to date from now on, in a thread of their own."""
         self._follower = Follower([each for each in self.opened if isinstance(each, Opened)])
 
     def server_close(self) -> None:
@@ -83,26 +74,6 @@ class Server(ThreadingHTTPServer):
     @property
     def url(self) -> str:
         return f"http://{ADDRESS}:{self.port}/" + (f"?token={self.token}" if self.token else "")
-
-    def file(self, name: str) -> tuple[bytes, str] | None:
-        """The content and the type of a file; None where there is none of that name."""
-        if name in data.FILES:
-            return data.read(name), data.FILES[name]
-        if name == data.RUNS:
-            return data.listing(self.runs), data.SCRIPT
-        asked = _DATA.fullmatch(name)
-        if asked is None or int(asked[1]) >= len(self.runs):
-            return None
-        return self._data(int(asked[1])), data.SCRIPT
-
-    def _data(self, number: int) -> bytes:
-        """A run as it is now; what is wrong with it is for the page to say."""
-        entry = self.runs[number]
-        try:
-            run = Recorded(**{**vars(read_run(entry.folder)), "label": entry.label})
-            return data.script("metis.add", number, document(run))
-        except MetisError as error:
-            return data.script("metis.fail", number, str(error))
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -128,11 +99,10 @@ class _Handler(BaseHTTPRequestHandler):
             status, content = self.server.routes.answer(self.path.removeprefix(f"/{API}"))
             self._answer(HTTPStatus(status), content, "application/json")
             return
-        file = self.server.file(name)
-        if file is None:
+        if name not in assets.FILES:
             self._answer(HTTPStatus.NOT_FOUND, b"there is no such file\n")
             return
-        self._answer(HTTPStatus.OK, *file)
+        self._answer(HTTPStatus.OK, assets.read(name), assets.FILES[name])
 
     def refuse(self) -> None:
         self.close_connection = True

@@ -56,7 +56,7 @@ const answer = (() => {
     const judged = found.judgment;
     if (!judged) return null;
     return html`<section class="card"><h2>Before it was rolled out</h2>
-      ${judged.reason && html`<p>${reasons?.[judged.reason] ?? texts.line(judged.reason)}</p>`}
+      ${judged.reason && html`<p>${step.meaning(judged.reason, reasons)}</p>`}
       ${judged.failure && html`<p>The judge failed: ${texts.line(judged.failure)}</p>`}
       <div class="judged"><${charts.Bar} predicted=${judged.score} realised=${judged.variance} whole=${charts.whole([judged])} />
       </div>
@@ -87,7 +87,7 @@ const answer = (() => {
     </section>`;
   };
 
-  const pageOf = (at) => (at >= PAGE ? Math.floor(at / PAGE) + 1 : "");
+  const pageOf = (at) => Math.floor(at / PAGE) || "";
 
   const place = (query) => (/^\d+$/.test(query.at ?? "") ? Number(query.at) : null);
 

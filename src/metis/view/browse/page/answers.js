@@ -37,6 +37,10 @@ const answers = (() => {
     const kinds = KINDS.filter(([kind]) => about.kinds?.[kind]);
     const { outcome = [], category = [], reason = [] } = about.filters ?? {};
     const more = MORE.some((name) => query[name]);
+    const kind = kinds.length > 1 && html`<${parts.Select} name="kind" label="Kind" values=${kinds} query=${query} />`;
+    if (loading.bundled())
+      return html`<form class="filters"><${parts.Select} name="reward" label="Reward" values=${REWARDS} query=${query} />${kind}</form>
+        <p class="soft">A bundle has no search: <code>metis view</code> on the folder itself has.</p>`;
     return html`<form class="filters" role="search" onSubmit=${(event) => event.preventDefault()}>
       <${parts.Field} name="q" label="Text" query=${query} placeholder="in all answers" />
       <${parts.Select} name="reward" label="Reward" values=${REWARDS} query=${query} />
@@ -44,7 +48,7 @@ const answers = (() => {
       <div class="toggles"><${parts.Toggle} name="truncated" label="truncated" query=${query} />
         <${parts.Toggle} name="failed" label="failed" query=${query} /></div>
       <details class="more" open=${more}><summary>More filters</summary><div class="filters">
-      ${kinds.length > 1 && html`<${parts.Select} name="kind" label="Kind" values=${kinds} query=${query} />`}
+      ${kind}
       <${parts.Field} name="step" label="Step" type="number" query=${query} placeholder="all" />
       ${category.length > 1 && html`<${parts.Select} name="category" label="Category" values=${category} query=${query} />`}
       ${reason.length > 0 && html`<${parts.Select} name="reason" label="Chosen as" values=${reason} query=${query} />`}
@@ -87,7 +91,7 @@ const answers = (() => {
         <${parts.Pager} found=${found} one="answer" />
         ${found.items.length === 0 && html`<${parts.Empty}>${none(about, search)}<//>`}
         <ul class="cards">${found.items.map((item, place) => html`<${Item} key=${`${item.kind}/${item.step}/${item.prompt}/${item.rollout}`}
-          folder=${folder} item=${item} search=${search} at=${(found.page - 1) * found.size + place} />`)}</ul>
+          folder=${folder} item=${item} search=${search} at=${found.page * found.size + place} />`)}</ul>
         ${found.items.length > 10 && html`<${parts.Pager} found=${found} one="answer" />`}
       </div>`}`;
   };

@@ -25,8 +25,12 @@ const loading = (() => {
     return response.json();
   };
 
+  let isBundle = location.protocol === "file:";
+
+  /** True where the page is a folder and no server, without searches and with nothing that changes. */
+  const bundled = () => isBundle;
+
   /** A page that was opened from a folder may load no data but scripts: they call `metis.answer`. */
-  const BUNDLED = location.protocol === "file:";
   const waiting = new Map();
 
   const scripted = (path) =>
@@ -39,14 +43,14 @@ const loading = (() => {
         settle(value);
       };
       waiting.set(path, end(resolve));
-      script.addEventListener("error", () => end(reject)(new Error("This bundle does not have it.")));
+      script.addEventListener("error", () => end(reject)(new Error("This bundle does not have it. `metis view` on the folder itself has.")));
       document.body.append(script);
     });
 
   /** The data at a path; one request for all who ask at the same time. */
   const load = (path) => {
     if (!asked.has(path)) {
-      const answer = (BUNDLED ? scripted : fetched)(path).finally(() => asked.delete(path));
+      const answer = (isBundle ? scripted : fetched)(path).finally(() => asked.delete(path));
       asked.set(path, answer);
     }
     return asked.get(path);
@@ -84,7 +88,13 @@ const loading = (() => {
 
   const answer = (path, value) => waiting.get(path)?.(value);
 
-  return { BUNDLED, answer, load, useLoaded };
+  /** The folders there are, of the server or else of the bundle. */
+  const open = async () => {
+    if (!isBundle) isBundle = (await fetch("api/folders").catch(() => null))?.status === 404;
+    return load("folders");
+  };
+
+  return { answer, bundled, load, open, useLoaded };
 })();
 
 /** What the scripts of a bundle call. */

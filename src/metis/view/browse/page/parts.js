@@ -134,16 +134,16 @@ const parts = (() => {
   const Pager = ({ found, one, more }) => {
     const pages = Math.max(1, Math.ceil(found.total / found.size));
     const turn = (page) => () => {
-      address.change({ page: page > 1 ? page : "" });
+      address.change({ page: page || "" });
       scrollTo(0, 0);
     };
-    return html`<nav class="pager" aria-label="Pages">
+    return html`<nav class="pager" aria-label="Pages of the list">
       <span aria-live="polite"><b>${many(found.total, one, more)}</b>
         <span class="soft"> ${found.exact === false ? "or more, still looking" : `in ${seconds(found.seconds)}`}</span></span>
       ${pages > 1 && html`<span>
-        <button data-key="previous" disabled=${found.page <= 1} onClick=${turn(found.page - 1)}>Previous</button>
-        <span class="soft">page ${count(found.page)} of ${count(pages)}</span>
-        <button data-key="next" disabled=${found.page >= pages} onClick=${turn(found.page + 1)}>Next</button>
+        <button data-key="previous" disabled=${found.page <= 0} onClick=${turn(found.page - 1)}>Previous</button>
+        <span class="soft">page ${count(found.page + 1)} of ${count(pages)}</span>
+        <button data-key="next" disabled=${found.page + 1 >= pages} onClick=${turn(found.page + 1)}>Next</button>
       </span>`}
     </nav>`;
   };

@@ -28,12 +28,12 @@ const prompts = (() => {
     const found = state.value ?? state.last;
     const { category = [], outcome = [] } = about.filters ?? {};
     return html`<${parts.Title} over=${texts.line(about.label)}>Prompts<//>
-      <form class="filters" role="search" onSubmit=${(event) => event.preventDefault()}>
+      ${!loading.bundled() && html`<form class="filters" role="search" onSubmit=${(event) => event.preventDefault()}>
         <${parts.Field} name="q" label="Text" query=${query} placeholder="in the prompts" />
         ${category.length > 1 && html`<${parts.Select} name="category" label="Category" values=${category} query=${query} />`}
         <${parts.Select} name="outcome" label="Last outcome" values=${outcome} query=${query} />
         <${parts.Select} name="sort" label="Order by" any="latest" values=${SORTS} query=${query} />
-      </form>
+      </form>`}
       <${parts.State} state=${state} />
       ${found && html`<div class=${state.busy ? "stale" : ""}>
         <${parts.Pager} found=${found} one="prompt" />
@@ -79,7 +79,7 @@ const prompts = (() => {
 
   const Answers = ({ folder, found }) => html`<section>
     <h2>Answers <small class="soft">${found.answers.length >= 200 ? "the latest 200" : parts.count(found.answers.length)}</small></h2>
-    ${found.answers.length > 0 && html`<p><a href=${address.of(folder, ["answers"], { prompt: found.prompt })}>
+    ${found.answers.length > 0 && !loading.bundled() && html`<p><a href=${address.of(folder, ["answers"], { prompt: found.prompt })}>
       Search and filter them</a></p>`}
     ${found.answers.length === 0 && html`<${parts.Empty}>No answer to it was kept.<//>`}
     <ul class="cards">${found.answers.map((item) => html`<${answers.Item}

@@ -23,16 +23,26 @@ const step = (() => {
     const answers = (row.rewards?.length ?? 0) + (row.failed ?? 0);
     if (!answers) return null;
     const lengths = row.tokens?.length ? `${parts.count(Math.round(parts.mean(row.tokens)))} tokens each` : "";
-    const href = address.of(folder, ["answers"], { kind: "train", step: at, prompt: row.prompt });
+    const href = loading.bundled()
+      ? address.answer(folder, { kind: "train", step: at, prompt: row.prompt, rollout: 0 })
+      : address.of(folder, ["answers"], { kind: "train", step: at, prompt: row.prompt });
     return html`<span class="soft">${lengths}</span>
       ${row.truncated > 0 && html`<${parts.Chip} kind="warn">${row.truncated} truncated<//>`}
       ${row.failed > 0 && html`<${parts.Chip} kind="bad">${row.failed} failed<//>`}
       <a class="over-card" href=${href}>${parts.many(answers, "answer")}</a>`;
   };
 
+  /** What a reason means: of one such as `arm level-3`, what is said of `arm <label>`. */
+  const meaning = (reason, reasons) => {
+    if (!reason || reasons?.[reason]) return reasons?.[reason] ?? "";
+    const [word] = reason.split(" ");
+    const pattern = Object.keys(reasons ?? {}).find((key) => key.startsWith(`${word} <`));
+    return texts.line(pattern ? `${reason}: ${reasons[pattern]}` : reason);
+  };
+
   /** Why a candidate was chosen or not. */
   const why = (row, reasons) =>
-    row.failure ? `The judge failed: ${texts.line(row.failure)}` : (reasons?.[row.reason] ?? row.reason ?? "");
+    row.failure ? `The judge failed: ${texts.line(row.failure)}` : meaning(row.reason, reasons);
 
   /** What most of some texts are; said once, above them. */
   const common = (all) => all.find((text) => all.filter((each) => each === text).length > all.length / 2 && all.length > 1) ?? "";
@@ -127,8 +137,9 @@ const step = (() => {
         <${Metrics} metrics=${found.metrics} />
         <div class="filters"><${parts.Select} name="sort" label="Order by" any="prediction"
           values=${["outcome", ["surprise", "surprise: prediction against outcome"]]} query=${query} />
-          <a class="button" href=${address.of(folder, ["answers"], { kind: "train", step: at })}>All answers of this step</a>
-          ${typeof found.metrics?.["eval/accuracy"] === "number" && html`<a class="button"
+          ${!loading.bundled() && html`<a class="button"
+            href=${address.of(folder, ["answers"], { kind: "train", step: at })}>All answers of this step</a>`}
+          ${!loading.bundled() && typeof found.metrics?.["eval/accuracy"] === "number" && html`<a class="button"
             href=${address.of(folder, ["answers"], { kind: "eval", step: at })}>Validation answers</a>`}</div>
         ${rows.length === 0 && html`<${parts.Empty}>Which prompts this step chose and passed over was not kept.<//>`}
         ${rows.length > 0 && html`<${Legend} />
@@ -140,5 +151,5 @@ const step = (() => {
         <${Exemplars} folder=${folder} exemplars=${found.exemplars} />`}`;
   };
 
-  return { Candidate, Legend, Step };
+  return { Candidate, Legend, Step, meaning };
 })();

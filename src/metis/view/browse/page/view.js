@@ -32,7 +32,7 @@
         } catch (error) {
           if (wanted) setState((before) => ({ folder, error: error.message, about: before.folder === folder ? before.about : undefined }));
         }
-        if (wanted && !loading.BUNDLED) timer = setTimeout(() => (document.hidden ? undefined : ask()), live ? LIVE : STILL);
+        if (wanted && !loading.bundled()) timer = setTimeout(() => (document.hidden ? undefined : ask()), live ? LIVE : STILL);
       };
       const seen = () => !document.hidden && ask();
       document.addEventListener("visibilitychange", seen);
@@ -48,17 +48,17 @@
 
   const Folders = ({ folders, folder }) => {
     const groups = Object.entries(GROUPS).map(([kind, name]) => [name, folders.filter((each) => each.kind === kind)]);
-    return html`<label class="folders"><span class="hidden">Folder</span>
-      <select value=${folder} onChange=${(event) => {
+    return html`<span class="folders"><select aria-label="Folder" value=${folder} onChange=${(event) => {
         location.hash = address.of(event.target.value);
       }}>${groups.filter(([, found]) => found.length).map(([name, found]) => html`<optgroup label=${name}>
         ${found.map((each) => html`<option value=${String(each.id)} selected=${String(each.id) === folder}>${texts.line(each.label)}</option>`)}
-      </optgroup>`)}</select></label>`;
+      </optgroup>`)}</select></span>`;
   };
 
   const Live = ({ about }) => {
     if (!about) return null;
-    const of = about.steps ? ` of ${parts.count(about.steps)}` : "";
+    const whole = about.settings?.steps;
+    const of = typeof whole === "number" ? ` of ${parts.count(whole)}` : "";
     const words = about.last ? ` · step ${parts.count(about.last)}${of}` : "";
     return html`<span class=${`state ${about.state}`}>${about.state}${words}</span>`;
   };
@@ -103,13 +103,13 @@
       ${folders.length > 1
         ? html`<${Folders} folders=${folders} folder=${folder} />`
         : html`<span class="one">${texts.line(folders[0]?.label ?? "")}</span>`}
-      <nav aria-label="Pages of the folder">${!compared && html`
+      <nav aria-label="Pages">${!compared && html`
         <${Tab} folder=${folder} name="overview" page="" at=${page === "" || page === "step"}>Overview<//>
         <${Tab} folder=${folder} name="prompts" page="prompts" at=${page === "prompts" || page === "prompt"}>Prompts<//>
         <${Tab} folder=${folder} name="answers" page="answers" at=${page === "answers" || page === "answer"}>Answers<//>`}
       </nav>
       <${Live} about=${about} />
-      ${page !== "answers" && !compared && html`<${Search} folder=${folder} />`}
+      ${page !== "answers" && !compared && !loading.bundled() && html`<${Search} folder=${folder} />`}
       <span class="tools"><${Theme} /><${Help} /></span>
     </div></header>`;
   };
@@ -184,7 +184,7 @@
     const page = document.getElementById("page");
     if (!location.hash) history.replaceState(null, "", "#/0");
     try {
-      const folders = await loading.load("folders");
+      const folders = await loading.open();
       page.replaceChildren();
       preact.render(html`<${App} first=${folders} />`, page);
     } catch (error) {
