@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from metis.cli import main
-from metis.compare.schedule import Schedule
+from metis.comparisons.schedule import Schedule
 from metis.config import generation, load_config
 from metis.core import state
 from metis.engines.local.estimate.step import Device

@@ -16,7 +16,7 @@ from metis.engines.local.settings import LocalSettings
 from metis.engines.local.update.gradients import Losses, backward
 from metis.engines.local.update.rows import MiniBatch
 from metis.engines.local.update.stopwatch import UNTIMED, Stopwatch
-from metis.engines.objective.bound import GradientBound
+from metis.engines.objective.gradient_bound import GradientBound
 from metis.errors import NON_FINITE_LIMIT, MetisError
 
 
