@@ -1,8 +1,9 @@
 """Run folders that are shown, with logs and transcripts as tests want them."""
 
 import json
+import os
 
-from metis.run.transcripts import Transcripts
+from metis.run.transcripts import Transcripts, segments
 
 
 def message(text, role="assistant"):
@@ -41,3 +42,15 @@ class Folder:
         asked = [{"role": "user", "content": f"What is {prompt}?"}]
         head = {"step": step, "prompt": prompt, "category": "sums", "messages": asked, **head}
         Transcripts(self.path).append(kind, {**head, "n": len(answers)}, rows)
+
+    def lengths(self):
+        """The length of every transcript."""
+        return {file: file.stat().st_size for file in segments(self.path)}
+
+    def cut(self, lengths):
+        """Cut the transcripts back to what they were."""
+        for file in segments(self.path):
+            if file in lengths:
+                os.truncate(file, lengths[file])
+            else:
+                file.unlink()

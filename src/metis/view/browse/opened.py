@@ -10,6 +10,7 @@ from typing import Any
 
 from metis.comparisons.comparison import is_comparison
 from metis.comparisons.ending import account
+from metis.diagnosis import Line, lines
 from metis.errors import Damaged, MetisError
 from metis.run.folder import log_file, read_log
 from metis.run.manifest import current
@@ -34,6 +35,7 @@ class Opened:
     def __init__(self, folder: Path, kind: str) -> None:
         self.folder, self.kind, self.label = folder, kind, folder.resolve().name
         self._locked = False
+        self._diagnosed: tuple[str, list[Line]] = ("", [])
 
     @cached_property
     def index(self) -> Index:
@@ -75,13 +77,25 @@ class Opened:
 
     @property
     def run(self) -> Recorded:
-        """The run by its settings and its last step, for its budget."""
-        last = self.index.database.one("SELECT body FROM metrics ORDER BY step DESC LIMIT 1")
-        metrics = [json.loads(last[0])] if last else []
-        timings = log_file(self.folder, "timings")
-        timed = self.settings.get("seconds") and inside(self.folder, timings).is_file()
-        rows = read_log(self.folder, "timings") if timed else []
-        return Recorded(self.folder, self.settings, {}, metrics, rows)
+        """The run by its settings, metrics and times."""
+        rows = self.index.database.rows("SELECT body FROM metrics ORDER BY step")
+        metrics = [json.loads(body) for (body,) in rows]
+        timings = inside(self.folder, log_file(self.folder, "timings"))
+        timed = read_log(self.folder, "timings") if timings.is_file() else []
+        return Recorded(self.folder, self.settings, {}, metrics, timed, self.label)
+
+    def diagnosis(self) -> list[Line]:
+        """What became of a run, and what to change; found again when the run has changed."""
+        revision = self.index.database.revision
+        if self.kind != "run" or revision == self._diagnosed[0]:
+            return self._diagnosed[1]
+        found: list[Line] = []
+        with contextlib.suppress(MetisError):
+            for path in self.folder.iterdir():
+                inside(self.folder, path)
+            found = lines(self.run)
+        self._diagnosed = revision, found
+        return found
 
     def _grew(self) -> bool:
         """True where a log was written to just now."""

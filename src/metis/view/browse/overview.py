@@ -1,6 +1,5 @@
 """What a run, a survey, an evaluation or a comparison is, and its series over the steps."""
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -29,19 +28,17 @@ SETTINGS = ("curriculum", "engine", "engine.model", "task", "batch", "group", "s
 
 def overview(opened: Opened) -> Row:
     database, index = opened.index.database, opened.index
-    metrics = [json.loads(body) for (body,) in database.rows(_METRICS)]
-    run = Recorded(opened.folder, opened.settings, {}, metrics, [])
-    state, wrong = opened.state, opened.wrong
+    run, state, wrong = opened.run, opened.state, opened.wrong
     return {
         "label": opened.label,
         "kind": opened.kind,
         "state": state,
         "wrong": wrong,
         "settings": settings(opened.settings),
-        "diagnosis": {"lines": []},
+        "diagnosis": {"lines": [line._asdict() for line in opened.diagnosis()]},
         "series": {name: _series(run, *keys) for name, keys in SERIES.items()},
-        "steps": sum(row["step"] > 0 for row in metrics),
-        "last": max((row["step"] for row in metrics), default=0),
+        "steps": sum(row["step"] > 0 for row in run.metrics),
+        "last": run.steps,
         "kinds": dict(database.rows("SELECT kind, count(*) FROM members GROUP BY kind")),
         "filters": {name: _values(database, name) for name in ("category", "outcome", "reason")},
         "indexed": index.progress,
@@ -50,7 +47,6 @@ def overview(opened: Opened) -> Row:
     }
 
 
-_METRICS = "SELECT body FROM metrics ORDER BY step"
 _VALUES = {
     "category": "SELECT DISTINCT category FROM texts WHERE category <> '' ORDER BY 1 LIMIT 200",
     "outcome": "SELECT DISTINCT outcome FROM groups ORDER BY 1",

@@ -68,12 +68,12 @@ def test_what_is_being_written_is_left_for_later(folder, index):
 def test_a_resume_that_cuts_files_shorter_is_followed(folder, index):
     folder.say("a", "kept")
     folder.log("rollouts", {"step": 1, "prompt": "a", "rewards": [0.0, 1.0]})
-    lengths = Transcripts(folder.path).lengths()
+    lengths = folder.lengths()
     log = (folder.path / "rollouts.jsonl").stat().st_size
     folder.say("b", "cut away", step=2)
     folder.log("rollouts", {"step": 2, "prompt": "b", "rewards": [0.0, 1.0]})
     assert index.update() and found(index, q="cut") == [(2, "b", 0)]
-    Transcripts(folder.path).cut(lengths)
+    folder.cut(lengths)
     os.truncate(folder.path / "rollouts.jsonl", log)
     folder.say("c", "after the resume, a longer answer than before", step=2)
     assert index.update()
@@ -93,6 +93,17 @@ def test_a_thinned_segment_is_read_again_and_others_are_not(folder, index):
     assert index.database.one("SELECT id FROM answers WHERE prompt = 'new'") == kept
     old.unlink()
     assert index.update() and found(index) == [(SEGMENT, "new", 0)]
+
+
+def test_a_run_that_thins_its_oldest_steps_is_followed(folder, index):
+    for step in (1, SEGMENT, 2 * SEGMENT):
+        folder.say("a", "kept", "thinned", step=step)
+    assert index.update() and len(found(index)) == 6
+    size = sum(folder.lengths().values())
+    Transcripts(folder.path).thin(size - 1, step=2 * SEGMENT)
+    assert index.update() and len(found(index, q="thinned")) == 2 and len(found(index)) == 5
+    Transcripts(folder.path).thin(0, step=2 * SEGMENT)
+    assert index.update() and {step for step, _, _ in found(index)} == {2 * SEGMENT}
 
 
 def test_answers_of_a_log_are_shown_until_transcripts_have_them(folder, index):
@@ -255,16 +266,16 @@ def test_after_anything_it_has_what_the_folder_has(tmp_path_factory, steps):
     for what in [*steps, "look"]:
         if what == "say":
             number += 1
-            there.append((f"p{number}", Transcripts(folder.path).lengths()))
+            there.append((f"p{number}", folder.lengths()))
             folder.say(f"p{number}", f"answer {number}")
         elif what == "cut" and there:
-            Transcripts(folder.path).cut(there.pop()[1])
+            folder.cut(there.pop()[1])
         elif what == "thin" and there:
             [file] = segments(folder.path)
             file.unlink()
             names, there = [name for name, _ in there[1:]], []
             for name in names:
-                there.append((name, Transcripts(folder.path).lengths()))
+                there.append((name, folder.lengths()))
                 folder.say(name, "thinned")
         elif what == "look":
             assert index.update()
