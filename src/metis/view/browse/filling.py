@@ -167,23 +167,25 @@ def _member(
     category = clean(str(head.get("category") or ""))
     first = _rollout(rows[0], 0) if rows else 0
     shift = before if before and first < before else 0
-    for place, row in enumerate(rows):
-        values = (
-            *(into.file, number, place, kind, head["step"], prompt),
-            *(shift + _rollout(row, place), category, said, _reward(row)),
-            *(row.get("tokens"), bool(row.get("truncated")), _failure(row)),
-        )
-        answer = into.write.execute(
-            "INSERT INTO answers (file, member, place, kind, step, prompt, rollout, category, "
-            "outcome, reward, tokens, truncated, failure) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            values,
-        ).lastrowid
-        if into.words:
-            said_words = indexed(clean(kept.text(row)))
-            into.write.execute(
-                "INSERT INTO words (rowid, text) VALUES (?, ?)", (answer, said_words)
+    [last] = into.write.execute(
+        "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'answers'"
+    ).fetchone()
+    into.write.executemany(
+        f"INSERT INTO answers VALUES ({', '.join('?' * 14)})",
+        (
+            (
+                *(last + 1 + place, into.file, number, place, kind, head["step"], prompt),
+                *(shift + _rollout(row, place), category, said, _reward(row)),
+                *(row.get("tokens"), bool(row.get("truncated")), _failure(row)),
             )
+            for place, row in enumerate(rows)
+        ),
+    )
+    if into.words:
+        into.write.executemany(
+            "INSERT INTO words (rowid, text) VALUES (?, ?)",
+            ((last + 1 + place, indexed(clean(kept.text(row)))) for place, row in enumerate(rows)),
+        )
 
 
 def _rollout(row: Row, place: int) -> int:
