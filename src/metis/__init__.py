@@ -14,10 +14,12 @@ if TYPE_CHECKING:
     from metis.library.run import TrainedRun
     from metis.library.surveying import survey
     from metis.library.training import curriculum, train
+    from metis.selector import AsyncSelector, Selector
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "AsyncSelector",
     "Batch",
     "ComparisonResult",
     "EvaluationResult",
@@ -26,6 +28,7 @@ __all__ = [
     "Pool",
     "Progress",
     "Prompt",
+    "Selector",
     "SurveyResult",
     "TrainedRun",
     "__version__",
@@ -49,6 +52,7 @@ _HOMES = {
     "metis.library.run": ("TrainedRun",),
     "metis.library.surveying": ("survey",),
     "metis.library.training": ("curriculum", "train"),
+    "metis.selector": ("AsyncSelector", "Selector"),
 }
 """Modules of the public names; each is imported when a name of it is first used."""
 

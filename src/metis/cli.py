@@ -202,9 +202,11 @@ def _refuse_run(recipe: Path | None, overrides: Sequence[str], out: Path | None)
 
 def _dry_run(settings: "Config", out: Path, as_json: bool) -> int:
     """Print the settings; beside a command, which is to be copied, to stderr."""
+    from metis.config.generation import continued
     from metis.start import trainer
     from metis.view.dry_run import show
 
+    settings = continued(settings, out)
     chosen = trainer(settings.engine_name)
     for remark in chosen.foreseen(settings, out):
         print(f"metis: {remark}", file=sys.stderr)

@@ -1,5 +1,7 @@
 """Rows and functions of a Python process on a tiny model: trained, resumed, evaluated."""
 
+import shutil
+
 import pytest
 
 pytest.importorskip("torch")
@@ -39,7 +41,10 @@ def test_rows_and_a_closure_are_trained_on(run):
     assert in_memory.is_in_memory(run.config["task"]["reward"])
     rows = run.rollouts
     assert len(rows) == 4 and all(row["reward/length"] >= 0 for row in rows)
-    assert {row["text"] for row in rows if row["text"]} <= {row["problem"] for row in ROWS}
+    problems = {row["problem"] for row in ROWS}
+    assert {row["text"] for row in rows} <= problems and all(row["answer"] for row in rows)
+    assert {row["text"] for row in run.prompts} <= problems
+    assert all(row["truncated"] in (True, False) for row in rows + run.validations)
 
 
 def test_the_same_call_goes_on_and_another_function_is_refused(run, tiny):
@@ -54,6 +59,7 @@ def test_the_same_call_goes_on_and_another_function_is_refused(run, tiny):
 
 def test_an_evaluation_has_the_function_or_says_how_to_give_it(run, tmp_path, capsys, monkeypatch):
     there = metis.evaluate(run, out=tmp_path / "a", show=False)
+    assert capsys.readouterr().out == ""
     assert 0 <= there.accuracy <= 1 and len(there.answers) == 4
     assert repr(there).startswith(f"<evaluation {tmp_path / 'a'}: model sums ")
     assert metis.load(tmp_path / "a").answers == there.answers
@@ -69,12 +75,22 @@ def test_an_evaluation_has_the_function_or_says_how_to_give_it(run, tmp_path, ca
         metis.evaluate(run, devise="cpu")
 
 
-def test_rows_may_be_surveyed(tiny, tmp_path, monkeypatch):
+def test_the_data_of_a_run_move_with_its_folder(run, tmp_path, monkeypatch):
+    shutil.copytree(run.path, tmp_path / "moved")
+    config = (tmp_path / "moved/config.json").read_text()
+    elsewhere = config.replace(str(run.path), str(tmp_path / "gone"))
+    (tmp_path / "moved/config.json").write_text(elsewhere)
+    there = metis.evaluate(tmp_path / "moved", out=tmp_path / "a", show=False)
+    assert [row["problem"].partition(":")[0] for row in there.answers] == ["data"] * 4
+
+
+def test_rows_may_be_surveyed(tiny, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     given = {"model": tiny, "data": ROWS, "reward": scorer(12), "prompts": 4, "step": False}
     survey = metis.survey(**given, **GIVEN)
     assert survey.path.parent.name == "surveys" and len(survey.outcomes) == 4
     assert metis.survey(**given, **GIVEN).outcomes == survey.outcomes
+    assert capsys.readouterr().out == ""
 
 
 def test_verl_is_given_no_function_of_this_process(tmp_path):

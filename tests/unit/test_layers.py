@@ -15,6 +15,7 @@ SOURCE = Path(metis.__file__).parent
 LAYERS = (
     "cli",
     "library",
+    "selector",
     "view",
     "surveys",
     "comparisons",

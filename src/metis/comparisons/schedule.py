@@ -24,6 +24,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from metis.comparisons.ending import look, settled
 from metis.comparisons.plan import Plan
 from metis.config import Config
+from metis.config.generation import SHARED
 from metis.errors import MetisError
 from metis.run import folder as run_folder
 from metis.run import manifest
@@ -114,6 +115,7 @@ class Schedule:
     ) -> None:
         """`finish` is called with the name of a run that has spent its budget, one at a time."""
         self.out, self.jobs, self.watch, self.finish = out, jobs, watch, finish
+        self.shared = jobs > max(1, len(gpus))
         self.slots: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         for place in range(jobs):
             self.slots.put(gpus[place % len(gpus)] if len(gpus) > 1 else None)
@@ -156,6 +158,8 @@ class Schedule:
         self, run: str, command: list[str], log: int, gpu: str | None
     ) -> "subprocess.Popen[bytes] | None":
         environment = {**os.environ, "PYTHONUNBUFFERED": "1"}  # a log that can be followed
+        if self.shared:
+            environment[SHARED] = "1"
         if gpu:
             environment["CUDA_VISIBLE_DEVICES"] = gpu
         with self.lock:

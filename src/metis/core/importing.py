@@ -32,7 +32,8 @@ def import_object(key: str, name: str) -> Any:
     try:
         return reduce(getattr, attribute.split("."), module)
     except AttributeError:
-        raise MetisError(f"{key} = {name!r}: {place!r} has no {attribute!r}") from None
+        hint = f"; if it was a notebook's, put it into a file: {FORMS}" * (place == "__main__")
+        raise MetisError(f"{key} = {name!r}: {place!r} has no {attribute!r}{hint}") from None
 
 
 def import_string_of(key: str, given: Any) -> str:

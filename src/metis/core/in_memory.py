@@ -4,8 +4,8 @@ Their names are `<memory>:NAME-DIGEST`. The digest is of the code with the plain
 holds (defaults, captured variables), so that another function has another name.
 """
 
+import contextlib
 import hashlib
-import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial, reduce
@@ -83,7 +83,7 @@ def _parts(value: Any) -> Iterator[Any]:
         yield from (value.co_code, value.co_names, value.co_varnames, value.co_consts)
     elif isinstance(value, FunctionType):
         yield from (value.__code__, value.__defaults__, value.__kwdefaults__)
-        yield inspect.getclosurevars(value).nonlocals
+        yield list(_captured(value))
     elif isinstance(value, MethodType):
         yield from (value.__func__, value.__self__)
     elif isinstance(value, partial):
@@ -94,3 +94,10 @@ def _parts(value: Any) -> Iterator[Any]:
         yield from value
     elif callable(value):
         yield from (vars(type(value)).get("__call__"), getattr(value, "__dict__", None))
+
+
+def _captured(function: FunctionType) -> Iterator[Any]:
+    """The values of a closure; a variable that is not set yet has none."""
+    for cell in function.__closure__ or ():
+        with contextlib.suppress(ValueError):
+            yield cell.cell_contents

@@ -122,6 +122,12 @@ class Rollout(Request[list[Group]]):
         }
 
 
+class Measure(Rollout):
+    """Rollouts that only measure: their rewards are read, but they are never trained on."""
+
+    __slots__ = ()
+
+
 LAST = (1.0,)
 """Depth 1: the last layer."""
 
@@ -203,6 +209,12 @@ def score(chats: Sequence[Chat], choices: Sequence[str]) -> Plan[list[list[float
 def rollout(prompts: Sequence[Prompt], n: Counts) -> Plan[list[Group]]:
     """Ask for n rollouts of each prompt; `n` may be a list, one number for each."""
     request = Rollout(prompts, n)
+    return _checked((yield request) if prompts else [], request)
+
+
+def measure(prompts: Sequence[Prompt], n: Counts) -> Plan[list[Group]]:
+    """Ask for n rollouts of each prompt that are not trained on."""
+    request = Measure(prompts, n)
     return _checked((yield request) if prompts else [], request)
 
 

@@ -12,6 +12,7 @@ from metis.evals import subject
 from metis.evals.plan import BatchLimits
 from metis.evals.subject import EvaluatedModel
 from metis.evals.suite import AnswerFolder, Evaluation, answer_all, finished
+from metis.run.waiting import Say
 from metis.tasks.base import scorers
 from metis.tasks.benchmarks import catalogue
 from metis.tasks.benchmarks.catalogue import OWN, READERS, Manner
@@ -94,14 +95,16 @@ def conduct(chosen: argparse.Namespace, console: "Console") -> tuple[Path, dict[
     out = chosen.out or _default_folder(who, settings)
     require_folder(out)
     # a folder appears when the model of its evaluation is there to answer
-    model = None if out.exists() else _model(evaluation, who)
+    model = None if out.exists() else _model(evaluation, who, console.print)
     with AnswerFolder.open(out, settings) as folder:
         console.print(f"{who.name} on {', '.join(s.title for s in evaluation.sets)} → {out}")
         if finished(evaluation, folder):
             console.print("this evaluation is complete; for another, change a setting or --out")
         else:
             with EvaluationView(console, evaluation) as view:
-                answer_all(evaluation, model or _model(evaluation, who), folder, view)
+                answer_all(
+                    evaluation, model or _model(evaluation, who, console.print), folder, view
+                )
         summary = results.results(evaluation, [row for _, row in folder.rows()], who.about)
         results.write(out, summary)
     return out, summary
@@ -181,12 +184,12 @@ def _place(who: EvaluatedModel) -> str:
     return "cpu" if pick_device(who.engine.device).type == "cpu" else "gpu"
 
 
-def _model(evaluation: Evaluation, who: EvaluatedModel) -> Any:
+def _model(evaluation: Evaluation, who: EvaluatedModel, say: Say) -> Any:
     from metis.evals.answers import Answerer
 
     for each in evaluation.sets:
         scorers(each.task)  # before a model is loaded for answers that cannot be scored
-    return Answerer(who.engine, who.checkpoint, evaluation.sampling)
+    return Answerer(who.engine, who.checkpoint, evaluation.sampling, say)
 
 
 def _default_folder(who: EvaluatedModel, settings: dict[str, Any]) -> Path:

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from metis.comparisons.command import conduct
+from metis.comparisons.plan import parse_arms
 from metis.core.in_memory import is_in_memory
+from metis.errors import MetisError
 from metis.library.results import ComparisonResult
 from metis.library.settings import (
     console,
@@ -26,7 +28,7 @@ def compare(
     out: str | Path,
     curricula: Sequence[Any] | str = (),
     arms: Mapping[str, Mapping[str, Any]] | None = None,
-    seeds: Iterable[int] | str | None = None,
+    seeds: Iterable[int] | int | str | None = None,
     baseline: str = "",
     jobs: int | None = None,
     discard: bool = False,
@@ -58,7 +60,7 @@ def compare(
             settings=[*([str(recipe)] if recipe else []), *words(given)],
             curricula=",".join(_named(curricula)),
             arm=[_arm(name, arm) for name, arm in (arms or {}).items()],
-            seeds=seeds if isinstance(seeds, str | None) else ",".join(map(str, seeds)),
+            seeds=_listed(seeds),
             baseline=baseline or None,
             jobs=jobs,
             discard=discard,
@@ -74,18 +76,37 @@ def compare(
     return ComparisonResult(folder)
 
 
+def _listed(seeds: Iterable[int] | int | str | None) -> str | None:
+    """Seeds as the command has them."""
+    if seeds is None or isinstance(seeds, str):
+        return seeds
+    return str(seeds) if isinstance(seeds, int) else ",".join(map(str, seeds))
+
+
 def _named(curricula: Sequence[Any] | str) -> list[str]:
     """Names or import strings."""
     if isinstance(curricula, str):
         return [curricula]
-    named = [dict(flattened({"curriculum": each})) for each in curricula]
-    return [str(settings["curriculum"]) for settings in named]
+    named = []
+    for each in curricula:
+        settings = flattened({"curriculum": each})
+        if len(settings) > 1:
+            raise MetisError(
+                f"curricula: {each!r} has settings of its own; name it among the arms: "
+                "arms={'mine': {'curriculum': ...}}"
+            )
+        named.append(str(settings[0][1]))
+    return named
 
 
 def _arm(name: str, settings: Mapping[str, Any]) -> str:
     given = flattened(settings)
     _require_in_files(given)
-    return f"{name}:{','.join(words(given))}"
+    written = words(given)
+    text = f"{name}:{','.join(written)}"
+    if parse_arms("", [text])[0].settings != tuple(written):
+        raise MetisError(f"arms: {text!r} cannot be told apart at its commas; use other texts")
+    return text
 
 
 def _require_in_files(settings: Iterable[tuple[str, Any]]) -> None:

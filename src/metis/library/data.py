@@ -9,8 +9,8 @@ from typing import Any
 
 from metis import files
 from metis.errors import MetisError
+from metis.run.folder import DATA
 
-FILE = "data.jsonl"
 MADE = ("config.json", "compare.json")
 """Files that say that a folder is in use."""
 
@@ -24,7 +24,7 @@ def filed(data: Any, folder: Path) -> Iterator[str]:
     if isinstance(data, str | Path):
         yield str(data)
         return
-    content, file = encoded(data), folder / FILE
+    content, file = encoded(data), folder / DATA
     if file.exists() or _in_use(folder):
         _require_same(content, file)
         yield str(file)

@@ -91,14 +91,15 @@ def judgments(folder: Path) -> list[Row]:
     """One row per candidate and step: its prediction, the reason it was chosen or not, the text."""
     texts = _texts(folder)
     return [
-        {**_described(texts, row["prompt"]), **_flat(row)}
+        {"step": row["step"], **_described(texts, row["prompt"]), **_flat(row)}
         for row in read_log(folder, "judgments", optional=True)
     ]
 
 
 def prompts(folder: Path) -> list[Row]:
     """One row per prompt: its text, how often it was a candidate and rolled out, its rewards."""
-    table = {name: {**_counts(), **_described_by(row)} for name, row in _texts(folder).items()}
+    texts = _texts(folder)
+    table = {name: {**_described(texts, name), **_counts()} for name in texts}
     for row in read_log(folder, "judgments", optional=True):
         known = table.setdefault(row["prompt"], {"prompt": row["prompt"], **_counts()})
         known["seen"] += 1
@@ -106,8 +107,7 @@ def prompts(folder: Path) -> list[Row]:
     for group in read_log(folder, "rollouts", optional=True):
         known = table.setdefault(group["prompt"], {"prompt": group["prompt"], **_counts()})
         known.setdefault("category", group.get("category", ""))
-        if "text" in group:
-            known.setdefault("text", group["text"])
+        known.setdefault("text", group.get("text"))
         known["rollouts"] += len(group["rewards"]) + group["failed"]
         known["failed"] += group["failed"]
         known["last_step"], known["last_mean"] = group["step"], _mean(group["rewards"])
@@ -127,11 +127,9 @@ def _texts(folder: Path) -> dict[str, Row]:
 
 
 def _described(texts: Mapping[str, Row], prompt: str) -> Row:
-    return _described_by(texts[prompt]) if prompt in texts else {}
-
-
-def _described_by(row: Row) -> Row:
-    return {name: row.get(name) for name in ("prompt", "text", "category", "difficulty")}
+    known = texts.get(prompt, {})
+    about = {name: known.get(name) for name in ("text", "category", "difficulty")}
+    return {"prompt": prompt, **(about if known else {})}
 
 
 def outcomes(folder: Path, kind: Callable[[list[float]], str]) -> list[Row]:

@@ -32,6 +32,8 @@ from metis.run.transcripts import FOLDER, Transcripts
 
 LOGS = ("metrics", "timings", "judgments", "exemplars", "rollouts", "evals", "notices", "prompts")
 GZIPPED = ".gz"
+DATA = "data.jsonl"
+"""Rows that a run was given from memory; they are in its folder before it is."""
 DRAFTS = (".*.draft", "checkpoints/.*.draft", f"{FOLDER}/.*.draft")
 """What a process that was killed has left behind."""
 
@@ -309,7 +311,7 @@ _STEP = re.compile(r"step-(\d+)")
 
 def _empty(path: Path) -> bool:
     """True if the folder does not exist, or has only remains of a start that was interrupted."""
-    ours = re.compile(r"data\.jsonl|versions\.json|checkpoints|\.lock|\..*\.draft")
+    ours = re.compile(rf"{re.escape(DATA)}|versions\.json|checkpoints|\.lock|\..*\.draft")
     return not path.exists() or all(ours.fullmatch(item.name) for item in path.iterdir())
 
 

@@ -21,6 +21,7 @@ from metis.loop import Trainable
 from metis.report.tables import duration
 from metis.run.folder import Folder, read_log
 from metis.run.meter import Meter
+from metis.run.recording import Kept, Recorder
 from metis.run.waiting import Heartbeat
 from metis.settings.sections import curriculum_of
 from metis.surveys.facts import PromptOutcome
@@ -113,7 +114,10 @@ class SurveyFolder(Folder):
         if len(whole) < count:
             whole = whole[: len(whole) // size * size]
         self.cut({"outcomes": sum(map(len, whole))})
-        return [PromptOutcome.of(row) for row in read_log(self.path, "outcomes")]
+        rows = read_log(self.path, "outcomes")
+        done = {row["prompt"] for row in rows}
+        self.transcripts.keep("survey", lambda head: head["prompt"] in done)
+        return [PromptOutcome.of(row) for row in rows]
 
 
 def sampled(pool: Pool, count: int, seed: int) -> list[Prompt]:
@@ -128,18 +132,20 @@ def collect(
     seed: int,
     folder: SurveyFolder,
     view: SurveyView,
+    kept: Kept = "all",
 ) -> list[PromptOutcome]:
     """The outcomes of all prompts, in rounds of as many as the engine takes at once.
 
-    Every round is saved; those in the folder are not played again.
+    Every round is saved, with what was said; those in the folder are not played again.
     """
     size = max(1, engine.rows // group)
-    outcomes = folder.resume(len(prompts), size)
+    outcomes, recorder = folder.resume(len(prompts), size), Recorder(folder, kept)
     view.resume(group * len(outcomes))
     for start in range(len(outcomes), len(prompts), size):
         engine.reseed(zlib.crc32(f"{seed}/{start}".encode()))
         with _counting(engine, view):
             groups = engine.answer(Rollout(prompts[start : start + size], group))
+        recorder.answers("survey", 0, groups)
         played = list(_rows(groups))
         folder.append("outcomes", played)
         outcomes += [PromptOutcome.of(row) for row in played]

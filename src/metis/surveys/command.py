@@ -3,6 +3,7 @@
 import argparse
 import json
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,8 +24,9 @@ policy as it is answers; nothing is kept of it.
   metis survey RECIPE --prompts 1000 --out surveys/mine
 
 A survey that was stopped goes on where it was when the same command is given again. Outcomes are
-in DIR/outcomes.jsonl, the page in DIR/survey.md. `--keep FILE.jsonl.gz` writes ids, rewards and
-lengths as an outcome set, to develop a judge on without rollouts.
+in DIR/outcomes.jsonl, what was said in DIR/transcripts, the page in DIR/survey.md. `--keep
+FILE.jsonl.gz` writes ids, rewards and lengths as an outcome set, to develop a judge on without
+rollouts.
 """
 
 
@@ -58,6 +60,7 @@ def run(chosen: argparse.Namespace) -> int:
 def conduct(chosen: argparse.Namespace, console: "Console") -> tuple[Path, str]:
     """Survey, or find what an earlier call with the same settings found: its folder, its page."""
     from metis import config, loop
+    from metis.config import generation
     from metis.surveys.collect import (
         SurveyFolder,
         SurveyView,
@@ -79,13 +82,19 @@ def conduct(chosen: argparse.Namespace, console: "Console") -> tuple[Path, str]:
     training = settings.training
     described = {**settings.resolved, "prompts": chosen.prompts}
     out = chosen.out or FOLDER / digest(described)
-    build = loop.Run.build(settings)
+    say = console.print
+    build = loop.Run.build(generation.chosen_for_rollouts(settings, chosen.prompts, say), say)
     engine, pool = build.engine, build.pool
     prompts = sampled(pool, chosen.prompts, training.seed)
     total = len(prompts) * training.group
-    with SurveyFolder.open(out, described) as folder, SurveyView(console, total) as view:
+    with (
+        closing(engine),
+        SurveyFolder.open(out, described) as folder,
+        SurveyView(console, total) as view,
+    ):
         console.print(f"{len(prompts):,} prompts × {training.group} rollouts → {out}")
-        outcomes = collect(engine, prompts, training.group, training.seed, folder, view)
+        asked = (engine, prompts, training.group, training.seed)
+        outcomes = collect(*asked, folder, view, training.transcripts)
         seconds: dict[str, float] = {}
         if not chosen.no_step:
             view.say("measuring a step of training")

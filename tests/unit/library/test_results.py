@@ -14,6 +14,7 @@ from metis.comparisons import command as comparing
 from metis.evals import command as evaluating
 from metis.library.results import ComparisonResult, SurveyResult
 from metis.run.folder import read_log
+from metis.run.transcripts import Transcripts
 from metis.surveys import command as surveying
 
 SMALL = {"engine": "simulated", "batch": 4, "group": 4, "evaluate": 2, "show": False}
@@ -90,6 +91,32 @@ def test_failed_rollouts_have_rows_without_a_reward(tmp_path):
     assert (first["answer"], first["reward"], first["reward/words"]) == ("yes", 1.0, 2)
     assert (first["text"], first["tokens"], first["failure"]) == ("one", 3, None)
     assert second["reward"] is None and second["failure"]
+
+
+def test_transcripts_are_read_before_the_log_of_the_groups(tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps({"schema": 1, "steps": 2}))
+    (tmp_path / "metrics.jsonl").write_text("")
+    counted = {"category": "c", "rewards": [0.0], "tokens": [2], "failed": 0}
+    groups = [{"step": step, "prompt": "a:1", **counted} for step in (1, 2)]
+    log = "".join(f"{json.dumps(group)}\n" for group in groups)
+    (tmp_path / "rollouts.jsonl").write_text(log)
+    asked = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "one?"}]
+    head = {"step": 2, "prompt": "a:1", "category": "c", "messages": asked, "n": 2}
+    turns = ["guess", "lower", "3"]
+    said = [
+        {"role": role, "content": text}
+        for role, text in zip(("assistant", "user", "assistant"), turns, strict=True)
+    ]
+    row = {"messages": said, "tokens": 9, "truncated": True, "trained": True}
+    right = {"rollout": 0, "reward": 1.0, "parts": {"words": 2}, "failure": None, **row}
+    failed = {"rollout": 1, "reward": None, "parts": {}, "failure": "TypeError", **row}
+    Transcripts(tmp_path).append("train", head, [right, failed])
+    first, *others = metis.load(tmp_path).rollouts
+    assert (first["step"], first["reward"], first["answer"]) == (1, 0.0, None)
+    assert [row["step"] for row in others] == [2, 2] and flat(others)
+    assert [row["answer"] for row in others] == ["3", "3"] and others[0]["text"] == "one?"
+    assert [row["turns"] for row in others] == [2, 2] and others[0]["reward/words"] == 2
+    assert [row["failure"] for row in others] == [None, "TypeError"]
 
 
 def test_a_survey_is_what_the_command_makes(survey, tmp_path):

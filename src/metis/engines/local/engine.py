@@ -331,6 +331,7 @@ class LocalEngine(Engine):
         for i, learner in enumerate(self.learners.values()):
             save_learner(folder, i, learner)
         saved: dict[str, Any] = {"policy": self.version, "seed": self.seed}
+        saved["generation"] = self.settings.generation
         saved |= {"non_finite": self.stepper.non_finite, "bound": self.stepper.bound.state_dict()}
         state.save_state(folder / "engine.state", {**saved, "learners": list(self.learners)})
 
@@ -347,7 +348,7 @@ class LocalEngine(Engine):
             self.sampler.sync(self.policy)
 
     def _sampler(self) -> Sampler:
-        if self.settings.generation == "transformers":
+        if self.settings.generation != "vllm":
             return OwnSampler(self.policy, self.settings.rows)
         self.say(starting_vllm(self.settings))
         return VllmSampler(self.policy, self.settings)

@@ -137,7 +137,7 @@ const parts = (() => {
       address.change({ page: page || "" });
       scrollTo(0, 0);
     };
-    return html`<nav class="pager" aria-label="Pages">
+    return html`<nav class="pager" aria-label="Pages of the list">
       <span aria-live="polite"><b>${many(found.total, one, more)}</b>
         <span class="soft"> ${found.exact === false ? "or more, still looking" : `in ${seconds(found.seconds)}`}</span></span>
       ${pages > 1 && html`<span>

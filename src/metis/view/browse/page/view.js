@@ -48,12 +48,11 @@
 
   const Folders = ({ folders, folder }) => {
     const groups = Object.entries(GROUPS).map(([kind, name]) => [name, folders.filter((each) => each.kind === kind)]);
-    return html`<label class="folders"><span class="hidden">Folder</span>
-      <select value=${folder} onChange=${(event) => {
+    return html`<span class="folders"><select aria-label="Folder" value=${folder} onChange=${(event) => {
         location.hash = address.of(event.target.value);
       }}>${groups.filter(([, found]) => found.length).map(([name, found]) => html`<optgroup label=${name}>
         ${found.map((each) => html`<option value=${String(each.id)} selected=${String(each.id) === folder}>${texts.line(each.label)}</option>`)}
-      </optgroup>`)}</select></label>`;
+      </optgroup>`)}</select></span>`;
   };
 
   const Live = ({ about }) => {
@@ -104,7 +103,7 @@
       ${folders.length > 1
         ? html`<${Folders} folders=${folders} folder=${folder} />`
         : html`<span class="one">${texts.line(folders[0]?.label ?? "")}</span>`}
-      <nav aria-label="Pages of the folder">${!compared && html`
+      <nav aria-label="Pages">${!compared && html`
         <${Tab} folder=${folder} name="overview" page="" at=${page === "" || page === "step"}>Overview<//>
         <${Tab} folder=${folder} name="prompts" page="prompts" at=${page === "prompts" || page === "prompt"}>Prompts<//>
         <${Tab} folder=${folder} name="answers" page="answers" at=${page === "answers" || page === "answer"}>Answers<//>`}
