@@ -148,6 +148,14 @@ const parts = (() => {
     </nav>`;
   };
 
+  /** Cards, at first only some of them. */
+  const Cards = ({ items, most, render }) => {
+    const [shown, setShown] = useState(most);
+    return html`<ul class="cards">${items.slice(0, shown).map(render)}</ul>
+      ${items.length > shown && html`<button class="quiet" onClick=${() => setShown(shown + 4 * most)}>
+        Show more: ${count(items.length - shown)} are left</button>`}`;
+  };
+
   /** The one before and the one after, also by the arrow keys. */
   const Beside = ({ previous, next, what }) => {
     const to = (href, key, words) =>
@@ -160,7 +168,7 @@ const parts = (() => {
   };
 
   return {
-    Beside, Category, Chip, Command, Empty, Facts, Field, Marks, Outcome, Pager, Reward, Select,
+    Beside, Cards, Category, Chip, Command, Empty, Facts, Field, Marks, Outcome, Pager, Reward, Select,
     State, Title, Toggle, Troubles, SIGNS, count, grade, many, mean, number, short,
   };
 })();

@@ -3,6 +3,7 @@
 
 const prompts = (() => {
   const { useLoaded } = loading;
+  const SHOWN = 8;
   const SORTS = [["-score", "highest prediction"], ["score", "lowest prediction"], ["-chosen", "most often chosen"],
     ["-seen", "most often seen"], ["mean", "lowest reward"], ["-mean", "highest reward"], ["prompt", "name"]];
   const FILTERS = ["q", "category", "outcome", "sort", "page"];
@@ -62,8 +63,9 @@ const prompts = (() => {
       ${many && html`<div class="charts wide"><${charts.Chart} title="Variance of its rewards" lines=${lines} cover=${[0]} open=${open} /></div>`}
       ${rows.length === 0 && html`<${parts.Empty}>It was a candidate in no step.<//>`}
       ${rows.length > 0 && html`<${step.Legend} />`}
-      <ul class="cards">${rows.slice().reverse().map((row) => html`<${step.Candidate} key=${row.step} folder=${folder} row=${row}
-        at=${row.step} whole=${charts.whole(rows)} reasons=${reasons} showStep />`)}</ul>
+      <${parts.Cards} items=${rows.slice().reverse()} most=${SHOWN}
+        render=${(row) => html`<${step.Candidate} key=${row.step} folder=${folder} row=${row}
+          at=${row.step} whole=${charts.whole(rows)} reasons=${reasons} showStep />`} />
     </section>`;
   };
 
@@ -82,8 +84,9 @@ const prompts = (() => {
     ${found.answers.length > 0 && !loading.bundled() && html`<p><a href=${address.of(folder, ["answers"], { prompt: found.prompt })}>
       Search and filter them</a></p>`}
     ${found.answers.length === 0 && html`<${parts.Empty}>No answer to it was kept.<//>`}
-    <ul class="cards">${found.answers.map((item) => html`<${answers.Item}
-      key=${`${item.kind}/${item.step}/${item.rollout}`} folder=${folder} item=${{ ...item, prompt: found.prompt }} />`)}</ul>
+    <${parts.Cards} items=${found.answers} most=${2 * SHOWN}
+      render=${(item) => html`<${answers.Item} key=${`${item.kind}/${item.step}/${item.rollout}`}
+        folder=${folder} item=${{ ...item, prompt: found.prompt }} />`} />
   </section>`;
 
   const Prompt = ({ folder, about, parts: [id] }) => {

@@ -3,7 +3,6 @@
 
 const step = (() => {
   const { useLoaded } = loading;
-  const { useState } = preactHooks;
   const SHOWN = 40;
   const METRICS = [
     ["batch/informative", "groups whose rewards vary", true],
@@ -84,14 +83,12 @@ const step = (() => {
   </p>`;
 
   const Side = ({ name, rows, empty, ...given }) => {
-    const [shown, setShown] = useState(SHOWN);
     const shared = common(rows.map((row) => why(row, given.reasons)));
     return html`<section class="side"><h2>${name} <small class="soft">${parts.count(rows.length)}</small></h2>
       ${shared && html`<p class="soft shared">${shared}</p>`}
       ${rows.length === 0 && html`<${parts.Empty}>${empty}<//>`}
-      <ul class="cards">${rows.slice(0, shown).map((row) => html`<${Candidate} key=${row.prompt} row=${row} shared=${shared} ...${given} />`)}</ul>
-      ${rows.length > shown && html`<button class="quiet" onClick=${() => setShown(shown + 4 * SHOWN)}>
-        Show more: ${parts.count(rows.length - shown)} are left</button>`}
+      <${parts.Cards} items=${rows} most=${SHOWN}
+        render=${(row) => html`<${Candidate} key=${row.prompt} row=${row} shared=${shared} ...${given} />`} />
     </section>`;
   };
 

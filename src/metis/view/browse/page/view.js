@@ -142,27 +142,29 @@
   const usePlace = (now) => {
     useEffect(() => {
       history.scrollRestoration = "manual";
-      let timer;
-      const scrolled = () => {
-        clearTimeout(timer);
-        timer = setTimeout(() => history.replaceState({ y: scrollY, item: document.activeElement?.getAttribute("href") }, ""), 100);
+      const left = (event) => {
+        const item = event.target.closest("a[href^='#'], [role='slider']")?.getAttribute("href");
+        if (item !== undefined) history.replaceState({ y: scrollY, item }, "");
       };
-      addEventListener("scroll", scrolled);
-      return () => removeEventListener("scroll", scrolled);
+      addEventListener("click", left, true);
+      return () => removeEventListener("click", left, true);
     }, []);
     const before = useRef(null);
     useLayoutEffect(() => {
       const moved = before.current !== null && before.current !== now.path;
       before.current = now.path;
       if (!moved) return undefined;
-      const { y = 0 } = history.state ?? {};
-      scrollTo(0, y);
-      if (!y) document.querySelector("h1")?.focus({ preventScroll: true });
+      const { y = 0, item } = history.state ?? {};
+      document.querySelector("h1")?.focus({ preventScroll: true });
       let goes = 0;
-      const timer = setInterval(() => {
-        if (goes++ > 20 || scrollY >= y - 1) clearInterval(timer);
-        else scrollTo(0, y);
-      }, 50);
+      const settled = () => {
+        scrollTo(0, y);
+        const found = item && document.querySelector(`main a[href="${CSS.escape(item)}"]`);
+        found?.focus({ preventScroll: true });
+        return goes++ > 20 || ((found || !item) && scrollY >= y - 1);
+      };
+      if (settled()) return undefined;
+      const timer = setInterval(() => settled() && clearInterval(timer), 50);
       return () => clearInterval(timer);
     }, [now.path]);
   };
