@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 from metis.errors import MetisError
 from metis.run import transcripts
 from metis.run.transcripts import Place
-from metis.view.browse import kept, search
+from metis.view import kept
+from metis.view.browse import search
 from metis.view.browse.database import Database
 from metis.view.browse.inside import inside
 from metis.view.browse.search import Term

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from metis.run.statistics import group_kind
 from metis.run.transcripts import Member
 from metis.signal import variance
-from metis.view.browse import kept
+from metis.view import kept
 from metis.view.browse.database import clean
 from metis.view.browse.search import indexed
 
@@ -31,6 +31,10 @@ class Into(NamedTuple):
 
 def metrics(into: Into, row: Row, line: str) -> None:
     into.write.execute("INSERT INTO metrics VALUES (?, ?, ?)", (into.file, row["step"], line))
+
+
+def timings(into: Into, row: Row, line: str) -> None:
+    into.write.execute("INSERT INTO timings VALUES (?, ?, ?)", (into.file, row["step"], line))
 
 
 def prompts(into: Into, row: Row, line: str) -> None:
@@ -69,21 +73,15 @@ def outcomes(into: Into, row: Row, line: str) -> None:
 
 def answers(into: Into, row: Row, line: str) -> None:
     """The problems of an evaluation, all at step 0."""
-    head, rows = kept.of_problem(row)
-    rewards = [each["reward"] for each in rows]
-    group = {
-        **{name: head[name] for name in ("step", "prompt", "category")},
-        "rewards": [reward for reward in rewards if reward is not None],
-        "tokens": [each["tokens"] for each in rows],
-        "failed": rewards.count(None),
-    }
-    _group(into, group)
+    _group(into, kept.group_of_problem(row))
     if not into.transcribed:
-        _member(into, "eval", head, rows, outcome(rewards))
+        head, rows = kept.of_problem(row)
+        _member(into, "eval", head, rows, outcome([each["reward"] for each in rows]))
 
 
 LOGS: dict[str, Callable[[Into, Row, str], None]] = {
     "metrics": metrics,
+    "timings": timings,
     "prompts": prompts,
     "rollouts": rollouts,
     "outcomes": outcomes,
