@@ -17,13 +17,13 @@ from typing import IO, Any
 from metis import files
 from metis.data.fetched import home
 
-VERSION = 1
 UNUSED = 30 * 24 * 3600.0
 """Seconds after which an index that nothing opened is deleted."""
 TABLES = """
 CREATE TABLE about (name TEXT PRIMARY KEY, value);
 CREATE TABLE files (name TEXT PRIMARY KEY, "end" INTEGER, rows INTEGER, digest TEXT);
 CREATE TABLE metrics (file TEXT, step INTEGER, body TEXT);
+CREATE TABLE timings (file TEXT, step INTEGER, body TEXT);
 CREATE TABLE evals (file TEXT, step INTEGER, prompt TEXT, reward REAL);
 CREATE TABLE exemplars (file TEXT, step INTEGER, body TEXT);
 CREATE TABLE judgments (file TEXT, step INTEGER, prompt TEXT, chosen INTEGER, reason TEXT,
@@ -51,7 +51,10 @@ WORDS = """
 CREATE VIRTUAL TABLE words USING fts5(
   text, content='', detail=none, tokenize='unicode61 remove_diacritics 0')
 """
-ROWS = ("metrics", "evals", "exemplars", "judgments", "groups", "texts", "members", "answers")
+ROWS = (
+    *("metrics", "timings", "evals", "exemplars", "judgments", "groups"),
+    *("texts", "members", "answers"),
+)
 """Tables whose rows are of a file."""
 
 
@@ -133,9 +136,9 @@ def _name(folder: Path) -> str:
 
 
 def _identity(folder: Path) -> str:
-    """What tells a folder from another one that had its path before."""
-    found = folder.stat()
-    return f"{VERSION} {found.st_dev} {found.st_ino}"
+    """What tells a folder from another one that had its path; of these tables."""
+    found, tables = folder.stat(), hashlib.sha256((TABLES + WORDS).encode()).hexdigest()
+    return f"{tables[:16]} {found.st_dev} {found.st_ino}"
 
 
 def _opened(path: Path | None, identity: str) -> sqlite3.Connection:

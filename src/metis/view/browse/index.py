@@ -23,7 +23,7 @@ from metis.view.browse.inside import inside
 
 FRESH = 0.5
 """Seconds for which the logs are not looked at again."""
-LINES, MEMBERS = 500, 16
+LINES, MEMBERS = 500, 32
 """Rows of a log, and groups of a transcript, that are taken in at once."""
 WRONG = (KeyError, TypeError, ValueError, OverflowError, RecursionError, sqlite3.InterfaceError)
 """Errors of rows that are not what their log has."""

@@ -12,7 +12,7 @@ from metis.comparisons.comparison import is_comparison
 from metis.comparisons.ending import account
 from metis.diagnosis import Line, lines
 from metis.errors import Damaged, MetisError
-from metis.run.folder import log_file, read_log
+from metis.run.folder import log_file
 from metis.run.manifest import current
 from metis.run.recorded import Recorded, unique_labels
 from metis.view.browse.answers import Answers
@@ -78,11 +78,14 @@ class Opened:
     @property
     def run(self) -> Recorded:
         """The run by its settings, metrics and times."""
-        rows = self.index.database.rows("SELECT body FROM metrics ORDER BY step")
-        metrics = [json.loads(body) for (body,) in rows]
-        timings = inside(self.folder, log_file(self.folder, "timings"))
-        timed = read_log(self.folder, "timings") if timings.is_file() else []
-        return Recorded(self.folder, self.settings, {}, metrics, timed, self.label)
+        metrics, timings = (
+            [json.loads(body) for (body,) in self.index.database.rows(query)]
+            for query in (
+                "SELECT body FROM metrics ORDER BY step",
+                "SELECT body FROM timings ORDER BY step",
+            )
+        )
+        return Recorded(self.folder, self.settings, {}, metrics, timings, self.label)
 
     def diagnosis(self) -> list[Line]:
         """What became of a run, and what to change; found again when the run has changed."""
