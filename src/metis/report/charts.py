@@ -12,7 +12,7 @@ from metis.run import folder as run_folder
 from metis.run import metrics as explained
 from metis.run.recorded import Recorded, Series
 
-ACCURACY = "accuracy"
+ACCURACY, BY_COST = "accuracy", "accuracy_by_cost"
 TITLE = "Held-out accuracy"
 Y_LABEL = "held-out accuracy"
 
@@ -278,7 +278,7 @@ PER_STEP = (
 LUCK = " What lies within the grey may be luck."
 
 NAMES = (
-    ACCURACY,
+    *(ACCURACY, BY_COST),
     *(spec.name for spec in PER_STEP),
     *(calibration.NAME, calibration.FORECAST, OCCUPANCY),
     "overhead",
