@@ -17,7 +17,7 @@ pytest.importorskip("torch")
 
 import torch
 
-from metis.core import Batch, Prompt, Sampling
+from metis.core import Batch, Prompt, Sampling, each_count
 from metis.engines.local import engine as engines
 from metis.engines.local.engine import LocalEngine
 from metis.engines.local.generate.sampling import OwnSampler, SampledReply, ordered_replies
@@ -81,6 +81,13 @@ class Interview:
         return len(self.said) / 10
 
 
+class Asking(Interview):
+    """An interview in which a function has the questions."""
+
+    def reply(self, text):
+        return self.questions(text)
+
+
 class Interviews:
     """A task of several turns."""
 
@@ -113,7 +120,7 @@ class Script:
         tokens += [] if self.cut else [self.policy.tokenizer.eos_token_id]
         return enumerate(
             SampledReply(list(tokens), [-0.5] * len(tokens), "length" if self.cut else "stop")
-            for _ in range(copies * len(prompts))
+            for _ in range(sum(each_count(copies, prompts)))
         )
 
 
@@ -239,6 +246,26 @@ def test_two_turns_read_as_the_template_writes_them_and_only_the_answers_are_tra
         assert group.rewards == (0.2, 0.2)
 
 
+def test_turns_are_in_the_transcript_with_their_roles(playing):
+    tool = {"role": "tool", "content": "And then?"}
+
+    def said(text):
+        if text == "second":
+            raise ValueError("no more")
+        return [tool]
+
+    task = Interviews()
+    task.episode = lambda prompt: Asking(prompt.text, said)
+    groups = playing(task, "first", "second", n=1)
+    for group in groups:
+        [transcript] = group.transcripts
+        assert list(transcript.asked) == Interview(group.prompt.text, []).chat
+        assert list(transcript.said) == [assistant("first"), tool, assistant("second")]
+        assert transcript.reward is None and transcript.failure.startswith("ValueError: no more")
+        assert transcript.tokens == len("first") + len("second") + 2, "and the ends"
+        assert group.rewards == () and not transcript.truncated
+
+
 def test_sampled_turns_have_the_log_probabilities_of_one_pass_over_the_whole(policy, playing):
     generator = torch.Generator().manual_seed(0)
     ends = []
@@ -263,6 +290,16 @@ def test_sampled_turns_have_the_log_probabilities_of_one_pass_over_the_whole(pol
             mask &= ~np.isnan(trajectory.logprobs)
             expected = logprobs(policy, trajectory.tokens)[mask[1:]]
             np.testing.assert_allclose(trajectory.logprobs[mask], expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("rows", [1, 4, 64])
+def test_each_prompt_may_have_its_own_number_of_episodes(policy, playing, rows):
+    groups = playing(Interviews("And then?"), n=[3, 1], rows=rows)
+    assert [group.prompt for group in groups] == [ONE, TWO]
+    assert [(len(group.rewards), group.failed) for group in groups] == [(3, 0), (1, 0)]
+    for group in groups:
+        for trajectory in group.trajectories:
+            assert group.prompt.text in policy.decode(trajectory.tokens.tolist())
 
 
 def test_the_first_turn_is_sampled_together_and_later_ones_each_on_its_own(policy, playing):

@@ -16,7 +16,7 @@ from metis.errors import MetisError
 class Message(TypedDict):
     """One message of a chat, in the format of chat templates."""
 
-    role: Literal["system", "user", "assistant"]
+    role: Literal["system", "user", "assistant", "tool"]
     content: str
 
 
@@ -81,23 +81,47 @@ ROUNDING = 1e-6
 Report = Mapping[str, float | str]
 """What a reward function reports besides its score, by name."""
 
+UNSAVED = {"saved": False}
+"""Metadata of a field that is not saved with its value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    """What was said in one rollout, and what came of it.
+
+    `asked` is the chat that the policy answered first; `said` are its turns and those of the
+    environment. `reward` is None where the rollout failed, `failure` then says why. `tokens` counts
+    the policy's own.
+    """
+
+    asked: Chat
+    said: Chat
+    reward: float | None = None
+    report: Report = field(default_factory=dict)
+    tokens: int = 0
+    truncated: bool = False
+    failure: str | None = None
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Group:
     """The valid rollouts of one prompt; `failed` counts those without a reward.
 
+    Without `trajectories` it has rewards alone, as from a trainer that keeps its own tokens.
     `failed_tokens` counts the tokens sampled in failed rollouts, as far as the engine knows;
     `cut_off` counts valid rollouts that were truncated at the length limit. `reports` has one entry
-    per valid rollout, or is empty.
+    per valid rollout, or is empty. `transcripts` has one entry per rollout, failed ones too, or is
+    empty.
     """
 
     prompt: Prompt
     rewards: tuple[float, ...]
-    trajectories: tuple[Trajectory, ...]
+    trajectories: tuple[Trajectory, ...] = ()
     failed: int = 0
     failed_tokens: int = 0
     cut_off: int = 0
     reports: tuple[Report, ...] = ()
+    transcripts: tuple[Transcript, ...] = field(default=(), metadata=UNSAVED)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rewards", tuple(map(_rounded, self.rewards)))
@@ -107,7 +131,7 @@ class Group:
                     f"reward of prompt {self.prompt.id!r} = {reward!r}: rewards must be numbers in "
                     "[0, 1]; rescale the task's reward, or raise in it to mark the rollout failed"
                 )
-        if len(self.trajectories) != len(self.rewards):
+        if self.trajectories and len(self.trajectories) != len(self.rewards):
             raise ValueError(
                 f"prompt {self.prompt.id!r} has {len(self.rewards)} rewards "
                 f"but {len(self.trajectories)} trajectories"
@@ -132,6 +156,7 @@ class Group:
             self.failed_tokens + other.failed_tokens,
             self.cut_off + other.cut_off,
             self._all_reports + other._all_reports,
+            self.transcripts + other.transcripts,
         )
 
     @property
@@ -194,7 +219,8 @@ class Decision:
 
     `score` is None where there is no usable prediction; `failure` then says why. `propensity` is
     the probability that the candidate is selected, given the scores. `distribution` has the
-    judge's probability of each possible answer.
+    judge's probability of each possible answer. `v_hat` is the variance that a judge predicts,
+    which its score need not be.
     """
 
     prompt: Prompt
@@ -205,6 +231,7 @@ class Decision:
     propensity: float | None = None
     reply: str | None = None
     distribution: Mapping[str, float] | None = None
+    v_hat: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

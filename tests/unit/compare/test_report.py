@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from metis.cli import main
-from metis.compare import report, table
-from metis.compare.comparison import is_comparison, read_comparison
-from metis.compare.verdicts import verdicts
+from metis.comparisons import report, table
+from metis.comparisons.comparison import is_comparison, read_comparison
+from metis.comparisons.verdicts import verdicts
 
 EVIDENCE = Path(__file__).parents[3] / "evidence"
 LEVELS = EVIDENCE / "levels-2-to-10"

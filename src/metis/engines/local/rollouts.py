@@ -9,8 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from metis.core import Group, Message, Prompt, Sampling, Trajectory
-from metis.engines.local.generate.sampling import SampledReply
+from metis.core import (
+    Counts,
+    Group,
+    Message,
+    Prompt,
+    Sampling,
+    Trajectory,
+    Transcript,
+    common_count,
+    each_count,
+)
+from metis.engines.local.generate.sampling import SampledReply, parts
 from metis.engines.local.model.policy import Policy
 from metis.engines.rewards import RewardRunner
 from metis.errors import MetisError, located, place
@@ -18,7 +28,7 @@ from metis.run import notices
 from metis.tasks.base import Episode, Task
 from metis.tasks.outcome import Scoring
 
-Sampler = Callable[[Sequence[list[int]], int, Sampling], Iterable[tuple[int, SampledReply]]]
+Sampler = Callable[[Sequence[list[int]], Counts, Sampling], Iterable[tuple[int, SampledReply]]]
 """Prompts' tokens, copies of each, sampling -> (index, reply) as they finish, prompt-major."""
 
 
@@ -26,7 +36,8 @@ Sampler = Callable[[Sequence[list[int]], int, Sampling], Iterable[tuple[int, Sam
 class Play:
     """An episode in progress: its tokens so far, and the mask of the policy's own tokens.
 
-    `limit` is the maximum number of tokens after its prompt; 0 is no limit.
+    `limit` is the maximum number of tokens after its prompt; 0 is no limit. `spoken` are its turns
+    and the environment's.
     """
 
     prompt: Prompt
@@ -37,6 +48,7 @@ class Play:
     mask: list[bool] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     turns: list[str] = field(default_factory=list)
+    spoken: list[Message] = field(default_factory=list)
     stopped: bool = False
     turn: "Future[Sequence[Message] | None]" = field(init=False)
     reward: "Future[Scoring] | None" = None
@@ -44,7 +56,7 @@ class Play:
     error: Exception | None = None
 
     def __post_init__(self) -> None:
-        self.asked = len(self.tokens)
+        self.opening, self.asked = tuple(self.chat), len(self.tokens)
         self.mask, self.logprobs = [False] * self.asked, [0.0] * self.asked
 
     @property
@@ -71,6 +83,18 @@ class Play:
         self.mask += [written] * len(tokens)
         self.logprobs += logprobs
 
+    @property
+    def transcript(self) -> Transcript:
+        return Transcript(
+            self.opening,
+            tuple(self.spoken),
+            self.earned.score if self.earned else None,
+            self.earned.report if self.earned else {},
+            sum(self.mask),
+            bool(self.turns) and not self.stopped,
+            located(self.error) if self.error else None,
+        )
+
     def trajectory(self, version: int) -> Trajectory:
         return Trajectory(
             tokens=np.array(self.tokens, dtype=np.int64),
@@ -84,7 +108,7 @@ def play(
     policy: Policy,
     task: Task,
     prompts: Sequence[Prompt],
-    n: int,
+    n: Counts,
     sampling: Sampling,
     sampler: Sampler,
     rewards: RewardRunner,
@@ -107,7 +131,7 @@ def play_all(
     policy: Policy,
     task: Task,
     prompts: Sequence[Prompt],
-    n: int,
+    n: Counts,
     sampling: Sampling,
     sampler: Sampler,
     rewards: RewardRunner,
@@ -117,9 +141,10 @@ def play_all(
     """Roll out n episodes per prompt, each until its reward or its error."""
     rewards.serve(task)
     plays: list[list[Play]] = []
-    size = max(1, rows // n)
-    for start in range(0, len(prompts), size):
-        chunk = [_open(policy, task, prompt, n, limit) for prompt in prompts[start : start + size]]
+    counts = each_count(n, prompts)
+    for part in parts(counts, rows):
+        asked = zip(prompts[part], counts[part], strict=True)
+        chunk = [_open(policy, task, prompt, count, limit) for prompt, count in asked]
         _play_chunk(policy, chunk, sampling, sampler, rewards)
         plays += chunk
     for games in plays:
@@ -163,7 +188,8 @@ def _play_chunk(
             apart += games
     together = [game for games in same for game in games]
     if same:
-        replies = sampler([games[0].tokens for games in same], len(same[0]), sampling)
+        copies = common_count([len(games) for games in same])
+        replies = sampler([games[0].tokens for games in same], copies, sampling)
         _speak(policy, together, replies, rewards)
     if apart:
         _speak(policy, apart, sampler([game.tokens for game in apart], 1, sampling), rewards)
@@ -188,6 +214,7 @@ def _speak(
         tokens, logprobs = reply.tokens[: game.room], reply.logprobs[: game.room]
         game.add(tokens, logprobs, written=True)
         game.turns.append(policy.decode(tokens))
+        game.spoken.append({"role": "assistant", "content": game.said})
         game.turn = rewards.turn(partial(_turn, game, rewards))
 
 
@@ -208,8 +235,10 @@ def _listen(policy: Policy, games: Sequence[Play], rewards: RewardRunner) -> lis
         messages = rewards.wait(game.turn)
         if isinstance(messages, Exception):
             game.error = messages
-        elif messages is not None and _go_on(policy, game, messages, rewards):
-            going.append(game)
+        elif messages is not None:
+            game.spoken += messages
+            if _go_on(policy, game, messages, rewards):
+                going.append(game)
     return going
 
 
@@ -247,6 +276,7 @@ def _group(prompt: Prompt, games: Sequence[Play], version: int) -> Group:
         lost,
         cut_off,
         tuple(each.report for each in earned),
+        tuple(game.transcript for game in games),
     )
 
 
