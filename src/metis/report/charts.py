@@ -8,37 +8,51 @@ from dataclasses import dataclass, replace
 from metis.report import calibration
 from metis.report.panels import Axes, Bar, Bars, Figure, Line
 from metis.report.subjects import Subject
+from metis.run import comparable
 from metis.run import folder as run_folder
 from metis.run import metrics as explained
 from metis.run.recorded import Recorded, Series
 
-ACCURACY = "accuracy"
+ACCURACY, BY_COST = "accuracy", "accuracy_by_cost"
 TITLE = "Held-out accuracy"
 Y_LABEL = "held-out accuracy"
 
 
 def accuracy_figure(subjects: Sequence[Subject]) -> Figure | None:
-    """A panel for time, where it is known, and one for steps; None where nothing was tested."""
+    """A panel for time, where it is known, and one for steps, of the runs that are validated alike;
+    None where nothing was tested."""
     runs = [run for subject in subjects for run in subject.runs]
     if not any(run.evaluations for run in runs):
         return None
-    by_step, by_time = [], []
-    unit, unit_name = time_unit(runs)
-    for colour, run in enumerate(runs):
-        rows = run.evaluations
-        by_step.append(_tested(run, colour, [(row.step, row.accuracy, row.stderr) for row in rows]))
-        timed = [(r.elapsed / unit, r.accuracy, r.stderr) for r in rows if r.elapsed is not None]
-        by_time.append(_tested(run, colour, timed))
-    panels = [Axes(Y_LABEL, "step", tuple(line for line in by_step if line.series.x))]
-    if any(run.timings for run in runs):
-        lines = tuple(line for line in by_time if line.series.x)
-        panels.insert(0, Axes(Y_LABEL, f"elapsed {unit_name}", lines, whole=False))
-    bars = " Bars are one standard error." if any(line.error for line in by_step) else ""
+    colours = {run.folder: colour for colour, run in enumerate(runs)}
+    panels = [
+        panel
+        for group in comparable.groups([run for run in runs if run.evaluations])
+        for panel in _tested_alike([(run, colours[run.folder]) for run in group], time_unit(runs))
+    ]
+    has_errors = any(line.error for panel in panels for line in panel.lines)
+    bars = " Bars are one standard error." if has_errors else ""
     caption = (
         "Accuracy on prompts that are never trained on, at equal time and at equal steps (testing "
         "itself is not timed): the earlier a curve is high, the more its curriculum saved."
     )
     return Figure(ACCURACY, TITLE, caption + bars, tuple(panels))
+
+
+def _tested_alike(runs: Sequence[tuple[Recorded, int]], clock: tuple[float, str]) -> list[Axes]:
+    """The panels of runs, each with its colour."""
+    by_step, by_time = [], []
+    unit, unit_name = clock
+    for run, colour in runs:
+        rows = run.evaluations
+        by_step.append(_tested(run, colour, [(row.step, row.accuracy, row.stderr) for row in rows]))
+        timed = [(r.elapsed / unit, r.accuracy, r.stderr) for r in rows if r.elapsed is not None]
+        by_time.append(_tested(run, colour, timed))
+    panels = [Axes(Y_LABEL, "step", tuple(by_step))]
+    if any(run.timings for run, _ in runs):
+        lines = tuple(line for line in by_time if line.series.x)
+        panels.insert(0, Axes(Y_LABEL, f"elapsed {unit_name}", lines, whole=False))
+    return panels
 
 
 def time_unit(runs: Sequence[Recorded]) -> tuple[float, str]:
@@ -283,7 +297,7 @@ NAMES = (
     *(calibration.NAME, calibration.FORECAST, OCCUPANCY),
     "overhead",
 )
-"""The names of all figures there can be."""
+"""The names of all figures that runs can have; comparisons have `BY_COST` too."""
 
 
 def figures(subjects: Sequence[Subject], timed: bool = True) -> list[Figure]:
