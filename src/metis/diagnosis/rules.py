@@ -195,10 +195,12 @@ def _nothing(facts: Facts) -> str:
         said = facts.standstill.described
     else:
         said = f"only {facts.run.informative:.1%} of the groups trained on had a gradient"
-    return f"{said}. {REMEDY}"
+    solved = facts.kinds.get("all-pass", 0.0) > facts.kinds.get("all-fail", 0.0)
+    return f"{said}. {HARDER if solved else EASIER}"
 
 
-REMEDY = "Take easier prompts, a better model, a reward with partial credit, or larger groups"
+HARDER = "Take harder prompts"
+EASIER = "Take easier prompts, a better model, a reward with partial credit, or larger groups"
 
 
 def _informed(facts: Facts, commands: Commands) -> str:
@@ -213,7 +215,7 @@ def _strict_step(facts: Facts, commands: Commands) -> str:
 
 def _all_pass(facts: Facts) -> str:
     share = facts.late_kinds.get("all-pass", 0.0)
-    return f"in the end {share:.0%} of the groups were all-pass: solved. Take harder prompts"
+    return f"in the end {share:.0%} of the groups were all-pass: solved. {HARDER}"
 
 
 def _no_skill(facts: Facts) -> str:

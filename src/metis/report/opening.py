@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from metis.diagnosis import Line, lines
+from metis.report.html import unbroken
 from metis.report.reproduce import place
 from metis.run.recorded import Recorded
 
@@ -67,4 +68,4 @@ def _answers(said: Sequence[Line]) -> str:
 
 def _answer(line: Line) -> str:
     command = f"<pre>{escape(line.command)}</pre>" if line.command else ""
-    return f"{escape(line.text)}{command}"
+    return f"{escape(unbroken(line.text))}{command}"

@@ -67,7 +67,7 @@ p { margin: 0; }
 }
 .diagnosis { margin: 28px 0 0; }
 .diagnosis h2 { font-size: 16px; margin: 0; }
-.diagnosis dl { display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: 10px 24px;
+.diagnosis dl { display: grid; grid-template-columns: 12em minmax(0, 1fr); gap: 10px 16px;
   margin: 0; }
 .diagnosis dt { grid-column: 1; font-weight: 600; }
 .diagnosis dd { grid-column: 2; margin: 0; }
