@@ -36,6 +36,7 @@ from metis.core.values import (
     Prompt,
     Sampling,
     Trajectory,
+    Transcript,
 )
 
 __all__ = [
@@ -66,6 +67,7 @@ __all__ = [
     "Score",
     "Stateful",
     "Trajectory",
+    "Transcript",
     "complete",
     "embed",
     "fit",

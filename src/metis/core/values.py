@@ -16,7 +16,7 @@ from metis.errors import MetisError
 class Message(TypedDict):
     """One message of a chat, in the format of chat templates."""
 
-    role: Literal["system", "user", "assistant"]
+    role: Literal["system", "user", "assistant", "tool"]
     content: str
 
 
@@ -81,6 +81,27 @@ ROUNDING = 1e-6
 Report = Mapping[str, float | str]
 """What a reward function reports besides its score, by name."""
 
+UNSAVED = {"saved": False}
+"""Metadata of a field that is not saved with its value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    """What was said in one rollout, and what came of it.
+
+    `asked` is the chat that the policy answered first; `said` are its turns and those of the
+    environment. `reward` is None where the rollout failed, `failure` then says why. `tokens` counts
+    the policy's own.
+    """
+
+    asked: Chat
+    said: Chat
+    reward: float | None = None
+    report: Report = field(default_factory=dict)
+    tokens: int = 0
+    truncated: bool = False
+    failure: str | None = None
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Group:
@@ -88,7 +109,8 @@ class Group:
 
     `failed_tokens` counts the tokens sampled in failed rollouts, as far as the engine knows;
     `cut_off` counts valid rollouts that were truncated at the length limit. `reports` has one entry
-    per valid rollout, or is empty.
+    per valid rollout, or is empty. `transcripts` has one entry per rollout, failed ones too, or is
+    empty.
     """
 
     prompt: Prompt
@@ -98,6 +120,7 @@ class Group:
     failed_tokens: int = 0
     cut_off: int = 0
     reports: tuple[Report, ...] = ()
+    transcripts: tuple[Transcript, ...] = field(default=(), metadata=UNSAVED)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rewards", tuple(map(_rounded, self.rewards)))
@@ -132,6 +155,7 @@ class Group:
             self.failed_tokens + other.failed_tokens,
             self.cut_off + other.cut_off,
             self._all_reports + other._all_reports,
+            self.transcripts + other.transcripts,
         )
 
     @property

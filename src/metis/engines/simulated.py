@@ -46,7 +46,7 @@ from metis.engines.objective.bound import GradientBound
 from metis.engines.objective.minibatches import rows_by_judgment
 from metis.errors import require, require_at_least
 from metis.run.first_validation import FirstValidation
-from metis.run.waiting import Count, no_progress
+from metis.run.waiting import Count, Hear, no_progress, unheard
 from metis.signal import softmax, variance
 
 BINS = 12
@@ -354,7 +354,10 @@ class SimulatedEngine(Engine):
         return ""
 
     def evaluate(
-        self, count: Count = no_progress, first: FirstValidation | None = None
+        self,
+        count: Count = no_progress,
+        first: FirstValidation | None = None,
+        heard: Hear = unheard,
     ) -> list[tuple[str, float]]:
         """The pass rate of each held-out item, without sampling noise; nothing needs saving."""
         items = np.arange(self.simulation.prompts, len(self.difficulty))

@@ -53,7 +53,7 @@ from metis.engines.tokens.encoding import encode_chats, encode_to_score
 from metis.engines.tokens.packing import PrefixGroup, shareable
 from metis.errors import MetisError
 from metis.run.first_validation import FirstValidation
-from metis.run.waiting import Count, Say, no_progress
+from metis.run.waiting import Count, Hear, Say, no_progress, unheard
 from metis.tasks.base import Task, scorers
 
 NO_GRAD_FACTOR = 4
@@ -289,11 +289,14 @@ class LocalEngine(Engine):
         return self.rewards.counting(heard)
 
     def evaluate(
-        self, count: Count = no_progress, first: FirstValidation | None = None
+        self,
+        count: Count = no_progress,
+        first: FirstValidation | None = None,
+        heard: Hear = unheard,
     ) -> list[tuple[str, float | None]]:
         """Greedy decoding of the held-out prompts: id and reward of each, None where it failed.
 
-        Rewards in `first` are reused, and new ones are saved to it round by round.
+        Rewards in `first` are reused, and new ones are saved to it round by round, after `heard`.
         """
         whole = self.task.heldout()
         known = first.rewards if first else {}
@@ -304,6 +307,7 @@ class LocalEngine(Engine):
             for start in range(0, len(prompts), self.rows):
                 part = prompts[start : start + self.rows]
                 groups, _ = self._play(part, 1, Sampling(self.settings.max_tokens, 0.0))
+                heard(groups)
                 answers = [(group.prompt.id, group.mean) for group in groups]
                 rewards |= dict(answers)
                 if first:
