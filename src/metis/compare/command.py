@@ -1,9 +1,10 @@
 """`metis compare`: its options, and how they become a comparison."""
 
 import argparse
+import json
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,7 +17,9 @@ from metis.compare.report import draw, write
 from metis.compare.table import markdown
 from metis.errors import MetisError, require
 from metis.report.panels import Figure
+from metis.run import comparable
 from metis.run.folder import lock_folder
+from metis.text import printable
 
 SEEDS = "0,1,2"
 
@@ -151,6 +154,7 @@ def _train(plan: Plan, chosen: argparse.Namespace) -> tuple[dict[str, str], bool
     from metis.engines import ENGINES
 
     configs = plan.configs()
+    _warn_of_unlike(plan, configs)
     runs, gpus = pending(plan, configs, chosen.out), devices()
     if any(ENGINES[arm.engine_name].all_devices for arm in configs.values()):
         gpus = []
@@ -169,6 +173,17 @@ def _train(plan: Plan, chosen: argparse.Namespace) -> tuple[dict[str, str], bool
         console.print("stopped; the same command goes on from there")
     failed = {name: f"failed: {why}; see {name}.log" for name, why in schedule.failures.items()}
     return failed, not schedule.stopped
+
+
+def _warn_of_unlike(plan: Plan, configs: Mapping[str, config.Config]) -> None:
+    """Name the variants whose accuracy will not be compared, before they are trained."""
+    names = list(configs)
+    baseline = plan.baseline or (BASELINE if BASELINE in names else names[0])
+    for name, arm in configs.items():
+        ours, theirs = (json.loads(json.dumps(each.resolved)) for each in (arm, configs[baseline]))
+        if unlike := comparable.unlike(ours, theirs):
+            said = f"variant {name!r} will not be compared with {baseline!r}: {'; '.join(unlike)}"
+            print(f"metis: {printable(said)}", file=sys.stderr)
 
 
 @dataclass

@@ -11,6 +11,7 @@ from metis.compare.comparison import Comparison, read_comparison, require_arm
 from metis.compare.measures import Measured
 from metis.compare.plan import Arm, Plan, saved
 from metis.compare.table import markdown
+from metis.compare.verdicts import verdicts
 from metis.errors import Damaged
 from metis.report import charts, html
 from metis.report.charts import smoothing
@@ -159,7 +160,7 @@ def _head(comparison: Comparison, names: Sequence[str]) -> Iterator[str]:
         yield html.banner("Not complete.", f"Left out: {'; '.join(comparison.missing)}.")
     said = [
         f"<li><strong>{escape(name)}</strong> {escape(text)}</li>"
-        for name, text in table.verdicts(comparison)
+        for name, text in verdicts(comparison)
     ]
     yield f'<ul class="verdicts">{"".join(said)}</ul>' if said else f"<p>{table.ALONE}</p>"
 

@@ -41,7 +41,6 @@ def test_the_page_has_every_number_of_the_table(tmp_path, levels, capsys):
 def test_curves_are_over_every_cost_but_seconds_that_were_not_alone(levels):
     accuracy, *_ = report.figures(levels)
     assert [panel.x_label for panel in accuracy.panels] == [
-        "steps",
         "rollouts",
         "generated tokens",
         "total tokens",
