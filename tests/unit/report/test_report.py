@@ -186,6 +186,23 @@ def test_several_runs_share_a_page(make, elsewhere):
     assert (elsewhere / "elsewhere/deep/report.md").exists()
 
 
+def test_runs_that_are_not_validated_alike_are_drawn_apart_and_it_is_said_why(make, elsewhere):
+    alike = [make("a"), make("b", seed=1)]
+    assert report(*alike) == 0
+    together = (elsewhere / "report/figures/accuracy.svg").read_text()
+    assert "drawn apart" not in " ".join(shown(elsewhere / "report").words)
+    other = make("c", task={"name": "file", "instruction": "Be brief."})
+    (alike[0] / "config.json").write_text(
+        (alike[0] / "config.json").read_text()[:-1]
+        + ', "task": {"name": "file", "instruction": "Think."}}'
+    )
+    assert report(*alike, other) == 0
+    words = " ".join(shown(elsewhere / "report").words)
+    assert "Not validated alike." in words and "task.instruction = 'Be brief.'" in words
+    apart = (elsewhere / "report/figures/accuracy.svg").read_text()
+    assert (together.count("<g "), apart.count("<g ")) == (2, 4)
+
+
 def test_settings_with_one_seed_each_are_called_so(make, elsewhere):
     caution = "One seed for each setting: small differences may be chance."
     judges = [{"name": "metis", "judge": {"name": name}} for name in ("direct", "reason")]
