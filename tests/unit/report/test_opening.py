@@ -8,6 +8,7 @@ import pytest
 
 from metis.cli import main
 from metis.report import answers, opening
+from metis.run import transcripts
 from metis.run.recorded import read_run
 
 HOSTILE = "<script>alert(1)</script>\x1b[31m\u202eabc"
@@ -105,6 +106,27 @@ def test_the_latest_right_wrong_and_truncated_answer_are_shown(told):
     assert said == {"right": (2, "2"), "wrong": (1, "three"), "truncated": (2, "one, or")}
     text = "".join(answers.section(run))
     assert text.count("<article") == 3 and "What is 1 + 1?" in text
+
+
+def spoken(text, reward, tokens=9, truncated=False):
+    said = [{"role": "assistant", "content": text}, {"role": "user", "content": "Sure?"}]
+    return {"reward": reward, "tokens": tokens, "truncated": truncated, "messages": said}
+
+
+def test_transcripts_have_all_turns_of_an_answer(told):
+    run = told(answered(1, ("from the log", 1.0, 5)))
+    kept = transcripts.Transcripts(run.folder)
+    asked = [{"role": "system", "content": "Add."}, {"role": "user", "content": "1 + 1?"}]
+    for step, text in ((1, "early"), (60, "two"), (120, "late")):
+        head = {"step": step, "prompt": "p", "category": "", "messages": asked, "n": 3}
+        rows = [spoken(text, 1.0), spoken("cut", 0.0, truncated=True), spoken("lost", None)]
+        kept.append("train", head, rows if step < 120 else rows[2:])
+    chosen = answers.latest(answers.told(run))
+    assert {kind: answer.step for kind, answer in chosen.items()} == {"right": 60, "truncated": 60}
+    roles = ["system", "user", "assistant", "user"]
+    assert [role for role, _ in chosen["right"].turns] == roles
+    text = "".join(answers.section(run))
+    assert ">two<" in text and "from the log" not in text and text.count("Sure?") == 2
 
 
 def test_what_was_said_stays_text_and_long_turns_are_folded(told):
