@@ -215,7 +215,7 @@ def _strict_step(facts: Facts, commands: Commands) -> str:
 
 def _all_pass(facts: Facts) -> str:
     share = facts.late_kinds.get("all-pass", 0.0)
-    return f"in the end {share:.0%} of the groups were all-pass: solved. {HARDER}"
+    return f"in the end {share:.0%} of the groups were all-pass, and taught nothing. {HARDER}"
 
 
 def _no_skill(facts: Facts) -> str:

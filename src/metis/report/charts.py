@@ -28,32 +28,33 @@ APART = "Runs that are not validated alike are drawn apart."
 def accuracy_figure(subjects: Sequence[Subject]) -> Figure | None:
     """A panel for time, where it is known, and one for steps; None where nothing was tested.
 
-    Runs that are validated otherwise than the first have panels of their own.
+    Runs that are not validated alike have panels of their own, over steps.
     """
     runs = [run for subject in subjects for run in subject.runs]
     if not any(run.evaluations for run in runs):
         return None
     colours = {run.folder: colour for colour, run in enumerate(runs)}
     alike = [group for group in comparable.groups(runs) if any(run.evaluations for run in group)]
-    panels = [panel for group in alike for panel in _accuracies(group, colours, time_unit(runs))]
+    unit = time_unit(runs) if len(alike) == 1 else None
+    panels = [panel for group in alike for panel in _accuracies(group, colours, unit)]
     bars = any(line.error for panel in panels for line in panel.lines)
     parts = [CAPTION_ACCURACY, *([ERRORS] if bars else []), *([APART] if len(alike) > 1 else [])]
     return Figure(ACCURACY, TITLE, " ".join(parts), tuple(panels))
 
 
 def _accuracies(
-    runs: Sequence[Recorded], colours: Mapping[Path, int], unit: tuple[float, str]
+    runs: Sequence[Recorded], colours: Mapping[Path, int], unit: tuple[float, str] | None
 ) -> list[Axes]:
-    """The panels of runs that are validated alike."""
+    """The panels of runs that are validated alike; `unit` is that of the time, if it is drawn."""
     by_step, by_time = [], []
-    seconds, unit_name = unit
+    seconds, unit_name = unit or (1.0, "")
     for run in runs:
         rows, colour = run.evaluations, colours[run.folder]
         by_step.append(_tested(run, colour, [(row.step, row.accuracy, row.stderr) for row in rows]))
         timed = [(r.elapsed / seconds, r.accuracy, r.stderr) for r in rows if r.elapsed is not None]
         by_time.append(_tested(run, colour, timed))
     panels = [Axes(Y_LABEL, "step", tuple(line for line in by_step if line.series.x))]
-    if any(run.timings for run in runs):
+    if unit and any(run.timings for run in runs):
         lines = tuple(line for line in by_time if line.series.x)
         panels.insert(0, Axes(Y_LABEL, f"elapsed {unit_name}", lines, whole=False))
     return panels

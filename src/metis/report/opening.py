@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from metis.diagnosis import Line, lines
+from metis.report import svg
 from metis.report.html import unbroken
 from metis.report.reproduce import place
 from metis.run.recorded import Recorded
@@ -45,10 +46,11 @@ def diagnosis(runs: Sequence[Recorded]) -> Iterator[str]:
     if len(runs) == 1:
         yield _described(lines(runs[0], place(runs[0].folder)))
         return
-    for run in runs:
+    for colour, run in enumerate(runs):
         said = lines(run, place(run.folder))
         short = [line for line in said if line.kind in ("learnt", "advice")]
-        yield f'<section class="diagnosis"><h2>{escape(run.label)}</h2>{_answers(short)}</section>'
+        name = f'<span class="swatch {svg.run_class(colour)}"></span>{escape(run.label)}'
+        yield f'<section class="diagnosis"><h2>{name}</h2>{_answers(short)}</section>'
 
 
 def _described(said: Sequence[Line]) -> str:
