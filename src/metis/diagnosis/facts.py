@@ -12,11 +12,9 @@ from metis.curricula.judges import Judge
 from metis.run import folder as run_folder
 from metis.run import notices
 from metis.run.recorded import Recorded, Series
-from metis.run.statistics import Estimate, group_kind, mean, mean_over_benchmarks
+from metis.run.statistics import NORMAL, Estimate, group_kind, mean, mean_over_benchmarks
 from metis.tasks.benchmarks.validation import benchmark
 
-NORMAL = 1.96
-"""Half the width of a 95% interval, in standard errors."""
 PART = 5
 """The beginning and the end of a run are a fifth of its steps each."""
 LATE = 20

@@ -11,6 +11,7 @@ from metis.report import svg
 from metis.report.html import unbroken
 from metis.report.reproduce import place
 from metis.run.recorded import Recorded
+from metis.text import plain
 
 HEALTHY = "Nothing stands out in its numbers."
 
@@ -51,6 +52,19 @@ def diagnosis(runs: Sequence[Recorded]) -> Iterator[str]:
         short = [line for line in said if line.kind in ("learnt", "advice")]
         name = f'<span class="swatch {svg.run_class(colour)}"></span>{escape(run.label)}'
         yield f'<section class="diagnosis"><h2>{name}</h2>{_answers(short)}</section>'
+
+
+def markdown(runs: Sequence[Recorded]) -> str:
+    """The diagnosis of one run as Markdown; of several the page has it."""
+    if len(runs) > 1:
+        return ""
+    said = lines(runs[0], place(runs[0].folder))
+    parts = (
+        f"**{line.question}** {plain(line.text)}\n"
+        + (f"\n    {line.command}\n" if line.command else "")
+        for line in said
+    )
+    return "\n".join(parts) + "\n"
 
 
 def _described(said: Sequence[Line]) -> str:
