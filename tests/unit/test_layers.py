@@ -15,9 +15,10 @@ SOURCE = Path(metis.__file__).parent
 LAYERS = (
     "cli",
     "library",
+    "selector",
     "view",
-    "survey",
-    "compare",
+    "surveys",
+    "comparisons",
     "export",
     "report",
     "diagnosis",

@@ -3,7 +3,7 @@
 import json
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from metis.core import Batch, Chat, Complete, Group, Message, Prompt, Request, Rollout, Transcript
@@ -37,14 +37,26 @@ class Recorder:
                 for group in reply:
                     rows = list(_rollouts(group, said[group.prompt.id], trained))
                     said[group.prompt.id] += len(rows)
-                    self._write("train", step, group, rows)
+                    self._write("train", step, group.prompt, group.transcripts, rows)
         for head, row in _judgments(heard, batch):
             self._append("judge", {"step": step, **head}, [row])
 
     def answers(self, kind: str, step: int, groups: Sequence[Group]) -> None:
         """Write groups that nothing is trained on."""
         for group in groups:
-            self._write(kind, step, group, list(_rollouts(group)))
+            self.add(kind, step, group.prompt, group.transcripts)
+
+    def add(
+        self,
+        kind: str,
+        step: int,
+        prompt: Prompt,
+        transcripts: Sequence[Transcript],
+        **beside: str,
+    ) -> None:
+        """Write what was said to a prompt, with more about it."""
+        rows = [_row(number, each, transcripts[0].asked) for number, each in enumerate(transcripts)]
+        self._write(kind, step, prompt, transcripts, rows, beside)
 
     def thin(self, step: int) -> list[str]:
         """Bring old transcripts below the limit; returns notices of what is no longer kept."""
@@ -59,14 +71,23 @@ class Recorder:
         limit = f"transcripts_gb = {self.gigabytes:g} is reached"
         return [f"{limit}: {said.format(last)}" for last, said in done if last]
 
-    def _write(self, kind: str, step: int, group: Group, rows: Sequence[Row]) -> None:
+    def _write(
+        self,
+        kind: str,
+        step: int,
+        prompt: Prompt,
+        transcripts: Sequence[Transcript],
+        rows: Sequence[Row],
+        beside: Mapping[str, str] = {},
+    ) -> None:
         if rows:
             head = {
                 "step": step,
-                "prompt": group.prompt.id,
-                "category": group.prompt.category,
-                "messages": plain(group.transcripts[0].asked),
+                "prompt": prompt.id,
+                "category": prompt.category,
+                "messages": plain(transcripts[0].asked),
                 "n": len(rows),
+                **beside,
             }
             self._append(kind, head, rows)
 
@@ -118,21 +139,18 @@ def _candidates(heard: Heard, batch: Batch) -> Iterator[Prompt]:
             yield from request.prompts
 
 
-def _rollouts(group: Group, first: int = 0, trained: set[int] | None = None) -> Iterator[Row]:
+def _rollouts(group: Group, first: int, trained: set[int]) -> Iterator[Row]:
     """A row per rollout, numbered from `first`; `trained` are the trajectories of the batch."""
     trajectories = iter(group.trajectories)
     for number, transcript in enumerate(group.transcripts, start=first):
-        row = _row(number, transcript)
-        if transcript.asked != group.transcripts[0].asked:
-            row["asked"] = plain(transcript.asked)
-        if trained is not None:
-            valid = transcript.reward is not None
-            row["trained"] = valid and id(next(trajectories, None)) in trained
-        yield row
+        valid = transcript.reward is not None
+        kept = valid and id(next(trajectories, None)) in trained
+        yield {**_row(number, transcript, group.transcripts[0].asked), "trained": kept}
 
 
-def _row(number: int, transcript: Transcript) -> Row:
-    return {
+def _row(number: int, transcript: Transcript, asked: Chat) -> Row:
+    """The row of a rollout; one that was not asked as the head of its group says has `asked`."""
+    row = {
         "rollout": number,
         "messages": plain(transcript.said),
         "reward": transcript.reward,
@@ -141,6 +159,7 @@ def _row(number: int, transcript: Transcript) -> Row:
         "truncated": transcript.truncated,
         "failure": transcript.failure,
     }
+    return row if transcript.asked == asked else {**row, "asked": plain(transcript.asked)}
 
 
 def _judgments(heard: Heard, batch: Batch) -> Iterator[tuple[Row, Row]]:

@@ -10,7 +10,7 @@ import json
 import os
 import re
 import zlib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -126,10 +126,10 @@ class Transcripts:
             self._sampled.add(file.name)
         return new
 
-    def keep(self, kind: str, prompts: Collection[str]) -> None:
-        """Remove all groups of a kind from the first on that is of none of these prompts."""
+    def keep(self, kind: str, known: Callable[[Row], bool]) -> None:
+        """Remove all groups of a kind from the first on whose head is not known."""
         for file in segments(self.path.parent, kind):
-            _cut(file, lambda head: head["prompt"] in prompts)
+            _cut(file, known)
 
 
 def _cut(file: Path, kept: Callable[[Row], bool]) -> None:
@@ -178,10 +178,14 @@ def members(
     An incomplete last member is skipped: it is being written, or its writer was killed.
     """
     for file in segments(folder, kind):
-        name = file.name.split("-")[0]
-        for start, end, text in _members(file, after.get(file.name, 0)):
-            place = Place(name, _segment(file), start, end - start)
-            yield _member(file, place, text)
+        yield from segment_members(file, after.get(file.name, 0))
+
+
+def segment_members(file: Path, start: int = 0) -> Iterator[Member]:
+    """The groups of one file, from an offset on."""
+    name = file.name.split("-")[0]
+    for offset, end, text in _members(file, start):
+        yield _member(file, Place(name, _segment(file), offset, end - offset), text)
 
 
 def read(folder: Path, place: Place) -> Member:

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from metis.compare.accuracy import at_equal_cost
-from metis.compare.measures import AXES, Measured, Problems
+from metis.comparisons.accuracy import at_equal_cost
+from metis.comparisons.measures import AXES, Measured, Problems
 
 
 def measured(accuracy, cost):
