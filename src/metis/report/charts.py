@@ -14,7 +14,7 @@ from metis.run import folder as run_folder
 from metis.run import metrics as explained
 from metis.run.recorded import Recorded, Series
 
-ACCURACY = "accuracy"
+ACCURACY, BY_COST = "accuracy", "accuracy_by_cost"
 TITLE = "Held-out accuracy"
 Y_LABEL = "held-out accuracy"
 CAPTION_ACCURACY = (
@@ -302,7 +302,7 @@ NAMES = (
     *(calibration.NAME, calibration.FORECAST, OCCUPANCY),
     "overhead",
 )
-"""The names of all figures there can be."""
+"""The names of all figures that runs can have; comparisons have `BY_COST` too."""
 
 
 def figures(subjects: Sequence[Subject], timed: bool = True) -> list[Figure]:

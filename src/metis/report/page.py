@@ -45,10 +45,12 @@ def _head(runs: Sequence[Recorded]) -> Iterator[str]:
     for text in dict.fromkeys(f"{named}{opening.summary(run)}" for run in runs):
         yield f'<p class="soft">{escape(text)}</p>'
     yield "</header>"
-    first, *others = comparable.groups(runs)
-    for group in others:
-        why = f"{_named(group)}, against {_named(first)}: {comparable.why_not(group[0], first[0])}."
-        yield html.banner("Not validated alike.", f"{why} Accuracies are drawn apart.")
+    first, *unlike = comparable.groups(runs)
+    for group in unlike:
+        labels = ", ".join(run.label for run in group)
+        why = next(filter(None, (comparable.why_not(group[0], run) for run in first)))
+        said = f"{labels}: validated otherwise than {runs[0].label} ({why}); drawn apart."
+        yield html.banner("Accuracy is not compared.", said)
     simulated = [run for run in runs if run.simulated]
     if simulated:
         some = ", ".join(run.label for run in simulated) if len(simulated) < len(runs) else ""
@@ -59,10 +61,6 @@ def _head(runs: Sequence[Recorded]) -> Iterator[str]:
             yield html.banner("Unfinished.", f"{name} has done {tables.progress(run)} steps.")
         if run.changes:
             yield html.banner("Changed on the way.", f"{name} went on with {_changes(run)}.")
-
-
-def _named(runs: Sequence[Recorded]) -> str:
-    return ", ".join(run.label for run in runs)
 
 
 def _but_for_seed(run: Recorded) -> str:

@@ -189,7 +189,7 @@ def test_a_cost_needs_three_tests_in_common():
     assert set(costs.rows[1][1:]) == {"– (too few tests in common)"}
     ((_, sentence),) = verdicts(comparison)
     assert sentence.startswith("has no cost to compare: too few tests in common with uniform")
-    lines = report._accuracy(comparison).panels[0].lines
+    lines = report.accuracy(comparison)[0].panels[0].lines
     assert [len(line.series.x) for line in lines] == [6, 2], "each is drawn at its own tests"
 
 
@@ -200,7 +200,7 @@ def test_one_arm_has_no_table_of_costs():
 
 def test_the_curves_of_a_page_begin_at_one_height():
     comparison = Comparison(arm("uniform", 1.0), [arm("fast", 2.0)], "Runs shared a device")
-    heights = {line.series.y[0] for line in report._accuracy(comparison).panels[0].lines}
+    heights = {line.series.y[0] for line in report.accuracy(comparison)[0].panels[0].lines}
     assert len(heights) == 1
 
 

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from metis.cli import main
-from metis.report import charts, svg
+from metis.report import charts, subjects, svg
 from metis.report.tables import HEADER, MISSING
 from metis.report.tables import rows as table
 from metis.run.recorded import read_run
@@ -188,22 +188,23 @@ def test_several_runs_share_a_page(make, elsewhere):
     assert (elsewhere / "elsewhere/deep/report.md").exists()
 
 
-def test_runs_that_are_not_validated_alike_are_drawn_apart_and_it_is_said_why(make, elsewhere):
-    alike = [make("a"), make("b", seed=1)]
-    assert report(*alike) == 0
-    together = (elsewhere / "report/figures/accuracy.svg").read_text()
-    assert "drawn apart" not in " ".join(shown(elsewhere / "report").words)
-    other = make("c", task={"name": "file", "instruction": "Be brief."})
-    (alike[0] / "config.json").write_text(
-        (alike[0] / "config.json").read_text()[:-1]
-        + ', "task": {"name": "file", "instruction": "Think."}}'
-    )
-    assert report(*alike, other) == 0
+def test_accuracies_of_runs_that_are_validated_otherwise_are_drawn_apart(make, elsewhere):
+    runs = [make("a"), make("b", seed=1), make("c", seed=2)]
+    for run, most in zip(runs, (64, 64, 128), strict=True):
+        config = json.loads((run / "config.json").read_text())
+        config["engine"]["max_tokens"] = most
+        (run / "config.json").write_text(json.dumps(config))
+    figure = charts.accuracy_figure(subjects.each([read_run(run) for run in runs]))
+    drawn = [[line.colour for line in panel.lines] for panel in figure.panels]
+    assert drawn == [[0, 1], [2]], "over steps alone"
+    assert report(*runs) == 0
     words = " ".join(shown(elsewhere / "report").words)
-    assert "Not validated alike." in words and "task.instruction = 'Be brief.'" in words
-    apart = (elsewhere / "report/figures/accuracy.svg").read_text()
-    assert "elapsed" in together and "elapsed" not in apart
-    assert together.count(">step<") == 1 and apart.count(">step<") == 2
+    assert "Accuracy is not compared." in words
+    assert "metis · seed 2: validated otherwise than metis · seed 0" in words
+    assert "engine.max_tokens = 128, not 64" in words
+    assert report(*runs[:2]) == 0
+    assert "not compared" not in " ".join(shown(elsewhere / "report").words)
+    assert "elapsed" in (elsewhere / "report/figures/accuracy.svg").read_text()
 
 
 def test_settings_with_one_seed_each_are_called_so(make, elsewhere):
