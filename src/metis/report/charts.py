@@ -4,6 +4,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from metis.report import calibration
 from metis.report.panels import Axes, Bar, Bars, Figure, Line
@@ -16,40 +17,44 @@ from metis.run.recorded import Recorded, Series
 ACCURACY, BY_COST = "accuracy", "accuracy_by_cost"
 TITLE = "Held-out accuracy"
 Y_LABEL = "held-out accuracy"
+CAPTION_ACCURACY = (
+    "Accuracy on prompts that are never trained on, at equal time and at equal steps (testing "
+    "itself is not timed): the earlier a curve is high, the more its curriculum saved."
+)
+ERRORS = "Bars are one standard error."
+APART = "Runs that are not validated alike are drawn apart."
 
 
 def accuracy_figure(subjects: Sequence[Subject]) -> Figure | None:
-    """A panel for time, where it is known, and one for steps, of the runs that are validated alike;
-    None where nothing was tested."""
+    """A panel for time, where it is known, and one for steps; None where nothing was tested.
+
+    Runs that are not validated alike have panels of their own, over steps.
+    """
     runs = [run for subject in subjects for run in subject.runs]
     if not any(run.evaluations for run in runs):
         return None
     colours = {run.folder: colour for colour, run in enumerate(runs)}
-    panels = [
-        panel
-        for group in comparable.groups([run for run in runs if run.evaluations])
-        for panel in _tested_alike([(run, colours[run.folder]) for run in group], time_unit(runs))
-    ]
-    has_errors = any(line.error for panel in panels for line in panel.lines)
-    bars = " Bars are one standard error." if has_errors else ""
-    caption = (
-        "Accuracy on prompts that are never trained on, at equal time and at equal steps (testing "
-        "itself is not timed): the earlier a curve is high, the more its curriculum saved."
-    )
-    return Figure(ACCURACY, TITLE, caption + bars, tuple(panels))
+    alike = [group for group in comparable.groups(runs) if any(run.evaluations for run in group)]
+    unit = time_unit(runs) if len(alike) == 1 else None
+    panels = [panel for group in alike for panel in _accuracies(group, colours, unit)]
+    bars = any(line.error for panel in panels for line in panel.lines)
+    parts = [CAPTION_ACCURACY, *([ERRORS] if bars else []), *([APART] if len(alike) > 1 else [])]
+    return Figure(ACCURACY, TITLE, " ".join(parts), tuple(panels))
 
 
-def _tested_alike(runs: Sequence[tuple[Recorded, int]], clock: tuple[float, str]) -> list[Axes]:
-    """The panels of runs, each with its colour."""
+def _accuracies(
+    runs: Sequence[Recorded], colours: Mapping[Path, int], unit: tuple[float, str] | None
+) -> list[Axes]:
+    """The panels of runs that are validated alike; `unit` is that of the time, if it is drawn."""
     by_step, by_time = [], []
-    unit, unit_name = clock
-    for run, colour in runs:
-        rows = run.evaluations
+    seconds, unit_name = unit or (1.0, "")
+    for run in runs:
+        rows, colour = run.evaluations, colours[run.folder]
         by_step.append(_tested(run, colour, [(row.step, row.accuracy, row.stderr) for row in rows]))
-        timed = [(r.elapsed / unit, r.accuracy, r.stderr) for r in rows if r.elapsed is not None]
+        timed = [(r.elapsed / seconds, r.accuracy, r.stderr) for r in rows if r.elapsed is not None]
         by_time.append(_tested(run, colour, timed))
-    panels = [Axes(Y_LABEL, "step", tuple(by_step))]
-    if any(run.timings for run, _ in runs):
+    panels = [Axes(Y_LABEL, "step", tuple(line for line in by_step if line.series.x))]
+    if unit and any(run.timings for run in runs):
         lines = tuple(line for line in by_time if line.series.x)
         panels.insert(0, Axes(Y_LABEL, f"elapsed {unit_name}", lines, whole=False))
     return panels

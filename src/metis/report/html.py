@@ -101,7 +101,7 @@ def table(rows: Sequence[Sequence[str]]) -> str:
     lines = []
     for row in body:
         cells = (
-            f'<td data-name="{escape(name)}"{kind}>{escape(_whole(cell))}</td>'
+            f'<td data-name="{escape(name)}"{kind}>{escape(unbroken(cell))}</td>'
             for name, cell, kind in zip(head, row, kinds, strict=True)
         )
         lines.append(f"<tr>{''.join(cells)}</tr>")
@@ -117,7 +117,7 @@ def _kind(cells: Sequence[str]) -> str:
     return ' class="words"' if words and not any(cell[:1].isdecimal() for cell in cells) else ""
 
 
-def _whole(text: str) -> str:
+def unbroken(text: str) -> str:
     """A cell that is broken before an interval, and neither in it nor before an error."""
     text = text.replace(" ± ", "\u00a0±\u00a0")
     return re.sub(r"\[.*?\]", lambda interval: interval[0].replace(" ", "\u00a0"), text)

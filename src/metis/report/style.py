@@ -66,8 +66,9 @@ p { margin: 0; }
   background: var(--warn); color: var(--warn-ink); font-size: 15px;
 }
 .diagnosis { margin: 28px 0 0; }
-.diagnosis h2 { font-size: 16px; margin: 0; }
-.diagnosis dl { display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: 10px 24px;
+.diagnosis h2 { font-size: 17px; margin: 0 0 6px; }
+.diagnosis h2 + dl dt { font-weight: 400; color: var(--soft); }
+.diagnosis dl { display: grid; grid-template-columns: 13em minmax(0, 1fr); gap: 10px 16px;
   margin: 0; }
 .diagnosis dt { grid-column: 1; font-weight: 600; }
 .diagnosis dd { grid-column: 2; margin: 0; }
