@@ -7,11 +7,12 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol
 
-from metis.config import Config
+from metis.config import Config, generation
 from metis.core import Batch, Curriculum, Trajectory
 from metis.core.pool import Pool
 from metis.curricula.registry import check_pool, pool_notice
@@ -34,9 +35,10 @@ from metis.run.loggers import MetricLogger, ShownAnswer, logged_answers
 from metis.run.manifest import completion_message, describe_changes
 from metis.run.meter import Meter, TimedEngine
 from metis.run.notices import Standstill, Truncations
+from metis.run.recording import Recorder
 from metis.run.records import exemplar_rows, judgment_rows, rollout_rows
 from metis.run.step import plan_step, step_metrics
-from metis.run.waiting import Count, Say, no_progress
+from metis.run.waiting import Count, Hear, Say, no_progress, unheard
 from metis.tasks.benchmarks.sets import PromptSet
 from metis.tasks.benchmarks.validation import benchmark
 
@@ -45,7 +47,8 @@ class Trainable(TimedEngine, Protocol):
     """An engine that the loop can train: it answers requests, updates, validates and saves.
 
     `evaluate` returns the reward of each held-out prompt, None where it failed, and reports how
-    many are done; `first` has rewards that need no answer, and saves others. `written` decodes the
+    many are done; `first` has rewards that need no answer, and saves others; `heard` is called
+    with the groups of each round, before they are saved. `written` decodes the
     policy's tokens of a rollout. `reseed` seeds all sampling from there on. `notices` are pending
     messages to the user; the loop drains the list.
     """
@@ -56,7 +59,10 @@ class Trainable(TimedEngine, Protocol):
     def notices(self) -> list[str]: ...
 
     def evaluate(
-        self, count: Count = no_progress, first: FirstValidation | None = None
+        self,
+        count: Count = no_progress,
+        first: FirstValidation | None = None,
+        heard: Hear = unheard,
     ) -> Sequence[tuple[str, float | None]]: ...
 
     def update(self, batch: Batch) -> Mapping[str, float]: ...
@@ -182,12 +188,14 @@ def conduct(
     say: Say = print,
 ) -> int:
     """Build a run and train it in its folder; returns an exit code."""
+    config = generation.continued(config, out)
     check_run_folder(out, config.resolved, config.may_change)
     step = _step_of(out)
     if finished(out, config.training.budget):
         say(completion_message(out, step, config.training.steps))
         return 0
     changed = sources.check_sources(out, config.resolved, step)
+    config = generation.chosen(config, say)
     run = Run.build(config, say)
     gc.freeze()  # objects loaded so far live on: the collector need not scan them at every step
     try:
@@ -209,6 +217,7 @@ def training_loop(run: Run, folder: RunFolder, view: View, on_step: OnStep | Non
     settings, account = run.config.training, run.account
     with loggers.opened_loggers(settings.loggers, folder.path, run.config.resolved) as outlets:
         composition.write_composition(folder.path, run.pool.prompts)
+        recorder = Recorder(folder, settings.transcripts, settings.transcripts_gb)
         saved = folder.resume()
         if saved is None:
             begun = folder.path / "timings.jsonl"
@@ -217,7 +226,8 @@ def training_loop(run: Run, folder: RunFolder, view: View, on_step: OnStep | Non
             for text in pool_notice(run.pool, run.curriculum, settings.batch):
                 view.notice(0, text)
             folder.cut({})
-            metrics: Numbers = evaluate(run, folder, view)
+            folder.transcripts.cut(-1 if run.config.task is None else 0)
+            metrics: Numbers = evaluate(run, folder, view, recorder)
             _tell(run, folder, view)
             folder.append("metrics", [{"step": 0, **metrics}])
             _show(outlets, 0, metrics, view)
@@ -227,6 +237,7 @@ def training_loop(run: Run, folder: RunFolder, view: View, on_step: OnStep | Non
         else:
             run.restore(*saved)
             folder.cut(saved[0]["logs"])
+            folder.transcripts.cut(account.step)
             if account.improved:  # the run may have been stopped before this one was kept
                 folder.keep_best(account.step)
             past = [read_log(folder.path, log) for log in ("metrics", "timings")]
@@ -237,12 +248,13 @@ def training_loop(run: Run, folder: RunFolder, view: View, on_step: OnStep | Non
             view.notice(account.step, f"from here on {describe_changes(folder.changes)}")
         with _interruptible(view.stopping) as interrupted:
             while account.fraction < 1 and not interrupted():
-                metrics, seconds, answers = _step(run, folder, view)
+                metrics, seconds, answers = _step(run, folder, view, recorder)
                 _show(outlets, account.step, {**metrics, **_named(seconds, account)}, view, answers)
                 view.step(account.step, account.fraction, metrics, seconds)
                 last = account.fraction >= 1 or interrupted()
                 if account.improved or last or account.step % settings.checkpoints.every == 0:
                     view.phase("save")
+                    _tell(run, folder, view, *recorder.thin(account.step))
                     keep = settings.checkpoints.keep
                     folder.checkpoint(account.step, run.state_dict(), run.engine.save, keep)
                 if account.improved:
@@ -275,7 +287,9 @@ def _show(
             view.notice(step, f"{name} is dropped from here on ({first_line(error)})")
 
 
-def _step(run: Run, folder: RunFolder, view: View) -> tuple[Numbers, Numbers, list[ShownAnswer]]:
+def _step(
+    run: Run, folder: RunFolder, view: View, recorder: Recorder
+) -> tuple[Numbers, Numbers, list[ShownAnswer]]:
     """One step of Algorithm 1, with any curriculum: plan, update, log.
 
     Returns its metrics, its seconds by phase, and some of its answers.
@@ -295,7 +309,7 @@ def _step(run: Run, folder: RunFolder, view: View) -> tuple[Numbers, Numbers, li
     _tell(run, folder, view, *batch.notices, *run.truncations.notices(meter.counts), *watched)
     every = settings.evaluate
     if account.fraction >= 1 or (every and account.step % every == 0):
-        metrics |= evaluate(run, folder, view)
+        metrics |= evaluate(run, folder, view, recorder)
         _tell(run, folder, view)
     for name, value in metrics.items():
         if not math.isfinite(value):
@@ -308,6 +322,7 @@ def _step(run: Run, folder: RunFolder, view: View) -> tuple[Numbers, Numbers, li
     folder.append("judgments", judged)
     folder.append("exemplars", exemplar_rows(account.step, batch))
     folder.append("rollouts", rows)
+    recorder.step(account.step, meter.heard, batch)
     return metrics, meter.seconds, list(logged_answers(rows, judged))
 
 
@@ -320,10 +335,10 @@ def _tell(run: Run, folder: RunFolder, view: View, *texts: str) -> None:
         view.notice(step, text)
 
 
-def evaluate(run: Run, folder: RunFolder, view: View) -> dict[str, float]:
+def evaluate(run: Run, folder: RunFolder, view: View, recorder: Recorder) -> dict[str, float]:
     """Validate: the reward of every held-out prompt is logged; a failed one counts as 0."""
     view.phase("evaluate")
-    answers, step = _answered(run, folder, view), run.account.step
+    answers, step = _answered(run, folder, view, recorder), run.account.step
     scores = [(prompt, score or 0.0) for prompt, score in answers]
     failed = sum(score is None for _, score in answers)
     rows = ({"step": step, "prompt": prompt, "reward": score} for prompt, score in scores)
@@ -336,17 +351,21 @@ def evaluate(run: Run, folder: RunFolder, view: View) -> dict[str, float]:
     return {**metrics, "eval/failed": float(failed)} if failed else metrics
 
 
-def _answered(run: Run, folder: RunFolder, view: View) -> Sequence[tuple[str, float | None]]:
+def _answered(
+    run: Run, folder: RunFolder, view: View, recorder: Recorder
+) -> Sequence[tuple[str, float | None]]:
     """The rewards of the held-out prompts; those of the first validation are saved as they come."""
-    task = run.config.task
-    if run.account.step or task is None:
-        return run.engine.evaluate(view.count)
+    task, step = run.config.task, run.account.step
+    heard = partial(recorder.answers, "eval", step)
+    if step or task is None:
+        return run.engine.evaluate(view.count, heard=heard)
     prompts = tuple(task.heldout())
     asked = PromptSet("", "", task, prompts, "").digest
     first = FirstValidation(folder.path, f"{asked} {sources.source_digests(run.config.resolved)}")
     if first.rewards:
         view.notice(0, f"{len(first.rewards):,} of {len(prompts):,} answers were already scored")
-    answers = run.engine.evaluate(view.count, first)
+    folder.transcripts.keep("eval", lambda head: head["prompt"] in first.rewards)
+    answers = run.engine.evaluate(view.count, first, heard)
     first.end()
     return answers
 

@@ -81,6 +81,13 @@ class Interview:
         return len(self.said) / 10
 
 
+class Asking(Interview):
+    """An interview in which a function has the questions."""
+
+    def reply(self, text):
+        return self.questions(text)
+
+
 class Interviews:
     """A task of several turns."""
 
@@ -237,6 +244,26 @@ def test_two_turns_read_as_the_template_writes_them_and_only_the_answers_are_tra
             np.testing.assert_array_equal(trajectory.logprobs, expected)
             assert trajectory.policy == 5
         assert group.rewards == (0.2, 0.2)
+
+
+def test_turns_are_in_the_transcript_with_their_roles(playing):
+    tool = {"role": "tool", "content": "And then?"}
+
+    def said(text):
+        if text == "second":
+            raise ValueError("no more")
+        return [tool]
+
+    task = Interviews()
+    task.episode = lambda prompt: Asking(prompt.text, said)
+    groups = playing(task, "first", "second", n=1)
+    for group in groups:
+        [transcript] = group.transcripts
+        assert list(transcript.asked) == Interview(group.prompt.text, []).chat
+        assert list(transcript.said) == [assistant("first"), tool, assistant("second")]
+        assert transcript.reward is None and transcript.failure.startswith("ValueError: no more")
+        assert transcript.tokens == len("first") + len("second") + 2, "and the ends"
+        assert group.rewards == () and not transcript.truncated
 
 
 def test_sampled_turns_have_the_log_probabilities_of_one_pass_over_the_whole(policy, playing):

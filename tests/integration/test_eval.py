@@ -14,6 +14,7 @@ from metis.cli import main
 from metis.evals import suite
 from metis.evals.answers import Answerer
 from metis.run.folder import checkpoints
+from metis.run.transcripts import members
 from waiting import wait_until
 
 SHORT = ["--device", "cpu", "--max-tokens", "6", "--rows", "4"]
@@ -43,6 +44,10 @@ def test_two_evaluations_with_one_seed_agree_exactly(tiny, problems, tmp_path, c
     assert all(len(row["answers"]) == found["samples"] for row in rows)
     texts = {answer["turns"][0] for row in rows for answer in row["answers"]}
     assert len(texts) > 1
+    said = [
+        [row["messages"][0]["content"] for row in group.rows] for group in members(tmp_path / "a")
+    ]
+    assert said == [[answer["turns"][0] for answer in row["answers"]] for row in rows]
 
 
 def test_another_seed_gives_other_samples(tiny, problems, tmp_path):

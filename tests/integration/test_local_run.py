@@ -16,13 +16,14 @@ from metis.cli import main
 from metis.engines import model_files
 from metis.errors import pip_install
 from metis.run.folder import read_log
+from metis.run.transcripts import members, segments
 from metis.tasks.arithmetic import ArithmeticTask
 from waiting import wait_until
 
 SHORT = ["engine.device=cpu", "engine.max_tokens=6", "steps=5", "batch=3", "group=3", "evaluate=2"]
 SHORT += ["checkpoints.every=1", "task.prompts=30", "task.heldout=6", "task.levels=[1]"]
 SHORT += ["engine.learning_rate=1e-3", "curriculum.multiplier=2", "curriculum.trial=3"]
-DETERMINISTIC = ("metrics", "judgments", "exemplars", "rollouts", "evals")
+DETERMINISTIC = ("metrics", "judgments", "exemplars", "rollouts", "evals", "prompts")
 
 
 @pytest.fixture
@@ -64,6 +65,26 @@ def test_a_whole_run_with_each_judge(tiny, tmp_path, capsys, rewarding, judge):
     assert {asked, "rollout", "update"} <= set(timings[-1])
     for row in read_log(tmp_path / "run", "rollouts"):
         assert row["rewards"][0] == len(row.get("answers", [""])[0]) % 2
+    everything_said_is_kept(tmp_path / "run", name)
+
+
+def everything_said_is_kept(run, judge):
+    texts = {row["prompt"]: row["text"] for row in read_log(run, "prompts")}
+    trained = [row["rewards"] for row in read_log(run, "rollouts")]
+    kept = list(members(run, "train"))
+    assert [[row["reward"] for row in group.rows] for group in kept] == trained
+    for group in kept:
+        assert texts[group.head["prompt"]] in group.head["messages"][-1]["content"]
+        for row in group.rows:
+            [said] = row["messages"]
+            assert said["role"] == "assistant" and row["reward"] == len(said["content"]) % 2
+            assert 1 <= row["tokens"] <= 6 and row["trained"] and row["failure"] is None
+    tested = [(group.head["step"], group.head["prompt"]) for group in members(run, "eval")]
+    assert tested == [(row["step"], row["prompt"]) for row in read_log(run, "evals")]
+    asked = [(group.head["step"], group.head["prompt"]) for group in members(run, "judge")]
+    rows = [(row["step"], row["prompt"]) for row in read_log(run, "judgments")]
+    assert asked == (rows if judge == "reason" else [])
+    assert texts.keys() >= {prompt for _, prompt in rows}
 
 
 def test_what_an_error_message_advises_can_be_done(tiny, tmp_path, capsys, rewarding):
@@ -214,3 +235,7 @@ def test_a_killed_run_resumes_to_the_same_bytes_also_amid_a_checkpoint(
     for log in DETERMINISTIC:
         name = f"{log}.jsonl"
         assert (killed / name).read_bytes() == (straight / name).read_bytes(), log
+    there, here = (
+        {file.name: file.read_bytes() for file in segments(run)} for run in (straight, killed)
+    )
+    assert here == there and {name.split("-")[0] for name in here} == {"train", "eval"}

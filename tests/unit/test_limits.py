@@ -55,9 +55,9 @@ def test_evaluation_does_not_count(run, monkeypatch):
     run.rename(run.with_name("quick"))
     evaluate = SimulatedEngine.evaluate
 
-    def slow(self, count):
+    def slow(self, *arguments, **named):
         self.seconds += 1000.0
-        return evaluate(self)
+        return evaluate(self, *arguments, **named)
 
     monkeypatch.setattr(SimulatedEngine, "evaluate", slow)
     assert train("steps=0", "seconds=0.2", "evaluate=1") == 0
@@ -71,7 +71,9 @@ def test_evaluation_does_not_count(run, monkeypatch):
 
 def test_the_best_test_and_its_time_are_known(run, monkeypatch, capsys):
     values = (0.1, 0.2, 0.5, 0.3, 0.5)
-    monkeypatch.setattr(SimulatedEngine, "evaluate", lambda self, _: [("p", values[self.version])])
+    monkeypatch.setattr(
+        SimulatedEngine, "evaluate", lambda self, *_, **__: [("p", values[self.version])]
+    )
     assert train("steps=4", "evaluate=1") == 0
     metrics, timings = read_log(run, "metrics"), read_log(run, "timings")
     assert [row["eval/best"] for row in metrics] == [0.1, 0.2, 0.5, 0.5, 0.5]

@@ -41,6 +41,7 @@ from metis.core.values import (
     Prompt,
     Sampling,
     Trajectory,
+    Transcript,
 )
 
 __all__ = [
@@ -73,6 +74,7 @@ __all__ = [
     "Score",
     "Stateful",
     "Trajectory",
+    "Transcript",
     "common_count",
     "complete",
     "each_count",

@@ -186,7 +186,8 @@ def _pack(value: Any, arrays: _Arrays) -> Any:
     if isinstance(value, np.generic):
         return _pack(value.item(), arrays)
     if type(value) in VALUES.values():
-        fields = {f.name: _pack(getattr(value, f.name), arrays) for f in dataclasses.fields(value)}
+        saved = [f.name for f in dataclasses.fields(value) if f.metadata.get("saved", True)]
+        fields = {name: _pack(getattr(value, name), arrays) for name in saved}
         return {TAG: type(value).__name__, **fields}
     if isinstance(value, tuple):
         return {TAG: "tuple", "items": [_pack(item, arrays) for item in value]}

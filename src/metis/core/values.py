@@ -16,11 +16,13 @@ from metis.errors import MetisError
 class Message(TypedDict):
     """One message of a chat, in the format of chat templates."""
 
-    role: Literal["system", "user", "assistant"]
+    role: Literal["system", "user", "assistant", "tool"]
     content: str
 
 
 Chat = Sequence[Message]
+Turns = Sequence[Mapping[str, object]]
+"""Messages as they are kept: a curriculum may hold them in its state, whose types are checked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,27 @@ ROUNDING = 1e-6
 Report = Mapping[str, float | str]
 """What a reward function reports besides its score, by name."""
 
+UNSAVED = {"saved": False}
+"""Metadata of a field that is not saved with its value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    """What was said in one rollout, and what came of it.
+
+    `asked` is the chat that the policy answered first; `said` are its turns and those of the
+    environment. `reward` is None where the rollout failed, `failure` then says why. `tokens` counts
+    the policy's own.
+    """
+
+    asked: Turns
+    said: Turns
+    reward: float | None = None
+    report: Report = field(default_factory=dict)
+    tokens: int = 0
+    truncated: bool = False
+    failure: str | None = None
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Group:
@@ -89,7 +112,8 @@ class Group:
     Without `trajectories` it has rewards alone, as from a trainer that keeps its own tokens.
     `failed_tokens` counts the tokens sampled in failed rollouts, as far as the engine knows;
     `cut_off` counts valid rollouts that were truncated at the length limit. `reports` has one entry
-    per valid rollout, or is empty.
+    per valid rollout, or is empty. `transcripts` has one entry per rollout, failed ones too, or is
+    empty.
     """
 
     prompt: Prompt
@@ -99,6 +123,7 @@ class Group:
     failed_tokens: int = 0
     cut_off: int = 0
     reports: tuple[Report, ...] = ()
+    transcripts: tuple[Transcript, ...] = field(default=(), metadata=UNSAVED)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rewards", tuple(map(_rounded, self.rewards)))
@@ -133,6 +158,7 @@ class Group:
             self.failed_tokens + other.failed_tokens,
             self.cut_off + other.cut_off,
             self._all_reports + other._all_reports,
+            self.transcripts + other.transcripts,
         )
 
     @property
@@ -195,7 +221,8 @@ class Decision:
 
     `score` is None where there is no usable prediction; `failure` then says why. `propensity` is
     the probability that the candidate is selected, given the scores. `distribution` has the
-    judge's probability of each possible answer.
+    judge's probability of each possible answer. `v_hat` is the variance that a judge predicts,
+    which its score need not be.
     """
 
     prompt: Prompt
@@ -206,6 +233,7 @@ class Decision:
     propensity: float | None = None
     reply: str | None = None
     distribution: Mapping[str, float] | None = None
+    v_hat: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

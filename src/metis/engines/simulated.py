@@ -44,11 +44,11 @@ from metis.core import (
 from metis.core.pool import Pool, Rewards
 from metis.core.predictors import Predictor, ValueModel
 from metis.curricula.judges.scale import GRID, PASSES, VARIANCE
-from metis.engines.objective.bound import GradientBound
+from metis.engines.objective.gradient_bound import GradientBound
 from metis.engines.objective.minibatches import rows_by_judgment
 from metis.errors import require, require_at_least
 from metis.run.first_validation import FirstValidation
-from metis.run.waiting import Count, no_progress
+from metis.run.waiting import Count, Hear, no_progress, unheard
 from metis.signal import softmax, variance
 
 BINS = 12
@@ -358,7 +358,10 @@ class SimulatedEngine(Engine):
         return ""
 
     def evaluate(
-        self, count: Count = no_progress, first: FirstValidation | None = None
+        self,
+        count: Count = no_progress,
+        first: FirstValidation | None = None,
+        heard: Hear = unheard,
     ) -> list[tuple[str, float]]:
         """The pass rate of each held-out item, without sampling noise; nothing needs saving."""
         items = np.arange(self.simulation.prompts, len(self.difficulty))

@@ -1,7 +1,8 @@
 """An evaluation from its settings to its results, resumable batch by batch.
 
-Every answered problem is a row of `answers.jsonl`. What a stopped evaluation left is kept up to the
-last whole batch; the rest is answered as if nothing had happened (`plan`).
+Every answered problem is a row of `answers.jsonl`, and a group of the transcripts. What a stopped
+evaluation left is kept up to the last whole batch; the rest is answered as if nothing had happened
+(`plan`).
 """
 
 import json
@@ -10,11 +11,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from metis.core import Chat, Prompt, Sampling
+from metis.core import Chat, Prompt, Sampling, Transcript
 from metis.core.values import Report
 from metis.errors import MetisError
 from metis.evals.plan import BatchLimits, batch_seed, batches, copies, in_order
 from metis.run.folder import Folder
+from metis.run.recording import Recorder
 from metis.tasks.base import Task
 from metis.tasks.benchmarks.scoring import scores
 from metis.tasks.benchmarks.sets import PromptSet, reference
@@ -85,6 +87,7 @@ class Answer:
     reward: float
     error: str = ""
     report: Report = field(default_factory=dict)
+    transcript: Transcript | None = None
 
     def beside(self, names: Sequence[str]) -> dict[str, float]:
         """Reported scores; a failed answer has none of them."""
@@ -139,11 +142,17 @@ def answer_all(
     """Answer what is not answered yet; each batch is on disk before the next begins."""
     planned = list(_plan(evaluation, model))
     done = _keep_whole_batches(planned, folder, watcher)
+    names = {name for batch in planned[:done] for name in batch.names}
+    folder.transcripts.keep("eval", lambda head: (head["benchmark"], head["prompt"]) in names)
+    recorder = Recorder(folder)
     for number, batch in enumerate(planned[done:], start=done):
         task = batch.entries[0][0].task
         answers = model.answer(task, batch.prompts, batch.parts, batch.seed)
         if number == 0:
             _require_reward([answer for said in answers for answer in said])
+        for (each, place), said in zip(batch.entries, answers, strict=True):
+            transcripts = [answer.transcript for answer in said if answer.transcript]
+            recorder.add("eval", 0, each.prompts[place], transcripts, benchmark=each.name)
         rows = [_row(*entry, said) for entry, said in zip(batch.entries, answers, strict=True)]
         folder.append("answers", rows)
         watcher.advance(rows)

@@ -3,8 +3,9 @@
 `config.json` and `versions.json` say what ran; `metrics.jsonl` is deterministic, `timings.jsonl`
 has the wall-clock times; `judgments.jsonl`, `exemplars.jsonl` and `rollouts.jsonl` say why prompts
 were selected, which exemplars the judge saw and what the rollouts were; `evals.jsonl` has the
-reward of every held-out prompt, `notices.jsonl` the messages shown. `checkpoints/step-N` stores the
-length of every log: to resume, the logs are truncated to the checkpoint. Gzipped logs
+reward of every held-out prompt, `notices.jsonl` the messages shown, `prompts.jsonl` the text of
+every candidate. `transcripts/` has what was said. `checkpoints/step-N` stores the length of every
+log: to resume, logs and transcripts are truncated to the checkpoint. Gzipped logs
 (`metrics.jsonl.gz`) can be read, but such a run cannot be resumed.
 
 `checkpoints/best` is the checkpoint with the best validation, if any beat the initial model.
@@ -27,9 +28,14 @@ from metis.core import state
 from metis.errors import Damaged, MetisError, require_folder
 from metis.run import manifest
 from metis.run.manifest import SCHEMA
+from metis.run.transcripts import FOLDER, Transcripts
 
-LOGS = ("metrics", "timings", "judgments", "exemplars", "rollouts", "evals", "notices")
+LOGS = ("metrics", "timings", "judgments", "exemplars", "rollouts", "evals", "notices", "prompts")
 GZIPPED = ".gz"
+DATA = "data.jsonl"
+"""Rows that a run was given from memory; they are in its folder before it is."""
+DRAFTS = (".*.draft", "checkpoints/.*.draft", f"{FOLDER}/.*.draft")
+"""What a process that was killed has left behind."""
 
 
 class Folder:
@@ -42,8 +48,9 @@ class Folder:
         self.changes: list[manifest.Change] = []
         """Settings that differ from when the folder was last open."""
         self._lock = lock_folder(path)
-        for draft in (*path.glob(".*.draft"), *path.glob("checkpoints/.*.draft")):
+        for draft in (d for part in DRAFTS for d in path.glob(part)):
             shutil.rmtree(draft) if draft.is_dir() else draft.unlink()
+        self.transcripts = Transcripts(path)
         self._files = {log: (path / f"{log}.jsonl").open("ab", buffering=0) for log in self.LOGS}
 
     @classmethod
@@ -58,7 +65,7 @@ class Folder:
 
         Changed settings, which `may_change` must allow, are recorded with the step they start at.
         """
-        with _writing(path):
+        with writing(path):
             require_folder(path)
             if _empty(path):
                 manifest.create(path, config)
@@ -86,14 +93,14 @@ class Folder:
 
     def append(self, log: str, rows: Iterable[Mapping[str, Any]]) -> None:
         """Add rows to a log."""
-        with _writing(self.path):
+        with writing(self.path):
             lines = (json.dumps({"schema": SCHEMA, **row}, allow_nan=False) for row in rows)
             left = memoryview("".join(f"{line}\n" for line in lines).encode())
             while left:
                 left = left[self._files[log].write(left) :]
 
     def cut(self, lengths: Mapping[str, int]) -> None:
-        """Truncate the logs to these lengths, 0 where none is given."""
+        """Truncate the logs to these lengths, 0 where none is given; transcripts remain."""
         for log in self.LOGS:
             length = lengths.get(log, 0)
             file = self._files[log]
@@ -120,11 +127,12 @@ class RunFolder(Folder):
         self, step: int, saved: dict[str, Any], write: Callable[[Path], None], keep: int
     ) -> None:
         """Save a checkpoint atomically, and delete the oldest beyond `keep`."""
-        with _writing(self.path):
+        with writing(self.path):
             lengths = {}
             for log, file in self._files.items():
                 os.fsync(file.fileno())
                 lengths[log] = file.tell()
+            self.transcripts.sync()
             files.sync(self.path)
             with files.atomic_folder(self.path / "checkpoints" / f"step-{step:06d}") as draft:
                 write(draft)
@@ -134,7 +142,7 @@ class RunFolder(Folder):
 
     def keep_best(self, step: int) -> None:
         """Keep the checkpoint of a step as `best`."""
-        with _writing(self.path):
+        with writing(self.path):
             files.link_copy(self.path / "checkpoints" / f"step-{step:06d}", "best")
 
     def checkpoints(self) -> list[tuple[int, Path]]:
@@ -157,6 +165,7 @@ _FIELDS: dict[str, dict[str, Any]] = {
     "rollouts": _PROMPT_ROW,
     "evals": {**_PROMPT_ROW, "reward": _NUMBER},
     "notices": {**_STEP_ROW, "text": str},
+    "prompts": {**_PROMPT_ROW, "text": str},
     "outcomes": {
         **{"prompt": str, "category": str, "rewards": list, "tokens": list},
         **{"failed": int, "cut_off": int},
@@ -165,7 +174,7 @@ _FIELDS: dict[str, dict[str, Any]] = {
 """Required fields of each log's rows, with their types."""
 _OTHER_FIELDS: dict[str, dict[str, Any]] = {
     "timings": {"elapsed": _NUMBER},
-    "judgments": {"score": _NUMBER | None, "distribution": dict},
+    "judgments": {"score": _NUMBER | None, "v_hat": _NUMBER, "distribution": dict},
     "rollouts": {"rewards": list, "tokens": list, "failed": int},
 }
 """Optional fields of each log's rows, with their types."""
@@ -182,7 +191,7 @@ def read_log(
     file = log_file(path, log)
     try:
         return [
-            _row(file, number, line, log)
+            parse_row(file, number, line, log)
             for number, line in enumerate(log_lines(file), start=1)
             if having in line and not _torn(line)
         ]
@@ -205,7 +214,8 @@ def _torn(line: bytes) -> bool:
     return False
 
 
-def _row(file: Path, number: int, line: bytes, log: str) -> dict[str, Any]:
+def parse_row(file: Path, number: int, line: bytes, log: str) -> dict[str, Any]:
+    """A row of a log; a corrupted line is refused."""
     try:
         row = json.loads(line)
     except ValueError:
@@ -238,7 +248,7 @@ def _is_metric(key: str, log: str) -> bool:
 def check_run_folder(path: Path, config: Mapping[str, Any], may_change: Collection[str]) -> None:
     """Run the checks of opening the folder, without creating or changing anything."""
     require_folder(path)
-    with _writing(path):
+    with writing(path):
         if not _empty(path):
             _changes(path, config, may_change, step=0)
             lock_folder(path).close()
@@ -260,7 +270,7 @@ def resume_remark(
     Checks the settings as opening the folder does, without creating anything.
     """
     require_folder(path)
-    with _writing(path):
+    with writing(path):
         if _empty(path):
             return None
     return manifest.resume_message(path, step, _changes(path, config, may_change, step), anew)
@@ -301,7 +311,7 @@ _STEP = re.compile(r"step-(\d+)")
 
 def _empty(path: Path) -> bool:
     """True if the folder does not exist, or has only remains of a start that was interrupted."""
-    ours = re.compile(r"versions\.json|checkpoints|\.lock|\..*\.draft")
+    ours = re.compile(rf"{re.escape(DATA)}|versions\.json|checkpoints|\.lock|\..*\.draft")
     return not path.exists() or all(ours.fullmatch(item.name) for item in path.iterdir())
 
 
@@ -316,7 +326,8 @@ def lock_folder(path: Path) -> IO[bytes]:
 
 
 @contextlib.contextmanager
-def _writing(path: Path) -> Iterator[None]:
+def writing(path: Path) -> Iterator[None]:
+    """Name the folder in errors of writing there."""
     try:
         yield
     except OSError as error:

@@ -3,9 +3,9 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Any, Protocol
 
-from metis.core import Engine
+from metis.core import Complete, Engine, Rollout
 from metis.core.requests import Reply, Request
 
 ROLLOUTS = ("generated", "failed", "cut_off", "tokens", "wasted", "trained")
@@ -35,6 +35,7 @@ class Meter(Engine):
     `reward` (waiting for rewards after generation), `select` (hidden states and predictors of other
     methods, `forwards` of them), `update`. Seconds come from the engine's clock; `processed` counts
     total tokens (prompt + generated), `tokens` generated ones. `watch` is called with each phase.
+    `heard` has the requests for which the policy wrote something, with their replies.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class Meter(Engine):
         self.watch = watch
         self.seconds: dict[str, float] = {}
         self.counts = Counter({f"rollout/{what}": 0 for what in ROLLOUTS})
+        self.heard: list[tuple[Request[Any], Any]] = []
 
     @contextmanager
     def phase(self, phase: str) -> Iterator[None]:
@@ -65,4 +67,6 @@ class Meter(Engine):
         with self.phase(request.phase):
             reply = self.engine.answer(request)
         self.counts.update(request.cost(reply))
+        if isinstance(request, Rollout | Complete):
+            self.heard.append((request, reply))
         return reply

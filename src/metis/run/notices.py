@@ -5,10 +5,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from metis.run import folder as run_folder
+from metis.run.remedies import LONGER
 from metis.run.statistics import mean
 
 STEPS = 10
 """Consecutive steps without an informative group after which there is a notice."""
+MOSTLY = 0.5
+"""Share of answers beyond which what is wrong with them is said to be wrong with the run."""
 FAILED = "a rollout failed: "
 MORE = "; more of this kind are counted, not shown"
 
@@ -86,12 +89,12 @@ class Truncations:
     def notices(self, counts: Mapping[str, int]) -> list[str]:
         """The notice of the first step in which most answers were truncated; only once."""
         cut, generated = counts["rollout/cut_off"], counts["rollout/generated"]
-        if self.told or 2 * cut <= generated:
+        if self.told or cut <= MOSTLY * generated:
             return []
         self.told = True
         return [
             f"{cut / generated:.0%} of the answers ({cut:,} of {generated:,}) were truncated at "
-            f"{self.limit} and are scored as they are: raise it, or ask for shorter answers"
+            f"{self.limit} and are scored as they are: {LONGER}"
         ]
 
 

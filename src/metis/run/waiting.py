@@ -1,8 +1,10 @@
 """Progress callbacks for slow operations, and a heartbeat thread."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Self
+
+from metis.core import Group
 
 Say = Callable[[str], None]
 """Prints a line."""
@@ -13,6 +15,14 @@ Count = Callable[[int, int], object]
 
 def no_progress(done: int, total: int) -> None:
     """No-op progress callback."""
+
+
+Hear = Callable[[Sequence[Group]], object]
+"""Takes the groups of a validation, round by round."""
+
+
+def unheard(groups: Sequence[Group]) -> None:
+    """Lets them pass."""
 
 
 class Heartbeat:

@@ -1,11 +1,13 @@
 """Settings of every run, independent of engine, task and curriculum."""
 
+import math
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 from metis.errors import require, require_at_least
 from metis.run import loggers
 from metis.run.budget import Budget
+from metis.run.recording import Kept
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,9 @@ class RunSettings:
     benchmark_limit  problems per benchmark, sampled as by `metis eval --limit`; 0 is all
     answers      answers per group to keep in rollouts.jsonl; null keeps one answer of the first
                  eight groups of a step
+    transcripts  what is kept of what was said: `all` rollouts, a `sample` of one per group, `none`
+    transcripts_gb  limit of their size in GB: the oldest steps keep one rollout per group, then
+                 none; 0 is no limit
     loggers      trackers that get a copy of the metrics: tensorboard, wandb, trackio
     """
 
@@ -57,12 +62,14 @@ class RunSettings:
     benchmarks: tuple[str, ...] = ()
     benchmark_limit: int = 0
     answers: int | None = None
+    transcripts: Kept = "all"
+    transcripts_gb: float = 2.0
     loggers: tuple[str, ...] = ()
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
 
     MAY_CHANGE: ClassVar = (
         *("steps", "tokens", "processed", "seconds", "evaluate"),
-        *("answers", "loggers", "checkpoints"),
+        *("answers", "transcripts", "transcripts_gb", "loggers", "checkpoints"),
     )
     """Settings that may change on resume: the budget, validation, logging and checkpoints."""
 
@@ -72,6 +79,9 @@ class RunSettings:
         require_at_least(self, {"benchmark_limit": 0})
         used = not self.benchmark_limit or bool(self.benchmarks)
         require(used, "benchmark_limit", self.benchmark_limit, "set benchmarks too")
+        limit = self.transcripts_gb
+        valid = math.isfinite(limit) and limit >= 0
+        require(valid, "transcripts_gb", limit, "use a number, 0 or more")
         for key in ("data_seed", "answers"):
             value = getattr(self, key)
             require(value is None or value >= 0, key, value, "use at least 0")

@@ -81,6 +81,15 @@ def test_loading_gives_back_what_was_saved(content, tmp_path_factory):
     assert same(state.load_state(path), content)
 
 
+def test_what_was_said_is_not_saved_with_a_group(tmp_path):
+    said = core.Transcript([], [{"role": "assistant", "content": "four"}], failure="ValueError")
+    group = core.Group(core.Prompt("a", "2 + 2?"), (), (), 1, transcripts=(said,))
+    state.save_state(tmp_path / "state", {"buffer": [group]})
+    [loaded] = state.load_state(tmp_path / "state")["buffer"]
+    assert loaded.failed == 1 and loaded.transcripts == ()
+    assert b"four" not in (tmp_path / "state").read_bytes()
+
+
 def test_loaded_arrays_can_be_written_to(tmp_path):
     path = tmp_path / "state"
     state.save_state(path, {"array": np.arange(6).reshape(2, 3).T})

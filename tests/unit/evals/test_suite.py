@@ -2,10 +2,11 @@
 
 import pytest
 
-from metis.core import Prompt, Sampling
+from metis.core import Prompt, Sampling, Transcript
 from metis.errors import MetisError
 from metis.evals import suite
 from metis.evals.plan import BatchLimits
+from metis.run.transcripts import members, segments
 from metis.tasks.base import SingleTurn
 from metis.tasks.benchmarks.sets import PromptSet, scorer
 
@@ -36,7 +37,9 @@ class Model:
             return suite.Answer((), 0, "failed", 0.0, f"ValueError: {prompt.id}")
         episode, said = task.episode(prompt), self.says or prompt.text
         episode.reply(said)
-        return suite.Answer(("Well.", said), 2, "stop", episode.reward())
+        words = [{"role": "assistant", "content": said}]
+        kept = Transcript(episode.chat, words, episode.reward(), tokens=2)
+        return suite.Answer(("Well.", said), 2, "stop", episode.reward(), transcript=kept)
 
 
 class Watcher:
@@ -94,11 +97,20 @@ def test_the_test_of_a_run_is_answered_in_its_order_and_batches_over_all_its_set
 def test_what_is_missing_is_answered_and_nothing_else(tmp_path):
     own = prompt_set("x", "abcdef", own=True)
     rows = answered(tmp_path / "a", evaluation(own), Model())
-    log = tmp_path / "a/answers.jsonl"
+    log, said = tmp_path / "a/answers.jsonl", segments(tmp_path / "a")[0].read_bytes()
     log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:3]))
     model = Model()
     assert answered(tmp_path / "a", evaluation(own), model) == rows
     assert [names for names, _ in model.calls] == [["x:c", "x:d"], ["x:e", "x:f"]]
+    assert segments(tmp_path / "a")[0].read_bytes() == said
+
+
+def test_what_was_said_is_kept_by_benchmark_and_problem(tmp_path):
+    answered(tmp_path / "a", evaluation(prompt_set("a", "bc"), samples=2), Model())
+    groups = list(members(tmp_path / "a", "eval"))
+    names = [(each.head["benchmark"], each.head["prompt"], each.head["n"]) for each in groups]
+    assert names == [("a", "a:b", 2), ("a", "a:c", 2)]
+    assert [row["messages"][0]["content"] for each in groups for row in each.rows] == [*"bbcc"]
 
 
 def test_an_answer_that_failed_earns_nothing_and_says_why(tmp_path):

@@ -7,7 +7,9 @@ from rich.console import Console
 
 from metis.engines.simulated import SimulatedEngine, Simulation
 from metis.run.folder import read_log
-from metis.survey.collect import SurveyFolder, SurveyView, collect
+from metis.run.transcripts import members, segments
+from metis.surveys.collect import SurveyFolder, SurveyView, collect
+from talking import with_words
 
 
 def test_lines_come_with_the_first_part_and_now_and_then():
@@ -49,13 +51,20 @@ class Engine(SimulatedEngine):
         return super().rollout(prompts, n)
 
 
-def surveyed(path, engine):
+class Talking(Engine):
+    """Says something in every rollout."""
+
+    def rollout(self, prompts, n):
+        return [with_words(group, "survey") for group in super().rollout(prompts, n)]
+
+
+def surveyed(path, engine, kept="all"):
     prompts = engine.pool[:20]
     with (
         SurveyFolder.open(path, {}) as folder,
         SurveyView(Console(file=io.StringIO()), 80) as view,
     ):
-        return collect(engine, prompts, 4, 0, folder, view)
+        return collect(engine, prompts, 4, 0, folder, view, kept)
 
 
 @pytest.mark.parametrize(
@@ -75,3 +84,31 @@ def test_rounds_are_saved_and_a_killed_survey_plays_the_rest(tmp_path):
     again = Engine(28)
     assert surveyed(tmp_path / "killed", again) == straight
     assert again.asked == [6]
+
+
+def test_what_was_said_is_kept_as_if_the_survey_had_not_been_killed(tmp_path, monkeypatch):
+    straight, killed = tmp_path / "straight", tmp_path / "killed"
+    outcomes = surveyed(straight, Talking(28))
+    append = SurveyFolder.append
+
+    def at_the_second_round(folder, log, rows):
+        if (folder.path / "outcomes.jsonl").stat().st_size:
+            raise KeyboardInterrupt
+        append(folder, log, rows)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(SurveyFolder, "append", at_the_second_round)
+        surveyed(killed, Talking(28))
+    assert len(list(members(killed))) == 14, "a round more than outcomes"
+    assert surveyed(killed, Talking(28)) == outcomes
+    [there], [here] = segments(straight), segments(killed)
+    assert here.name == there.name == "survey-00000.jsonl.gz"
+    assert here.read_bytes() == there.read_bytes()
+    groups = list(members(killed))
+    assert [group.head["prompt"] for group in groups] == [each.prompt for each in outcomes]
+    assert all(len(group.rows) == group.head["n"] == 4 for group in groups)
+
+
+def test_a_sample_of_what_was_said_may_be_kept(tmp_path):
+    surveyed(tmp_path, Talking(28), kept="sample")
+    assert [len(group.rows) for group in members(tmp_path)] == [1] * 20

@@ -54,7 +54,7 @@ from metis.engines.tokens.encoding import encode_chats, encode_to_score
 from metis.engines.tokens.packing import PrefixGroup, shareable
 from metis.errors import MetisError
 from metis.run.first_validation import FirstValidation
-from metis.run.waiting import Count, Say, no_progress
+from metis.run.waiting import Count, Hear, Say, no_progress, unheard
 from metis.tasks.base import Task, scorers
 
 NO_GRAD_FACTOR = 4
@@ -290,11 +290,14 @@ class LocalEngine(Engine):
         return self.rewards.counting(heard)
 
     def evaluate(
-        self, count: Count = no_progress, first: FirstValidation | None = None
+        self,
+        count: Count = no_progress,
+        first: FirstValidation | None = None,
+        heard: Hear = unheard,
     ) -> list[tuple[str, float | None]]:
         """Greedy decoding of the held-out prompts: id and reward of each, None where it failed.
 
-        Rewards in `first` are reused, and new ones are saved to it round by round.
+        Rewards in `first` are reused, and new ones are saved to it round by round, after `heard`.
         """
         whole = self.task.heldout()
         known = first.rewards if first else {}
@@ -305,6 +308,7 @@ class LocalEngine(Engine):
             for start in range(0, len(prompts), self.rows):
                 part = prompts[start : start + self.rows]
                 groups, _ = self._play(part, 1, Sampling(self.settings.max_tokens, 0.0))
+                heard(groups)
                 answers = [(group.prompt.id, group.mean) for group in groups]
                 rewards |= dict(answers)
                 if first:
@@ -327,6 +331,7 @@ class LocalEngine(Engine):
         for i, learner in enumerate(self.learners.values()):
             save_learner(folder, i, learner)
         saved: dict[str, Any] = {"policy": self.version, "seed": self.seed}
+        saved["generation"] = self.settings.generation
         saved |= {"non_finite": self.stepper.non_finite, "bound": self.stepper.bound.state_dict()}
         state.save_state(folder / "engine.state", {**saved, "learners": list(self.learners)})
 
@@ -343,7 +348,7 @@ class LocalEngine(Engine):
             self.sampler.sync(self.policy)
 
     def _sampler(self) -> Sampler:
-        if self.settings.generation == "transformers":
+        if self.settings.generation != "vllm":
             return OwnSampler(self.policy, self.settings.rows)
         self.say(starting_vllm(self.settings))
         return VllmSampler(self.policy, self.settings)

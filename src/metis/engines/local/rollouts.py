@@ -16,6 +16,7 @@ from metis.core import (
     Prompt,
     Sampling,
     Trajectory,
+    Transcript,
     common_count,
     each_count,
 )
@@ -35,7 +36,8 @@ Sampler = Callable[[Sequence[list[int]], Counts, Sampling], Iterable[tuple[int, 
 class Play:
     """An episode in progress: its tokens so far, and the mask of the policy's own tokens.
 
-    `limit` is the maximum number of tokens after its prompt; 0 is no limit.
+    `limit` is the maximum number of tokens after its prompt; 0 is no limit. `spoken` are its turns
+    and the environment's.
     """
 
     prompt: Prompt
@@ -46,6 +48,7 @@ class Play:
     mask: list[bool] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     turns: list[str] = field(default_factory=list)
+    spoken: list[Message] = field(default_factory=list)
     stopped: bool = False
     turn: "Future[Sequence[Message] | None]" = field(init=False)
     reward: "Future[Scoring] | None" = None
@@ -53,7 +56,7 @@ class Play:
     error: Exception | None = None
 
     def __post_init__(self) -> None:
-        self.asked = len(self.tokens)
+        self.opening, self.asked = tuple(self.chat), len(self.tokens)
         self.mask, self.logprobs = [False] * self.asked, [0.0] * self.asked
 
     @property
@@ -79,6 +82,18 @@ class Play:
         self.tokens = [*self.tokens, *tokens]  # a new list: the sampler may still use the old one
         self.mask += [written] * len(tokens)
         self.logprobs += logprobs
+
+    @property
+    def transcript(self) -> Transcript:
+        return Transcript(
+            self.opening,
+            tuple(self.spoken),
+            self.earned.score if self.earned else None,
+            self.earned.report if self.earned else {},
+            sum(self.mask),
+            bool(self.turns) and not self.stopped,
+            located(self.error) if self.error else None,
+        )
 
     def trajectory(self, version: int) -> Trajectory:
         return Trajectory(
@@ -199,6 +214,7 @@ def _speak(
         tokens, logprobs = reply.tokens[: game.room], reply.logprobs[: game.room]
         game.add(tokens, logprobs, written=True)
         game.turns.append(policy.decode(tokens))
+        game.spoken.append({"role": "assistant", "content": game.said})
         game.turn = rewards.turn(partial(_turn, game, rewards))
 
 
@@ -219,8 +235,10 @@ def _listen(policy: Policy, games: Sequence[Play], rewards: RewardRunner) -> lis
         messages = rewards.wait(game.turn)
         if isinstance(messages, Exception):
             game.error = messages
-        elif messages is not None and _go_on(policy, game, messages, rewards):
-            going.append(game)
+        elif messages is not None:
+            game.spoken += messages
+            if _go_on(policy, game, messages, rewards):
+                going.append(game)
     return going
 
 
@@ -258,6 +276,7 @@ def _group(prompt: Prompt, games: Sequence[Play], version: int) -> Group:
         lost,
         cut_off,
         tuple(each.report for each in earned),
+        tuple(game.transcript for game in games),
     )
 
 

@@ -16,7 +16,7 @@ from metis.engines.local.settings import LocalSettings
 from metis.engines.local.update.gradients import Losses, backward
 from metis.engines.local.update.rows import MiniBatch
 from metis.engines.local.update.stopwatch import UNTIMED, Stopwatch
-from metis.engines.objective.bound import GradientBound
+from metis.engines.objective.gradient_bound import GradientBound
 from metis.errors import NON_FINITE_LIMIT, MetisError
 
 
@@ -29,7 +29,7 @@ class Stepper:
             policy.trainable,
             lr=settings.learning_rate,
             weight_decay=settings.weight_decay,
-            fused=policy.device.type == "cuda",
+            fused=policy.device.type in ("cpu", "cuda"),
         )
         self.bound = GradientBound(settings.gradient_clip)
         self.non_finite = 0
@@ -56,6 +56,11 @@ class Stepper:
             "loss/judge": losses.judge if finite else 0.0,
             "update/gradient_norm": norm if finite else 0.0,
             "update/clipped": losses.clipped / max(1, losses.terms),
+            **(
+                {"update/entropy": losses.entropy / losses.tokens}
+                if finite and losses.tokens
+                else {}
+            ),
             "update/non_finite": float(not finite),
             **(metrics if finite else {}),
         }
