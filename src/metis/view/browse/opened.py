@@ -35,7 +35,7 @@ class Opened:
     def __init__(self, folder: Path, kind: str) -> None:
         self.folder, self.kind, self.label = folder, kind, folder.resolve().name
         self._locked = False
-        self._diagnosed: tuple[str, list[Line]] = ("", [])
+        self._diagnosed: tuple[Any, list[Line]] = (None, [])
 
     @cached_property
     def index(self) -> Index:
@@ -87,16 +87,16 @@ class Opened:
         )
         return Recorded(self.folder, self.settings, {}, metrics, timings, self.label)
 
-    def diagnosis(self) -> list[Line]:
-        """What became of a run, and what to change; found again when the run has changed."""
-        revision = self.index.database.revision
+    def diagnosis(self, run: Recorded) -> list[Line]:
+        """What became of a run, and what to change; found again with every step."""
+        revision = self.index.database.one("SELECT count(*), max(rowid) FROM metrics")
         if self.kind != "run" or revision == self._diagnosed[0]:
             return self._diagnosed[1]
         found: list[Line] = []
         with contextlib.suppress(MetisError):
             for path in self.folder.iterdir():
                 inside(self.folder, path)
-            found = lines(self.run)
+            found = lines(run)
         self._diagnosed = revision, found
         return found
 
