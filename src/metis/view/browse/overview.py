@@ -5,7 +5,7 @@ from typing import Any
 
 from metis.comparisons import plan
 from metis.comparisons.comparison import Comparison, read_comparison
-from metis.comparisons.table import verdicts
+from metis.comparisons.verdicts import verdicts
 from metis.errors import MetisError
 from metis.run.metrics import reasons
 from metis.run.recorded import Recorded
