@@ -79,7 +79,7 @@ def settings(config: Mapping[str, Any]) -> Row:
 
 
 class Compared:
-    """A comparison, measured again when its runs have changed."""
+    """A comparison, measured again when another of its runs is finished."""
 
     def __init__(self, opened: OpenedComparison) -> None:
         self.opened = opened
@@ -88,7 +88,7 @@ class Compared:
 
     def overview(self) -> Row:
         runs = self.opened.runs
-        revision = "/".join(f"{run.index.database.revision}-{run.state}" for run in runs.values())
+        revision = "/".join(run.state for run in runs.values())
         if revision != self._revision:
             self._measured, self._revision = self._measure(), revision
         indexed = [run.index.progress for run in runs.values()]
