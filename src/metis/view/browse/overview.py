@@ -35,28 +35,27 @@ def overview(opened: Opened) -> Row:
         "state": state,
         "wrong": wrong,
         "settings": settings(opened.settings),
-        "diagnosis": {"lines": [line._asdict() for line in opened.diagnosis()]},
+        "diagnosis": {"lines": [line._asdict() for line in opened.diagnosis(run)]},
         "series": {name: _series(run, *keys) for name, keys in SERIES.items()},
         "steps": sum(row["step"] > 0 for row in run.metrics),
         "last": run.steps,
         "kinds": dict(database.rows("SELECT kind, count(*) FROM members GROUP BY kind")),
-        "filters": {name: _values(database, name) for name in ("category", "outcome", "reason")},
+        "filters": _filters(database),
         "indexed": index.progress,
         "reasons": dict(reasons()),
         "revision": f"{database.revision}-{state}-{len(wrong or '')}",
     }
 
 
-_VALUES = {
-    "category": "SELECT DISTINCT category FROM texts WHERE category <> '' ORDER BY 1 LIMIT 200",
-    "outcome": "SELECT DISTINCT outcome FROM groups ORDER BY 1",
-    "reason": "SELECT DISTINCT reason FROM judgments ORDER BY 1 LIMIT 200",
-}
+MOST = 200
+"""Values of a filter that are offered."""
 
 
-def _values(database: Database, name: str) -> list[str]:
-    """What a filter can be set to."""
-    return [value for (value,) in database.rows(_VALUES[name])]
+def _filters(database: Database) -> dict[str, list[str]]:
+    """What each filter can be set to."""
+    rows = database.rows("SELECT name, value FROM filters WHERE value <> '' ORDER BY value")
+    names = ("category", "outcome", "reason")
+    return {name: [value for of, value in rows if of == name][:MOST] for name in names}
 
 
 def _series(run: Recorded, key: str, whole: str) -> list[list[float]]:
@@ -80,7 +79,7 @@ def settings(config: Mapping[str, Any]) -> Row:
 
 
 class Compared:
-    """A comparison, measured again when its runs have changed."""
+    """A comparison, measured again when another of its runs is finished."""
 
     def __init__(self, opened: OpenedComparison) -> None:
         self.opened = opened
@@ -89,7 +88,7 @@ class Compared:
 
     def overview(self) -> Row:
         runs = self.opened.runs
-        revision = "/".join(f"{run.index.database.revision}-{run.state}" for run in runs.values())
+        revision = "/".join(run.state for run in runs.values())
         if revision != self._revision:
             self._measured, self._revision = self._measure(), revision
         indexed = [run.index.progress for run in runs.values()]

@@ -264,3 +264,11 @@ def test_a_run_is_running_until_its_budget_is_spent(folder, ask):
     opened = open_folders([folder.path])
     assert Routes(opened).answer("folders")[1].count(b"finished") == 1
     opened[0].close()
+
+
+@pytest.mark.parametrize(
+    "query", ["e\u0301a", "ª", "x\x00y", '"', "a" * 5000, "* OR NOT ^", "\ud800"]
+)
+def test_no_search_fails(filled, ask, query):
+    found = ask(f"0/answers?q={quote(query, safe='', errors='surrogatepass')}")
+    assert found["exact"] and found["total"] in (0, 7)
