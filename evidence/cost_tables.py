@@ -49,6 +49,10 @@ PRINTED = {
     "view_category": ("cpu/view", "by category"),
     "view_outcome": ("cpu/view", "by outcome"),
     "view_reason": ("cpu/view", "by reason"),
+    "transcripts_size": ("cpu/transcripts", "200 steps:"),
+    "transcripts_writing": ("cpu/transcripts", "writing:"),
+    "transcripts_all": ("cpu/transcripts", "reading all:"),
+    "transcripts_one": ("cpu/transcripts", "one group:"),
 }
 """Numbers by the file of `benchmarks-` that they are in, and the pattern that comes before them."""
 
@@ -177,6 +181,16 @@ LOOKING = (
         "candidates, headless Chromium on two cores",
         "{view_text:.2f} (text), {view_category:.2f} (category), {view_outcome:.2f} (outcome), "
         "{view_reason:.2f} (reason)",
+    ),
+)
+
+KEEPING = (
+    (
+        "transcripts",
+        "200 steps of 128 rollouts of 700 tokens, made-up words with Zipf's frequencies: size of "
+        "their transcripts, CPU time to write a step's, to read all, and one group",
+        "{transcripts_size:.0f} MB, {transcripts_writing:.0f} ms, {transcripts_all:.1f} s, "
+        "{transcripts_one:.1f} ms",
     ),
 )
 
