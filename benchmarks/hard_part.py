@@ -16,8 +16,8 @@ import numpy as np
 
 from metis import files
 from metis.errors import MetisError, require
-from metis.survey.facts import Facts
-from metis.survey.outcome_set import OutcomeSet
+from metis.surveys.facts import Facts
+from metis.surveys.outcome_set import OutcomeSet
 from metis.tasks.file import read_rows
 
 

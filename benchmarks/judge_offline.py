@@ -42,8 +42,8 @@ from metis.errors import MetisError, require
 from metis.evals.weights import identity
 from metis.settings.sections import curriculum_of, task_of
 from metis.signal import INFORMATIVE, top_b
-from metis.survey.facts import PromptOutcome
-from metis.survey.outcome_set import SUFFIX, OutcomeSet
+from metis.surveys.facts import PromptOutcome
+from metis.surveys.outcome_set import SUFFIX, OutcomeSet
 
 EIGHTH = 1 / 8
 ALL = "all"

@@ -29,7 +29,7 @@ from metis.engines.local.settings import LocalSettings
 from metis.errors import require
 from metis.run.statistics import Estimate, mean
 from metis.settings.sections import curriculum_of
-from metis.survey.facts import PromptOutcome
+from metis.surveys.facts import PromptOutcome
 from metis.text import markdown_table
 
 PARTS = 3

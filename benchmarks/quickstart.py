@@ -15,8 +15,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from metis.diagnosis.facts import paired
 from metis.run.recorded import Recorded, read_run
-from metis.view.summary import paired
 
 RISE = 0.25
 """Least rise in accuracy of every seed."""

@@ -13,7 +13,7 @@ from metis.core import Batch, Engine, Group, Prompt, Rollout, Trajectory
 from metis.core.requests import Reply, Request
 from metis.errors import MetisError
 from metis.loop import Trainable
-from metis.survey.facts import PromptOutcome
+from metis.surveys.facts import PromptOutcome
 
 
 class RecordedRollouts(Engine):

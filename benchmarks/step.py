@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from metis import Batch, Group, Pool, Progress, Prompt, drive
-from metis.core import Message, Rollout
+from metis.core import Counts, Message, Rollout
 from metis.core.pool import Rewards
 from metis.curricula.judges import Direct, Judge, Reason
 from metis.curricula.metis import Metis
@@ -73,7 +73,7 @@ class FixedRewards:
 class FixedLength(LocalEngine):
     """Rollouts go on to the last token; all else ends where it ends."""
 
-    def rollout(self, prompts: Sequence[Prompt], n: int) -> list[Group]:
+    def rollout(self, prompts: Sequence[Prompt], n: Counts) -> list[Group]:
         stops, self.policy.stops = self.policy.stops, set()
         try:
             return super().rollout(prompts, n)

@@ -8,7 +8,7 @@ from metis.core.needs import needs_of
 from metis.curricula import CURRICULA
 from metis.curricula.cards import Card, curriculum_card
 from metis.curricula.registry import presets
-from metis.library import curriculum
+from metis.library.training import curriculum
 
 PAGE = Path(__file__).with_name("curricula.md")
 HEAD = """\

@@ -26,7 +26,8 @@ metis train recipes/arithmetic/hopeless-90.toml engine.lora=16 curriculum.explor
 
 - `--dry-run` prints every setting of the run as a recipe, and where its value comes from: command
   line, recipe, quickstart, preset, data or default. Below are the rollouts and tokens of a step
-  and, on the local engine with a model that is here, estimates of its peak memory and its seconds.
+  and, on the local engine with a model that is here, what generates (`engine.generation=auto`), and
+  estimates of its peak memory and its seconds.
   Model and data need not be fetched yet; what is there is checked, and refused as the run would.
   The command of `engine=verl` needs the data. With the `--out` of a run it says where that would
   resume, and what would change. With `--json` it prints the run's `config.json`.

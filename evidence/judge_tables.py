@@ -4,8 +4,8 @@ import json
 import sys
 from pathlib import Path
 
-from metis.survey.facts import Facts, Share
-from metis.survey.outcome_set import SUFFIX, OutcomeSet
+from metis.surveys.facts import Facts, Share
+from metis.surveys.outcome_set import SUFFIX, OutcomeSet
 from metis.text import markdown_table
 
 

@@ -20,9 +20,9 @@ import step_tables
 import training_tables
 import when_it_pays
 
-from metis.compare.inference import Interval, cost_to_best, least_p, observed, p_value
-from metis.compare.measures import AXES, Measured, find, measure
-from metis.compare.table import above, number
+from metis.comparisons.inference import Interval, cost_to_best, least_p, observed, p_value
+from metis.comparisons.measures import AXES, Measured, find, measure
+from metis.comparisons.table import above, number
 from metis.run.statistics import Estimate, mean
 from metis.text import markdown_table
 

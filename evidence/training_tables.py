@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from metis.compare.inference import Interval, difference, least_p, p_of_difference
-from metis.compare.measures import Measured, find, measure
-from metis.compare.table import above, number
+from metis.comparisons.inference import Interval, difference, least_p, p_of_difference
+from metis.comparisons.measures import Measured, find, measure
+from metis.comparisons.table import above, number
 from metis.text import markdown_table
 
 BASELINE = "uniform"

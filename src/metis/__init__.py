@@ -7,21 +7,37 @@ if TYPE_CHECKING:
     from metis.core import Batch, Group, Pool, Progress, Prompt
     from metis.core.drive import drive
     from metis.errors import MetisError
-    from metis.library import TrainedRun, curriculum, train
+    from metis.library.comparing import compare
+    from metis.library.evaluating import evaluate
+    from metis.library.opening import load
+    from metis.library.results import ComparisonResult, EvaluationResult, SurveyResult
+    from metis.library.run import TrainedRun
+    from metis.library.surveying import survey
+    from metis.library.training import curriculum, train
+    from metis.selector import AsyncSelector, Selector
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "AsyncSelector",
     "Batch",
+    "ComparisonResult",
+    "EvaluationResult",
     "Group",
     "MetisError",
     "Pool",
     "Progress",
     "Prompt",
+    "Selector",
+    "SurveyResult",
     "TrainedRun",
     "__version__",
+    "compare",
     "curriculum",
     "drive",
+    "evaluate",
+    "load",
+    "survey",
     "train",
 ]
 
@@ -29,7 +45,14 @@ _HOMES = {
     "metis.core": ("Batch", "Group", "Pool", "Progress", "Prompt"),
     "metis.core.drive": ("drive",),
     "metis.errors": ("MetisError",),
-    "metis.library": ("TrainedRun", "curriculum", "train"),
+    "metis.library.comparing": ("compare",),
+    "metis.library.evaluating": ("evaluate",),
+    "metis.library.opening": ("load",),
+    "metis.library.results": ("ComparisonResult", "EvaluationResult", "SurveyResult"),
+    "metis.library.run": ("TrainedRun",),
+    "metis.library.surveying": ("survey",),
+    "metis.library.training": ("curriculum", "train"),
+    "metis.selector": ("AsyncSelector", "Selector"),
 }
 """Modules of the public names; each is imported when a name of it is first used."""
 

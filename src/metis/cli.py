@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, NoReturn
 
 import metis
 from metis.commands import add_command, digest, plain_console
-from metis.compare import command as comparison
+from metis.comparisons import command as comparison
 from metis.errors import MetisError
 from metis.evals import command as evaluation
 from metis.export import command as exporting
 from metis.prepare import command as preparing
-from metis.survey import command as survey
+from metis.surveys import command as survey
 from metis.view.browse import command as browsing
 
 if TYPE_CHECKING:
@@ -202,9 +202,11 @@ def _refuse_run(recipe: Path | None, overrides: Sequence[str], out: Path | None)
 
 def _dry_run(settings: "Config", out: Path, as_json: bool) -> int:
     """Print the settings; beside a command, which is to be copied, to stderr."""
+    from metis.config.generation import continued
     from metis.start import trainer
     from metis.view.dry_run import show
 
+    settings = continued(settings, out)
     chosen = trainer(settings.engine_name)
     for remark in chosen.foreseen(settings, out):
         print(f"metis: {remark}", file=sys.stderr)
@@ -234,8 +236,8 @@ def _default_folder(resolved: dict[str, object]) -> Path:
 
 def _report(chosen: argparse.Namespace) -> int:
     from metis import report
-    from metis.compare.comparison import is_comparison
-    from metis.compare.report import redraw
+    from metis.comparisons.comparison import is_comparison
+    from metis.comparisons.report import redraw
     from metis.text.terminal import print_markdown
 
     comparisons = [folder for folder in chosen.runs if is_comparison(folder)]

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol
 
-from metis.config import Config
+from metis.config import Config, generation
 from metis.core import Batch, Curriculum, Trajectory
 from metis.core.pool import Pool
 from metis.curricula.registry import check_pool, pool_notice
@@ -188,12 +188,14 @@ def conduct(
     say: Say = print,
 ) -> int:
     """Build a run and train it in its folder; returns an exit code."""
+    config = generation.continued(config, out)
     check_run_folder(out, config.resolved, config.may_change)
     step = _step_of(out)
     if finished(out, config.training.budget):
         say(completion_message(out, step, config.training.steps))
         return 0
     changed = sources.check_sources(out, config.resolved, step)
+    config = generation.chosen(config, say)
     run = Run.build(config, say)
     gc.freeze()  # objects loaded so far live on: the collector need not scan them at every step
     try:

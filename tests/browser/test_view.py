@@ -1,44 +1,100 @@
-"""`metis view` in a browser: filters, details, two runs, hostile text, and ten thousand groups."""
+"""`metis view` in a browser: its pages, the address, the keyboard, a live run, and hostile text."""
 
-import json
 import re
-import runpy
 import threading
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
 from metis.cli import main
-from metis.run.recorded import read_runs
 from metis.view.browse.server import Server
+from shown_folders import Folder
 
-MADE = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks/view.py"), run_name="view")
-HOSTILE = "</script><img src=x onerror=alert(1)><b>bold</b>"
+COMPARISON = Path(__file__).parents[2] / "evidence/judge-in-training/dapo-hard"
+HOSTILE = "</script><img src=x onerror=alert(1)><b>bold</b> \x1b[31mred\u202e " + "w" * 10_000
+TEXTS = {
+    "algebra/1": "Find the sum of the roots of x^2 - 5x + 6.",
+    "algebra/2": "Find the product of the roots of x^2 - 5x + 6.",
+    "count/1": "In how many ways can four books stand on a shelf?",
+    HOSTILE: HOSTILE,
+}
+CATEGORIES = {"algebra/1": "algebra", "algebra/2": "algebra", "count/1": "counting", HOSTILE: "<i>"}
 
 
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("view")
-    for name in ("one", "two"):
-        MADE["make"](folder / name, groups=200)
-    with (folder / "two/rollouts.jsonl").open("a") as log:
-        row = {"step": 5, "prompt": HOSTILE, "category": HOSTILE, "rewards": [0.0, 0.0]}
-        log.write(json.dumps({**row, "text": HOSTILE, "answers": [HOSTILE]}) + "\n")
+def add_step(folder, step):
+    """Two prompts are chosen and two passed over; `count/1` fails once and is truncated once."""
+    chosen = ("algebra/1", "count/1") if step != 2 else ("algebra/2", HOSTILE)
+    for place, prompt in enumerate(TEXTS):
+        judgment = {"step": step, "prompt": prompt, "chosen": prompt in chosen}
+        reason = "passed over" if prompt not in chosen else "explore" if place == 2 else "top"
+        scored = {"score": 0.2 - place / 20, "distribution": {"0.10": 0.4, "0.25": 0.6}}
+        folder.log("judgments", {**judgment, "reason": reason, **scored})
+        if step == 1:
+            known = {"text": TEXTS[prompt], "category": CATEGORIES[prompt]}
+            folder.log("prompts", {"step": 1, "prompt": prompt, **known})
+    for prompt in chosen:
+        group = {"rewards": [0.0, 1.0], "tokens": [10, 11], "failed": int(prompt == "count/1")}
+        folder.log("rollouts", {"step": step, "prompt": prompt, **group})
+        said = [HOSTILE] if prompt == HOSTILE else [f"I think it is {step}."]
+        turns = [
+            {"role": "assistant", "content": "<tool_call>roots</tool_call>"},
+            {"role": "tool", "content": "2 and 3"},
+            {"role": "assistant", "content": f"So the answer of step {step} is \\boxed{{5}}."},
+        ]
+        rewards = [0.0, 1.0, None] if prompt == "count/1" else [0.0, 1.0]
+        asked = [{"role": "system", "content": "Be brief."}]
+        asked.append({"role": "user", "content": TEXTS[prompt]})
+        kept = {"step": step, "rewards": rewards, "messages": asked}
+        kept["category"] = CATEGORIES[prompt]
+        folder.say(prompt, said[0], turns, *[""] * (len(rewards) - 2), **kept)
+    known = {"batch/informative": 1.0, "rollout/tokens": 40, "rollout/generated": 4}
+    folder.log("metrics", {"step": step, "eval/accuracy": 0.2 + step / 10, **known})
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cache(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("METIS_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture
+def run(tmp_path):
+    folder = Folder(tmp_path / "run")
+    for step in (1, 2, 3):
+        add_step(folder, step)
     return folder
 
 
 @pytest.fixture
-def url(runs):
-    with Server(read_runs([runs / "one", runs / "two"]), 0) as server:
+def serve():
+    """Serves folders until the test ends."""
+    served = []
+
+    def started(*folders):
+        server = Server(folders, 0)
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
-        yield server.url
+        served.append((server, thread))
+        return server.url
+
+    yield started
+    for server, thread in served:
         server.shutdown()
         thread.join()
+        server.server_close()
 
 
-def rows(page, pane=0):
-    return page.locator(".pane").nth(pane).locator(".rows tbody tr")
+@pytest.fixture
+def opened(serve, opened):
+    """Its pages close before the server ends."""
+    return opened
+
+
+@pytest.fixture
+def url(serve, run):
+    return serve(run.path)
 
 
 def expect(found):
@@ -47,116 +103,195 @@ def expect(found):
     return expect(found)
 
 
-def expect_count(page, text, pane=0):
-    counted = page.locator(".pane").nth(pane).locator(".pager > span").first
-    expect(counted).to_have_text(text)
+def answer_address(prompt, rollout=0, step=2, **query):
+    ended = "&".join(f"{name}={value}" for name, value in query.items())
+    return f"#/0/answer/train/{step}/{quote(prompt, safe='')}/{rollout}" + f"?{ended}" * bool(ended)
+
+
+PAGES = {
+    "#/0": "seed 0",
+    "#/0?steps=all": "seed 0",
+    "#/0/step/2": "Step 2",
+    "#/0/prompts": "Prompts",
+    f"#/0/prompt/{quote(HOSTILE, safe='')}": "Prompt",
+    "#/0/answers?q=answer": "Answers",
+    answer_address(HOSTILE): "Answer 1",
+}
 
 
 @pytest.mark.parametrize("width", [390, 1280])
-def test_it_opens_and_filters(opened, url, width):
+def test_every_page_fits_and_text_of_a_run_stays_text(opened, url, width):
     page = opened(url, width)
-    rows(page).first.wait_for()
-    expect_count(page, "200 of 1,600 rows")
-    expect(rows(page)).to_have_count(50)
+    for address, title in PAGES.items():
+        page.goto(url + address)
+        expect(page.get_by_role("heading", level=1)).to_contain_text(title)
+        expect(page.locator("main [aria-busy]")).to_have_count(0)
+        page.locator("main li, main svg").first.wait_for()
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, address
+        assert page.locator("main img, main b b, main i").count() == 0, address
+    said = page.get_by_role("article", name="Assistant")
+    expect(said).to_contain_text("</script><img src=x onerror=alert(1)><b>bold</b> ⟨ESC⟩[31m")
+    expect(said).to_contain_text("red⟨U+202E⟩ www")
+    said.get_by_role("button", name="Show all").click()
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-    page.get_by_label("Category").select_option("level 3")
-    expect_count(page, "40 of 1,600 rows")
-    page.get_by_label("Reason").select_option("explore")
-    expect_count(page, "4 of 1,600 rows")
-    page.get_by_label("Reason").select_option("")
-    page.get_by_label("Text").fill("NUMBER 2 plus 7?")
-    page.get_by_label("Category").select_option("")
-    expect_count(page, "1 of 1,600 rows")
-    page.get_by_label("Text").fill("")
-    page.get_by_label("Outcome").select_option("not rolled out")
-    page.get_by_label("Step").fill("3")
-    expect_count(page, "350 of 1,600 rows")
 
 
-def test_columns_sort_and_pages_turn_by_the_keyboard(opened, url):
+def test_a_chart_leads_to_its_steps_by_pointer_and_keyboard(opened, url):
     page = opened(url)
-    rows(page).first.wait_for()
-    head = page.get_by_role("button", name="v̂")
-    head.press("Enter")
-    head.press("Enter")
-    expect(page.locator(".rows th[aria-sort=descending]")).to_have_count(1)
-    values = [float(text) for text in page.locator(".rows td[data-name='v̂']").all_inner_texts()]
-    assert values == sorted(values, reverse=True) and len(values) == 50
-    page.get_by_role("button", name="Next").press("Enter")
-    page.get_by_text("2 / 4", exact=True).wait_for()
-    lower = [float(text) for text in page.locator(".rows td[data-name='v̂']").all_inner_texts()]
-    assert max(lower) <= min(values)
+    chart = page.get_by_role("slider", name="Validation accuracy")
+    chart.focus()
+    page.keyboard.press("ArrowLeft")
+    expect(chart).to_have_attribute("aria-valuetext", "step 2: 40.0%")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Step 2")
+    page.go_back()
+    box = chart.bounding_box()
+    chart.click(position={"x": box["width"] - 15, "y": 60})
+    expect(page).to_have_url(re.compile("#/0/step/3$"))
 
 
-def test_a_prompt_says_why_it_was_chosen_and_what_it_earned(opened, url):
-    page = opened(url)
-    page.get_by_role("button", name="arithmetic:400", exact=True).press("Enter")
-    dialog = page.get_by_role("dialog")
-    text = dialog.inner_text()
-    assert "Uniform slot" in text
-    assert "What is number 1 plus 0?" in text and "Answer 1 reward" in text
-    expect(dialog.locator("progress")).to_have_count(2)
+def test_a_step_says_why_and_leads_to_prompts_and_answers(opened, url):
+    page = opened(f"{url}#/0/step/1")
+    sides = page.locator(".side")
+    expect(sides.nth(0).locator("li")).to_have_count(2)
+    expect(sides.nth(1).locator("li")).to_have_count(2)
+    slot = sides.nth(0).locator("li", has_text="four books")
+    expect(slot).to_contain_text("Uniform slot")
+    expect(slot.get_by_role("img", name="predicted 0.100, realised 0.250")).to_be_visible()
+    expect(slot.get_by_role("img", name="rewards 1, 0; 1 failed")).to_be_visible()
+    page.get_by_role("link", name="next step").click()
+    expect(sides.nth(0).locator("li").first).to_contain_text("product of the roots")
+    sides.nth(0).get_by_role("link", name="Find the product").click()
+    expect(page.locator("main pre").first).to_have_text(TEXTS["algebra/2"])
+    expect(page.get_by_role("heading", name="Predicted alike")).to_be_visible()
+    page.go_back()
+    sides.nth(0).get_by_role("link", name="2 answers").first.click()
+    expect(page.locator(".cards li")).to_have_count(2)
+    expect(page).to_have_url(re.compile(r"answers\?kind=train&step=2&prompt=algebra%2F2$"))
+
+
+def test_filters_are_in_the_address_and_a_search_is_walked_through(opened, url):
+    page = opened(f"{url}#/0/answers")
+    found = page.locator("main .cards li")
+    expect(found).to_have_count(14)
+    page.get_by_label("Text").fill("answer boxed")
+    expect(found).to_have_count(6)
+    expect(found.first.locator("mark").first).to_have_text("answer")
+    page.get_by_text("More filters").click()
+    page.get_by_label("Category").select_option("counting")
+    expect(found).to_have_count(2)
+    expect(page).to_have_url(re.compile("q=answer%20boxed&category=counting$"))
+    page.reload()
+    expect(found).to_have_count(2)
+    expect(page.get_by_label("Text")).to_have_value("answer boxed")
+    found.first.get_by_role("link").click()
+    expect(page.locator("main")).to_contain_text("1 of 2 in this list")
+    expect(page.locator("main mark").first).to_be_visible()
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("main")).to_contain_text("2 of 2 in this list")
+    page.get_by_role("link", name="this list").click()
+    page.get_by_label("failed", exact=True).check()
+    expect(page.locator("main")).to_contain_text("No answer is left by these filters.")
+    page.go_back()
+    expect(found).to_have_count(2)
+
+
+def test_an_answer_has_its_turns_its_group_and_what_the_judge_said(opened, url):
+    page = opened(url + answer_address("count/1", 1, step=3))
+    turns = page.locator(".conversation article")
+    expect(turns).to_have_count(5)
+    names = [turn.get_attribute("aria-label") for turn in turns.all()]
+    assert names == ["System", "User", "Assistant", "Tool", "Assistant"]
+    expect(page.locator(".earned")).to_contain_text("reward 1")
+    expect(page.get_by_text("Before it was rolled out")).to_be_visible()
+    page.get_by_role("link", name="answer 3, no reward, failed").click()
+    expect(page.locator(".banner")).to_contain_text("TypeError: no number (my.py, line 3)")
+    page.get_by_role("link", name="Step 3").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Step 3")
+
+
+def test_the_keyboard_moves_through_the_page(opened, url):
+    page = opened(f"{url}#/0/prompts")
+    page.locator("main .cards li").nth(3).wait_for()
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    page.keyboard.press("k")
+    first = page.locator("main [data-item]").first
+    expect(first).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Prompt")
+    expect(page.get_by_role("heading", level=1)).to_be_focused()
+    page.keyboard.press("/")
+    page.keyboard.type('"answer of step 3"')
+    page.keyboard.press("Enter")
+    expect(page.locator("main .cards li")).to_have_count(2)
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog")).to_be_visible()
     page.keyboard.press("Escape")
-    expect(dialog).not_to_be_visible()
-    page.get_by_role("button", name="arithmetic:400", exact=True).click()
-    dialog.get_by_role("button", name="Every step of this prompt").click()
-    expect_count(page, "1 of 1,600 rows")
-    expect(page).to_have_url(re.compile("text=arithmetic%3A400"))
+    expect(page.get_by_role("dialog")).not_to_be_visible()
+    page.keyboard.press("o")
+    expect(page).to_have_url(re.compile("#/0$"))
 
 
-def test_the_address_follows_the_prompt_that_is_open(opened, url):
-    page = opened(f"{url}#right=1")
-    rows(page, 1).first.wait_for()
-    button = page.locator(".pane").nth(1).get_by_role("button", name="arithmetic:400", exact=True)
-    button.click()
-    expect(page).to_have_url(re.compile(r"open=1%2F\d+%2Farithmetic%3A400"))
-    again = opened(page.url)
-    dialog = again.get_by_role("dialog")
-    expect(dialog).to_have_count(1)
-    expect(dialog.locator("#detail-title")).to_have_text("arithmetic:400")
-    again.keyboard.press("Escape")
-    expect(again).not_to_have_url(re.compile("open="))
+def test_a_run_is_followed_while_it_trains(opened, url, run):
+    page = opened(url)
+    expect(page.locator(".state")).to_contain_text("step 3")
+    add_step(run, 4)
+    expect(page.locator(".state")).to_contain_text("step 4", timeout=15_000)
+    expect(page.locator("tbody th").first).to_have_text("4")
+    chart = page.get_by_role("slider", name="Validation accuracy")
+    expect(chart).to_have_attribute("aria-valuetext", "step 4: 60.0%")
 
 
-def test_two_runs_stand_side_by_side_under_the_same_filters(opened, url):
-    page = opened(f"{url}#right=1")
-    rows(page, 1).first.wait_for()
-    page.get_by_label("Text").fill("plus 7?")
-    expect_count(page, "4 of 1,600 rows")
-    expect_count(page, "4 of 1,601 rows", pane=1)
-    left, right = (page.locator(".pane").nth(side).bounding_box() for side in (0, 1))
-    assert left["x"] + left["width"] <= right["x"] and left["y"] == right["y"]
+def test_light_and_dark_follow_the_system_and_the_switch(opened, url):
+    ground = "getComputedStyle(document.body).backgroundColor"
+    page = opened(f"{url}#/0", scheme="dark")
+    page.get_by_role("button", name="Switch to light").click()
+    assert page.evaluate(ground) == "rgb(255, 255, 255)"
+    page.reload()
+    page.get_by_role("button", name="Switch to dark").click()
+    assert page.evaluate(ground) == "rgb(20, 23, 28)"
 
 
-def test_text_of_a_run_stays_text(opened, url):
-    page = opened(f"{url}#left=1&text=onerror")
-    rows(page).first.wait_for()
-    expect_count(page, "1 of 1,601 rows")
-    rows(page).first.get_by_role("button").click()
-    dialog = page.get_by_role("dialog")
-    expect(dialog.locator("pre").last).to_have_text(HOSTILE)
-    assert page.locator("main img, main b").count() == 0
+GONE = {
+    "#/7": "No folder has the number 7",
+    "#/0/nothing": "names no page",
+    "#/0/step/99": "there is no such step",
+    "#/0/prompt/gone": "there is no such prompt",
+    "#/0/answer/train/1/gone/0": "there is no such answer",
+    "#/0/answers?q=nowhere": "No answer is left by these filters.",
+}
 
 
-def test_a_damaged_run_says_so(opened, url, runs):
-    log = runs / "one/judgments.jsonl"
-    whole = log.read_bytes()
-    try:
-        log.write_bytes(whole[:-20] + b"\n")
-        page = opened(url)
-        alert = page.get_by_role("alert")
-        alert.wait_for()
-        assert "judgments.jsonl, line 1600, is damaged" in alert.inner_text()
-    finally:
-        log.write_bytes(whole)
+def test_what_is_not_there_is_said(serve, browser, run):
+    url, page = serve(run.path), browser.new_page()
+    for address, said in GONE.items():
+        page.goto(url + address)
+        expect(page.locator("main")).to_contain_text(said)
+    page.close()
 
 
-def test_ten_thousand_groups_answer_a_filter_at_once_from_a_folder(opened, tmp_path):
-    """Half a second is promised on an idle machine; a busy one gets three goes, and more time."""
-    MADE["make"](tmp_path / "run")
-    assert main(["view", str(tmp_path / "run"), "--bundle", str(tmp_path / "page")]) == 0
+def test_folders_of_every_kind_are_switched_between(opened, serve, run, tmp_path):
+    survey = Folder(tmp_path / "survey")
+    survey.log("outcomes", {"prompt": "a", "rewards": [0.0, 0.0], "tokens": [3, 4]})
+    survey.say("a", "one", "two", step=0, kind="survey", rewards=[0.0, 0.0])
+    page = opened(serve(run.path, survey.path, COMPARISON))
+    page.get_by_label("Folder", exact=True).select_option("survey")
+    expect(page.get_by_role("heading", level=1)).to_have_text("survey")
+    expect(page.locator(".share").first).to_contain_text("of the answers are right")
+    page.get_by_label("Folder", exact=True).select_option("dapo-hard")
+    expect(page.get_by_role("slider", name="Validation accuracy")).to_be_visible()
+    page.locator(".variant a").first.click()
+    expect(page).to_have_url(re.compile("#/3$"))
+    expect(page.get_by_role("navigation", name="Pages", exact=True)).to_be_visible()
+
+
+def test_a_bundle_opens_without_a_server(opened, run, tmp_path, capsys):
+    assert main(["view", str(run.path), "--bundle", str(tmp_path / "page")]) == 0
     page = opened((tmp_path / "page/index.html").as_uri())
-    rows(page).first.wait_for()
-    expect_count(page, "10,000 of 80,000 rows")
-    seconds = MADE["timed"](page, of=min)
-    assert max(seconds.values()) < 1.5, seconds
+    page.get_by_role("link", name="2", exact=True).click()
+    page.get_by_role("link", name="Find the product").click()
+    page.locator("main .cards li.answer a").first.click()
+    expect(page.locator(".conversation")).to_contain_text("I think it is 2.")
+    page.keyboard.press("a")
+    expect(page.locator("main .cards li")).to_have_count(14)

@@ -15,8 +15,8 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from metis.config import load_config
 from metis.engines.local.model.policy import Policy
 from metis.engines.local.settings import LocalSettings
-from metis.survey.facts import PromptOutcome
-from metis.survey.outcome_set import OutcomeSet
+from metis.surveys.facts import PromptOutcome
+from metis.surveys.outcome_set import OutcomeSet
 from precision import forbid_half_products
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"

@@ -17,7 +17,7 @@ pytest.importorskip("torch")
 
 import torch
 
-from metis.core import Batch, Prompt, Sampling
+from metis.core import Batch, Prompt, Sampling, each_count
 from metis.engines.local import engine as engines
 from metis.engines.local.engine import LocalEngine
 from metis.engines.local.generate.sampling import OwnSampler, SampledReply, ordered_replies
@@ -120,7 +120,7 @@ class Script:
         tokens += [] if self.cut else [self.policy.tokenizer.eos_token_id]
         return enumerate(
             SampledReply(list(tokens), [-0.5] * len(tokens), "length" if self.cut else "stop")
-            for _ in range(copies * len(prompts))
+            for _ in range(sum(each_count(copies, prompts)))
         )
 
 
@@ -290,6 +290,16 @@ def test_sampled_turns_have_the_log_probabilities_of_one_pass_over_the_whole(pol
             mask &= ~np.isnan(trajectory.logprobs)
             expected = logprobs(policy, trajectory.tokens)[mask[1:]]
             np.testing.assert_allclose(trajectory.logprobs[mask], expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("rows", [1, 4, 64])
+def test_each_prompt_may_have_its_own_number_of_episodes(policy, playing, rows):
+    groups = playing(Interviews("And then?"), n=[3, 1], rows=rows)
+    assert [group.prompt for group in groups] == [ONE, TWO]
+    assert [(len(group.rewards), group.failed) for group in groups] == [(3, 0), (1, 0)]
+    for group in groups:
+        for trajectory in group.trajectories:
+            assert group.prompt.text in policy.decode(trajectory.tokens.tolist())
 
 
 def test_the_first_turn_is_sampled_together_and_later_ones_each_on_its_own(policy, playing):

@@ -5,13 +5,15 @@ import math
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from metis.core import Sampling
 from metis.curricula.judges.prompt import single, turns
 from metis.curricula.judges.scale import VARIANCE
 from metis.engines.local.attention.blocks import supports
 from metis.engines.local.engine import LocalEngine
-from metis.engines.local.generate.sampling import OwnSampler, ordered_replies
+from metis.engines.local.generate.sampling import OwnSampler, ordered_replies, parts
 from metis.engines.local.model.forward import token_logprobs
 from metis.engines.tokens.choices import ChoiceTree
 from metis.engines.tokens.encoding import encode_chats
@@ -193,6 +195,25 @@ def test_replies_are_handed_over_as_they_end(policy):
     )
     few = OwnSampler(policy, 2).sample(tight, 2, Sampling(12), generator())
     assert [place // 2 for place, _ in few] == [0, 0, 1, 1, 2, 2]
+
+
+def test_each_prompt_may_have_its_own_number_of_replies(policy):
+    prompts = [policy.encode_reply(text) for text in ("one", "three words here", "x")]
+    for rows in (1, 3, 100):
+        sampled = OwnSampler(policy, rows).sample(prompts, [1, 4, 2], Sampling(6), generator())
+        replies = ordered_replies(sampled)
+        for reply, place in zip(replies, [0, 1, 1, 1, 1, 2, 2], strict=True):
+            wanted = brute(policy, prompts[place] + reply.tokens)[len(prompts[place]) - 1 :]
+            assert np.allclose(reply.logprobs, wanted.detach().numpy(), atol=1e-4)
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=12), st.integers(1, 20))
+def test_parts_hold_all_prompts_in_order_and_no_more_rows_than_fit(counts, rows):
+    cut = list(parts(counts, rows))
+    assert [n for part in cut for n in counts[part]] == counts
+    for part, following in zip(cut, [*cut[1:], None], strict=True):
+        assert sum(counts[part]) <= rows or len(counts[part]) == 1
+        assert following is None or sum(counts[part]) + counts[following.start] > rows
 
 
 def test_greedy_sampling_does_not_depend_on_its_company(policy):

@@ -5,7 +5,7 @@ import pytest
 from metis import MetisError, Pool, Progress, drive
 from metis.curricula.metis import Metis
 from metis.engines.simulated import SimulatedEngine, Simulation
-from metis.survey.facts import PromptOutcome
+from metis.surveys.facts import PromptOutcome
 
 
 @pytest.fixture

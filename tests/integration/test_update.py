@@ -101,6 +101,26 @@ def test_loss_and_gradient_equal_the_reference(policy, settings):
     same(found, gradients(policy))
 
 
+def ragged() -> list[Group]:
+    """Groups of 2, 7 and 4 rollouts, and one with a single reward."""
+    rewards = [(1.0, 0.0), (1.0, 0.5, 0.0, 0.0, 1.0, 0.0, 0.25), (0.0, 1.0, 1.0, 1.0), (1.0,)]
+    return [
+        Group(prompt, row, tuple(trajectory(50 * i + j, 5, 2 + j % 4) for j in range(len(row))))
+        for i, (prompt, row) in enumerate(zip(PROMPTS, rewards, strict=True))
+    ]
+
+
+def test_the_gradient_of_groups_of_several_sizes_is_a_loop_over_them(policy, settings):
+    value, found = ours(policy, Batch(ragged()), settings)
+    rollouts = sum(len(group.rewards) for group in ragged())
+    total = torch.zeros(())
+    for group in ragged():
+        total = total + reference_policy_loss(policy, [group]) * len(group.rewards) / rollouts
+    total.backward()
+    assert value == pytest.approx(total.item(), abs=1e-6)
+    same(found, gradients(policy))
+
+
 def test_stale_rollouts_are_clipped_against_the_policy_that_wrote_them(policy, settings):
     value, found = ours(policy, Batch(groups(policy=0)), settings, version=1)
     reference = reference_policy_loss(policy, groups(), old=torch.tensor(-2.0))

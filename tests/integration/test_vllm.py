@@ -83,6 +83,13 @@ def test_processed_tokens_are_prompts_read_once_and_all_replies(policy, seeds):
     assert found.processed == 29 + 5 + 3
 
 
+def test_each_prompt_may_have_its_own_number_of_replies(policy, seeds):
+    found = sampler(policy)
+    replies = list(found.sample([[1, 2], [3, 4]], [1, 3], Sampling(6), generator()))
+    assert [place for place, _ in replies] == [0, 1, 2, 3]
+    assert found.processed == 4 + 4 * 6
+
+
 def test_every_call_has_a_seed_of_the_run_s_generator(policy, seeds):
     said, again, other = generator(), generator(), generator(1)
     found = sampler(policy)

@@ -17,7 +17,7 @@ from metis.core import state
 from metis.curricula.judges.scale import VARIANCE
 from metis.engines.local.engine import LocalEngine
 from metis.engines.local.settings import LocalSettings
-from metis.engines.objective.bound import MEMORY
+from metis.engines.objective.gradient_bound import MEMORY
 from metis.engines.verl.launch.command import MAIN
 from metis.engines.verl.launch.from_recipe import MODULE
 from metis.evals.subject import find

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from metis.compare.ending import look
+from metis.comparisons.ending import look
 from metis.run import folder as run_folder
 from metis.run import recorded
-from metis.survey.advice import MEASURED
-from metis.view.browse.data import document
+from metis.surveys.advice import MEASURED
+from metis.view.browse.index import Index
 
 EVIDENCE = Path(__file__).parents[2] / "evidence"
 RUNS = sorted(path.parent for path in EVIDENCE.rglob("config.json"))
@@ -99,15 +99,19 @@ def test_a_number_that_a_benchmark_does_not_print_is_named(publish):
         publish.cost_tables.printed("cpu/step", "speed")
 
 
-def test_every_published_run_can_be_reported_compared_and_browsed():
+def test_every_published_run_can_be_reported_compared_and_browsed(monkeypatch, tmp_path):
+    monkeypatch.setenv("METIS_HOME", str(tmp_path))
     assert len(RUNS) > 150
     for folder in RUNS:
         finished, why = look(folder)
         run = finished or recorded.read_run(folder)
         assert finished or why.startswith("not finished: its log ends at step"), f"{folder}: {why}"
         assert run.steps and run.timings, folder
-        seen = document(run)
-        assert [row["step"] for row in seen["steps"]] == [row["step"] for row in run.metrics]
+        index = Index(folder)
+        assert index.update() and not index.wrong
+        seen = index.database.rows("SELECT step FROM metrics")
+        assert [step for (step,) in seen] == [row["step"] for row in run.metrics]
+        index.close()
         steps = {row["step"] for row in run_folder.read_log(folder, "evals", optional=True)}
         assert steps <= {row["step"] for row in run.metrics}, folder
 

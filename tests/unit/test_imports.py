@@ -34,6 +34,18 @@ def test_a_loop_of_one_s_own_needs_no_framework():
     assert subprocess.check_output([sys.executable, "-c", program], text=True) == "\n"
 
 
+def test_a_run_is_opened_and_read_without_a_framework(tmp_path):
+    program = (
+        "import sys, metis; run = metis.load(sys.argv[1]); print(len(run.rollouts), run); "
+        "print(*(m for m in ('torch', 'transformers', 'pandas') if m in sys.modules))"
+    )
+    given = {"engine": "simulated", "curriculum": "uniform", "batch": 4, "group": 4}
+    metis.train(out=tmp_path / "run", steps=2, show=False, **given)
+    run = [sys.executable, "-c", program, str(tmp_path / "run")]
+    said, loaded = subprocess.check_output(run, text=True).splitlines()
+    assert said.startswith("32 <run ") and loaded == ""
+
+
 def test_functions_stay_short():
     for path in SOURCE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):

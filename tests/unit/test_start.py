@@ -7,8 +7,8 @@ import pytest
 import metis
 from metis import MetisError
 from metis.cli import main
-from metis.compare.ending import settled
-from metis.compare.plan import Plan
+from metis.comparisons.ending import settled
+from metis.comparisons.plan import Plan
 from metis.engines import ENGINES
 from metis.loop import INTERRUPTED, conduct, finished
 

@@ -1,19 +1,23 @@
 """Turns Python objects (tasks, curricula, judges, rewards) into settings.
 
 A run is rebuilt from its settings, when it is resumed or on verl's workers, so an object becomes
-its import string and its settings.
+its import string and its settings. A reward may also be a function that only this process has.
 """
 
 from collections.abc import Mapping
 from dataclasses import asdict, fields, is_dataclass
 from typing import Any
 
+from metis.core import in_memory
 from metis.core.dotted import leaves
 from metis.core.importing import import_string_of
 from metis.curricula import CURRICULA
 from metis.curricula.judges import JUDGES, Judge
 from metis.curricula.registry import presets
 from metis.errors import MetisError
+
+REWARD = "task.reward"
+"""The setting that may be a function of this process alone."""
 
 
 def as_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -56,6 +60,8 @@ def _section(key: str, given: Any) -> dict[str, Any]:
 
 def _part(key: str, value: Any) -> Any:
     """A judge as name and settings, another dataclass as settings, a class or function as name."""
+    if key == REWARD:
+        return _called(key, value)
     if isinstance(value, Judge) and not isinstance(value, type):
         return _section(key, value)
     if is_dataclass(value) and not isinstance(value, type):
@@ -78,4 +84,8 @@ def _called(key: str, given: Any) -> Any:
     for name, kind in (*CURRICULA.items(), *JUDGES.items()):
         if given is kind:
             return name
-    return import_string_of(key, given) if callable(given) else given
+    if not callable(given):
+        return given
+    if key == REWARD and not in_memory.importable(given):
+        return in_memory.remember(given)
+    return import_string_of(key, given)

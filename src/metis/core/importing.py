@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from metis.core import in_memory
 from metis.errors import MetisError, located
 
 FORMS = "package.module:Name or path/to/file.py:Name"
@@ -25,11 +26,14 @@ def import_object(key: str, name: str) -> Any:
     place, _, attribute = name.partition(":")
     if not place or not attribute:
         raise MetisError(f"{key} = {name!r}: write {FORMS}")
+    if in_memory.is_in_memory(name):
+        return in_memory.recall(key, name)
     module = _from_file(key, name, place) if place.endswith(".py") else _module(key, name, place)
     try:
         return reduce(getattr, attribute.split("."), module)
     except AttributeError:
-        raise MetisError(f"{key} = {name!r}: {place!r} has no {attribute!r}") from None
+        hint = f"; if it was a notebook's, put it into a file: {FORMS}" * (place == "__main__")
+        raise MetisError(f"{key} = {name!r}: {place!r} has no {attribute!r}{hint}") from None
 
 
 def import_string_of(key: str, given: Any) -> str:

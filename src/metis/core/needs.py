@@ -1,10 +1,11 @@
 """Declared needs of a curriculum, checked against the engine before a run starts."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from metis.core.predictors import AttentionModel, Predictor, has_own_backbone
-from metis.core.requests import Complete, Fit, Predict, Request, Rollout, Score
+from metis.core.requests import LAST, Complete, Fit, Measure, Predict, Request, Rollout, Score
 from metis.core.values import Sampling
 from metis.errors import MetisError
 
@@ -19,6 +20,10 @@ class Needs:
     choices   the answer choices that judgments are scored on and trained with
     replay    most replayed judgments per update, besides those of the batch
     sampling  sampling parameters of the judge's replies that are trained on
+    depths    the layers that `Embed` reads
+    held      rollouts that are trained on later than their rewards are known, in words, and the
+              setting without; empty if each group is trained on at once or never
+    in_turn   a step has to end before the next one begins
     """
 
     requests: frozenset[type[Request[Any]]] = frozenset()
@@ -27,12 +32,20 @@ class Needs:
     choices: tuple[str, ...] = ()
     replay: int = 0
     sampling: Sampling | None = None
+    depths: Sequence[float] = LAST
+    held: str = ""
+    in_turn: bool = False
 
     @property
     def asked(self) -> frozenset[type[Request[Any]]]:
         """All request types."""
         learned = {Predict, Fit} if self.model is not None else set()
-        return self.requests | learned | {Rollout}
+        return self.requests | learned | {Rollout, Measure}
+
+    @property
+    def trains_judge(self) -> bool:
+        """True if the policy's judgments are trained on, with a loss of their own."""
+        return bool(self.choices) or self.sampling is not None
 
     @property
     def judges(self) -> bool:

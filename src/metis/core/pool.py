@@ -7,7 +7,7 @@ and the few prompts that were skipped, however many prompts there are.
 import hashlib
 import zlib
 from collections import deque
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
@@ -87,12 +87,16 @@ class Subset(NamedTuple):
 
 
 class Pool:
-    """The training prompts that a curriculum selects from; `rewards`: binary or continuous."""
+    """The training prompts that a curriculum selects from; `rewards`: binary or continuous.
+
+    A sequence of its own kind is kept as it is, so that it may build prompts when they are read.
+    """
 
     def __init__(
         self, prompts: Iterable[Prompt], rewards: Rewards = "binary", seed: int = 0
     ) -> None:
-        self.prompts = list(prompts)
+        lazy = isinstance(prompts, Sequence) and not isinstance(prompts, list)
+        self.prompts: Sequence[Prompt] = prompts if lazy else list(prompts)  # type: ignore[assignment]
         self.rewards = rewards
         self.seed = seed
         seen: set[str] = set()
@@ -112,10 +116,10 @@ class Pool:
         return len(self.prompts)
 
     def __contains__(self, prompt_id: str) -> bool:
-        return prompt_id in self._index
+        return prompt_id in self.positions
 
     def __getitem__(self, prompt_id: str) -> Prompt:
-        return self.prompts[self._index[prompt_id]]
+        return self.prompts[self.positions[prompt_id]]
 
     @property
     def epoch(self) -> int:
@@ -123,7 +127,8 @@ class Pool:
         return self._stream(None).epoch
 
     @cached_property
-    def _index(self) -> dict[str, int]:
+    def positions(self) -> dict[str, int]:
+        """The position of each prompt, by id."""
         return {prompt.id: i for i, prompt in enumerate(self.prompts)}
 
     @cached_property
@@ -159,7 +164,7 @@ class Pool:
         """
         if category is not None and among is not None:
             raise ValueError("sample from a category or from among a subset, not both")
-        banned = {self._index[prompt.id] for prompt in exclude if prompt.id in self._index}
+        banned = {self.positions[prompt.id] for prompt in exclude if prompt.id in self.positions}
         stream = self._stream(category) if among is None else self._subset(among)
         return [self.prompts[i] for i in stream.draw(count, banned)]
 
@@ -195,10 +200,12 @@ class Pool:
         return self.seed, zlib.crc32(name.encode("utf-8", "surrogatepass"))
 
     def state_dict(self) -> dict[str, Any]:
+        return {"fingerprint": self.fingerprint, "seed": self.seed, **self.places()}
+
+    def places(self) -> dict[str, Any]:
+        """The part of the state that sampling changes."""
         walked = {name: stream.state_dict() for name, stream in self._subsets.items()}
         return {
-            "fingerprint": self.fingerprint,
-            "seed": self.seed,
             "streams": [[name, stream.state_dict()] for name, stream in self._streams.items()],
             "subsets": {**self._unclaimed, **walked},
         }
@@ -214,6 +221,10 @@ class Pool:
             raise MetisError(
                 f"seed = {self.seed}: the checkpoint was made with seed {state['seed']}; use that"
             )
+        self.go_to(state)
+
+    def go_to(self, state: dict[str, Any]) -> None:
+        """Sample from these places on."""
         self._streams.clear()
         self._subsets.clear()
         for name, stream in state["streams"]:

@@ -74,25 +74,58 @@ class Score(Request[list[list[float]]]):
         return {"judge/asked": len(self.chats)}
 
 
+Counts = int | Sequence[int]
+"""How many of each: the same number of all, or one for each."""
+
+
+def each_count(n: Counts, asked: Sequence[object]) -> list[int]:
+    """The number of each of those asked for."""
+    return [n] * len(asked) if isinstance(n, int) else list(n)
+
+
+def common_count(each: Sequence[int]) -> Counts:
+    """One number where all are the same."""
+    return each[0] if len(set(each)) == 1 else each
+
+
 @dataclass(frozen=True, slots=True)
 class Rollout(Request[list[Group]]):
-    """n rollouts per prompt, groups in the order of the prompts; failed rollouts are counted."""
+    """n rollouts per prompt, groups in the order of the prompts; failed rollouts are counted.
+
+    `n` may be a list, one number for each prompt. It is an int wherever all are the same.
+    """
 
     prompts: Sequence[Prompt]
-    n: int
+    n: Counts
     method = "rollout"
     phase = "rollout"
+
+    def __post_init__(self) -> None:
+        each = each_count(self.n, self.prompts)
+        if len(each) != len(self.prompts) or any(n < 1 for n in each):
+            raise ValueError(
+                f"n = {self.n!r} for {len(self.prompts)} prompts: give a number of rollouts, at "
+                "least 1, or one for each prompt"
+            )
+        if each:
+            object.__setattr__(self, "n", common_count(each))
 
     def cost(self, reply: list[Group]) -> Mapping[str, int]:
         lost = sum(group.failed_tokens for group in reply)
         flat = sum(group.tokens for group in reply if not group.informative)
         return {
-            "rollout/generated": self.n * len(self.prompts),
+            "rollout/generated": sum(each_count(self.n, self.prompts)),
             "rollout/failed": sum(group.failed for group in reply),
             "rollout/cut_off": sum(group.cut_off for group in reply),
             "rollout/tokens": sum(group.tokens for group in reply) + lost,
             "rollout/wasted": flat + lost,
         }
+
+
+class Measure(Rollout):
+    """Rollouts that only measure: their rewards are read, but they are never trained on."""
+
+    __slots__ = ()
 
 
 LAST = (1.0,)
@@ -173,9 +206,15 @@ def score(chats: Sequence[Chat], choices: Sequence[str]) -> Plan[list[list[float
     return rows
 
 
-def rollout(prompts: Sequence[Prompt], n: int) -> Plan[list[Group]]:
-    """Ask for n rollouts of each prompt."""
+def rollout(prompts: Sequence[Prompt], n: Counts) -> Plan[list[Group]]:
+    """Ask for n rollouts of each prompt; `n` may be a list, one number for each."""
     request = Rollout(prompts, n)
+    return _checked((yield request) if prompts else [], request)
+
+
+def measure(prompts: Sequence[Prompt], n: Counts) -> Plan[list[Group]]:
+    """Ask for n rollouts of each prompt that are not trained on."""
+    request = Measure(prompts, n)
     return _checked((yield request) if prompts else [], request)
 
 
@@ -183,8 +222,8 @@ def _checked(groups: list[Group], request: Rollout) -> list[Group]:
     _same_length("rollout", groups, request.prompts)
     if [group.prompt.id for group in groups] != [prompt.id for prompt in request.prompts]:
         raise RuntimeError("the engine answered Rollout with groups in another order")
-    for group in groups:
-        if len(group.rewards) + group.failed != request.n:
+    for group, n in zip(groups, each_count(request.n, request.prompts), strict=True):
+        if len(group.rewards) + group.failed != n:
             raise RuntimeError(f"the engine lost count of the rollouts of {group.prompt.id!r}")
     return groups
 

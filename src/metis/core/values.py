@@ -4,7 +4,7 @@ import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypedDict
+from typing import Any, Literal, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,8 +94,8 @@ class Transcript:
     the policy's own.
     """
 
-    asked: Chat
-    said: Chat
+    asked: Sequence[Mapping[str, Any]]
+    said: Sequence[Mapping[str, Any]]
     reward: float | None = None
     report: Report = field(default_factory=dict)
     tokens: int = 0
@@ -107,6 +107,7 @@ class Transcript:
 class Group:
     """The valid rollouts of one prompt; `failed` counts those without a reward.
 
+    Without `trajectories` it has rewards alone, as from a trainer that keeps its own tokens.
     `failed_tokens` counts the tokens sampled in failed rollouts, as far as the engine knows;
     `cut_off` counts valid rollouts that were truncated at the length limit. `reports` has one entry
     per valid rollout, or is empty. `transcripts` has one entry per rollout, failed ones too, or is
@@ -115,7 +116,7 @@ class Group:
 
     prompt: Prompt
     rewards: tuple[float, ...]
-    trajectories: tuple[Trajectory, ...]
+    trajectories: tuple[Trajectory, ...] = ()
     failed: int = 0
     failed_tokens: int = 0
     cut_off: int = 0
@@ -130,7 +131,7 @@ class Group:
                     f"reward of prompt {self.prompt.id!r} = {reward!r}: rewards must be numbers in "
                     "[0, 1]; rescale the task's reward, or raise in it to mark the rollout failed"
                 )
-        if len(self.trajectories) != len(self.rewards):
+        if self.trajectories and len(self.trajectories) != len(self.rewards):
             raise ValueError(
                 f"prompt {self.prompt.id!r} has {len(self.rewards)} rewards "
                 f"but {len(self.trajectories)} trajectories"
@@ -218,7 +219,8 @@ class Decision:
 
     `score` is None where there is no usable prediction; `failure` then says why. `propensity` is
     the probability that the candidate is selected, given the scores. `distribution` has the
-    judge's probability of each possible answer.
+    judge's probability of each possible answer. `v_hat` is the variance that a judge predicts,
+    which its score need not be.
     """
 
     prompt: Prompt
@@ -229,6 +231,7 @@ class Decision:
     propensity: float | None = None
     reply: str | None = None
     distribution: Mapping[str, float] | None = None
+    v_hat: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
-from metis.core import Batch, Decision, Group, Plan, Progress, rollout
+from metis.core import Batch, Decision, Group, Plan, Progress, measure, rollout
+from metis.core.needs import Needs
 from metis.core.pool import Pool
 from metis.core.state import Stateful
 from metis.curricula.filtering import rollout_count
@@ -52,6 +53,7 @@ class Adcl(Stateful):
         "paper": {"chunks": 8, "measure": 4, "difficulty": "auto"},
     }
     """`paper` is ADCL as METIS compares with it (App. A.6)."""
+    needs: ClassVar = Needs(in_turn=True)
 
     batch: int = 256
     group: int = 8
@@ -94,7 +96,7 @@ class Adcl(Stateful):
     def _measure(self, pool: Pool, begin: int, end: int) -> Plan[Batch]:
         """Roll out only to measure difficulty: these rollouts are not trained on."""
         positions = self._next(self._measured_a_step, end)
-        groups = yield from rollout([pool.prompts[i] for i in positions], self.measure)
+        groups = yield from measure([pool.prompts[i] for i in positions], self.measure)
         for i, group in zip(positions, groups, strict=True):
             self.measured[i] = self._difficulty(group, pool)
         metrics = self._place() | {"select/discarded": rollout_count(groups)}

@@ -49,6 +49,10 @@ class Dapo(Stateful):
         key, remedy = "curriculum.multiplier", "use a number above 0"
         require(0 < self.multiplier < math.inf, key, self.multiplier, remedy)
 
+    def keeps(self, group: Group) -> bool:
+        """True where the group is trained on, as far as it alone says."""
+        return group.teaches(self.delta)
+
     def step(self, pool: Pool, progress: Progress) -> Plan[Batch]:
         kept: list[Group] = []
         dead: list[Group] = []
@@ -60,7 +64,7 @@ class Dapo(Stateful):
             if not fresh:
                 break
             for group in (yield from rollout(fresh, self.group)):
-                (kept if group.teaches(self.delta) else dead).append(group)
+                (kept if self.keeps(group) else dead).append(group)
             rounds += 1
         groups, surplus = kept[: self.batch], kept[self.batch :]
         why = f"{len(dead)} of {len(kept + dead)} groups had no variance in {rounds} rounds"

@@ -46,6 +46,7 @@ from metis.core import (
     Progress,
     Prompt,
     fit,
+    measure,
     predict,
     rollout,
 )
@@ -101,7 +102,8 @@ class Dots(Stateful):
 
     @property
     def needs(self) -> Needs:
-        return Needs(model=self.predictor)
+        replayed = "rollouts of earlier steps, to replay (curriculum.fresh=1 replays none)"
+        return Needs(model=self.predictor, held=replayed if self.fresh < 1 else "")
 
     def step(self, pool: Pool, progress: Progress) -> Plan[Batch]:
         metrics = {"select/discarded": 0.0}
@@ -141,7 +143,7 @@ class Dots(Stateful):
         evidence = self._evidence(pool)
         references, values = [prompt for prompt, _ in evidence], [value for _, value in evidence]
         error = yield from fit(references, values, self.predictor, evidence)
-        groups = yield from rollout(pool.sample(self._times_batch(self.references)), self.group)
+        groups = yield from measure(pool.sample(self._times_batch(self.references)), self.group)
         outcomes = [(group.prompt.id, outcome(group, pool.rewards)) for group in groups]
         self.measured = [(prompt, d) for prompt, d in outcomes if d is not None]
         costs = {"select/references": float(len(groups)), "select/discarded": rollout_count(groups)}

@@ -110,12 +110,16 @@ class Greso(Stateful):
             if not passed:
                 break
             groups += yield from rollout(passed, self.group)
-            kept = [group for group in groups if group.teaches(self.delta)]
+            kept = [group for group in groups if self.keeps(group)]
             rounds, left = rounds + 1, 0 if enough else left - 1
         types = Counter(self._observe(group) for group in groups)
         if groups and pool.epoch > 0:
             self._control({kind: types[kind] / len(groups) for kind in self.chances})
         return self._batch(groups, kept, skipped, rounds)
+
+    def keeps(self, group: Group) -> bool:
+        """True where the group is trained on, as far as it alone says."""
+        return group.teaches(self.delta)
 
     def keep(self, prompt: Prompt) -> float:
         """The probability to roll out a prompt: max(p_type^z, floor), 1 if z = 0."""

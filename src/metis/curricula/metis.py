@@ -148,6 +148,12 @@ class Metis(Stateful):
         word = "trial" if self.judge_trial.on else "explore"
         lines = decisions([each.prompt for each in judged], choice, scores, word)
         return [
-            replace(line, failure=of.failure, reply=of.reply, distribution=of.distribution)
+            replace(
+                line,
+                failure=of.failure,
+                reply=of.reply,
+                distribution=of.distribution,
+                v_hat=None if of.failure else of.v_hat,
+            )
             for line, of in zip(lines, judged, strict=True)
         ]

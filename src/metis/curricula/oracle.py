@@ -12,8 +12,10 @@ Deviations
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from metis.core import Batch, Decision, Plan, Progress, rollout
+from metis.core.needs import Needs
 from metis.core.pool import Pool
 from metis.core.state import Stateful
 from metis.curricula.filtering import rollout_count
@@ -28,6 +30,8 @@ class Oracle(Stateful):
     batch, group  B prompts a step, n rollouts each
     multiplier    m: m*B candidates are rolled out (8)
     """
+
+    needs: ClassVar = Needs(held="the rollouts of all candidates, until the best are known")
 
     batch: int = 256
     group: int = 8

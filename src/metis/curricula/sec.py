@@ -81,7 +81,7 @@ class Sec(Armed):
         chances = softmax(np.array(believed) / self.tau)
         prompts, arms = self.sample(pool, chances, progress, whole=self.draw == "step")
         groups = yield from rollout(prompts, self.group)
-        self.q = self._learn(believed, groups, arms)
+        self.q = self._learn(self.q or believed, groups, arms)
         return self.report(progress, groups, arms, chances, believed)
 
     def _learn(

@@ -30,7 +30,8 @@ from typing import Literal
 
 import numpy as np
 
-from metis.core import Batch, Group, Plan, Progress, rollout
+from metis.core import Batch, Group, Plan, Progress, Prompt, measure, rollout
+from metis.core.needs import Needs
 from metis.core.pool import Pool
 from metis.core.state import Stateful
 from metis.curricula.filtering import FULL, decided, prompts, rollout_count, shortage, too_old
@@ -76,6 +77,13 @@ class Speed(Stateful):
         require(self.rest > 0, "curriculum.screen", self.screen, remedy)
 
     @property
+    def needs(self) -> Needs:
+        kept = (
+            "the rollouts of the screening (curriculum.train=continuation trains on none of them)"
+        )
+        return Needs(held=kept if self.train == "all" else "", in_turn=True)
+
+    @property
     def rest(self) -> int:
         """N_cont: rollouts of a prompt after it has passed."""
         return self.group - self.screen if self.train == "all" else self.group
@@ -90,7 +98,7 @@ class Speed(Stateful):
             fresh = pool.sample(math.ceil(self.multiplier * self.batch), exclude=taken)
             if not fresh and not self.waiting:
                 break
-            tried = yield from rollout(fresh, self.screen)
+            tried = yield from self._screen(fresh)
             continued = yield from rollout(prompts(self.waiting), self.rest)
             pairs = list(zip(self.waiting, continued, strict=True))
             self.ready += [old + new if self.train == "all" else new for old, new in pairs]
@@ -120,6 +128,10 @@ class Speed(Stateful):
             decisions=decided(passed, True, "passed") + decided(rejected, False, "screened out"),
             notices=notices,
         )
+
+    def _screen(self, prompts: list[Prompt]) -> Plan[list[Group]]:
+        ask = rollout if self.train == "all" else measure
+        return (yield from ask(prompts, self.screen))
 
     def _drop_stale(self, policy: int) -> list[Group]:
         """Drop, and return, groups with a rollout that is too old."""

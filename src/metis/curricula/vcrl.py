@@ -74,6 +74,8 @@ class Vcrl(Stateful):
     replayed: dict[str, int] = field(init=False, default_factory=dict)
     recent: list[list[float]] = field(init=False, default_factory=list)
     """p of the fresh groups of each step in the window, for continuous rewards."""
+    least: float = field(init=False, default=0.0)
+    """kappa as it is known before the outcomes of a step."""
     missing: int = field(init=False, default=FULL)
 
     def __post_init__(self) -> None:
@@ -89,7 +91,12 @@ class Vcrl(Stateful):
         super().load_state_dict(state)
         self.bank = {prompt: BankEntry(*entry) for prompt, entry in self.bank.items()}
 
+    def keeps(self, group: Group) -> bool:
+        """True where the group is trained on, as far as it alone says."""
+        return relative_variance(group) >= self.least
+
     def step(self, pool: Pool, progress: Progress) -> Plan[Batch]:
+        self.least = self._kappa(pool, progress, [])
         fresh = yield from rollout(pool.sample(self.batch), self.group)
         kappa = self._kappa(pool, progress, fresh)
         kept = [group for group in fresh if relative_variance(group) >= kappa]
@@ -124,6 +131,7 @@ class Vcrl(Stateful):
             self.recent = [*self.recent, [relative_variance(group) for group in fresh]][
                 -self.window :
             ]
+        if pool.rewards == "continuous" and self.recent:
             kappa = float(np.quantile(np.concatenate(self.recent), self.quantile))
         return max(kappa, INFORMATIVE / VARIANCE_MAX)
 

@@ -30,6 +30,7 @@ from metis.core import (
     Chat,
     Completion,
     Continuation,
+    Counts,
     Engine,
     Evidence,
     Group,
@@ -37,12 +38,13 @@ from metis.core import (
     Prompt,
     Sampling,
     Trajectory,
+    each_count,
     state,
 )
 from metis.core.pool import Pool, Rewards
 from metis.core.predictors import Predictor, ValueModel
 from metis.curricula.judges.scale import GRID, PASSES, VARIANCE
-from metis.engines.objective.bound import GradientBound
+from metis.engines.objective.gradient_bound import GradientBound
 from metis.engines.objective.minibatches import rows_by_judgment
 from metis.errors import require, require_at_least
 from metis.run.first_validation import FirstValidation
@@ -157,21 +159,23 @@ class SimulatedEngine(Engine):
         logits = np.clip(self.simulation.slope * margin, -500, 500)
         return np.asarray(1 / (1 + np.exp(-logits)), dtype=np.float64)
 
-    def rollout(self, prompts: Sequence[Prompt], n: int) -> list[Group]:
-        items = self._items(prompts)
-        success = np.repeat(self._success(items)[:, None], n, axis=1)
+    def rollout(self, prompts: Sequence[Prompt], n: Counts) -> list[Group]:
+        items, counts = self._items(prompts), each_count(n, prompts)
+        most = max(counts, default=0)
+        success = np.repeat(self._success(items)[:, None], most, axis=1)
+        asked = np.arange(most) < np.array(counts)[:, None]
         tests = 1 if self.simulation.rewards == "binary" else 10
         rewards = self.rng.binomial(tests, success) / tests
-        failed = self.rng.random(rewards.shape) < self.simulation.failures
-        lengths = self.rng.integers(40, 160, rewards.shape)
+        failed = asked & (self.rng.random(rewards.shape) < self.simulation.failures)
+        lengths = np.where(asked, self.rng.integers(40, 160, rewards.shape), 0)
         self._spend(int(lengths.sum()), 2e-5)
         groups = []
         for row, prompt in enumerate(prompts):
-            valid = np.flatnonzero(~failed[row])
+            valid = np.flatnonzero(asked[row] & ~failed[row])
             trajectories = tuple(self._trajectory(items[row], lengths[row, i]) for i in valid)
             kept = tuple(float(rewards[row, i]) for i in valid)
             lost = int(lengths[row, failed[row]].sum())
-            groups.append(Group(prompt, kept, trajectories, n - len(valid), lost))
+            groups.append(Group(prompt, kept, trajectories, counts[row] - len(valid), lost))
         return groups
 
     def _trajectory(self, item: int, length: int) -> Trajectory:

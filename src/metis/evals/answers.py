@@ -19,6 +19,7 @@ from metis.engines.rewards import RewardRunner
 from metis.engines.tokens.encoding import encode_chats
 from metis.errors import MetisError, located
 from metis.evals.suite import Answer
+from metis.run.waiting import Say
 from metis.tasks.base import Task
 
 
@@ -26,18 +27,23 @@ class Answerer:
     """A model, and how it is sampled from; with a checkpoint, the model as it was then."""
 
     def __init__(
-        self, settings: LocalSettings, checkpoint: Path | None, sampling: Sampling
+        self,
+        settings: LocalSettings,
+        checkpoint: Path | None,
+        sampling: Sampling,
+        say: Say = print,
     ) -> None:
+        """`say` prints a line before slow parts."""
         self.sampling, self.limit = sampling, settings.episode_tokens
         require_vllm(settings)
         folder = model_files.model(settings.model)
-        print(loading(settings.model, folder))
+        say(loading(settings.model, folder))
         self.policy = Policy(folder, settings)
         if checkpoint is not None:
             load_weights(checkpoint, self.policy)
         self.sampler: Sampler = OwnSampler(self.policy)
         if settings.generation == "vllm":
-            print(starting_vllm(settings))
+            say(starting_vllm(settings))
             self.sampler = VllmSampler(self.policy, settings)
         self.rewards = RewardRunner(settings.reward_timeout, settings.reward_workers)
 

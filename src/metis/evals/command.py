@@ -3,7 +3,7 @@
 import argparse
 import math
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from metis.commands import Commands, add_command, digest, plain_console
 from metis.core import Sampling
@@ -12,10 +12,14 @@ from metis.evals import subject
 from metis.evals.plan import BatchLimits
 from metis.evals.subject import EvaluatedModel
 from metis.evals.suite import AnswerFolder, Evaluation, answer_all, finished
+from metis.run.waiting import Say
 from metis.tasks.base import scorers
 from metis.tasks.benchmarks import catalogue
 from metis.tasks.benchmarks.catalogue import OWN, READERS, Manner
 from metis.tasks.benchmarks.sets import PromptSet
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 HELP = """\
 Evaluates a model, or a checkpoint of a training run: the best, or else the last. Without --suite a
@@ -68,8 +72,19 @@ def add(commands: Commands) -> None:
 def run(chosen: argparse.Namespace) -> int:
     """Evaluate, or show what an earlier call with the same settings found."""
     from metis.evals import results
-    from metis.evals.results import EvaluationView
     from metis.text.terminal import print_markdown
+
+    out, summary = conduct(chosen, plain_console())
+    print()
+    print_markdown(results.markdown(summary))
+    print(f"\nresults: {out / 'results.json'}, {out / 'results.md'}")
+    return 0
+
+
+def conduct(chosen: argparse.Namespace, console: "Console") -> tuple[Path, dict[str, Any]]:
+    """Evaluate, or find what an earlier call with the same settings found: its folder, results."""
+    from metis.evals import results
+    from metis.evals.results import EvaluationView
 
     _check(chosen)
     who = subject.find(chosen.subject, chosen.checkpoint).on(
@@ -79,22 +94,20 @@ def run(chosen: argparse.Namespace) -> int:
     settings = {"schema": results.SCHEMA, **who.about, **evaluation.described}
     out = chosen.out or _default_folder(who, settings)
     require_folder(out)
-    console = plain_console()
     # a folder appears when the model of its evaluation is there to answer
-    model = None if out.exists() else _model(evaluation, who)
+    model = None if out.exists() else _model(evaluation, who, console.print)
     with AnswerFolder.open(out, settings) as folder:
         console.print(f"{who.name} on {', '.join(s.title for s in evaluation.sets)} → {out}")
         if finished(evaluation, folder):
             console.print("this evaluation is complete; for another, change a setting or --out")
         else:
             with EvaluationView(console, evaluation) as view:
-                answer_all(evaluation, model or _model(evaluation, who), folder, view)
+                answer_all(
+                    evaluation, model or _model(evaluation, who, console.print), folder, view
+                )
         summary = results.results(evaluation, [row for _, row in folder.rows()], who.about)
         results.write(out, summary)
-    print()
-    print_markdown(results.markdown(summary))
-    print(f"\nresults: {out / 'results.json'}, {out / 'results.md'}")
-    return 0
+    return out, summary
 
 
 def _check(chosen: argparse.Namespace) -> None:
@@ -171,12 +184,12 @@ def _place(who: EvaluatedModel) -> str:
     return "cpu" if pick_device(who.engine.device).type == "cpu" else "gpu"
 
 
-def _model(evaluation: Evaluation, who: EvaluatedModel) -> Any:
+def _model(evaluation: Evaluation, who: EvaluatedModel, say: Say) -> Any:
     from metis.evals.answers import Answerer
 
     for each in evaluation.sets:
         scorers(each.task)  # before a model is loaded for answers that cannot be scored
-    return Answerer(who.engine, who.checkpoint, evaluation.sampling)
+    return Answerer(who.engine, who.checkpoint, evaluation.sampling, say)
 
 
 def _default_folder(who: EvaluatedModel, settings: dict[str, Any]) -> Path:

@@ -7,6 +7,7 @@ from typing import Any
 
 from metis.errors import MetisError
 from metis.run import folder as run_folder
+from metis.run.folder import DATA
 from metis.settings.sections import task_of
 from metis.tasks.benchmarks.catalogue import OWN
 from metis.tasks.benchmarks.sets import PromptSet, scorer, source
@@ -18,6 +19,7 @@ FILES = ("path", "heldout_path")
 
 def own_sets(settings: Mapping[str, Any], run: Path | None) -> list[PromptSet]:
     """The test of a run with these settings; without a run, the held-out prompts of their task."""
+    settings = _with_its_data(settings, run)
     _require_files(settings["task"], run)
     task = task_of(settings)
     if isinstance(task, Validated):
@@ -29,6 +31,14 @@ def own_sets(settings: Mapping[str, Any], run: Path | None) -> list[PromptSet]:
     if run is not None:
         _require_tested(sets, run)
     return sets
+
+
+def _with_its_data(settings: Mapping[str, Any], run: Path | None) -> Mapping[str, Any]:
+    """The same with the data that a run keeps in its folder, wherever the folder is now."""
+    path = Path(settings["task"].get("path") or "")
+    if run is None or path.name != DATA or path.exists() or not (run / DATA).exists():
+        return settings
+    return {**settings, "task": {**settings["task"], "path": str(run / DATA)}}
 
 
 def _require_files(task: Mapping[str, Any], run: Path | None) -> None:

@@ -61,7 +61,9 @@ def find(named: str, checkpoint: str = "") -> EvaluatedModel:
     if trained is None:
         name, model = _called(named), model_files.model(named)
         facts = {"name": name, "model": name, "weights": identity(model)}
-        return EvaluatedModel(name, LocalSettings(model=str(model)), facts)
+        return EvaluatedModel(
+            name, LocalSettings(model=str(model), generation="transformers"), facts
+        )
     config, step = trained.config, trained.step
     knobs = {knob.name for knob in fields(LocalSettings)}
     settings = {key: value for key, value in config["engine"].items() if key in knobs}

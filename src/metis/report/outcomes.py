@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from metis.core.importing import is_import_string
 from metis.curricula.judges.skill import ranks
 from metis.run import folder as run_folder
 from metis.run.recorded import Recorded, is_number
@@ -45,21 +46,29 @@ def read_outcomes(run: Recorded) -> list[PredictedOutcome]:
     if not run.series("judge/v_hat_mean").x:  # scores of other curricula are no variances
         return []
     chosen = run_folder.read_log(run.folder, "judgments", optional=True, having=b'"chosen": true')
+    scored = not _own_judge(run)
     judged = {
-        (row["step"], row.get("prompt")): row for row in chosen if is_number(row.get("score"))
+        (row["step"], row.get("prompt")): (row, v_hat)
+        for row in chosen
+        if is_number(v_hat := row.get("v_hat", row.get("score") if scored else None))
     }
     outcomes = []
     for row in run_folder.read_log(run.folder, "rollouts", optional=True) if judged else []:
-        judgment = judged.get((row["step"], row.get("prompt")))
+        judgment, v_hat = judged.get((row["step"], row.get("prompt")), ({}, None))
         rewards = row.get("rewards", [])
-        if judgment is None or len(rewards) < 2:
+        if v_hat is None or len(rewards) < 2:
             continue
         uniform, binary = judgment.get("reason") in UNIFORM, set(rewards) <= {0, 1}
-        outcome = PredictedOutcome(
-            row["step"], judgment["score"], variance(rewards), uniform, binary
-        )
-        outcomes.append(outcome)
+        outcomes.append(PredictedOutcome(row["step"], v_hat, variance(rewards), uniform, binary))
     return outcomes
+
+
+def _own_judge(run: Recorded) -> bool:
+    """True if a user's judge predicted: its score, all that older logs have, is no variance."""
+    curriculum = run.config.get("curriculum")
+    judge = curriculum.get("judge") if isinstance(curriculum, dict) else None
+    name = judge.get("name", "") if isinstance(judge, dict) else judge
+    return is_import_string(str(name or ""))
 
 
 def halves(

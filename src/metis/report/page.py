@@ -1,17 +1,15 @@
-"""The page of runs: what they are, the numbers asked for first, figures, table and settings."""
+"""The page of runs: their diagnosis, the numbers asked for first, figures, table, settings."""
 
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from html import escape
-from pathlib import Path
 
-from metis.report import html, svg, tables
+from metis.report import answers, html, opening, svg, tables
 from metis.report.charts import smoothing
 from metis.report.panels import Figure
 from metis.report.reproduce import of_runs, portable
 from metis.report.subjects import each
-from metis.run import notices
 from metis.run.manifest import describe_changes
 from metis.run.recorded import Recorded
 
@@ -19,12 +17,13 @@ from metis.run.recorded import Recorded
 def page(runs: Sequence[Recorded], figures: Sequence[Figure]) -> str:
     """The whole report."""
     runs = [replace(run, config=portable(run.config)) for run in runs]
-    title = runs[0].label if len(runs) == 1 else f"{len(runs)} runs"
     window, alone = smoothing(runs), len(runs) == 1
     thick = f"Thin lines are single steps, thick lines a running mean over {window} of them."
     body = [
         *_head(runs),
+        *opening.diagnosis(runs),
         _cards(runs),
+        *(answers.section(runs[0]) if alone else ()),
         *html.figures(figures, each(runs), thick if window > 1 else ""),
         "<h2>Runs</h2>",
         html.table([tables.HEADER, *tables.rows(runs)]),
@@ -32,19 +31,17 @@ def page(runs: Sequence[Recorded], figures: Sequence[Figure]) -> str:
         "<h2>Settings</h2>",
         *(html.settings("Every setting of this run" if alone else r.label, r) for r in runs),
     ]
-    return html.document(title, body, switched=len(runs))
+    return html.document(opening.title(runs), body, switched=len(runs))
 
 
 def _head(runs: Sequence[Recorded]) -> Iterator[str]:
     yield '<header><p class="over">METIS report</p>'
-    if len(runs) == 1:
-        yield f"<h1>{escape(runs[0].label)}</h1>"
-    else:
-        names = list(dict.fromkeys(run.curriculum for run in runs))
-        yield f"<h1>{len(runs)} runs: {escape(', '.join(names))}</h1>"
-        if len({_but_for_seed(run) for run in runs}) == len(runs):
-            yield "<p>One seed for each setting: small differences may be chance.</p>"
-    for text in dict.fromkeys(summary(run) for run in runs):
+    yield f"<h1>{escape(opening.title(runs))}</h1>"
+    alone = len(runs) == 1
+    if not alone and len({_but_for_seed(run) for run in runs}) == len(runs):
+        yield "<p>One seed for each setting: small differences may be chance.</p>"
+    named = f"{runs[0].label} · " if alone else ""
+    for text in dict.fromkeys(f"{named}{opening.summary(run)}" for run in runs):
         yield f'<p class="soft">{escape(text)}</p>'
     yield "</header>"
     simulated = [run for run in runs if run.simulated]
@@ -55,9 +52,6 @@ def _head(runs: Sequence[Recorded]) -> Iterator[str]:
         name = "This run" if len(runs) == 1 else run.label
         if run.steps < run.planned:
             yield html.banner("Unfinished.", f"{name} has done {tables.progress(run)} steps.")
-        if flat := notices.longest_standstill(run.metrics):
-            said = f"{name}: {flat.described}. {flat.remedy(Path('RUN'))}."
-            yield html.banner("Nothing learnt from rewards.", said)
         if run.changes:
             yield html.banner("Changed on the way.", f"{name} went on with {_changes(run)}.")
 
@@ -71,17 +65,6 @@ def _changes(run: Recorded) -> str:
     steps = dict.fromkeys(change["step"] for change in run.changes)
     parts = ([change for change in run.changes if change["step"] == step] for step in steps)
     return "; ".join(f"{describe_changes(part)} from step {part[0]['step']:,}" for part in parts)
-
-
-def summary(run: Recorded, steps: str = "") -> str:
-    """One line about a run: engine, model, task and size."""
-    parts = [f"{run.named('engine') or 'unknown'} engine"]
-    parts += [f"{key} {name}" for key in ("model", "task") if (name := run.named(key))]
-    parts.append(f"{steps or format(run.planned, ',')} steps")
-    batch, group = run.config.get("batch"), run.config.get("group")
-    if batch is not None and group is not None:
-        parts.append(f"batches of {batch} prompts × {group} rollouts")
-    return " · ".join(parts)
 
 
 def _cards(runs: Sequence[Recorded]) -> str:

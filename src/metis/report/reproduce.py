@@ -3,6 +3,7 @@
 import re
 import shlex
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from metis.run.recorded import Recorded
@@ -29,8 +30,28 @@ def command(*words: str) -> str:
     return str(portable(shlex.join(["metis", *words])))
 
 
+def place(folder: Path) -> Path:
+    """A folder as commands name it: from the working directory, or by its name if it is elsewhere.
+
+    The paths of a machine are nobody else's.
+    """
+    whole, here = folder.resolve(), Path.cwd().resolve()
+    return whole.relative_to(here) if whole.is_relative_to(here) else Path(whole.name)
+
+
 def of_runs(runs: Sequence[Recorded]) -> list[str]:
     """Train each run again by its own settings; draw the same page."""
-    names = [run.folder.resolve().name for run in runs]
-    trained = [command("train", f"{name}/config.json", "--out", f"again/{name}") for name in names]
-    return [*trained, command("report", *(f"again/{name}" for name in names))]
+    places = [place(run.folder) for run in runs]
+    again = [Path("again") / (path.name and path) for path in places]
+    trained = [
+        command("train", str(path / "config.json"), "--out", str(out))
+        for path, out in zip(places, again, strict=True)
+    ]
+    return [*_elsewhere(runs), *trained, command("report", *map(str, again))]
+
+
+def _elsewhere(runs: Sequence[Recorded]) -> list[str]:
+    """A remark where the commands do not work from the working directory."""
+    here = Path.cwd().resolve()
+    names = [run.folder.name for run in runs if not run.folder.resolve().is_relative_to(here)]
+    return [f"# from the folder that has {', '.join(names)}"] if names else []

@@ -65,6 +65,22 @@ p { margin: 0; }
   margin: 24px 0 0; padding: 12px 16px; border: 1px solid var(--warn-edge); border-radius: 8px;
   background: var(--warn); color: var(--warn-ink); font-size: 15px;
 }
+.diagnosis { margin: 28px 0 0; }
+.diagnosis h2 { font-size: 16px; margin: 0; }
+.diagnosis dl { display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: 10px 24px;
+  margin: 0; }
+.diagnosis dt { grid-column: 1; font-weight: 600; }
+.diagnosis dd { grid-column: 2; margin: 0; }
+.diagnosis pre { padding: 6px 12px; margin-top: 6px; border-radius: 6px; background: var(--card); }
+.answers { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 320px), 1fr));
+  gap: 20px; margin-top: 16px; align-items: start; }
+.answer { background: var(--card); border-radius: 10px; padding: 16px 20px 18px; min-width: 0; }
+.answer p { font-size: 13px; }
+.answer .role { color: var(--soft); margin-top: 12px; }
+.answer pre { padding: 4px 0 0; }
+.answer details { margin-top: 4px; }
+.answer details pre { padding: 4px 16px 16px; }
+.answer summary { font-size: 14px; }
 .cards {
   display: grid; grid-template-columns: repeat(auto-fit, minmax(270px, 1fr)); gap: 20px;
   margin: 28px 0 0;
@@ -118,7 +134,7 @@ th { color: var(--soft); font-weight: 500; vertical-align: bottom; }
 th:last-child, td:last-child { padding-right: 0; }
 th:first-child, td:first-child, .words { text-align: left; }
 td:first-child { min-width: 11em; }
-.words { overflow-wrap: anywhere; }
+td.words { overflow-wrap: anywhere; }
 ul.verdicts { margin: 20px 0 0; padding-left: 20px; }
 .verdicts li { margin: 4px 0; }
 .about { margin-top: 16px; font-size: 14px; }
@@ -140,6 +156,8 @@ footer { margin-top: 56px; font-size: 13px; color: var(--soft); }
 @media screen and (max-width: 760px) {
   body { padding: 28px 18px 48px; }
   h1 { font-size: 25px; }
+  .diagnosis dl { grid-template-columns: minmax(0, 1fr); gap: 4px; }
+  .diagnosis dd { grid-column: 1; margin-bottom: 10px; }
   .cards, .grid-of-figures, .wide .panels, .many .panels {
     grid-template-columns: minmax(0, 1fr);
   }

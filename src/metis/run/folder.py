@@ -32,6 +32,8 @@ from metis.run.transcripts import FOLDER, Transcripts
 
 LOGS = ("metrics", "timings", "judgments", "exemplars", "rollouts", "evals", "notices", "prompts")
 GZIPPED = ".gz"
+DATA = "data.jsonl"
+"""Rows that a run was given from memory; they are in its folder before it is."""
 DRAFTS = (".*.draft", "checkpoints/.*.draft", f"{FOLDER}/.*.draft")
 """What a process that was killed has left behind."""
 
@@ -172,7 +174,7 @@ _FIELDS: dict[str, dict[str, Any]] = {
 """Required fields of each log's rows, with their types."""
 _OTHER_FIELDS: dict[str, dict[str, Any]] = {
     "timings": {"elapsed": _NUMBER},
-    "judgments": {"score": _NUMBER | None, "distribution": dict},
+    "judgments": {"score": _NUMBER | None, "v_hat": _NUMBER, "distribution": dict},
     "rollouts": {"rewards": list, "tokens": list, "failed": int},
 }
 """Optional fields of each log's rows, with their types."""
@@ -189,7 +191,7 @@ def read_log(
     file = log_file(path, log)
     try:
         return [
-            _row(file, number, line, log)
+            parse_row(file, number, line, log)
             for number, line in enumerate(log_lines(file), start=1)
             if having in line and not _torn(line)
         ]
@@ -212,7 +214,8 @@ def _torn(line: bytes) -> bool:
     return False
 
 
-def _row(file: Path, number: int, line: bytes, log: str) -> dict[str, Any]:
+def parse_row(file: Path, number: int, line: bytes, log: str) -> dict[str, Any]:
+    """A row of a log; a corrupted line is refused."""
     try:
         row = json.loads(line)
     except ValueError:
@@ -308,7 +311,7 @@ _STEP = re.compile(r"step-(\d+)")
 
 def _empty(path: Path) -> bool:
     """True if the folder does not exist, or has only remains of a start that was interrupted."""
-    ours = re.compile(r"versions\.json|checkpoints|\.lock|\..*\.draft")
+    ours = re.compile(rf"{re.escape(DATA)}|versions\.json|checkpoints|\.lock|\..*\.draft")
     return not path.exists() or all(ours.fullmatch(item.name) for item in path.iterdir())
 
 

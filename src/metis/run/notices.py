@@ -9,6 +9,8 @@ from metis.run.statistics import mean
 
 STEPS = 10
 """Consecutive steps without an informative group after which there is a notice."""
+MOSTLY = 0.5
+"""Share of answers beyond which what is wrong with them is said to be wrong with the run."""
 FAILED = "a rollout failed: "
 MORE = "; more of this kind are counted, not shown"
 
@@ -86,7 +88,7 @@ class Truncations:
     def notices(self, counts: Mapping[str, int]) -> list[str]:
         """The notice of the first step in which most answers were truncated; only once."""
         cut, generated = counts["rollout/cut_off"], counts["rollout/generated"]
-        if self.told or 2 * cut <= generated:
+        if self.told or cut <= MOSTLY * generated:
             return []
         self.told = True
         return [

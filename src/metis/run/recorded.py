@@ -213,14 +213,20 @@ def read_runs(folders: Sequence[Path]) -> list[Recorded]:
     for folder in folders:
         unique.setdefault(folder.resolve(), folder)
     runs = [read_run(folder) for folder in unique.values()]
-    labels = [_label(run) for run in runs]
-    for depth in range(1, max(len(path.parts) for path in unique)):
+    labels = unique_labels(runs)
+    return [replace(run, label=label) for run, label in zip(runs, labels, strict=True)]
+
+
+def unique_labels(runs: Sequence[Recorded]) -> list[str]:
+    """Labels of runs of different folders: curriculum and seed, and parent folders if needed."""
+    labels, paths = [_label(run) for run in runs], [run.folder.resolve() for run in runs]
+    for depth in range(1, max((len(path.parts) for path in paths), default=0)):
         repeated = {label for label, count in Counter(labels).items() if count > 1}
         labels = [
             f"{_label(run)} · {'/'.join(path.parts[-depth:])}" if label in repeated else label
-            for run, path, label in zip(runs, unique, labels, strict=True)
+            for run, path, label in zip(runs, paths, labels, strict=True)
         ]
-    return [replace(run, label=label) for run, label in zip(runs, labels, strict=True)]
+    return labels
 
 
 def _label(run: Recorded) -> str:

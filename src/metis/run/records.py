@@ -52,6 +52,7 @@ def judgment_rows(step: int, batch: Batch) -> Iterator[dict[str, Any]]:
             "chosen": decision.chosen,
             "reason": decision.reason,
             "score": decision.score,
+            "v_hat": decision.v_hat,
             "failure": decision.failure,
             "distribution": likely or None,
             "variance": variances.get(decision.prompt.id) if decision.chosen else None,

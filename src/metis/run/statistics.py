@@ -9,6 +9,9 @@ import numpy as np
 from metis.signal import INFORMATIVE, variance
 
 KINDS = ("all-fail", "informative", "all-pass", "failed")
+RARE = 0.05
+"""Share of informative groups below which most rollouts teach nothing: METIS paid there, on
+additions (docs/when-it-pays.md)."""
 
 
 class Estimate(NamedTuple):

@@ -178,10 +178,14 @@ def members(
     An incomplete last member is skipped: it is being written, or its writer was killed.
     """
     for file in segments(folder, kind):
-        name = file.name.split("-")[0]
-        for start, end, text in _members(file, after.get(file.name, 0)):
-            place = Place(name, _segment(file), start, end - start)
-            yield _member(file, place, text)
+        yield from segment_members(file, after.get(file.name, 0))
+
+
+def segment_members(file: Path, start: int = 0) -> Iterator[Member]:
+    """The groups of one file, from an offset on."""
+    name = file.name.split("-")[0]
+    for offset, end, text in _members(file, start):
+        yield _member(file, Place(name, _segment(file), offset, end - offset), text)
 
 
 def read(folder: Path, place: Place) -> Member:

@@ -24,7 +24,7 @@ def inspect(
     folder: Path, step: int | None = None, prompt: str | None = None, everyone: bool = False
 ) -> Iterator[RenderableType]:
     """Tables of a run, of a step, or of a prompt in a step."""
-    from metis.compare.comparison import is_comparison
+    from metis.comparisons.comparison import is_comparison
 
     if is_comparison(folder):
         runs = sorted(path.parent.name for path in folder.glob("*/config.json"))

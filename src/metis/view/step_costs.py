@@ -1,84 +1,53 @@
 """Memory and seconds of a step on the local engine, in words; part of a dry run."""
 
+import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
 from metis.config import Config
-from metis.core import Embed
+from metis.config.generation import AUTO, choice, is_open
+from metis.config.step_size import step_size
 from metis.core.needs import needs_of
-from metis.curricula.registry import candidates
 from metis.engines import model_files
 from metis.engines.local.estimate import step as estimate
 from metis.engines.local.estimate.shape import ModelShape
-from metis.engines.local.estimate.step import Device, Memory, Seconds, StepSize
+from metis.engines.local.estimate.step import Device, Memory, Seconds
 from metis.engines.local.settings import LocalSettings
 from metis.report.tables import duration
 from metis.tasks.base import takes_turns
 
-CHARACTERS = 3.5
-"""Characters of a token, about."""
-OPENING = 30
-"""Tokens of a chat template, about."""
-ASIDE = 12
-"""Tokens beside the problem in a judge prompt, about."""
-EXAMPLES = 150
-"""Tokens that judge prompts begin with, about: the question and its examples."""
-SAMPLE = 64
-"""Prompts whose length is looked at."""
+TURNS = "memory:     not estimated, nor seconds: episodes of several turns have no one length"
 
 
 def step_costs(config: Config) -> Iterator[str]:
-    """Lines on the memory and seconds of a step, where its model is on this machine."""
+    """Lines on what generates, and on the memory and seconds of a step, where its model is here."""
     settings = config.engine
     if not isinstance(settings, LocalSettings):
         return
-    if config.task is not None and takes_turns(config.task):
-        yield "memory:     not estimated, nor seconds: episodes of several turns have no one length"
-        return
+    turns = config.task is not None and takes_turns(config.task)
     folder = model_files.on_disk(settings.model)
     shape = ModelShape.of(folder) if folder else None
     size = step_size(config)
     if shape is None or size is None:
         what = "its data are" if shape else "the model is"
-        yield f"memory:     not estimated until {what} on this machine"
+        yield TURNS if turns else f"memory:     not estimated until {what} on this machine"
         return
     try:
         from metis.engines.local.estimate.speed import measured
     except ImportError:
         return
     device = measured(settings.device, shape, min(settings.rows, size.rollouts))
+    if is_open(config):
+        made = choice(config, shape, size, device)
+        settings = dataclasses.replace(settings, generation=made.generation)
+        yield f"generation: {made}"
+    elif config.resolved["engine"]["generation"] == AUTO:
+        yield f"generation: {settings.generation}, as the run began"
+    if turns:
+        yield TURNS
+        return
     yield _memory(estimate.memory(shape, settings, size, device), device)
     yield _seconds(estimate.seconds(shape, settings, size, device), config)
-
-
-def step_size(config: Config) -> StepSize | None:
-    """The work of a step, by the length of some prompts; None without data."""
-    training, curriculum, pool = config.training, config.curriculum, config.pool()
-    if pool is None or config.task is None:
-        return None
-    prompts = pool.prompts[:SAMPLE]
-    chats = [config.task.episode(prompt).chat for prompt in prompts]
-    asked = _tokens(sum(len(turn["content"]) for chat in chats for turn in chat), len(chats))
-    common = {"opening": OPENING, "question": asked}
-    needs = needs_of(curriculum)
-    judged = 0
-    if hasattr(curriculum, "judge"):
-        judged = min(candidates(curriculum, training.batch), len(pool))
-    if Embed in needs.requests:
-        common |= {"judged": judged, "candidate": OPENING + asked}
-    if needs.judges:
-        common |= {
-            "judged": judged + needs.replay,
-            "learnt": training.batch + needs.replay,
-            "shared": EXAMPLES,
-            "candidate": ASIDE + _tokens(sum(len(prompt.text) for prompt in prompts), len(prompts)),
-            "reply": needs.sampling.max_tokens if needs.sampling else 0,
-        }
-    return StepSize(training.batch, training.group, **common)
-
-
-def _tokens(characters: int, of: int) -> int:
-    return round(characters / CHARACTERS / max(1, of))
 
 
 def _memory(memory: Memory, device: Device) -> str:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from metis import config
-from metis.compare import command
-from metis.compare.plan import parse_arms
+from metis.comparisons import command
+from metis.comparisons.plan import parse_arms
 
 ROOT = Path(__file__).parents[3]
 BLOCKS = re.findall(r"```\n(metis compare .*?)```", (ROOT / "docs/ablations.md").read_text(), re.S)

@@ -199,7 +199,7 @@ def test_runs_share_their_prompts_unless_the_recipe_says_which(tmp_path, capsys)
 
 
 def test_what_is_not_finished_is_missing_in_the_table(whole, tmp_path, monkeypatch, capsys):
-    from metis.compare.schedule import Schedule
+    from metis.comparisons.schedule import Schedule
 
     out = tmp_path / "stopped"
     shutil.copytree(whole, out)
@@ -222,7 +222,7 @@ def test_what_is_not_finished_is_missing_in_the_table(whole, tmp_path, monkeypat
 
 
 def test_seeds_alone_are_added_to_the_plan(whole, tmp_path, monkeypatch):
-    from metis.compare.schedule import Schedule
+    from metis.comparisons.schedule import Schedule
 
     out, asked = tmp_path / "more", []
     shutil.copytree(whole, out)
@@ -348,7 +348,7 @@ FRAMES = 'Traceback (most recent call last):\n  File "own.py", line 3, in step\n
     ],
 )
 def test_a_failure_is_what_the_log_has_of_it_since_this_start(tmp_path, code, log, why):
-    from metis.compare.schedule import _failure
+    from metis.comparisons.schedule import _failure
 
     earlier = f"{FRAMES}RuntimeError: of another start\n"
     (tmp_path / "a.log").write_text(earlier + log)
@@ -359,7 +359,7 @@ def test_of_a_folder_that_cannot_be_written_the_report_goes_elsewhere(whole, mon
     def read_only(path):
         raise OSError(30, "Read-only file system")
 
-    monkeypatch.setattr("metis.compare.command.lock_folder", read_only)
+    monkeypatch.setattr("metis.comparisons.command.lock_folder", read_only)
     assert main(["compare", "--seeds", "7", "--out", str(whole)]) == 2
     said = capsys.readouterr().err
     assert "cannot be written (Read-only file system)" in said

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metis.compare.crossing import MANY, alike, kept, raw, smoothed
+from metis.comparisons.crossing import MANY, alike, kept, raw, smoothed
 
 
 def one(accuracy, every=10.0):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metis.compare.inference import (
+from metis.comparisons.inference import (
     LEVEL,
     Runs,
     cost_to_best,

@@ -3,7 +3,7 @@
 import pytest
 
 from metis import MetisError
-from metis.compare.plan import Arm, parse_arms, parse_seeds
+from metis.comparisons.plan import Arm, parse_arms, parse_seeds
 
 
 def test_curricula_and_settings_become_arms():

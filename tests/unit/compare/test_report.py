@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from metis.cli import main
-from metis.compare import report, table
-from metis.compare.comparison import is_comparison, read_comparison
+from metis.comparisons import report, table
+from metis.comparisons.comparison import is_comparison, read_comparison
 
 EVIDENCE = Path(__file__).parents[3] / "evidence"
 LEVELS = EVIDENCE / "levels-2-to-10"

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from metis.compare import report
-from metis.compare.comparison import Comparison
-from metis.compare.measures import AXES, Measured, Problems
-from metis.compare.table import markdown, notes, p_text, sections, verdicts
+from metis.comparisons import report
+from metis.comparisons.comparison import Comparison
+from metis.comparisons.measures import AXES, Measured, Problems
+from metis.comparisons.table import markdown, notes, p_text, sections, verdicts
 from metis.run.recorded import Recorded
 
 

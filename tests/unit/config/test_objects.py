@@ -71,8 +71,8 @@ def test_a_curriculum_brings_its_sizes_and_its_preset():
 def test_what_has_no_name_is_refused():
     with pytest.raises(MetisError, match=r"task = <object .*: a run is rebuilt from its sett"):
         as_settings({"task": object()})
-    with pytest.raises(MetisError, match=r"task.reward = <function .*top level of a module"):
-        as_settings({"task": {"name": "file", "reward": lambda reply: 1.0}})
+    with pytest.raises(MetisError, match=r"task.knob = <function .*top level of a module"):
+        as_settings({"task": {"name": "my.py:Task", "knob": lambda reply: 1.0}})
 
 
 def test_a_run_of_one_s_own_curriculum_is_resumed(tmp_path):

@@ -49,6 +49,15 @@ class Scripted(Engine):
         vars(self).update(methods)
 
 
+class Clocked(Scripted):
+    """One that a meter can measure."""
+
+    processed, laps = 0, {}
+
+    def clock(self):
+        return 0.0
+
+
 def group(prompt, *rewards, failed=0):
     empty = Trajectory(np.zeros(0, int), np.zeros(0, bool), np.zeros(0, np.float32), 0)
     return Group(prompt, rewards, (empty,) * len(rewards), failed)
@@ -176,6 +185,31 @@ def test_a_plan_that_yields_no_request_is_told_how_to_ask():
         drive(plan(), Scripted())
 
 
+def test_each_prompt_may_have_its_own_number_of_rollouts():
+    def answer(prompts, n):
+        assert n == [1, 3]
+        return [group(ONE, 1.0), group(TWO, 0.0, failed=2)]
+
+    meter = Meter(Clocked(rollout=answer))
+    groups = drive(core.rollout([ONE, TWO], [1, 3]), meter)
+    assert [len(each.rewards) for each in groups] == [1, 1]
+    assert meter.counts["rollout/generated"] == 4
+    with pytest.raises(RuntimeError, match="lost count of the rollouts of 'data:2'"):
+        short = Scripted(rollout=lambda *_: [group(ONE, 1.0), group(TWO, 0.0)])
+        drive(core.rollout([ONE, TWO], [1, 3]), short)
+
+
+def test_equal_numbers_are_one_number():
+    """So that an engine which takes one number serves every plan whose groups have one size."""
+    assert Rollout([ONE, TWO], [4, 4]) == Rollout([ONE, TWO], 4)
+
+
+@pytest.mark.parametrize("n", [0, [2], [2, 0], [2, 2, 2]])
+def test_a_number_of_rollouts_that_cannot_be_is_refused(n):
+    with pytest.raises(ValueError, match="for 2 prompts"):
+        Rollout([ONE, TWO], n)
+
+
 def test_rollout_refuses_groups_in_another_order():
     engine = Scripted(rollout=lambda *_: [group(TWO), group(ONE)])
     with pytest.raises(RuntimeError, match="another order"):
@@ -188,9 +222,13 @@ def test_a_reward_outside_zero_to_one_is_refused_with_its_prompt(reward):
         group(ONE, 0.5, reward)
 
 
-def test_a_group_needs_a_trajectory_for_each_reward():
-    with pytest.raises(ValueError, match="'data:1' has 2 rewards but 0 trajectories"):
-        Group(ONE, (0.0, 1.0), ())
+def test_a_group_needs_a_trajectory_for_each_reward_or_none():
+    with pytest.raises(ValueError, match="'data:1' has 2 rewards but 1 trajectories"):
+        Group(ONE, (0.0, 1.0), (object(),))
+    alone = Group(ONE, (0.0, 1.0), failed=1) + Group(ONE, (1.0,))
+    assert (alone.rewards, alone.failed, alone.tokens) == ((0.0, 1.0, 1.0), 1, 0)
+    with pytest.raises(ValueError, match="'data:1' has 2 rewards but 1 trajectories"):
+        group(ONE, 1.0) + Group(ONE, (0.0,))
 
 
 def test_a_group_needs_a_report_for_each_reward_or_none():

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from metis.cli import main
 from metis.errors import MetisError
 from metis.report.outcomes import (
     APART,
@@ -19,8 +20,14 @@ from metis.run import recorded as curves
 
 @pytest.fixture
 def recorded(tmp_path):
-    def make(judgments=None, rollouts=None, metrics=({"step": 1, "judge/v_hat_mean": 0.1},)):
-        (tmp_path / "config.json").write_text("{}")
+    def make(
+        judgments=None,
+        rollouts=None,
+        metrics=({"step": 1, "judge/v_hat_mean": 0.1},),
+        judge="direct",
+    ):
+        config = {"curriculum": {"name": "metis", "judge": {"name": judge}}}
+        (tmp_path / "config.json").write_text(json.dumps(config))
         logs = {"metrics": metrics, "judgments": judgments, "rollouts": rollouts}
         for log, rows in logs.items():
             if rows is not None:
@@ -68,6 +75,16 @@ def test_a_group_is_joined_with_its_prediction_by_step_and_prompt(recorded):
         PredictedOutcome(2, 0.15, 0.1875, True, True),
         PredictedOutcome(2, 0.25, 0.0625, True, False),
     ]
+
+
+def test_a_judge_may_rank_by_another_scale_than_variances(recorded):
+    judgments = [judgment("a", score=7.5, v_hat=0.2), judgment("b", score=9.5)]
+    rollouts = [rollout("a", 0.0, 1.0), rollout("b", 0.0, 1.0)]
+    [outcome] = read_outcomes(recorded(judgments, rollouts, judge="mine.py:Mine"))
+    assert (outcome.v_hat, outcome.v) == (0.2, 0.25)
+    for row in judgments:
+        row.pop("v_hat", None)
+    assert read_outcomes(recorded(judgments, rollouts, judge="mine.py:Mine")) == []
 
 
 def test_failed_judgments_and_groups_without_a_variance_are_left_out(recorded):
@@ -130,3 +147,29 @@ def test_predictions_that_are_nearly_equal_stay_together():
     assert len(others) > 1 and sum(each.groups for each in others) == 20
     assert len(binned([outcome(0.1, i / 100) for i in range(20)])) == 1
     assert binned([]) == []
+
+
+RANKER = '''
+from dataclasses import dataclass
+
+from metis.core.state import Stateful
+from metis.curricula.judges import Judge, Prediction, Predictions
+
+
+@dataclass
+class Ranker(Stateful, Judge):
+    """Predicts 0.1 of every prompt, and ranks by a number of its own."""
+
+    def predict(self, candidates, batch, pool, progress):
+        yield from ()
+        return Predictions([Prediction(p, 0.1, 100.0 + i) for i, p in enumerate(candidates)])
+'''
+
+
+def test_a_run_logs_what_its_judge_predicts_beside_what_it_ranks_by(tmp_path):
+    (tmp_path / "ranker.py").write_text(RANKER)
+    words = ["engine=simulated", "steps=3", "batch=4", "curriculum=metis"]
+    judge = f"curriculum.judge={tmp_path}/ranker.py:Ranker"
+    assert main(["train", *words, judge, "--out", str(tmp_path / "run")]) == 0
+    outcomes = read_outcomes(curves.read_run(tmp_path / "run"))
+    assert len(outcomes) == 12 and {outcome.v_hat for outcome in outcomes} == {0.1}

@@ -8,7 +8,7 @@ import pytest
 
 from metis import MetisError
 from metis.cli import main
-from metis.compare.schedule import progress
+from metis.comparisons.schedule import progress
 from metis.errors import Damaged
 from metis.run import recorded
 from metis.run.folder import LOGS, RunFolder, read_log

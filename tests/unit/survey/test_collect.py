@@ -8,7 +8,7 @@ from rich.console import Console
 from metis.engines.simulated import SimulatedEngine, Simulation
 from metis.run.folder import read_log
 from metis.run.transcripts import members, segments
-from metis.survey.collect import SurveyFolder, SurveyView, collect
+from metis.surveys.collect import SurveyFolder, SurveyView, collect
 from talking import with_words
 
 

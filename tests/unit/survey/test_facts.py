@@ -2,9 +2,9 @@
 
 import pytest
 
-from metis.survey.advice import advice
-from metis.survey.facts import Facts, PromptOutcome, Share
-from metis.survey.page import page
+from metis.surveys.advice import advice
+from metis.surveys.facts import Facts, PromptOutcome, Share
+from metis.surveys.page import page
 
 ALL_FAIL, ALL_PASS = (0.0,) * 4, (1.0,) * 4
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from metis import MetisError
-from metis.survey.facts import PromptOutcome
-from metis.survey.outcome_set import OutcomeSet
+from metis.surveys.facts import PromptOutcome
+from metis.surveys.outcome_set import OutcomeSet
 from metis.tasks.math import Math, read_problems
 
 SCRIPT = Path(__file__).parents[3] / "benchmarks/hard_part.py"

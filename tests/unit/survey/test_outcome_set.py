@@ -17,8 +17,8 @@ from metis.data import problems
 from metis.prepare.math import identity_of
 from metis.run.folder import read_log
 from metis.settings.sections import task_of
-from metis.survey.facts import Facts, PromptOutcome
-from metis.survey.outcome_set import OutcomeSet
+from metis.surveys.facts import Facts, PromptOutcome
+from metis.surveys.outcome_set import OutcomeSet
 
 KEPT = sorted((Path(__file__).parents[3] / "evidence/judge-offline").glob("*.jsonl.gz"))
 COPIES = {"math": "math_train.jsonl.gz", "dapo": "dapo_math_17k.jsonl.gz"}

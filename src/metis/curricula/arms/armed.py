@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from metis.core import Batch, Decision, Embed, Group, Plan, Progress, Prompt, embed, rollout
+from metis.core import Batch, Decision, Embed, Group, Plan, Progress, Prompt, embed, measure
 from metis.core.needs import Needs
 from metis.core.pool import Pool, Subset
 from metis.core.state import Stateful
@@ -80,7 +80,8 @@ class Armed(Stateful):
     @property
     def needs(self) -> Needs:
         clustered = self.categories in ("clusters", "auto")
-        return Needs(frozenset({Embed} if clustered else ()), data=CATEGORIES)
+        requests = frozenset({Embed} if clustered else ())
+        return Needs(requests, data=CATEGORIES, in_turn=not self.names)
 
     def check(self, pool: Pool) -> None:
         """Refuse data without labels, where they define the arms."""
@@ -127,7 +128,7 @@ class Armed(Stateful):
         else:
             per_step, noun = max(1, rollouts // self.measure), "difficulty"
             part = pool.prompts[done : done + per_step]
-            groups = yield from rollout(part, self.measure)
+            groups = yield from measure(part, self.measure)
             means = [math.nan if group.mean is None else group.mean for group in groups]
             self.measured.append(1.0 - np.array(means))
             discarded = rollout_count(groups)

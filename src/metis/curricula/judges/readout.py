@@ -68,7 +68,7 @@ class Readout(Stateful, Judge[ReadoutPredictions]):
         self.labels = [(step, states, outcomes) for step, states, outcomes in self.labels]
 
     def needs(self, batch: int) -> Needs:
-        return Needs(frozenset({Embed}))
+        return Needs(frozenset({Embed}), depths=(self.layer,))
 
     def predict(
         self, candidates: Sequence[Prompt], batch: int, pool: Pool, progress: Progress

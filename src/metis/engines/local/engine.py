@@ -16,6 +16,7 @@ from metis.core import (
     Batch,
     Chat,
     Completion,
+    Counts,
     Engine,
     Evidence,
     Group,
@@ -148,7 +149,7 @@ class LocalEngine(Engine):
             values[i] = row
         return values
 
-    def rollout(self, prompts: Sequence[Prompt], n: int) -> list[Group]:
+    def rollout(self, prompts: Sequence[Prompt], n: Counts) -> list[Group]:
         settings = self.settings
         groups, errors = self._play(
             prompts, n, Sampling(settings.max_tokens, settings.temperature, settings.top_p)
@@ -157,7 +158,7 @@ class LocalEngine(Engine):
         return groups
 
     def _play(
-        self, prompts: Sequence[Prompt], n: int, sampling: Sampling
+        self, prompts: Sequence[Prompt], n: Counts, sampling: Sampling
     ) -> tuple[list[Group], list[Exception]]:
         rows, version = max(self.settings.rows, self.rows), self.version
         arguments = (self.policy, self.task, prompts, n, sampling, self._stream)
@@ -167,7 +168,7 @@ class LocalEngine(Engine):
         return groups, errors
 
     def _stream(
-        self, prompts: Sequence[list[int]], copies: int, sampling: Sampling
+        self, prompts: Sequence[list[int]], copies: Counts, sampling: Sampling
     ) -> Iterator[tuple[int, SampledReply]]:
         with device_remedies(self.settings, self.policy):
             yield from self.sampler.sample(prompts, copies, sampling, self.generator)
@@ -330,6 +331,7 @@ class LocalEngine(Engine):
         for i, learner in enumerate(self.learners.values()):
             save_learner(folder, i, learner)
         saved: dict[str, Any] = {"policy": self.version, "seed": self.seed}
+        saved["generation"] = self.settings.generation
         saved |= {"non_finite": self.stepper.non_finite, "bound": self.stepper.bound.state_dict()}
         state.save_state(folder / "engine.state", {**saved, "learners": list(self.learners)})
 
@@ -346,7 +348,7 @@ class LocalEngine(Engine):
             self.sampler.sync(self.policy)
 
     def _sampler(self) -> Sampler:
-        if self.settings.generation == "transformers":
+        if self.settings.generation != "vllm":
             return OwnSampler(self.policy, self.settings.rows)
         self.say(starting_vllm(self.settings))
         return VllmSampler(self.policy, self.settings)

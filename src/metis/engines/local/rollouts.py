@@ -9,8 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from metis.core import Group, Message, Prompt, Sampling, Trajectory, Transcript
-from metis.engines.local.generate.sampling import SampledReply
+from metis.core import (
+    Counts,
+    Group,
+    Message,
+    Prompt,
+    Sampling,
+    Trajectory,
+    Transcript,
+    common_count,
+    each_count,
+)
+from metis.engines.local.generate.sampling import SampledReply, parts
 from metis.engines.local.model.policy import Policy
 from metis.engines.rewards import RewardRunner
 from metis.errors import MetisError, located, place
@@ -18,7 +28,7 @@ from metis.run import notices
 from metis.tasks.base import Episode, Task
 from metis.tasks.outcome import Scoring
 
-Sampler = Callable[[Sequence[list[int]], int, Sampling], Iterable[tuple[int, SampledReply]]]
+Sampler = Callable[[Sequence[list[int]], Counts, Sampling], Iterable[tuple[int, SampledReply]]]
 """Prompts' tokens, copies of each, sampling -> (index, reply) as they finish, prompt-major."""
 
 
@@ -98,7 +108,7 @@ def play(
     policy: Policy,
     task: Task,
     prompts: Sequence[Prompt],
-    n: int,
+    n: Counts,
     sampling: Sampling,
     sampler: Sampler,
     rewards: RewardRunner,
@@ -121,7 +131,7 @@ def play_all(
     policy: Policy,
     task: Task,
     prompts: Sequence[Prompt],
-    n: int,
+    n: Counts,
     sampling: Sampling,
     sampler: Sampler,
     rewards: RewardRunner,
@@ -131,9 +141,10 @@ def play_all(
     """Roll out n episodes per prompt, each until its reward or its error."""
     rewards.serve(task)
     plays: list[list[Play]] = []
-    size = max(1, rows // n)
-    for start in range(0, len(prompts), size):
-        chunk = [_open(policy, task, prompt, n, limit) for prompt in prompts[start : start + size]]
+    counts = each_count(n, prompts)
+    for part in parts(counts, rows):
+        asked = zip(prompts[part], counts[part], strict=True)
+        chunk = [_open(policy, task, prompt, count, limit) for prompt, count in asked]
         _play_chunk(policy, chunk, sampling, sampler, rewards)
         plays += chunk
     for games in plays:
@@ -177,7 +188,8 @@ def _play_chunk(
             apart += games
     together = [game for games in same for game in games]
     if same:
-        replies = sampler([games[0].tokens for games in same], len(same[0]), sampling)
+        copies = common_count([len(games) for games in same])
+        replies = sampler([games[0].tokens for games in same], copies, sampling)
         _speak(policy, together, replies, rewards)
     if apart:
         _speak(policy, apart, sampler([game.tokens for game in apart], 1, sampling), rewards)

@@ -17,7 +17,8 @@ class LocalSettings(TrainingSettings):
     """One model on one device. `gradient_clip=0` is no clipping; `tokens` includes padding.
 
     device         cpu, cuda, mps, or auto
-    generation     transformers, or vllm (one GPU; weights are synced after each update)
+    generation     vllm (one GPU; weights are synced after each update), transformers, or auto:
+                   vllm where it is installed and the run is long enough to pay for its start
     rows           maximum sequences generated at once; vLLM is handed at least 2048, and schedules
                    them itself
     checkpointing  gradient checkpointing: recompute activations in the backward pass
@@ -32,7 +33,7 @@ class LocalSettings(TrainingSettings):
     """
 
     device: str = "auto"
-    generation: Literal["transformers", "vllm"] = "transformers"
+    generation: Literal["auto", "transformers", "vllm"] = "auto"
     rows: int = 256
     checkpointing: bool = False
     compile: bool = False

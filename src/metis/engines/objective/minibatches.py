@@ -19,6 +19,7 @@ def split_minibatches(batch: Batch, size: int) -> list[MinibatchShare]:
     This step's judgment of a prompt goes with its group; others, such as replayed ones, are spread
     evenly. Without groups there is no update.
     """
+    _require_trajectories(batch.groups)
     size = size or len(batch.groups)
     cuts = range(0, len(batch.groups), size) if batch.groups else ()
     shares = [MinibatchShare(batch.groups[start : start + size], []) for start in cuts]
@@ -31,6 +32,15 @@ def split_minibatches(batch: Batch, size: int) -> list[MinibatchShare]:
             shares[dealt % len(shares)].judgments.append(rows)
             dealt += 1
     return shares
+
+
+def _require_trajectories(groups: Sequence[Group]) -> None:
+    for group in groups:
+        if group.rewards and not group.trajectories:
+            raise ValueError(
+                f"the group of prompt {group.prompt.id!r} has rewards alone: an update needs "
+                "trajectories"
+            )
 
 
 def rows_by_judgment(judgments: Sequence[Judgment]) -> dict[tuple[str, str], list[Judgment]]:

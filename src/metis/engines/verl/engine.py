@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from metis.core import LAST, Chat, Completion, Engine, Evidence, Group, Prompt, Sampling
+from metis.core import LAST, Chat, Completion, Counts, Engine, Evidence, Group, Prompt, Sampling
 from metis.core.predictors import Predictor, has_own_backbone
 from metis.engines.learners import (
     Encode,
@@ -56,7 +56,12 @@ class VerlEngine(Engine):
     def score(self, chats: Sequence[Chat], choices: Sequence[str]) -> list[list[float]]:
         return self.servers.score(chats, choices, self.version)
 
-    def rollout(self, prompts: Sequence[Prompt], n: int) -> list[Group]:
+    def rollout(self, prompts: Sequence[Prompt], n: Counts) -> list[Group]:
+        if not isinstance(n, int):
+            raise MetisError(
+                f"engine = 'verl': this curriculum asks for {min(n)} to {max(n)} rollouts of the "
+                "prompts of a request; verl's are all of the same size: use engine=local"
+            )
         return self.rollouts.play(prompts, n, self.version)
 
     def embed(

@@ -1,23 +1,32 @@
-"""A server of the page for this machine alone: loopback, GET, and no other site's requests."""
+"""A server of the page for this machine alone: loopback, GET, and no other site's requests.
 
-import re
+With a token, every request needs it: in the address, or in the cookie that the address sets.
+"""
+
+import hmac
 import sys
 from collections.abc import Sequence
 from http import HTTPStatus
+from http.cookies import CookieError, SimpleCookie
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs
 
 from metis.errors import MetisError
-from metis.run.recorded import Recorded, read_run
-from metis.view.browse import data
-from metis.view.browse.data import document
+from metis.view.browse import assets
+from metis.view.browse.following import Follower
+from metis.view.browse.opened import Opened, open_folders
+from metis.view.browse.routes import Routes
 
 ADDRESS = "127.0.0.1"
+API = "api/"
 PORT = 8400
 HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; "
+        "connect-src 'self'; "
         "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     ),
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -27,16 +36,16 @@ HEADERS = {
 }
 """Sent with every answer: nothing from elsewhere in the page, and the page nowhere else."""
 
-_DATA = re.compile(r"data/([0-9]{1,6})\.js")
-
 
 class Server(ThreadingHTTPServer):
-    """Serves runs, each read again whenever the page is loaded."""
+    """Serves the page, and what its folders hold as JSON; follows those that grow."""
 
     daemon_threads = True
 
-    def __init__(self, runs: Sequence[Recorded], port: int = PORT) -> None:
-        self.runs = list(runs)
+    def __init__(self, folders: Sequence[Path], port: int = PORT, token: str = "") -> None:
+        self.opened, self.token = open_folders(folders), token
+        self.routes = Routes(self.opened)
+        self._follower: Follower | None = None
         try:
             super().__init__((ADDRESS, port), _Handler)
         except (OSError, OverflowError) as error:
@@ -44,6 +53,14 @@ class Server(ThreadingHTTPServer):
                 f"--port {port} cannot be used ({getattr(error, 'strerror', None) or error}): name "
                 "another; 0 takes one that is free"
             ) from None
+        self._follower = Follower([each for each in self.opened if isinstance(each, Opened)])
+
+    def server_close(self) -> None:
+        super().server_close()
+        if self._follower is not None:
+            self._follower.close()
+        for each in self.opened:
+            each.close()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Pass over a browser that has left before its answer was sent."""
@@ -56,31 +73,11 @@ class Server(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        return f"http://{ADDRESS}:{self.port}/"
-
-    def file(self, name: str) -> tuple[bytes, str] | None:
-        """The content and the type of a file; None where there is none of that name."""
-        if name in data.FILES:
-            return data.read(name), data.FILES[name]
-        if name == data.RUNS:
-            return data.listing(self.runs), data.SCRIPT
-        asked = _DATA.fullmatch(name)
-        if asked is None or int(asked[1]) >= len(self.runs):
-            return None
-        return self._data(int(asked[1])), data.SCRIPT
-
-    def _data(self, number: int) -> bytes:
-        """A run as it is now; what is wrong with it is for the page to say."""
-        entry = self.runs[number]
-        try:
-            run = Recorded(**{**vars(read_run(entry.folder)), "label": entry.label})
-            return data.script("metis.add", number, document(run))
-        except MetisError as error:
-            return data.script("metis.fail", number, str(error))
+        return f"http://{ADDRESS}:{self.port}/" + (f"?token={self.token}" if self.token else "")
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Answers GET of the page's own files."""
+    """Answers GET of the page's own files, and of what the folders hold."""
 
     server: Server
     server_version, sys_version = "metis", ""
@@ -89,16 +86,23 @@ class _Handler(BaseHTTPRequestHandler):
         if self.headers.get("Host") not in self._hosts():
             self._answer(HTTPStatus.FORBIDDEN, b"this server is for 127.0.0.1 alone\n")
             return
+        if not self._may():
+            said = b"open the address that `metis view` printed: it has a token\n"
+            self._answer(HTTPStatus.FORBIDDEN, said)
+            return
         name = self.path.partition("?")[0].removeprefix("/") or "index.html"
         foreign = self.headers.get("Sec-Fetch-Site", "none") not in ("same-origin", "none")
         if foreign and name != "index.html":
             self._answer(HTTPStatus.FORBIDDEN, b"not for another site\n")
             return
-        file = self.server.file(name)
-        if file is None:
+        if name.startswith(API):
+            status, content = self.server.routes.answer(self.path.removeprefix(f"/{API}"))
+            self._answer(HTTPStatus(status), content, "application/json")
+            return
+        if name not in assets.FILES:
             self._answer(HTTPStatus.NOT_FOUND, b"there is no such file\n")
             return
-        self._answer(HTTPStatus.OK, *file)
+        self._answer(HTTPStatus.OK, assets.read(name), assets.FILES[name])
 
     def refuse(self) -> None:
         self.close_connection = True
@@ -110,12 +114,38 @@ class _Handler(BaseHTTPRequestHandler):
         """Names under which a browser on this machine asks; any other may be a rebound one."""
         return f"{ADDRESS}:{self.server.port}", f"localhost:{self.server.port}"
 
+    def _may(self) -> bool:
+        """True of a request with the token, where one is asked for."""
+        token = self.server.token
+        return not token or any(
+            hmac.compare_digest(given.encode(errors="replace"), token.encode())
+            for given in (*self._in_address(), *self._in_cookies())
+        )
+
+    def _in_address(self) -> list[str]:
+        return parse_qs(self.path.partition("?")[2], errors="replace").get("token", [])
+
+    def _in_cookies(self) -> list[str]:
+        try:
+            cookies = SimpleCookie(self.headers.get("Cookie", ""))
+        except CookieError:
+            return []
+        return [cookies[self._cookie].value] if self._cookie in cookies else []
+
+    @property
+    def _cookie(self) -> str:
+        """The name of the cookie: cookies are of a host, whatever the port."""
+        return f"metis-{self.server.port}"
+
     def _answer(
         self, status: HTTPStatus, content: bytes, kind: str = "text/plain; charset=utf-8"
     ) -> None:
         self.send_response(status)
         for name, value in HEADERS.items():
             self.send_header(name, value)
+        if self.server.token and status == HTTPStatus.OK and self._in_address():
+            value = f"{self._cookie}={self.server.token}; HttpOnly; SameSite=Strict; Path=/"
+            self.send_header("Set-Cookie", value)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(content)))
         if status == HTTPStatus.METHOD_NOT_ALLOWED:

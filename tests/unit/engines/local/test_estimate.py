@@ -14,8 +14,8 @@ from metis.engines.local.settings import LocalSettings
 
 SMALL = ModelShape(134_515_008, 49_152, 30, 576, 1536, 192)
 LARGE = ModelShape(1_543_714_304, 151_936, 28, 1536, 8960, 256)
-CPU = Device(False, 0.0, 1e11, 5e10, 1e10)
-GPU = Device(True, 140e9, 6.5e14, 6.5e14, 4e12)
+CPU = Device(False, 0.0, 0.0, 1e11, 5e10, 1e10)
+GPU = Device(True, 140e9, 130e9, 6.5e14, 6.5e14, 4e12)
 STEP = StepSize(prompts=8, group=8, opening=30, question=10)
 SETTINGS = LocalSettings(max_tokens=100, tokens=4096)
 
@@ -81,7 +81,7 @@ def test_decoding_waits_for_products_on_a_cpu_and_for_launches_on_a_gpu():
     assert seconds(SMALL, SETTINGS, STEP, replace(CPU, decoding=1e11)).rollout < 0.6 * slow
     own = seconds(SMALL, SETTINGS, STEP, GPU).rollout
     prefill = SMALL.layers * estimate.LAUNCHES
-    token = SMALL.layers * estimate.GRAPHS["transformers"]
+    token = SMALL.layers * estimate.GRAPHS
     assert own == pytest.approx(prefill + 100 * token)
     parts = seconds(SMALL, replace(SETTINGS, rows=16), STEP, GPU).rollout
     assert parts == pytest.approx(prefill + 4 * 100 * token)

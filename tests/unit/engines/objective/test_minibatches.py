@@ -1,5 +1,6 @@
 """No judgment is left out: each is in one mini-batch, as even as they can be."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -37,6 +38,11 @@ def test_one_mini_batch_takes_all():
     [share] = split_minibatches(batch, 0)
     assert len(share.judgments) == 3
     assert split_minibatches(Batch([], [row(PROMPTS[0])]), 0) == []
+
+
+def test_a_group_of_rewards_alone_is_not_updated_on():
+    with pytest.raises(ValueError, match="'p1' has rewards alone: an update needs trajectories"):
+        split_minibatches(Batch([group(PROMPTS[0]), Group(PROMPTS[1], (0.0, 1.0))]), 0)
 
 
 @given(

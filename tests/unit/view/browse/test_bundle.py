@@ -9,7 +9,8 @@ from importlib import resources
 import pytest
 
 from metis.cli import main
-from metis.view.browse import data
+from metis.view.browse import assets, bundle
+from metis.view.browse.bundle import script_name
 
 PAGE = resources.files("metis.view.browse") / "page"
 
@@ -22,24 +23,52 @@ def run(tmp_path):
     return folder
 
 
-def test_a_bundle_has_all_files_and_all_rows(run, tmp_path, capsys):
+def handed_over(out, address):
+    """What a script of a bundle hands to the page."""
+    script = (out / "data" / script_name(address)).read_text()
+    start = f"metis.answer({json.dumps(address)}, "
+    assert script.startswith(start)
+    return json.loads(script.removeprefix(start).removesuffix(");\n"))
+
+
+def test_a_bundle_has_all_files_and_what_they_ask_for(run, tmp_path, capsys):
     out = tmp_path / "deep/page"
     assert main(["view", str(run), "--bundle", str(out)]) == 0
     assert capsys.readouterr().out.endswith(f"page: {out / 'index.html'}\n")
     files = {str(path.relative_to(out)) for path in out.rglob("*") if path.is_file()}
-    assert files == {*data.FILES, *data.LICENCES, "runs.js", "data/0.js"}
-    rows = (out / "data/0.js").read_text()
-    document = json.loads(rows.removeprefix("metis.add(0, ").removesuffix(");\n"))
-    groups = [row for row in document["rows"] if row["outcome"] != "not rolled out"]
-    assert len(groups) == 12 and len(document["rows"]) == 3 * 4 * 8
+    own = {name for name in files if not name.startswith("data/")}
+    assert own == {*assets.FILES, *assets.names(*assets.LICENCES)}
+    assert handed_over(out, "folders")[0]["label"] == "metis · seed 0"
+    assert handed_over(out, "0/overview")["last"] == 3
+    rows = [row for step in (1, 2, 3) for row in handed_over(out, f"0/steps/{step}")["rows"]]
+    assert len(rows) == 3 * 4 * 8 and sum(row["chosen"] for row in rows) == 12
+    for row in rows:
+        name = row["prompt"].replace(":", "%3A")
+        assert handed_over(out, f"0/prompt?id={name}")["history"]
     assert str(tmp_path) not in "".join(path.read_text() for path in out.rglob("*.js"))
+
+
+def test_a_bundle_says_what_it_leaves_out(folder, tmp_path, capsys, monkeypatch):
+    for step in (1, 2):
+        folder.say("a/?", "one", "two", step=step)
+    folder.say("x" * 300, "three")
+    out = tmp_path / "page"
+    assert main(["view", str(folder.path), "--bundle", str(out)]) == 0
+    assert "left out: 2 pages" in capsys.readouterr().err, "a name that is no file's"
+    where = "0/answer?kind=train&step=1&prompt=a%2F%3F&rollout=1"
+    assert handed_over(out, where)["said"][0]["content"] == "two"
+    assert handed_over(out, "0/answers?kind=train&reward=right")["total"] == 2
+    monkeypatch.setattr(bundle, "MOST", 15)
+    assert main(["view", str(folder.path), "--bundle", str(tmp_path / "small")]) == 0
+    assert len(list((tmp_path / "small/data").iterdir())) == 15
+    assert "left out" in capsys.readouterr().err
 
 
 def test_the_page_asks_for_nothing_from_elsewhere():
     page = (PAGE / "index.html").read_text("utf-8")
     named = re.findall(r'(?:src|href)="([^"]+)"', page)
-    assert set(named) == {*data.FILES, "runs.js", "data:,"} - {"index.html"}
-    for name in data.FILES:
+    assert set(named) == {*assets.FILES, "data:,"} - {"index.html"}
+    for name in assets.FILES:
         if not name.startswith("vendor/"):
             assert "innerHTML" not in (PAGE / name).read_text("utf-8")
 
@@ -62,10 +91,13 @@ def test_a_comparison_is_all_of_its_runs(run, tmp_path):
         for name in ("config.json", "metrics.jsonl"):
             (comparison / f"uniform-{seed}" / name).write_bytes((run / name).read_bytes())
     assert main(["view", str(comparison), "--bundle", str(tmp_path / "page")]) == 0
-    assert (tmp_path / "page/runs.js").read_text() == (
-        'metis.list(["metis \\u00b7 seed 0 \\u00b7 uniform-0", '
-        '"metis \\u00b7 seed 0 \\u00b7 uniform-1"]);\n'
-    )
+    comparison, *runs = handed_over(tmp_path / "page", "folders")
+    assert comparison["kind"] == "comparison"
+    assert [each["label"] for each in runs] == [
+        *("metis · seed 0 · uniform-0", "metis · seed 0 · uniform-1")
+    ]
+    about = handed_over(tmp_path / "page", "0/overview")
+    assert about["variants"] == [{"name": "uniform", "runs": [1, 2], "line": None}]
 
 
 @pytest.mark.parametrize(
@@ -73,6 +105,7 @@ def test_a_comparison_is_all_of_its_runs(run, tmp_path):
     [
         (["nowhere"], "there is no such folder"),
         (["run", "--bundle", "page", "--port", "0"], "a bundle needs none"),
+        (["run", "--bundle", "page", "--token"], "a bundle needs none"),
         (["run", "--bundle", "run/config.json"], "is a file: name a folder"),
         (["run", "--port", "x"], "--port"),
     ],
@@ -87,21 +120,17 @@ def test_mistakes_are_one_line(run, tmp_path, monkeypatch, capsys, words, messag
 def test_a_damaged_log_is_for_the_page_to_say(run, tmp_path, capsys):
     other = shutil.copytree(run, tmp_path / "other")
     (run / "rollouts.jsonl").write_text("{}\n")
-    assert main(["view", str(run), str(other), "--bundle", str(tmp_path / "page")]) == 0
-    assert "rollouts.jsonl, line 1, is damaged: restore" in capsys.readouterr().err
-    said = (tmp_path / "page/data/0.js").read_text()
-    assert said == 'metis.fail(0, "rollouts.jsonl, line 1, is damaged");\n'
-    assert (tmp_path / "page/data/1.js").read_text().startswith("metis.add(1, ")
+    out = tmp_path / "page"
+    assert main(["view", str(run), str(other), "--bundle", str(out)]) == 0
+    assert "rollouts.jsonl, line 1" in capsys.readouterr().err
+    damaged, whole = handed_over(out, "folders")
+    assert "rollouts.jsonl, line 1" in damaged["wrong"] and whole["wrong"] is None
+    assert handed_over(out, "0/steps/1")["rows"], "what can be read is there"
+    assert main(["view", str(run), "--bundle", str(tmp_path / "alone")]) == 2
 
 
-def test_a_run_of_a_comparison_that_cannot_be_read_is_left_out(run, tmp_path, capsys):
-    comparison, out = tmp_path / "cmp", tmp_path / "page"
-    for seed in (0, 1):
-        shutil.copytree(run, comparison / f"uniform-{seed}")
-    (comparison / "uniform-0/metrics.jsonl").write_text("{}\n")
-    assert main(["view", str(comparison), "--bundle", str(out)]) == 0
-    assert "left out: " in capsys.readouterr().err
-    assert [path.name for path in (out / "data").iterdir()] == ["0.js"]
-    (comparison / "uniform-1/metrics.jsonl").unlink()
-    assert main(["view", str(comparison), "--bundle", str(out)]) == 2
-    assert "has no runs that can be read" in capsys.readouterr().err
+def test_a_link_to_a_run_elsewhere_is_not_followed(run, tmp_path):
+    comparison = tmp_path / "cmp"
+    comparison.mkdir()
+    (comparison / "uniform-0").symlink_to(run)
+    assert main(["view", str(comparison), "--bundle", str(tmp_path / "page")]) == 2

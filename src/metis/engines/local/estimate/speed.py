@@ -16,13 +16,20 @@ READ = 1 << 26
 """Elements that are read to measure the bandwidth."""
 
 
+def on_gpu(name: str) -> bool:
+    """True if the device of that name is a GPU of CUDA."""
+    return torch.cuda.is_available() if name == "auto" else name.startswith("cuda")
+
+
 def measured(name: str, shape: ModelShape, rows: int) -> Device:
     """The device of that name with its speed for a model of this shape, generating `rows`."""
-    gpu = torch.cuda.is_available() if name == "auto" else name.startswith("cuda")
+    gpu = on_gpu(name)
     place = torch.device("cuda" if gpu else "cpu")
     dtype = torch.bfloat16 if gpu else torch.float32
     weights = torch.randn(shape.hidden, shape.inner, device=place, dtype=dtype)
     much = torch.ones(READ if gpu else READ // 8, device=place)
+
+    free, whole = torch.cuda.mem_get_info() if gpu else (0, 0)
 
     def products(tokens: int) -> float:
         states = torch.randn(tokens, shape.hidden, device=place, dtype=dtype)
@@ -30,7 +37,8 @@ def measured(name: str, shape: ModelShape, rows: int) -> Device:
 
     return Device(
         gpu=gpu,
-        memory=float(torch.cuda.mem_get_info()[1]) if gpu else 0.0,
+        memory=float(whole),
+        free=float(free),
         products=products(16 * MANY if gpu else MANY),
         decoding=products(rows),
         bandwidth=4.0 * much.numel() * _rate(much.sum, gpu),

@@ -28,7 +28,8 @@ TRAINED = 0.6
 """Shares of answers' longest length, and of groups that are trained on."""
 LAUNCHES = 1e-3
 """Seconds of a layer's kernel launches in a forward pass, on a GPU without CUDA graphs."""
-GRAPHS = {"transformers": 0.13e-3, "vllm": 0.1e-3}
+GRAPHS = 0.13e-3
+GRAPHS_OF_VLLM = 0.1e-3
 """The same in decoding, which has CUDA graphs."""
 ROW = 8e-6
 """Seconds in which vLLM takes note of a row's token."""
@@ -43,6 +44,7 @@ class Device:
 
     gpu        a GPU: bfloat16 passes on float32 weights
     memory     bytes of a GPU
+    free       bytes of these that nobody uses
     products   FLOP/s of the model's matrix products on many tokens
     decoding   the same on the rows that are generated at once
     bandwidth  bytes/s at which weights are read
@@ -50,6 +52,7 @@ class Device:
 
     gpu: bool
     memory: float
+    free: float
     products: float
     decoding: float
     bandwidth: float
@@ -206,11 +209,34 @@ class Seconds:
         return self.rollout + self.judge + self.update
 
 
+def generated(settings: LocalSettings, step: StepSize) -> float:
+    """Tokens that a step generates, the judge's replies too."""
+    return LENGTH * step.rollouts * settings.max_tokens + step.judged * step.reply
+
+
+def processed(settings: LocalSettings, step: StepSize, device: Device) -> float:
+    """Tokens of all forward passes of a step."""
+    read = step.opening + step.prompts * step.question
+    asked = step.shared * (bool(step.judged) + bool(step.learnt))
+    judged = step.judged * step.candidate + step.learnt * (step.candidate + step.reply)
+    return (
+        read
+        + asked
+        + judged
+        + generated(settings, step)
+        + TRAINED * answers(settings, step, device)
+    )
+
+
+def answers(settings: LocalSettings, step: StepSize, device: Device) -> float:
+    """Tokens of the answers with their prompts, which a CPU reads once."""
+    written = LENGTH * step.rollouts * settings.max_tokens
+    return written + step.prompt * (step.rollouts if device.gpu else step.prompts)
+
+
 def seconds(shape: ModelShape, settings: LocalSettings, step: StepSize, device: Device) -> Seconds:
     """The seconds of a step, by phase."""
-    written = LENGTH * step.rollouts * settings.max_tokens
     read = step.opening + step.prompts * step.question
-    rows = written + step.prompt * (step.rollouts if device.gpu else step.prompts)
     row = step.candidate + step.reply
     scored = step.shared + step.judged * step.candidate if step.judged else 0
     learnt = step.shared + step.learnt * row if step.learnt else 0
@@ -221,7 +247,8 @@ def seconds(shape: ModelShape, settings: LocalSettings, step: StepSize, device: 
         judge=_pass(shape, settings, scored, device)
         + _decode(shape, settings, step.judged, step.reply, device)
         + 3 * _pass(shape, settings, learnt, device),
-        update=3 * _pass(shape, settings, TRAINED * rows, device) + optimizer,
+        update=3 * _pass(shape, settings, TRAINED * answers(settings, step, device), device)
+        + optimizer,
     )
 
 
@@ -242,6 +269,6 @@ def _decode(
     at_once = rows if vllm else min(rows, settings.rows)
     read = (2.0 if device.gpu else 4.0) * shape.weights / device.bandwidth
     compute = 2.0 * shape.weights * at_once / (DECODED * device.decoding)
-    launches = shape.layers * GRAPHS[settings.generation] if device.gpu else 0.0
+    launches = shape.layers * (GRAPHS_OF_VLLM if vllm else GRAPHS) if device.gpu else 0.0
     token = max(read, compute, launches) + (ROW * at_once if vllm else 0.0)
     return math.ceil(rows / at_once) * tokens * token

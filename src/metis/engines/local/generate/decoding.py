@@ -38,8 +38,10 @@ class Decoder(Protocol):
     every: int
     """Tokens per row between two checks of which rows have ended."""
 
-    def begin(self, prompts: Sequence[list[int]], copies: int, longest: int) -> torch.Tensor:
-        """Prefill `copies` of every prompt; returns the first tokens' logits, rows prompt-major."""
+    def begin(
+        self, prompts: Sequence[list[int]], copies: Sequence[int], longest: int
+    ) -> torch.Tensor:
+        """Prefill `copies` of each prompt; returns the first tokens' logits, rows prompt-major."""
 
     def step(self, tokens: torch.Tensor) -> torch.Tensor:
         """Append a token to every row; returns the next tokens' logits, valid until the next."""
@@ -75,19 +77,21 @@ class BufferedDecoder:
     def sync(self) -> None:
         self.stale = True
 
-    def begin(self, prompts: Sequence[list[int]], copies: int, longest: int) -> torch.Tensor:
+    def begin(
+        self, prompts: Sequence[list[int]], copies: Sequence[int], longest: int
+    ) -> torch.Tensor:
         device = self.policy.device
         if self.bucketed and self.stale:
             self.copy = self.copy or empty_copy(self.policy, NAME)
             refresh(self.copy, self.policy)
             self.stale = False
         begun = prefill(self.policy, prompts)
-        count = len(prompts) * copies
+        count = sum(copies)
         self.rows = -(-count // LEAST_ROWS) * LEAST_ROWS if self.bucketed else count
         self.width = begun.mask.shape[1]
         self.buffers = self._roomy(begun.cache, self._columns(self.width + longest))
         places = torch.zeros(self.rows, dtype=torch.long, device=device)
-        places[:count] = torch.arange(len(prompts), device=device).repeat_interleave(copies)
+        places[:count] = _places(copies, device)
         self.buffers.fill(begun.cache, begun.mask, places)
         self.positions = begun.mask.sum(1, keepdim=True)[places]
         self.column = torch.tensor([self.width], device=device)
@@ -165,9 +169,11 @@ class LibraryDecoder:
     def sync(self) -> None:
         """It reads the policy's own weights."""
 
-    def begin(self, prompts: Sequence[list[int]], copies: int, longest: int) -> torch.Tensor:
+    def begin(
+        self, prompts: Sequence[list[int]], copies: Sequence[int], longest: int
+    ) -> torch.Tensor:
         begun = prefill(self.policy, prompts)
-        places = torch.arange(len(prompts), device=self.policy.device).repeat_interleave(copies)
+        places = _places(copies, self.policy.device)
         self.mask, self.cache = begun.mask[places], begun.cache
         self.cache.batch_select_indices(places)
         return begun.logits[places]
@@ -189,6 +195,12 @@ class LibraryDecoder:
             self.cache.batch_select_indices(places)
             self.mask = self.mask[places]
         return rows
+
+
+def _places(copies: Sequence[int], device: torch.device) -> torch.Tensor:
+    """The prompt of each row."""
+    each = torch.tensor(copies, device=device)
+    return torch.arange(len(copies), device=device).repeat_interleave(each)
 
 
 def folded_attention(

@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 
 import torch
 
-from metis.core import Sampling
+from metis.core import Counts, Sampling, each_count
 from metis.engines.local.generate.decoding import decoder_of
 from metis.engines.local.model.policy import Policy
 
@@ -42,7 +42,7 @@ class Sampler(Protocol):
     def sample(
         self,
         prompts: Sequence[list[int]],
-        copies: int,
+        copies: Counts,
         sampling: Sampling,
         generator: torch.Generator,
     ) -> Iterator[tuple[int, SampledReply]]:
@@ -53,6 +53,18 @@ class Sampler(Protocol):
 
     def sleep(self) -> None:
         """Free GPU memory until the next call."""
+
+
+def parts(counts: Sequence[int], rows: int) -> Iterator[slice]:
+    """Cut consecutive prompts into parts of at most `rows` sequences, or of one prompt."""
+    start, total = 0, 0
+    for place, count in enumerate(counts):
+        if place > start and total + count > rows:
+            yield slice(start, place)
+            start, total = place, 0
+        total += count
+    if counts:
+        yield slice(start, len(counts))
 
 
 class OwnSampler:
@@ -68,15 +80,15 @@ class OwnSampler:
     def sample(
         self,
         prompts: Sequence[list[int]],
-        copies: int,
+        copies: Counts,
         sampling: Sampling,
         generator: torch.Generator,
     ) -> Iterator[tuple[int, SampledReply]]:
-        per_chunk = max(1, self.rows // copies)
-        for start in range(0, len(prompts), per_chunk):
-            chunk = prompts[start : start + per_chunk]
-            for place, reply in self._chunk(chunk, copies, sampling, generator):
-                yield start * copies + place, reply
+        counts, before = each_count(copies, prompts), 0
+        for part in parts(counts, self.rows):
+            for place, reply in self._chunk(prompts[part], counts[part], sampling, generator):
+                yield before + place, reply
+            before += sum(counts[part])
 
     def sync(self, policy: Policy) -> None:
         self.decoder.sync()
@@ -87,12 +99,16 @@ class OwnSampler:
     def _chunk(
         self,
         prompts: Sequence[list[int]],
-        copies: int,
+        copies: Sequence[int],
         sampling: Sampling,
         generator: torch.Generator,
     ) -> Iterator[tuple[int, SampledReply]]:
         policy, decoder = self.policy, self.decoder
-        limits = [_room(policy, prompt, sampling) for prompt in prompts for _ in range(copies)]
+        limits = [
+            _room(policy, prompt, sampling)
+            for prompt, count in zip(prompts, copies, strict=True)
+            for _ in range(count)
+        ]
         logits = decoder.begin(prompts, copies, max(limits) + decoder.every)
         replies = [SampledReply([], []) for _ in limits]
         order = [*range(len(limits)), *[SPARE] * (len(logits) - len(limits))]

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from metis.core import Sampling
+from metis.core import Counts, Sampling, each_count
 from metis.engines.local.generate.sampling import SampledReply
 from metis.engines.local.generate.weights import merged
 from metis.engines.local.model.checkpoint import save_settings
@@ -74,7 +74,7 @@ class VllmSampler:
     def sample(
         self,
         prompts: Sequence[list[int]],
-        copies: int,
+        copies: Counts,
         sampling: Sampling,
         generator: torch.Generator,
     ) -> Iterator[tuple[int, SampledReply]]:
@@ -89,7 +89,7 @@ class VllmSampler:
         torch.cuda.manual_seed(_seed(generator))
         parameters = [
             SamplingParams(
-                n=copies,
+                n=count,
                 temperature=sampling.temperature,
                 top_p=sampling.top_p,
                 max_tokens=min(sampling.max_tokens, self.context - len(prompt)),
@@ -97,7 +97,7 @@ class VllmSampler:
                 detokenize=bool(sampling.stop),
                 logprobs=0,
             )
-            for prompt in prompts
+            for prompt, count in zip(prompts, each_count(copies, prompts), strict=True)
         ]
         asked = [TokensPrompt(prompt_token_ids=prompt) for prompt in prompts]
         answers = self.llm.generate(asked, parameters, use_tqdm=False)

@@ -16,7 +16,7 @@ from metis.engines.local.settings import LocalSettings
 from metis.engines.local.update.gradients import Losses, backward
 from metis.engines.local.update.rows import MiniBatch
 from metis.engines.local.update.stopwatch import UNTIMED, Stopwatch
-from metis.engines.objective.bound import GradientBound
+from metis.engines.objective.gradient_bound import GradientBound
 from metis.errors import NON_FINITE_LIMIT, MetisError
 
 
@@ -29,7 +29,7 @@ class Stepper:
             policy.trainable,
             lr=settings.learning_rate,
             weight_decay=settings.weight_decay,
-            fused=policy.device.type == "cuda",
+            fused=policy.device.type in ("cpu", "cuda"),
         )
         self.bound = GradientBound(settings.gradient_clip)
         self.non_finite = 0

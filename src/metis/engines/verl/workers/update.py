@@ -12,11 +12,11 @@ from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.utils import need_reference_policy
 
 from metis.core import Batch
-from metis.engines.objective.bound import GradientBound
+from metis.engines.objective.gradient_bound import GradientBound
 from metis.engines.verl.launch import checks
 from metis.engines.verl.servers.rollouts import PARTITION
 from metis.engines.verl.workers import lengths
-from metis.engines.verl.workers.bound import bound_judgments
+from metis.engines.verl.workers.gradient_bound import bound_judgments
 from metis.engines.verl.workers.rows import (
     UpdateRow,
     judge_share,

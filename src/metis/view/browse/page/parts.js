@@ -1,115 +1,166 @@
-// The parts of the page. Preact writes all that comes from a run as text, never as markup.
+// What several pages have in common: marks, chips, filters, pages of a list, and states in words.
 "use strict";
 
-const html = htm.bind(preact.h);
-
 const parts = (() => {
-  const number = (value, digits = 3) => (value === undefined ? "" : value.toFixed(digits));
-  const count = (value) => value.toLocaleString("en");
+  const { useEffect, useRef, useState } = preactHooks;
+  const WAIT = 200;
 
-  /** A mark for every rollout: full, part of the marks, none, failed. */
-  const Marks = ({ row }) => {
-    if (!row.rewards) return null;
-    const rewards = row.rewards.slice().sort((a, b) => b - a);
-    const kind = (reward) => (reward >= 1 ? "full" : reward > 0 ? "part" : "none");
-    const signs = { full: "●", part: "◐", none: "○" };
-    const said = `rewards ${rewards.join(", ")}${row.failed ? `; ${row.failed} failed` : ""}`;
-    return html`<span class="marks" role="img" aria-label=${said} title=${said}>
-      ${rewards.map((reward) => html`<span class=${kind(reward)}>${signs[kind(reward)]}</span>`)}
-      <span class="none">${"×".repeat(row.failed ?? 0)}</span>
+  const count = (value) => value.toLocaleString("en");
+  const many = (value, one, more = `${one}s`) => `${count(value)} ${value === 1 ? one : more}`;
+  const number = (value, places = 3) => (typeof value === "number" ? value.toFixed(places) : "–");
+  const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
+  const short = (value) => (typeof value === "number" ? charts.digits(value) : String(value));
+
+  const grade = (reward) => {
+    if (typeof reward !== "number") return "failed";
+    if (reward >= 1) return "right";
+    return reward > 0 ? "partial" : "wrong";
+  };
+  const SIGNS = { right: "●", partial: "◐", wrong: "○", failed: "×" };
+
+  /** A mark for every rollout: right, partly right, wrong, failed. */
+  const Marks = ({ rewards, failed = 0 }) => {
+    if (!rewards?.length && !failed) return null;
+    const given = (rewards ?? []).slice().sort((a, b) => b - a);
+    const words = `rewards ${given.map(short).join(", ")}${failed ? `; ${failed} failed` : ""}`;
+    return html`<span class="marks" role="img" aria-label=${words} title=${words}>
+      ${given.map((reward) => html`<span class=${grade(reward)}>${SIGNS[grade(reward)]}</span>`)}
+      ${failed > 0 && html`<span class="failed">${SIGNS.failed.repeat(failed)}</span>`}
     </span>`;
   };
 
-  const Select = ({ label, value, any, values, change }) => html`<label>
-    ${label}
-    <select value=${value} onChange=${(event) => change(event.target.value)}>
-      ${any && html`<option value="">${any}</option>`}
-      ${values.map((each) => html`<option value=${each}>${each}</option>`)}
+  /** What an answer earned. */
+  const Reward = ({ reward, score }) => {
+    if (typeof score === "number") return html`<span class="reward">predicted ${number(score)}</span>`;
+    const kind = grade(reward);
+    const words = kind === "failed" ? "no reward" : `reward ${short(reward)}`;
+    return html`<span class=${`reward ${kind}`}><span aria-hidden="true">${SIGNS[kind]}</span> ${words}</span>`;
+  };
+
+  const Chip = ({ kind = "", children, title }) =>
+    html`<span class=${`chip ${kind}`} title=${title}>${children}</span>`;
+
+  const Outcome = ({ outcome }) =>
+    outcome ? html`<${Chip} kind=${outcome.replaceAll(" ", "-")}>${outcome}<//>` : null;
+
+  const Category = ({ category }) =>
+    category ? html`<${Chip} kind="category">${texts.line(category)}<//>` : null;
+
+  /** What went wrong with an answer, in words. */
+  const Troubles = ({ truncated, failure }) => html`
+    ${truncated && html`<${Chip} kind="warn" title="It reached the limit of its length before it ended.">
+      truncated<//>`}
+    ${failure && html`<${Chip} kind="bad" title=${texts.line(failure)}>failed<//>`}`;
+
+  const Copy = ({ text }) => {
+    const [said, setSaid] = useState("Copy");
+    const copy = async () => {
+      try {
+        await navigator.clipboard.writeText(text);
+        setSaid("Copied");
+      } catch {
+        setSaid("Select it to copy");
+      }
+      setTimeout(() => setSaid("Copy"), 2000);
+    };
+    return html`<button class="quiet copy" onClick=${copy} aria-live="polite">${said}</button>`;
+  };
+
+  const Command = ({ text }) => html`<div class="command">
+    <code>${texts.visible(text)}</code><${Copy} text=${text} />
+  </div>`;
+
+  /** The state of something that is loaded: an error, a wait, or nothing yet to say. */
+  const State = ({ state }) => {
+    if (state.error) return html`<p class="banner" role="alert">${texts.visible(state.error)}</p>`;
+    if (state.busy && state.last === undefined)
+      return html`<p class="soft waiting" aria-busy="true">Loading…</p>`;
+    return null;
+  };
+
+  const Empty = ({ children }) => html`<p class="empty soft">${children}</p>`;
+
+  const Title = ({ children, over }) => html`<div class="title">
+    ${over && html`<p class="over">${over}</p>`}<h1 tabindex="-1">${children}</h1>
+  </div>`;
+
+  const Facts = ({ facts }) => html`<dl class="facts">
+    ${facts
+      .filter(([, value]) => value !== undefined && value !== null && value !== "")
+      .map(([name, value]) => html`<div><dt>${texts.line(name)}</dt><dd>${value}</dd></div>`)}
+  </dl>`;
+
+  const Select = ({ name, label, any = "any", values, query }) => html`<label>
+    <span>${label}</span>
+    <select value=${query[name] ?? ""} aria-label=${label}
+      onChange=${(event) => address.change({ [name]: event.target.value, page: "" })}>
+      <option value="">${any}</option>
+      ${values.map((each) => {
+        const [value, words] = Array.isArray(each) ? each : [each, each];
+        return html`<option value=${value} selected=${query[name] === value}>${texts.line(words)}</option>`;
+      })}
     </select>
   </label>`;
 
-  const Filters = ({ runs, filter, change }) => {
-    const set = (name) => (value) => change({ [name]: value });
-    const typed = (name) => (event) => change({ [name]: event.target.value });
-    return html`<form class="filters" role="search" onSubmit=${(event) => event.preventDefault()}>
-      <label class="text">Text
-        <input type="search" value=${filter.text} onInput=${typed("text")}
-          placeholder="in prompts, answers and judgments" />
-      </label>
-      <${Select} label="Category" value=${filter.category} any="any"
-        values=${filters.choices(runs, "category")} change=${set("category")} />
-      <${Select} label="Outcome" value=${filter.outcome}
-        values=${filters.OUTCOMES} change=${set("outcome")} />
-      <${Select} label="Reason" value=${filter.reason} any="any"
-        values=${filters.choices(runs, "reason")} change=${set("reason")} />
-      <label>Step
-        <input type="number" min="0" value=${filter.step} placeholder="all" onInput=${typed("step")} />
-      </label>
-    </form>`;
+  /** A field that is in the address a moment after typing ends. */
+  const Field = ({ name, label, query, type = "search", placeholder = "", id }) => {
+    const given = query[name] ?? "";
+    const [value, setValue] = useState(given);
+    const timer = useRef();
+    useEffect(() => setValue(given), [given]);
+    const typed = (event) => {
+      const text = event.target.value;
+      setValue(text);
+      clearTimeout(timer.current);
+      timer.current = setTimeout(() => address.change({ [name]: text, page: "" }, true), WAIT);
+    };
+    useEffect(() => () => clearTimeout(timer.current), []);
+    return html`<label class=${type}><span>${label}</span>
+      <input id=${id} type=${type} value=${value} placeholder=${placeholder} onInput=${typed}
+        min=${type === "number" ? 0 : undefined} spellcheck="false" autocomplete="off" />
+    </label>`;
   };
 
-  const Pager = ({ page, pages, found, whole, turn }) => html`<nav class="pager" aria-label="pages">
-    <span aria-live="polite">${count(found)} of ${count(whole)} rows</span>
-    <span>
-      <button class="outline secondary" disabled=${page === 0} onClick=${() => turn(page - 1)}>
-        Previous
-      </button>
-      <span> ${count(page + 1)} / ${count(pages)} </span>
-      <button class="outline secondary" disabled=${page + 1 >= pages} onClick=${() => turn(page + 1)}>
-        Next
-      </button>
-    </span>
-  </nav>`;
+  const Toggle = ({ name, label, query }) => html`<label class="toggle">
+    <input type="checkbox" checked=${query[name] === "1"}
+      onChange=${(event) => address.change({ [name]: event.target.checked ? "1" : "", page: "" })} />
+    <span>${label}</span>
+  </label>`;
 
-  const Head = ({ name, order, sort }) => {
-    const mine = order.column === name;
-    const direction = order.descending ? "descending" : "ascending";
-    return html`<th scope="col" aria-sort=${mine ? direction : "none"}>
-      <button class="plain" onClick=${() => sort(name)}>
-        ${name}${mine ? (order.descending ? " ↓" : " ↑") : ""}
-      </button>
-    </th>`;
+  const seconds = (value) =>
+    value < 1 ? `${Math.max(1, Math.round(1000 * value))} ms` : `${value.toFixed(1)} s`;
+
+  /** How much a list found, and its pages. */
+  const Pager = ({ found, one, more }) => {
+    const pages = Math.max(1, Math.ceil(found.total / found.size));
+    const turn = (page) => () => {
+      address.change({ page: page || "" });
+      scrollTo(0, 0);
+    };
+    return html`<nav class="pager" aria-label="Pages of the list">
+      <span aria-live="polite"><b>${many(found.total, one, more)}</b>
+        <span class="soft"> ${found.exact === false ? "or more, still looking" : `in ${seconds(found.seconds)}`}</span></span>
+      ${pages > 1 && html`<span>
+        <button data-key="previous" disabled=${found.page <= 0} onClick=${turn(found.page - 1)}>Previous</button>
+        <span class="soft">page ${count(found.page + 1)} of ${count(pages)}</span>
+        <button data-key="next" disabled=${found.page + 1 >= pages} onClick=${turn(found.page + 1)}>Next</button>
+      </span>`}
+    </nav>`;
   };
 
-  const Row = ({ row, reasons, open }) => html`<tr>
-    <td data-name="step">${row.step}</td>
-    <td class="prompt"><button class="plain link" onClick=${() => open(row)}>${row.prompt}</button></td>
-    <td>${row.category}</td>
-    <td title=${reasons[row.reason]}>${row.failure || row.reason}</td>
-    <td data-name="v̂">${number(row.score)}</td>
-    <td data-name="v">${number(row.variance)}</td>
-    <td><${Marks} row=${row} /></td>
-    <td data-name="tokens">${number(filters.COLUMNS.tokens(row), 0)}</td>
-  </tr>`;
-
-  const Table = ({ rows, reasons, order, sort, open }) => html`<table class="rows striped">
-    <thead><tr>
-      ${Object.keys(filters.COLUMNS).map(
-        (name) => html`<${Head} name=${name} order=${order} sort=${sort} />`,
-      )}
-    </tr></thead>
-    <tbody>
-      ${rows.map((row) => html`<${Row} row=${row} reasons=${reasons} open=${open} />`)}
-    </tbody>
-  </table>`;
-
-  /** The metrics of every step; a click shows the rows of one. */
-  const Steps = ({ steps, go }) => {
-    const names = [...new Set(steps.flatMap((step) => Object.keys(step)))];
-    return html`<details class="steps">
-      <summary>Steps</summary>
-      <div class="scroll"><table>
-        <thead><tr>${names.map((name) => html`<th scope="col">${name}</th>`)}</tr></thead>
-        <tbody>${steps.map((step) => html`<tr>
-          ${names.map((name) => html`<td>${name === "step"
-            ? html`<button class="plain link" onClick=${() => go(String(step.step))}>
-                ${step.step}
-              </button>`
-            : step[name] === undefined ? "" : Number(step[name].toPrecision(3))}</td>`)}
-        </tr>`)}</tbody>
-      </table></div>
-    </details>`;
+  /** The one before and the one after, also by the arrow keys. */
+  const Beside = ({ previous, next, what }) => {
+    const to = (href, key, words) =>
+      href
+        ? html`<a class="button" href=${href} data-key=${key} aria-label=${`${key} ${what}`}>${words}</a>`
+        : html`<span class="button none" aria-hidden="true">${words}</span>`;
+    return html`<nav class="beside" aria-label=${`Previous and next ${what}`}>
+      ${to(previous, "previous", "←")}${to(next, "next", "→")}
+    </nav>`;
   };
 
-  return { Filters, Marks, Pager, Select, Steps, Table, count, number };
+  return {
+    Beside, Category, Chip, Command, Empty, Facts, Field, Marks, Outcome, Pager, Reward, Select,
+    State, Title, Toggle, Troubles, SIGNS, count, grade, many, mean, number, short,
+  };
 })();

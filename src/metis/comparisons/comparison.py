@@ -1,0 +1,204 @@
+"""A comparison as its folder has it: arms beside their baseline, and what is missing."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from metis.comparisons.crossing import FEWEST_TESTS
+from metis.comparisons.ending import look
+from metis.comparisons.measures import AXES, Measured, measured
+from metis.comparisons.plan import BASELINE, FILE, Plan
+from metis.errors import Damaged, MetisError
+from metis.run.recorded import Recorded
+
+Runs = dict[str, dict[int, Recorded]]
+"""Runs by arm and seed."""
+
+BUDGETS = {"tokens": "generated tokens", "processed": "total tokens"}
+"""Budgets of tokens, and the axis that each is spent on."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Arms beside their baseline; `untimed` is why seconds cannot be compared, if they cannot."""
+
+    baseline: Measured
+    arms: Sequence[Measured]
+    untimed: str = ""
+    missing: Sequence[str] = ()
+    """Runs that are planned and not finished, each with the reason."""
+    instead: str = ""
+    """The reason for another baseline than the planned one, if any."""
+
+    @property
+    def timed(self) -> bool:
+        return not self.untimed
+
+    @property
+    def everyone(self) -> list[Measured]:
+        return [self.baseline, *self.arms]
+
+    def tested_alike(self, arm: Measured) -> Measured:
+        """An arm at the tests that all have, for as long as they go on; where these are too few,
+        at its own."""
+        common = set.intersection(*(set(each.steps) for each in self.everyone))
+        return arm.tested_as(*self.everyone) if len(common) >= FEWEST_TESTS else arm
+
+    def without(self, error: Damaged) -> "Comparison":
+        """The same without a run that has a damaged log."""
+        kept = {}
+        for arm in self.everyone:
+            runs = zip(arm.seeds, arm.records, strict=True)
+            left = {seed: run for seed, run in runs if run.folder != error.folder}
+            if left:
+                kept[arm.name] = arm if len(left) == len(arm.seeds) else measured(arm.name, left)
+        if self.baseline.name not in kept:
+            raise error
+        baseline = kept.pop(self.baseline.name)
+        missing = [*self.missing, f"{error.folder.name} damaged: {error.what}"]
+        return replace(self, baseline=baseline, arms=list(kept.values()), missing=missing)
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        return AXES if self.timed else AXES[:-1]
+
+    @property
+    def lead(self) -> str:
+        """The cost that verdicts are about: the tokens that are the budget of all runs, or else
+        rollouts; steps where neither was counted."""
+        runs = [run for arm in self.everyone for run in arm.records]
+        budgets = [
+            axis for key, axis in BUDGETS.items() if all(run.config.get(key) for run in runs)
+        ]
+        axes = [*(budgets if runs else []), "rollouts"]
+        return next((axis for axis in axes if self.counted(axis)), "steps")
+
+    def counted(self, axis: str) -> bool:
+        return all(arm.spent[axis].any() for arm in self.everyone)
+
+
+def is_comparison(folder: Path) -> bool:
+    """True of the folder of a comparison: it has a plan, or runs named ARM-SEED and is none."""
+    if (folder / FILE).exists():
+        return True
+    return not (folder / "config.json").exists() and bool(_runs(folder))
+
+
+def arms_and_seeds(out: Path, plan: Plan | None) -> tuple[list[str], list[int]]:
+    """Arms and seeds of the plan; without one, of the folders named ARM-SEED."""
+    if plan is not None:
+        return [arm.name for arm in plan.arms], list(plan.seeds)
+    runs = _runs(out)
+    if not runs:
+        raise MetisError(
+            f"--out {str(out)!r} has no runs: name variants with --curricula or --arm to train some"
+        )
+    return list(dict.fromkeys(name for name, _ in runs)), sorted({seed for _, seed in runs})
+
+
+def _runs(out: Path) -> list[tuple[str, int]]:
+    runs = [re.fullmatch(r"(.+)-(\d+)", path.parent.name) for path in out.glob("*/config.json")]
+    return sorted((match[1], int(match[2])) for match in runs if match)
+
+
+def require_arm(out: Path, plan: Plan | None, baseline: str) -> None:
+    """Refuse a --baseline that is no arm of the comparison."""
+    names, _ = arms_and_seeds(out, plan)
+    if baseline and baseline not in names:
+        raise MetisError(f"--baseline {baseline!r}: there are {', '.join(names)}")
+
+
+def read_comparison(
+    out: Path,
+    plan: Plan | None,
+    failed: Mapping[str, str] | None = None,
+    baseline: str = "",
+    any_baseline: bool = False,
+) -> Comparison:
+    """Measure the finished runs of a folder.
+
+    `failed` says of some runs why they are not; where `any_baseline` will do, the first arm with a
+    finished run stands in for a baseline that has none.
+    """
+    names, seeds = arms_and_seeds(out, plan)
+    runs, missing = gathered(out, names, seeds, planned=plan is not None)
+    missing |= {name: why for name, why in (failed or {}).items() if name in missing}
+    if plan is not None:
+        missing = {name: why + _remedy(plan, name, why) for name, why in missing.items()}
+    usual = BASELINE if BASELINE in names else names[0]
+    baseline, instead = baseline or (plan.baseline if plan else "") or usual, ""
+    if baseline not in runs:
+        if not any_baseline or not runs:
+            raise MetisError(_no_baseline(out, plan, baseline, missing))
+        instead = f"{baseline} has no finished run: variants are compared with {next(iter(runs))}"
+        baseline = next(iter(runs))
+    arms = {name: measured(name, records) for name, records in runs.items()}
+    others = [arm for name, arm in arms.items() if name != baseline]
+    lines = [f"{name} {why}" for name, why in missing.items()]
+    return Comparison(arms[baseline], others, _untimed(plan, list(arms.values())), lines, instead)
+
+
+def gathered(
+    out: Path, names: Sequence[str], seeds: Sequence[int], planned: bool
+) -> tuple[Runs, dict[str, str]]:
+    """The finished runs of a folder, and why others are not; without a plan, of those there are."""
+    runs: Runs = {}
+    missing = {}
+    for name in names:
+        for seed in seeds:
+            folder = out / f"{name}-{seed}"
+            if not planned and not (folder / "config.json").exists():
+                continue
+            run, why = _looked(folder)
+            if run is None:
+                missing[folder.name] = why
+            else:
+                runs.setdefault(name, {})[seed] = run
+    return runs, missing
+
+
+def _looked(folder: Path) -> tuple[Recorded | None, str]:
+    """A finished run whose rewards can be read too; None of any other, and why."""
+    run, why = look(folder)
+    if run is not None:
+        try:
+            _ = run.rewards
+        except Damaged as error:
+            return None, f"damaged: {error.what}"
+    return run, why
+
+
+def _remedy(plan: Plan, name: str, why: str) -> str:
+    """The remedy for a run that was finished once, and is not by its log."""
+    if name not in plan.finished or why == "not begun":
+        return ""
+    return f"; restore it, or delete {name} to train it again"
+
+
+def _no_baseline(out: Path, plan: Plan | None, baseline: str, missing: Mapping[str, str]) -> str:
+    of_it = (name for name in missing if re.fullmatch(rf"{re.escape(baseline)}-\d+", name))
+    reason = next((f" ({name} {missing[name]})" for name in of_it), "")
+    train = f"`metis compare --out {out}` trains what is left; " if plan else ""
+    return (
+        f"the baseline {baseline!r} has no finished run{reason}: {train}--baseline names another "
+        "variant"
+    )
+
+
+def _untimed(plan: Plan | None, arms: Sequence[Measured]) -> str:
+    """The reason that seconds of runs cannot be compared, if any."""
+    if plan is None:
+        return "It is not known whether runs had a device of their own"
+    if plan.crowded:
+        return "Runs shared a device"
+    lacking = [
+        f"{arm.name}-{seed}"
+        for arm in arms
+        for seed, seconds in zip(arm.seeds, arm.spent["seconds"], strict=True)
+        if np.isnan(seconds).any()
+    ]
+    verb = "lacks" if len(lacking) == 1 else "lack"
+    return f"{', '.join(lacking)} {verb} timings" if lacking else ""

@@ -1,0 +1,183 @@
+"""Differences between arms with bootstrap intervals and permutation tests.
+
+Runs, not tests, are what is resampled: the tests of a run are not independent. Runs are never
+paired, those of one seed neither: it fixes the order of prompts and the first draws, but from the
+first update on two arms have other weights, other batches and other rollouts.
+"""
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from metis.comparisons.crossing import Curves, Floats, Pair, alike, raw
+
+RESAMPLES = 10_000
+BATCH = 1_000
+"""Resamples of problems at a time, for the memory that they take."""
+LEVEL = 0.05
+"""Chance of claiming a difference where there is none."""
+
+
+class Runs(NamedTuple):
+    """Accuracies and costs of the runs of an arm, one row a run, one column a test."""
+
+    accuracy: Floats
+    cost: Floats
+
+    def averaged(self, weights: Floats) -> Curves:
+        """The raw curve under each row of weights over the runs."""
+        return raw(weights @ self.accuracy, weights @ self.cost)
+
+
+class Interval(NamedTuple):
+    """A number with its 95% bootstrap interval, which is NaN where an arm has one run.
+
+    A cost as a share of the baseline's is infinite where the accuracy is never reached, and NaN
+    where the baseline did not improve.
+    """
+
+    value: float
+    low: float
+    high: float
+
+
+def observed(arm: Runs, baseline: Runs) -> Pair:
+    """The curves of two arms, each averaged over its runs."""
+    return alike(*(raw(*(part.mean(axis=0)[None] for part in runs)) for runs in (arm, baseline)))
+
+
+def cost_to_best(arm: Runs, baseline: Runs, rng: np.random.Generator) -> Interval:
+    """Cost at which an arm reaches the baseline's best accuracy, over the baseline's own."""
+    return _ratio(lambda pair: pair.costs_of(pair.baseline.best), arm, baseline, rng)
+
+
+def cost_to_common_best(arm: Runs, baseline: Runs, rng: np.random.Generator) -> Interval:
+    """Cost at which an arm reaches the highest accuracy that both reach, over the baseline's."""
+    return _ratio(lambda pair: pair.costs_of(pair.common_best), arm, baseline, rng)
+
+
+def cost_to_own_best(arm: Runs, baseline: Runs, rng: np.random.Generator) -> Interval:
+    """Cost at which an arm is best, over that at which the baseline is: the paper's ΔT is this in
+    seconds, less one. NaN of an arm that is best before training."""
+
+    def costs(pair: Pair) -> tuple[Floats, Floats]:
+        mine, its = (curves.cost_of(curves.best) for curves in (pair.arm, pair.baseline))
+        return np.where(mine > 0, mine, np.nan), its
+
+    return _ratio(costs, arm, baseline, rng)
+
+
+def _ratio(
+    costs: Callable[[Pair], tuple[Floats, Floats]],
+    arm: Runs,
+    baseline: Runs,
+    rng: np.random.Generator,
+) -> Interval:
+    def ratios(pair: Pair) -> Floats:
+        mine, its = costs(pair)
+        return np.divide(mine, its, out=np.full_like(mine, np.nan), where=its > 0)
+
+    value = float(ratios(observed(arm, baseline))[0])
+    if min(len(arm.accuracy), len(baseline.accuracy)) < 2 or math.isnan(value):
+        return Interval(value, math.nan, math.nan)
+    drawn = (runs.averaged(_resampled(len(runs.accuracy), rng)) for runs in (arm, baseline))
+    return _interval(value, ratios(alike(*drawn)))
+
+
+def difference(
+    arm: Floats, baseline: Floats, rng: np.random.Generator, sets: Sequence[str] = ("",)
+) -> Interval:
+    """The difference of two mean accuracies, one row a run and one column a problem.
+
+    Problems are those that all runs are tested on. They are resampled together with the runs, each
+    within its set; sets have equal weights. Of one column, runs alone are resampled.
+    """
+    groups = [np.flatnonzero(np.asarray(sets) == name) for name in dict.fromkeys(sets)]
+    apart = arm.mean(axis=0) - baseline.mean(axis=0)
+    value = float(np.mean([apart[columns].mean() for columns in groups]))
+    if min(len(arm), len(baseline)) < 2:
+        return Interval(value, math.nan, math.nan)
+    batches = []
+    for _ in range(RESAMPLES // BATCH):
+        mine, its = (_resampled(len(runs), rng, BATCH) @ runs for runs in (arm, baseline))
+        drawn = [
+            np.einsum("rp,rp->r", (mine - its)[:, columns], _resampled(len(columns), rng, BATCH))
+            for columns in groups
+        ]
+        batches.append(np.mean(drawn, axis=0))
+    return _interval(value, np.concatenate(batches).round(12) + 0.0)  # no -0.0
+
+
+def _resampled(count: int, rng: np.random.Generator, rows: int = RESAMPLES) -> Floats:
+    """Weights of bootstrap samples, one a row: so many things drawn with replacement."""
+    drawn = rng.integers(count, size=(rows, count)) + count * np.arange(rows)[:, None]
+    return np.bincount(drawn.ravel(), minlength=rows * count).reshape(rows, count) / count
+
+
+def _interval(value: float, drawn: Floats) -> Interval:
+    low, high = np.nanquantile(drawn, [0.025, 0.975], method="closest_observation")
+    return Interval(value, float(low), float(high))
+
+
+def log_speed(arm: Runs, baseline: Runs) -> float:
+    """Log cost ratio at the highest accuracy that both arms reach: 0 is equally fast, and the two
+    arms exchanged give its negative."""
+    return float(_log_speeds(observed(arm, baseline))[0])
+
+
+def _log_speeds(pair: Pair) -> Floats:
+    mine, its = (np.log(np.maximum(costs, 1e-9)) for costs in pair.costs_of(pair.common_best))
+    return np.asarray(mine - its)
+
+
+def p_value(arm: Runs, baseline: Runs, rng: np.random.Generator) -> float:
+    """Two-sided permutation test of `log_speed`: the share of relabellings of all runs in which the
+    arms differ by at least as much. Exact up to 15 runs, drawn at random beyond."""
+    both = zip(arm, baseline, strict=True)
+    pooled = Runs(*(np.concatenate(parts) for parts in both))
+    members = _relabelled(len(arm.accuracy), len(baseline.accuracy), rng)
+    speeds = _log_speeds(alike(*(pooled.averaged(weights) for weights in members)))
+    return _as_far(speeds, log_speed(arm, baseline))
+
+
+def p_of_difference(
+    arm: Sequence[float], baseline: Sequence[float], rng: np.random.Generator
+) -> float:
+    """The same for the difference of two means, of one number a run."""
+    pooled = np.array([*arm, *baseline])
+    ones, others = _relabelled(len(arm), len(baseline), rng)
+    return _as_far(ones @ pooled - others @ pooled, float(np.mean(arm) - np.mean(baseline)))
+
+
+def least_p(count: int, other: int) -> float:
+    """The smallest p that so many runs against so many can have: that of one relabelling, and of
+    its mirror image where it has one."""
+    if not _exact(count, other):
+        return 1 / RESAMPLES
+    return min(1.0, (2 if count == other else 1) / math.comb(count + other, count))
+
+
+def _exact(count: int, other: int) -> bool:
+    return math.comb(count + other, count) <= RESAMPLES
+
+
+def _relabelled(count: int, other: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Weights over all runs of two arms of these sizes, each relabelling a row: all there are, or
+    the one that is seen and many drawn at random."""
+    whole = count + other
+    if _exact(count, other):
+        picks = np.array(list(itertools.combinations(range(whole), count)))
+    else:
+        drawn = rng.permuted(np.tile(np.arange(whole), (RESAMPLES - 1, 1)), axis=1)[:, :count]
+        picks = np.concatenate([[np.arange(count)], drawn])
+    members = np.zeros((len(picks), whole))
+    np.put_along_axis(members, picks, 1.0, axis=1)
+    return members / count, (1 - members) / other
+
+
+def _as_far(drawn: Floats, seen: float) -> float:
+    """The share of numbers that are at least as far from 0."""
+    return float(np.mean(np.abs(drawn) >= abs(seen) - 1e-9))

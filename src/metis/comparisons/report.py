@@ -1,0 +1,188 @@
+"""The report of a comparison: its figures, its page, its table, and how it is made again."""
+
+import json
+from collections.abc import Iterator, Sequence
+from html import escape
+from pathlib import Path
+
+from metis import report
+from metis.comparisons import table
+from metis.comparisons.comparison import Comparison, read_comparison, require_arm
+from metis.comparisons.measures import Measured
+from metis.comparisons.plan import Arm, Plan, saved
+from metis.comparisons.table import markdown
+from metis.errors import Damaged
+from metis.report import charts, html
+from metis.report.charts import smoothing
+from metis.report.opening import summary
+from metis.report.panels import Axes, Figure, Line
+from metis.report.reproduce import command, portable
+from metis.report.subjects import Subject, standard_error
+from metis.run.manifest import differences, settings_of
+from metis.run.recorded import Recorded, Series
+
+CAPTION = (
+    "Accuracy on prompts that are never trained on, at equal cost: the further left a curve "
+    "reaches the dashed best accuracy of {baseline}, the more its curriculum saved. Means over "
+    "runs, not smoothed; bands are one standard error. The best is the highest accuracy that the "
+    "next test keeps."
+)
+FEW = 4
+"""Arms that fit into a title."""
+
+
+def draw(comparison: Comparison) -> tuple[Comparison, list[Figure]]:
+    """The figures of a comparison; it is left without the runs whose logs of them are damaged."""
+    while True:
+        try:
+            return comparison, figures(comparison)
+        except Damaged as error:
+            comparison = comparison.without(error)
+
+
+def write(
+    folder: Path,
+    comparison: Comparison,
+    drawn: Sequence[Figure],
+    plan: Plan | None,
+    out: Path | None = None,
+) -> list[str]:
+    """Write the report of a comparison into its folder, or into `out`; return what to say."""
+    out, text = out or folder, markdown(comparison)
+    html = page(comparison, drawn, commands(folder, comparison, plan))
+    where = report.save(out, {"comparison.md": text, "report.html": html}, drawn)
+    return [text, f"comparison: {out / 'comparison.md'}", *where]
+
+
+def redraw(folder: Path, out: Path | None = None, baseline: str = "") -> list[str]:
+    """The same for a folder as it is, with nothing trained and no baseline saved."""
+    plan = saved(folder)
+    require_arm(folder, plan, baseline)
+    comparison = read_comparison(folder, plan, baseline=baseline, any_baseline=not baseline)
+    return write(folder, *draw(comparison), plan, out)
+
+
+def commands(folder: Path, comparison: Comparison, plan: Plan | None) -> list[str]:
+    """Command lines that make the comparison again: by its plan, or else run by run."""
+    name = folder.resolve().name
+    if plan is not None:
+        return [_compare(plan, comparison.baseline.name, name)]
+    runs = [run.folder.name for arm in comparison.everyone for run in arm.records]
+    lines = [command("train", f"{name}/{run}/config.json", "--out", f"again/{run}") for run in runs]
+    return [*lines, command("compare", "--baseline", comparison.baseline.name, "--out", "again")]
+
+
+def _compare(plan: Plan, baseline: str, name: str) -> str:
+    plain = [arm for arm in plan.arms if arm == Arm(arm.name, (f"curriculum={arm.name}",))]
+    words = [plan.recipe] if plan.recipe else []
+    words += plan.settings
+    words += ["--curricula", ",".join(arm.name for arm in plain)] if plain else []
+    for arm in plan.arms:
+        if arm not in plain:
+            words += ["--arm", f"{arm.name}:{','.join(arm.settings)}"]
+    words += ["--seeds", ",".join(map(str, plan.seeds)), "--baseline", baseline, "--out", name]
+    return command("compare", *words)
+
+
+def subjects(comparison: Comparison) -> list[Subject]:
+    """The arms, the baseline first."""
+    everyone = enumerate(comparison.everyone)
+    return [Subject(arm.name, colour, arm.records) for colour, arm in everyone]
+
+
+def figures(comparison: Comparison) -> list[Figure]:
+    """Accuracy over each cost, then all that is drawn of runs over steps."""
+    return [_accuracy(comparison), *charts.figures(subjects(comparison), comparison.timed)]
+
+
+def _accuracy(comparison: Comparison) -> Figure:
+    arms = [comparison.tested_alike(arm) for arm in comparison.everyone]
+    best = arms[0].best[1].mean
+    panels = tuple(
+        Axes(
+            charts.Y_LABEL,
+            axis,
+            tuple(_line(arm, colour, axis) for colour, arm in enumerate(arms)),
+            whole=axis != "seconds",
+            reference=best,
+            reference_label=f"{comparison.baseline.name}'s best",
+        )
+        for axis in comparison.axes
+        if all(arm.spent[axis].any() for arm in arms)
+    )
+    caption = CAPTION.format(baseline=comparison.baseline.name)
+    return Figure(charts.ACCURACY, charts.TITLE, caption, panels)
+
+
+def _line(arm: Measured, colour: int, axis: str) -> Line:
+    curve, cost = (runs.mean(axis=0).tolist() for runs in arm.runs(axis))
+    band = standard_error(arm.accuracy)
+    return Line(arm.name, colour, Series(tuple(cost), tuple(curve)), band=band)
+
+
+def page(comparison: Comparison, figures: Sequence[Figure], commands: Sequence[str]) -> str:
+    """The whole report of a comparison."""
+    shown = subjects(comparison)
+    window = smoothing([run for subject in shown for run in subject.runs])
+    mean = f"a running mean over {window} steps, " if window > 1 else ""
+    about = f"Curves over steps are {mean}then the mean over seeds; bands are one standard error."
+    names = [arm.name for arm in comparison.everyone]
+    body = [
+        *_head(comparison, names),
+        *_tables(comparison),
+        *html.figures(figures, shown, about),
+        "<h2>Variants</h2>",
+        html.table(_arms(comparison)),
+        html.commands(commands),
+        "<h2>Settings</h2>",
+        *(
+            html.settings(f"{arm.name}, seed {arm.seeds[0]}", arm.records[0])
+            for arm in comparison.everyone
+        ),
+    ]
+    return html.document(" · ".join(names), body, switched=len(names))
+
+
+def _head(comparison: Comparison, names: Sequence[str]) -> Iterator[str]:
+    runs = [run for arm in comparison.everyone for run in arm.records]
+    others = ", ".join(names[1:]) if len(names) <= FEW else f"{len(names) - 1} variants"
+    title = f"{others} against {names[0]}" if others else names[0]
+    yield f'<header><p class="over">METIS comparison</p><h1>{escape(title)}</h1>'
+    planned = sorted({run.planned for run in runs})
+    steps = f"{planned[0]:,} to {planned[-1]:,}" if len(planned) > 1 else ""
+    for text in dict.fromkeys(str(portable(summary(run, steps))) for run in runs):
+        yield f'<p class="soft">{escape(text)}</p>'
+    yield "</header>"
+    if any(run.simulated for run in runs):
+        yield html.simulated()
+    if comparison.missing:
+        yield html.banner("Not complete.", f"Left out: {'; '.join(comparison.missing)}.")
+    said = [
+        f"<li><strong>{escape(name)}</strong> {escape(text)}</li>"
+        for name, text in table.verdicts(comparison)
+    ]
+    yield f'<ul class="verdicts">{"".join(said)}</ul>' if said else f"<p>{table.ALONE}</p>"
+
+
+def _tables(comparison: Comparison) -> Iterator[str]:
+    for section in table.sections(comparison):
+        yield f"<h2>{escape(section.title)}</h2>{html.table(section.rows)}"
+    for note in table.notes(comparison):
+        yield f'<p class="soft about">{escape(note)}</p>'
+
+
+def _arms(comparison: Comparison) -> list[list[str]]:
+    """Each arm, and the settings in which it differs from the baseline."""
+    base = comparison.baseline.records[0]
+    rows = [["variant", "seeds", f"settings other than {comparison.baseline.name}'s"]]
+    for arm in comparison.everyone:
+        seeds = ", ".join(map(str, arm.seeds))
+        rows.append([arm.name, seeds, "; ".join(_others(base, arm.records[0])) or "–"])
+    return rows
+
+
+def _others(base: Recorded, run: Recorded) -> Iterator[str]:
+    ours, theirs = (settings_of(portable(record.config)) for record in (run, base))
+    for key, _, value in differences(theirs, ours):
+        if key != "seed" and value is not None:
+            yield f"{key}={value if isinstance(value, str) else json.dumps(value)}"

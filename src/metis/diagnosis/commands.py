@@ -1,0 +1,40 @@
+"""Command lines about a run, which work from where they are read."""
+
+import os
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Commands:
+    """Command lines about the run in a folder, named as here."""
+
+    folder: Path
+
+    def view(self) -> str:
+        return line("view", self.folder)
+
+    def step(self, step: int) -> str:
+        return line("inspect", self.folder, "--step", step)
+
+    def again(self, *settings: str) -> str:
+        """Train another run with other settings, beside this one."""
+        name = f"{self.folder.resolve().name}-again"
+        beside = os.path.normpath(self.folder / ".." / name)
+        return line("train", self.recipe, *settings, "--out", beside)
+
+    def survey(self) -> str:
+        return line("survey", self.recipe)
+
+    def compare(self) -> str:
+        return line("compare", self.recipe, "--curricula", "uniform,metis")
+
+    @property
+    def recipe(self) -> Path:
+        return self.folder / "config.json"
+
+
+def line(*words: object) -> str:
+    """A command line for a shell."""
+    return shlex.join(["metis", *map(str, words)])

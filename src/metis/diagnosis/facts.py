@@ -1,0 +1,229 @@
+"""What the logs of a run measure: the rise in accuracy, what was wasted, and the judge's lift."""
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import median
+from typing import Any, NamedTuple
+
+from metis.curricula.judges import Judge
+from metis.run import folder as run_folder
+from metis.run import notices
+from metis.run.recorded import Recorded, Series
+from metis.run.statistics import Estimate, group_kind, mean, mean_over_benchmarks
+from metis.tasks.benchmarks.validation import benchmark
+
+NORMAL = 1.96
+"""Half the width of a 95% interval, in standard errors."""
+PART = 5
+"""The beginning and the end of a run are a fifth of its steps each."""
+GRADIENT_NORMS = ("update/gradient_norm", "actor/grad_norm")
+DIVERGENCES = ("actor/kl_loss", "actor/ppo_kl")
+
+
+class Interval(NamedTuple):
+    """An estimate with its 95% interval."""
+
+    mean: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.mean:+.3f} [{self.low:+.3f}, {self.high:+.3f}]"
+
+
+def interval(estimate: Estimate | None) -> Interval | None:
+    """The 95% interval of an estimate; None where its error is not known."""
+    if estimate is None or estimate.error is None:
+        return None
+    half = NORMAL * estimate.error
+    return Interval(estimate.mean, estimate.mean - half, estimate.mean + half)
+
+
+def paired(run: Recorded) -> Estimate:
+    """The rise from the first validation to the last, prompt by prompt, and its standard error.
+
+    Prompts are paired within their benchmark, each of which has the same weight in the accuracy.
+    On verl a prompt without a reward failed, which counts as 0; where no prompt is known, the rise
+    has no standard error.
+    """
+    first, last = run.evaluations[0], run.evaluations[-1]
+    before, after = run.rewards.get(first.step, {}), run.rewards.get(last.step, {})
+    rises: dict[str, list[float]] = {}
+    for prompt in sorted(before.keys() | after.keys()):
+        name = benchmark(prompt) if run.config.get("benchmarks") else ""
+        rises.setdefault(name, []).append(after.get(prompt, 0.0) - before.get(prompt, 0.0))
+    if not rises:
+        return Estimate(last.accuracy - first.accuracy, None)
+    return mean_over_benchmarks([mean(values) for values in rises.values()])
+
+
+@dataclass(frozen=True)
+class Facts:
+    """The numbers of a run that its diagnosis is made of."""
+
+    run: Recorded
+
+    @cached_property
+    def rise(self) -> Estimate | None:
+        """The rise in held-out accuracy; None without a second validation.
+
+        Where rewards of prompts are not logged, its error is that of two independent samples, which
+        is too large.
+        """
+        tests = self.run.evaluations
+        if len(tests) < 2:
+            return None
+        rise, errors = paired(self.run), (tests[0].stderr, tests[-1].stderr)
+        if self.heldout or None in errors:
+            return rise
+        return Estimate(rise.mean, math.hypot(*(error or 0.0 for error in errors)) or None)
+
+    @property
+    def change(self) -> Interval | None:
+        return interval(self.rise)
+
+    @property
+    def heldout(self) -> int:
+        """Held-out prompts of the last validation, where they are recorded."""
+        tests = self.run.evaluations
+        return len(self.run.rewards.get(tests[-1].step, {})) if tests else 0
+
+    # Rollouts
+
+    def total(self, metric: str) -> float:
+        return math.fsum(self.run.series(metric).y)
+
+    @cached_property
+    def generated(self) -> float:
+        return self.run.rollouts or self.total("rollout/generated")
+
+    def share(self, metric: str) -> float:
+        """A count as a share of all rollouts."""
+        return self.total(metric) / self.generated if self.generated else 0.0
+
+    @property
+    def failed(self) -> float:
+        return self.share("rollout/failed")
+
+    @property
+    def truncated(self) -> float:
+        return self.share("rollout/cut_off")
+
+    @property
+    def discarded(self) -> float:
+        return self.share("select/discarded")
+
+    @property
+    def wasted(self) -> float | None:
+        """Share of the generated tokens in groups without variance and in failed rollouts."""
+        tokens, known = self.total("rollout/tokens"), self.run.has("rollout/wasted")
+        return self.total("rollout/wasted") / tokens if tokens and known else None
+
+    @cached_property
+    def groups(self) -> list[dict[str, Any]]:
+        """The groups trained on, as logged; none in folders without that log."""
+        return run_folder.read_log(self.run.folder, "rollouts", optional=True)
+
+    @cached_property
+    def kinds(self) -> dict[str, float]:
+        """Shares of the groups trained on by kind; empty where they are not logged."""
+        counts = Counter(group_kind(row.get("rewards", [])) for row in self.groups)
+        return {kind: count / counts.total() for kind, count in counts.items()}
+
+    @cached_property
+    def late_kinds(self) -> dict[str, float]:
+        """The same in the last fifth of the steps."""
+        first = self.run.steps - max(1, self.run.steps // PART)
+        late = [row for row in self.groups if row["step"] > first]
+        counts = Counter(group_kind(row.get("rewards", [])) for row in late)
+        return {kind: count / counts.total() for kind, count in counts.items()}
+
+    @cached_property
+    def rewards(self) -> set[float]:
+        """The different rewards of all groups trained on."""
+        return {reward for row in self.groups for reward in row.get("rewards", ())}
+
+    @cached_property
+    def lengths(self) -> set[int]:
+        """The different lengths of the answers trained on, in tokens."""
+        return {count for row in self.groups for count in row.get("tokens", ())}
+
+    @cached_property
+    def standstill(self) -> notices.Standstill | None:
+        return notices.longest_standstill(self.run.metrics)
+
+    @cached_property
+    def failures(self) -> list[str]:
+        return notices.logged_failures(self.run.folder)
+
+    # Over the steps
+
+    @cached_property
+    def answer_length(self) -> tuple[float, float] | None:
+        """Mean tokens of a rollout in the first and in the last fifth of the steps."""
+        return ends(self.run.share("rollout/tokens", "rollout/generated"))
+
+    @cached_property
+    def gradient(self) -> tuple[float, float] | None:
+        """The same of the gradient norm, over steps that have one."""
+        for name in GRADIENT_NORMS:
+            if self.run.has(name):
+                steps, norms = self.run.series(name)
+                rows = [(step, norm) for step, norm in zip(steps, norms, strict=True) if norm]
+                return ends(Series(tuple(s for s, _ in rows), tuple(n for _, n in rows)))
+        return None
+
+    @cached_property
+    def divergence(self) -> float:
+        """The largest KL divergence of the last fifth of the steps, in nats per token."""
+        found = [ends(self.run.series(name)) for name in DIVERGENCES]
+        return max((abs(both[1]) for both in found if both), default=0.0)
+
+    @cached_property
+    def non_finite(self) -> int:
+        """Steps in which a loss or a gradient was not finite."""
+        return sum(value > 0 for value in self.run.series("update/non_finite").y)
+
+    # The judge
+
+    @property
+    def judged(self) -> bool:
+        return self.run.has("judge/failure_rate") or self.run.has("judge/v_hat_mean")
+
+    @cached_property
+    def lift(self) -> Estimate | None:
+        """The realised lift over the whole run, from windows of steps that do not overlap."""
+        lifts = dict(zip(*self.run.series("judge/realised_lift"), strict=True))
+        scores = dict(zip(*self.run.series("judge/realised_lift_z"), strict=True))
+        step, window, found = max(lifts, default=0.0), self._window(), []
+        while step > 0:
+            z = scores.get(step)
+            if z:
+                found.append(Estimate(lifts[step], lifts[step] / z))
+            step = max((each for each in lifts if each <= step - window), default=0.0)
+        return mean_over_benchmarks(found) if found else None
+
+    @property
+    def helped(self) -> Interval | None:
+        """The lift with its interval."""
+        return interval(self.lift)
+
+    def _window(self) -> int:
+        curriculum = self.run.config.get("curriculum")
+        trial = curriculum.get("trial") if isinstance(curriculum, dict) else None
+        return trial if isinstance(trial, int) and trial > 0 else Judge.trial
+
+    @property
+    def outcomes(self) -> float:
+        """Outcomes of uniform slots that the judge was measured on."""
+        return max(self.run.series("judge/outcomes").y, default=0.0)
+
+
+def ends(series: Series) -> tuple[float, float] | None:
+    """The medians of the first and the last fifth of a curve; None if it is too short for that."""
+    if len(series.y) < notices.STEPS:
+        return None
+    size = len(series.y) // PART
+    return median(series.y[:size]), median(series.y[-size:])

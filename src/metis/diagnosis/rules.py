@@ -1,0 +1,265 @@
+"""The table of what can be wrong with a run: on which numbers it is said, and what to do about it.
+
+Bounds come from the 232 runs of `evidence/` where they can: none of those is ill, as far as is
+known, except for answers that were truncated and groups without variance.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from metis.curricula.judges.skill import DIAGNOSED
+from metis.diagnosis.commands import Commands
+from metis.diagnosis.facts import Facts
+from metis.run.notices import MOSTLY
+from metis.run.statistics import RARE
+
+FAILING = 0.05
+"""Share of failed rollouts. A reward that fails is a fault, not chance; of the recorded runs none
+has any, and a single failure is noticed while a run goes on."""
+STEEPER = 10.0
+"""Gradient norm of the last fifth over the first. Recorded runs are at 3.7 at most: it grows as
+more groups become informative."""
+DIVERGED = 0.1
+"""KL divergence in nats per token. Recorded runs are below 0.003; implementations of PPO commonly
+end an update at 0.015 to 0.05."""
+SHORTER = 0.25
+"""Length of answers in the last fifth over the first. Recorded runs are at 0.52 at least, where
+the model learnt to stop once it has answered."""
+ENOUGH = 64
+"""Rewards from which on "always the same" is said."""
+TELLING = 0.05
+"""Half an interval of the rise that a held-out set should reach."""
+MOST_HELDOUT = 2000
+"""Larger held-out sets are not advised: they cost more than the training of a small run."""
+LESS = 3
+"""What a learning rate that is too high is divided by."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Something that can be wrong with a run.
+
+    name     what it is called
+    holds    whether the numbers of a run show it
+    said     what is said of it, with these numbers
+    command  what to run next; None where no command helps
+    """
+
+    name: str
+    holds: Callable[[Facts], bool]
+    said: Callable[[Facts], str]
+    command: Callable[[Facts, Commands], str | None]
+
+
+def found(facts: Facts) -> Iterator[Rule]:
+    """What is wrong with a run, the most harmful first."""
+    return (rule for rule in RULES if rule.holds(facts))
+
+
+# The learning rate, and other settings that a command changes
+
+
+def _setting(facts: Facts, key: str) -> float | None:
+    section, _, name = key.partition(".")
+    given = facts.run.config.get(section)
+    value = given.get(name) if isinstance(given, dict) else None
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _slower(facts: Facts, commands: Commands) -> str | None:
+    rate = _setting(facts, "engine.learning_rate")
+    return commands.again(f"engine.learning_rate={rate / LESS:.1g}") if rate else None
+
+
+def _longer(facts: Facts, commands: Commands) -> str | None:
+    limit = _setting(facts, "engine.max_tokens")
+    return commands.again(f"engine.max_tokens={2 * limit:.0f}") if limit else None
+
+
+def _more_heldout(facts: Facts, commands: Commands) -> str | None:
+    key = "benchmark_limit" if facts.run.config.get("benchmarks") else "task.heldout"
+    if facts.run.simulated:
+        key = "engine.heldout"
+    wanted = _wanted(facts)
+    known = facts.run.config.get(key) if "." not in key else _setting(facts, key)
+    return commands.again(f"{key}={wanted}") if known and wanted > facts.heldout else None
+
+
+def _wanted(facts: Facts) -> int:
+    """Held-out prompts that would make the interval of the rise narrow enough, about."""
+    change = facts.change
+    if change is None:
+        return 0
+    needed = facts.heldout * ((change.high - change.mean) / TELLING) ** 2
+    return min(MOST_HELDOUT, 50 * math.ceil(needed / 50))
+
+
+# Conditions
+
+
+def _constant(facts: Facts) -> bool:
+    """True where all rewards are 0, though answers end, and differ."""
+    rewards = sum(len(row.get("rewards", ())) for row in facts.groups)
+    ended = facts.truncated < MOSTLY and facts.failed < MOSTLY
+    return facts.rewards == {0.0} and rewards >= ENOUGH and ended and len(facts.lengths) > 1
+
+
+def _flat(facts: Facts) -> bool:
+    return not _solved(facts) and (facts.standstill is not None or _scarce(facts))
+
+
+def _scarce(facts: Facts) -> bool:
+    """True where few of the groups trained on have a gradient."""
+    informative = facts.run.informative
+    return informative is not None and informative < RARE
+
+
+def _solved(facts: Facts) -> bool:
+    return facts.late_kinds.get("all-pass", 0.0) >= MOSTLY
+
+
+def _exploded(facts: Facts) -> bool:
+    grown = facts.gradient is not None and facts.gradient[1] >= STEEPER * facts.gradient[0]
+    return grown or facts.divergence >= DIVERGED or facts.non_finite > 0
+
+
+def _collapsed(facts: Facts) -> bool:
+    both, change = facts.answer_length, facts.change
+    if both is None or (change is not None and change.low > 0):
+        return False
+    return both[1] <= SHORTER * both[0]
+
+
+def _fell(facts: Facts) -> bool:
+    return facts.change is not None and facts.change.high < 0
+
+
+def _unskilled(facts: Facts) -> bool:
+    lift = facts.helped
+    return facts.outcomes >= DIAGNOSED and lift is not None and lift.low <= 0
+
+
+def _untold(facts: Facts) -> bool:
+    change = facts.change
+    if change is None or change.low > 0 or change.high < 0:
+        return False
+    return change.high - change.mean > TELLING
+
+
+# Words
+
+
+def _failing(facts: Facts) -> str:
+    reason = f", the first with {facts.failures[0]}" if facts.failures else ""
+    return f"{facts.failed:.0%} of the rollouts failed{reason}. Mend the task or its reward first"
+
+
+def _truncated(facts: Facts) -> str:
+    return (
+        f"{facts.truncated:.0%} of the answers were truncated, and scored as they are. Raise "
+        "engine.max_tokens, or ask for shorter answers"
+    )
+
+
+def _explosion(facts: Facts) -> str:
+    parts = []
+    if facts.gradient is not None and facts.gradient[1] >= STEEPER * facts.gradient[0]:
+        parts.append(
+            f"the gradient norm rose from {facts.gradient[0]:.2g} to {facts.gradient[1]:.2g}"
+        )
+    if facts.divergence >= DIVERGED:
+        parts.append(f"the KL divergence reached {facts.divergence:.2g} nats per token")
+    if facts.non_finite:
+        parts.append(f"in {facts.non_finite:,} steps a loss or gradient was not finite")
+    return f"the update went out of bounds ({', and '.join(parts)}). Lower the learning rate"
+
+
+def _collapse(facts: Facts) -> str:
+    before, after = facts.answer_length or (0.0, 0.0)
+    return (
+        f"answers shrank from {before:.0f} tokens to {after:.0f}, and accuracy did not rise. Read "
+        "some: the reward may pay for saying little"
+    )
+
+
+def _strict(facts: Facts) -> str:
+    return (
+        f"every reward is 0, though {1 - facts.truncated:.0%} of the answers end by themselves. "
+        "Look at answers: is the reward too strict, or are the prompts too hard?"
+    )
+
+
+def _nothing(facts: Facts) -> str:
+    if facts.standstill:
+        said = facts.standstill.described
+    else:
+        said = f"only {facts.run.informative:.1%} of the groups trained on had a gradient"
+    return f"{said}. {REMEDY}"
+
+
+REMEDY = "Take easier prompts, a better model, a reward with partial credit, or larger groups"
+
+
+def _informed(facts: Facts, commands: Commands) -> str:
+    """A survey where nothing varied; a comparison with METIS where little did, unselected."""
+    rare = bool(facts.run.informative) and facts.run.curriculum == "uniform"
+    return commands.compare() if rare else commands.survey()
+
+
+def _strict_step(facts: Facts, commands: Commands) -> str:
+    return commands.step(facts.groups[-1]["step"])
+
+
+def _all_pass(facts: Facts) -> str:
+    share = facts.late_kinds.get("all-pass", 0.0)
+    return f"in the end {share:.0%} of the groups were all-pass: solved. Take harder prompts"
+
+
+def _no_skill(facts: Facts) -> str:
+    return (
+        f"in {facts.run.steps:,} steps no benefit of the judge is shown (realised lift "
+        f"{facts.helped}). Uniform sampling costs no judging"
+    )
+
+
+def _fallen(facts: Facts) -> str:
+    best = facts.run.best
+    kept = f"; the best validation was at step {best.step:,}" if best and best.step else ""
+    return f"held-out accuracy fell by {facts.change}{kept}. Lower the learning rate"
+
+
+def _too_few(facts: Facts) -> str:
+    change = facts.change
+    half = change.high - change.mean if change else 0.0
+    return (
+        f"{facts.heldout:,} held-out problems are too few: the change in accuracy is known to "
+        f"±{half:.3f} only. About {_wanted(facts):,} would tell one of {TELLING:.2f}"
+    )
+
+
+RULES = (
+    Rule(
+        "rollouts fail",
+        lambda facts: facts.failed >= FAILING,
+        _failing,
+        lambda facts, commands: commands.view(),
+    ),
+    Rule("update out of bounds", _exploded, _explosion, _slower),
+    Rule("answers collapse", _collapsed, _collapse, lambda facts, commands: commands.view()),
+    Rule("accuracy fell", _fell, _fallen, _slower),
+    Rule("answers truncated", lambda facts: facts.truncated > MOSTLY, _truncated, _longer),
+    Rule("reward always 0", _constant, _strict, _strict_step),
+    Rule(
+        "nothing varies", lambda facts: _flat(facts) and not _constant(facts), _nothing, _informed
+    ),
+    Rule("everything solved", _solved, _all_pass, lambda facts, commands: commands.survey()),
+    Rule(
+        "judge without skill",
+        _unskilled,
+        _no_skill,
+        lambda facts, commands: commands.again("curriculum=uniform"),
+    ),
+    Rule("too few held-out problems", _untold, _too_few, _more_heldout),
+)
+"""From the most harmful on: what voids a run comes before what slows it down."""

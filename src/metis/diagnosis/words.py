@@ -1,0 +1,123 @@
+"""A diagnosis in words: a line for each question, and one or two about what to change next."""
+
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from metis.diagnosis.commands import Commands
+from metis.diagnosis.facts import Facts
+from metis.diagnosis.rules import found
+from metis.run.recorded import Recorded
+
+MOST = 2
+"""Things to change next: more would not be done."""
+
+
+class Line(NamedTuple):
+    """A line of a diagnosis; `command` is what to run next, if anything."""
+
+    kind: Literal["learnt", "wasted", "judge", "advice"]
+    text: str
+    command: str | None = None
+
+    @property
+    def question(self) -> str:
+        """What the line answers."""
+        return QUESTIONS[self.kind]
+
+
+QUESTIONS = {
+    "learnt": "Did it learn?",
+    "wasted": "What was wasted?",
+    "judge": "Did the judge help?",
+    "advice": "What to change next?",
+}
+
+
+def lines(run: Recorded, named: Path | None = None) -> list[Line]:
+    """The diagnosis of a run, whose folder the commands call `named`."""
+    facts, commands = Facts(run), Commands(named or run.folder)
+    said = [Line("learnt", learnt(facts)), Line("wasted", wasted(facts))]
+    if facts.judged:
+        said.append(Line("judge", judged(facts)))
+    return [*said, *advice(facts, commands)]
+
+
+def learnt(facts: Facts) -> str:
+    """Whether held-out accuracy rose."""
+    tests = facts.run.evaluations
+    if len(tests) < 2:
+        return f"Cannot be told: {'one' if tests else 'no'} validation in {facts.run.steps:,} steps"
+    first, last = tests[0], tests[-1]
+    line = f"{_verdict(facts)}: held-out accuracy {first.accuracy:.3f} → {last.accuracy:.3f}"
+    line += f" in {facts.run.steps:,} steps"
+    if facts.change:
+        line += f", {facts.change}"
+        line += f" on the same {facts.heldout:,} problems" if facts.heldout else " unpaired"
+    best = facts.run.best
+    if best and first.accuracy < best.accuracy and best.step < last.step:
+        line += f"; best {best.accuracy:.3f} at step {best.step:,}"
+    failed = dict(zip(*facts.run.series("eval/failed"), strict=True)).get(last.step)
+    return line + (f"; {failed:,.0f} of the last answers failed, and score 0" if failed else "")
+
+
+def _verdict(facts: Facts) -> str:
+    change = facts.change
+    if change is None:
+        return "Cannot be told" if facts.rise and facts.rise.mean else "No change"
+    if change.low > 0:
+        return "Yes"
+    return "No, it fell" if change.high < 0 else "No change shown"
+
+
+def wasted(facts: Facts) -> str:
+    """Rollouts and tokens that taught nothing, and why."""
+    if not facts.generated:
+        return "No rollouts yet"
+    parts = [
+        f"{share:.0%} {name}"
+        for name, share in (
+            ("truncated", facts.truncated),
+            ("failed", facts.failed),
+            ("discarded", facts.discarded),
+        )
+        if share
+    ]
+    said = [f"{facts.generated:,.0f} rollouts{': ' if parts else ''}{', '.join(parts)}"]
+    said += _groups(facts)
+    if facts.wasted is not None:
+        said.append(f"{facts.wasted:.0%} of the generated tokens taught nothing")
+    return "; ".join(said)
+
+
+def _groups(facts: Facts) -> Iterator[str]:
+    """The kinds of groups that were trained on, or as much of that as is logged."""
+    if facts.run.informative is None:
+        yield "none was trained on"
+        return
+    kinds = [
+        f"{facts.kinds[kind]:.0%} {kind}"
+        for kind in ("all-fail", "all-pass")
+        if facts.kinds.get(kind)
+    ]
+    of = f" ({', '.join(kinds)})" if kinds else ""
+    yield f"{facts.run.informative:.0%} of the groups trained on had a gradient{of}"
+
+
+def judged(facts: Facts) -> str:
+    """Whether the groups that the judge chose varied more than uniform ones."""
+    lift = facts.helped
+    if lift is None:
+        return "Cannot be told: there is no step with both its choices and uniform slots that vary"
+    verdict = "Yes" if lift.low > 0 else "No, it chose worse" if lift.high < 0 else "Not shown"
+    share = facts.run.judge_share
+    cost = "" if share is None else f", for {share:.1%} of the time"
+    return f"{verdict}: its groups had {lift} more reward variance than uniform ones{cost}"
+
+
+def advice(facts: Facts, commands: Commands) -> Iterator[Line]:
+    """What to change next, the most harmful first."""
+    for rule in islice(found(facts), MOST):
+        said = rule.said(facts)
+        yield Line("advice", said[:1].upper() + said[1:], rule.command(facts, commands))

@@ -1,0 +1,1 @@
+"""The commands as calls: `metis.train`, `survey`, `compare`, `evaluate` and `load`."""

@@ -1,0 +1,96 @@
+"""Advice on a pool, in two sentences, by the share of its prompts that are informative.
+
+The bounds are those of measured runs (docs/when-it-pays.md): below 5% METIS took 0.17 to 0.68 of
+uniform sampling's rollouts, at 7% 0.74 on one pool and 1.09 on another
+(evidence/levels-2-to-10), at 19% 1.08 (no difference shown). Tokens that it only reads are not in
+these: of total tokens it took 0.75 to 3.4 times uniform sampling's.
+
+All of them are of additions with a model of 135M parameters: a first guess for other tasks.
+"""
+
+from metis.run.notices import MOSTLY
+from metis.run.statistics import RARE
+from metis.surveys.facts import Facts, Share
+
+MEASURED = (
+    (0.190, 1.08, 2.75),
+    (0.060, 0.74, 2.58),
+    (0.048, 0.68, 2.85),
+    (0.021, 0.31, 1.44),
+    (0.006, 0.17, 0.75),
+)
+"""Pools of `evidence/when-it-pays`: the share of informative prompts at first, and METIS's rollouts
+and total tokens to equal accuracy, as shares of uniform sampling's."""
+
+COMMON = 0.15
+
+
+def advice(facts: Facts, group: int) -> str:
+    """A recommendation."""
+    share = facts.informative
+    if facts.failed >= MOSTLY:
+        return (
+            f"{facts.failed:.0%} of the rollouts failed: fix the task or its reward first. Until "
+            "then the other numbers mean little."
+        )
+    if facts.cut_off >= MOSTLY:
+        return (
+            f"{facts.cut_off:.0%} of the answers were truncated: raise engine.max_tokens, or ask "
+            "for shorter answers, and survey again. What looks all-fail may only be cut short."
+        )
+    if not share.value:
+        return _nothing(facts, group, share.high)
+    if share.low < RARE and share.high > COMMON:
+        return (
+            f"Between {share.low:.1%} and {share.high:.1%} of the prompts are informative: "
+            f"{len(facts.outcomes)} prompts are too few for advice. Survey more with --prompts."
+        )
+    fact = f"{share.value:.1%} of the prompts are informative{_doubt(share)}"
+    ceiling = f"selection could raise the signal of a batch {facts.ceiling(8):.1f} times at best"
+    if share.value >= COMMON:
+        return (
+            f"{fact}: on additions, the one task this bound comes from, no gain of METIS over "
+            "uniform sampling was shown there. Whether it pays on yours, `metis compare RECIPE "
+            "--curricula uniform,metis` shows."
+        )
+    if share.value > RARE:
+        return (
+            f"{fact}: METIS finds more of them at first, and may not be ahead in the end. "
+            "Compare it with uniform sampling over a few seeds before you rely on it: `metis "
+            "compare RECIPE --curricula uniform,metis`."
+        )
+    return (
+        f"{fact}: most rollouts of uniform sampling teach nothing, and {ceiling}. Use METIS "
+        f"(curriculum=metis) where rollouts are what costs: on pools of additions like this one it "
+        f"took {_range(1)} of the rollouts, and {_range(2)} of the total tokens, since it "
+        "reads every candidate."
+    )
+
+
+def _doubt(share: Share) -> str:
+    """The interval of a share, where other advice would follow from other values in it."""
+    if not any(share.low < bound < share.high for bound in (RARE, COMMON)):
+        return ""
+    return f" ({share.low:.1%} to {share.high:.1%}: survey more --prompts to be sure)"
+
+
+def _range(cost: int) -> str:
+    """The range of a cost on measured pools where informative prompts are rare."""
+    ratios = [pool[cost] for pool in MEASURED if pool[0] <= RARE]
+    return f"{min(ratios):.2f} to {max(ratios):.2f}"
+
+
+def _nothing(facts: Facts, group: int, most: float) -> str:
+    shares = facts.shares()
+    counted = (
+        f"None of {len(facts.outcomes)} prompts is informative (at most {most:.1%} of the pool)"
+    )
+    if shares["all-pass"].value > shares["all-fail"].value:
+        return (
+            f"{counted}: the model solves them, and there is nothing to learn here. Take harder "
+            "prompts."
+        )
+    return (
+        f"{counted}: no selection finds a gradient where there is none. Take easier prompts, a "
+        f"better model, a reward with partial credit, or larger groups than {group}."
+    )

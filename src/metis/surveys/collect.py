@@ -1,0 +1,199 @@
+"""Rollouts of a random sample of a pool, written down as they come, and the seconds of a step."""
+
+import json
+import random
+import time
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from rich import progress
+from rich.console import Console
+
+from metis import files
+from metis.config import Config
+from metis.core import Curriculum, Group, Progress, Prompt, Rollout
+from metis.core.drive import drive
+from metis.core.pool import Pool
+from metis.loop import Trainable
+from metis.report.tables import duration
+from metis.run.folder import Folder, read_log
+from metis.run.meter import Meter
+from metis.run.recording import Kept, Recorder
+from metis.run.waiting import Heartbeat
+from metis.settings.sections import curriculum_of
+from metis.surveys.facts import PromptOutcome
+
+STEPS = 2
+"""Steps that are timed, of which the first warms up."""
+FILE = "step_seconds.json"
+WAIT = 30.0
+"""Seconds without a line after which there is one."""
+
+
+class SurveyView:
+    """Counts rollouts of `total`; the first part of them that is saved gives an estimate."""
+
+    def __init__(
+        self, console: Console, total: int, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.console, self.total, self.clock = console, total, clock
+        self.began = self.printed = clock()
+        self.saved = self.before = self.played = 0
+        self.bars = progress.Progress(
+            progress.TextColumn("{task.description}"),
+            progress.BarColumn(),
+            progress.MofNCompleteColumn(),
+            progress.TimeRemainingColumn(),
+            console=console,
+            disable=not console.is_terminal,
+        )
+        self.task = self.bars.add_task("rollouts", total=total)
+        self.heartbeat = Heartbeat(self.beat)
+
+    def __enter__(self) -> Self:
+        self.bars.start()
+        self.heartbeat.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.heartbeat.__exit__()
+        self.bars.stop()
+
+    def resume(self, done: int) -> None:
+        """Take up what an earlier call has saved."""
+        self.before = done
+        self.save(done)
+
+    def save(self, done: int) -> None:
+        """So many rollouts are saved."""
+        first = self.saved <= self.before < done < self.total
+        self.saved, self.played = done, 0
+        self.bars.update(self.task, completed=done)
+        if first:
+            self._print()
+
+    def play(self, played: int) -> None:
+        """So many rollouts have ended since the last were saved; any thread may say so."""
+        self.played = played
+        self.bars.update(self.task, completed=self.saved + played)
+
+    def beat(self) -> None:
+        if self.clock() - self.printed >= WAIT:
+            self._print()
+
+    def say(self, what: str) -> None:
+        """Name what follows the rollouts."""
+        self.bars.update(self.task, description=what)
+        if not self.console.is_terminal:
+            self.console.print(what)
+
+    def _print(self) -> None:
+        self.printed = self.clock()
+        if self.console.is_terminal:
+            return
+        done, spent = self.saved + self.played, self.printed - self.began
+        line = f"{done:,} of {self.total:,} rollouts"
+        if self.saved > self.before:
+            pace = spent / (done - self.before)
+            line += f" · about {duration(pace * (self.total - done))} left"
+        self.console.print(line)
+
+
+class SurveyFolder(Folder):
+    """The folder of a survey: one row a prompt."""
+
+    LOGS: ClassVar = ("outcomes",)
+
+    def resume(self, count: int, size: int) -> list[PromptOutcome]:
+        """The outcomes of whole rounds of `size` prompts; what else was written is cut off."""
+        lines = (self.path / "outcomes.jsonl").read_bytes().splitlines(keepends=True)
+        whole = [line for line in lines if line.endswith(b"\n")]
+        if len(whole) < count:
+            whole = whole[: len(whole) // size * size]
+        self.cut({"outcomes": sum(map(len, whole))})
+        rows = read_log(self.path, "outcomes")
+        done = {row["prompt"] for row in rows}
+        self.transcripts.keep("survey", lambda head: head["prompt"] in done)
+        return [PromptOutcome.of(row) for row in rows]
+
+
+def sampled(pool: Pool, count: int, seed: int) -> list[Prompt]:
+    """Prompts of the pool, drawn without replacement; all where there are no more."""
+    return random.Random(seed).sample(list(pool.prompts), min(count, len(pool)))
+
+
+def collect(
+    engine: Trainable,
+    prompts: Sequence[Prompt],
+    group: int,
+    seed: int,
+    folder: SurveyFolder,
+    view: SurveyView,
+    kept: Kept = "all",
+) -> list[PromptOutcome]:
+    """The outcomes of all prompts, in rounds of as many as the engine takes at once.
+
+    Every round is saved, with what was said; those in the folder are not played again.
+    """
+    size = max(1, engine.rows // group)
+    outcomes, recorder = folder.resume(len(prompts), size), Recorder(folder, kept)
+    view.resume(group * len(outcomes))
+    for start in range(len(outcomes), len(prompts), size):
+        engine.reseed(zlib.crc32(f"{seed}/{start}".encode()))
+        with _counting(engine, view):
+            groups = engine.answer(Rollout(prompts[start : start + size], group))
+        recorder.answers("survey", 0, groups)
+        played = list(_rows(groups))
+        folder.append("outcomes", played)
+        outcomes += [PromptOutcome.of(row) for row in played]
+        view.save(group * len(outcomes))
+    return outcomes
+
+
+def _counting(engine: Trainable, view: SurveyView) -> AbstractContextManager[None]:
+    """Tells the view of every rollout that ends, on an engine that can say so."""
+    counting = getattr(engine, "counting", None)
+    return nullcontext() if counting is None else counting(view.play)
+
+
+def _rows(groups: Sequence[Group]) -> Iterator[Mapping[str, Any]]:
+    for group in groups:
+        yield {
+            "prompt": group.prompt.id,
+            "category": group.prompt.category,
+            "rewards": list(group.rewards),
+            "tokens": [int(trajectory.loss_mask.sum()) for trajectory in group.trajectories],
+            "failed": group.failed,
+            "cut_off": group.cut_off,
+        }
+
+
+def judging(settings: Config) -> Curriculum:
+    """METIS as it is set, or with its defaults where another curriculum is."""
+    if settings.curriculum_name == "metis":
+        return settings.curriculum
+    return curriculum_of("metis", settings.training.batch, settings.training.group)
+
+
+def step_seconds(
+    engine: Trainable, pool: Pool, curriculum: Curriculum, folder: Path
+) -> dict[str, float]:
+    """The phases of the second of two steps, which train the policy; measured before, as then."""
+    path = folder / FILE
+    if path.exists():
+        measured: dict[str, float] = json.loads(path.read_text("utf-8"))
+        return measured
+    seconds: dict[str, float] = {}
+    for step in range(STEPS):
+        meter = Meter(engine)
+        planned = drive(curriculum.step(pool, Progress(step, policy=step)), meter)
+        if planned.groups:
+            with meter.phase("update"):
+                engine.update(planned)
+        seconds = meter.seconds
+    with files.atomic(path) as file:
+        file.write(json.dumps(seconds).encode())
+    return seconds

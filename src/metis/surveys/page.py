@@ -1,0 +1,130 @@
+"""`survey.md`: the facts of a pool as tables, and the advice that follows."""
+
+from collections.abc import Iterator, Mapping
+
+from metis.run.statistics import KINDS
+from metis.surveys.advice import MEASURED, advice
+from metis.surveys.facts import Facts, Share
+from metis.text import markdown_table
+
+WIDTH = 30
+"""Characters of the longest bar."""
+
+BINS = 8
+"""Parts of the histogram, where groups are not smaller."""
+
+MULTIPLIERS = (2, 4, 8, 16)
+
+MEANING = {
+    "all-fail": "all rollouts fail",
+    "informative": "rollouts differ",
+    "all-pass": "all rollouts pass",
+    "failed": "no reward could be had",
+}
+
+
+def page(
+    facts: Facts, pool: int, group: int, seconds: Mapping[str, float], simulated: bool = False
+) -> str:
+    """The whole survey; the same outcomes give the same text."""
+    learner = " The learner is simulated, no language model." if simulated else ""
+    sections = [
+        "# Survey\n",
+        f"{len(facts.outcomes):,} of {pool:,} prompts, {group} rollouts each.{learner}\n",
+        f"**{advice(facts, group)}**\n",
+        "## The pool\n",
+        _shares(facts),
+        *_by_category(facts),
+        "## Mean reward of a prompt\n",
+        _histogram(facts, group),
+        "## What selection could gain\n",
+        _ceilings(facts),
+        *_place(facts),
+        "## Answers\n",
+        _answers(facts),
+        *_seconds(seconds),
+    ]
+    return "\n".join(sections)
+
+
+def _shares(facts: Facts) -> str:
+    rows = [["prompts", "", "share", "95% interval"]]
+    for kind, share in facts.shares().items():
+        if kind != "failed" or share.value:
+            rows.append([kind, MEANING[kind], f"{share.value:.1%}", _interval(share)])
+    return markdown_table(rows)
+
+
+def _interval(share: Share) -> str:
+    return f"{share.low:.1%} to {share.high:.1%}"
+
+
+def _by_category(facts: Facts) -> Iterator[str]:
+    if len(facts.categories) < 2:
+        return
+    rows = [["category", "prompts", *KINDS[:3]]]
+    for category, count in facts.categories.items():
+        shares = facts.shares(category)
+        rows.append(
+            [category or "none", str(count), *(f"{shares[kind].value:.0%}" for kind in KINDS[:3])]
+        )
+    yield "## By category\n"
+    yield markdown_table(rows)
+
+
+def _histogram(facts: Facts, group: int) -> str:
+    bins = min(group, BINS)
+    counts = facts.histogram(bins)
+    most = max(1, *counts)
+    rows = [["mean reward", "prompts", ""]]
+    for place, count in enumerate(counts):
+        rows.append([f"{place / bins:.3g}", str(count), "█" * -(-WIDTH * count // most)])
+    return markdown_table(rows)
+
+
+def _ceilings(facts: Facts) -> str:
+    """Variance of the best 1/m over the mean: what a perfect judge of m candidates would find."""
+    rows = [["candidates a place (m)", "mean variance of the best 1/m over that of all"]]
+    for multiplier in MULTIPLIERS:
+        gain = facts.ceiling(multiplier)
+        rows.append([str(multiplier), "nothing varies" if gain is None else f"{gain:.2f}"])
+    return markdown_table(rows)
+
+
+def _place(facts: Facts) -> Iterator[str]:
+    """Measured pools by their share of informative prompts, this one among them."""
+    share = facts.informative.value
+    if not share:
+        return
+    rows = [(one, [f"{one:.1%}", *(f"{cost:.2f}" for cost in costs)]) for one, *costs in MEASURED]
+    rows.append((share, [f"**{share:.1%}**", "**this pool**", ""]))
+    ordered = sorted(rows, key=lambda row: -row[0])
+    header = ["informative at first", "METIS's rollouts to equal accuracy, uniform sampling's = 1"]
+    yield "## Among measured pools\n"
+    yield markdown_table([[*header, "its total tokens"], *(row for _, row in ordered)])
+    yield "Additions, SmolLM2-135M, three seeds (docs/when-it-pays.md): elsewhere a hint.\n"
+
+
+def _answers(facts: Facts) -> str:
+    rows = [
+        ["tokens of an answer: median", f"{facts.length(0.5):,.0f}"],
+        ["tokens of an answer: 95th percentile", f"{facts.length(0.95):,.0f}"],
+        ["answers cut off", f"{facts.cut_off:.1%}"],
+        ["rollouts failed", f"{facts.failed:.1%}"],
+    ]
+    if facts.waste is not None:
+        rows.append(["tokens in groups without variance", f"{facts.waste:.1%}"])
+    return markdown_table([["", ""], *rows])
+
+
+def _seconds(seconds: Mapping[str, float]) -> Iterator[str]:
+    if not seconds:
+        return
+    whole = sum(seconds.values())
+    rows = [["phase", "seconds", "share"]]
+    rows += [[name, f"{value:.2f}", f"{value / whole:.0%}"] for name, value in seconds.items()]
+    judging = seconds.get("judge", 0.0)
+    yield "## A step of METIS, measured\n"
+    yield markdown_table(rows)
+    if whole > judging:
+        yield f"Judging adds {judging / (whole - judging):.0%} to a step.\n"

@@ -1,0 +1,283 @@
+"""Answers: a page of those that are looked for, and one with all that is known of it."""
+
+import json
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from threading import Lock
+from typing import Any, NamedTuple
+
+from metis.errors import MetisError
+from metis.run import transcripts
+from metis.run.transcripts import Place
+from metis.view.browse import kept, search
+from metis.view.browse.database import Database
+from metis.view.browse.inside import inside
+from metis.view.browse.search import Term
+
+Row = dict[str, Any]
+
+SIZE = 50
+"""Answers on a page."""
+PATIENCE = 0.15
+"""Seconds in which texts are looked at for what the index cannot tell."""
+REMEMBERED = 16
+"""Searches whose hits are remembered."""
+LARGEST = 2**48
+"""The largest number that is looked for."""
+SHOWN = 120
+"""Characters of a prompt beside an answer."""
+
+EQUAL = ("kind", "step", "prompt", "category", "outcome")
+NUMBERS = {"step": "step = ?", "from": "step >= ?", "to": "step <= ?"}
+REWARDS = {
+    "right": "reward >= 1 AND kind <> 'judge'",
+    "wrong": "reward <= 0 AND kind <> 'judge'",
+    "partial": "reward > 0 AND reward < 1 AND kind <> 'judge'",
+}
+ORDERS = {
+    "": "step DESC, id",
+    "step": "step, id",
+    "reward": "reward, step DESC, id",
+    "-reward": "reward DESC, step DESC, id",
+    "tokens": "tokens, step DESC, id",
+    "-tokens": "tokens DESC, step DESC, id",
+}
+_REASON = (
+    "EXISTS (SELECT 1 FROM judgments j "
+    "WHERE j.step = answers.step AND j.prompt = answers.prompt AND j.reason = ?)"
+)
+_COLUMNS = "id, member, place, kind, step, prompt, rollout, reward, tokens, truncated, failure"
+
+
+class Found(NamedTuple):
+    """A row of the answers, by name."""
+
+    id: int
+    member: int
+    place: int
+    kind: str
+    step: int
+    prompt: str
+    rollout: int
+    reward: float | None
+    tokens: int | None
+    truncated: int
+    failure: str | None
+
+    @property
+    def facts(self) -> Row:
+        facts = {name: getattr(self, name) for name in ("rollout", "reward", "tokens", "failure")}
+        if self.kind == "judge":
+            facts |= {"reward": None, "score": self.reward}
+        return {**facts, "truncated": bool(self.truncated)}
+
+
+class Refused(ValueError):
+    """A filter that has no meaning."""
+
+
+def conditions(asked: Mapping[str, str]) -> tuple[str, list[Any]]:
+    """The filters of a request as a condition of SQL and its values."""
+    parts, values = [], list[Any]()
+    for name, value in asked.items():
+        if name in NUMBERS and value:
+            parts.append(NUMBERS[name])
+            values.append(number(name, value))
+        elif name in EQUAL and value:
+            parts.append(f"{name} = ?")
+            values.append(value)
+        elif name == "reason" and value:
+            parts.append(_REASON)
+            values.append(value)
+    if (reward := asked.get("reward", "")) and reward not in REWARDS:
+        raise Refused(f"reward = {reward!r}: use {', '.join(REWARDS)}")
+    parts += [REWARDS[reward]] if reward else []
+    parts += ["truncated"] if asked.get("truncated") == "1" else []
+    parts += ["failure IS NOT NULL"] if asked.get("failed") == "1" else []
+    return " AND ".join(f"({part})" for part in parts) or "1", values
+
+
+def number(name: str, value: str) -> int:
+    try:
+        return max(-LARGEST, min(LARGEST, int(value)))
+    except ValueError:
+        raise Refused(f"{name} = {value[:40]!r}: use a number") from None
+
+
+class Answers:
+    """The answers of a folder."""
+
+    def __init__(self, folder: Path, database: Database) -> None:
+        self.folder, self.database = folder, database
+        self._remembered: OrderedDict[tuple[Any, ...], _Verified] = OrderedDict()
+        self._lock = Lock()
+
+    def page(self, asked: Mapping[str, str]) -> Row:
+        """The page of answers that fit: `exact` is false while the total is a lower bound."""
+        began = time.monotonic()
+        page = max(0, number("page", asked.get("page") or "0"))
+        order = ORDERS.get(asked.get("sort", ""))
+        if order is None:
+            raise Refused(f"sort = {asked['sort']!r}: use {', '.join(filter(None, ORDERS))}")
+        terms = search.terms(asked.get("q", ""))
+        where, values = conditions(asked)
+        if words := search.match(terms) if self.database.searchable else "":
+            where += " AND id IN (SELECT rowid FROM words WHERE words MATCH ?)"
+            values.append(words)
+        if all(term.whole for term in terms) and (words or not terms):
+            found, total, exact = self._straight(where, values, order, page)
+        else:
+            found, total, exact = self._verified(where, values, order, page, terms)
+        return {
+            "total": total,
+            "exact": exact,
+            "page": page,
+            "size": SIZE,
+            "items": [self._item(each, terms) for each in found],
+            "seconds": round(time.monotonic() - began, 4),
+        }
+
+    def _straight(
+        self, where: str, values: Sequence[Any], order: str, page: int
+    ) -> tuple[list[Found], int, bool]:
+        [total] = self.database.one(f"SELECT count(*) FROM answers WHERE {where}", values)
+        rows = self.database.rows(
+            f"SELECT {_COLUMNS} FROM answers WHERE {where} ORDER BY {order} LIMIT ? OFFSET ?",
+            [*values, SIZE, SIZE * page],
+        )
+        return [Found(*row) for row in rows], total, True
+
+    def _verified(
+        self, where: str, values: Sequence[Any], order: str, page: int, terms: Sequence[Term]
+    ) -> tuple[list[Found], int, bool]:
+        """The same where texts must be looked at; goes on at the next request where it stopped."""
+        patterns = tuple(term.pattern.pattern for term in terms)
+        key = (where, *values, order, patterns, self.database.revision)
+        with self._lock:
+            verified = self._remembered.pop(key, None)
+            if verified is None:
+                query = f"SELECT id FROM answers WHERE {where} ORDER BY {order}"
+                verified = _Verified([name for (name,) in self.database.rows(query, values)])
+            self._remembered[key] = verified
+            while len(self._remembered) > REMEMBERED:
+                self._remembered.popitem(last=False)
+            verified.go_on(SIZE * (page + 1), lambda name: self._fits(name, terms))
+            hits = verified.hits[SIZE * page : SIZE * (page + 1)]
+            found = [each for name in hits if (each := self._of(name))]
+            return found, len(verified.hits), verified.done
+
+    def _fits(self, name: int, terms: Sequence[Term]) -> bool:
+        found = self._of(name)
+        return found is not None and search.fits(terms, self._text(found))
+
+    def _of(self, name: int) -> Found | None:
+        row = self.database.one(f"SELECT {_COLUMNS} FROM answers WHERE id = ?", (name,))
+        return Found(*row) if row else None
+
+    def _item(self, found: Found, terms: Sequence[Term]) -> Row:
+        text = self.database.one("SELECT text FROM texts WHERE prompt = ?", (found.prompt,))
+        shown, hits = search.snippet(terms, self._text(found))
+        where = {"kind": found.kind, "step": found.step, "prompt": found.prompt}
+        about = {"text": (text[0] or "")[:SHOWN] if text else ""}
+        return {**where, **about, **found.facts, "snippet": shown, "hits": hits}
+
+    def _text(self, found: Found) -> str:
+        try:
+            _, rows = self._member(found.member)
+            return kept.text(rows[found.place])
+        except (MetisError, IndexError):  # cut or rewritten since; the index follows
+            return ""
+
+    def _member(self, number: int) -> tuple[Row, list[Row]]:
+        """Head and rows of a group."""
+        row = self.database.one(
+            "SELECT kind, segment, start, length, body FROM members WHERE id = ?", (number,)
+        )
+        if row is None:
+            return {}, []
+        *place, body = row
+        if body is not None:
+            whole = json.loads(body)
+            return whole["head"], whole["rows"]
+        placed = Place(*place)
+        name = transcripts.file_name(placed.kind, placed.segment)
+        inside(self.folder, self.folder / transcripts.FOLDER / name)
+        member = transcripts.read(self.folder, placed)
+        return member.head, member.rows
+
+    def of_prompt(self, prompt: str, most: int) -> list[Row]:
+        """The newest answers to a prompt."""
+        rows = self.database.rows(
+            f"SELECT {_COLUMNS} FROM answers WHERE prompt = ? ORDER BY step DESC, id LIMIT ?",
+            (prompt, most),
+        )
+        items = (self._item(Found(*row), ()) for row in rows)
+        return [{**item, "hits": []} for item in items]
+
+    def one(self, kind: str, step: int, prompt: str, rollout: int) -> Row | None:
+        """An answer with its turns, and its neighbours in the file; None where there is none."""
+        rows = self.database.rows(
+            f"SELECT {_COLUMNS} FROM answers WHERE kind = ? AND step = ? AND prompt = ? "
+            "ORDER BY rollout",
+            (kind, step, prompt),
+        )
+        siblings = [Found(*row) for row in rows]
+        found = next((each for each in siblings if each.rollout == rollout), None)
+        if found is None:
+            return None
+        head, members = self._member(found.member)
+        row = members[found.place] if found.place < len(members) else {}
+        known = self.database.one("SELECT text, category FROM texts WHERE prompt = ?", (prompt,))
+        judgment = self.database.one(
+            "SELECT body FROM judgments WHERE step = ? AND prompt = ?", (step, prompt)
+        )
+        return {
+            "kind": kind,
+            "step": step,
+            "prompt": prompt,
+            "text": known[0] or "" if known else "",
+            "category": (known[1] if known else "") or head.get("category") or "",
+            "messages": kept.messages({"messages": row["asked"]} if "asked" in row else head),
+            "said": kept.messages(row),
+            **found.facts,
+            "parts": row.get("parts") or {},
+            "trained": row.get("trained"),
+            "siblings": [each.facts for each in siblings],
+            "judgment": json.loads(judgment[0]) if judgment else None,
+            "previous": self._beside(found, "<", "DESC"),
+            "next": self._beside(found, ">", "ASC"),
+        }
+
+    def _beside(self, found: Found, sign: str, way: str) -> Row | None:
+        """The answer before or after it, of the same kind, in the order of steps."""
+        row = self.database.one(
+            f"SELECT kind, step, prompt, rollout FROM answers WHERE kind = ?1 AND "
+            f"(step {sign} ?2 OR (step = ?2 AND id {sign} ?3)) "
+            f"ORDER BY step {way}, id {way} LIMIT 1",
+            (found.kind, found.step, found.id),
+        )
+        return dict(zip(("kind", "step", "prompt", "rollout"), row, strict=True)) if row else None
+
+
+class _Verified:
+    """Candidates of a search, of which some are known to fit."""
+
+    def __init__(self, candidates: list[int]) -> None:
+        self.candidates, self.looked, self.hits = candidates, 0, list[int]()
+
+    @property
+    def done(self) -> bool:
+        return self.looked == len(self.candidates)
+
+    def go_on(self, wanted: int, fits: Callable[[int], bool]) -> None:
+        """Look for as long as there is patience; at first until there are more than are wanted."""
+        end, first = time.monotonic() + PATIENCE, not self.looked
+        while not self.done and time.monotonic() < end:
+            if first and len(self.hits) > wanted:
+                return
+            name = self.candidates[self.looked]
+            self.looked += 1
+            if fits(name):
+                self.hits.append(name)

@@ -1,0 +1,159 @@
+"""A folder with the page and what it shows, which opens without a server.
+
+A page that is opened from a folder may load no data but scripts: each answer of the server that the
+page can ask for is a script that hands it over. What would be searched for needs the server.
+"""
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from urllib.parse import quote
+
+from metis import files
+from metis.errors import MetisError, require_folder
+from metis.view.browse import assets
+from metis.view.browse.answers import REWARDS, SIZE
+from metis.view.browse.opened import Opened, open_folders
+from metis.view.browse.routes import Routes
+
+MOST, BYTES = 20_000, 200_000_000
+"""Scripts of a bundle, and their bytes."""
+NAME = 200
+"""Characters of the longest name of a script."""
+PAGES = 40
+"""Pages of a list."""
+
+_ROLLED_OUT = """
+SELECT prompt FROM (SELECT prompt, step FROM groups UNION SELECT prompt, step FROM answers)
+GROUP BY prompt ORDER BY max(step) DESC
+"""
+_ANSWERS = "SELECT kind, step, prompt, rollout FROM answers ORDER BY step DESC, id"
+_OTHERS = """
+SELECT prompt FROM judgments WHERE prompt NOT IN (SELECT prompt FROM groups)
+AND prompt NOT IN (SELECT prompt FROM answers) GROUP BY prompt ORDER BY max(step) DESC
+"""
+
+
+def write_bundle(folders: Sequence[Path], out: Path) -> Path:
+    """Write the page of folders into a folder; `index.html`, which opens it, comes last.
+
+    Of a damaged run the page says what is wrong; that there is no other is an error.
+    """
+    require_folder(out)
+    opened = open_folders(folders)
+    runs = [each for each in opened if isinstance(each, Opened)]
+    try:
+        for run in runs:
+            run.index.update()
+        if runs and all(run.wrong for run in runs):
+            raise MetisError(f"{runs[0].folder}: {runs[0].wrong}")
+        for run in runs:
+            if run.wrong:
+                _tell(f"{run.folder}: {run.wrong}")
+        for name in (*assets.FILES, *assets.names(*assets.LICENCES)):
+            if name != "index.html":
+                _write(out / name, assets.read(name))
+        left = _write_answers(Routes(opened), list(_addresses(opened)), out / "data")
+        _write(out / "index.html", assets.read("index.html"))
+    except OSError as error:
+        raise MetisError(
+            f"--bundle {str(out)!r} cannot be written ({error.strerror or error}): name another"
+        ) from None
+    finally:
+        for run in runs:
+            run.close()
+    if left:
+        _tell(
+            f"left out: {left:,} pages, of the oldest steps first; without --bundle all are there"
+        )
+    return out / "index.html"
+
+
+def _tell(text: str) -> None:
+    print(f"metis: {text}", file=sys.stderr)
+
+
+def _write_answers(routes: Routes, addresses: Sequence[str], out: Path) -> int:
+    """Write what the routes answer, as far as a bundle goes; the number of those left out."""
+    count = size = left = 0
+    out.mkdir(exist_ok=True)
+    for address in addresses:
+        name = script_name(address)
+        if count >= MOST or size >= BYTES or len(name) > NAME:
+            left += 1
+            continue
+        status, content = routes.answer(address)
+        if status == 200:
+            _write(
+                out / name,
+                b"metis.answer(" + json.dumps(address).encode() + b", " + content + b");\n",
+            )
+            count, size = count + 1, size + len(content)
+    return left
+
+
+def script_name(address: str) -> str:
+    """The name of the script of an address; the page makes the same."""
+    return f"{_quoted(address).replace('%', '~')}.js"
+
+
+def _quoted(text: str) -> str:
+    """As `encodeURIComponent` in a browser."""
+    return quote(text, safe="-_.!~*'()")
+
+
+def _addresses(opened: Sequence[object]) -> Iterator[str]:
+    """What the page asks for without a search: lists first, then what they lead to, new to old."""
+    yield "folders"
+    yield from (f"{place}/overview" for place in range(len(opened)))
+    runs = [(place, each) for place, each in enumerate(opened) if isinstance(each, Opened)]
+    for place, run in runs:
+        yield from _lists(place, run)
+    for place, run in runs:
+        yield from _details(place, run)
+
+
+def _lists(place: int, run: Opened) -> Iterator[str]:
+    database = run.index.database
+    steps = database.rows(
+        "SELECT step FROM metrics UNION SELECT step FROM groups ORDER BY step DESC"
+    )
+    yield from (f"{place}/steps/{step}" for (step,) in steps)
+    for narrowed in ("", *(f"outcome={_quoted(name)}" for name in _outcomes(run))):
+        yield from _pages(f"{place}/prompts", narrowed, run.prompts.page({})["total"])
+    kinds = [kind for (kind,) in database.rows("SELECT DISTINCT kind FROM members")]
+    marks = ["", *(f"reward={name}" for name in REWARDS), "truncated=1", "failed=1"]
+    for kind in ("", *(f"kind={kind}" for kind in kinds)):
+        for mark in marks:
+            narrowed = "&".join(filter(None, (kind, mark)))
+            yield from _pages(f"{place}/answers", narrowed, run.answers.page({})["total"])
+
+
+def _outcomes(run: Opened) -> list[str]:
+    return [name for (name,) in run.index.database.rows("SELECT DISTINCT outcome FROM groups")]
+
+
+def _pages(address: str, narrowed: str, count: int) -> Iterator[str]:
+    """A list page by page; a narrowed one has its first page alone."""
+    pages = 1 if narrowed else min(PAGES, 1 + count // SIZE)
+    for page in range(pages):
+        query = "&".join(filter(None, (narrowed, f"page={page}" if page else "")))
+        yield f"{address}?{query}" if query else address
+
+
+def _details(place: int, run: Opened) -> Iterator[str]:
+    database = run.index.database
+    for (prompt,) in database.rows(_ROLLED_OUT):
+        yield f"{place}/prompt?id={_quoted(prompt)}"
+    for kind, step, prompt, rollout in database.rows(_ANSWERS):
+        where = f"kind={kind}&step={step}&prompt={_quoted(prompt)}&rollout={rollout}"
+        yield f"{place}/answer?{where}"
+    for (prompt,) in database.rows(_OTHERS):
+        yield f"{place}/prompt?id={_quoted(prompt)}"
+
+
+def _write(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with files.atomic(path) as file:
+        file.write(content)

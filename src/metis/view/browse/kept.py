@@ -1,0 +1,90 @@
+"""Answers as members of transcripts, whichever file keeps them.
+
+Transcripts have them as they are. Of runs, surveys and evaluations without transcripts, so have
+`rollouts.jsonl` (some answers) and `answers.jsonl` (all).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from metis.tasks.benchmarks.scoring import FAITHFUL
+from metis.view.inspection import answers
+
+Row = Mapping[str, Any]
+
+
+def of_group(row: Row) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Head and rows of a group of `rollouts.jsonl`, with those answers that it keeps."""
+    rewards, tokens = row.get("rewards", []), row.get("tokens", [])
+    head = {
+        "step": row["step"],
+        "prompt": row["prompt"],
+        "category": row.get("category", ""),
+        "messages": [{"role": "user", "content": str(row["text"])}] if row.get("text") else [],
+        "n": len(rewards) + row.get("failed", 0),
+    }
+    rows = [
+        {
+            "rollout": place,
+            "messages": [{"role": "assistant", "content": text}],
+            "reward": _at(rewards, place),
+            "parts": _at(row.get("reported", []), place) or {},
+            "tokens": _at(tokens, place),
+        }
+        for place, text in enumerate(answers(row))
+        if text
+    ]
+    return head, rows
+
+
+def of_problem(row: Row) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Head and rows of a problem of `answers.jsonl`."""
+    given = row["answers"]
+    head = {
+        "step": 0,
+        "prompt": row["problem"],
+        "category": row["benchmark"],
+        "messages": [],
+        "n": len(given),
+    }
+    rows = [
+        {
+            "rollout": place,
+            "messages": [{"role": "assistant", "content": str(turn)} for turn in answer["turns"]],
+            "reward": None if answer["finish"] == "failed" else answer["scores"][FAITHFUL],
+            "parts": {key: x for key, x in answer["scores"].items() if key != FAITHFUL},
+            "tokens": answer["tokens"],
+            "truncated": answer["finish"] == "length",
+            "failure": answer.get("error"),
+        }
+        for place, answer in enumerate(given)
+    ]
+    return head, rows
+
+
+def messages(row: Row) -> list[dict[str, str]]:
+    """Messages with a role and a text, whatever a file has in their place."""
+    return list(_messages(row.get("messages")))
+
+
+def _messages(found: Any) -> Iterator[dict[str, str]]:
+    for each in found if isinstance(found, list) else ():
+        if isinstance(each, dict):
+            content = each.get("content")
+            text = content if isinstance(content, str) else "" if content is None else str(content)
+            yield {"role": str(each.get("role", "")), "content": text}
+
+
+def text(row: Row) -> str:
+    """All that was said, a turn after the other."""
+    return "\n".join(message["content"] for message in messages(row))
+
+
+def question(head: Row) -> str:
+    """The last thing that a user said before the first answer."""
+    asked = [each["content"] for each in messages(head) if each["role"] == "user"]
+    return asked[-1] if asked else ""
+
+
+def _at(values: Any, place: int) -> Any:
+    return values[place] if isinstance(values, Sequence) and place < len(values) else None

@@ -1,0 +1,198 @@
+"""The folders that `metis view` was given: what each is, what it is called, and how far it is."""
+
+import contextlib
+import json
+import time
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from metis.comparisons.comparison import is_comparison
+from metis.comparisons.ending import account
+from metis.diagnosis import Line, lines
+from metis.errors import Damaged, MetisError
+from metis.run.folder import log_file, read_log
+from metis.run.manifest import current
+from metis.run.recorded import Recorded, unique_labels
+from metis.view.browse.answers import Answers
+from metis.view.browse.index import Index
+from metis.view.browse.inside import inside
+from metis.view.browse.prompts import Prompts
+
+LIVE = 120.0
+"""Seconds for which a run whose logs grew is said to be running, where no lock can tell."""
+
+KINDS = {"outcomes": "survey", "answers": "eval"}
+"""The log that only one kind of folder has."""
+ENDS = {"survey": "survey.md", "eval": "results.json"}
+"""The file that is written last."""
+
+
+class Opened:
+    """A run, a survey or an evaluation, and what is in it."""
+
+    def __init__(self, folder: Path, kind: str) -> None:
+        self.folder, self.kind, self.label = folder, kind, folder.resolve().name
+        self._locked = False
+        self._diagnosed: tuple[str, list[Line]] = ("", [])
+
+    @cached_property
+    def index(self) -> Index:
+        return Index(self.folder)
+
+    @cached_property
+    def answers(self) -> Answers:
+        return Answers(self.folder, self.index.database)
+
+    @cached_property
+    def prompts(self) -> Prompts:
+        return Prompts(self.index.database)
+
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        """`config.json`."""
+        try:
+            found = json.loads(inside(self.folder, self.folder / "config.json").read_bytes())
+        except (OSError, ValueError, RecursionError):
+            return {}
+        return current(found) if isinstance(found, dict) else {}
+
+    @property
+    def state(self) -> str:
+        """`finished`, `running` or `stopped`."""
+        if self._finished():
+            return "finished"
+        held = _locked(self.folder / ".lock")
+        self._locked = self._locked or held
+        return "running" if held or (not self._locked and self._grew()) else "stopped"
+
+    def _finished(self) -> bool:
+        if self.kind in ENDS:
+            return (self.folder / ENDS[self.kind]).is_file()
+        try:
+            return account(self.run).fraction >= 1
+        except MetisError:
+            return False
+
+    @property
+    def run(self) -> Recorded:
+        """The run by its settings, metrics and times."""
+        rows = self.index.database.rows("SELECT body FROM metrics ORDER BY step")
+        metrics = [json.loads(body) for (body,) in rows]
+        timings = inside(self.folder, log_file(self.folder, "timings"))
+        timed = read_log(self.folder, "timings") if timings.is_file() else []
+        return Recorded(self.folder, self.settings, {}, metrics, timed, self.label)
+
+    def diagnosis(self) -> list[Line]:
+        """What became of a run, and what to change; found again when the run has changed."""
+        revision = self.index.database.revision
+        if self.kind != "run" or revision == self._diagnosed[0]:
+            return self._diagnosed[1]
+        found: list[Line] = []
+        with contextlib.suppress(MetisError):
+            for path in self.folder.iterdir():
+                inside(self.folder, path)
+            found = lines(self.run)
+        self._diagnosed = revision, found
+        return found
+
+    def _grew(self) -> bool:
+        """True where a log was written to just now."""
+        logs = (log_file(self.folder, log) for log in ("metrics", "outcomes", "answers"))
+        times = [log.stat().st_mtime for log in logs if log.is_file()]
+        return bool(times) and time.time() - max(times) < LIVE
+
+    @property
+    def wrong(self) -> str | None:
+        """What cannot be read; None where all can."""
+        said = [f"{what}, is damaged or leads out" for what in self.index.wrong.values()]
+        return "; ".join(said) or None
+
+    def close(self) -> None:
+        self.index.close()
+
+
+class OpenedComparison:
+    """A comparison, whose runs are folders of their own, each with a number."""
+
+    kind = "comparison"
+
+    def __init__(self, folder: Path, runs: dict[int, Opened]) -> None:
+        self.folder, self.runs, self.label = folder, runs, folder.resolve().name
+
+    @property
+    def state(self) -> str:
+        states = {run.state for run in self.runs.values()}
+        return next((each for each in ("running", "stopped") if each in states), "finished")
+
+    @property
+    def wrong(self) -> str | None:
+        return None
+
+    def close(self) -> None:
+        """Nothing is open but its runs."""
+
+
+def open_folders(folders: Sequence[Path]) -> list[Opened | OpenedComparison]:
+    """Folders as they are named, each once; the runs of a comparison come after it."""
+    opened: list[Opened | OpenedComparison] = []
+    places: dict[Path, int] = {}
+    for folder in folders:
+        if folder.resolve() in places:
+            continue
+        places[folder.resolve()] = len(opened)
+        if not is_comparison(folder):
+            opened.append(Opened(folder, _kind(folder)))
+            continue
+        runs = list(_runs(folder))
+        first = len(opened) + 1
+        opened.append(OpenedComparison(folder, dict(enumerate(runs, start=first))))
+        opened += runs
+    _label(opened)
+    return opened
+
+
+def _kind(folder: Path) -> str:
+    """What a folder is; refused where it is none that can be shown."""
+    if not folder.is_dir():
+        what = "a file" if folder.exists() else "there is no such folder"
+        raise MetisError(f"run {str(folder)!r}: {what}: name a run folder")
+    if not (folder / "config.json").is_file():
+        raise MetisError(
+            f"run {str(folder)!r} has no config.json: name the folder of a run, a survey, an "
+            "evaluation or a comparison"
+        )
+    logs = (kind for log, kind in KINDS.items() if log_file(folder, log).exists())
+    return next(logs, "run")
+
+
+def _runs(comparison: Path) -> Iterator[Opened]:
+    """The runs of a comparison that has any."""
+    found = False
+    for config in sorted(comparison.glob("*/config.json")):
+        with contextlib.suppress(Damaged):
+            yield Opened(inside(comparison, config.parent), "run")
+            found = True
+    if not found:
+        raise MetisError(
+            f"{str(comparison)!r} has no runs that can be read: `metis compare` trains"
+        )
+
+
+def _label(opened: Sequence[Opened | OpenedComparison]) -> None:
+    """Give runs names that tell them apart, by their curriculum and seed or by their folder."""
+    runs = [each for each in opened if isinstance(each, Opened) and each.kind == "run"]
+    records = [Recorded(each.folder, each.settings, {}, [], []) for each in runs]
+    for run, label in zip(runs, unique_labels(records), strict=True):
+        run.label = label
+
+
+def _locked(path: Path) -> bool:
+    """True where a process of this machine holds the lock of a folder; it is not asked for."""
+    with contextlib.suppress(OSError):
+        inode = str(path.stat().st_ino)
+        for line in Path("/proc/locks").read_text().splitlines():
+            if line.split()[5].rpartition(":")[2] == inode:
+                return True
+    return False

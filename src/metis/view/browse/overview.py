@@ -1,0 +1,147 @@
+"""What a run, a survey, an evaluation or a comparison is, and its series over the steps."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from metis.comparisons import plan
+from metis.comparisons.comparison import Comparison, read_comparison
+from metis.comparisons.table import verdicts
+from metis.errors import MetisError
+from metis.run.metrics import reasons
+from metis.run.recorded import Recorded
+from metis.view.browse.database import Database
+from metis.view.browse.opened import Opened, OpenedComparison
+
+Row = dict[str, Any]
+
+SERIES = {
+    "accuracy": ("eval/accuracy", ""),
+    "informative": ("batch/informative", ""),
+    "length": ("rollout/tokens", "rollout/generated"),
+    "truncated": ("rollout/cut_off", "rollout/generated"),
+    "skill": ("judge/spearman", ""),
+}
+"""A metric, or its share of another."""
+SETTINGS = ("curriculum", "engine", "engine.model", "task", "batch", "group", "steps", "seed")
+"""Settings that are shown, as far as there are any."""
+
+
+def overview(opened: Opened) -> Row:
+    database, index = opened.index.database, opened.index
+    run, state, wrong = opened.run, opened.state, opened.wrong
+    return {
+        "label": opened.label,
+        "kind": opened.kind,
+        "state": state,
+        "wrong": wrong,
+        "settings": settings(opened.settings),
+        "diagnosis": {"lines": [line._asdict() for line in opened.diagnosis()]},
+        "series": {name: _series(run, *keys) for name, keys in SERIES.items()},
+        "steps": sum(row["step"] > 0 for row in run.metrics),
+        "last": run.steps,
+        "kinds": dict(database.rows("SELECT kind, count(*) FROM members GROUP BY kind")),
+        "filters": {name: _values(database, name) for name in ("category", "outcome", "reason")},
+        "indexed": index.progress,
+        "reasons": dict(reasons()),
+        "revision": f"{database.revision}-{state}-{len(wrong or '')}",
+    }
+
+
+_VALUES = {
+    "category": "SELECT DISTINCT category FROM texts WHERE category <> '' ORDER BY 1 LIMIT 200",
+    "outcome": "SELECT DISTINCT outcome FROM groups ORDER BY 1",
+    "reason": "SELECT DISTINCT reason FROM judgments ORDER BY 1 LIMIT 200",
+}
+
+
+def _values(database: Database, name: str) -> list[str]:
+    """What a filter can be set to."""
+    return [value for (value,) in database.rows(_VALUES[name])]
+
+
+def _series(run: Recorded, key: str, whole: str) -> list[list[float]]:
+    series = run.share(key, whole) if whole else run.series(key)
+    return [list(point) for point in zip(*series, strict=True)]
+
+
+def settings(config: Mapping[str, Any]) -> Row:
+    """The settings that tell one run from another, under short keys."""
+    found = {}
+    for name in SETTINGS:
+        section, _, key = name.partition(".")
+        value = config.get(section)
+        if isinstance(value, dict):
+            value = value.get(key or "name")
+        elif key:
+            continue
+        if isinstance(value, str | int | float):
+            found[key or name] = value
+    return found
+
+
+class Compared:
+    """A comparison, measured again when its runs have changed."""
+
+    def __init__(self, opened: OpenedComparison) -> None:
+        self.opened = opened
+        self._revision = ""
+        self._measured: Row = {}
+
+    def overview(self) -> Row:
+        runs = self.opened.runs
+        revision = "/".join(f"{run.index.database.revision}-{run.state}" for run in runs.values())
+        if revision != self._revision:
+            self._measured, self._revision = self._measure(), revision
+        indexed = [run.index.progress for run in runs.values()]
+        return {
+            "label": self.opened.label,
+            "kind": "comparison",
+            "state": self.opened.state,
+            **self._measured,
+            "indexed": {
+                "done": all(each["done"] for each in indexed),
+                "members": sum(each["members"] for each in indexed),
+                "bytes": [sum(each["bytes"][place] for each in indexed) for place in (0, 1)],
+            },
+            "revision": revision,
+        }
+
+    def _measure(self) -> Row:
+        """The variants with their runs; a line and a curve of those that can be compared."""
+        lines, curve, wrong = dict[str, str](), None, None
+        try:
+            found = read_comparison(
+                self.opened.folder, plan.saved(self.opened.folder), any_baseline=True
+            )
+            lines, curve = dict(verdicts(found)), _curve(found)
+        except MetisError as error:
+            wrong = str(error)
+        names = {run.folder.name.rpartition("-")[0]: None for run in self.opened.runs.values()}
+        variants = [
+            {"name": name, "runs": self._runs(name), "line": lines.get(name)} for name in names
+        ]
+        return {"variants": variants, "curve": curve, "wrong": wrong}
+
+    def _runs(self, variant: str) -> list[int]:
+        runs = self.opened.runs.items()
+        return [place for place, run in runs if run.folder.name.rpartition("-")[0] == variant]
+
+
+def _curve(comparison: Comparison) -> Row:
+    """Accuracy over the leading cost, each variant's mean over its runs."""
+    axis = comparison.lead
+    return {
+        "axis": axis,
+        "lines": [
+            {
+                "name": arm.name,
+                "points": [
+                    [float(spent), float(accuracy)]
+                    for spent, accuracy in zip(
+                        arm.spent[axis].mean(axis=0), arm.accuracy.mean(axis=0), strict=True
+                    )
+                ],
+            }
+            for arm in comparison.everyone
+        ],
+    }

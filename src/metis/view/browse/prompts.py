@@ -1,0 +1,141 @@
+"""Prompts: a page of those that are looked for, and one with its history."""
+
+import time
+from collections.abc import Mapping
+from threading import Lock
+from typing import Any
+
+from metis.view.browse import search
+from metis.view.browse.answers import SIZE, Answers, Refused, number
+from metis.view.browse.database import Database
+from metis.view.browse.filling import NOT_ROLLED_OUT
+from metis.view.browse.steps import SHOWN, history
+
+Row = dict[str, Any]
+
+ANSWERS = 200
+"""Newest answers of a prompt that are listed."""
+NEIGHBOURS = 8
+"""Prompts with the nearest predictions."""
+COLUMNS = ("prompt", "text", "category", "seen", "chosen", "score", "mean", "outcome")
+SORTED = ("prompt", "category", "seen", "chosen", "score", "mean", "outcome", "last")
+NEWEST = "last DESC, chosen DESC, score DESC, prompt"
+
+_MADE = """
+CREATE TEMP TABLE IF NOT EXISTS seen (prompt TEXT PRIMARY KEY, seen INTEGER, chosen INTEGER,
+  score REAL, mean REAL, outcome TEXT, last INTEGER)
+"""
+_FILLED = """
+INSERT INTO seen
+SELECT p.prompt, max(coalesce(j.seen, 0), coalesce(g.seen, 0)),
+  max(coalesce(j.chosen, 0), coalesce(g.seen, 0)), j.score, g.mean, coalesce(g.outcome, ?),
+  max(coalesce(j.last, 0), coalesce(g.last, 0))
+FROM (SELECT prompt FROM judgments UNION SELECT prompt FROM groups UNION SELECT prompt FROM texts) p
+LEFT JOIN (SELECT prompt, count(*) AS seen, sum(chosen) AS chosen, score, max(step) AS last
+  FROM judgments GROUP BY prompt) j ON j.prompt = p.prompt
+LEFT JOIN (SELECT prompt, count(*) AS seen, mean, outcome, max(step) AS last
+  FROM groups GROUP BY prompt) g ON g.prompt = p.prompt
+"""
+_FROM = "FROM seen LEFT JOIN texts USING (prompt) WHERE "
+_NEIGHBOURS = """
+SELECT j.prompt, coalesce(t.text, ''), j.score, j.step FROM judgments j
+LEFT JOIN texts t ON t.prompt = j.prompt
+WHERE j.step = ?1 AND j.prompt <> ?2 AND j.score IS NOT NULL
+ORDER BY abs(j.score - ?3), j.prompt LIMIT ?4
+"""
+
+
+class Prompts:
+    """The prompts of a folder."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self._counted = ""
+        self._lock = Lock()
+
+    def page(self, asked: Mapping[str, str]) -> Row:
+        """The page of prompts that fit."""
+        began = time.monotonic()
+        page = max(0, number("page", asked.get("page") or "0"))
+        where, values = _conditions(asked)
+        order = _order(asked.get("sort", ""))
+        self._count()
+        [total] = self.database.one(f"SELECT count(*) {_FROM}{where}", values)
+        columns = f"prompt, substr(coalesce(text, ''), 1, {SHOWN}), coalesce(category, ''), "
+        rows = self.database.rows(
+            f"SELECT {columns} seen, chosen, score, mean, outcome {_FROM}{where} "
+            f"ORDER BY {order} LIMIT ? OFFSET ?",
+            [*values, SIZE, SIZE * page],
+        )
+        return {
+            "total": total,
+            "page": page,
+            "size": SIZE,
+            "items": [dict(zip(COLUMNS, row, strict=True)) for row in rows],
+            "seconds": round(time.monotonic() - began, 4),
+        }
+
+    def _count(self) -> None:
+        """Bring the table of all prompts up to date."""
+        with self._lock:
+            revision = self.database.revision
+            if revision != self._counted:
+                with self.database.writing() as write:
+                    write.execute(_MADE)
+                    write.execute("DELETE FROM seen")
+                    write.execute(_FILLED, (NOT_ROLLED_OUT,))
+                self._counted = revision
+
+    def one(self, prompt: str, answers: Answers) -> Row | None:
+        """All that is known of a prompt; None of one that there is not."""
+        known = self.database.one(
+            "SELECT text, category, difficulty FROM texts WHERE prompt = ?", (prompt,)
+        )
+        rows, given = history(self.database, prompt), answers.of_prompt(prompt, ANSWERS)
+        evals = self.database.rows(
+            "SELECT step, reward FROM evals WHERE prompt = ? ORDER BY step", (prompt,)
+        )
+        if known is None and not rows and not given and not evals:
+            return None
+        text, category, difficulty = known or ("", "", None)
+        last = next((row for row in rows if row["score"] is not None), None)
+        near = (last["step"], prompt, last["score"], NEIGHBOURS) if last else None
+        names = ("prompt", "text", "score", "step")
+        found = self.database.rows(_NEIGHBOURS, near) if near else []
+        return {
+            "prompt": prompt,
+            "text": text,
+            "category": category,
+            "difficulty": difficulty,
+            "history": rows,
+            "evals": [list(row) for row in evals],
+            "answers": given,
+            "neighbours": [dict(zip(names, row, strict=True)) for row in found],
+        }
+
+
+def _conditions(asked: Mapping[str, str]) -> tuple[str, list[Any]]:
+    parts, values = ["1"], list[Any]()
+    for term in search.terms(asked.get("q", "")):
+        parts.append("(text LIKE ? ESCAPE '\\' OR prompt LIKE ? ESCAPE '\\')")
+        values += [_like(term.text)] * 2
+    for name in ("category", "outcome"):
+        if asked.get(name):
+            parts.append(f"{name} = ?")
+            values.append(asked[name])
+    return " AND ".join(parts), values
+
+
+def _like(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    return f"%{escaped}%"
+
+
+def _order(asked: str) -> str:
+    name = asked.removeprefix("-")
+    if not asked:
+        return NEWEST
+    if name not in SORTED:
+        raise Refused(f"sort = {asked!r}: use {', '.join(SORTED)}, or one with a minus")
+    way = "DESC" if asked.startswith("-") else "ASC"
+    return f"{name} IS NULL, {name} {way}, prompt"

@@ -1,0 +1,178 @@
+"""Illnesses: each is found in a run that has it, and none in a healthy one."""
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+
+from metis.cli import main
+from metis.diagnosis import lines
+from metis.diagnosis.facts import Facts
+from metis.diagnosis.rules import RULES, found
+from metis.run.notices import failure_notice
+from metis.run.recorded import read_run
+from metis.tasks.arithmetic import Arithmetic
+
+FAIL, PASS, MIXED = [0.0] * 8, [1.0] * 8, [0.0, 1.0] * 4
+FLAT = {"batch/informative": 0.0, "rollout/wasted": 6400.0}
+JUDGED = {"judge/failure_rate": 0.0, "judge/outcomes": 130.0}
+
+
+def ill(run):
+    return [rule.name for rule in found(Facts(run))]
+
+
+def advice(run):
+    return [line for line in lines(run) if line.kind == "advice"]
+
+
+def late(values, step):
+    """The first value in the first half of the run, the other in the second."""
+    return values[step > 10]
+
+
+ILL = {
+    "rollouts fail": {"step": lambda step: {"rollout/failed": 4.0}},
+    "update out of bounds": {
+        "step": lambda step: {"update/gradient_norm": late((0.5, 6.0), step)},
+    },
+    "answers collapse": {
+        "step": lambda step: {"rollout/tokens": late((6400.0, 640.0), step)},
+        "after": 100,
+    },
+    "accuracy fell": {"before": 200, "after": 150},
+    "answers truncated": {"step": lambda step: {"rollout/cut_off": 40.0}},
+    "reward always 0": {"step": lambda step: FLAT, "rewards": lambda step: FAIL},
+    "nothing varies": {
+        "step": lambda step: FLAT,
+        "rewards": lambda step: PASS if 10 < step < 15 else FAIL,
+    },
+    "everything solved": {
+        "step": lambda step: {} if step < 10 else FLAT,
+        "rewards": lambda step: late((MIXED, PASS), step),
+    },
+    "judge without skill": {
+        "step": lambda step: {
+            **JUDGED,
+            "judge/realised_lift": 0.002,
+            "judge/realised_lift_z": 0.3,
+        },
+        "curriculum": {"name": "metis", "trial": 16},
+    },
+    "too few held-out problems": {"before": 5, "after": 6, "of": 20},
+}
+
+
+@pytest.mark.parametrize("name", ILL)
+def test_an_illness_is_found_alone_and_said_with_a_command(make, name):
+    run = make(**ILL[name])
+    assert ill(run) == [name]
+    [line] = advice(run)
+    assert line.text and line.command and line.command.startswith("metis ")
+
+
+def test_every_rule_has_a_run_that_is_ill_by_it():
+    assert set(ILL) == {rule.name for rule in RULES}
+
+
+def test_every_rule_is_documented_in_their_order():
+    page = (Path(__file__).parents[3] / "docs/runs.md").read_text("utf-8")
+    places = [page.index(f"| {rule.name} |") for rule in RULES]
+    assert places == sorted(places)
+
+
+def test_a_healthy_run_has_no_illness(make):
+    assert ill(make()) == []
+    lift = {**JUDGED, "judge/realised_lift": 0.05, "judge/realised_lift_z": 3.0}
+    run = make(lambda step: lift, curriculum={"name": "metis"})
+    assert [line.kind for line in lines(run)] == ["learnt", "wasted", "judge"]
+
+
+@pytest.mark.parametrize(
+    ("metric", "values", "words"),
+    [
+        ("actor/grad_norm", (0.5, 6.0), "from 0.5 to 6"),
+        ("actor/kl_loss", (0.01, 2.0), "2 nats"),
+        ("actor/ppo_kl", (0.0, -0.3), "0.3 nats"),
+        ("update/non_finite", (0.0, 1.0), "in 10 steps"),
+    ],
+)
+def test_an_update_is_out_of_bounds_by_its_gradient_or_its_divergence(make, metric, values, words):
+    run = make(lambda step: {metric: late(values, step), "update/gradient_norm": None})
+    [line] = advice(run)
+    assert words in line.text and "engine.learning_rate=1e-06" in line.command
+
+
+def test_shorter_answers_are_no_illness_where_accuracy_rose(make):
+    assert ill(make(lambda step: {"rollout/tokens": late((6400.0, 640.0), step)})) == []
+
+
+def test_a_truncated_answer_tells_nothing_of_a_reward_that_is_always_0(make):
+    cut = {**FLAT, "rollout/cut_off": 60.0}
+    run = make(lambda step: cut, lambda step: FAIL)
+    assert ill(run) == ["answers truncated", "nothing varies"]
+    assert "engine.max_tokens=512" in advice(run)[0].command
+
+
+def test_the_first_failure_is_quoted(make):
+    run = make(lambda step: {"rollout/failed": 64.0})
+    row = {"step": 1, "text": failure_notice("TypeError: no number (my.py, line 3)")}
+    (run.folder / "notices.jsonl").write_text(json.dumps(row))
+    assert "TypeError: no number (my.py, line 3)" in advice(run)[0].text
+
+
+def test_the_two_most_harmful_are_said(make):
+    counts = {"rollout/failed": 20.0, "rollout/cut_off": 40.0, **FLAT}
+    run = make(lambda step: counts, before=5, after=6, of=20)
+    assert len(ill(run)) > 2
+    assert ["failed" in advice(run)[0].text, "truncated" in advice(run)[1].text] == [True, True]
+    assert len(advice(run)) == 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "names"),
+    [
+        (["engine.hardness=60"], ["reward always 0"]),
+        (["engine.hardness=1", "engine.spread=0", "engine.slope=60"], ["reward always 0"]),
+        (["engine.failures=0.4"], ["rollouts fail"]),
+        ([], []),
+    ],
+    ids=["too hard", "all alike", "failures", "healthy"],
+)
+def test_simulated_runs(tmp_path, monkeypatch, settings, names):
+    monkeypatch.chdir(tmp_path)
+    words = ["engine=simulated", "curriculum=uniform", "steps=30", "batch=8", *settings]
+    assert main(["train", *words, "--out", "run"]) == 0
+    run = read_run(Path("run"))
+    assert ill(run) == names
+
+
+def test_everything_solved_in_a_simulated_run(tmp_path):
+    out = str(tmp_path / "run")
+    words = ["engine=simulated", "engine.spread=0", "engine.slope=60", "engine.hardness=0"]
+    assert main(["train", *words, "curriculum=uniform", "steps=12", "batch=8", "--out", out]) == 0
+    run = read_run(Path(out))
+    assert "everything solved" in ill(run)
+
+
+COMMANDS = {
+    "engine.learning_rate": {"before": 200, "after": 150},
+    "engine.max_tokens": ILL["answers truncated"],
+    "curriculum": ILL["judge without skill"],
+    "task.heldout": ILL["too few held-out problems"],
+}
+
+
+@pytest.mark.parametrize("key", COMMANDS)
+def test_a_command_to_train_again_works(make, key, monkeypatch, capsys):
+    task = {"name": "arithmetic", **vars(Arithmetic()), "heldout": 20}
+    engine = {"name": "local", "max_tokens": 256, "learning_rate": 3e-6, "model": "smollm2-135m"}
+    given = {"task": task, "engine": engine, "curriculum": {"name": "uniform"}, **COMMANDS[key]}
+    run = make(**given)
+    monkeypatch.chdir(run.folder.parent)
+    [line] = [each for each in lines(run, Path(run.folder.name)) if each.kind == "advice"]
+    _, *words = shlex.split(line.command)
+    assert f" {key}=" in line.command
+    assert main([*words, "--dry-run"]) == 0, capsys.readouterr().err
+    assert not Path(words[-1]).exists()

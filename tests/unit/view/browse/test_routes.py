@@ -1,0 +1,266 @@
+"""What the routes answer about a run: steps, prompts, answers, and what is refused."""
+
+import json
+import math
+from urllib.parse import quote
+
+import pytest
+
+from metis.cli import main
+from metis.view.browse import answers, routes
+from metis.view.browse.opened import open_folders
+from metis.view.browse.routes import Routes
+from shown_folders import message
+
+HOSTILE = "</script><b>\x1b[31m\u202e../../etc\ud800\x00"
+
+
+@pytest.fixture
+def ask(folder):
+    opened = open_folders([folder.path])
+    served = Routes(opened)
+
+    def asked(address, status=200):
+        opened[0].index.update()
+        found, content = served.answer(address)
+        assert found == status, content
+        return json.loads(content)
+
+    yield asked
+    opened[0].close()
+
+
+@pytest.fixture
+def filled(folder):
+    """Two steps: `a` twice, `b` passed over at first; three kinds of answers."""
+    texts = {"a": "What is one plus one?", "b": "What is two plus two?"}
+    for prompt, text in texts.items():
+        folder.log("prompts", {"step": 1, "prompt": prompt, "text": text, "category": "sums"})
+    top = {"chosen": True, "reason": "top", "score": 0.2, "distribution": {"0.25": 1.0}}
+    passed = {"chosen": False, "reason": "passed over", "score": 0.1}
+    folder.log("judgments", {"step": 1, "prompt": "a", **top}, {"step": 1, "prompt": "b", **passed})
+    folder.log("judgments", {"step": 2, "prompt": "a", **top}, {"step": 2, "prompt": "b", **top})
+    group = {"category": "sums", "tokens": [10, 11], "failed": 0}
+    folder.log("rollouts", {"step": 1, "prompt": "a", "rewards": [0.0, 1.0], **group})
+    folder.log("rollouts", {"step": 2, "prompt": "a", "rewards": [1.0, 1.0], **group})
+    folder.log("rollouts", {"step": 2, "prompt": "b", "rewards": [0.0], **group, "failed": 1})
+    folder.say("a", "it is three", "it is two")
+    folder.say("a", "it is two", "it is 2", step=2, rewards=[1.0, 1.0])
+    folder.say("b", "five", "no number", step=2, rewards=[0.0, None])
+    folder.say("v", "held out", step=2, kind="eval", rewards=[1.0])
+    folder.log("metrics", {"step": 1, "batch/informative": 1.0, "eval/accuracy": 0.5})
+    folder.log("metrics", {"step": 2, "rollout/tokens": 40, "rollout/generated": 4})
+    folder.log("evals", {"step": 0, "prompt": "v", "reward": 0.5})
+    return folder
+
+
+def test_an_overview_has_series_filters_and_counts(filled, ask):
+    found = ask("0/overview")
+    assert found["series"]["accuracy"] == [[1, 0.5]] and found["series"]["length"] == [[2, 10.0]]
+    assert (found["steps"], found["last"], found["kinds"]) == (2, 2, {"train": 3, "eval": 1})
+    assert found["filters"]["outcome"] == ["all-pass", "failed", "informative"]
+    assert found["indexed"]["done"] and found["reasons"]["top"]
+    assert found["revision"] == ask("0/overview")["revision"]
+    filled.log("metrics", {"step": 3})
+    assert found["revision"] != ask("0/overview")["revision"]
+
+
+def test_a_step_has_what_was_chosen_and_what_was_passed_over_with_their_texts(filled, ask):
+    chosen, passed = ask("0/steps/1")["rows"]
+    assert (chosen["prompt"], chosen["chosen"], chosen["outcome"]) == ("a", True, "informative")
+    assert chosen["text"] == "What is one plus one?" and chosen["rewards"] == [0.0, 1.0]
+    assert chosen["variance"] == 0.25 and chosen["distribution"] == {"0.25": 1.0}
+    assert (passed["prompt"], passed["chosen"], passed["outcome"]) == ("b", False, "not rolled out")
+    assert passed["text"] == "What is two plus two?" and passed["rewards"] is None
+    assert ask("0/steps/2")["metrics"]["rollout/tokens"] == 40
+    assert ask("0/steps/0")["rows"] == []
+
+
+def test_prompts_are_counted_searched_and_sorted(filled, ask):
+    found = ask("0/prompts?sort=prompt")["items"]
+    assert [(row["prompt"], row["seen"], row["chosen"]) for row in found] == [
+        *(("a", 2, 2), ("b", 2, 1), ("v", 0, 0))
+    ]
+    assert (found[0]["mean"], found[0]["outcome"], found[1]["outcome"]) == (
+        1.0,
+        "all-pass",
+        "failed",
+    )
+    assert [row["prompt"] for row in ask("0/prompts?q=TWO")["items"]] == ["b"]
+    assert ask("0/prompts?q=100%25")["total"] == 0, "a sign of SQL is a sign of the text"
+    assert [row["prompt"] for row in ask("0/prompts?outcome=all-pass")["items"]] == ["a"]
+    assert ask("0/prompts?page=1")["items"] == []
+
+
+def test_a_prompt_has_its_history_answers_and_neighbours(filled, ask):
+    found = ask("0/prompt?id=a")
+    assert [row["step"] for row in found["history"]] == [2, 1]
+    assert [(each["step"], each["rollout"]) for each in found["answers"]] == [
+        *((2, 0), (2, 1), (1, 0), (1, 1))
+    ]
+    near = {"prompt": "b", "text": "What is two plus two?", "score": 0.2, "step": 2}
+    assert found["neighbours"] == [near]
+    assert ask("0/prompt?id=v")["evals"] == [[0, 0.5]]
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("", 7),
+        ("kind=train", 6),
+        ("kind=eval", 1),
+        ("prompt=b", 2),
+        ("step=1", 2),
+        ("from=2&kind=train", 4),
+        ("to=1", 2),
+        ("reward=right", 4),
+        ("reward=wrong", 2),
+        ("reward=partial", 0),
+        ("failed=1", 1),
+        ("truncated=1", 0),
+        ("outcome=informative", 2),
+        ("category=sums&kind=train", 6),
+        ("reason=top&kind=train", 6),
+        ("q=two", 2),
+        ("q=%22it+is+two%22", 2),
+        ("q=it+two&reward=right&step=2", 1),
+        ("q=%E7%AD%94", 0),
+        ("page=1", 0),
+        ("page=99999999999999999999", 0),
+    ],
+)
+def test_filters_of_answers(filled, ask, query, found):
+    page = ask(f"0/answers?{query}")
+    assert len(page["items"]) == found
+    assert page["total"] == (7 if query.startswith("page") else found) and page["exact"]
+
+
+def test_answers_are_sorted_and_their_hits_are_marked(filled, ask):
+    page = ask("0/answers?sort=-tokens&kind=train")["items"]
+    assert [row["tokens"] for row in page] == [11, 11, 11, 10, 10, 10]
+    item = ask("0/answers?q=two&step=1")["items"][0]
+    assert item["text"] == "What is one plus one?"
+    [[start, end]] = item["hits"]
+    assert item["snippet"][start:end] == "two"
+
+
+def test_an_answer_has_its_turns_siblings_and_neighbours(folder, ask):
+    turns = [message("call"), message("error", "tool"), message("done")]
+    folder.say("a", turns, "other", rewards=[0.5, None])
+    folder.say("b", "next", step=2, rewards=[1.0])
+    found = ask("0/answer?kind=train&step=1&prompt=a&rollout=0")
+    assert [turn["role"] for turn in found["said"]] == ["assistant", "tool", "assistant"]
+    assert found["messages"][0]["content"] == "What is a?"
+    assert [each["failure"] for each in found["siblings"]] == [
+        None,
+        "TypeError: no number (my.py, line 3)",
+    ]
+    assert found["previous"] is None and found["next"]["rollout"] == 1
+    last = ask("0/answer?kind=train&step=1&prompt=a&rollout=1")["next"]
+    assert last == {"kind": "train", "step": 2, "prompt": "b", "rollout": 0}
+
+
+def test_two_groups_of_a_prompt_in_a_step_are_both_there(folder, ask):
+    folder.say("a", "first", "second")
+    folder.say("a", "third")
+    items = ask("0/answers?sort=step")["items"]
+    assert [(row["rollout"], row["snippet"]) for row in items] == [
+        *((0, "first"), (1, "second"), (2, "third"))
+    ]
+    found = ask("0/answer?kind=train&step=1&prompt=a&rollout=2")
+    assert found["said"][0]["content"] == "third" and len(found["siblings"]) == 3
+
+
+def test_a_search_that_takes_long_says_so_and_goes_on(folder, ask, monkeypatch):
+    monkeypatch.setattr(answers, "PATIENCE", 0.0)
+    for place in range(4):
+        folder.say(f"p{place}", "it was 4 = four")
+    page = ask("0/answers?q=%3D")
+    assert (page["total"], page["exact"]) == (0, False)
+    monkeypatch.setattr(answers, "PATIENCE", 5.0)
+    page = ask("0/answers?q=%3D")
+    assert (page["total"], page["exact"]) == (4, True)
+
+
+@pytest.mark.parametrize(
+    ("address", "status"),
+    [
+        *(("", 404), ("1/overview", 404), ("-1/overview", 404), ("x/overview", 404)),
+        *(("0/", 404), ("0/nothing", 404), ("0/steps/9", 404), ("0/steps/x", 400)),
+        *(("0/prompt", 404), ("0/prompt?id=..%2F..%2Fconfig.json", 404), ("0/overview/x", 404)),
+        *(("0/answers?step=x", 400), ("0/answers?sort=id;DROP", 400), ("0/prompts?sort=x", 400)),
+        *(("0/answers?reward=x", 400), ("0/answers?page=x", 400), ("0/answer?kind=train", 400)),
+        ("0/answer?kind=..&step=1&prompt=..%2Fconfig&rollout=0", 404),
+        (f"0/steps/{'9' * 400}", 404),
+    ],
+)
+def test_what_is_not_there_is_refused(filled, ask, address, status):
+    assert "error" in ask(address, status)
+
+
+def test_hostile_texts_come_through_as_they_are(folder, ask):
+    folder.log("judgments", {"step": 1, "prompt": HOSTILE, "chosen": True, "reason": HOSTILE})
+    folder.say(HOSTILE, HOSTILE)
+    found = ask("0/answers")["items"][0]
+    said = HOSTILE.replace("\ud800", "?")
+    assert found["prompt"] == said and found["snippet"].startswith("</script>")
+    assert ask(f"0/prompt?id={quote(said, safe='')}")["history"]
+    assert ask(f"0/answers?q={quote(said.split()[0], safe='')}")["total"] in (0, 1)
+
+
+def test_long_texts_are_cut_and_say_so(folder, ask):
+    folder.say("a", "x" * 1_000_000 + "end")
+    said = ask("0/answer?kind=train&step=1&prompt=a&rollout=0")["said"][0]["content"]
+    assert len(said) < routes.LONGEST + 100 and said.endswith("end")
+    assert "900,003 of 1,000,003 characters are left out" in said
+
+
+def test_numbers_that_json_has_not_are_none(folder, ask):
+    (folder.path / "judgments.jsonl").write_text(
+        '{"step": 1, "prompt": "a", "chosen": true, "score": NaN, "propensity": Infinity}\n'
+    )
+    [row] = ask("0/steps/1")["rows"]
+    assert row["score"] is None and row["propensity"] is None
+    assert not math.isnan(ask("0/prompts")["total"])
+
+
+def test_a_folder_that_is_given_twice_or_is_none(folder, tmp_path, capsys):
+    assert len(open_folders([folder.path, folder.path / "."])) == 1
+    (tmp_path / "empty").mkdir()
+    for named in ("empty", "nowhere"):
+        assert main(["view", str(tmp_path / named)]) == 2
+    assert "has no config.json" in capsys.readouterr().err
+
+
+def test_a_run_that_is_killed_is_still_shown(folder, ask):
+    folder.say("a", "seven")
+    whole = sum(folder.lengths().values())
+    folder.say("b", "eight")
+    [file] = (folder.path / "transcripts").iterdir()
+    content = file.read_bytes()
+    for length in range(whole, len(content)):
+        file.write_bytes(content[:length])
+        assert ask("0/answers")["total"] == 1
+    assert ask("folders")[0]["wrong"] is None
+
+
+def test_a_damaged_index_is_built_again(folder, ask):
+    folder.say("a", "seven")
+    served = open_folders([folder.path])
+    routed = Routes(served)
+    assert routed.answer("0/answers")[0] == 200
+    with served[0].index.database.writing() as write:
+        write.execute("DROP TABLE answers")
+    assert routed.answer("0/answers")[0] == 500
+    served[0].index.update()
+    assert json.loads(routed.answer("0/answers")[1])["total"] == 1
+    served[0].close()
+
+
+def test_a_run_is_running_until_its_budget_is_spent(folder, ask):
+    assert ask("folders")[0]["state"] == "running", "its log was written just now"
+    (folder.path / "config.json").write_text('{"steps": 2}')
+    folder.log("metrics", {"step": 2})
+    opened = open_folders([folder.path])
+    assert Routes(opened).answer("folders")[1].count(b"finished") == 1
+    opened[0].close()
