@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tomllib
 from importlib.metadata import version
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
 import metis
 import metis.trl
 import trl_grpo
-from tiny_trl import ROWS, by_answer, by_prompt, selector, trainer
+from tiny_trl import ROWS, by_answer, by_place, by_prompt, selector, trainer
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -61,8 +62,7 @@ def test_the_example_is_short_and_marks_the_five_lines_that_it_adds():
 def test_a_stream_has_all_columns_and_can_be_looked_into():
     chosen = selector("uniform")
     rows = metis.trl.stream(chosen)
-    first = [row for row, _ in zip(rows, range(4), strict=False)]
-    again = [row for row, _ in zip(rows, range(8), strict=False)]
+    first, again = list(islice(rows, 4)), list(islice(rows, 8))
     assert again[:4] == first and len(chosen.proposed) == 2
     for row in again:
         given = ROWS[int(row["metis_pick"]["key"])]
@@ -98,9 +98,8 @@ def test_what_trl_cannot_do_is_refused():
 
 def batch_of(chosen):
     """The columns of a batch, as a trainer gives them to its reward functions."""
-    rows = list(zip(metis.trl.stream(chosen), range(4), strict=False))
     logged = {}
-    repeated = [row for row, _ in rows for _ in range(2)]
+    repeated = [row for row in islice(metis.trl.stream(chosen), 4) for _ in range(2)]
     columns = {name: [row[name] for row in repeated] for name in repeated[0]}
     columns["prompts"] = columns.pop("prompt")
     return {**columns, "log_metric": logged.__setitem__}, logged
@@ -181,22 +180,34 @@ def test_the_lag_is_measured(tiny, tmp_path, kind, per_generation, lag):
 
 @pytest.mark.parametrize("name", ["mopps", "readout"])
 def test_stopped_and_resumed_it_proposes_the_same(tiny, tmp_path, name):
-    whole = selector(name)
-    trainer(tiny, whole, tmp_path / "whole", by_answer, max_steps=6).train()
-
-    def failing(**given):
+    def stopping(**given):
         if given["trainer_state"].global_step == 4:
             raise KeyboardInterrupt
-        return by_answer(**given)
+        return by_place(**given)
 
-    settings = {"max_steps": 6, "save_strategy": "steps", "save_steps": 3}
-    stopped, resumed = selector(name), selector(name)
+    # Greedy, since a resumed trainer samples with other random numbers.
+    settings = {"max_steps": 6, "save_strategy": "steps", "save_steps": 3, "top_k": 1}
+    whole, stopped, resumed = selector(name), selector(name), selector(name)
+    trainer(tiny, whole, tmp_path / "whole", by_place, **settings).train()
     with pytest.raises(KeyboardInterrupt):
-        trainer(tiny, stopped, tmp_path, failing, **settings).train()
-    made = trainer(tiny, resumed, tmp_path, by_answer, **settings)
+        trainer(tiny, stopped, tmp_path, stopping, **settings).train()
+    made = trainer(tiny, resumed, tmp_path, by_place, **settings)
     made.train(resume_from_checkpoint=str(tmp_path / "checkpoint-3"))
-    assert resumed.proposed == whole.proposed[4:]  # the fourth batch was proposed before the stop
-    assert resumed.state_dict()["counts"] == whole.state_dict()["counts"]
+    assert stopped.proposed == whole.proposed[:6]
+    assert resumed.proposed == whole.proposed[4:]  # the fourth batch was read before the stop
+    assert resumed.metrics()["batch/informative"] == whole.metrics()["batch/informative"] > 0
+
+
+@pytest.mark.parametrize("saved", [1, 2])
+def test_saved_in_a_generation_or_after_it_resumes_with_the_next_prompts(tiny, tmp_path, saved):
+    settings = {"steps_per_generation": 4, "per_device_train_batch_size": 2, "max_steps": 8}
+    settings |= {"gradient_accumulation_steps": 2, "save_strategy": "steps", "save_steps": 1}
+    whole, resumed = selector("mopps"), selector("mopps")
+    trainer(tiny, whole, tmp_path, **settings).train()
+    made = trainer(tiny, resumed, tmp_path, **settings)
+    made.train(resume_from_checkpoint=str(tmp_path / f"checkpoint-{saved}"))
+    assert len(resumed.proposed) >= 3  # after the first step nothing is read ahead, then one batch
+    assert resumed.proposed == whole.proposed[saved:]
 
 
 def test_a_checkpoint_of_another_training_is_refused(tiny, tmp_path):
