@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
+from datasets import Dataset
 from packaging.requirements import Requirement
 from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
 
@@ -238,14 +239,29 @@ def test_a_trainer_without_watched_rewards_is_refused(tiny, tmp_path):
         made.train()
 
 
-def test_hidden_states_are_those_of_the_model_at_the_last_token_of_the_prompt(tiny, tmp_path):
-    chosen = selector("readout")
+@pytest.mark.parametrize("chats", [False, True])
+def test_hidden_states_are_those_of_the_model_at_the_last_token_of_the_prompt(
+    tiny, tmp_path, chats
+):
+    texts = [f"{i} times {i**3}" for i in range(64)]
+    rows = [[{"role": "user", "content": text}] for text in texts] if chats else texts
+    chosen = selector("readout", rows)
     made = trainer(tiny, chosen, tmp_path, max_steps=1)
+    trained = []
+
+    def remember(model, _, named):
+        if model.training:
+            trained.extend(named["input_ids"])
+
+    made.model.register_forward_pre_hook(remember, with_kwargs=True)
     made.train()
-    prompts = [chosen.rows[i] for i in (3, 60, 17)]
-    answers = chosen.ask(metis.core.Embed(prompts, (0.5, 1.0)))
-    for prompt, answer in zip(prompts, answers, strict=True):
-        tokens = made.processing_class(text=prompt.text, return_tensors="pt")
+    asked = [int(key) for key in chosen.proposed[0]]
+    answers = chosen.ask(metis.core.Embed([chosen.rows[i] for i in asked], (0.5, 1.0)))
+    of_trl = [made.processing_class.decode(row) for row in trained]
+    for text, answer in zip([texts[i] for i in asked], answers, strict=True):
+        begins = f"<|im_start|>user\n{text}<|im_end|>\n<|im_start|>assistant\n" if chats else text
+        assert any(begins in row for row in of_trl)
+        tokens = made.processing_class(text=begins, return_tensors="pt")
         states = made.model(**tokens, output_hidden_states=True).hidden_states
         assert len(states) == 3
         wanted = [*states[1][0, -1].tolist(), *states[2][0, -1].tolist()]
@@ -272,6 +288,32 @@ def test_two_processes_agree_with_each_other_and_with_one(tiny, tmp_path, name):
     alone = selector(name)
     trainer(tiny, alone, tmp_path, max_steps=6).train()
     assert alone.proposed == first
+
+
+# The page
+
+
+def test_the_page_shows_what_trains(tiny, tmp_path):
+    page = (ROOT / "docs/trl.md").read_text("utf-8")
+    before, after, readout = (part.split("```")[0] for part in page.split("```python\n")[1:])
+    names = {
+        "metis": metis,
+        "GRPOConfig": GRPOConfig,
+        "GRPOTrainer": GRPOTrainer,
+        "model": str(tiny),
+        "rows": Dataset.from_list(ROWS),
+        "reward": by_answer,
+        "others": {"max_completion_length": 4, "report_to": "none", "output_dir": str(tmp_path)}
+        | {name: ON_CPU[name] for name in ("use_cpu", "bf16", "gradient_checkpointing")},
+    }
+    exec(before, names)
+    exec(after.replace("500", "2"), names)
+    names["trainer"].train()
+    assert lags(names["trainer"])
+    added = [line.strip() for line in after.splitlines() if line.endswith("# METIS")]
+    assert len(added) == 5 and not any("METIS" in line for line in before.splitlines())
+    exec(readout, names)
+    assert isinstance(names["selector"].ask, metis.trl.Policy)
 
 
 # TRL itself

@@ -25,7 +25,7 @@ CURRICULA = {
 
 def by_prompt(prompts, **_):
     """A reward that depends on the prompt alone."""
-    return [float(zlib.crc32(prompt.encode()) % 2) for prompt in prompts]
+    return [float(zlib.crc32(str(prompt).encode()) % 2) for prompt in prompts]
 
 
 def by_place(prompts, **_):
