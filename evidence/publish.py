@@ -20,9 +20,10 @@ import step_tables
 import training_tables
 import when_it_pays
 
+from metis.comparisons.accuracy import above
 from metis.comparisons.inference import Interval, cost_to_best, least_p, observed, p_value
 from metis.comparisons.measures import AXES, Measured, find, measure
-from metis.comparisons.table import above, number
+from metis.comparisons.verdicts import number
 from metis.run.statistics import Estimate, mean
 from metis.text import markdown_table
 

@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from metis.comparisons.accuracy import above
 from metis.comparisons.inference import Interval, difference, least_p, p_of_difference
 from metis.comparisons.measures import Measured, find, measure
-from metis.comparisons.table import above, number
+from metis.comparisons.verdicts import number
 from metis.text import markdown_table
 
 BASELINE = "uniform"

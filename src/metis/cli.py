@@ -55,14 +55,18 @@ named with the reason.
 """
 
 INSPECT_HELP = """\
-Shows what the logs of a run say of a step: every prompt that was rolled out with the reason, the
-prediction and the outcome; of one prompt also the distribution of the prediction, the exemplars
-that the judge was shown, and an answer.
+Shows what `metis view` shows in the terminal: every prompt of a step with the reason, the
+prediction and the outcome; a prompt over all steps; of one step also the distribution of the
+prediction and the exemplars that the judge was shown; an answer with its turns.
 
   metis inspect runs/a                         every step in a line
   metis inspect runs/a --step 12               the prompts of a step
   metis inspect runs/a --step 12 --all         with the candidates that were not chosen
-  metis inspect runs/a --step 12 --prompt ID   one prompt
+  metis inspect runs/a --prompt ID             one prompt over all steps
+  metis inspect runs/a --step 12 --prompt ID   one prompt in a step, with its answers
+  metis inspect runs/a --answer 12/ID/0        one answer with its turns
+  metis inspect runs/a --answer eval/12/ID/0   a validation answer; judge/... a judgment
+  metis inspect surveys/a                      the prompts of a survey, or of an evaluation
 """
 
 
@@ -149,7 +153,9 @@ def _parser() -> argparse.ArgumentParser:
     inspect_run = add_command(commands, "inspect", _inspect, summary, INSPECT_HELP)
     inspect_run.add_argument("folder", type=Path, metavar="RUN", help="run folder")
     inspect_run.add_argument("--step", type=int, metavar="T", help="the step to look at")
-    inspect_run.add_argument("--prompt", metavar="ID", help="one prompt of it")
+    inspect_run.add_argument("--prompt", metavar="ID", help="one prompt of it, or of all")
+    answer = "one answer of a prompt in a step"
+    inspect_run.add_argument("--answer", metavar="STEP/ID/K", help=answer)
     inspect_run.add_argument("--all", action="store_true", help="also candidates not chosen")
     browsing.add(commands)
     comparison.add(commands)
@@ -258,7 +264,7 @@ def _inspect(chosen: argparse.Namespace) -> int:
     from metis.view.inspection import inspect
 
     console = plain_console()
-    for shown in inspect(chosen.folder, chosen.step, chosen.prompt, chosen.all):
+    for shown in inspect(chosen.folder, chosen.step, chosen.prompt, chosen.all, chosen.answer):
         console.print(shown)
     return 0
 

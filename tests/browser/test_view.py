@@ -119,9 +119,35 @@ PAGES = {
 }
 
 
-@pytest.mark.parametrize("width", [390, 1280])
-def test_every_page_fits_and_text_of_a_run_stays_text(opened, url, width):
-    page = opened(url, width)
+PALE = """() => {
+  const parse = (colour) => colour.match(/[\\d.]+/g).map(Number);
+  const light = (colour) => {
+    const [r, g, b] = parse(colour).map((value) => value / 255)
+      .map((value) => (value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const ground = (element) => {
+    const colour = getComputedStyle(element).backgroundColor;
+    return parse(colour)[3] === 0 ? ground(element.parentElement) : colour;
+  };
+  const contrast = (element) => {
+    const style = getComputedStyle(element);
+    const text = light(element.namespaceURI.endsWith("svg") ? style.fill : style.color);
+    const behind = light(ground(element));
+    return (Math.max(text, behind) + 0.05) / (Math.min(text, behind) + 0.05);
+  };
+  return [...document.querySelectorAll("body *")]
+    .filter((element) => [...element.childNodes]
+      .some((node) => node.nodeType === Node.TEXT_NODE && node.data.trim()))
+    .filter((element) => element.getClientRects().length && !element.closest(":disabled, .none"))
+    .filter((element) => contrast(element) < 4.5)
+    .map((element) => `${element.className} ${element.textContent.slice(0, 40)}`);
+}"""
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1280, "light")])
+def test_every_page_fits_and_text_of_a_run_stays_text(opened, url, width, scheme):
+    page = opened(url, width, scheme)
     for address, title in PAGES.items():
         page.goto(url + address)
         expect(page.get_by_role("heading", level=1)).to_contain_text(title)
@@ -129,6 +155,7 @@ def test_every_page_fits_and_text_of_a_run_stays_text(opened, url, width):
         page.locator("main li, main svg").first.wait_for()
         assert page.evaluate("document.documentElement.scrollWidth") <= width, address
         assert page.locator("main img, main b b, main i").count() == 0, address
+        assert page.evaluate(PALE) == [], address
     said = page.get_by_role("article", name="Assistant")
     expect(said).to_contain_text("</script><img src=x onerror=alert(1)><b>bold</b> ⟨ESC⟩[31m")
     expect(said).to_contain_text("red⟨U+202E⟩ www")
@@ -190,6 +217,11 @@ def test_filters_are_in_the_address_and_a_search_is_walked_through(opened, url):
     page.keyboard.press("ArrowRight")
     expect(page.locator("main")).to_contain_text("2 of 2 in this list")
     page.get_by_role("link", name="this list").click()
+    page.keyboard.press("Backspace")
+    expect(page.locator("main")).to_contain_text("2 of 2 in this list")
+    page.go_back()
+    page.go_back()
+    expect(found.first.get_by_role("link")).to_be_focused()
     page.get_by_label("failed", exact=True).check()
     expect(page.locator("main")).to_contain_text("No answer is left by these filters.")
     page.go_back()
@@ -268,6 +300,17 @@ def test_what_is_not_there_is_said(serve, browser, run):
     for address, said in GONE.items():
         page.goto(url + address)
         expect(page.locator("main")).to_contain_text(said)
+    page.goto(url)
+    page.route("**/overview", lambda route: route.abort())
+    alert = page.get_by_role("alert")
+    expect(alert).to_have_text(
+        "The server does not answer. Start `metis view` again.", timeout=15_000
+    )
+    page.unroute("**/overview")
+    log = run.path / "judgments.jsonl"
+    log.write_bytes(log.read_bytes()[:-20] + b"\n")
+    page.reload()
+    expect(alert).to_contain_text("judgments.jsonl")
     page.close()
 
 

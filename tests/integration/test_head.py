@@ -3,6 +3,7 @@
 import json
 import shutil
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from metis.curricula.judges.prompt import turns
 from metis.curricula.judges.scale import VARIANCE
 from metis.engines.local.engine import LocalEngine
 from metis.engines.local.estimate import step as estimate
+from metis.engines.local.model import forward
 from metis.engines.local.model import head as module
 from metis.engines.local.model.head import (
     LOGIT_CHUNK,
@@ -52,10 +54,9 @@ def plain(head: Head, hidden: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]
     return whole[POSITIONS, tokens()], -(whole.exp() * whole).sum(1)
 
 
-def weighed(logprobs: torch.Tensor, entropies: torch.Tensor | None = None) -> torch.Tensor:
+def weighed(logprobs: torch.Tensor) -> torch.Tensor:
     """A loss in which every value has a weight of its own."""
-    loss = (logprobs * drawn(len(logprobs), seed=7).detach()).sum()
-    return loss if entropies is None else loss + (entropies * drawn(ROWS, seed=8).detach()).sum()
+    return (logprobs * drawn(len(logprobs), seed=7).detach()).sum()
 
 
 @pytest.mark.parametrize("scale", [1.0, 1 / 0.7, 2.5])
@@ -71,9 +72,10 @@ def test_values_and_gradients_are_those_of_all_logits(rows_at_a_time, scale, bia
     wanted = plain(head, hidden)[: len(found)]
     for one, other in zip(found, wanted, strict=True):
         assert torch.allclose(one, other, atol=1e-5)
-    gradients = torch.autograd.grad(weighed(*found), inputs)
-    for one, other in zip(gradients, torch.autograd.grad(weighed(*wanted), inputs), strict=True):
+    gradients = torch.autograd.grad(weighed(found[0]), inputs)
+    for one, other in zip(gradients, torch.autograd.grad(weighed(wanted[0]), inputs), strict=True):
         assert torch.allclose(one, other, atol=1e-5)
+    assert not entropy or not found[1].requires_grad
 
 
 def test_the_gradient_is_that_of_finite_differences(rows_at_a_time):
@@ -84,7 +86,7 @@ def test_the_gradient_is_that_of_finite_differences(rows_at_a_time):
 
     def function(hidden, weight, bias):
         head = Head(weight, bias, 1.3, torch.float64)
-        return chosen_logprobs_and_entropies(head, hidden, POSITIONS, tokens())
+        return chosen_logprobs(head, hidden, POSITIONS, tokens())
 
     assert torch.autograd.gradcheck(function, (hidden, weight, bias))
 
@@ -180,7 +182,12 @@ def folder(request, tiny, tmp_path):
 
 def of_all_logits(head, hidden, positions, tokens):
     logits = head.scale * torch.nn.functional.linear(hidden, head.weight, head.bias)
-    return torch.log_softmax(logits, 1)[positions, tokens]
+    whole = torch.log_softmax(logits, 1)
+    return whole[positions, tokens], -(whole.exp() * whole).sum(1).detach()
+
+
+def alone(both, *given):
+    return both(*given)[0]
 
 
 @pytest.mark.parametrize("lora", [0, 2])
@@ -192,8 +199,9 @@ def test_an_update_never_holds_all_logits_and_is_the_same(
         pytest.importorskip("peft")
     changes = {"model": str(folder), "lora": lora, "kl": 0.1, "minibatch": 2, "temperature": 0.7}
     metrics, gradients, most = [], [], []
-    for function in (of_all_logits, chosen_logprobs):
-        monkeypatch.setattr("metis.engines.local.model.forward.chosen_logprobs", function)
+    for both in (of_all_logits, chosen_logprobs_and_entropies):
+        monkeypatch.setattr(forward, "chosen_logprobs_and_entropies", both)
+        monkeypatch.setattr(forward, "chosen_logprobs", partial(alone, both))
         monkeypatch.setattr(module, "LOGIT_CHUNK", 7 * 258)
         task = build(Arithmetic(prompts=20, heldout=4, levels=(1,)), 0)
         engine = LocalEngine(replace(settings, **changes), task)
@@ -208,6 +216,7 @@ def test_an_update_never_holds_all_logits_and_is_the_same(
         assert torch.allclose(one, other, atol=1e-5)
     for one, other in zip(*metrics, strict=True):
         assert one == pytest.approx(other, rel=1e-4, abs=1e-6)
+        assert 0 < one["update/entropy"] < np.log(258)
     width = engine.policy.base.config.hidden_size
     assert most[0] >= 60 > max(7, width) >= most[1] > 0
 

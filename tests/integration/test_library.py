@@ -91,6 +91,7 @@ def test_rows_may_be_surveyed(tiny, tmp_path, monkeypatch, capsys):
     assert survey.path.parent.name == "surveys" and len(survey.outcomes) == 4
     assert metis.survey(**given, **GIVEN).outcomes == survey.outcomes
     assert capsys.readouterr().out == ""
+    assert len(survey.rollouts) == 8 and all(row["answer"] for row in survey.rollouts)
 
 
 def test_verl_is_given_no_function_of_this_process(tmp_path):

@@ -26,6 +26,29 @@ def test_importing_the_package_loads_nothing_else_and_takes_under_100_ms():
     assert min(timed() for _ in range(3)) < 0.1
 
 
+def test_the_selector_is_imported_in_under_100_ms():
+    program = (
+        "import sys, time; start = time.process_time(); import metis.selector; "
+        "print(time.process_time() - start); "
+        "print(*(m for m in ('numpy', 'torch', 'pydantic') if m in sys.modules))"
+    )
+    run = [sys.executable, "-c", program]
+    outputs = [subprocess.check_output(run, text=True).split("\n") for _ in range(3)]
+    assert min(float(seconds) for seconds, *_ in outputs) < 0.1
+    assert {loaded for _, loaded, *_ in outputs} == {""}
+
+
+def test_a_selector_needs_no_torch_and_no_engine():
+    program = (
+        "import sys, metis; selector = metis.Selector(['a', 'b', 'c'], 'mopps', batch=2, group=2);"
+        "picks = selector.propose(); [selector.observe(pick.id, [0, 1]) for pick in picks];"
+        "selector.load_state_dict(selector.state_dict());"
+        "print(*(m for m in sys.modules if m.partition('.')[0] in ('torch', 'transformers', 'rich')"
+        " or m.startswith(('metis.engines', 'metis.loop'))))"
+    )
+    assert subprocess.check_output([sys.executable, "-c", program], text=True) == "\n"
+
+
 def test_a_loop_of_one_s_own_needs_no_framework():
     program = (
         "import sys; from metis import Batch, Pool, Progress, drive; import metis.curricula; "

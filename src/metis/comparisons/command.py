@@ -1,9 +1,10 @@
 """`metis compare`: its options, and how they become a comparison."""
 
 import argparse
+import json
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +18,9 @@ from metis.comparisons.report import draw, write
 from metis.comparisons.table import markdown
 from metis.errors import MetisError, require
 from metis.report.panels import Figure
+from metis.run import comparable
 from metis.run.folder import lock_folder
+from metis.text import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -172,6 +175,7 @@ def _train(
     from metis.engines import ENGINES
 
     configs = plan.configs()
+    _warn_of_unlike(plan, configs)
     runs, gpus = pending(plan, configs, chosen.out), devices()
     if any(ENGINES[arm.engine_name].all_devices for arm in configs.values()):
         gpus = []
@@ -189,6 +193,17 @@ def _train(
         console.print("stopped; the same command goes on from there")
     failed = {name: f"failed: {why}; see {name}.log" for name, why in schedule.failures.items()}
     return failed, not schedule.stopped
+
+
+def _warn_of_unlike(plan: Plan, configs: Mapping[str, config.Config]) -> None:
+    """Name the variants whose accuracy will not be compared, before they are trained."""
+    names = list(configs)
+    baseline = plan.baseline or (BASELINE if BASELINE in names else names[0])
+    for name, arm in configs.items():
+        ours, theirs = (json.loads(json.dumps(each.resolved)) for each in (arm, configs[baseline]))
+        if unlike := comparable.unlike(ours, theirs):
+            said = f"variant {name!r} will not be compared with {baseline!r}: {'; '.join(unlike)}"
+            print(f"metis: {printable(said)}", file=sys.stderr)
 
 
 @dataclass

@@ -12,6 +12,7 @@ from metis.comparisons.ending import look
 from metis.comparisons.measures import AXES, Measured, measured
 from metis.comparisons.plan import BASELINE, FILE, Plan
 from metis.errors import Damaged, MetisError
+from metis.run import comparable
 from metis.run.recorded import Recorded
 
 Runs = dict[str, dict[int, Recorded]]
@@ -30,6 +31,8 @@ class Comparison:
     untimed: str = ""
     missing: Sequence[str] = ()
     """Runs that are planned and not finished, each with the reason."""
+    apart: Sequence[str] = ()
+    """Runs that are validated otherwise than the baseline's, each with what differs."""
     instead: str = ""
     """The reason for another baseline than the planned one, if any."""
 
@@ -63,7 +66,22 @@ class Comparison:
 
     @property
     def axes(self) -> tuple[str, ...]:
-        return AXES if self.timed else AXES[:-1]
+        """The costs that are compared: steps last, and not where they are as rollouts."""
+        costs = AXES[1:] if self.timed else AXES[1:-1]
+        return costs if self.rollouts_a_step else (*costs, AXES[0])
+
+    @property
+    def rollouts_a_step(self) -> float:
+        """The rollouts of a step, where every step of every variant has as many; 0 elsewhere."""
+        pairs = [
+            pair
+            for arm in self.everyone
+            for row in arm.spent["rollouts"]
+            for pair in zip(arm.spent["steps"][0], row, strict=True)
+        ]
+        steps, rollouts = np.array(pairs).T
+        each = rollouts[-1] / steps[-1] if steps[-1] else 0.0
+        return float(each) if np.allclose(rollouts, each * steps) else 0.0
 
     @property
     def lead(self) -> str:
@@ -135,10 +153,28 @@ def read_comparison(
             raise MetisError(_no_baseline(out, plan, baseline, missing))
         instead = f"{baseline} has no finished run: variants are compared with {next(iter(runs))}"
         baseline = next(iter(runs))
+    runs, apart = validated_alike(runs, baseline)
     arms = {name: measured(name, records) for name, records in runs.items()}
     others = [arm for name, arm in arms.items() if name != baseline]
     lines = [f"{name} {why}" for name, why in missing.items()]
-    return Comparison(arms[baseline], others, _untimed(plan, list(arms.values())), lines, instead)
+    untimed = _untimed(plan, list(arms.values()))
+    return Comparison(arms[baseline], others, untimed, lines, apart, instead)
+
+
+def validated_alike(runs: Runs, baseline: str) -> tuple[Runs, list[str]]:
+    """The runs that are validated as most of the baseline's are; others with what differs."""
+    reference = max(comparable.groups(list(runs[baseline].values())), key=len)
+    alike: Runs = {}
+    apart: dict[str, list[str]] = {}
+    for name, seeds in runs.items():
+        for seed, run in seeds.items():
+            why = next(filter(None, (comparable.why_not(run, other) for other in reference)), "")
+            if why:
+                apart.setdefault(why, []).append(run.folder.name)
+            else:
+                alike.setdefault(name, {})[seed] = run
+    model = reference[0].folder.name
+    return alike, [f"{', '.join(names)}: {why} ({model})" for why, names in apart.items()]
 
 
 def gathered(

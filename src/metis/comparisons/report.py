@@ -1,6 +1,7 @@
 """The report of a comparison: its figures, its page, its table, and how it is made again."""
 
 import json
+import math
 from collections.abc import Iterator, Sequence
 from html import escape
 from pathlib import Path
@@ -8,11 +9,13 @@ from pathlib import Path
 from metis import report
 from metis.comparisons import table
 from metis.comparisons.comparison import Comparison, read_comparison, require_arm
+from metis.comparisons.crossing import Floats
 from metis.comparisons.measures import Measured
 from metis.comparisons.plan import Arm, Plan, saved
 from metis.comparisons.table import markdown
+from metis.comparisons.verdicts import verdicts
 from metis.errors import Damaged
-from metis.report import charts, html
+from metis.report import charts, html, svg
 from metis.report.charts import smoothing
 from metis.report.opening import summary
 from metis.report.panels import Axes, Figure, Line
@@ -22,11 +25,17 @@ from metis.run.manifest import differences, settings_of
 from metis.run.recorded import Recorded, Series
 
 CAPTION = (
-    "Accuracy on prompts that are never trained on, at equal cost: the further left a curve "
-    "reaches the dashed best accuracy of {baseline}, the more its curriculum saved. Means over "
-    "runs, not smoothed; bands are one standard error. The best is the highest accuracy that the "
-    "next test keeps."
+    "Accuracy on prompts that are never trained on: the further left a curve reaches the dashed "
+    "best accuracy of {baseline}, the more its curriculum saved. {bands} The best is the highest "
+    "accuracy that the next test keeps."
 )
+BANDS = (
+    "Thick lines are means over runs, not smoothed; thin lines are the runs, and bands 95% "
+    "intervals of the mean by Student's t, of three runs or more."
+)
+STUDENT = (4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
+"""The 97.5% quantile of Student's t from two degrees of freedom on; the last for all beyond, for
+which it is too wide rather than too narrow."""
 FEW = 4
 """Arms that fit into a title."""
 
@@ -91,33 +100,55 @@ def subjects(comparison: Comparison) -> list[Subject]:
 
 
 def figures(comparison: Comparison) -> list[Figure]:
-    """Accuracy over each cost, then all that is drawn of runs over steps."""
-    return [_accuracy(comparison), *charts.figures(subjects(comparison), comparison.timed)]
+    """Accuracy over the budget and the other costs, then all that is drawn of runs over steps."""
+    over_steps = charts.figures(subjects(comparison), comparison.timed)
+    return [*accuracy(comparison), *over_steps]
 
 
-def _accuracy(comparison: Comparison) -> Figure:
-    arms = [comparison.tested_alike(arm) for arm in comparison.everyone]
-    best = arms[0].best[1].mean
-    panels = tuple(
-        Axes(
-            charts.Y_LABEL,
-            axis,
-            tuple(_line(arm, colour, axis) for colour, arm in enumerate(arms)),
-            whole=axis != "seconds",
-            reference=best,
-            reference_label=f"{comparison.baseline.name}'s best",
-        )
+def accuracy(comparison: Comparison) -> list[Figure]:
+    """Accuracy over the budget, then over the other costs that were counted."""
+    caption = CAPTION.format(baseline=comparison.baseline.name, bands=BANDS)
+    lead = Figure(charts.ACCURACY, charts.TITLE, caption, (_panel(comparison, comparison.lead),))
+    others = tuple(
+        _panel(comparison, axis)
         for axis in comparison.axes
-        if all(arm.spent[axis].any() for arm in arms)
+        if axis != comparison.lead and comparison.counted(axis)
     )
-    caption = CAPTION.format(baseline=comparison.baseline.name)
-    return Figure(charts.ACCURACY, charts.TITLE, caption, panels)
+    over = "The same over the other costs."
+    by_cost = [Figure(charts.BY_COST, "Accuracy over other costs", over, others)] if others else []
+    return [lead, *by_cost]
+
+
+def _panel(comparison: Comparison, axis: str) -> Axes:
+    """Accuracy over a cost, with the best of the baseline."""
+    arms = [comparison.tested_alike(arm) for arm in comparison.everyone]
+    return Axes(
+        charts.Y_LABEL,
+        axis,
+        tuple(_line(arm, colour, axis) for colour, arm in enumerate(arms)),
+        whole=axis != "seconds",
+        reference=arms[0].best[1].mean,
+        reference_label=f"{comparison.baseline.name}'s best",
+    )
 
 
 def _line(arm: Measured, colour: int, axis: str) -> Line:
-    curve, cost = (runs.mean(axis=0).tolist() for runs in arm.runs(axis))
-    band = standard_error(arm.accuracy)
-    return Line(arm.name, colour, Series(tuple(cost), tuple(curve)), band=band)
+    values, costs = arm.runs(axis)
+    curve, cost = (tuple(part.mean(axis=0).tolist()) for part in (values, costs))
+    runs = zip(costs.tolist(), values.tolist(), strict=True)
+    thin = tuple(Series(tuple(x), tuple(y)) for x, y in runs) if len(arm.seeds) > 1 else ()
+    bounds = (0.0, 1.0) if values.min() >= 0 and values.max() <= 1 else (-math.inf, math.inf)
+    band = interval(values)
+    return Line(arm.name, colour, Series(cost, curve), band=band, within=bounds, thin=thin)
+
+
+def interval(accuracy: Floats) -> tuple[float, ...]:
+    """Half the 95% interval of the mean over runs at each test; none of fewer than three runs."""
+    freedom = len(accuracy) - 1
+    if freedom < 2:
+        return ()
+    wide = STUDENT[min(freedom - 2, len(STUDENT) - 1)]
+    return tuple(wide * error for error in standard_error(accuracy))
 
 
 def page(comparison: Comparison, figures: Sequence[Figure], commands: Sequence[str]) -> str:
@@ -127,10 +158,14 @@ def page(comparison: Comparison, figures: Sequence[Figure], commands: Sequence[s
     mean = f"a running mean over {window} steps, " if window > 1 else ""
     about = f"Curves over steps are {mean}then the mean over seeds; bands are one standard error."
     names = [arm.name for arm in comparison.everyone]
+    lead, *others = figures
     body = [
         *_head(comparison, names),
+        *([html.switches(shown)] if len(shown) > 1 else []),
+        html.figure(lead, shown, "lead"),
+        _lines(comparison),
         *_tables(comparison),
-        *html.figures(figures, shown, about),
+        *html.figures(others, shown, about, switched=False),
         "<h2>Variants</h2>",
         html.table(_arms(comparison)),
         html.commands(commands),
@@ -157,11 +192,19 @@ def _head(comparison: Comparison, names: Sequence[str]) -> Iterator[str]:
         yield html.simulated()
     if comparison.missing:
         yield html.banner("Not complete.", f"Left out: {'; '.join(comparison.missing)}.")
+    if comparison.apart:
+        left = f"Validated otherwise, and left out: {'; '.join(comparison.apart)}."
+        yield html.banner("Not compared.", left)
+
+
+def _lines(comparison: Comparison) -> str:
+    """A line for each variant, in its colour."""
     said = [
-        f"<li><strong>{escape(name)}</strong> {escape(text)}</li>"
-        for name, text in table.verdicts(comparison)
+        f'<li><span class="swatch {svg.run_class(colour)}"></span><strong>{escape(name)}</strong> '
+        f"{escape(text)}</li>"
+        for colour, (name, text) in enumerate(verdicts(comparison), start=1)
     ]
-    yield f'<ul class="verdicts">{"".join(said)}</ul>' if said else f"<p>{table.ALONE}</p>"
+    return f'<ul class="verdicts">{"".join(said)}</ul>' if said else f"<p>{table.ALONE}</p>"
 
 
 def _tables(comparison: Comparison) -> Iterator[str]:

@@ -9,7 +9,8 @@ import hashlib
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial, reduce
-from types import CodeType, FunctionType, MethodType
+from pathlib import Path
+from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from metis.errors import MetisError
@@ -30,12 +31,18 @@ def importable(given: Any) -> bool:
     """True for a class or function that a later process finds again by its module and name."""
     module, name = getattr(given, "__module__", None), getattr(given, "__qualname__", None)
     home = sys.modules.get(module or "")
-    if home is None or not name or (module == "__main__" and not hasattr(home, "__file__")):
+    if home is None or not name or (module == "__main__" and not _is_script(home)):
         return False
     try:
         return reduce(getattr, name.split("."), home) is given
     except AttributeError:
         return False
+
+
+def _is_script(main: ModuleType) -> bool:
+    """True where the program is a file, false for a notebook and standard input."""
+    file = Path(getattr(main, "__file__", None) or "")
+    return file.suffix == ".py" and file.is_file()
 
 
 def remember(function: Callable[..., Any]) -> str:

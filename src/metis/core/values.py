@@ -4,7 +4,7 @@ import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypedDict
+from typing import Literal, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,8 @@ class Message(TypedDict):
 
 
 Chat = Sequence[Message]
+Turns = Sequence[Mapping[str, object]]
+"""Messages as they are kept: a curriculum may hold them in its state, whose types are checked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +96,8 @@ class Transcript:
     the policy's own.
     """
 
-    asked: Sequence[Mapping[str, Any]]
-    said: Sequence[Mapping[str, Any]]
+    asked: Turns
+    said: Turns
     reward: float | None = None
     report: Report = field(default_factory=dict)
     tokens: int = 0

@@ -20,15 +20,18 @@ class Commands:
 
     def again(self, *settings: str) -> str:
         """Train another run with other settings, beside this one."""
-        name = f"{self.folder.resolve().name}-again"
-        beside = os.path.normpath(self.folder / ".." / name)
-        return line("train", self.recipe, *settings, "--out", beside)
+        return line("train", self.recipe, *settings, "--out", self._beside("again"))
 
     def survey(self) -> str:
         return line("survey", self.recipe)
 
     def compare(self) -> str:
-        return line("compare", self.recipe, "--curricula", "uniform,metis")
+        beside = self._beside("compared")
+        return line("compare", self.recipe, "--curricula", "uniform,metis", "--out", beside)
+
+    def _beside(self, name: str) -> str:
+        """A folder beside that of the run."""
+        return os.path.normpath(self.folder / ".." / f"{self.folder.resolve().name}-{name}")
 
     @property
     def recipe(self) -> Path:

@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import median
@@ -11,13 +12,13 @@ from metis.curricula.judges import Judge
 from metis.run import folder as run_folder
 from metis.run import notices
 from metis.run.recorded import Recorded, Series
-from metis.run.statistics import Estimate, group_kind, mean, mean_over_benchmarks
+from metis.run.statistics import NORMAL, Estimate, group_kind, mean, mean_over_benchmarks
 from metis.tasks.benchmarks.validation import benchmark
 
-NORMAL = 1.96
-"""Half the width of a 95% interval, in standard errors."""
 PART = 5
 """The beginning and the end of a run are a fifth of its steps each."""
+LATE = 20
+"""Groups of the end of a run whose kinds are looked at, at least."""
 GRADIENT_NORMS = ("update/gradient_norm", "actor/grad_norm")
 DIVERGENCES = ("actor/kl_loss", "actor/ppo_kl")
 
@@ -126,19 +127,15 @@ class Facts:
         """The groups trained on, as logged; none in folders without that log."""
         return run_folder.read_log(self.run.folder, "rollouts", optional=True)
 
-    @cached_property
+    @property
     def kinds(self) -> dict[str, float]:
         """Shares of the groups trained on by kind; empty where they are not logged."""
-        counts = Counter(group_kind(row.get("rewards", [])) for row in self.groups)
-        return {kind: count / counts.total() for kind, count in counts.items()}
+        return _kinds(self.groups)
 
-    @cached_property
+    @property
     def late_kinds(self) -> dict[str, float]:
-        """The same in the last fifth of the steps."""
-        first = self.run.steps - max(1, self.run.steps // PART)
-        late = [row for row in self.groups if row["step"] > first]
-        counts = Counter(group_kind(row.get("rewards", [])) for row in late)
-        return {kind: count / counts.total() for kind, count in counts.items()}
+        """The same of the last fifth of the groups, of more where that is few."""
+        return _kinds(self.groups[-max(LATE, len(self.groups) // PART) :])
 
     @cached_property
     def rewards(self) -> set[float]:
@@ -219,6 +216,11 @@ class Facts:
     def outcomes(self) -> float:
         """Outcomes of uniform slots that the judge was measured on."""
         return max(self.run.series("judge/outcomes").y, default=0.0)
+
+
+def _kinds(groups: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    counts = Counter(group_kind(row.get("rewards", [])) for row in groups)
+    return {kind: count / counts.total() for kind, count in counts.items()}
 
 
 def ends(series: Series) -> tuple[float, float] | None:

@@ -12,6 +12,7 @@ from metis.curricula.judges.skill import DIAGNOSED
 from metis.diagnosis.commands import Commands
 from metis.diagnosis.facts import Facts
 from metis.run.notices import MOSTLY
+from metis.run.remedies import EASIER, HARDER, LONGER, MEND, sentence
 from metis.run.statistics import RARE
 
 FAILING = 0.05
@@ -152,13 +153,13 @@ def _untold(facts: Facts) -> bool:
 
 def _failing(facts: Facts) -> str:
     reason = f", the first with {facts.failures[0]}" if facts.failures else ""
-    return f"{facts.failed:.0%} of the rollouts failed{reason}. Mend the task or its reward first"
+    return f"{facts.failed:.0%} of the rollouts failed{reason}. {sentence(MEND)}"
 
 
 def _truncated(facts: Facts) -> str:
     return (
-        f"{facts.truncated:.0%} of the answers were truncated, and scored as they are. Raise "
-        "engine.max_tokens, or ask for shorter answers"
+        f"{facts.truncated:.0%} of the answers were truncated, and scored as they are. "
+        f"{sentence(LONGER)}"
     )
 
 
@@ -185,8 +186,9 @@ def _collapse(facts: Facts) -> str:
 
 def _strict(facts: Facts) -> str:
     return (
-        f"every reward is 0, though {1 - facts.truncated:.0%} of the answers end by themselves. "
-        "Look at answers: is the reward too strict, or are the prompts too hard?"
+        f"every reward is 0, so there is no gradient, though {1 - facts.truncated:.0%} of the "
+        "answers end by themselves. Look at answers: is the reward too strict, or are the prompts "
+        "too hard?"
     )
 
 
@@ -195,10 +197,8 @@ def _nothing(facts: Facts) -> str:
         said = facts.standstill.described
     else:
         said = f"only {facts.run.informative:.1%} of the groups trained on had a gradient"
-    return f"{said}. {REMEDY}"
-
-
-REMEDY = "Take easier prompts, a better model, a reward with partial credit, or larger groups"
+    solved = facts.kinds.get("all-pass", 0.0) > facts.kinds.get("all-fail", 0.0)
+    return f"{said}. {sentence(HARDER if solved else EASIER)}"
 
 
 def _informed(facts: Facts, commands: Commands) -> str:
@@ -213,7 +213,8 @@ def _strict_step(facts: Facts, commands: Commands) -> str:
 
 def _all_pass(facts: Facts) -> str:
     share = facts.late_kinds.get("all-pass", 0.0)
-    return f"in the end {share:.0%} of the groups were all-pass: solved. Take harder prompts"
+    said = f"in the end {share:.0%} of the groups were all-pass, and taught nothing"
+    return f"{said}. {sentence(HARDER)}"
 
 
 def _no_skill(facts: Facts) -> str:

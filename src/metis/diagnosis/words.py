@@ -9,6 +9,7 @@ from metis.diagnosis.commands import Commands
 from metis.diagnosis.facts import Facts
 from metis.diagnosis.rules import found
 from metis.run.recorded import Recorded
+from metis.run.remedies import sentence
 
 MOST = 2
 """Things to change next: more would not be done."""
@@ -119,5 +120,4 @@ def judged(facts: Facts) -> str:
 def advice(facts: Facts, commands: Commands) -> Iterator[Line]:
     """What to change next, the most harmful first."""
     for rule in islice(found(facts), MOST):
-        said = rule.said(facts)
-        yield Line("advice", said[:1].upper() + said[1:], rule.command(facts, commands))
+        yield Line("advice", sentence(rule.said(facts)), rule.command(facts, commands))

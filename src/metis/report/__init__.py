@@ -5,7 +5,7 @@ from pathlib import Path
 
 from metis import files
 from metis.errors import MetisError, require_folder
-from metis.report import charts, figures, subjects, tables
+from metis.report import charts, figures, opening, subjects, tables
 from metis.report.page import page
 from metis.report.panels import Figure
 from metis.run import recorded
@@ -20,8 +20,8 @@ def write(folders: Sequence[Path], out: Path | None = None) -> list[str]:
     shown = subjects.each(runs)
     tested = charts.accuracy_figure(shown)
     drawn = [*([tested] if tested else []), *charts.figures(shown)]
-    table = tables.markdown(runs)
-    return [table, *save(out, {"report.html": page(runs, drawn), "report.md": table}, drawn)]
+    text = opening.markdown(runs) + tables.markdown(runs)
+    return [text, *save(out, {"report.html": page(runs, drawn), "report.md": text}, drawn)]
 
 
 def save(out: Path, texts: dict[str, str], drawn: Sequence[Figure]) -> list[str]:

@@ -1,10 +1,12 @@
 """Answers of a run to read: a right one, a wrong one and a truncated one, as late as there are."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from html import escape
+from typing import Any
 
 from metis.run import folder as run_folder
+from metis.run import transcripts
 from metis.run.recorded import Recorded
 from metis.text import printable
 
@@ -14,6 +16,8 @@ MOST = 20_000
 """Characters of a turn that are shown at most."""
 FIRST = 160
 """Characters of a folded turn that are always seen."""
+SEGMENTS = 2
+"""Files of transcripts that are read, the latest."""
 EVEN = 1e-6
 """Tolerance for rewards of 0 and 1."""
 ORDER = ("right", "wrong", "truncated")
@@ -39,7 +43,7 @@ class Answer:
 
 def section(run: Recorded) -> Iterator[str]:
     """The section of a page; nothing where no answers are kept."""
-    chosen = latest(logged(run))
+    chosen = latest(told(run)) or latest(logged(run))
     if not chosen:
         return
     yield "<h2>Answers</h2>"
@@ -54,6 +58,22 @@ def latest(answers: Iterable[Answer]) -> dict[str, Answer]:
     """The last answer of each kind."""
     found = {answer.kind: answer for answer in answers}
     return {kind: found[kind] for kind in ORDER if kind in found}
+
+
+def told(run: Recorded) -> Iterator[Answer]:
+    """The answers of the last segments of the transcripts."""
+    files = transcripts.segments(run.folder, "train")
+    read = {file.name: file.stat().st_size for file in files[:-SEGMENTS]}
+    for _, head, rows in transcripts.members(run.folder, "train", read):
+        for row in rows:
+            if row["reward"] is not None:
+                turns = (*_turns(head["messages"]), *_turns(row["messages"]))
+                truncated = bool(row["truncated"])
+                yield Answer(head["step"], row["reward"], row["tokens"], truncated, turns)
+
+
+def _turns(messages: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    return ((str(message["role"]), str(message.get("content") or "")) for message in messages)
 
 
 def logged(run: Recorded) -> Iterator[Answer]:

@@ -4,41 +4,60 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from metis.report import calibration
 from metis.report.panels import Axes, Bar, Bars, Figure, Line
 from metis.report.subjects import Subject
+from metis.run import comparable
 from metis.run import folder as run_folder
 from metis.run import metrics as explained
 from metis.run.recorded import Recorded, Series
 
-ACCURACY = "accuracy"
+ACCURACY, BY_COST = "accuracy", "accuracy_by_cost"
 TITLE = "Held-out accuracy"
 Y_LABEL = "held-out accuracy"
+CAPTION_ACCURACY = (
+    "Accuracy on prompts that are never trained on, at equal time and at equal steps (testing "
+    "itself is not timed): the earlier a curve is high, the more its curriculum saved."
+)
+ERRORS = "Bars are one standard error."
+APART = "Runs that are not validated alike are drawn apart."
 
 
 def accuracy_figure(subjects: Sequence[Subject]) -> Figure | None:
-    """A panel for time, where it is known, and one for steps; None where nothing was tested."""
+    """A panel for time, where it is known, and one for steps; None where nothing was tested.
+
+    Runs that are not validated alike have panels of their own, over steps.
+    """
     runs = [run for subject in subjects for run in subject.runs]
     if not any(run.evaluations for run in runs):
         return None
+    colours = {run.folder: colour for colour, run in enumerate(runs)}
+    alike = [group for group in comparable.groups(runs) if any(run.evaluations for run in group)]
+    unit = time_unit(runs) if len(alike) == 1 else None
+    panels = [panel for group in alike for panel in _accuracies(group, colours, unit)]
+    bars = any(line.error for panel in panels for line in panel.lines)
+    parts = [CAPTION_ACCURACY, *([ERRORS] if bars else []), *([APART] if len(alike) > 1 else [])]
+    return Figure(ACCURACY, TITLE, " ".join(parts), tuple(panels))
+
+
+def _accuracies(
+    runs: Sequence[Recorded], colours: Mapping[Path, int], unit: tuple[float, str] | None
+) -> list[Axes]:
+    """The panels of runs that are validated alike; `unit` is that of the time, if it is drawn."""
     by_step, by_time = [], []
-    unit, unit_name = time_unit(runs)
-    for colour, run in enumerate(runs):
-        rows = run.evaluations
+    seconds, unit_name = unit or (1.0, "")
+    for run in runs:
+        rows, colour = run.evaluations, colours[run.folder]
         by_step.append(_tested(run, colour, [(row.step, row.accuracy, row.stderr) for row in rows]))
-        timed = [(r.elapsed / unit, r.accuracy, r.stderr) for r in rows if r.elapsed is not None]
+        timed = [(r.elapsed / seconds, r.accuracy, r.stderr) for r in rows if r.elapsed is not None]
         by_time.append(_tested(run, colour, timed))
     panels = [Axes(Y_LABEL, "step", tuple(line for line in by_step if line.series.x))]
-    if any(run.timings for run in runs):
+    if unit and any(run.timings for run in runs):
         lines = tuple(line for line in by_time if line.series.x)
         panels.insert(0, Axes(Y_LABEL, f"elapsed {unit_name}", lines, whole=False))
-    bars = " Bars are one standard error." if any(line.error for line in by_step) else ""
-    caption = (
-        "Accuracy on prompts that are never trained on, at equal time and at equal steps (testing "
-        "itself is not timed): the earlier a curve is high, the more its curriculum saved."
-    )
-    return Figure(ACCURACY, TITLE, caption + bars, tuple(panels))
+    return panels
 
 
 def time_unit(runs: Sequence[Recorded]) -> tuple[float, str]:
@@ -283,7 +302,7 @@ NAMES = (
     *(calibration.NAME, calibration.FORECAST, OCCUPANCY),
     "overhead",
 )
-"""The names of all figures there can be."""
+"""The names of all figures that runs can have; comparisons have `BY_COST` too."""
 
 
 def figures(subjects: Sequence[Subject], timed: bool = True) -> list[Figure]:

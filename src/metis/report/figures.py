@@ -6,7 +6,7 @@ from pathlib import Path
 
 from metis import files
 from metis.report import svg
-from metis.report.charts import NAMES
+from metis.report.charts import BY_COST, NAMES
 from metis.report.panels import Figure
 from metis.report.style import CHARTS, LIGHT
 
@@ -28,7 +28,7 @@ def write(figures: Sequence[Figure], folder: Path) -> int:
     for figure in figures:
         with files.atomic(folder / f"{figure.name}.svg") as file:
             file.write(alone(figure).encode("utf-8", "replace"))
-    for name in set(NAMES) - {figure.name for figure in figures}:
+    for name in {*NAMES, BY_COST} - {figure.name for figure in figures}:
         (folder / f"{name}.svg").unlink(missing_ok=True)
     return len(figures)
 

@@ -51,26 +51,33 @@ def simulated(some: str = "") -> str:
     )
 
 
-def figures(drawn: Sequence[Figure], subjects: Sequence[Subject], about: str) -> Iterator[str]:
-    """The section of figures; several subjects can be shown and hidden."""
+def figures(
+    drawn: Sequence[Figure], subjects: Sequence[Subject], about: str, switched: bool = True
+) -> Iterator[str]:
+    """The section of figures; several subjects can be shown and hidden, if `switched` here."""
     yield "<h2>Figures</h2>"
     if not drawn:
         yield '<p class="soft">Nothing has been recorded yet.</p>'
         return
     if about:
         yield f'<p class="soft">{escape(about)}</p>'
-    if len(subjects) > 1:
+    if len(subjects) > 1 and switched:
         yield switches(subjects)
     yield '<div class="grid-of-figures">'
-    for figure in drawn:
-        count = len(figure.panels)
+    for each in drawn:
+        count = len(each.panels)
         kind = "wide many" if count >= SMALL_MULTIPLES else "wide" if count > 1 else "single"
-        yield (
-            f'<figure class="{kind}"><h3>{escape(figure.title)}</h3>'
-            f"<figcaption>{escape(figure.caption)}</figcaption>{_legend(figure, subjects)}"
-            f'<div class="panels">{"".join(map(svg.draw, figure.panels))}</div></figure>'
-        )
+        yield figure(each, subjects, kind)
     yield "</div>"
+
+
+def figure(drawn: Figure, subjects: Sequence[Subject], kind: str) -> str:
+    """A figure of this style, with its title, its caption and what the switches do not name."""
+    return (
+        f'<figure class="{kind}"><h3>{escape(drawn.title)}</h3>'
+        f"<figcaption>{escape(drawn.caption)}</figcaption>{_legend(drawn, subjects)}"
+        f'<div class="panels">{"".join(map(svg.draw, drawn.panels))}</div></figure>'
+    )
 
 
 def switches(subjects: Sequence[Subject]) -> str:
@@ -94,7 +101,7 @@ def table(rows: Sequence[Sequence[str]]) -> str:
     lines = []
     for row in body:
         cells = (
-            f'<td data-name="{escape(name)}"{kind}>{escape(_whole(cell))}</td>'
+            f'<td data-name="{escape(name)}"{kind}>{escape(unbroken(cell))}</td>'
             for name, cell, kind in zip(head, row, kinds, strict=True)
         )
         lines.append(f"<tr>{''.join(cells)}</tr>")
@@ -110,7 +117,7 @@ def _kind(cells: Sequence[str]) -> str:
     return ' class="words"' if words and not any(cell[:1].isdecimal() for cell in cells) else ""
 
 
-def _whole(text: str) -> str:
+def unbroken(text: str) -> str:
     """A cell that is broken before an interval, and neither in it nor before an error."""
     text = text.replace(" ± ", "\u00a0±\u00a0")
     return re.sub(r"\[.*?\]", lambda interval: interval[0].replace(" ", "\u00a0"), text)

@@ -7,8 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from metis.diagnosis import Line, lines
+from metis.report import svg
+from metis.report.html import unbroken
 from metis.report.reproduce import place
 from metis.run.recorded import Recorded
+from metis.text import plain
 
 HEALTHY = "Nothing stands out in its numbers."
 
@@ -44,10 +47,24 @@ def diagnosis(runs: Sequence[Recorded]) -> Iterator[str]:
     if len(runs) == 1:
         yield _described(lines(runs[0], place(runs[0].folder)))
         return
-    for run in runs:
+    for colour, run in enumerate(runs):
         said = lines(run, place(run.folder))
         short = [line for line in said if line.kind in ("learnt", "advice")]
-        yield f'<section class="diagnosis"><h2>{escape(run.label)}</h2>{_answers(short)}</section>'
+        name = f'<span class="swatch {svg.run_class(colour)}"></span>{escape(run.label)}'
+        yield f'<section class="diagnosis"><h2>{name}</h2>{_answers(short)}</section>'
+
+
+def markdown(runs: Sequence[Recorded]) -> str:
+    """The diagnosis of one run as Markdown; of several the page has it."""
+    if len(runs) > 1:
+        return ""
+    said = lines(runs[0], place(runs[0].folder))
+    parts = (
+        f"**{line.question}** {plain(line.text)}\n"
+        + (f"\n    {line.command}\n" if line.command else "")
+        for line in said
+    )
+    return "\n".join(parts) + "\n"
 
 
 def _described(said: Sequence[Line]) -> str:
@@ -67,4 +84,4 @@ def _answers(said: Sequence[Line]) -> str:
 
 def _answer(line: Line) -> str:
     command = f"<pre>{escape(line.command)}</pre>" if line.command else ""
-    return f"{escape(line.text)}{command}"
+    return f"{escape(unbroken(line.text))}{command}"

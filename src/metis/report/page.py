@@ -10,6 +10,7 @@ from metis.report.charts import smoothing
 from metis.report.panels import Figure
 from metis.report.reproduce import of_runs, portable
 from metis.report.subjects import each
+from metis.run import comparable
 from metis.run.manifest import describe_changes
 from metis.run.recorded import Recorded
 
@@ -44,6 +45,12 @@ def _head(runs: Sequence[Recorded]) -> Iterator[str]:
     for text in dict.fromkeys(f"{named}{opening.summary(run)}" for run in runs):
         yield f'<p class="soft">{escape(text)}</p>'
     yield "</header>"
+    first, *unlike = comparable.groups(runs)
+    for group in unlike:
+        labels = ", ".join(run.label for run in group)
+        why = next(filter(None, (comparable.why_not(group[0], run) for run in first)))
+        said = f"{labels}: validated otherwise than {runs[0].label} ({why}); drawn apart."
+        yield html.banner("Accuracy is not compared.", said)
     simulated = [run for run in runs if run.simulated]
     if simulated:
         some = ", ".join(run.label for run in simulated) if len(simulated) < len(runs) else ""

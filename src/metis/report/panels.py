@@ -11,7 +11,7 @@ class Line:
     """One curve in the colour of its subject; `window` above 1 adds a running mean.
 
     `notes` are said of the single places, `error` is a bar at each, `band` the width of a shade on
-    either side.
+    either side, which is cut to the values `within`; `thin` are the curves that this one averages.
     """
 
     label: str
@@ -23,6 +23,17 @@ class Line:
     window: int = 1
     notes: tuple[str, ...] = ()
     band: tuple[float, ...] = ()
+    within: tuple[float, float] = (-math.inf, math.inf)
+    thin: tuple[Series, ...] = ()
+
+    @property
+    def edges(self) -> tuple[Series, Series]:
+        """The upper and the lower edge of the band."""
+        x, y = self.series
+        least, most = self.within
+        upper = (min(value + width, most) for value, width in zip(y, self.band, strict=True))
+        lower = (max(value - width, least) for value, width in zip(y, self.band, strict=True))
+        return Series(x, tuple(upper)), Series(x, tuple(lower))
 
 
 @dataclass(frozen=True)

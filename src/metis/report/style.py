@@ -66,8 +66,9 @@ p { margin: 0; }
   background: var(--warn); color: var(--warn-ink); font-size: 15px;
 }
 .diagnosis { margin: 28px 0 0; }
-.diagnosis h2 { font-size: 16px; margin: 0; }
-.diagnosis dl { display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: 10px 24px;
+.diagnosis h2 { font-size: 17px; margin: 0 0 6px; }
+.diagnosis h2 + dl dt { font-weight: 400; color: var(--soft); }
+.diagnosis dl { display: grid; grid-template-columns: 13em minmax(0, 1fr); gap: 10px 16px;
   margin: 0; }
 .diagnosis dt { grid-column: 1; font-weight: 600; }
 .diagnosis dd { grid-column: 2; margin: 0; }
@@ -101,6 +102,8 @@ figure { margin: 0; break-inside: avoid; display: grid; grid-row: span 4;
 figure.wide { grid-column: 1 / -1; }
 .panels { display: grid; gap: 12px 40px; align-items: start; margin-bottom: 44px; }
 .wide .panels { grid-template-columns: repeat(2, minmax(0, 1fr)); }
+figure.lead { display: block; margin-top: 20px; max-width: 860px; }
+.lead .panels { margin-bottom: 16px; }
 figcaption { font-size: 14px; line-height: 1.45; max-width: 100ch; }
 .many .panels { grid-template-columns: repeat(3, minmax(0, 1fr)); gap: 18px 32px; }
 .many svg text { font-size: 16.5px; }
@@ -135,8 +138,8 @@ th:last-child, td:last-child { padding-right: 0; }
 th:first-child, td:first-child, .words { text-align: left; }
 td:first-child { min-width: 11em; }
 td.words { overflow-wrap: anywhere; }
-ul.verdicts { margin: 20px 0 0; padding-left: 20px; }
-.verdicts li { margin: 4px 0; }
+ul.verdicts { margin: 20px 0 0; padding: 0; list-style: none; }
+.verdicts li { margin: 10px 0; padding-left: 25px; text-indent: -25px; }
 .about { margin-top: 16px; font-size: 14px; }
 details { margin-top: 12px; border: 1px solid var(--faint); border-radius: 8px; }
 summary { padding: 10px 16px; cursor: pointer; }
@@ -145,6 +148,11 @@ pre { margin: 0; padding: 4px 16px 16px; font: 13px/1.5 ui-monospace, Menlo, Con
 pre.commands { margin-top: 12px; padding: 14px 16px; border-radius: 8px;
   background: var(--card); overflow-wrap: anywhere; }
 footer { margin-top: 56px; font-size: 13px; color: var(--soft); }
+@media screen and (min-width: 761px) {
+  .lead svg text { font-size: 8px; }
+  .lead .line { stroke-width: 1.5; } .lead .raw { stroke-width: 0.5; }
+  .lead .grid, .lead .base, .lead .reference { stroke-width: 0.6; }
+}
 @media screen and (min-width: 1000px) {
   .cards { grid-template-columns: 1.3fr 1fr 1fr; }
 }

@@ -62,9 +62,11 @@ def extent(axes: Axes) -> tuple[float, float]:
     """The vertical range of a chart: its values, error bars, bands and reference."""
     values = [*axes.cover]
     for line in axes.lines:
-        errors = line.error or line.band or (0.0,) * len(line.series.y)
+        errors = line.error or (0.0,) * len(line.series.y)
         values += [y - e for y, e in zip(line.series.y, errors, strict=True)]
         values += [y + e for y, e in zip(line.series.y, errors, strict=True)]
+        drawn = [*(line.edges if line.band else ()), *line.thin]
+        values += [y for series in drawn for y in series.y]
     if axes.reference is not None:
         values.append(axes.reference)
     return bounds(values)
@@ -74,15 +76,14 @@ def stretch(axes: Axes) -> tuple[float, float]:
     """The horizontal range of a chart: from 0, or around the values it is said to cover."""
     if axes.across:
         return bounds(axes.across)
-    return 0.0, max(max(line.series.x) for line in axes.lines) or 1.0
+    drawn = [series for line in axes.lines for series in (line.series, *line.thin)]
+    return 0.0, max(max(series.x) for series in drawn) or 1.0
 
 
 def shade(line: Line) -> tuple[Series, Series]:
     """The edges of the band around a curve."""
-    x, y = line.series
-    upper = tuple(value + width for value, width in zip(y, line.band, strict=True))
-    lower = tuple(value - width for value, width in zip(y, line.band, strict=True))
-    return thinned(Series(x, upper)), thinned(Series(x, lower))
+    upper, lower = line.edges
+    return thinned(upper), thinned(lower)
 
 
 def funnel(axes: Axes) -> tuple[Series, Series]:
@@ -118,7 +119,10 @@ def written(values: Sequence[float], percent: bool = False) -> list[str]:
         if all(abs(value - round(value, decimals)) < 1e-9 for value in shown):
             break
     labels = [f"{value:,.{decimals}f}".replace("-", "−") for value in shown]
-    return [label if label == "0" and not percent else label + name for label in labels]
+    return [
+        "0" if value == 0 and name and not percent else label + name
+        for value, label in zip(values, labels, strict=True)
+    ]
 
 
 def draw(panel: Axes | Bars) -> str:
@@ -182,7 +186,8 @@ def _axes(axes: Axes) -> list[str]:
         ends = f"M{x(start):.1f} {y(start):.1f}L{x(end):.1f} {y(end):.1f}"
         parts.append(f'<path class="reference" d="{ends}"/>')
     parts += [_band(line, x, y) for line in axes.lines if line.band]
-    parts += [_raw(line, x, y) for line in axes.lines if line.window > 1]
+    parts += [_raw(line, line.series, x, y) for line in axes.lines if line.window > 1]
+    parts += [_raw(line, series, x, y) for line in axes.lines for series in line.thin]
     parts += [_line(line, x, y) for line in axes.lines]
     return parts
 
@@ -209,8 +214,8 @@ def _between(upper: Series, lower: Series, x: Scale, y: Scale) -> str:
     return f"{_path(upper, x, y)}L{_path(back, x, y)[1:]}Z"
 
 
-def _raw(line: Line, x: Scale, y: Scale) -> str:
-    return f'<path class="raw {_colour(line)}" d="{_path(line.series, x, y)}"/>'
+def _raw(line: Line, series: Series, x: Scale, y: Scale) -> str:
+    return f'<path class="raw {_colour(line)}" d="{_path(series, x, y)}"/>'
 
 
 def _line(line: Line, x: Scale, y: Scale) -> str:

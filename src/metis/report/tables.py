@@ -68,7 +68,7 @@ def rows(runs: Sequence[Recorded]) -> list[tuple[str, ...]]:
             (
                 run.label,
                 run.named("engine") or MISSING,
-                progress(run),
+                _whole(progress(run)),
                 accuracy(tests[0]) if tests and tests[0].step == 0 else MISSING,
                 accuracy(tests[-1]) if tests and tests[-1].step > 0 else MISSING,
                 accuracy(best) if best else MISSING,

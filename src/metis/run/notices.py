@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from metis.run import folder as run_folder
+from metis.run.remedies import LONGER
 from metis.run.statistics import mean
 
 STEPS = 10
@@ -93,7 +94,7 @@ class Truncations:
         self.told = True
         return [
             f"{cut / generated:.0%} of the answers ({cut:,} of {generated:,}) were truncated at "
-            f"{self.limit} and are scored as they are: raise it, or ask for shorter answers"
+            f"{self.limit} and are scored as they are: {LONGER}"
         ]
 
 

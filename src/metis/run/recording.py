@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, get_args
 
 from metis.core import Batch, Chat, Complete, Group, Prompt, Request, Rollout, Transcript
+from metis.core.values import Turns
 from metis.run.folder import Folder, read_log, writing
 from metis.run.transcripts import Row
 
@@ -123,13 +124,13 @@ def prompt_row(step: int, prompt: Prompt) -> Row:
     }
 
 
-def plain(chat: Sequence[Mapping[str, Any]]) -> list[Row]:
+def plain(chat: Turns) -> list[Row]:
     """Role and text of each message; content of another form as JSON."""
     return [{"role": str(message["role"]), "content": _text(message)} for message in chat]
 
 
-def _text(message: Mapping[str, Any]) -> str:
-    content = message["content"]
+def _text(message: Mapping[str, object]) -> str:
+    content: Any = message["content"]
     return content if isinstance(content, str) else json.dumps(content, default=str)
 
 
@@ -149,7 +150,7 @@ def _rollouts(group: Group, first: int, trained: set[int]) -> Iterator[Row]:
         yield {**_row(number, transcript, group.transcripts[0].asked), "trained": kept}
 
 
-def _row(number: int, transcript: Transcript, asked: Sequence[Mapping[str, Any]]) -> Row:
+def _row(number: int, transcript: Transcript, asked: Turns) -> Row:
     """The row of a rollout; one that was not asked as the head of its group says has `asked`."""
     row = {
         "rollout": number,

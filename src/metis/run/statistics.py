@@ -8,6 +8,8 @@ import numpy as np
 
 from metis.signal import INFORMATIVE, variance
 
+NORMAL = 1.96
+"""Half the width of a 95% interval, in standard errors."""
 KINDS = ("all-fail", "informative", "all-pass", "failed")
 RARE = 0.05
 """Share of informative groups below which most rollouts teach nothing: METIS paid there, on

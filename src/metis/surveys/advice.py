@@ -9,6 +9,7 @@ All of them are of additions with a model of 135M parameters: a first guess for 
 """
 
 from metis.run.notices import MOSTLY
+from metis.run.remedies import EASIER, HARDER, LONGER, MEND, sentence
 from metis.run.statistics import RARE
 from metis.surveys.facts import Facts, Share
 
@@ -30,13 +31,13 @@ def advice(facts: Facts, group: int) -> str:
     share = facts.informative
     if facts.failed >= MOSTLY:
         return (
-            f"{facts.failed:.0%} of the rollouts failed: fix the task or its reward first. Until "
-            "then the other numbers mean little."
+            f"{facts.failed:.0%} of the rollouts failed: {MEND}. Until then the other "
+            "numbers mean little."
         )
     if facts.cut_off >= MOSTLY:
         return (
-            f"{facts.cut_off:.0%} of the answers were truncated: raise engine.max_tokens, or ask "
-            "for shorter answers, and survey again. What looks all-fail may only be cut short."
+            f"{facts.cut_off:.0%} of the answers were truncated: {LONGER}, and survey "
+            "again. What looks all-fail may only be cut short."
         )
     if not share.value:
         return _nothing(facts, group, share.high)
@@ -87,10 +88,10 @@ def _nothing(facts: Facts, group: int, most: float) -> str:
     )
     if shares["all-pass"].value > shares["all-fail"].value:
         return (
-            f"{counted}: the model solves them, and there is nothing to learn here. Take harder "
-            "prompts."
+            f"{counted}: the model solves them, and there is nothing to learn here. "
+            f"{sentence(HARDER)}."
         )
     return (
-        f"{counted}: no selection finds a gradient where there is none. Take easier prompts, a "
-        f"better model, a reward with partial credit, or larger groups than {group}."
+        f"{counted}: no selection finds a gradient where there is none. "
+        f"{sentence(EASIER)} than {group}."
     )

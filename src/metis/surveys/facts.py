@@ -8,11 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from metis.run.statistics import KINDS, group_kind
+from metis.run.statistics import KINDS, NORMAL, group_kind
 from metis.signal import variance
-
-NORMAL = 1.96
-"""Half the width of a 95% interval, in standard errors."""
 
 
 class PromptOutcome(NamedTuple):

@@ -1,6 +1,7 @@
 """`metis inspect`: why prompts were chosen and what came of it, step by step, in a terminal."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import textwrap
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,42 +14,101 @@ from metis.run import folder as run_folder
 from metis.run.recorded import Recorded, read_run
 from metis.signal import variance
 from metis.text import printable
+from metis.view import kept, turns
 
 WIDTH = 24
 """Characters of the longest bar."""
+TEXT = 60
+"""Characters of a prompt in a table."""
+ID = 40
+"""Characters of an id that stay on one line."""
 
 Row = Mapping[str, Any]
 
 
 def inspect(
-    folder: Path, step: int | None = None, prompt: str | None = None, everyone: bool = False
+    folder: Path,
+    step: int | None = None,
+    prompt: str | None = None,
+    everyone: bool = False,
+    answer: str | None = None,
 ) -> Iterator[RenderableType]:
-    """Tables of a run, of a step, or of a prompt in a step."""
+    """Tables of a run, of a step, of a prompt, or an answer with its turns."""
     from metis.comparisons.comparison import is_comparison
 
     if is_comparison(folder):
         runs = sorted(path.parent.name for path in folder.glob("*/config.json"))
         named = f"name one of its runs, {', '.join(runs)}" if runs else "it has no runs yet"
         raise MetisError(f"{str(folder)!r} is a comparison: {named}")
+    if answer is not None:
+        yield from turns.answer(folder, answer)
+        return
+    if (once := kept.groups_asked_once(folder)) is not None:
+        yield from _asked_once(
+            folder, {row["prompt"]: row for row in map(_printable, once)}, prompt
+        )
+        return
     run = read_run(folder)
     if step is None:
-        if prompt is not None:
-            raise MetisError("--prompt needs the step it is looked for in: add --step T")
-        yield _steps(run)
+        yield from [_steps(run)] if prompt is None else _history(run, printable(prompt))
         return
     if not 1 <= step <= run.steps:
         there = f"has steps 1 to {run.steps}" if run.steps else "has no step yet"
         raise MetisError(f"--step {step}: the run {there}")
     groups = {row["prompt"]: row for row in _of(run, "rollouts", step)}
     judgments = {row["prompt"]: row for row in _of(run, "judgments", step)}
+    texts = _texts(run, groups.values(), judgments)
     if prompt is None:
-        yield _prompts(groups, judgments, everyone)
+        yield _prompts(groups, judgments, texts, everyone)
         return
     prompt = printable(prompt)
     if prompt not in groups and prompt not in judgments:
         raise MetisError(f"--prompt {prompt!r}: step {step} has no such prompt; see --all")
-    judgment = judgments.get(prompt, {})
-    yield from _prompt(groups.get(prompt), judgment, _of(run, "exemplars", step))
+    judgment, group = judgments.get(prompt, {}), groups.get(prompt)
+    yield from _prompt(group, judgment, _of(run, "exemplars", step), texts.get(prompt, ""))
+    yield from turns.listed(folder, step, prompt)
+
+
+def _asked_once(
+    folder: Path, groups: Mapping[str, Row], prompt: str | None
+) -> Iterator[RenderableType]:
+    """The prompts of a survey or an evaluation, or one of them with its answers."""
+    if prompt is None:
+        yield _prompts(groups, {}, {}, everyone=False)
+        return
+    prompt = printable(prompt)
+    if prompt not in groups:
+        raise MetisError(f"--prompt {prompt!r}: there is no such prompt in {str(folder)!r}")
+    yield from _prompt(groups[prompt], {}, (), "")
+    yield from turns.listed(folder, 0, prompt)
+
+
+def _history(run: Recorded, prompt: str) -> Iterator[RenderableType]:
+    """A prompt in every step that had it: why, what was predicted, and what came of it."""
+    logs = ("rollouts", "judgments")
+    found = [
+        {row["step"]: row for row in map(_printable, rows) if row["prompt"] == prompt}
+        for rows in (run_folder.read_log(run.folder, log, optional=True) for log in logs)
+    ]
+    groups, judgments = found
+    steps = sorted({*groups, *judgments})
+    if not steps:
+        raise MetisError(f"--prompt {prompt!r}: the run has no such prompt")
+    if text := _texts(run, groups.values(), [prompt]).get(prompt):
+        yield Text.assemble(("prompt\n", "bold"), text)
+    table = _table("step", "reason", "v̂", "v", "rewards", "tokens")
+    for step in steps:
+        table.add_row(str(step), *_outcome(groups.get(step, {}), judgments.get(step, {})))
+    table.caption = f"--step {steps[-1]} --prompt {prompt} shows one of them whole"
+    yield table
+
+
+def _texts(run: Recorded, groups: Iterable[Row], names: Collection[str]) -> dict[str, str]:
+    """The texts of prompts, as far as the run has kept them."""
+    rows = map(_printable, run_folder.read_log(run.folder, "prompts", optional=True))
+    texts = {row["prompt"]: str(row.get("text", "")) for row in rows if row["prompt"] in names}
+    kept_by_groups = {row["prompt"]: str(row["text"]) for row in groups if row.get("text")}
+    return kept_by_groups | texts
 
 
 def _of(run: Recorded, log: str, step: int) -> list[Row]:
@@ -91,30 +151,42 @@ def _steps(run: Recorded) -> Table:
 
 
 def _prompts(
-    groups: Mapping[str, Row], judgments: Mapping[str, Row], everyone: bool
+    groups: Mapping[str, Row],
+    judgments: Mapping[str, Row],
+    texts: Mapping[str, str],
+    everyone: bool,
 ) -> RenderableType:
-    table = _table("prompt", "category", "reason", "v̂", "v", "rewards", "tokens")
     names = [*groups, *(name for name in judgments if everyone and name not in groups)]
     names.sort(key=lambda name: (name not in groups, -(_score(judgments.get(name, {})) or 0.0)))
+    shown = ["text"] if any(texts.get(name) for name in names) else []
+    table = _table("prompt", *shown, "category", "reason", "v̂", "v", "rewards", "tokens")
+    table.columns[0].min_width = min(ID, max(map(len, names), default=0))
     for name in names:
         group, judgment = groups.get(name, {}), judgments.get(name, {})
-        score, tokens = _score(judgment), group.get("tokens", ())
-        table.add_row(
-            name,
-            str(group.get("category", "")),
-            str(judgment.get("failure") or judgment.get("reason", "")),
-            "" if score is None else f"{score:.3f}",
-            _variance(judgment, group),
-            _marks(group.get("rewards", ()), group.get("failed", 0)),
-            f"{sum(tokens) / len(tokens):.0f}" if tokens else "",
-        )
+        text = [textwrap.shorten(texts.get(name, ""), TEXT, placeholder=" …")] if shown else []
+        category = str(group.get("category", ""))
+        table.add_row(name, *text, category, *_outcome(group, judgment))
     left = sum(name not in groups for name in judgments)
     if left and not everyone:
         table.caption = f"{left:,} candidates were not chosen: --all shows them"
     return table
 
 
-def _prompt(group: Row | None, judgment: Row, exemplars: Sequence[Row]) -> Iterator[RenderableType]:
+def _outcome(group: Row, judgment: Row) -> tuple[str | Text, ...]:
+    """Why a candidate was chosen or not, what was predicted, and what came of it."""
+    score, tokens = _score(judgment), group.get("tokens", ())
+    return (
+        str(judgment.get("failure") or judgment.get("reason", "")),
+        "" if score is None else f"{score:.3f}",
+        _variance(judgment, group),
+        _marks(group.get("rewards", ()), group.get("failed", 0)),
+        f"{sum(tokens) / len(tokens):.0f}" if tokens else "",
+    )
+
+
+def _prompt(
+    group: Row | None, judgment: Row, exemplars: Sequence[Row], text: str
+) -> Iterator[RenderableType]:
     facts = Table.grid(padding=(0, 2))
     for name in ("reason", "failure", "score", "variance", "propensity"):
         if name in judgment:
@@ -132,16 +204,9 @@ def _prompt(group: Row | None, judgment: Row, exemplars: Sequence[Row]) -> Itera
             about = f"{row['value']:.3g}", f"{row['variance']:.3f}", str(row["outcome_step"])
             table.add_row(row["prompt"], *about)
         yield table
-    texts = [("judge", judgment.get("reply")), ("prompt", (group or {}).get("text"))]
-    for title, text in (*texts, *(("answer", answer) for answer in answers(group or {}))):
-        if text:
-            yield Text.assemble((f"{title}\n", "bold"), text)
-
-
-def answers(group: Row) -> list[str]:
-    """The answers of a group that were kept; runs of earlier versions have one."""
-    kept = group.get("answers", [group.get("answer", "")])
-    return [str(answer) for answer in kept] if isinstance(kept, list) else []
+    for title, said in (("judge", judgment.get("reply")), ("prompt", text)):
+        if said:
+            yield Text.assemble((f"{title}\n", "bold"), said)
 
 
 def _distribution(distribution: Mapping[str, float]) -> Table:

@@ -30,9 +30,7 @@ def _next(run: Recorded) -> str:
 
 
 def _took(run: Recorded) -> str:
-    time = duration(run.elapsed, run.simulated)
-    if run.judge_share is not None:
-        share = f"judging took {run.judge_share:.1%} of {time}"
-        return f"{share}; {trusted(run)}"
     parts = [f"{seconds / run.elapsed:.0%} {name}" for name, seconds in run.phases.items()]
-    return f"{time} of training: {', '.join(parts)}" if parts else f"{time} of training"
+    line = f"{duration(run.elapsed, run.simulated)} of training"
+    line += f": {', '.join(parts)}" if parts else ""
+    return line if run.judge_share is None else f"{line}; {trusted(run)}"

@@ -6,11 +6,13 @@ import shutil
 from html import unescape
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from metis.cli import main
 from metis.comparisons import report, table
 from metis.comparisons.comparison import is_comparison, read_comparison
+from metis.comparisons.verdicts import verdicts
 
 EVIDENCE = Path(__file__).parents[3] / "evidence"
 LEVELS = EVIDENCE / "levels-2-to-10"
@@ -34,23 +36,43 @@ def test_the_page_has_every_number_of_the_table(tmp_path, levels, capsys):
         assert section.title in shown
         for row in section.rows:
             assert all(cell in shown for cell in row)
-    assert all(said in shown for _, said in table.verdicts(levels))
+    assert all(said in shown for _, said in verdicts(levels))
     assert "report: " in capsys.readouterr().out
 
 
-def test_curves_are_over_every_cost_but_seconds_that_were_not_alone(levels):
-    accuracy, *_ = report.figures(levels)
-    assert [panel.x_label for panel in accuracy.panels] == [
-        "steps",
-        "rollouts",
-        "generated tokens",
-        "total tokens",
-    ]
-    for panel in accuracy.panels:
+def test_the_page_leads_with_accuracy_over_the_budget_and_has_the_other_costs_later(levels):
+    lead, others, *_ = report.figures(levels)
+    assert [panel.x_label for panel in lead.panels] == ["rollouts"]
+    assert [panel.x_label for panel in others.panels] == ["generated tokens", "total tokens"]
+    for panel in (*lead.panels, *others.panels):
         assert panel.reference == levels.baseline.best[1].mean
         for line, arm in zip(panel.lines, levels.everyone, strict=True):
             assert line.series.y == pytest.approx(arm.accuracy.mean(axis=0))
+            assert [run.y for run in line.thin] == [tuple(row) for row in arm.accuracy.tolist()]
+            assert [run.x for run in line.thin] == [
+                tuple(row) for row in arm.spent[panel.x_label].tolist()
+            ]
             assert len(line.band) == len(line.series.x) and max(line.band) > 0
+            assert min(line.edges[1].y) >= 0
+
+
+def test_a_band_is_as_wide_as_so_few_runs_are_sure():
+    """Student's t at 97.5%: 4.303 for two degrees of freedom, 3.182 for three."""
+    assert report.interval(np.array([[0.0], [1.0], [2.0]])) == pytest.approx([4.303 / 3**0.5])
+    four = np.array([[0.0], [0.0], [1.0], [1.0]])
+    assert report.interval(four) == pytest.approx([3.182 / 12**0.5])
+    assert report.interval(four[:2]) == (), "of two runs the lines themselves say more"
+    many = report.interval(np.tile(four, (10, 1)))
+    assert many[0] > 1.96 * np.tile(four, (10, 1)).std(ddof=1) / 40**0.5
+
+
+def test_curve_lines_and_tables_come_in_this_order(levels, tmp_path):
+    assert main(["report", str(LEVELS), "--out", str(tmp_path)]) == 0
+    page = (tmp_path / "report.html").read_text()
+    order = ['<figure class="lead">', 'class="verdicts"', "<table>", "<h2>Figures</h2>"]
+    places = [page.index(part) for part in order]
+    assert places == sorted(places) and page.count('id="show0"') == 1
+    assert page.index('id="show0"') < places[0]
 
 
 def test_every_evidence_has_a_page_that_stands_alone_and_is_small(tmp_path):
@@ -209,3 +231,17 @@ def test_another_variant_stands_in_for_a_baseline_without_runs(trained, tmp_path
 def test_a_comparison_is_inspected_run_by_run(trained, capsys):
     assert main(["inspect", str(trained)]) == 2
     assert "is a comparison: name one of its runs, bold-0, bold-1," in capsys.readouterr().err
+
+
+def test_a_variant_that_is_validated_otherwise_is_named_and_not_drawn(trained, tmp_path):
+    folder = tmp_path / "unlike"
+    shutil.copytree(trained, folder)
+    for config in folder.glob("bold-*/config.json"):
+        document = json.loads(config.read_text())
+        document["engine"]["hardness"] = 3.0
+        config.write_text(json.dumps(document))
+    assert main(["report", str(folder)]) == 0
+    page = texts((folder / "report.html").read_text())
+    assert "|Not compared.|" in page and "bold-0, bold-1: engine.hardness = 3.0, not " in page
+    accuracy = (folder / "figures/accuracy.svg").read_text()
+    assert "uniform" in accuracy and "bold" not in accuracy

@@ -1,4 +1,4 @@
-"""The sentence about an arm: what it cost, whether that is shown, and costs that disagree.
+"""The line about an arm: its costs, its accuracy at equal cost, and whether either is shown.
 
 The last test but one is the best of a straight curve that the next one keeps: 0.4 at step 40 for
 the baseline.
@@ -13,7 +13,8 @@ import pytest
 from metis.comparisons import report
 from metis.comparisons.comparison import Comparison
 from metis.comparisons.measures import AXES, Measured, Problems
-from metis.comparisons.table import markdown, notes, p_text, sections, verdicts
+from metis.comparisons.table import markdown, notes, sections
+from metis.comparisons.verdicts import runs_text, verdicts
 from metis.run.recorded import Recorded
 
 
@@ -37,24 +38,26 @@ def said(one, untimed="Runs shared a device", baseline=1.0, seeds=3):
     return sentence
 
 
-def test_fewer_steps_of_more_rollouts_are_not_called_faster():
-    sentence = said(arm("big", 2.0, 4, rollouts=4.0, generated_tokens=4.0, seconds=4.0), seeds=4)
-    assert sentence.startswith("needs 2.00 of uniform's rollouts") and ": slower (p" in sentence
-    spent = "less: 0.50 of uniform's steps, 0.50 of uniform's total tokens"
-    assert sentence.endswith(f" At that accuracy it has spent {spent}.")
+def test_every_cost_is_said_rollouts_and_generated_tokens_first_and_steps_last():
+    dear = {"rollouts": 4.0, "generated_tokens": 3.0, "total_tokens": 8.0}
+    sentence = said(arm("big", 2.0, 4, **dear), seeds=4)
+    shares = "2.00 of uniform's rollouts, 1.50 of its generated tokens and 4.00 of its total tokens"
+    assert sentence.startswith(f"needs {shares} to 0.4015, uniform's best: more rollouts (p = ")
+    assert sentence.endswith("Steps: 0.50 of uniform's.") and "seconds" not in sentence
 
 
-def test_a_cost_that_saves_less_than_half_of_what_rollouts_save_is_named():
-    sentence = said(arm("halves", 2.0, generated_tokens=1.8, total_tokens=4.0))
-    spent = "0.90 of uniform's generated tokens, and more: 2.00 of uniform's total tokens"
-    assert sentence.endswith(f" At that accuracy it has spent {spent}.")
+def test_seconds_are_said_where_they_are_compared():
+    assert " and 0.50 of its seconds to " in said(arm("fast", 2.0, rollouts=2.0), "")
 
 
-def test_fewer_rollouts_in_more_steps_are_said_to_be():
-    sentence = said(arm("small", 0.5, 4, rollouts=0.25, generated_tokens=0.25), "", seeds=4)
-    assert "needs 0.50 of uniform's rollouts" in sentence and ": faster" in sentence
-    assert "it has spent more: 2.00 of uniform's steps" in sentence
-    assert "generated tokens" not in sentence and "2.00 of uniform's seconds" in sentence
+def test_steps_are_not_said_where_they_are_as_rollouts():
+    """Rollouts of both are ten a step; the table leaves their column out, and says why."""
+    one, other = arm("fast", 2.0, rollouts=10.0), arm("uniform", 1.0, rollouts=10.0)
+    same = Comparison(other, [one], "Runs shared a device")
+    assert "steps" not in same.axes and "Steps" not in verdicts(same)[0][1]
+    assert "Every step has 10 rollouts" in markdown(same)
+    more = Comparison(other, [arm("big", 2.0, rollouts=20.0)])
+    assert more.axes[-1] == "steps" and "Every step has" not in markdown(more)
 
 
 @pytest.mark.parametrize(
@@ -69,27 +72,40 @@ def test_fewer_rollouts_in_more_steps_are_said_to_be():
 def test_a_verdict_is_about_the_budget_of_tokens_or_rollouts(budget, lead):
     one, other = budgeted(arm("one", 2.0), **budget), budgeted(arm("uniform", 1.0), **budget)
     ((_, sentence),) = verdicts(Comparison(other, [one]))
-    assert sentence.startswith(f"needs 0.50 of uniform's {lead} ")
+    assert f"not shown (p = 0.10 in {lead}). Accuracy at 50 {lead}: " in sentence
     mixed = Comparison(other, [budgeted(arm("one", 2.0), steps=50)])
-    assert verdicts(mixed)[0][1].startswith("needs 0.50 of uniform's rollouts ")
+    assert "not shown (p = 0.10 in rollouts). " in verdicts(mixed)[0][1]
 
 
 def test_a_verdict_is_about_steps_where_nothing_else_was_counted():
-    assert said(arm("old", 2.0, rollouts=0.0)).startswith("needs 0.50 of uniform's steps ")
+    nothing = {"rollouts": 0.0, "generated_tokens": 0.0, "total_tokens": 0.0, "seconds": 0.0}
+    sentence = said(arm("old", 2.0, **nothing))
+    assert sentence.startswith("needs 0.50 of uniform's steps to ")
+    assert "Accuracy at 50 steps: " in sentence and "Steps:" not in sentence
 
 
 def test_what_few_runs_cannot_show_is_not_shown_however_clear_it_looks():
-    least = "(p = 0.10; 3 v 3 runs cannot go below 0.10: too few to show any difference)"
-    assert f": a difference is not shown {least}." in said(arm("fast", 2.0))
-    shown = "faster (p = 0.029; 4 v 4 runs cannot go below 0.029)"
-    assert f": {shown}." in said(arm("fast", 2.0, 4), seeds=4)
-    both = "(p = 0.029; 3 v 4 runs cannot go below 0.029)"
-    assert f": slower {both}." in said(arm("slow", 0.5), seeds=4)
+    sentence = said(arm("fast", 2.0))
+    assert "to 0.4010, uniform's best: not shown (p = 0.10 in rollouts)." in sentence
+    assert "0.1000 against" not in sentence and "+0.5000: not shown (p = 0.10)." in sentence
+    assert "3 runs against 3: p cannot go below 0.10, so no difference can be shown." in sentence
+    assert not any(word in sentence for word in ("faster", "fewer", "higher"))
+    shown = said(arm("fast", 2.0, 4), seeds=4)
+    assert ": fewer rollouts (p = 0.029)." in shown
+    assert ": higher (p = 0.029). 4 runs against 4: p cannot go below 0.029." in shown
+    slow = said(arm("slow", 0.5), seeds=4)
+    assert ": more rollouts (p = 0.029)." in slow and ": lower (p = 0.029)." in slow
 
 
-@pytest.mark.parametrize("speed", [0.5, 1.0, 2.0])
-def test_costs_that_agree_are_not_repeated(speed):
-    assert "At that accuracy" not in said(arm("same", speed))
+def test_accuracy_at_equal_cost_is_between_the_tests_of_the_cheaper_arm():
+    """Rollouts of the baseline end at 50; the arm's are 4 a step, so that it is tested at 40 and
+    80, at 0.1 and 0.2, and is a quarter of the way at 50."""
+    sentence = said(arm("big", 1.0, 4, rollouts=4.0), seeds=4)
+    assert "Accuracy at 50 rollouts: 0.1265 against 0.5015, -0.3750 [-0.37" in sentence
+
+
+def test_no_interval_stands_beside_a_difference_that_so_few_runs_cannot_show():
+    assert "[" not in said(arm("fast", 2.0)) and "[" in said(arm("fast", 2.0, 4))
 
 
 def test_a_cost_that_was_not_counted_says_nothing():
@@ -97,14 +113,9 @@ def test_a_cost_that_was_not_counted_says_nothing():
 
 
 def test_unequal_arms_are_too_few_only_where_no_relabelling_is_rare_enough():
-    assert p_text(0.6, 2, 6) == "p = 0.60; 2 v 6 runs cannot go below 0.036"
-    few = ": too few to show any difference"
-    assert p_text(0.6, 1, 6) == f"p = 0.60; 1 v 6 runs cannot go below 0.14{few}"
-
-
-def test_one_run_shows_nothing():
-    least = "(p = 0.25; 1 v 3 runs cannot go below 0.25: too few to show any difference)"
-    assert f": a difference is not shown {least}." in said(arm("once", 2.0, seeds=1))
+    assert runs_text(2, 6) == "2 runs against 6: p cannot go below 0.036."
+    few = ", so no difference can be shown."
+    assert runs_text(1, 6) == f"1 run against 6: p cannot go below 0.14{few}"
 
 
 @pytest.mark.parametrize(
@@ -132,7 +143,8 @@ def test_one_run_shows_nothing():
 )
 def test_an_arm_that_does_not_improve_has_no_cost_to_compare(speed, baseline, expected):
     """A baseline that stays where it began would have reached it at no cost at all."""
-    assert said(arm("one", speed), baseline=baseline) == expected
+    sentence = said(arm("one", speed), baseline=baseline)
+    assert sentence.startswith(f"{expected} Accuracy at 50 rollouts: ") and "needs" not in sentence
 
 
 def test_a_ratio_beyond_measure_is_not_written_out():
@@ -147,9 +159,10 @@ def test_an_arm_short_of_the_baseline_s_best_is_said_to_be():
 
 
 def test_runs_of_another_length_are_compared_within_the_steps_of_both():
-    assert "that both reach in 30 steps: " in said(arm("short", 2.0, tests=4))
-    assert "that both reach in 50 steps: " in said(arm("long", 2.0, tests=9))
-    assert "that both reach: " in said(arm("equal", 2.0))
+    assert "uniform's best in 30 steps: " in said(arm("short", 2.0, tests=4))
+    assert "uniform's best in 50 steps: " in said(arm("long", 2.0, tests=9))
+    assert "uniform's best: " in said(arm("equal", 2.0))
+    assert " to 0.2010, its own best: " in said(arm("slow", 0.5))
 
 
 def every(one, step):
@@ -176,7 +189,7 @@ def test_a_cost_needs_three_tests_in_common():
     assert set(costs.rows[1][1:]) == {"– (too few tests in common)"}
     ((_, sentence),) = verdicts(comparison)
     assert sentence.startswith("has no cost to compare: too few tests in common with uniform")
-    lines = report._accuracy(comparison).panels[0].lines
+    lines = report.accuracy(comparison)[0].panels[0].lines
     assert [len(line.series.x) for line in lines] == [6, 2], "each is drawn at its own tests"
 
 
@@ -187,7 +200,7 @@ def test_one_arm_has_no_table_of_costs():
 
 def test_the_curves_of_a_page_begin_at_one_height():
     comparison = Comparison(arm("uniform", 1.0), [arm("fast", 2.0)], "Runs shared a device")
-    heights = {line.series.y[0] for line in report._accuracy(comparison).panels[0].lines}
+    heights = {line.series.y[0] for line in report.accuracy(comparison)[0].panels[0].lines}
     assert len(heights) == 1
 
 

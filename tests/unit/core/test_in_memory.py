@@ -1,5 +1,6 @@
 """Functions of this process alone, by names that another process computes too."""
 
+import os
 import subprocess
 import sys
 from functools import partial
@@ -74,10 +75,18 @@ print(in_memory.importable(score), in_memory.remember(score))
 def test_the_name_is_the_same_in_another_process_that_has_the_function():
     said = {
         subprocess.check_output(
-            [sys.executable, "-c", "\n" * lines + PROGRAM],
+            [sys.executable, "-"],
+            input="\n" * lines + PROGRAM,
             text=True,
-            env={"PYTHONHASHSEED": str(lines), "PYTHONPATH": ":".join(sys.path)},
+            env={"PYTHONHASHSEED": str(lines), "PYTHONPATH": os.pathsep.join(sys.path)},
         )
         for lines in (1, 2)
     }
     assert len(said) == 1 and said.pop().startswith("False <memory>:score-")
+
+
+def test_a_function_of_a_script_is_imported_from_its_file(tmp_path):
+    (tmp_path / "script.py").write_text(PROGRAM)
+    run = [sys.executable, "script.py"]
+    said = subprocess.check_output(run, text=True, cwd=tmp_path)
+    assert said.startswith("True ")

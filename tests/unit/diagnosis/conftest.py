@@ -64,7 +64,7 @@ def make(tmp_path):
         logs = {
             "metrics": metrics,
             "evals": before_rows + after_rows,
-            "rollouts": [group(n, rewards(n)) for n in range(1, STEPS + 1)],
+            "rollouts": [group(n, rewards(n)) for n in range(1, STEPS + 1) for _ in range(8)],
         }
         for log, rows in logs.items():
             lines = "".join(json.dumps({"schema": 1, **row}) + "\n" for row in rows)

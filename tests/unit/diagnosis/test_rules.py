@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from metis.cli import main
+from metis.cli import _parse, main
 from metis.diagnosis import lines
 from metis.diagnosis.facts import Facts
 from metis.diagnosis.rules import RULES, found
@@ -70,6 +70,22 @@ def test_an_illness_is_found_alone_and_said_with_a_command(make, name):
     assert ill(run) == [name]
     [line] = advice(run)
     assert line.text and line.command and line.command.startswith("metis ")
+
+
+@pytest.mark.parametrize("name", ILL)
+def test_a_command_is_one_that_metis_knows(make, name):
+    [line] = advice(make(**ILL[name]))
+    _, *words = shlex.split(line.command)
+    assert _parse(words).run
+
+
+def test_where_a_few_groups_vary_uniform_sampling_is_compared_with_metis(make):
+    few = {**FLAT, "batch/informative": 0.03, "rollout/wasted": 6300.0}
+    run = make(lambda step: few, lambda step: [*FAIL[:7], 1.0] if step == 9 else FAIL)
+    [line] = advice(run)
+    assert "only 3.0% of the groups" in line.text.lower()
+    chosen = _parse(shlex.split(line.command)[1:])
+    assert (chosen.curricula, chosen.out.name) == ("uniform,metis", f"{run.folder.name}-compared")
 
 
 def test_every_rule_has_a_run_that_is_ill_by_it():

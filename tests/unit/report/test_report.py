@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from metis.cli import main
-from metis.report import charts, svg
+from metis.report import charts, subjects, svg
 from metis.report.tables import HEADER, MISSING
 from metis.report.tables import rows as table
 from metis.run.recorded import read_run
@@ -134,8 +134,10 @@ def test_one_run_gets_its_report_in_its_own_folder(make, capsys):
     assert "Simulated" not in words and "Unfinished" not in words
     assert "the judge chose the batch alone in 0 of 3 steps, half of it in 3" in words
     assert "batch/reward (reward): Mean reward" in words, "what a pointer on the axis shows"
-    table = (run / "report.md").read_text()
-    assert table in capsys.readouterr().out
+    text, printed = (run / "report.md").read_text(), capsys.readouterr().out
+    assert text.startswith("**Did it learn?** No change shown") and "Did it learn?" in printed
+    *_, table = text.split("\n\n")
+    assert table in printed
     assert [line.count("|") for line in table.splitlines()] == [12, 12, 12]
     assert "| 0.280 ± 0.020 | 9 s" in table
 
@@ -184,6 +186,25 @@ def test_several_runs_share_a_page(make, elsewhere):
     assert not (runs[0] / "report.html").exists()
     assert report(*runs, "--out", "elsewhere/deep") == 0
     assert (elsewhere / "elsewhere/deep/report.md").exists()
+
+
+def test_accuracies_of_runs_that_are_validated_otherwise_are_drawn_apart(make, elsewhere):
+    runs = [make("a"), make("b", seed=1), make("c", seed=2)]
+    for run, most in zip(runs, (64, 64, 128), strict=True):
+        config = json.loads((run / "config.json").read_text())
+        config["engine"]["max_tokens"] = most
+        (run / "config.json").write_text(json.dumps(config))
+    figure = charts.accuracy_figure(subjects.each([read_run(run) for run in runs]))
+    drawn = [[line.colour for line in panel.lines] for panel in figure.panels]
+    assert drawn == [[0, 1], [2]], "over steps alone"
+    assert report(*runs) == 0
+    words = " ".join(shown(elsewhere / "report").words)
+    assert "Accuracy is not compared." in words
+    assert "metis · seed 2: validated otherwise than metis · seed 0" in words
+    assert "engine.max_tokens = 128, not 64" in words
+    assert report(*runs[:2]) == 0
+    assert "not compared" not in " ".join(shown(elsewhere / "report").words)
+    assert "elapsed" in (elsewhere / "report/figures/accuracy.svg").read_text()
 
 
 def test_settings_with_one_seed_each_are_called_so(make, elsewhere):

@@ -60,7 +60,7 @@ def selector(name, variant, rewards="binary"):
 def outcome(pick, rewards, seed):
     """The rewards of a pick, the same whoever rolls it out."""
     rng = random.Random(f"{seed}/{pick.id}")
-    chance = zlib.crc32(pick.key.encode()) % 101 / 100
+    chance = (0.0, 0.0, 0.5, 1.0, 1.0)[zlib.crc32(pick.key.encode()) % 5]  # few are informative
     values = [float(rng.random() < chance) for _ in range(pick.n)]
     return values if rewards == "binary" else [value * rng.random() for value in values]
 

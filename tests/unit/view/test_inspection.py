@@ -8,6 +8,7 @@ import pytest
 import metis
 from metis.cli import main
 from metis.run import folder as run_folder
+from shown_folders import Folder, message
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +55,9 @@ def test_a_prompt_shows_its_prediction_its_outcome_and_the_exemplars(run, capsys
     [
         (["--step", "7"], "steps 1 to 6"),
         (["--step", "0"], "steps 1 to 6"),
-        (["--prompt", "x"], "needs the step"),
+        (["--prompt", "x"], "the run has no such prompt"),
+        (["--answer", "x"], "write STEP/ID/K"),
+        (["--answer", "2/x/0"], "is not there, or kept none"),
         (["--step", "2", "--prompt", "x"], "no such prompt"),
     ],
 )
@@ -111,3 +114,62 @@ def test_an_empty_run_has_no_step(run, tmp_path, capsys):
     (copy / "metrics.jsonl").write_text("")
     assert main(["inspect", str(copy), "--step", "1"]) == 2
     assert "--step 1: the run has no step yet" in capsys.readouterr().err
+
+
+def test_a_prompt_is_shown_over_all_steps(run, capsys):
+    rows = run_folder.read_log(run, "judgments")
+    prompt = next(row["prompt"] for row in rows if row["chosen"])
+    steps = [str(row["step"]) for row in rows if row["prompt"] == prompt]
+    lines = shown(capsys, run, "--prompt", prompt).splitlines()
+    head = next(place for place, line in enumerate(lines) if line.startswith("step"))
+    assert [line.split()[0] for line in lines[head + 1 : -1]] == steps
+
+
+@pytest.fixture
+def spoken(tmp_path):
+    folder = Folder(tmp_path / "spoken")
+    folder.log("metrics", {"step": 1})
+    text = "What is one plus one? " * 10
+    folder.log("prompts", {"step": 1, "prompt": "a/b", "text": text})
+    folder.log("judgments", {"step": 1, "prompt": "a/b", "chosen": True, "reason": "top"})
+    group = {"rewards": [1.0, 0.0], "tokens": [10, 11], "failed": 1}
+    folder.log("rollouts", {"step": 1, "prompt": "a/b", **group})
+    turns = [message("call()"), message("error\x1b[2J", "tool"), message("two")]
+    folder.say("a/b", turns, "three", "no", rewards=[1.0, 0.0, None])
+    folder.say("v", "held out", kind="eval", rewards=[0.5])
+    return folder.path
+
+
+def test_prompts_of_a_step_are_shown_as_text(spoken, capsys):
+    assert "What is one plus one?" in shown(capsys, spoken, "--step", 1)
+
+
+def test_answers_are_listed_and_one_is_shown_with_its_turns(spoken, capsys):
+    listed = shown(capsys, spoken, "--step", 1, "--prompt", "a/b")
+    assert "--answer 1/a/b/0" in listed and "TypeError: no number" in listed and "three" in listed
+    text = shown(capsys, spoken, "--answer", "1/a/b/0")
+    places = [text.index(said) for said in ("user", "What is a/b?", "call()", "tool", "two")]
+    assert places == sorted(places) and "\x1b" not in text
+    assert "held out" in shown(capsys, spoken, "--answer", "eval/1/v/0")
+    assert main(["inspect", str(spoken), "--answer", "1/a/b/7"]) == 2
+    assert "has answers 0, 1, 2" in capsys.readouterr().err
+
+
+def test_answers_that_a_log_keeps_are_shown_where_there_are_no_transcripts(tmp_path, capsys):
+    folder = Folder(tmp_path / "old")
+    folder.log("metrics", {"step": 1})
+    group = {"rewards": [1.0, 0.0], "tokens": [10, 11], "failed": 0, "text": "1 + 1"}
+    folder.log("rollouts", {"step": 1, "prompt": "a", **group, "answers": ["it is two"]})
+    assert "it is two" in shown(capsys, folder.path, "--step", 1, "--prompt", "a")
+    assert "1 + 1" in shown(capsys, folder.path, "--answer", "1/a/0")
+
+
+def test_a_survey_is_inspected_too(tmp_path, capsys):
+    folder = Folder(tmp_path / "survey")
+    group = {"category": "sums", "rewards": [1.0, 0.0], "tokens": [1, 2], "failed": 0}
+    folder.log("outcomes", {"prompt": "a", **group, "cut_off": 0})
+    folder.say("a", "two", "three", step=0, kind="survey")
+    assert "●○" in shown(capsys, folder.path)
+    assert "three" in shown(capsys, folder.path, "--prompt", "a")
+    assert "three" in shown(capsys, folder.path, "--answer", "0/a/1")
+    assert main(["inspect", str(folder.path), "--prompt", "b"]) == 2

@@ -72,8 +72,8 @@ def test_judging_discards_and_a_better_step_before_the_last_are_named(folder, me
     assert learnt.endswith("[-0.480, +1.480] on the same 2 problems; best 1.000 at step 1")
     assert "64 rollouts: 75% truncated, 25% discarded; 100% of the groups" in wasted
     assert took == (
-        "judging took 10.0% of 10 s (simulated); the judge chose the batch alone in 1 of 2 "
-        f"steps{half}"
+        "10 s (simulated) of training: 10% judge, 90% rollout; the judge chose the batch alone in "
+        f"1 of 2 steps{half}"
     )
 
 

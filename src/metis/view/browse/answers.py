@@ -1,7 +1,9 @@
 """Answers: a page of those that are looked for, and one with all that is known of it."""
 
 import json
+import sqlite3
 import time
+from array import array
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -11,7 +13,8 @@ from typing import Any, NamedTuple
 from metis.errors import MetisError
 from metis.run import transcripts
 from metis.run.transcripts import Place
-from metis.view.browse import kept, search
+from metis.view import kept
+from metis.view.browse import search
 from metis.view.browse.database import Database
 from metis.view.browse.inside import inside
 from metis.view.browse.search import Term
@@ -111,7 +114,7 @@ class Answers:
 
     def __init__(self, folder: Path, database: Database) -> None:
         self.folder, self.database = folder, database
-        self._remembered: OrderedDict[tuple[Any, ...], _Verified] = OrderedDict()
+        self._remembered: OrderedDict[tuple[Any, ...], _Looked] = OrderedDict()
         self._lock = Lock()
 
     def page(self, asked: Mapping[str, str]) -> Row:
@@ -123,50 +126,48 @@ class Answers:
             raise Refused(f"sort = {asked['sort']!r}: use {', '.join(filter(None, ORDERS))}")
         terms = search.terms(asked.get("q", ""))
         where, values = conditions(asked)
-        if words := search.match(terms) if self.database.searchable else "":
+        if words := self._words(terms):
             where += " AND id IN (SELECT rowid FROM words WHERE words MATCH ?)"
             values.append(words)
-        if all(term.whole for term in terms) and (words or not terms):
-            found, total, exact = self._straight(where, values, order, page)
-        else:
-            found, total, exact = self._verified(where, values, order, page, terms)
+        sure = all(term.whole for term in terms) and bool(words or not terms)
+        with self._lock:
+            looked = self._looked(where, values, order, terms, sure)
+            looked.go_on(SIZE * (page + 1), lambda name: self._fits(name, terms))
+            hits = looked.hits[SIZE * page : SIZE * (page + 1)]
+            total, exact = len(looked.hits), looked.done
         return {
             "total": total,
             "exact": exact,
             "page": page,
             "size": SIZE,
-            "items": [self._item(each, terms) for each in found],
+            "items": [self._item(each, terms) for name in hits if (each := self._of(name))],
             "seconds": round(time.monotonic() - began, 4),
         }
 
-    def _straight(
-        self, where: str, values: Sequence[Any], order: str, page: int
-    ) -> tuple[list[Found], int, bool]:
-        [total] = self.database.one(f"SELECT count(*) FROM answers WHERE {where}", values)
-        rows = self.database.rows(
-            f"SELECT {_COLUMNS} FROM answers WHERE {where} ORDER BY {order} LIMIT ? OFFSET ?",
-            [*values, SIZE, SIZE * page],
-        )
-        return [Found(*row) for row in rows], total, True
+    def _words(self, terms: Sequence[Term]) -> str:
+        """The query of the index of words; empty where that cannot answer it."""
+        words = search.match(terms)
+        try:
+            self.database.one("SELECT 1 FROM words WHERE words MATCH ? LIMIT 1", (words or "a",))
+        except sqlite3.OperationalError:  # no index of words, or one that splits them otherwise
+            return ""
+        return words
 
-    def _verified(
-        self, where: str, values: Sequence[Any], order: str, page: int, terms: Sequence[Term]
-    ) -> tuple[list[Found], int, bool]:
-        """The same where texts must be looked at; goes on at the next request where it stopped."""
+    def _looked(
+        self, where: str, values: Sequence[Any], order: str, terms: Sequence[Term], sure: bool
+    ) -> "_Looked":
+        """A search as far as it was looked at; where the index is sure, that is all of it."""
         patterns = tuple(term.pattern.pattern for term in terms)
         key = (where, *values, order, patterns, self.database.revision)
-        with self._lock:
-            verified = self._remembered.pop(key, None)
-            if verified is None:
-                query = f"SELECT id FROM answers WHERE {where} ORDER BY {order}"
-                verified = _Verified([name for (name,) in self.database.rows(query, values)])
-            self._remembered[key] = verified
-            while len(self._remembered) > REMEMBERED:
-                self._remembered.popitem(last=False)
-            verified.go_on(SIZE * (page + 1), lambda name: self._fits(name, terms))
-            hits = verified.hits[SIZE * page : SIZE * (page + 1)]
-            found = [each for name in hits if (each := self._of(name))]
-            return found, len(verified.hits), verified.done
+        looked = self._remembered.pop(key, None)
+        if looked is None:
+            query = f"SELECT id FROM answers WHERE {where} ORDER BY {order}"
+            names = array("q", (name for (name,) in self.database.rows(query, values)))
+            looked = _Looked(names, len(names), names) if sure else _Looked(names)
+        self._remembered[key] = looked
+        while len(self._remembered) > REMEMBERED:
+            self._remembered.popitem(last=False)
+        return looked
 
     def _fits(self, name: int, terms: Sequence[Term]) -> bool:
         found = self._of(name)
@@ -261,11 +262,13 @@ class Answers:
         return dict(zip(("kind", "step", "prompt", "rollout"), row, strict=True)) if row else None
 
 
-class _Verified:
-    """Candidates of a search, of which some are known to fit."""
+class _Looked:
+    """Answers that may fit a search: how many were looked at, and those that do."""
 
-    def __init__(self, candidates: list[int]) -> None:
-        self.candidates, self.looked, self.hits = candidates, 0, list[int]()
+    def __init__(
+        self, candidates: Sequence[int], looked: int = 0, hits: Sequence[int] = ()
+    ) -> None:
+        self.candidates, self.looked, self.hits = candidates, looked, array("q", hits)
 
     @property
     def done(self) -> bool:

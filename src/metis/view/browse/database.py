@@ -16,14 +16,15 @@ from typing import IO, Any
 
 from metis import files
 from metis.data.fetched import home
+from metis.view.browse import counting
 
-VERSION = 1
 UNUSED = 30 * 24 * 3600.0
 """Seconds after which an index that nothing opened is deleted."""
 TABLES = """
 CREATE TABLE about (name TEXT PRIMARY KEY, value);
 CREATE TABLE files (name TEXT PRIMARY KEY, "end" INTEGER, rows INTEGER, digest TEXT);
 CREATE TABLE metrics (file TEXT, step INTEGER, body TEXT);
+CREATE TABLE timings (file TEXT, step INTEGER, body TEXT);
 CREATE TABLE evals (file TEXT, step INTEGER, prompt TEXT, reward REAL);
 CREATE TABLE exemplars (file TEXT, step INTEGER, body TEXT);
 CREATE TABLE judgments (file TEXT, step INTEGER, prompt TEXT, chosen INTEGER, reason TEXT,
@@ -51,7 +52,10 @@ WORDS = """
 CREATE VIRTUAL TABLE words USING fts5(
   text, content='', detail=none, tokenize='unicode61 remove_diacritics 0')
 """
-ROWS = ("metrics", "evals", "exemplars", "judgments", "groups", "texts", "members", "answers")
+ROWS = (
+    *("metrics", "timings", "evals", "exemplars", "judgments", "groups"),
+    *("texts", "members", "answers"),
+)
 """Tables whose rows are of a file."""
 
 
@@ -66,6 +70,7 @@ class Database:
         self.path = home() / "views" / f"{_name(self.folder)}.sqlite"
         self._lock = RLock()
         self._owned: IO[bytes] | None = None
+        self._closed = False
         self._connection = self._open()
 
     def _open(self) -> sqlite3.Connection:
@@ -81,6 +86,8 @@ class Database:
     def rebuild(self) -> None:
         """Start over: what there was is damaged."""
         with self._lock:
+            if self._closed:
+                return
             self._connection.close()
             if self._owned is not None:
                 _delete(self.path)
@@ -88,6 +95,7 @@ class Database:
 
     def close(self) -> None:
         with self._lock:
+            self._closed = True
             self._connection.close()
             if self._owned is not None:
                 self._owned.close()
@@ -133,9 +141,9 @@ def _name(folder: Path) -> str:
 
 
 def _identity(folder: Path) -> str:
-    """What tells a folder from another one that had its path before."""
-    found = folder.stat()
-    return f"{VERSION} {found.st_dev} {found.st_ino}"
+    """What tells a folder from another one that had its path; of these tables."""
+    found, tables = folder.stat(), (TABLES + counting.TABLES + WORDS).encode()
+    return f"{hashlib.sha256(tables).hexdigest()[:16]} {found.st_dev} {found.st_ino}"
 
 
 def _opened(path: Path | None, identity: str) -> sqlite3.Connection:
@@ -166,7 +174,7 @@ def _connect(place: str) -> sqlite3.Connection:
 
 def _made(place: str, identity: str) -> sqlite3.Connection:
     connection = _connect(place)
-    connection.executescript(TABLES)
+    connection.executescript(TABLES + counting.TABLES)
     with contextlib.suppress(sqlite3.OperationalError):  # no FTS5 in this SQLite
         connection.execute(WORDS)
     about = [("folder", identity), ("made", secrets.token_hex(4)), ("changes", 0)]

@@ -8,11 +8,10 @@ from typing import Any, NamedTuple
 from metis.run.statistics import group_kind
 from metis.run.transcripts import Member
 from metis.signal import variance
-from metis.view.browse import kept
+from metis.view import kept
 from metis.view.browse.database import clean
 from metis.view.browse.search import indexed
 
-NOT_ROLLED_OUT = "not rolled out"
 FROM_HEAD, FROM_GROUP, FROM_PROMPTS = 0, 1, 2
 """How far a text is trusted to be the prompt as the judge reads it, and not a chat around it."""
 
@@ -31,6 +30,10 @@ class Into(NamedTuple):
 
 def metrics(into: Into, row: Row, line: str) -> None:
     into.write.execute("INSERT INTO metrics VALUES (?, ?, ?)", (into.file, row["step"], line))
+
+
+def timings(into: Into, row: Row, line: str) -> None:
+    into.write.execute("INSERT INTO timings VALUES (?, ?, ?)", (into.file, row["step"], line))
 
 
 def prompts(into: Into, row: Row, line: str) -> None:
@@ -69,21 +72,15 @@ def outcomes(into: Into, row: Row, line: str) -> None:
 
 def answers(into: Into, row: Row, line: str) -> None:
     """The problems of an evaluation, all at step 0."""
-    head, rows = kept.of_problem(row)
-    rewards = [each["reward"] for each in rows]
-    group = {
-        **{name: head[name] for name in ("step", "prompt", "category")},
-        "rewards": [reward for reward in rewards if reward is not None],
-        "tokens": [each["tokens"] for each in rows],
-        "failed": rewards.count(None),
-    }
-    _group(into, group)
+    _group(into, kept.group_of_problem(row))
     if not into.transcribed:
-        _member(into, "eval", head, rows, outcome(rewards))
+        head, rows = kept.of_problem(row)
+        _member(into, "eval", head, rows, outcome([each["reward"] for each in rows]))
 
 
 LOGS: dict[str, Callable[[Into, Row, str], None]] = {
     "metrics": metrics,
+    "timings": timings,
     "prompts": prompts,
     "rollouts": rollouts,
     "outcomes": outcomes,
@@ -167,23 +164,25 @@ def _member(
     category = clean(str(head.get("category") or ""))
     first = _rollout(rows[0], 0) if rows else 0
     shift = before if before and first < before else 0
-    for place, row in enumerate(rows):
-        values = (
-            *(into.file, number, place, kind, head["step"], prompt),
-            *(shift + _rollout(row, place), category, said, _reward(row)),
-            *(row.get("tokens"), bool(row.get("truncated")), _failure(row)),
-        )
-        answer = into.write.execute(
-            "INSERT INTO answers (file, member, place, kind, step, prompt, rollout, category, "
-            "outcome, reward, tokens, truncated, failure) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            values,
-        ).lastrowid
-        if into.words:
-            said_words = indexed(clean(kept.text(row)))
-            into.write.execute(
-                "INSERT INTO words (rowid, text) VALUES (?, ?)", (answer, said_words)
+    [last] = into.write.execute(
+        "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'answers'"
+    ).fetchone()
+    into.write.executemany(
+        f"INSERT INTO answers VALUES ({', '.join('?' * 14)})",
+        (
+            (
+                *(last + 1 + place, into.file, number, place, kind, head["step"], prompt),
+                *(shift + _rollout(row, place), category, said, _reward(row)),
+                *(row.get("tokens"), bool(row.get("truncated")), _failure(row)),
             )
+            for place, row in enumerate(rows)
+        ),
+    )
+    if into.words:
+        into.write.executemany(
+            "INSERT INTO words (rowid, text) VALUES (?, ?)",
+            ((last + 1 + place, indexed(clean(kept.text(row)))) for place, row in enumerate(rows)),
+        )
 
 
 def _rollout(row: Row, place: int) -> int:

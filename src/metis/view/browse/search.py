@@ -1,7 +1,8 @@
 """What is typed into a search, as words of the index and as patterns in the text itself.
 
-Words are found from their start, in any case. What stands in quotes, or has signs in it, is found
-as it stands: the index has its words alone, so the text is looked at too.
+Words are found in any case, those of four letters or more from their start. What stands in quotes,
+or has signs in it, is found as it stands: the index has its words alone, so the text is looked at
+too.
 """
 
 import re
@@ -14,6 +15,8 @@ UNSPACED = (
 )
 """Scripts that put no spaces between words; the index has none of them."""
 LETTER = rf"[^\W_{UNSPACED}]"
+SHORT = 4
+"""Letters of a word from which on it may be the start of another."""
 MOST = 12
 """Terms that are looked for; others are left out."""
 BEFORE, LONGEST = 60, 240
@@ -43,9 +46,16 @@ def terms(query: str) -> list[Term]:
 
 def _term(text: str) -> Term:
     start = rf"(?<!{LETTER})" if _WORD.match(text) else ""
+    end = rf"(?!{LETTER})" if _WORD.search(text[-1]) and not _starts(text) else ""
     pattern = r"\s+".join(re.escape(part) for part in text.split())
     words = tuple(_WORD.findall(text))
-    return Term(text, words, re.compile(start + pattern, re.IGNORECASE), words == (text,))
+    return Term(text, words, re.compile(start + pattern + end, re.IGNORECASE), words == (text,))
+
+
+def _starts(text: str) -> bool:
+    """True where the last word of a text may be the start of another: a word, and no number."""
+    last = _WORD.findall(text)[-1]
+    return len(last) >= SHORT and last.isalpha()
 
 
 def match(found: Sequence[Term]) -> str:
@@ -55,8 +65,11 @@ def match(found: Sequence[Term]) -> str:
 
 
 def _asked(term: Term) -> list[str]:
-    """Words whole, but for the last, which may go on."""
-    return [f'"{word}"' for word in term.words[:-1]] + [f'"{word}"*' for word in term.words[-1:]]
+    """Words whole, but for a last one that may go on."""
+    words = [f'"{word}"' for word in term.words]
+    if words and not _WORD.search(term.text[-1]):
+        return words
+    return [*words[:-1], f"{words[-1]}*"] if words and _starts(term.text) else words
 
 
 def indexed(text: str) -> str:

@@ -4,7 +4,7 @@ The prefix of a group is computed once, all rows share its KV cache, and gradien
 """
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from transformers import DynamicCache
 
 from metis.engines.local.attention import blocks
 from metis.engines.local.attention.blocks import Segment
-from metis.engines.local.model.head import chosen_logprobs
+from metis.engines.local.model.head import Head, chosen_logprobs, chosen_logprobs_and_entropies
 from metis.engines.local.model.policy import LAUNCH_BOUND, Policy
 from metis.engines.tokens.packing import Integers, PaddedBatch, PrefixGroup
 
@@ -29,18 +29,35 @@ def joint_logprobs(
     policy: Policy, groups: Sequence[PrefixGroup], temperatures: Sequence[float]
 ) -> list[torch.Tensor]:
     """Like `token_logprobs`, for several groups in one pass, which must all be `joinable`."""
+    given = _targets(policy, groups, temperatures)
+    return [chosen_logprobs(*each) for each in given]
+
+
+def joint_logprobs_and_entropies(
+    policy: Policy, groups: Sequence[PrefixGroup], temperatures: Sequence[float]
+) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """Like `joint_logprobs`, each with the entropies before the targets, which have no gradient."""
+    given = _targets(policy, groups, temperatures)
+    return [chosen_logprobs_and_entropies(*each) for each in given]
+
+
+def _targets(
+    policy: Policy, groups: Sequence[PrefixGroup], temperatures: Sequence[float]
+) -> Iterator[tuple[Head, torch.Tensor, Integers, Integers]]:
+    """The head, the hidden states, and which of these precedes each target, per group.
+
+    Each position goes through the LM head once.
+    """
     with policy.autocast():
         if _packed(policy, groups):
             hidden = _in_one_sequence(policy, groups)
         else:
             hidden = [_side_by_side(policy, groups[0])]
     policy.processed += sum(len(row.tokens) for group in groups for row in group.rows)
-    logprobs = []
     for group, states, temperature in zip(groups, hidden, temperatures, strict=True):
-        places = _places(group.batches)
+        unique, which = np.unique(_places(group.batches), return_inverse=True)
         wanted = np.concatenate([row.wanted for row in group.rows])
-        logprobs.append(_head_logprobs(policy, states, places, wanted, temperature))
-    return logprobs
+        yield policy.head_at(temperature), states[_tensor(unique, states.device)], which, wanted
 
 
 def _places(batches: Sequence[PaddedBatch]) -> Integers:
@@ -155,16 +172,6 @@ def expanded(cache: Any, copies: int) -> Any:
         layer.keys = layer.keys.expand(copies, -1, -1, -1)
         layer.values = layer.values.expand(copies, -1, -1, -1)
     return other
-
-
-def _head_logprobs(
-    policy: Policy, hidden: torch.Tensor, places: Integers, wanted: Integers, temperature: float
-) -> torch.Tensor:
-    """Log-probabilities of target tokens; each position goes through the LM head once."""
-
-    unique, which = np.unique(places, return_inverse=True)
-    head = policy.head_at(temperature)
-    return chosen_logprobs(head, hidden[_tensor(unique, hidden.device)], which, wanted)
 
 
 def _tensor(values: NDArray[Any], device: torch.device) -> torch.Tensor:

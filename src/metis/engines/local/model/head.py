@@ -65,7 +65,7 @@ def chosen_logprobs(
 def chosen_logprobs_and_entropies(
     head: Head, hidden: torch.Tensor, positions: Integers, tokens: Integers
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Like `chosen_logprobs`, with the entropy at each row of `hidden`."""
+    """Like `chosen_logprobs`, with the entropy at each row of `hidden`, which has no gradient."""
     return _chosen(head, hidden, positions, tokens, True)
 
 
@@ -109,20 +109,20 @@ class _Chosen(torch.autograd.Function):
         entropy: bool,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         context.scale, context.dtype, context.chunks = scale, dtype, chunks
-        context.entropy = entropy
         head = Head(weight, bias, scale, dtype).cast()
         values = []
         for chunk in chunks:
             logits = head.logits(hidden[chunk.positions])
             values.append(_values(logits, chunk.places, entropy))
         context.save_for_backward(hidden, weight, bias, logits if len(chunks) == 1 else None)
-        logprobs, entropies = zip(*values, strict=True)
-        return torch.cat(logprobs), torch.cat(entropies)
+        logprobs, entropies = (torch.cat(parts) for parts in zip(*values, strict=True))
+        context.mark_non_differentiable(entropies)
+        return logprobs, entropies
 
     @staticmethod
     @once_differentiable
     def backward(context: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        of_logprobs, of_entropies = (context.scale * gradient for gradient in gradients)
+        of_logprobs = context.scale * gradients[0]
         hidden, weight, bias, logits = context.saved_tensors
         head = Head(weight, bias, context.scale, context.dtype).cast()
         of_hidden, of_weight, of_bias = (
@@ -133,12 +133,10 @@ class _Chosen(torch.autograd.Function):
         )
         for chunk in context.chunks:
             states = hidden[chunk.positions]
-            of_entropy = of_entropies[chunk.positions, None] if context.entropy else None
             gradient = _of_logits(
                 head.logits(states) if logits is None else logits,
                 chunk.places,
                 of_logprobs[chunk.chosen],
-                of_entropy,
             ).to(head.dtype)
             if of_hidden is not None:
                 of_hidden[chunk.positions] = gradient @ head.weight
@@ -160,21 +158,12 @@ def _values(
 
 
 def _of_logits(
-    logits: torch.Tensor,
-    places: tuple[torch.Tensor, torch.Tensor],
-    of_logprobs: torch.Tensor,
-    of_entropy: torch.Tensor | None,
+    logits: torch.Tensor, places: tuple[torch.Tensor, torch.Tensor], of_logprobs: torch.Tensor
 ) -> torch.Tensor:
-    """The gradient with respect to the logits, from those of log-probabilities and entropies."""
+    """The gradient with respect to the logits, from that of the log-probabilities."""
     precise = of_logprobs.dtype
     sums = of_logprobs.new_zeros(len(logits)).index_add_(0, places[0], of_logprobs)[:, None]
-    if of_entropy is None:
-        gradient = torch.softmax(logits, 1, precise).mul_(-sums)
-    else:
-        whole = torch.log_softmax(logits, 1, precise)
-        gradient = whole.exp()
-        entropy = -(gradient * whole).sum(1, keepdim=True)
-        gradient.mul_(whole.add_(entropy).mul_(of_entropy).add_(sums).neg_())
+    gradient = torch.softmax(logits, 1, precise).mul_(-sums)
     return gradient.index_put_(places, of_logprobs, accumulate=True)
 
 

@@ -7,7 +7,12 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from metis.engines.local.model.forward import has_cache, joinable, joint_logprobs
+from metis.engines.local.model.forward import (
+    has_cache,
+    joinable,
+    joint_logprobs,
+    joint_logprobs_and_entropies,
+)
 from metis.engines.local.model.policy import Policy
 from metis.engines.local.settings import LocalSettings
 from metis.engines.local.update.rows import Item, MiniBatch
@@ -113,7 +118,8 @@ def _each(
 ) -> Iterator[tuple[Item, loss.Floats]]:
     for parts in passes(policy, items, settings):
         with judging.running(_judged(parts)):
-            arrays = [logprobs.cpu().numpy() for logprobs in _logprobs(policy, parts)]
+            found = joint_logprobs(policy, *_asked(parts))
+            arrays = [logprobs.cpu().numpy() for logprobs in found]
         for part, logprobs in zip(parts, arrays, strict=True):
             start = 0
             for item in part.items:
@@ -121,20 +127,21 @@ def _each(
                 start += item.terms.targets
 
 
-def _logprobs(policy: Policy, parts: Sequence[Part]) -> list[torch.Tensor]:
-    """Log-probabilities at the sampling temperature of the rows; at 1 for choices."""
-    temperatures = [part.items[0].temperature for part in parts]
-    return joint_logprobs(policy, [part.group for part in parts], temperatures)
+def _asked(parts: Sequence[Part]) -> tuple[list[PrefixGroup], list[float]]:
+    """The groups of a pass, each at the sampling temperature of its rows; at 1 for choices."""
+    return [part.group for part in parts], [part.items[0].temperature for part in parts]
 
 
 @dataclass
 class Losses:
-    """Summed losses of rows, and how many of their terms were clipped."""
+    """Summed losses of rows, how many of their terms were clipped, and entropies of answers."""
 
     policy: float = 0.0
     judge: float = 0.0
     clipped: float = 0.0
     terms: int = 0
+    entropy: float = 0.0
+    tokens: int = 0
 
     def __add__(self, other: "Losses") -> "Losses":
         return Losses(
@@ -142,6 +149,8 @@ class Losses:
             self.judge + other.judge,
             self.clipped + other.clipped,
             self.terms + other.terms,
+            self.entropy + other.entropy,
+            self.tokens + other.tokens,
         )
 
 
@@ -160,17 +169,22 @@ def backward(
 def _backward(policy: Policy, parts: list[Part], settings: LocalSettings, losses: Losses) -> None:
     cached = has_cache(policy, [part.group for part in parts])
     policy.network.train(settings.checkpointing and not cached)
-    logprobs = _logprobs(policy, parts)
-    results = [_part_loss(*each, settings) for each in zip(parts, logprobs, strict=True)]
+    found = joint_logprobs_and_entropies(policy, *_asked(parts))
+    results = [
+        _part_loss(part, logprobs, settings)
+        for part, (logprobs, _) in zip(parts, found, strict=True)
+    ]
     torch.stack([value for value, _ in results]).sum().backward()  # type: ignore[no-untyped-call]
     # Only synchronise with the GPU at the end.
-    for part, (value, clipped) in zip(parts, results, strict=True):
+    for part, (value, clipped), (_, entropies) in zip(parts, results, found, strict=True):
         losses.clipped += float(clipped)
         losses.terms += sum(len(item.terms.advantage) for item in part.items)
         if part.judge:
             losses.judge += float(value.detach())
         else:
             losses.policy += float(value.detach())
+            losses.entropy += float(entropies.sum())
+            losses.tokens += len(entropies)
 
 
 def _part_loss(

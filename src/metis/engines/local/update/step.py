@@ -56,6 +56,11 @@ class Stepper:
             "loss/judge": losses.judge if finite else 0.0,
             "update/gradient_norm": norm if finite else 0.0,
             "update/clipped": losses.clipped / max(1, losses.terms),
+            **(
+                {"update/entropy": losses.entropy / losses.tokens}
+                if finite and losses.tokens
+                else {}
+            ),
             "update/non_finite": float(not finite),
             **(metrics if finite else {}),
         }

@@ -4,56 +4,89 @@
 const answers = (() => {
   const { useLoaded } = loading;
   const { useEffect, useState } = preactHooks;
-  const KINDS = [["train", "training"], ["eval", "validation"], ["survey", "survey"], ["judge", "judgments"]];
+  const KINDS = [
+    ["train", "training"],
+    ["eval", "validation"],
+    ["survey", "survey"],
+    ["judge", "judgments"],
+  ];
   const REWARDS = ["right", "partial", "wrong"];
-  const SORTS = [["step", "oldest"], ["-tokens", "longest"], ["tokens", "shortest"], ["-reward", "highest reward"], ["reward", "lowest reward"]];
+  const SORTS = [
+    ["step", "oldest"],
+    ["-tokens", "longest"],
+    ["tokens", "shortest"],
+    ["-reward", "highest reward"],
+    ["reward", "lowest reward"],
+  ];
   const MORE = ["kind", "step", "category", "reason", "sort"];
+  const FILTERS = [
+    ...["kind", "q", "step", "from", "to", "prompt", "category", "outcome", "reward"],
+    ...["truncated", "failed", "reason", "sort"],
+  ];
   const AGAIN = 250;
-  const FILTERS = ["kind", "q", "step", "from", "to", "prompt", "category", "outcome", "reward", "truncated", "failed", "reason", "sort"];
 
   /** What the address asks for, without its page. */
   const filters = (query) => {
-    const given = FILTERS.map((name) => [name, query[name] ?? ""]).filter(([, value]) => value !== "");
+    const given = FILTERS.filter((name) => query[name]).map((name) => [name, query[name]]);
     return Object.fromEntries(given);
+  };
+
+  const place = (item) => {
+    const kind = item.kind === "train" ? "" : `${item.kind} · `;
+    const length = typeof item.tokens === "number" ? ` · ${parts.many(item.tokens, "token")}` : "";
+    return `${kind}step ${parts.count(item.step)} · answer ${parts.count(item.rollout + 1)}${length}`;
   };
 
   /** One answer; `at` is its place in a search that can be walked through. */
   const Item = ({ folder, item, search, at }) => {
-    const values = at === undefined ? {} : { ...search, at };
+    const href = address.answer(folder, item, at === undefined ? {} : { ...search, at });
+    const snippet = html`<${texts.Snippet} text=${item.snippet || "(empty)"} hits=${item.hits} />`;
     return html`<li class="card answer">
-      <div class="line"><a class="whole" data-item href=${address.answer(folder, item, values)}>
-        ${item.text ? html`<span dir="auto">${texts.line(item.text)}</span>` : `Step ${parts.count(item.step)}, answer ${item.rollout + 1}`}</a></div>
-      <p class="snippet"><${texts.Snippet} text=${item.snippet ?? ""} hits=${item.hits} /></p>
+      <a class="whole" data-item href=${href}>
+        ${item.text ? html`<${parts.PromptText} of=${item} />` : snippet}</a>
+      ${item.text && html`<p class="snippet">${snippet}</p>`}
       <div class="chips">
         <${parts.Reward} reward=${item.reward} score=${item.score} />
         <${parts.Troubles} truncated=${item.truncated} failure=${item.failure} />
-        <span class="soft">${item.kind === "train" ? "" : `${item.kind} · `}step ${parts.count(item.step)} · answer ${parts.count(item.rollout + 1)}
-          ${typeof item.tokens === "number" ? ` · ${parts.many(item.tokens, "token")}` : ""}</span>
+        <span class="soft">${place(item)}</span>
       </div>
     </li>`;
   };
 
+  const More = ({ query, about, kind }) => {
+    const { category = [], reason = [] } = about.filters ?? {};
+    const select = (name, label, values) =>
+      html`<${parts.Select} name=${name} label=${label} values=${values} query=${query} />`;
+    return html`<details class="more" open=${MORE.some((name) => query[name])}>
+      <summary>More filters</summary>
+      <div class="filters">
+        ${kind}
+        <${parts.Field} name="step" label="Step" type="number" query=${query} placeholder="all" />
+        ${category.length > 1 && select("category", "Category", category)}
+        ${reason.length > 0 && select("reason", "Chosen as", reason)}
+        <${parts.Select} name="sort" label="Order by" any="newest" values=${SORTS} query=${query} />
+      </div>
+    </details>`;
+  };
+
   const Filters = ({ query, about }) => {
     const kinds = KINDS.filter(([kind]) => about.kinds?.[kind]);
-    const { outcome = [], category = [], reason = [] } = about.filters ?? {};
-    const more = MORE.some((name) => query[name]);
-    const kind = kinds.length > 1 && html`<${parts.Select} name="kind" label="Kind" values=${kinds} query=${query} />`;
+    const select = (name, label, values) =>
+      html`<${parts.Select} name=${name} label=${label} values=${values} query=${query} />`;
+    const reward = select("reward", "Reward", REWARDS);
+    const kind = kinds.length > 1 && select("kind", "Kind", kinds);
     if (loading.bundled())
-      return html`<form class="filters"><${parts.Select} name="reward" label="Reward" values=${REWARDS} query=${query} />${kind}</form>
-        <p class="soft">A bundle has no search: <code>metis view</code> on the folder itself has.</p>`;
+      return html`<form class="filters">${reward}${kind}</form>
+        <p class="soft">A bundle has no search: <code>metis view</code> on the folder has.</p>`;
     return html`<form class="filters" role="search" onSubmit=${(event) => event.preventDefault()}>
       <${parts.Field} name="q" label="Text" query=${query} placeholder="in all answers" />
-      <${parts.Select} name="reward" label="Reward" values=${REWARDS} query=${query} />
-      <${parts.Select} name="outcome" label="Outcome of its group" values=${outcome} query=${query} />
-      <div class="toggles"><${parts.Toggle} name="truncated" label="truncated" query=${query} />
-        <${parts.Toggle} name="failed" label="failed" query=${query} /></div>
-      <details class="more" open=${more}><summary>More filters</summary><div class="filters">
-      ${kind}
-      <${parts.Field} name="step" label="Step" type="number" query=${query} placeholder="all" />
-      ${category.length > 1 && html`<${parts.Select} name="category" label="Category" values=${category} query=${query} />`}
-      ${reason.length > 0 && html`<${parts.Select} name="reason" label="Chosen as" values=${reason} query=${query} />`}
-      <${parts.Select} name="sort" label="Order by" any="newest" values=${SORTS} query=${query} />
-      </div></details>
+      ${reward}
+      ${select("outcome", "Outcome of its group", about.filters?.outcome ?? [])}
+      <div class="toggles">
+        <${parts.Toggle} name="truncated" label="truncated" query=${query} />
+        <${parts.Toggle} name="failed" label="failed" query=${query} />
+      </div>
+      <${More} query=${query} about=${about} kind=${kind} />
     </form>`;
   };
 
@@ -61,9 +94,10 @@ const answers = (() => {
   const Narrowed = ({ query }) => {
     const words = { prompt: "of the prompt", from: "from step", to: "to step" };
     const given = Object.keys(words).filter((name) => query[name]);
-    return given.length > 0 && html`<p class="narrowed">${given.map((name) => html`<button class="chip"
-      aria-label=${`Drop: ${words[name]} ${texts.line(query[name])}`} onClick=${() => address.change({ [name]: "", page: "" })}>
-      ${words[name]} ${texts.line(query[name])} ×</button>`)}</p>`;
+    const said = (name) => `${words[name]} ${texts.line(query[name])}`;
+    return given.length > 0 && html`<p class="narrowed">${given.map((name) => html`
+      <button class="chip" aria-label=${`Drop: ${said(name)}`}
+        onClick=${() => address.change({ [name]: "", page: "" })}>${said(name)} ×</button>`)}</p>`;
   };
 
   const none = (about, search) => {
@@ -72,17 +106,26 @@ const answers = (() => {
     return "No answer was kept in this folder.";
   };
 
-  const Answers = ({ folder, about, query }) => {
-    const search = filters(query);
+  /** A page of a search; a search that is still looked at is asked for again. */
+  const useFound = (path, revision) => {
     const [goes, setGoes] = useState(0);
-    const path = address.api(folder, ["answers"], { ...search, page: query.page });
-    const state = useLoaded(path, `${about.revision} ${goes}`);
-    const found = state.value ?? state.last;
+    const state = useLoaded(path, `${revision} ${goes}`);
     useEffect(() => {
       if (state.value?.exact !== false) return undefined;
       const timer = setTimeout(() => setGoes(goes + 1), AGAIN);
       return () => clearTimeout(timer);
     }, [state.value]);
+    return state;
+  };
+
+  const Answers = ({ folder, about, query }) => {
+    const search = filters(query);
+    const path = address.api(folder, ["answers"], { ...search, page: query.page });
+    const state = useFound(path, about.revision);
+    const found = state.value ?? state.last;
+    const item = (each, nth) => html`<${Item} folder=${folder} item=${each} search=${search}
+      key=${`${each.kind}/${each.step}/${each.prompt}/${each.rollout}`}
+      at=${found.page * found.size + nth} />`;
     return html`<${parts.Title} over=${texts.line(about.label)}>Answers<//>
       <${Filters} query=${query} about=${about} />
       <${Narrowed} query=${query} />
@@ -90,8 +133,7 @@ const answers = (() => {
       ${found && html`<div class=${state.busy ? "stale" : ""}>
         <${parts.Pager} found=${found} one="answer" />
         ${found.items.length === 0 && html`<${parts.Empty}>${none(about, search)}<//>`}
-        <ul class="cards">${found.items.map((item, place) => html`<${Item} key=${`${item.kind}/${item.step}/${item.prompt}/${item.rollout}`}
-          folder=${folder} item=${item} search=${search} at=${found.page * found.size + place} />`)}</ul>
+        <ul class="cards">${found.items.map(item)}</ul>
         ${found.items.length > 10 && html`<${parts.Pager} found=${found} one="answer" />`}
       </div>`}`;
   };

@@ -20,7 +20,8 @@ const charts = (() => {
   const ticks = (low, high, count) => {
     const rough = (high - low) / count || 1;
     const power = 10 ** Math.floor(Math.log10(rough));
-    const step = power * (rough / power >= 7.07 ? 10 : rough / power >= 3.16 ? 5 : rough / power >= 1.41 ? 2 : 1);
+    const [factor] = [[10, 7.07], [5, 3.16], [2, 1.41], [1, 0]].find(([, least]) => rough / power >= least);
+    const step = factor * power;
     const places = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
     const list = [];
     for (let tick = Math.ceil(low / step - 1e-9) * step; tick <= high + step * 1e-6; tick += step)
@@ -74,7 +75,10 @@ const charts = (() => {
   };
 
   const path = (points, at) =>
-    points.map(([x, y], place) => `${place ? "L" : "M"}${at.x(x).toFixed(1)} ${at.y(y).toFixed(1)}`).join("");
+    points
+      .map(([x, y]) => `${at.x(x).toFixed(1)} ${at.y(y).toFixed(1)}`)
+      .join("L")
+      .replace(/^/, "M");
 
   const Grid = ({ at, width, percent }) => html`
     ${at.up.map((tick) => html`
@@ -108,8 +112,10 @@ const charts = (() => {
         .map(([, y]) => (lines.length > 1 ? `${line.name} ${said(y, percent)}` : said(y, percent))))
       .join(" · ");
 
-  const nearest = (xs, value) =>
-    xs.reduce((best, x, place) => (Math.abs(x - value) < Math.abs(xs[best] - value) ? place : best), 0);
+  const nearest = (xs, value) => {
+    const away = (place) => Math.abs(xs[place] - value);
+    return xs.reduce((best, _, place) => (away(place) < away(best) ? place : best), 0);
+  };
 
   const moved = (key, place, count) => {
     const from = place ?? count - 1;
@@ -129,12 +135,15 @@ const charts = (() => {
     const [box, width] = useWidth();
     const [place, setPlace] = useState(null);
     const drawn = lines.filter((line) => line.points.length);
-    const xs = [...new Set(drawn.flatMap((line) => line.points.map(([x]) => x)))].sort((a, b) => a - b);
+    const places = drawn.flatMap((line) => line.points.map(([x]) => x));
+    const xs = [...new Set(places)].sort((a, b) => a - b);
     if (!xs.length) return null;
     const ys = drawn.flatMap((line) => line.points.map(([, y]) => y));
     const at = width > 0 && scale(width, xs, ys, cover, percent);
     const here = xs[Math.min(place ?? xs.length - 1, xs.length - 1)];
     const value = readout(drawn, here, percent);
+    const number = here.toLocaleString("en");
+    const where = unit === "step" ? `step ${number}` : `${number} ${unit}`;
     const keyed = (event) => {
       const to = moved(event.key, place, xs.length);
       if (to !== undefined) {
@@ -148,14 +157,14 @@ const charts = (() => {
     };
     return html`<figure class="chart">
       <figcaption><span class="name">${title}</span>
-        <span class="value">${value} <small>${unit} ${here.toLocaleString("en")}</small></span>
+        <span class="value">${value} <small>${where}</small></span>
       </figcaption>
       <${Legend} lines=${drawn} />
       <div ref=${box} class="plot">
         ${at && html`<svg width=${width} height=${HEIGHT} class=${open ? "opens" : ""}
           role="slider" tabindex="0" aria-label=${`${title}, by ${unit}`} aria-valuemin="0"
           aria-valuemax=${xs.length - 1} aria-valuenow=${place ?? xs.length - 1}
-          aria-valuetext=${`${unit} ${here}: ${value}`} onKeyDown=${keyed}
+          aria-valuetext=${`${where}: ${value}`} onKeyDown=${keyed}
           onPointerMove=${(event) => setPlace(pointed(event))}
           onPointerLeave=${() => setPlace(null)} onBlur=${() => setPlace(null)}
           onClick=${(event) => open?.(xs[pointed(event)])}>

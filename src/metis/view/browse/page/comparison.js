@@ -14,26 +14,28 @@ const comparison = (() => {
   const Variant = ({ variant, folders, colour }) => html`<section class="card variant">
     <h2><span class=${`swatch c${colour}`}></span>${texts.line(variant.name)}</h2>
     ${variant.line && html`<p>${texts.visible(variant.line)}</p>`}
-    <ul class="plain">${variant.runs.map((number) => html`<${Run} key=${number} folders=${folders} number=${number} />`)}</ul>
+    <ul class="plain">${variant.runs.map((number) => html`
+      <${Run} key=${number} folders=${folders} number=${number} />`)}</ul>
   </section>`;
 
   const Curve = ({ curve, variants }) => {
-    const names = variants.map((variant) => variant.name);
-    const lines = (curve?.lines ?? []).map((line) => ({
-      ...line,
-      colour: `c${Math.max(0, names.indexOf(line.name)) % COLOURS}`,
-      exact: true,
-    }));
-    return lines.length > 0 && html`<section class="charts wide"><${charts.Chart} title="Validation accuracy"
-      lines=${lines} unit=${curve.axis} percent /></section>`;
+    const place = (line) => Math.max(0, variants.findIndex(({ name }) => name === line.name));
+    const lines = (curve?.lines ?? [])
+      .map((line) => ({ ...line, colour: `c${place(line) % COLOURS}`, exact: true }))
+      .sort((one, other) => place(one) - place(other));
+    return lines.length > 0 && html`<section class="charts wide">
+      <${charts.Chart} title="Validation accuracy" lines=${lines} unit=${curve.axis} percent />
+    </section>`;
   };
 
   const Comparison = ({ about, folders }) => html`
     <${parts.Title} over="comparison">${texts.line(about.label)}<//>
     <${Curve} curve=${about.curve} variants=${about.variants} />
-    ${about.variants.length === 0 && html`<${parts.Empty}>No run of this comparison can be read yet.<//>`}
-    <div class="variants">${about.variants.map((variant, place) => html`<${Variant} key=${variant.name} variant=${variant}
-      folders=${folders} colour=${place % COLOURS} />`)}</div>`;
+    ${about.variants.length === 0 && html`
+      <${parts.Empty}>No run of this comparison can be read yet.<//>`}
+    <div class="variants">${about.variants.map((variant, nth) => html`
+      <${Variant} key=${variant.name} variant=${variant} folders=${folders}
+        colour=${nth % COLOURS} />`)}</div>`;
 
   return { Comparison };
 })();

@@ -6,6 +6,7 @@ const html = htm.bind(preact.h);
 const loading = (() => {
   const { useEffect, useRef, useState } = preactHooks;
   const KEPT = 60;
+  const NOT_BUNDLED = "This bundle does not have it. `metis view` on the folder itself has.";
   const kept = new Map();
   const asked = new Map();
 
@@ -27,10 +28,10 @@ const loading = (() => {
 
   let isBundle = location.protocol === "file:";
 
-  /** True where the page is a folder and no server, without searches and with nothing that changes. */
+  /** True where the page is a folder and no server: nothing can be searched for, or changes. */
   const bundled = () => isBundle;
 
-  /** A page that was opened from a folder may load no data but scripts: they call `metis.answer`. */
+  /** A page that was opened from a folder may load scripts alone: they call `metis.answer`. */
   const waiting = new Map();
 
   const scripted = (path) =>
@@ -43,7 +44,7 @@ const loading = (() => {
         settle(value);
       };
       waiting.set(path, end(resolve));
-      script.addEventListener("error", () => end(reject)(new Error("This bundle does not have it. `metis view` on the folder itself has.")));
+      script.addEventListener("error", () => end(reject)(new Error(NOT_BUNDLED)));
       document.body.append(script);
     });
 

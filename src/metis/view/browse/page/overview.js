@@ -3,7 +3,12 @@
 
 const overview = (() => {
   const { useLoaded } = loading;
-  const KINDS = { learnt: "Did it learn", wasted: "Wasted", judge: "The judge", advice: "Do next" };
+  const QUESTIONS = {
+    learnt: "Did it learn?",
+    wasted: "What was wasted?",
+    judge: "Did the judge help?",
+    advice: "What to change next?",
+  };
   const CHARTS = [
     ["accuracy", "Validation accuracy", { percent: true, exact: true }],
     ["informative", "Groups whose rewards vary", { percent: true, cover: [0] }],
@@ -13,38 +18,48 @@ const overview = (() => {
   ];
   const SHOWN = 8;
 
-  const Diagnosis = ({ lines }) => lines.length > 0 && html`<section class="diagnosis" aria-label="Diagnosis">
-    ${lines.map((line) => html`<div class=${`finding ${line.kind}`}>
-      <p class="over">${KINDS[line.kind] ?? line.kind}</p>
-      <div><p>${texts.visible(line.text)}</p>
-        ${line.command && html`<${parts.Command} text=${line.command} />`}</div>
-    </div>`)}
-  </section>`;
+  const Finding = ({ line }) => html`<div class=${`finding ${line.kind}`}>
+    <p class="question">${QUESTIONS[line.kind]}</p>
+    <div><p>${texts.visible(line.text)}</p>
+      ${line.command && html`<${parts.Command} text=${line.command} />`}</div>
+  </div>`;
+
+  const Diagnosis = ({ lines }) =>
+    lines.length > 0 && html`<section class="diagnosis" aria-label="Diagnosis">
+      ${lines.map((line) => html`<${Finding} line=${line} />`)}
+    </section>`;
 
   /** A step; before the first there are only validation answers. */
   const toStep = (folder, step) =>
-    step > 0 ? address.of(folder, ["step", step]) : address.of(folder, ["answers"], { kind: "eval", step });
+    step > 0
+      ? address.of(folder, ["step", step])
+      : address.of(folder, ["answers"], { kind: "eval", step });
 
   const Charts = ({ folder, series }) => {
     const open = (step) => {
       location.hash = toStep(folder, step);
     };
     const drawn = CHARTS.filter(([name]) => series?.[name]?.length);
-    return drawn.length > 0 && html`<section class="charts" data-count=${drawn.length} aria-label="Charts">
-      ${drawn.map(([name, title, { exact, ...options }]) => html`<${charts.Chart} key=${name} title=${title}
-        ...${options} open=${open} lines=${[{ name: title, colour: "c0", points: series[name], exact }]} />`)}
-    </section>`;
+    const chart = ([name, title, { exact, ...options }]) => {
+      const line = { name: title, colour: "c0", points: series[name], exact };
+      return html`<${charts.Chart} key=${name} title=${title} lines=${[line]} open=${open}
+        ...${options} />`;
+    };
+    if (!drawn.length) return null;
+    return html`<section class="charts" data-count=${drawn.length} aria-label="Charts">
+      ${drawn.map(chart)}</section>`;
   };
 
   /** Answers of one kind: how many there are, and the way to them. */
   const Door = ({ folder, revision, name, values, kind = "", of }) => {
     const state = useLoaded(address.api(folder, ["answers"], values), revision);
     const found = state.value ?? state.last;
-    if (!found || (found.total === 0 && of !== undefined)) return null;
+    if (!found?.total) return null;
     return html`<a class="door" data-item href=${address.of(folder, ["answers"], values)}>
-      <span class=${`reward ${kind}`}>${kind && html`<span aria-hidden="true">${parts.SIGNS[kind]} </span>`}${name}</span>
+      <span class=${`reward ${kind}`}>
+        ${kind && html`<span aria-hidden="true">${parts.SIGNS[kind]} </span>`}${name}</span>
       <b>${parts.count(found.total)}</b>
-      ${of > 0 && html`<span class="soft">${charts.said(found.total / of, true)}</span>`}
+      <span class="soft">${charts.said(found.total / of, true)}</span>
     </a>`;
   };
 
@@ -54,8 +69,8 @@ const overview = (() => {
     const whole = useLoaded(address.api(folder, ["answers"], { kind }), revision);
     const of = (whole.value ?? whole.last)?.total;
     if (!of) return null;
-    const door = (name, values, mark) => html`<${Door} key=${name} folder=${folder} revision=${revision}
-      name=${name} values=${{ kind, ...values }} kind=${mark} of=${of} />`;
+    const door = (name, values, mark) => html`<${Door} key=${name} folder=${folder} name=${name}
+      revision=${revision} values=${{ kind, ...values }} kind=${mark} of=${of} />`;
     return html`<section><h2>Read the answers</h2><div class="doors">
       ${door("All", {}, "")}
       ${door("Right", { reward: "right" }, "right")}
@@ -71,25 +86,36 @@ const overview = (() => {
   const Steps = ({ folder, series, all }) => {
     const columns = CHARTS.filter(([name]) => series?.[name]?.length);
     const values = new Map(columns.map(([name]) => [name, new Map(series[name])]));
-    const steps = [...new Set(columns.flatMap(([name]) => series[name].map(([step]) => step)))].sort((a, b) => b - a);
+    const places = columns.flatMap(([name]) => series[name].map(([step]) => step));
+    const steps = [...new Set(places)].sort((a, b) => b - a);
     if (!steps.length) return null;
     const shown = all ? steps : steps.slice(0, SHOWN);
+    const row = (step) => html`<tr key=${step}>
+      <th scope="row"><a data-item href=${toStep(folder, step)}>${parts.count(step)}</a></th>
+      ${columns.map(([name, , { percent }]) => html`<td>
+        ${cell(values.get(name).get(step), percent)}</td>`)}
+    </tr>`;
     return html`<section><h2>Steps</h2>
       <div class="scroll"><table><thead><tr><th scope="col">step</th>
         ${columns.map(([, title]) => html`<th scope="col">${title}</th>`)}</tr></thead>
-      <tbody>${shown.map((step) => html`<tr key=${step}>
-        <th scope="row"><a data-item href=${toStep(folder, step)}>${parts.count(step)}</a></th>
-        ${columns.map(([name, , { percent }]) => html`<td>${cell(values.get(name).get(step), percent)}</td>`)}
-      </tr>`)}</tbody></table></div>
-      ${steps.length > SHOWN && html`<button class="quiet" onClick=${() => address.change({ steps: all ? "" : "all" })}>
+      <tbody>${shown.map(row)}</tbody></table></div>
+      ${steps.length > SHOWN && html`<button class="quiet"
+        onClick=${() => address.change({ steps: all ? "" : "all" })}>
         ${all ? "Only the latest" : `All ${parts.count(steps.length)} steps`}</button>`}
     </section>`;
   };
 
-  const Share = ({ name, total, of, href, sign = "" }) => html`<a class="share" data-item href=${href}>
-    <b>${of ? charts.said(total / of, true) : "–"}</b>
-    <span>${name}</span><span class="soft">${parts.count(total)} of ${parts.count(of)}${sign}</span>
-  </a>`;
+  const Share = ({ name, total, of, href }) =>
+    of > 0 && html`<a class="share" data-item href=${href}>
+      <b>${charts.said(total / of, true)}</b>
+      <span>${name}</span><span class="soft">${parts.count(total)} of ${parts.count(of)}</span>
+    </a>`;
+
+  const OUTCOMES = {
+    informative: "of the prompts vary",
+    "all-fail": "of the prompts fail always",
+    "all-pass": "of the prompts pass always",
+  };
 
   /** Of a survey or an evaluation: how many answers were right, and what the prompts are. */
   const Shares = ({ folder, revision }) => {
@@ -99,27 +125,29 @@ const overview = (() => {
     };
     const [answers, right] = [total("answers", {}), total("answers", { reward: "right" })];
     const prompts = total("prompts", {});
-    const outcomes = ["informative", "all-fail", "all-pass"].map((name) => [name, total("prompts", { outcome: name })]);
-    if ([answers, right, prompts, ...outcomes.map(([, found]) => found)].includes(undefined)) return null;
-    const names = { informative: "of the prompts vary", "all-fail": "of the prompts fail always", "all-pass": "of the prompts pass always" };
+    const outcomes = Object.keys(OUTCOMES).map((outcome) => total("prompts", { outcome }));
+    if ([answers, right, prompts, ...outcomes].includes(undefined)) return null;
     return html`<section class="shares">
       <${Share} name="of the answers are right" total=${right} of=${answers}
         href=${address.of(folder, ["answers"], { reward: "right" })} />
-      ${outcomes.map(([name, found]) => html`<${Share} name=${names[name]} total=${found} of=${prompts}
-        href=${address.of(folder, ["prompts"], { outcome: name })} />`)}
+      ${Object.entries(OUTCOMES).map(([outcome, name], nth) => html`<${Share} name=${name}
+        total=${outcomes[nth]} of=${prompts} href=${address.of(folder, ["prompts"], { outcome })} />`)}
     </section>`;
   };
 
   const Settings = ({ settings }) => {
-    const given = Object.entries(settings ?? {});
+    const given = Object.entries(settings ?? {}).map(([name, value]) => [
+      name,
+      texts.line(parts.short(value)),
+    ]);
     return given.length > 0 && html`<section><h2>Settings</h2>
-      <${parts.Facts} facts=${given.map(([name, value]) => [name, texts.line(parts.short(value))])} /></section>`;
+      <${parts.Facts} facts=${given} /></section>`;
   };
 
   const Overview = ({ folder, about, query }) => {
     const kind = main(about.kinds);
     const run = about.kind === "run";
-    const nothing = !kind && !Object.values(about.series ?? {}).some((points) => points.length);
+    const nothing = run && !kind && !Object.values(about.series ?? {}).some((points) => points.length);
     return html`
       <${parts.Title} over=${about.kind}>${texts.line(about.label)}<//>
       <${Diagnosis} lines=${about.diagnosis?.lines ?? []} />
@@ -129,7 +157,7 @@ const overview = (() => {
       <${Steps} folder=${folder} series=${about.series} all=${query.steps === "all"} />
       ${nothing && html`<${parts.Empty}>${about.state === "running"
         ? "No step has ended yet. This page shows the first as soon as it has."
-        : "This folder has no step and no answer."}<//>`}
+        : "This run has no step and no answer."}<//>`}
       <${Settings} settings=${about.settings} />`;
   };
 

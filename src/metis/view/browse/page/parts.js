@@ -31,10 +31,12 @@ const parts = (() => {
 
   /** What an answer earned. */
   const Reward = ({ reward, score }) => {
-    if (typeof score === "number") return html`<span class="reward">predicted ${number(score)}</span>`;
+    if (typeof score === "number")
+      return html`<span class="reward">predicted ${number(score)}</span>`;
     const kind = grade(reward);
     const words = kind === "failed" ? "no reward" : `reward ${short(reward)}`;
-    return html`<span class=${`reward ${kind}`}><span aria-hidden="true">${SIGNS[kind]}</span> ${words}</span>`;
+    return html`<span class=${`reward ${kind}`}>
+      <span aria-hidden="true">${SIGNS[kind]}</span> ${words}</span>`;
   };
 
   const Chip = ({ kind = "", children, title }) =>
@@ -46,9 +48,12 @@ const parts = (() => {
   const Category = ({ category }) =>
     category ? html`<${Chip} kind="category">${texts.line(category)}<//>` : null;
 
+  /** The text of a prompt on one line; its name where there is none. */
+  const PromptText = ({ of }) => html`<span dir="auto">${texts.line(of.text || of.prompt)}</span>`;
+
   /** What went wrong with an answer, in words. */
   const Troubles = ({ truncated, failure }) => html`
-    ${truncated && html`<${Chip} kind="warn" title="It reached the limit of its length before it ended.">
+    ${truncated && html`<${Chip} kind="warn" title="It reached the limit of its length.">
       truncated<//>`}
     ${failure && html`<${Chip} kind="bad" title=${texts.line(failure)}>failed<//>`}`;
 
@@ -97,7 +102,8 @@ const parts = (() => {
       <option value="">${any}</option>
       ${values.map((each) => {
         const [value, words] = Array.isArray(each) ? each : [each, each];
-        return html`<option value=${value} selected=${query[name] === value}>${texts.line(words)}</option>`;
+        const chosen = query[name] === value;
+        return html`<option value=${value} selected=${chosen}>${texts.line(words)}</option>`;
       })}
     </select>
   </label>`;
@@ -121,11 +127,13 @@ const parts = (() => {
     </label>`;
   };
 
-  const Toggle = ({ name, label, query }) => html`<label class="toggle">
-    <input type="checkbox" checked=${query[name] === "1"}
-      onChange=${(event) => address.change({ [name]: event.target.checked ? "1" : "", page: "" })} />
-    <span>${label}</span>
-  </label>`;
+  const Toggle = ({ name, label, query }) => {
+    const changed = (event) => address.change({ [name]: event.target.checked ? "1" : "", page: "" });
+    return html`<label class="toggle">
+      <input type="checkbox" checked=${query[name] === "1"} onChange=${changed} />
+      <span>${label}</span>
+    </label>`;
+  };
 
   const seconds = (value) =>
     value < 1 ? `${Math.max(1, Math.round(1000 * value))} ms` : `${value.toFixed(1)} s`;
@@ -137,30 +145,45 @@ const parts = (() => {
       address.change({ page: page || "" });
       scrollTo(0, 0);
     };
+    const time = loading.bundled() ? "" : `in ${seconds(found.seconds)}`;
+    const took = found.exact === false ? "or more, still looking" : time;
+    const button = (name, key, page) => html`<button data-key=${key} onClick=${turn(page)}
+      disabled=${page < 0 || page >= pages}>${name}</button>`;
     return html`<nav class="pager" aria-label="Pages of the list">
       <span aria-live="polite"><b>${many(found.total, one, more)}</b>
-        <span class="soft"> ${found.exact === false ? "or more, still looking" : `in ${seconds(found.seconds)}`}</span></span>
+        <span class="soft"> ${took}</span></span>
       ${pages > 1 && html`<span>
-        <button data-key="previous" disabled=${found.page <= 0} onClick=${turn(found.page - 1)}>Previous</button>
+        ${button("Previous", "previous", found.page - 1)}
         <span class="soft">page ${count(found.page + 1)} of ${count(pages)}</span>
-        <button data-key="next" disabled=${found.page + 1 >= pages} onClick=${turn(found.page + 1)}>Next</button>
+        ${button("Next", "next", found.page + 1)}
       </span>`}
     </nav>`;
   };
 
+  /** Cards, at first only some of them. */
+  const Cards = ({ items, most, render }) => {
+    const [shown, setShown] = useState(most);
+    return html`<ul class="cards">${items.slice(0, shown).map(render)}</ul>
+      ${items.length > shown && html`
+        <button class="quiet" onClick=${() => setShown(shown + 4 * most)}>
+          Show more: ${count(items.length - shown)} are left</button>`}`;
+  };
+
   /** The one before and the one after, also by the arrow keys. */
   const Beside = ({ previous, next, what }) => {
-    const to = (href, key, words) =>
-      href
-        ? html`<a class="button" href=${href} data-key=${key} aria-label=${`${key} ${what}`}>${words}</a>`
-        : html`<span class="button none" aria-hidden="true">${words}</span>`;
+    const to = (href, key, words) => {
+      if (!href) return html`<span class="button none" aria-hidden="true">${words}</span>`;
+      const said = `${key} ${what}`;
+      return html`<a class="button" href=${href} data-key=${key} aria-label=${said}>${words}</a>`;
+    };
     return html`<nav class="beside" aria-label=${`Previous and next ${what}`}>
       ${to(previous, "previous", "←")}${to(next, "next", "→")}
     </nav>`;
   };
 
   return {
-    Beside, Category, Chip, Command, Empty, Facts, Field, Marks, Outcome, Pager, Reward, Select,
-    State, Title, Toggle, Troubles, SIGNS, count, grade, many, mean, number, short,
+    ...{ Beside, Cards, Category, Chip, Command, Empty, Facts, Field, Marks, Outcome, Pager },
+    ...{ PromptText, Reward, SIGNS, Select, State, Title, Toggle, Troubles },
+    ...{ count, grade, many, mean, number, short },
   };
 })();

@@ -3,7 +3,6 @@
 
 const step = (() => {
   const { useLoaded } = loading;
-  const { useState } = preactHooks;
   const SHOWN = 40;
   const METRICS = [
     ["batch/informative", "groups whose rewards vary", true],
@@ -19,17 +18,22 @@ const step = (() => {
     ["actor/grad_norm", "gradient norm"],
   ];
 
-  const Rolled = ({ folder, row, at }) => {
-    const answers = (row.rewards?.length ?? 0) + (row.failed ?? 0);
-    if (!answers) return null;
-    const lengths = row.tokens?.length ? `${parts.count(Math.round(parts.mean(row.tokens)))} tokens each` : "";
-    const href = loading.bundled()
-      ? address.answer(folder, { kind: "train", step: at, prompt: row.prompt, rollout: 0 })
-      : address.of(folder, ["answers"], { kind: "train", step: at, prompt: row.prompt });
-    return html`<span class="soft">${lengths}</span>
+  /** The answers of a group: a list, or in a bundle, which has no such lists, the first of them. */
+  const toAnswers = (folder, kind, at, prompt) =>
+    loading.bundled()
+      ? address.answer(folder, { kind, step: at, prompt, rollout: 0 })
+      : address.of(folder, ["answers"], { kind, step: at, prompt });
+
+  const Rolled = ({ folder, kind, row, at }) => {
+    const count = (row.rewards?.length ?? 0) + (row.failed ?? 0);
+    if (!count) return null;
+    return html`
+      ${row.tokens?.length > 0 && html`<span class="soft">
+        ${parts.count(Math.round(parts.mean(row.tokens)))} tokens each</span>`}
       ${row.truncated > 0 && html`<${parts.Chip} kind="warn">${row.truncated} truncated<//>`}
       ${row.failed > 0 && html`<${parts.Chip} kind="bad">${row.failed} failed<//>`}
-      <a class="over-card" href=${href}>${parts.many(answers, "answer")}</a>`;
+      <a class="over-card" href=${toAnswers(folder, kind, at, row.prompt)}>
+        ${parts.many(count, "answer")}</a>`;
   };
 
   /** What a reason means: of one such as `arm level-3`, what is said of `arm <label>`. */
@@ -44,31 +48,41 @@ const step = (() => {
   const why = (row, reasons) =>
     row.failure ? `The judge failed: ${texts.line(row.failure)}` : meaning(row.reason, reasons);
 
-  /** What most of some texts are; said once, above them. */
-  const common = (all) => all.find((text) => all.filter((each) => each === text).length > all.length / 2 && all.length > 1) ?? "";
+  /** What most of some texts are, which is then said once; empty where there is no such text. */
+  const common = (all) => {
+    const counts = new Map();
+    for (const text of all) counts.set(text, (counts.get(text) ?? 0) + 1);
+    const most = [...counts].find(([, count]) => count > 1 && count > all.length / 2);
+    return most ? most[0] : "";
+  };
 
-  /** One candidate, its text first. */
-  const Candidate = ({ folder, row, at, whole, reasons, shared = "", showStep = false }) => {
+  /** A prediction and what came of it. */
+  const Judged = ({ row, whole, children }) => {
+    const [predicted, realised] = [row.score, row.variance].map((value) => typeof value === "number");
+    return html`<div class="judged">
+      ${(predicted || realised) && html`
+        <${charts.Bar} predicted=${row.score} realised=${row.variance} whole=${whole} />
+        <span class="values">${predicted && html`<b>${parts.number(row.score)}</b>`}
+          ${predicted && realised && " → "}${realised && parts.number(row.variance)}</span>`}
+      <${parts.Marks} rewards=${row.rewards} failed=${row.failed} />
+      ${children}
+    </div>`;
+  };
+
+  /** One candidate: its text first, or in the history of a prompt its step. */
+  const Candidate = ({ folder, kind, row, at, whole, reasons, shared = "", history = false }) => {
     const reason = why(row, reasons);
     const rolled = row.outcome && row.outcome !== "not rolled out";
-    const href = showStep
-      ? address.of(folder, ["step", at])
-      : address.of(folder, ["prompt", row.prompt]);
+    const category = !history && html`<${parts.Category} category=${row.category} />`;
+    const href = address.of(folder, history ? ["step", at] : ["prompt", row.prompt]);
     return html`<li class="card candidate">
       <a class="whole" data-item href=${href}>
-        ${showStep ? `Step ${parts.count(at)}` : html`<span dir="auto">${texts.line(row.text || row.prompt)}</span>`}
-      </a>
-      <div class="judged">
-        <${charts.Bar} predicted=${row.score} realised=${row.variance} whole=${whole} />
-        <span class="values"><b>${parts.number(row.score)}</b>
-          ${typeof row.variance === "number" && html` → ${parts.number(row.variance)}`}</span>
-        <${parts.Marks} rewards=${row.rewards} failed=${row.failed} />
-        ${!rolled && !showStep && html`<${parts.Category} category=${row.category} />`}
-      </div>
+        ${history ? `Step ${parts.count(at)}` : html`<${parts.PromptText} of=${row} />`}</a>
+      <${Judged} row=${row} whole=${whole}>${!rolled && category}<//>
       ${rolled && html`<div class="chips">
         <${parts.Outcome} outcome=${row.outcome} />
-        ${!showStep && html`<${parts.Category} category=${row.category} />`}
-        <${Rolled} folder=${folder} row=${row} at=${at} />
+        ${category}
+        <${Rolled} folder=${folder} kind=${kind} row=${row} at=${at} />
       </div>`}
       ${reason && reason !== shared && html`<p class="soft why">${reason}</p>`}
     </li>`;
@@ -84,43 +98,72 @@ const step = (() => {
   </p>`;
 
   const Side = ({ name, rows, empty, ...given }) => {
-    const [shown, setShown] = useState(SHOWN);
     const shared = common(rows.map((row) => why(row, given.reasons)));
-    return html`<section class="side"><h2>${name} <small class="soft">${parts.count(rows.length)}</small></h2>
+    const card = (row) =>
+      html`<${Candidate} key=${row.prompt} row=${row} shared=${shared} ...${given} />`;
+    return html`<section class="side">
+      <h2>${name} <small class="soft">${parts.count(rows.length)}</small></h2>
       ${shared && html`<p class="soft shared">${shared}</p>`}
       ${rows.length === 0 && html`<${parts.Empty}>${empty}<//>`}
-      <ul class="cards">${rows.slice(0, shown).map((row) => html`<${Candidate} key=${row.prompt} row=${row} shared=${shared} ...${given} />`)}</ul>
-      ${rows.length > shown && html`<button class="quiet" onClick=${() => setShown(shown + 4 * SHOWN)}>
-        Show more: ${parts.count(rows.length - shown)} are left</button>`}
+      <${parts.Cards} items=${rows} most=${SHOWN} render=${card} />
     </section>`;
+  };
+
+  /** The two sides of a step; a survey or an evaluation chooses nothing. */
+  const Sides = ({ run, rows, ...given }) => {
+    if (!run) return html`<${Side} name="Prompts" rows=${rows} empty="There is none." ...${given} />`;
+    return html`<div class="sides">
+      <${Side} name="Chosen" rows=${rows.filter((row) => row.chosen)}
+        empty="Nothing was chosen in this step." ...${given} />
+      <${Side} name="Passed over" rows=${rows.filter((row) => !row.chosen)}
+        empty="No candidate was passed over: this curriculum trains on all that it draws."
+        ...${given} />
+    </div>`;
   };
 
   const Exemplars = ({ folder, exemplars }) => exemplars?.length > 0 && html`<details class="card">
     <summary>Examples that the judge was shown (${exemplars.length})</summary>
     <ul class="plain">${exemplars.map((each) => html`<li>
-      <a href=${address.of(folder, ["prompt", each.prompt])}><span dir="auto">${texts.line(each.text || each.prompt)}</span></a>
-      <span class="soft"> shown as ${parts.short(each.value)}; its variance was ${parts.number(each.variance)} in step ${each.outcome_step}</span>
+      <a href=${address.of(folder, ["prompt", each.prompt])}><${parts.PromptText} of=${each} /></a>
+      <span class="soft"> shown as ${parts.short(each.value)}; its variance was
+        ${" "}${parts.number(each.variance)} in step ${each.outcome_step}</span>
     </li>`)}</ul>
   </details>`;
 
   const Metrics = ({ metrics }) => {
     if (!metrics) return null;
-    const known = METRICS.filter(([name]) => typeof metrics[name] === "number");
+    const known = METRICS.filter(([name]) => typeof metrics[name] === "number").map(
+      ([name, words, percent]) => [words, charts.said(metrics[name], percent)],
+    );
     const all = Object.entries(metrics).filter(([, value]) => value !== null);
-    return html`<${parts.Facts} facts=${known.map(([name, words, percent]) => [words, charts.said(metrics[name], percent)])} />
+    return html`<${parts.Facts} facts=${known} />
       ${all.length > 0 && html`<details class="more"><summary>All metrics (${all.length})</summary>
-        <${parts.Facts} facts=${all.map(([name, value]) => [name, parts.short(value)])} /></details>`}`;
+        <${parts.Facts} facts=${all.map(([name, value]) => [name, parts.short(value)])} />
+      </details>`}`;
   };
 
+  const known = (value) => typeof value === "number";
   const ORDERS = {
     prediction: (row) => -(row.score ?? -1),
     outcome: (row) => -(row.variance ?? -1),
-    surprise: (row) => (typeof row.variance === "number" && typeof row.score === "number"
-      ? -Math.abs(row.variance - row.score) : 1),
+    surprise: (row) =>
+      known(row.variance) && known(row.score) ? -Math.abs(row.variance - row.score) : 1,
+  };
+  const ORDERED = ["outcome", ["surprise", "surprise: prediction against outcome"]];
+
+  const Tools = ({ folder, kind, at, tested, query }) => {
+    const list = (name, of) => !loading.bundled() && html`<a class="button"
+      href=${address.of(folder, ["answers"], { kind: of, step: at })}>${name}</a>`;
+    return html`<div class="filters">
+      <${parts.Select} name="sort" label="Order by" any="prediction" values=${ORDERED}
+        query=${query} />
+      ${list("All answers of this step", kind)}
+      ${tested && list("Validation answers", "eval")}
+    </div>`;
   };
 
   const Step = ({ folder, about, parts: [number], query }) => {
-    const at = Number(number);
+    const [at, run] = [Number(number), about.kind === "run"];
     const state = useLoaded(address.api(folder, ["steps", number]), about.revision);
     const found = state.value;
     const link = (other) =>
@@ -128,28 +171,26 @@ const step = (() => {
     const order = ORDERS[query.sort] ?? ORDERS.prediction;
     const rows = (found?.rows ?? []).slice().sort((a, b) => order(a) - order(b));
     const given = { folder, at, whole: charts.whole(rows), reasons: about.reasons };
+    const kind = run ? "train" : about.kind;
     return html`
-      <div class="heading"><${parts.Title} over=${texts.line(about.label)}>Step ${number}
-        ${about.last ? html`<small class="soft"> of ${parts.count(about.last)}</small>` : ""}<//>
-        <${parts.Beside} previous=${link(at - 1)} next=${link(at + 1)} what="step" /></div>
+      <div class="heading">
+        <${parts.Title} over=${texts.line(about.label)}>
+          ${run ? `Step ${number}` : "All prompts"}
+          ${run && about.last > 0 && html`<small class="soft"> of ${parts.count(about.last)}</small>`}
+        <//>
+        ${run && html`<${parts.Beside} previous=${link(at - 1)} next=${link(at + 1)} what="step" />`}
+      </div>
       <${parts.State} state=${state} />
       ${found && html`
         <${Metrics} metrics=${found.metrics} />
-        <div class="filters"><${parts.Select} name="sort" label="Order by" any="prediction"
-          values=${["outcome", ["surprise", "surprise: prediction against outcome"]]} query=${query} />
-          ${!loading.bundled() && html`<a class="button"
-            href=${address.of(folder, ["answers"], { kind: "train", step: at })}>All answers of this step</a>`}
-          ${!loading.bundled() && typeof found.metrics?.["eval/accuracy"] === "number" && html`<a class="button"
-            href=${address.of(folder, ["answers"], { kind: "eval", step: at })}>Validation answers</a>`}</div>
-        ${rows.length === 0 && html`<${parts.Empty}>Which prompts this step chose and passed over was not kept.<//>`}
+        <${Tools} folder=${folder} kind=${kind} at=${at} query=${query}
+          tested=${known(found.metrics?.["eval/accuracy"])} />
+        ${rows.length === 0 && html`<${parts.Empty}>
+          Which prompts this step chose and passed over was not kept.<//>`}
         ${rows.length > 0 && html`<${Legend} />
-        <div class="sides">
-          <${Side} key=${`chosen-${at}`} name="Chosen" rows=${rows.filter((row) => row.chosen)} empty="Nothing was chosen in this step." ...${given} />
-          <${Side} key=${`passed-${at}`} name="Passed over" rows=${rows.filter((row) => !row.chosen)}
-            empty="No candidate was passed over: this curriculum trains on all that it draws." ...${given} />
-        </div>`}
+          <${Sides} key=${number} run=${run} rows=${rows} kind=${kind} ...${given} />`}
         <${Exemplars} folder=${folder} exemplars=${found.exemplars} />`}`;
   };
 
-  return { Candidate, Legend, Step, meaning };
+  return { Candidate, Judged, Legend, Step, meaning };
 })();

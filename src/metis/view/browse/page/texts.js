@@ -6,8 +6,11 @@ const texts = (() => {
   const LETTERS = 3000;
   const LINES = 40;
   const MOST_HITS = 500;
-  const HIDDEN =
-    /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
+  const HIDDEN = new RegExp(
+    "[\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\u00ad\\u061c\\u200b\\u200e\\u200f" +
+      "\\u2028-\\u202e\\u2060-\\u2069\\ufeff]",
+    "g",
+  );
 
   const CONTROLS = (
     "NUL SOH STX ETX EOT ENQ ACK BEL BS TAB LF VT FF CR SO SI " +
@@ -62,7 +65,8 @@ const texts = (() => {
   const head = (text) => {
     const lines = text.split("\n", LINES + 1);
     const start = lines.length > LINES ? lines.slice(0, LINES).join("\n") : text;
-    return start.length > LETTERS * 1.3 ? start.slice(0, LETTERS).replace(/[\ud800-\udbff]$/, "") : start;
+    if (start.length <= LETTERS * 1.3) return start;
+    return start.slice(0, LETTERS).replace(/[\ud800-\udbff]$/, "");
   };
 
   const size = (text) => `${text.length.toLocaleString("en")} characters`;

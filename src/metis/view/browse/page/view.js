@@ -15,6 +15,16 @@
   };
   const GROUPS = { run: "Runs", survey: "Surveys", eval: "Evaluations", comparison: "Comparisons" };
 
+  /** The state with what a folder says of itself; the one before, where nothing changed. */
+  const newer = (before, now) => (JSON.stringify(before) === JSON.stringify(now) ? before : now);
+
+  /** The state when the folder could not be asked: what it said last stays. */
+  const failed = (before, folder, error) => ({
+    folder,
+    about: before.folder === folder ? before.about : undefined,
+    error,
+  });
+
   /** What a folder says of itself, asked for again while the page is seen. */
   const useAbout = (folder) => {
     const [state, setState] = useState({});
@@ -27,12 +37,11 @@
         try {
           const about = await loading.load(address.api(folder, ["overview"]));
           live = about.state === "running" || about.indexed?.done === false;
-          if (wanted) setState((before) => (before.folder === folder && !before.error &&
-            JSON.stringify(before.about) === JSON.stringify(about) ? before : { folder, about }));
+          if (wanted) setState((before) => newer(before, { folder, about }));
         } catch (error) {
-          if (wanted) setState((before) => ({ folder, error: error.message, about: before.folder === folder ? before.about : undefined }));
+          if (wanted) setState((before) => failed(before, folder, error.message));
         }
-        if (wanted && !loading.bundled()) timer = setTimeout(() => (document.hidden ? undefined : ask()), live ? LIVE : STILL);
+        if (wanted && !loading.bundled()) timer = setTimeout(seen, live ? LIVE : STILL);
       };
       const seen = () => !document.hidden && ask();
       document.addEventListener("visibilitychange", seen);
@@ -47,12 +56,18 @@
   };
 
   const Folders = ({ folders, folder }) => {
-    const groups = Object.entries(GROUPS).map(([kind, name]) => [name, folders.filter((each) => each.kind === kind)]);
-    return html`<span class="folders"><select aria-label="Folder" value=${folder} onChange=${(event) => {
-        location.hash = address.of(event.target.value);
-      }}>${groups.filter(([, found]) => found.length).map(([name, found]) => html`<optgroup label=${name}>
-        ${found.map((each) => html`<option value=${String(each.id)} selected=${String(each.id) === folder}>${texts.line(each.label)}</option>`)}
-      </optgroup>`)}</select></span>`;
+    const groups = Object.entries(GROUPS)
+      .map(([kind, name]) => [name, folders.filter((each) => each.kind === kind)])
+      .filter(([, found]) => found.length);
+    const chosen = (event) => {
+      location.hash = address.of(event.target.value);
+    };
+    const option = ({ id, label }) => html`<option value=${String(id)}
+      selected=${String(id) === folder}>${texts.line(label)}</option>`;
+    return html`<span class="folders">
+      <select aria-label="Folder" value=${folder} onChange=${chosen}>
+        ${groups.map(([name, found]) => html`<optgroup label=${name}>${found.map(option)}</optgroup>`)}
+      </select></span>`;
   };
 
   const Live = ({ about }) => {
@@ -63,23 +78,29 @@
     return html`<span class=${`state ${about.state}`}>${about.state}${words}</span>`;
   };
 
-  const Tab = ({ folder, name, page, at, children }) => html`<a href=${address.of(folder, page ? [page] : [])} data-key=${name}
-    aria-current=${at ? "page" : undefined}>${children}</a>`;
+  /** A page of the folder, with those that belong to it. */
+  const Tab = ({ now, name, page, detail }) => html`<a data-key=${name.toLowerCase()}
+    href=${address.of(now.folder, page ? [page] : [])}
+    aria-current=${[page, detail].includes(now.page) ? "page" : undefined}>${name}</a>`;
 
   const Theme = () => {
     const [now, setNow] = useState(theme.current());
     const other = now === "dark" ? "light" : "dark";
-    return html`<button class="icon" aria-label=${`Switch to ${other}`} title=${`Switch to ${other}`}
+    const said = `Switch to ${other}`;
+    return html`<button class="icon" aria-label=${said} title=${said}
       onClick=${() => setNow(theme.turn())}>${now === "dark" ? "☀" : "☾"}</button>`;
   };
 
   const Help = () => {
     const dialog = useRef();
+    const beside = (event) => event.target === dialog.current && dialog.current.close();
+    const row = ([all, words]) => html`
+      <dt>${all.split(", ").map((key) => html`<kbd>${key}</kbd>`)}</dt><dd>${words}</dd>`;
     return html`<button class="icon" data-key="help" aria-label="Keys" title="Keys (?)"
         onClick=${() => dialog.current.showModal()}>?</button>
-      <dialog ref=${dialog} aria-labelledby="keys-title" onClick=${(event) => event.target === dialog.current && dialog.current.close()}>
+      <dialog ref=${dialog} aria-labelledby="keys-title" onClick=${beside}>
         <div><h2 id="keys-title">Keys</h2>
-        <dl class="keys">${keys.HELP.map(([key, words]) => html`<dt>${key.split(", ").map((each) => html`<kbd>${each}</kbd>`)}</dt><dd>${words}</dd>`)}</dl>
+        <dl class="keys">${keys.HELP.map(row)}</dl>
         <button onClick=${() => dialog.current.close()}>Close</button></div>
       </dialog>`;
   };
@@ -91,78 +112,96 @@
       location.hash = address.of(folder, ["answers"], { q: event.target.elements.q.value });
     };
     return html`<form class="find" role="search" onSubmit=${searched}>
-      <input id="search" name="q" type="search" aria-label="Search the answers" placeholder="Search the answers" title="Search (/)" autocomplete="off" spellcheck="false" />
+      <input id="search" name="q" type="search" aria-label="Search the answers" title="Search (/)"
+        placeholder="Search the answers" autocomplete="off" spellcheck="false" />
     </form>`;
   };
 
   const Top = ({ folders, now, about }) => {
     const { folder, page } = now;
     const compared = folders.find((each) => String(each.id) === folder)?.kind === "comparison";
+    const searched = page !== "answers" && !compared && !loading.bundled();
     return html`<header class="top"><div>
       <a class="brand" href=${address.of(folders.length ? folders[0].id : 0)}>METIS</a>
       ${folders.length > 1
         ? html`<${Folders} folders=${folders} folder=${folder} />`
         : html`<span class="one">${texts.line(folders[0]?.label ?? "")}</span>`}
       <nav aria-label="Pages">${!compared && html`
-        <${Tab} folder=${folder} name="overview" page="" at=${page === "" || page === "step"}>Overview<//>
-        <${Tab} folder=${folder} name="prompts" page="prompts" at=${page === "prompts" || page === "prompt"}>Prompts<//>
-        <${Tab} folder=${folder} name="answers" page="answers" at=${page === "answers" || page === "answer"}>Answers<//>`}
+        <${Tab} now=${now} name="Overview" page="" detail="step" />
+        <${Tab} now=${now} name="Prompts" page="prompts" detail="prompt" />
+        <${Tab} now=${now} name="Answers" page="answers" detail="answer" />`}
       </nav>
       <${Live} about=${about} />
-      ${page !== "answers" && !compared && !loading.bundled() && html`<${Search} folder=${folder} />`}
+      ${searched && html`<${Search} folder=${folder} />`}
       <span class="tools"><${Theme} /><${Help} /></span>
     </div></header>`;
   };
 
   const share = ([read, whole]) => Math.min(100, Math.floor((100 * read) / Math.max(1, whole)));
 
-  const Reading = ({ indexed }) => indexed && !indexed.done && html`<p class="banner reading-on" role="status">
-    Reading the answers: ${share(indexed.bytes)}%. Searches find what has been read.
-    <progress max="100" value=${share(indexed.bytes)}>${share(indexed.bytes)}%</progress></p>`;
+  const Reading = ({ indexed }) => {
+    if (!indexed || indexed.done) return null;
+    const percent = share(indexed.bytes);
+    return html`<p class="banner reading-on" role="status">
+      Reading the answers: ${percent}%. Searches find what has been read.
+      <progress max="100" value=${percent}>${percent}%</progress></p>`;
+  };
+
+  const Alert = ({ children }) => html`<p class="banner" role="alert">${children}</p>`;
 
   const Missing = ({ children }) => html`<${parts.Title}>Not here<//><p>${children}</p>`;
 
   const Content = ({ folders, now, state }) => {
     const listed = folders.find((each) => String(each.id) === now.folder);
     const Page = PAGES[now.page];
-    if (!listed) return html`<${Missing}>No folder has the number ${texts.line(now.folder)} here: <a href=${address.of(0)}>see the first</a>.<//>`;
-    if (!Page) return html`<${Missing}>This address names no page: <a href=${address.of(now.folder)}>see the overview</a>.<//>`;
-    if (!state.about) return html`<${parts.Title}>${texts.line(listed.label)}<//><${parts.State} state=${{ ...state, busy: true }} />`;
-    const about = state.about;
+    if (!listed)
+      return html`<${Missing}>No folder has the number ${texts.line(now.folder)} here:
+        ${" "}<a href=${address.of(0)}>see the first</a>.<//>`;
+    if (!Page)
+      return html`<${Missing}>This address names no page:
+        ${" "}<a href=${address.of(now.folder)}>see the overview</a>.<//>`;
+    const { about, error } = state;
+    if (!about)
+      return html`<${parts.Title}>${texts.line(listed.label)}<//>
+        <${parts.State} state=${{ error, busy: true }} />`;
+    const wrong = about.wrong ?? listed.wrong;
     return html`
-      ${listed.wrong && html`<p class="banner" role="alert">Damaged: ${texts.visible(listed.wrong)}. What can be read is shown.</p>`}
-      ${state.error && html`<p class="banner" role="alert">${texts.visible(state.error)}</p>`}
+      ${wrong && html`<${Alert}>Damaged: ${texts.visible(wrong)}. What can be read is shown.<//>`}
+      ${error && html`<${Alert}>${texts.visible(error)}<//>`}
       <${Reading} indexed=${about.indexed} />
       ${about.kind === "comparison"
         ? html`<${comparison.Comparison} about=${about} folders=${folders} />`
-        : html`<${Page} key=${`${now.folder}/${now.page}`} folder=${now.folder} about=${about} parts=${now.parts} query=${now.query} />`}`;
+        : html`<${Page} key=${`${now.folder}/${now.page}`} folder=${now.folder} about=${about}
+            parts=${now.parts} query=${now.query} />`}`;
   };
 
   /** To the top with a new page, to where it was with one that is gone back to. */
   const usePlace = (now) => {
     useEffect(() => {
       history.scrollRestoration = "manual";
-      let timer;
-      const scrolled = () => {
-        clearTimeout(timer);
-        timer = setTimeout(() => history.replaceState({ y: scrollY, item: document.activeElement?.getAttribute("href") }, ""), 100);
+      const left = (event) => {
+        const item = event.target.closest("a[href^='#'], [role='slider']")?.getAttribute("href");
+        if (item !== undefined) history.replaceState({ y: scrollY, item }, "");
       };
-      addEventListener("scroll", scrolled);
-      return () => removeEventListener("scroll", scrolled);
+      addEventListener("click", left, true);
+      return () => removeEventListener("click", left, true);
     }, []);
     const before = useRef(null);
     useLayoutEffect(() => {
       const moved = before.current !== null && before.current !== now.path;
       before.current = now.path;
       if (!moved) return undefined;
-      const { y = 0 } = history.state ?? {};
-      scrollTo(0, y);
-      if (!y) document.querySelector("h1")?.focus({ preventScroll: true });
+      const { y = 0, item } = history.state ?? {};
+      document.querySelector("h1")?.focus({ preventScroll: true });
       let goes = 0;
-      const timer = setInterval(() => {
-        if (goes++ > 20 || scrollY >= y - 1) clearInterval(timer);
-        else scrollTo(0, y);
-      }, 50);
+      const settled = () => {
+        scrollTo(0, y);
+        const found = item && document.querySelector(`main a[href="${CSS.escape(item)}"]`);
+        found?.focus({ preventScroll: true });
+        return goes++ > 20 || ((found || !item) && scrollY >= y - 1);
+      };
+      if (settled()) return undefined;
+      const timer = setInterval(() => settled() && clearInterval(timer), 50);
       return () => clearInterval(timer);
     }, [now.path]);
   };
@@ -174,7 +213,8 @@
     usePlace(now);
     useEffect(() => {
       const label = folders.find((each) => String(each.id) === now.folder)?.label;
-      document.title = [now.page || "overview", ...now.parts.slice(-1), label, "METIS"].filter(Boolean).map(texts.line).join(" · ");
+      const names = [now.page || "overview", ...now.parts.slice(-1), label, "METIS"];
+      document.title = names.filter(Boolean).map(texts.line).join(" · ");
     }, [now.path]);
     return html`<${Top} folders=${folders} now=${now} about=${state.about} />
       <main><${Content} folders=${folders} now=${now} state=${state} /></main>`;
@@ -189,7 +229,7 @@
       preact.render(html`<${App} first=${folders} />`, page);
     } catch (error) {
       page.replaceChildren();
-      preact.render(html`<main><p class="banner" role="alert">${error.message}</p></main>`, page);
+      preact.render(html`<main><${Alert}>${error.message}<//></main>`, page);
     }
   };
 

@@ -5,12 +5,19 @@ Transcripts have them as they are. Of runs, surveys and evaluations without tran
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from metis.run.folder import log_file, read_log
 from metis.tasks.benchmarks.scoring import FAITHFUL
-from metis.view.inspection import answers
 
 Row = Mapping[str, Any]
+
+
+def answers(group: Row) -> list[str]:
+    """The answers that a row of `rollouts.jsonl` has; runs of earlier versions have one."""
+    found = group.get("answers", [group.get("answer", "")])
+    return [str(answer) for answer in found] if isinstance(found, list) else []
 
 
 def of_group(row: Row) -> tuple[dict[str, Any], list[dict[str, Any]]]:
@@ -60,6 +67,27 @@ def of_problem(row: Row) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         for place, answer in enumerate(given)
     ]
     return head, rows
+
+
+def group_of_problem(row: Row) -> dict[str, Any]:
+    """A problem of `answers.jsonl` as a group of `rollouts.jsonl`."""
+    head, rows = of_problem(row)
+    rewards = [each["reward"] for each in rows]
+    return {
+        **{name: head[name] for name in ("step", "prompt", "category")},
+        "rewards": [reward for reward in rewards if reward is not None],
+        "tokens": [each["tokens"] for each in rows],
+        "failed": rewards.count(None),
+    }
+
+
+def groups_asked_once(folder: Path) -> list[dict[str, Any]] | None:
+    """The groups of a survey or an evaluation; None of another folder."""
+    if log_file(folder, "outcomes").exists():
+        return [{**row, "step": 0} for row in read_log(folder, "outcomes")]
+    if log_file(folder, "answers").exists():
+        return [group_of_problem(row) for row in read_log(folder, "answers")]
+    return None
 
 
 def messages(row: Row) -> list[dict[str, str]]:
