@@ -81,7 +81,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         recorder = Recorder(run)
         for step in range(1, steps + 1):
             groups = [writer.group(f"{step}:{place}") for place in range(PROMPTS)]
-            raw += sum(len(t.said[0]["content"]) for group in groups for t in group.transcripts)
+            raw += sum(
+                len(str(t.said[0]["content"])) for group in groups for t in group.transcripts
+            )
             heard = [(Rollout([group.prompt for group in groups], GROUP), groups)]
             start = time.process_time()
             recorder.step(step, heard, Batch(groups))
