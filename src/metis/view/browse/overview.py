@@ -5,6 +5,7 @@ from typing import Any
 
 from metis.comparisons import plan
 from metis.comparisons.comparison import Comparison, read_comparison
+from metis.comparisons.measures import Measured
 from metis.comparisons.verdicts import verdicts
 from metis.errors import MetisError
 from metis.run.metrics import reasons
@@ -107,40 +108,41 @@ class Compared:
 
     def _measure(self) -> Row:
         """The variants with their runs; a line and a curve of those that can be compared."""
-        lines, curve, wrong = dict[str, str](), None, None
+        lines, about, wrong = dict[str, str](), dict[str, Any](), None
         try:
             found = read_comparison(
                 self.opened.folder, plan.saved(self.opened.folder), any_baseline=True
             )
-            lines, curve = dict(verdicts(found)), _curve(found)
+            lines, about = dict(verdicts(found)), _about(found)
         except MetisError as error:
             wrong = str(error)
         names = {run.folder.name.rpartition("-")[0]: None for run in self.opened.runs.values()}
         variants = [
             {"name": name, "runs": self._runs(name), "line": lines.get(name)} for name in names
         ]
-        return {"variants": variants, "curve": curve, "wrong": wrong}
+        nothing: Row = {"baseline": None, "curve": None, "apart": [], "missing": []}
+        return {"variants": variants, **nothing, **about, "wrong": wrong}
 
     def _runs(self, variant: str) -> list[int]:
         runs = self.opened.runs.items()
         return [place for place, run in runs if run.folder.name.rpartition("-")[0] == variant]
 
 
-def _curve(comparison: Comparison) -> Row:
-    """Accuracy over the leading cost, each variant's mean over its runs."""
+def _about(comparison: Comparison) -> Row:
+    """Accuracy over the leading cost, each variant's mean over its runs; and runs left out."""
     axis = comparison.lead
+    lines = [
+        {"name": arm.name, "points": _points(comparison.tested_alike(arm), axis)}
+        for arm in comparison.everyone
+    ]
     return {
-        "axis": axis,
-        "lines": [
-            {
-                "name": arm.name,
-                "points": [
-                    [float(spent), float(accuracy)]
-                    for spent, accuracy in zip(
-                        arm.spent[axis].mean(axis=0), arm.accuracy.mean(axis=0), strict=True
-                    )
-                ],
-            }
-            for arm in comparison.everyone
-        ],
+        "baseline": comparison.baseline.name,
+        "curve": {"axis": axis, "lines": lines},
+        "apart": list(comparison.apart),
+        "missing": list(comparison.missing),
     }
+
+
+def _points(arm: Measured, axis: str) -> list[list[float]]:
+    means = zip(arm.spent[axis].mean(axis=0), arm.accuracy.mean(axis=0), strict=True)
+    return [[float(spent), float(accuracy)] for spent, accuracy in means]
