@@ -47,6 +47,10 @@ PRINTED = {
     "bfcl_checked": ("cpu/bfcl", "checker .*?ratio"),
     "view_slowest": ("cpu/view", "slowest page of answers"),
     "view_built": ("cpu/view", "built in"),
+    "transcripts_size": ("cpu/transcripts", "200 steps:"),
+    "transcripts_writing": ("cpu/transcripts", "writing:"),
+    "transcripts_all": ("cpu/transcripts", "reading all:"),
+    "transcripts_one": ("cpu/transcripts", "one group:"),
 }
 """Numbers by the file of `benchmarks-` that they are in, and the pattern that comes before them."""
 
@@ -173,7 +177,17 @@ LOOKING = (
         "view",
         "seconds until `metis view` has found a page of answers, the slowest of eleven searches "
         "and filters: 100,000 rollouts, one core; and until their index is built, once",
-        "{view_slowest:.2f}; {view_built:.0f}",
+        "{view_slowest:.2f}, and {view_built:.0f}",
+    ),
+)
+
+KEEPING = (
+    (
+        "transcripts",
+        "200 steps of 128 rollouts of 700 tokens, made-up words with Zipf's frequencies: size of "
+        "their transcripts, CPU time to write a step's, to read all, and one group",
+        "{transcripts_size:.0f} MB, {transcripts_writing:.0f} ms, {transcripts_all:.1f} s, "
+        "{transcripts_one:.1f} ms",
     ),
 )
 
