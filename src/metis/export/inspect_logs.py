@@ -75,7 +75,7 @@ class Log:
         self.home, self.config = folder.resolve(), config
         self.model = _model(config)
         self.name, self.count, self.failed, self.epochs = "", 0, 0, 1
-        self.prompts = 0
+        self.prompts = self.tokens = 0
         self.sums: dict[str, float] = {}
         self.scored = Counter[str]()
 
@@ -113,6 +113,7 @@ class Log:
         archive.writestr(_file(name, epoch), encoded(sample))
         summaries.write(b",\n" * bool(self.count) + encoded(_summary(sample)))
         self.count += 1
+        self.tokens += row["tokens"]
         self.failed += sample["error"] is not None
         self.epochs = max(self.epochs, epoch)
         for score, said in (sample["scores"] or {}).items():
@@ -145,7 +146,7 @@ class Log:
                 "completed_samples": self.count - self.failed,
                 "scores": [self._mean(score) for score in self.sums],
             },
-            "stats": {"started_at": self.time, "completed_at": self.time, "model_usage": {}},
+            "stats": {"completed_at": self.time, "model_usage": _usage(self.model, self.tokens)},
         }
 
     def _mean(self, score: str) -> Row:
@@ -181,10 +182,28 @@ def _model(config: Row) -> str:
     return str(engine.get("model") or engine.get("name") or config.get("model") or "unknown")
 
 
+def _chat(turns: list[Row]) -> list[Row]:
+    """Messages as the viewer shows all of them: a tool's belong to calls in the answer before.
+
+    What was called, and how, is in that answer's text.
+    """
+    chat: list[Row] = []
+    calls: list[Row] = []
+    for place, turn in enumerate(turns):
+        chat.append(dict(turn))
+        if turn["role"] == "assistant":
+            calls = chat[-1]["tool_calls"] = []
+        elif turn["role"] == "tool":
+            calls.append({"id": str(place), "function": "tool", "arguments": {}})
+            chat[-1]["tool_call_id"] = str(place)
+    return chat
+
+
 def _sample(member: Member, row: Row, model: str) -> Row:
     """A rollout as a sample, but for its id and epoch."""
     head, before = member.head, asked(member.head, row)
-    said = [turn for turn in row["messages"] if turn["role"] == "assistant"]
+    chat = _chat([*before, *row["messages"]])
+    said = [turn for turn in chat[len(before) :] if turn["role"] == "assistant"]
     last = said[-1] if said else None
     about = {name: head.get(name) for name in ("step", "prompt", "category", "benchmark")}
     about |= {name: row.get(name) for name in ("rollout", "tokens", "truncated", "trained")}
@@ -194,15 +213,19 @@ def _sample(member: Member, row: Row, model: str) -> Row:
     failure = row["failure"]
     raised = {"message": failure, "traceback": failure, "traceback_ansi": failure}
     return {
-        "input": before,
+        "input": chat[: len(before)],
         "target": "",
-        "messages": [*before, *row["messages"]],
+        "messages": chat,
         "output": {"model": model, "choices": choices},
         "scores": _scores(row, last["content"] if last else ""),
         "metadata": known,
-        "model_usage": {model: {"output_tokens": row["tokens"], "total_tokens": row["tokens"]}},
+        "model_usage": _usage(model, row["tokens"]),
         "error": raised if failure else None,
     }
+
+
+def _usage(model: str, tokens: int) -> Row:
+    return {model: {"output_tokens": tokens, "total_tokens": tokens}}
 
 
 def _scores(row: Row, answer: str) -> Row | None:
