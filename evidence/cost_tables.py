@@ -45,19 +45,12 @@ PRINTED = {
     "code_rollouts": ("cpu/code_step", "\n"),
     "bfcl": ("cpu/bfcl", "ratio"),
     "bfcl_checked": ("cpu/bfcl", "checker .*?ratio"),
-<<<<<<< HEAD
     "view_slowest": ("cpu/view", "slowest page of answers"),
     "view_built": ("cpu/view", "built in"),
-=======
-    "view_text": ("cpu/view", "by text"),
-    "view_category": ("cpu/view", "by category"),
-    "view_outcome": ("cpu/view", "by outcome"),
-    "view_reason": ("cpu/view", "by reason"),
     "transcripts_size": ("cpu/transcripts", "200 steps:"),
     "transcripts_writing": ("cpu/transcripts", "writing:"),
     "transcripts_all": ("cpu/transcripts", "reading all:"),
     "transcripts_one": ("cpu/transcripts", "one group:"),
->>>>>>> store
 }
 """Numbers by the file of `benchmarks-` that they are in, and the pattern that comes before them."""
 
@@ -184,7 +177,7 @@ LOOKING = (
         "view",
         "seconds until `metis view` has found a page of answers, the slowest of eleven searches "
         "and filters: 100,000 rollouts, one core; and until their index is built, once",
-        "{view_slowest:.2f}; {view_built:.0f}",
+        "{view_slowest:.2f}, and {view_built:.0f}",
     ),
 )
 
