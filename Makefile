@@ -8,7 +8,7 @@ VERSIONS := tests/constraints.txt
 unexport PYTHONDONTWRITEBYTECODE
 export PYTHON
 
-.PHONY: quickstart test test-verl test-trl check docs judge-set clean
+.PHONY: quickstart test test-verl test-trl test-inspect check docs judge-set clean
 
 quickstart: .venv/quickstart
 	$(BIN)/metis train --out runs/quickstart
@@ -24,6 +24,10 @@ test-verl: .venv-verl/ready
 
 test-trl: .venv-trl/ready
 	.venv-trl/bin/pytest tests/on_trl
+
+test-inspect: .venv-inspect/ready
+	@sh .ci/packages chromium
+	.venv-inspect/bin/pytest tests/on_inspect
 
 check: .venv/ready
 	$(BIN)/ruff format --check .
@@ -82,5 +86,13 @@ judge-set:
 	.venv-trl/bin/pip install --quiet --no-deps --editable .
 	@touch $@
 
+# inspect_ai brings eighty packages, and only its viewer is wanted, for what we write for it.
+.venv-inspect/ready: tests/on_inspect/requirements.txt
+	@sh .ci/packages python3-venv
+	$(PYTHON) -m venv .venv-inspect
+	.venv-inspect/bin/pip install --quiet --requirement $<
+	.venv-inspect/bin/pip install --quiet --no-deps --editable .
+	@touch $@
+
 clean:
-	rm -rf .venv .venv-verl .venv-trl .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-verl .venv-trl .venv-inspect .mypy_cache .ruff_cache .pytest_cache .hypothesis

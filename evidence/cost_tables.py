@@ -177,7 +177,7 @@ LOOKING = (
         "view",
         "seconds until `metis view` has found a page of answers, the slowest of eleven searches "
         "and filters: 100,000 rollouts, one core; and until their index is built, once",
-        "{view_slowest:.2f}; {view_built:.0f}",
+        "{view_slowest:.2f}, and {view_built:.0f}",
     ),
 )
 

@@ -31,10 +31,19 @@ assert config.load_config(None, []).engine_name == "local"
 )
 @pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
 def test_a_target_installs_what_it_needs_after_the_pinned_torch(target, extras):
+    torch, *others = installed(target)
+    assert torch.startswith("torch==") and others == extras
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
+def test_the_viewer_needs_no_torch():
+    assert installed("test-inspect") == ["tests/on_inspect/requirements.txt", "."]
+
+
+def installed(target):
     command = ["make", "--always-make", "--dry-run", target]
     printed = subprocess.check_output(command, cwd=ROOT, text=True)
-    installs = [line.split()[-1].strip("'") for line in printed.splitlines() if "install" in line]
-    assert installs[0].startswith("torch==") and installs[1:] == extras
+    return [line.split()[-1].strip("'") for line in printed.splitlines() if "install" in line]
 
 
 def test_the_quickstart_needs_no_other_extra():
@@ -90,6 +99,7 @@ def test_root_gets_packages_and_others_are_told(tmp_path, user, available, asked
         ("test", {"python3-venv", "python3-dev", "g++", "bubblewrap", "chromium"}),
         ("test-verl", {"python3-venv", "bubblewrap"}),
         ("test-trl", {"python3-venv"}),
+        ("test-inspect", {"python3-venv", "chromium"}),
     ],
 )
 @pytest.mark.skipif(shutil.which("make") is None, reason="needs make")

@@ -1,1 +1,1 @@
-"""`metis export`: a checkpoint as a model folder for others, with a model card."""
+"""`metis export`: a checkpoint as a model folder with a card, or transcripts for other viewers."""

@@ -15,6 +15,7 @@ from metis import files
 from metis.engines import model_files
 from metis.errors import MetisError, first_line, pip_install
 from metis.export.card import card
+from metis.export.target import require_new_folder, writing
 from metis.run import manifest, models
 from metis.run.models import Checkpoint
 
@@ -49,28 +50,22 @@ def export(
     target = target.expanduser()
     _check(trained, target, dtype, adapter)
     say(f"{trained.run}, {trained} → {target}")
-    try:
-        with (
-            files.atomic_folder(target.resolve()) as draft,
-            tempfile.TemporaryDirectory(dir=draft) as work,
-        ):
-            if adapter:
-                _copy(trained.path, draft)
-            else:
-                _write(_parts(trained, Path(work), say), draft, dtype)
-            _describe(trained, draft, adapter)
-            files.same_access(draft, SETTINGS)
-    except OSError as error:
-        raise MetisError(
-            f"{str(target)!r} cannot be written ({error.strerror or first_line(error)}): make room "
-            "there, or name another folder"
-        ) from None
+    with (
+        writing(target),
+        files.atomic_folder(target.resolve()) as draft,
+        tempfile.TemporaryDirectory(dir=draft) as work,
+    ):
+        if adapter:
+            _copy(trained.path, draft)
+        else:
+            _write(_parts(trained, Path(work), say), draft, dtype)
+        _describe(trained, draft, adapter)
+        files.same_access(draft, SETTINGS)
     return trained
 
 
 def _check(checkpoint: Checkpoint, target: Path, dtype: str, adapter: bool) -> None:
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise MetisError(f"{str(target)!r} is already there: name a folder that is new, or empty")
+    require_new_folder(target)
     if dtype and dtype not in DTYPES:
         raise MetisError(f"--dtype {dtype}: use one of {', '.join(DTYPES)}")
     if adapter and not (checkpoint.adapter and checkpoint.engine == "local"):

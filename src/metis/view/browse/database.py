@@ -9,7 +9,7 @@ import hashlib
 import secrets
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from threading import RLock
 from typing import IO, Any
@@ -130,10 +130,6 @@ class Database:
 def clean(text: str) -> str:
     """Text that SQLite takes: lone surrogates become question marks."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
-
-
-def placeholders(values: Iterable[Any]) -> str:
-    return ", ".join("?" for _ in values)
 
 
 def _name(folder: Path) -> str:
