@@ -234,6 +234,8 @@ class State(TrainerCallback, ExportableState):
 
     def on_init_end(self, args: Any, state: Any, control: Any, **given: Any) -> None:
         args.ignore_data_skip = True  # the stream goes on by itself
+        name = "restore_callback_states_from_checkpoint"  # it would make another State, of nothing
+        require(not getattr(args, name), name, True, "leave it at False: State restores itself")
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **given: Any) -> None:
         self._check(args)
@@ -268,12 +270,14 @@ class State(TrainerCallback, ExportableState):
 
     def _check(self, args: Any) -> None:
         """Refuse arguments under which the selector would propose or observe something else."""
-        batch = self.selector.batch * self.selector.group
-        for name, wanted in {
-            "shuffle_dataset": False,
-            "remove_unused_columns": False,
-            "ignore_data_skip": True,
-            "num_generations": self.selector.group,
-            "generation_batch_size": batch,
-        }.items():
-            require(getattr(args, name) == wanted, name, getattr(args, name), f"use {wanted}")
+        batch, group = self.selector.batch, self.selector.group
+        sizes = f"the selector has batch = {batch} and group = {group}"
+        for name, wanted, reason in (
+            ("shuffle_dataset", False, "the selector orders the prompts"),
+            ("remove_unused_columns", False, "a column says which pick a row is"),
+            ("ignore_data_skip", True, "the stream goes on by itself"),
+            ("num_generations", group, sizes),
+            ("generation_batch_size", batch * group, sizes),
+        ):
+            given = getattr(args, name)
+            require(given == wanted, name, given, f"use {wanted}: {reason}")

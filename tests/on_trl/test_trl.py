@@ -51,6 +51,12 @@ def test_the_example_trains_with(tiny, tmp_path, name):
     assert ("judge/outcomes" in last) == (name == "readout")
 
 
+def test_a_probe_trains_too(tiny, tmp_path):
+    chosen = selector("probe")
+    trainer(tiny, chosen, tmp_path, by_answer).train()
+    assert chosen.metrics()["selector/ended"] == 4
+
+
 def test_the_example_is_short_and_marks_the_five_lines_that_it_adds():
     lines = (ROOT / "examples/trl_grpo.py").read_text("utf-8").splitlines()
     assert len(lines) < 60
@@ -229,6 +235,12 @@ def test_arguments_under_which_it_would_go_wrong_are_refused(tiny, tmp_path, set
     name = "generation_batch_size" if setting == "steps_per_generation" else setting
     with pytest.raises(metis.MetisError, match=name):
         made.train()
+
+
+def test_a_state_that_the_trainer_would_make_anew_is_refused(tiny, tmp_path):
+    name = "restore_callback_states_from_checkpoint"
+    with pytest.raises(metis.MetisError, match=name):
+        trainer(tiny, selector("uniform"), tmp_path, **{name: True})
 
 
 def test_a_trainer_without_watched_rewards_is_refused(tiny, tmp_path):

@@ -20,6 +20,7 @@ CURRICULA = {
     "uniform": {"curriculum": "uniform"},
     "mopps": {"curriculum": "mopps"},
     "readout": {"curriculum": "metis", "preset": "readout"},
+    "probe": {"curriculum": "probe"},
 }
 
 
@@ -51,7 +52,7 @@ class Recorded(metis.Selector):
 
 
 def selector(name, rows=ROWS, **settings):
-    ask = {"ask": metis.trl.Policy()} if name == "readout" else {}
+    ask = {"ask": metis.trl.Policy()} if name in ("readout", "probe") else {}
     sizes = {"batch": 4, "group": 2, "steps": 20}
     return Recorded(rows, **CURRICULA[name], **ask, **sizes | settings)
 
