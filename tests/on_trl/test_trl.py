@@ -296,10 +296,12 @@ def ranks(count, tiny, name, file):
 @pytest.mark.parametrize("name", ["mopps", "readout"])
 def test_two_processes_agree_with_each_other_and_with_one(tiny, tmp_path, name):
     first, second = ranks(2, tiny, name, tmp_path / "two")
-    assert first == second and len(first) == 7
+    assert first == second
+    whole, resumed = first
+    assert len(whole) == 7 and resumed == whole[4:]
     alone = selector(name)
     trainer(tiny, alone, tmp_path, max_steps=6).train()
-    assert alone.proposed == first
+    assert alone.proposed == whole
 
 
 # The page

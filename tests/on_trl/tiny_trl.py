@@ -1,6 +1,7 @@
 """A selector in a trainer of TRL on a tiny model; also as a program, for several processes.
 
-python tiny_trl.py MODEL CURRICULUM STEPS FILE: writes what each process proposed.
+python tiny_trl.py MODEL CURRICULUM STEPS FILE: writes what each process proposed, from the start
+and resumed after three steps.
 """
 
 import json
@@ -86,11 +87,15 @@ def trainer(model, chosen, folder, rewards=by_prompt, kind=(GRPOConfig, GRPOTrai
 
 def main(model, name, steps, file):
     warnings.simplefilter("ignore")
-    here = PartialState(cpu=True)
-    chosen, folder = selector(name), Path(file).with_suffix("")
-    size = 8 // here.num_processes
-    trainer(model, chosen, folder, max_steps=int(steps), per_device_train_batch_size=size).train()
-    Path(f"{file}.{here.process_index}").write_text(json.dumps(chosen.proposed))
+    here, folder = PartialState(cpu=True), Path(file).with_suffix("")
+    whole, resumed = selector(name), selector(name)
+    settings = {"max_steps": int(steps), "save_strategy": "steps", "save_steps": 3}
+    settings["per_device_train_batch_size"] = 8 // here.num_processes
+    trainer(model, whole, folder, **settings).train()
+    again = trainer(model, resumed, folder, **settings)
+    again.train(resume_from_checkpoint=str(folder / "checkpoint-3"))
+    proposed = [whole.proposed, resumed.proposed]
+    Path(f"{file}.{here.process_index}").write_text(json.dumps(proposed))
 
 
 if __name__ == "__main__":
