@@ -45,10 +45,12 @@ PRINTED = {
     "code_rollouts": ("cpu/code_step", "\n"),
     "bfcl": ("cpu/bfcl", "ratio"),
     "bfcl_checked": ("cpu/bfcl", "checker .*?ratio"),
-    "view_text": ("cpu/view", "by text"),
-    "view_category": ("cpu/view", "by category"),
-    "view_outcome": ("cpu/view", "by outcome"),
-    "view_reason": ("cpu/view", "by reason"),
+    "view_slowest": ("cpu/view", "slowest page of answers"),
+    "view_built": ("cpu/view", "built in"),
+    "transcripts_size": ("cpu/transcripts", "200 steps:"),
+    "transcripts_writing": ("cpu/transcripts", "writing:"),
+    "transcripts_all": ("cpu/transcripts", "reading all:"),
+    "transcripts_one": ("cpu/transcripts", "one group:"),
 }
 """Numbers by the file of `benchmarks-` that they are in, and the pattern that comes before them."""
 
@@ -173,10 +175,19 @@ DATA = (
 LOOKING = (
     (
         "view",
-        "seconds until a filter of `metis view` has drawn its rows: 10,000 groups, 80,000 "
-        "candidates, headless Chromium on two cores",
-        "{view_text:.2f} (text), {view_category:.2f} (category), {view_outcome:.2f} (outcome), "
-        "{view_reason:.2f} (reason)",
+        "seconds until `metis view` has found a page of answers, the slowest of eleven searches "
+        "and filters: 100,000 rollouts, one core; and until their index is built, once",
+        "{view_slowest:.2f}, and {view_built:.0f}",
+    ),
+)
+
+KEEPING = (
+    (
+        "transcripts",
+        "200 steps of 128 rollouts of 700 tokens, made-up words with Zipf's frequencies: size of "
+        "their transcripts, CPU time to write a step's, to read all, and one group",
+        "{transcripts_size:.0f} MB, {transcripts_writing:.0f} ms, {transcripts_all:.1f} s, "
+        "{transcripts_one:.1f} ms",
     ),
 )
 

@@ -154,6 +154,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "costs-steps": lambda: cost_tables.measured(cost_tables.STEPS),
     "costs-data": lambda: cost_tables.measured(cost_tables.DATA),
     "costs-looking": lambda: cost_tables.measured(cost_tables.LOOKING, "timed"),
+    "costs-keeping": lambda: cost_tables.measured(cost_tables.KEEPING),
 }
 
 

@@ -300,6 +300,17 @@ def test_what_is_not_there_is_said(serve, browser, run):
     for address, said in GONE.items():
         page.goto(url + address)
         expect(page.locator("main")).to_contain_text(said)
+    page.goto(url)
+    page.route("**/overview", lambda route: route.abort())
+    alert = page.get_by_role("alert")
+    expect(alert).to_have_text(
+        "The server does not answer. Start `metis view` again.", timeout=15_000
+    )
+    page.unroute("**/overview")
+    log = run.path / "judgments.jsonl"
+    log.write_bytes(log.read_bytes()[:-20] + b"\n")
+    page.reload()
+    expect(alert).to_contain_text("judgments.jsonl")
     page.close()
 
 

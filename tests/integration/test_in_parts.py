@@ -8,6 +8,7 @@ from metis.cli import main
 from metis.engines.local import settings
 from metis.engines.local.engine import LocalEngine
 from metis.run.folder import read_log
+from metis.run.transcripts import members, segments
 
 SHORT = ["engine.device=cpu", "engine.max_tokens=4", "steps=1", "batch=2", "group=2", "seed=1"]
 SHORT += ["task.prompts=30", "task.heldout=7", "task.levels=[1]", "curriculum=uniform"]
@@ -49,6 +50,10 @@ def test_a_stopped_first_validation_goes_on(tiny, tmp_path, monkeypatch, stopped
     assert main([*words, "--out", str(straight)]) == 0
     assert read_log(run, "evals") == read_log(straight, "evals")
     assert read_log(run, "metrics") == read_log(straight, "metrics")
+    here, there = (
+        {file.name: file.read_bytes() for file in segments(folder)} for folder in (run, straight)
+    )
+    assert here == there and len(list(members(run, "eval"))) == 2 * 7
 
 
 def test_a_stopped_survey_goes_on(tiny, tmp_path, monkeypatch, stopped, capsys):
@@ -61,3 +66,5 @@ def test_a_stopped_survey_goes_on(tiny, tmp_path, monkeypatch, stopped, capsys):
     stopped.clear()
     assert main(words) == 0
     assert len(read_log(tmp_path / "survey", "outcomes")) == 9 and len(stopped) == 5
+    said = [group.head["prompt"] for group in members(tmp_path / "survey", "survey")]
+    assert said == [row["prompt"] for row in read_log(tmp_path / "survey", "outcomes")]

@@ -12,8 +12,8 @@ import verl
 from omegaconf import OmegaConf
 from verl.trainer.ppo.v1 import PPOTrainerSync
 
-from metis import MetisError
-from metis.core import state
+from metis import MetisError, Prompt
+from metis.core import Transcript, state
 from metis.engines.verl.trainer.journal import Journal
 from metis.engines.verl.trainer.trainer import FRACTIONS, MetisTrainer, RewardCheck
 from metis.engines.verl.workers.update import Update
@@ -21,6 +21,7 @@ from metis.errors import NON_FINITE_LIMIT
 from metis.run import folder as run_folder
 from metis.run.budget import Account, Budget
 from metis.run.metrics import metric_sections
+from metis.run.transcripts import members
 
 SETTINGS = {"engine": {"name": "verl", "learning_rate": 1e-6}, "seconds": 5, "seed": 0}
 
@@ -89,6 +90,33 @@ def test_a_line_that_was_not_written_to_its_end_is_dropped(tmp_path, opened):
     assert journal.resume(3)
     journal.time(4, {"gen": 1.0}, 4.0)
     assert [row["step"] for row in run_folder.read_log(tmp_path, "timings")] == [1, 2, 3, 4]
+
+
+def test_transcripts_are_cut_with_the_logs(tmp_path, opened):
+    said = [Transcript([], [{"role": "assistant", "content": "four"}], 1.0)]
+    with (journal := Journal(filled(tmp_path, steps=2), SETTINGS, 2)).folder:
+        for step in (1, 2, 3):
+            journal.recorder.add("train", step, Prompt("data:1", ""), said)
+            journal.recorder.add("eval", step, Prompt("data:2", ""), said)
+    journal = opened(tmp_path, step=3)
+    assert not journal.resume(3), "its validation is repeated"
+    steps = [(m.place.kind, m.head["step"]) for m in members(tmp_path)]
+    assert steps == [("train", 1), ("train", 2), ("train", 3), ("eval", 1), ("eval", 2)]
+    assert journal.resume(2)
+    assert len(list(members(tmp_path))) == 4
+    journal.resume(0)
+    assert not list(members(tmp_path))
+
+
+def test_transcripts_are_kept_as_the_settings_say(tmp_path, opened):
+    journal = opened(tmp_path, transcripts="sample", transcripts_gb=1e-9)
+    said = [Transcript([], [{"role": "assistant", "content": "four"}], 1.0)] * 2
+    journal.recorder.add("train", 1, Prompt("data:1", ""), said)
+    assert [len(member.rows) for member in members(tmp_path)] == [1]
+    journal.thin(51)
+    assert not list(members(tmp_path))
+    [*_, notice] = run_folder.read_log(tmp_path, "notices")
+    assert "the transcripts up to step 49 were deleted" in notice["text"]
 
 
 def test_a_test_that_was_cut_short_leaves_no_answers(tmp_path, opened):

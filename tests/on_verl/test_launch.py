@@ -318,6 +318,8 @@ def test_a_value_model_of_its_own_needs_flash_attn(monkeypatch):
         ("seconds=-5", "seconds = -5: use a number, 0 or more"),
         ("best=maybe", "best = 'maybe'"),
         ("answers=-1", "answers = -1: use a number, 0 or more, or null"),
+        ("transcripts=some", r"transcripts = 'some': use \('all', 'sample', 'none'\)"),
+        ("transcripts_gb=-1", "transcripts_gb = -1: use a number, 0 or more"),
     ],
 )
 def test_the_section_of_a_curriculum_is_checked(word, message):
@@ -559,6 +561,15 @@ def test_verl_keeps_as_many_answers_as_is_said(words, answers):
     verl = composed(overrides(recipe(*words), OUT, "m"))
     check_config(verl)
     assert verl.trainer.v1.metis.answers == answers
+
+
+def test_verl_keeps_as_much_of_what_was_said_as_is_said():
+    verl = composed(overrides(recipe("transcripts=sample", "transcripts_gb=0.5"), OUT, "m"))
+    check_config(verl)
+    assert (verl.trainer.v1.metis.transcripts, verl.trainer.v1.metis.transcripts_gb) == (
+        "sample",
+        0.5,
+    )
 
 
 def test_workers_of_a_running_cluster_are_told_of_the_trainer_and_of_kernels(monkeypatch):

@@ -12,7 +12,8 @@ from tensordict import NonTensorStack, TensorDict
 
 from metis import MetisError, Prompt
 from metis.engines.verl.servers import rollouts
-from metis.engines.verl.servers.rollouts import PARTITION, Rollouts
+from metis.engines.verl.servers.rollouts import COLUMNS, EXTRA, PARTITION, Rollouts
+from metis.engines.verl.servers.said import decoded, handed_on
 from metis.engines.verl.trainer.trainer import PlannedBuffer
 
 PROMPTS = [Prompt("data:1", "one"), Prompt("data:2", "two")]
@@ -50,8 +51,9 @@ class Queue:
         return {PARTITION: dict(self.tags, other_0_0={"status": "success"})}
 
     def kv_batch_get(self, keys, partition_id, select_fields):
-        *columns, extra = zip(*(self.rows[key] for key in keys), strict=True)
+        rows = (dict(zip((*COLUMNS, EXTRA), self.rows[key], strict=True)) for key in keys)
         *names, last = select_fields
+        *columns, extra = zip(*([row[name] for name in select_fields] for row in rows), strict=True)
         named = zip(names, map(torch.stack, columns), strict=True)
         return TensorDict({**dict(named), last: NonTensorStack(*extra)}, batch_size=len(keys))
 
@@ -65,10 +67,22 @@ def play(monkeypatch):
 
     def play(queue, liveness=None, limit=3):
         monkeypatch.setattr(rollouts, "transfer_queue", queue)
-        data = SimpleNamespace(batch=lambda prompts, uids, n, step: uids)
-        return Rollouts(data, queue.submit, liveness or Mock(), limit).play(PROMPTS, 3, version=4)
+        return playing(queue, liveness, limit).play(PROMPTS, 3, version=4)
 
     return play
+
+
+def playing(queue, liveness=None, limit=3):
+    """Rollouts of these prompts; a token is decoded as its number."""
+    data = SimpleNamespace(
+        batch=lambda prompts, uids, n, step: uids,
+        chat=lambda prompt: [{"role": "user", "content": prompt.text}],
+    )
+    return Rollouts(data, queue.submit, liveness or Mock(), limit, spelled)
+
+
+def spelled(tokens):
+    return " ".join(map(str, tokens))
 
 
 def test_groups_are_what_the_agent_loops_wrote(play):
@@ -86,6 +100,52 @@ def test_groups_are_what_the_agent_loops_wrote(play):
 def test_what_a_reward_function_said_beside_its_score_is_reported(play):
     first, _ = play(Queue([(1.0, None, 0.0), (0.5, 0.5, 0.5)]))
     assert first.reports == ({"length": 2.0, "pred": "x"},) * 2
+
+
+def test_what_was_said_is_decoded_where_the_agent_loop_hands_nothing_on(play):
+    queue = Queue([(1.0, None, math.nan), (0.5, 0.5, 0.5)])
+    group, _ = play(queue)
+    said, lost, odd = group.transcripts
+    assert said.asked == lost.asked == [{"role": "user", "content": "one"}]
+    assert said.said == [{"role": "assistant", "content": "9 10"}] == odd.said
+    assert (said.reward, said.tokens, said.truncated, said.failure) == (1.0, 2, False, None)
+    assert said.report == {"length": 2.0, "pred": "x"}
+    assert (lost.reward, odd.reward, group.failed) == (None, None, 2)
+    assert lost.said == () and "log" in lost.failure and odd.failure == "its reward is nan"
+
+
+def test_what_was_said_is_as_the_agent_loop_hands_it_on(play, monkeypatch):
+    chat = [{"role": "system", "content": "\ud800 Be brief."}, {"role": "user", "content": "one"}]
+    turns = [{"role": "assistant", "content": "a"}, {"role": "tool", "content": "b"}]
+    queue = Queue([(1.0,) * 3, (0.5,) * 3])
+    write = queue._write
+
+    def handing_on(key, reward):
+        write(key, reward)
+        queue.rows[key][-1].update(handed_on(chat, turns))
+
+    queue._write = handing_on
+    first, _ = play(queue)
+    assert first.transcripts[0].asked == chat and first.transcripts[0].said == turns
+
+
+def test_what_a_tool_said_is_told_from_what_the_policy_said():
+    turns = decoded([1, 2, 3, 4], [1, 0, 0, 1], spelled)
+    assert [(turn["role"], turn["content"]) for turn in turns] == [
+        *(("assistant", "1"), ("tool", "2 3"), ("assistant", "4"))
+    ]
+
+
+def test_what_was_said_in_a_validation_is_known_by_the_prompt_s_name(monkeypatch):
+    queue = Queue([(1.0, 0.0), (0.5, None)])
+    queue.submit(["a", "b"])
+    monkeypatch.setattr(rollouts, "transfer_queue", queue)
+    queue.rows["b_0_0"][-1]["reward_extra_info"]["prompt"] = None
+    tested = playing(queue).tested(list(queue.rows))
+    assert list(tested) == ["data:1"]
+    assert [each.reward for each in tested["data:1"]] == [1.0, 0.0]
+    assert tested["data:1"][0].asked == [{"role": "user", "content": "7 8"}]
+    assert playing(queue).tested([]) == {}
 
 
 def test_a_prompt_whose_rollouts_all_fail_is_an_empty_group(play):

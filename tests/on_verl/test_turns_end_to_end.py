@@ -9,6 +9,7 @@ from safetensors.torch import load_file
 import own_task
 from integration.conftest import save_tiny
 from metis.run import folder as run_folder
+from metis.run.transcripts import members, segments
 from running import cpu_overrides, finish, start
 
 pytestmark = pytest.mark.slow
@@ -63,6 +64,8 @@ def test_a_task_of_several_turns_is_trained_tested_on_and_resumed(tmp_path, monk
     assert rows[1]["rollout/failed"] == 0 and rows[1]["update/rollouts"] == 6
     assert rows[1]["reward/tries"] > 1 and rows[1]["actor/grad_norm"] > 0
     assert "eval/accuracy" in rows[1]
+    assert_said_is_kept(out)
+    said = {file.name: file.read_bytes() for file in segments(out)}
     assert_adapters_reached_both_servers(tmp_path / "synced")
     assert (out / "verl/global_step_1/actor/lora_train_meta.json").exists()
 
@@ -70,10 +73,30 @@ def test_a_task_of_several_turns_is_trained_tested_on_and_resumed(tmp_path, monk
     (tmp_path / "synced/1-0.safetensors").unlink()
     finish(start([*command, "steps=2"], tmp_path / "again"), tmp_path / "again")
     assert [row["step"] for row in run_folder.read_log(out, "metrics")] == [0, 1, 2]
+    assert [group.head["step"] for group in members(out, "train")] == [1, 1, 2, 2]
+    for file in segments(out):
+        assert file.read_bytes().startswith(said[file.name]), "the resumed run goes on behind it"
     resumed, further = (load_file(tmp_path / f"synced/{step}-0.safetensors") for step in (1, 2))
     assert all(torch.equal(weight, resumed[name]) for name, weight in learnt.items())
     assert any(not torch.equal(weight, further[name]) for name, weight in learnt.items())
     assert_moments_went_on(out / "verl")
+
+
+def assert_said_is_kept(run):
+    """All turns of all rollouts, and of the validations before and after the step."""
+    rewards = {row["prompt"]: row["rewards"] for row in run_folder.read_log(run, "rollouts")}
+    groups = list(members(run, "train"))
+    assert {g.head["prompt"]: [row["reward"] for row in g.rows] for g in groups} == rewards
+    for row in (row for group in groups for row in group.rows):
+        said = row["messages"]
+        roles = [message["role"] for message in said]
+        assert roles[::2] == ["assistant"] * len(roles[::2]) and "user" in roles[1::2]
+        assert row["reward"] == len(said[::2][-1]["content"]) % 3 / 2
+        assert row["parts"]["tries"] == len(roles[::2]) and row["trained"] and row["tokens"] > 0
+    tested = [(group.head["step"], group.head["prompt"]) for group in members(run, "eval")]
+    known = [(row["step"], row["prompt"]) for row in run_folder.read_log(run, "evals")]
+    assert sorted(tested) == sorted(known) and {step for step, _ in tested} == {0, 1}
+    assert {row["prompt"] for row in run_folder.read_log(run, "prompts")} == rewards.keys()
 
 
 def assert_adapters_reached_both_servers(folder):

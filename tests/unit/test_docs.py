@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+import metis
+
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
     path.relative_to(ROOT).as_posix()
@@ -134,6 +136,34 @@ def test_the_example_of_a_judge_runs_and_finds_what_varies():
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     printed = subprocess.check_output([sys.executable, example], text=True, env=environment)
     assert float(re.search(r"varied ([+-][0-9.]+) more", printed)[1]) > 0
+
+
+def test_the_loop_of_one_s_own_runs_and_finds_what_varies():
+    example = ROOT / "examples/own_loop.py"
+    assert len(example.read_text().splitlines()) < 60
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    printed = subprocess.check_output([sys.executable, example], text=True, env=environment)
+    uniform, mopps = (int(re.search(r"(\d+)% of", line)[1]) for line in printed.splitlines())
+    assert mopps > 1.5 * uniform
+
+
+def test_the_page_about_other_trainers_shows_what_runs():
+    page = (ROOT / "docs/other-trainers.md").read_text("utf-8")
+    loop, ask, url = (part.split("```")[0] for part in page.split("```python\n")[1:])
+    trained = []
+    names = {
+        "metis": metis,
+        "rows": [{"prompt": f"question {i}"} for i in range(300)],
+        "roll_out": lambda row, n: [float(i % 3 == 0) for i in range(n)],
+        "train_on": lambda pick, rewards: trained.append(pick),
+        "hidden_states": lambda texts, depths: [[float(len(text)), 1.0] for text in texts],
+    }
+    exec(loop.replace("500", "3"), names)
+    assert len(trained) == 3 * 32
+    exec(ask, names)
+    assert len(names["selector"].propose()) == 32
+    exec(url, names)
+    assert names["selector"].ask.url == "http://localhost:8000"
 
 
 STANDS_FOR = {

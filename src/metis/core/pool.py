@@ -99,14 +99,14 @@ class Pool:
         self.prompts: Sequence[Prompt] = prompts if lazy else list(prompts)  # type: ignore[assignment]
         self.rewards = rewards
         self.seed = seed
-        seen: set[str] = set()
-        for prompt in self.prompts:
-            if prompt.id in seen:
+        self.positions: dict[str, int] = {}
+        """The position of each prompt, by id."""
+        for place, prompt in enumerate(self.prompts):
+            if self.positions.setdefault(prompt.id, place) != place:
                 raise MetisError(
                     f"prompt id {prompt.id!r} occurs twice in the training set: ids must be unique "
                     "and stable, such as dataset:row"
                 )
-            seen.add(prompt.id)
         self._streams: dict[str | None, Stream] = {}
         self._subsets: dict[str, Stream] = {}
         self._unclaimed: dict[str, Any] = {}
@@ -125,11 +125,6 @@ class Pool:
     def epoch(self) -> int:
         """Epochs completed over all prompts, by `sample` without category or subset."""
         return self._stream(None).epoch
-
-    @cached_property
-    def positions(self) -> dict[str, int]:
-        """The position of each prompt, by id."""
-        return {prompt.id: i for i, prompt in enumerate(self.prompts)}
 
     @cached_property
     def categories(self) -> dict[str, NDArray[np.int64]]:

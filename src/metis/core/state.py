@@ -77,10 +77,17 @@ def _snapshot(value: Any) -> Any:
     if isinstance(value, Stateful):
         return value.state_dict()
     if isinstance(value, list):
-        return [_snapshot(item) for item in value]
+        return list(value) if _flat(value) else [_snapshot(item) for item in value]
     if isinstance(value, dict):
+        if _flat(value.values()):
+            return dict(value)
         return {key: _snapshot(item) for key, item in value.items()}
     return value.copy() if isinstance(value, np.ndarray) else value
+
+
+def _flat(values: Iterable[Any]) -> bool:
+    """True where there is nothing to copy inside; a fast path, for long lists."""
+    return SCALARS.issuperset(map(type, values))
 
 
 def save_state(path: Path, state: dict[str, Any]) -> None:

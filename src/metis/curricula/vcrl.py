@@ -88,7 +88,7 @@ class Vcrl(Stateful):
             require(0 <= value <= 1, f"curriculum.{name}", value, "use a number from 0 to 1")
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        super().load_state_dict(state)
+        super().load_state_dict({"least": 0.0, **state})  # which earlier checkpoints lack
         self.bank = {prompt: BankEntry(*entry) for prompt, entry in self.bank.items()}
 
     def keeps(self, group: Group) -> bool:

@@ -4,7 +4,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from metis.core import Batch, Chat, Complete, Group, Prompt, Request, Rollout, Transcript
 from metis.core.values import Turns
@@ -13,6 +13,7 @@ from metis.run.transcripts import Row
 
 Kept = Literal["all", "sample", "none"]
 """All rollouts, the first of each group, or none."""
+KEPT = get_args(Kept)
 
 Heard = Sequence[tuple[Request[Any], Any]]
 """Requests with their replies."""

@@ -49,11 +49,12 @@ class Rows(Sequence[Prompt]):
 def _prompt(place: int, row: Any) -> Prompt:
     if isinstance(row, Prompt):
         return row
-    content = _content(place, row)
-    text = _last(content) if _is_chat(content) else content
+    text = content = _content(place, row)
+    if not isinstance(text, str):
+        text = _last(content) if _is_chat(content) else None
     if not isinstance(text, str):
         raise MetisError(f"prompts[{place}] = {row!r}: give texts, chats, dicts or metis.Prompt")
-    if not isinstance(row, Mapping):
+    if row is content:
         return Prompt(str(place), text)
     own, difficulty = row.get("id"), row.get("difficulty")
     return Prompt(
@@ -66,7 +67,7 @@ def _prompt(place: int, row: Any) -> Prompt:
 
 def _content(place: int, row: Any) -> Any:
     """The text or the chat of a row."""
-    if not isinstance(row, Mapping):
+    if not isinstance(row, dict | Mapping):
         return row
     for name in TEXTS:
         if name in row:
@@ -80,6 +81,7 @@ def _content(place: int, row: Any) -> Any:
 def _is_chat(content: Any) -> bool:
     return (
         isinstance(content, Sequence)
+        and not isinstance(content, str)
         and bool(content)
         and all(isinstance(message, Mapping) and "content" in message for message in content)
     )

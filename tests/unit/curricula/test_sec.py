@@ -87,7 +87,7 @@ def test_an_arm_whose_rollouts_failed_is_absent(rewards):
 
 def test_every_rollout_of_an_arm_counts_the_same():
     sec, pool = Sec(batch=2, group=4, alpha=1.0, objective="raw", arms=1), make_pool("ab", 1)
-    sec.names, sec.arm_of = ["both"], [0, 0]
+    sec.names, sec.arm_of = ["both"], np.array([0, 0])
     step(sec, pool, {"a": (1.0, 0.0, 0.0, 0.0), "b": (1.0, 0.0)})
     assert sec.q == [pytest.approx((0.75 + 3 * 0.25 + 2 * 0.5) / 6)]
 

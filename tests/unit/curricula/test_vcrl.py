@@ -153,6 +153,18 @@ def test_continuous_rewards_keep_the_upper_half_of_the_last_steps():
     assert [len(ps) for ps in curriculum.recent] == [9, 9]
 
 
+def test_what_is_kept_is_known_from_the_last_steps_before_a_step_has_ended():
+    curriculum, prompts = Vcrl(batch=4, kappa=0.3, kappa_late=0.8, switch=1), pool(8)
+    half, few = passes(4), passes(1)
+    next(curriculum.step(prompts, Progress(0)))
+    assert curriculum.keeps(half) and curriculum.keeps(few)
+    next(curriculum.step(prompts, Progress(1)))
+    assert curriculum.keeps(half) and not curriculum.keeps(few)
+    saved = curriculum.state_dict()
+    del saved["least"]
+    Vcrl().load_state_dict(saved)
+
+
 def test_dead_groups_are_never_kept():
     for rewards in ("binary", "continuous"):
         batch, _ = take(Vcrl(batch=4, kappa=0.0), pool(4, rewards), 8)

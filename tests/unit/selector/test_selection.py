@@ -357,6 +357,17 @@ def test_mopps_is_above_uniform_at_every_lag():
         assert informative_share("mopps", lag) > 1.3 * uniform
 
 
+def test_a_step_that_ends_late_adds_to_what_was_learnt_meanwhile():
+    rows = [{"prompt": text, "category": "ab"[i % 2]} for i, text in enumerate(TEXTS)]
+    selector = Selector(rows, "sec", batch=12, group=2, alpha=0.5)
+    values = []
+    for picks in [selector.propose(), selector.propose()]:
+        assert {pick.prompt["category"] for pick in picks} == {"a", "b"}
+        observe_all(selector, picks)
+        values.append(selector.state_dict()["curriculum"]["q"])
+    assert values[1] == pytest.approx([1.5 * value for value in values[0]])
+
+
 def test_the_async_twin_proposes_the_same():
     async def train():
         async def ask(request):

@@ -63,7 +63,7 @@ class Armed(Stateful):
     measure: int = 4
 
     names: list[str] = field(init=False, default_factory=list)
-    arm_of: list[int] = field(init=False, default_factory=list)
+    arm_of: NDArray[np.int64] = field(init=False, default_factory=lambda: np.zeros(0, np.int64))
     measured: list[Any] = field(init=False, default_factory=list)
     """An array per measuring step so far: difficulties or vectors, in the order of prompts."""
     distinct: int = field(init=False, default=0)
@@ -76,6 +76,10 @@ class Armed(Stateful):
     def __post_init__(self) -> None:
         require_at_least(self, {"batch": 1, "group": 2})
         require_at_least(self, {"arms": 1, "measure": 1}, "curriculum.")
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        super().load_state_dict(state)
+        self.arm_of = np.asarray(self.arm_of, dtype=np.int64)  # earlier checkpoints have a list
 
     @property
     def needs(self) -> Needs:
@@ -92,7 +96,7 @@ class Armed(Stateful):
         """Build the arms; the empty batch of a measuring step, or None once there are arms."""
         if not len(pool):
             return Batch([])
-        if self.arm_of:
+        if len(self.arm_of):
             return None
         difficulty, self.basis = difficulties(pool), self.categories
         if self.basis == "auto":
@@ -111,7 +115,7 @@ class Armed(Stateful):
         return by_label(pool)
 
     def _divide(self, partition: Partition) -> None:
-        self.names, self.arm_of = partition
+        self.names, self.arm_of = partition.names, np.array(partition.arm_of, dtype=np.int64)
         self.measured = []
 
     def _measure(self, pool: Pool, progress: Progress) -> Plan[Batch]:
@@ -166,8 +170,7 @@ class Armed(Stateful):
         return Draw([next(drawn[arm]) for arm in arms], arms)
 
     def _members(self) -> list[NDArray[np.int64]]:
-        arm_of = np.array(self.arm_of)
-        return [np.flatnonzero(arm_of == arm) for arm in range(len(self.names))]
+        return [np.flatnonzero(self.arm_of == arm) for arm in range(len(self.names))]
 
     def _subset(self, arm: int, members: NDArray[np.int64]) -> Subset:
         return Subset(f"{self.basis} {self.names[arm]}", members)
@@ -183,7 +186,7 @@ class Armed(Stateful):
         """The batch, with the value and probability of each arm as metrics."""
         metrics = {"select/arms": float(len(self.names)), "select/discarded": 0.0}
         notices: list[str] = []
-        sizes = Counter(self.arm_of)
+        sizes = Counter(dict(enumerate(np.bincount(self.arm_of).tolist())))
         opening = self.start is None
         if opening:
             self.start = progress.fraction

@@ -17,6 +17,7 @@ from metis.core import Chat, Message
 from metis.engines.tokens.encoding import between_turns
 from metis.engines.verl.launch.from_recipe import AGENT_LOOP
 from metis.engines.verl.reward import loaded_task
+from metis.engines.verl.servers.said import handed_on
 
 
 @dataclass
@@ -29,6 +30,8 @@ class Conversation:
     mask: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     turns: int = 1
+    spoken: list[Message] = field(default_factory=list)
+    """The turns of the policy and of the environment."""
     written_by: dict[str, Any] = field(default_factory=dict)
     """verl's fields for the versions of the weights that sampled it."""
 
@@ -47,9 +50,9 @@ class EpisodeLoop(AgentLoopBase):  # type: ignore[misc]
         task = loaded_task(**OmegaConf.to_container(named, resolve=True))
         episode = task.episode(row["extra_info"])
         metrics: dict[str, Any] = {}
-        chat = list(episode.chat)
+        asked = list(episode.chat)
         rollout = Conversation(
-            chat, await self.ct_build_initial_tokens([dict(said) for said in chat])
+            list(asked), await self.ct_build_initial_tokens([dict(said) for said in asked])
         )
         request, going = uuid.uuid4().hex, True
         while going:
@@ -57,6 +60,7 @@ class EpisodeLoop(AgentLoopBase):  # type: ignore[misc]
                 said = await self._speak(rollout, request, task.longest, sampling_params)
             with simple_timer("tool_calls", metrics):
                 answers = await task.turn(episode, said)
+            rollout.spoken += [{"role": "assistant", "content": said}, *(answers or ())]
             going = answers is not None and self._hear(rollout, said, answers)
         with simple_timer("compute_score", metrics):
             reward = await task.reward(episode, row["extra_info"])
@@ -68,7 +72,11 @@ class EpisodeLoop(AgentLoopBase):  # type: ignore[misc]
             reward_score=reward["score"],
             num_turns=rollout.turns,
             metrics=metrics,
-            extra_fields={**rollout.written_by, "reward_extra_info": reward},
+            extra_fields={
+                **rollout.written_by,
+                "reward_extra_info": reward,
+                **handed_on(asked, rollout.spoken),
+            },
         )
 
     async def _speak(

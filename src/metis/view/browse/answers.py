@@ -1,6 +1,7 @@
 """Answers: a page of those that are looked for, and one with all that is known of it."""
 
 import json
+import sqlite3
 import time
 from array import array
 from collections import OrderedDict
@@ -125,7 +126,7 @@ class Answers:
             raise Refused(f"sort = {asked['sort']!r}: use {', '.join(filter(None, ORDERS))}")
         terms = search.terms(asked.get("q", ""))
         where, values = conditions(asked)
-        if words := search.match(terms) if self.database.searchable else "":
+        if words := self._words(terms):
             where += " AND id IN (SELECT rowid FROM words WHERE words MATCH ?)"
             values.append(words)
         sure = all(term.whole for term in terms) and bool(words or not terms)
@@ -142,6 +143,15 @@ class Answers:
             "items": [self._item(each, terms) for name in hits if (each := self._of(name))],
             "seconds": round(time.monotonic() - began, 4),
         }
+
+    def _words(self, terms: Sequence[Term]) -> str:
+        """The query of the index of words; empty where that cannot answer it."""
+        words = search.match(terms)
+        try:
+            self.database.one("SELECT 1 FROM words WHERE words MATCH ? LIMIT 1", (words or "a",))
+        except sqlite3.OperationalError:  # no index of words, or one that splits them otherwise
+            return ""
+        return words
 
     def _looked(
         self, where: str, values: Sequence[Any], order: str, terms: Sequence[Term], sure: bool

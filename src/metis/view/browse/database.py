@@ -9,13 +9,14 @@ import hashlib
 import secrets
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from threading import RLock
 from typing import IO, Any
 
 from metis import files
 from metis.data.fetched import home
+from metis.view.browse import counting
 
 UNUSED = 30 * 24 * 3600.0
 """Seconds after which an index that nothing opened is deleted."""
@@ -69,6 +70,7 @@ class Database:
         self.path = home() / "views" / f"{_name(self.folder)}.sqlite"
         self._lock = RLock()
         self._owned: IO[bytes] | None = None
+        self._closed = False
         self._connection = self._open()
 
     def _open(self) -> sqlite3.Connection:
@@ -84,6 +86,8 @@ class Database:
     def rebuild(self) -> None:
         """Start over: what there was is damaged."""
         with self._lock:
+            if self._closed:
+                return
             self._connection.close()
             if self._owned is not None:
                 _delete(self.path)
@@ -91,6 +95,7 @@ class Database:
 
     def close(self) -> None:
         with self._lock:
+            self._closed = True
             self._connection.close()
             if self._owned is not None:
                 self._owned.close()
@@ -127,18 +132,14 @@ def clean(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
-def placeholders(values: Iterable[Any]) -> str:
-    return ", ".join("?" for _ in values)
-
-
 def _name(folder: Path) -> str:
     return hashlib.sha256(str(folder).encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
 
 def _identity(folder: Path) -> str:
     """What tells a folder from another one that had its path; of these tables."""
-    found, tables = folder.stat(), hashlib.sha256((TABLES + WORDS).encode()).hexdigest()
-    return f"{tables[:16]} {found.st_dev} {found.st_ino}"
+    found, tables = folder.stat(), (TABLES + counting.TABLES + WORDS).encode()
+    return f"{hashlib.sha256(tables).hexdigest()[:16]} {found.st_dev} {found.st_ino}"
 
 
 def _opened(path: Path | None, identity: str) -> sqlite3.Connection:
@@ -169,7 +170,7 @@ def _connect(place: str) -> sqlite3.Connection:
 
 def _made(place: str, identity: str) -> sqlite3.Connection:
     connection = _connect(place)
-    connection.executescript(TABLES)
+    connection.executescript(TABLES + counting.TABLES)
     with contextlib.suppress(sqlite3.OperationalError):  # no FTS5 in this SQLite
         connection.execute(WORDS)
     about = [("folder", identity), ("made", secrets.token_hex(4)), ("changes", 0)]

@@ -12,7 +12,6 @@ from metis.view import kept
 from metis.view.browse.database import clean
 from metis.view.browse.search import indexed
 
-NOT_ROLLED_OUT = "not rolled out"
 FROM_HEAD, FROM_GROUP, FROM_PROMPTS = 0, 1, 2
 """How far a text is trusted to be the prompt as the judge reads it, and not a chat around it."""
 

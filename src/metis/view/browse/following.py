@@ -8,7 +8,7 @@ from metis.errors import MetisError
 from metis.view.browse.opened import Opened
 
 SLICE = 0.1
-"""Seconds for one folder before the next has its turn."""
+"""Seconds for one folder at once."""
 BREATH = 0.005
 """Seconds in between, in which requests have the database."""
 PAUSE = 1.0
@@ -29,16 +29,14 @@ class Follower:
         self._thread.join()
 
     def _follow(self) -> None:
+        """Who was asked for last comes first, until there is no more to read."""
         while not self._stop.is_set():
-            done = True
-            for each in self.opened:
-                done = self._turn(each) and done
-                if self._stop.wait(BREATH):
-                    return
-            self._stop.wait(PAUSE if done else 0)
+            order = sorted(self.opened, key=lambda each: -each.asked)
+            done = all(self._turn(each) for each in order)
+            self._stop.wait(PAUSE if done else BREATH)
 
     def _turn(self, opened: Opened) -> bool:
-        """A folder that cannot be read now may be readable later."""
+        """True where all is read; a folder that cannot be read now may be readable later."""
         with contextlib.suppress(MetisError, OSError):
             return opened.index.update(SLICE)
         return True

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from metis.errors import Damaged, MetisError
 from metis.run import transcripts
 from metis.run.folder import GZIPPED, log_file
-from metis.view.browse import filling, growing
+from metis.view.browse import counting, filling, growing
 from metis.view.browse.database import ROWS, Database, clean
 from metis.view.browse.filling import LOGS, Into
 from metis.view.browse.growing import Mark, NewRow
@@ -102,6 +102,8 @@ class Index:
                 continue
             if not self._extend(name, path, seen.get(name, Mark()), deadline):
                 return False
+        with self.database.writing() as write:
+            counting.count(write)
         return True
 
     def _paths(self) -> dict[str, Path]:
@@ -137,6 +139,7 @@ class Index:
                 for table in ROWS:
                     write.execute(f"DELETE FROM {table} WHERE file = ?", (name,))
                 write.execute("DELETE FROM files WHERE name = ?", (name,))
+                counting.forget(write)
 
     def _extend(self, name: str, path: Path, seen: Mark, deadline: float) -> bool:
         """Read a file on; False where there was no time to come to its end."""

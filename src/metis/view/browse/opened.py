@@ -12,7 +12,7 @@ from metis.comparisons.comparison import is_comparison
 from metis.comparisons.ending import account
 from metis.diagnosis import Line, lines
 from metis.errors import Damaged, MetisError
-from metis.run.folder import log_file
+from metis.run.folder import log_file, read_log
 from metis.run.manifest import current
 from metis.run.recorded import Recorded, unique_labels
 from metis.view.browse.answers import Answers
@@ -34,8 +34,11 @@ class Opened:
 
     def __init__(self, folder: Path, kind: str) -> None:
         self.folder, self.kind, self.label = folder, kind, folder.resolve().name
+        self.asked = 0.0
+        """When something of it was asked for last."""
         self._locked = False
-        self._diagnosed: tuple[str, list[Line]] = ("", [])
+        self._last: tuple[Any, list[Any]] = (None, [])
+        self._diagnosed: tuple[Any, list[Line]] = (None, [])
 
     @cached_property
     def index(self) -> Index:
@@ -71,9 +74,21 @@ class Opened:
         if self.kind in ENDS:
             return (self.folder / ENDS[self.kind]).is_file()
         try:
-            return account(self.run).fraction >= 1
-        except MetisError:
+            return account(self._reached()).fraction >= 1
+        except (MetisError, OSError):
             return False
+
+    def _reached(self) -> Recorded:
+        """The run up to its last step, by its own log: the index may not have come to it."""
+        metrics = inside(self.folder, log_file(self.folder, "metrics"))
+        found = metrics.stat()
+        if self._last[0] != (found.st_size, found.st_mtime_ns):
+            timed = inside(self.folder, log_file(self.folder, "timings")).is_file()
+            rows = [read_log(self.folder, "metrics")[-1:], []]
+            if timed and self.settings.get("seconds"):
+                rows[1] = read_log(self.folder, "timings")[-1:]
+            self._last = (found.st_size, found.st_mtime_ns), rows
+        return Recorded(self.folder, self.settings, {}, *self._last[1])
 
     @property
     def run(self) -> Recorded:
@@ -87,16 +102,16 @@ class Opened:
         )
         return Recorded(self.folder, self.settings, {}, metrics, timings, self.label)
 
-    def diagnosis(self) -> list[Line]:
-        """What became of a run, and what to change; found again when the run has changed."""
-        revision = self.index.database.revision
+    def diagnosis(self, run: Recorded) -> list[Line]:
+        """What became of a run, and what to change; found again with every step."""
+        revision = self.index.database.one("SELECT count(*), max(rowid) FROM metrics")
         if self.kind != "run" or revision == self._diagnosed[0]:
             return self._diagnosed[1]
         found: list[Line] = []
         with contextlib.suppress(MetisError):
             for path in self.folder.iterdir():
                 inside(self.folder, path)
-            found = lines(self.run)
+            found = lines(run)
         self._diagnosed = revision, found
         return found
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from metis.comparisons import plan
 from metis.comparisons.comparison import Comparison, read_comparison
+from metis.comparisons.measures import Measured
 from metis.comparisons.verdicts import verdicts
 from metis.errors import MetisError
 from metis.run.metrics import reasons
@@ -35,28 +36,27 @@ def overview(opened: Opened) -> Row:
         "state": state,
         "wrong": wrong,
         "settings": settings(opened.settings),
-        "diagnosis": {"lines": [line._asdict() for line in opened.diagnosis()]},
+        "diagnosis": {"lines": [line._asdict() for line in opened.diagnosis(run)]},
         "series": {name: _series(run, *keys) for name, keys in SERIES.items()},
         "steps": sum(row["step"] > 0 for row in run.metrics),
         "last": run.steps,
         "kinds": dict(database.rows("SELECT kind, count(*) FROM members GROUP BY kind")),
-        "filters": {name: _values(database, name) for name in ("category", "outcome", "reason")},
+        "filters": _filters(database),
         "indexed": index.progress,
         "reasons": dict(reasons()),
         "revision": f"{database.revision}-{state}-{len(wrong or '')}",
     }
 
 
-_VALUES = {
-    "category": "SELECT DISTINCT category FROM texts WHERE category <> '' ORDER BY 1 LIMIT 200",
-    "outcome": "SELECT DISTINCT outcome FROM groups ORDER BY 1",
-    "reason": "SELECT DISTINCT reason FROM judgments ORDER BY 1 LIMIT 200",
-}
+MOST = 200
+"""Values of a filter that are offered."""
 
 
-def _values(database: Database, name: str) -> list[str]:
-    """What a filter can be set to."""
-    return [value for (value,) in database.rows(_VALUES[name])]
+def _filters(database: Database) -> dict[str, list[str]]:
+    """What each filter can be set to."""
+    rows = database.rows("SELECT name, value FROM filters WHERE value <> '' ORDER BY value")
+    names = ("category", "outcome", "reason")
+    return {name: [value for of, value in rows if of == name][:MOST] for name in names}
 
 
 def _series(run: Recorded, key: str, whole: str) -> list[list[float]]:
@@ -80,7 +80,7 @@ def settings(config: Mapping[str, Any]) -> Row:
 
 
 class Compared:
-    """A comparison, measured again when its runs have changed."""
+    """A comparison, measured again when another of its runs is finished."""
 
     def __init__(self, opened: OpenedComparison) -> None:
         self.opened = opened
@@ -89,7 +89,7 @@ class Compared:
 
     def overview(self) -> Row:
         runs = self.opened.runs
-        revision = "/".join(f"{run.index.database.revision}-{run.state}" for run in runs.values())
+        revision = "/".join(run.state for run in runs.values())
         if revision != self._revision:
             self._measured, self._revision = self._measure(), revision
         indexed = [run.index.progress for run in runs.values()]
@@ -108,40 +108,41 @@ class Compared:
 
     def _measure(self) -> Row:
         """The variants with their runs; a line and a curve of those that can be compared."""
-        lines, curve, wrong = dict[str, str](), None, None
+        lines, about, wrong = dict[str, str](), dict[str, Any](), None
         try:
             found = read_comparison(
                 self.opened.folder, plan.saved(self.opened.folder), any_baseline=True
             )
-            lines, curve = dict(verdicts(found)), _curve(found)
+            lines, about = dict(verdicts(found)), _about(found)
         except MetisError as error:
             wrong = str(error)
         names = {run.folder.name.rpartition("-")[0]: None for run in self.opened.runs.values()}
         variants = [
             {"name": name, "runs": self._runs(name), "line": lines.get(name)} for name in names
         ]
-        return {"variants": variants, "curve": curve, "wrong": wrong}
+        nothing: Row = {"baseline": None, "curve": None, "apart": [], "missing": []}
+        return {"variants": variants, **nothing, **about, "wrong": wrong}
 
     def _runs(self, variant: str) -> list[int]:
         runs = self.opened.runs.items()
         return [place for place, run in runs if run.folder.name.rpartition("-")[0] == variant]
 
 
-def _curve(comparison: Comparison) -> Row:
-    """Accuracy over the leading cost, each variant's mean over its runs."""
+def _about(comparison: Comparison) -> Row:
+    """Accuracy over the leading cost, each variant's mean over its runs; and runs left out."""
     axis = comparison.lead
+    lines = [
+        {"name": arm.name, "points": _points(comparison.tested_alike(arm), axis)}
+        for arm in comparison.everyone
+    ]
     return {
-        "axis": axis,
-        "lines": [
-            {
-                "name": arm.name,
-                "points": [
-                    [float(spent), float(accuracy)]
-                    for spent, accuracy in zip(
-                        arm.spent[axis].mean(axis=0), arm.accuracy.mean(axis=0), strict=True
-                    )
-                ],
-            }
-            for arm in comparison.everyone
-        ],
+        "baseline": comparison.baseline.name,
+        "curve": {"axis": axis, "lines": lines},
+        "apart": list(comparison.apart),
+        "missing": list(comparison.missing),
     }
+
+
+def _points(arm: Measured, axis: str) -> list[list[float]]:
+    means = zip(arm.spent[axis].mean(axis=0), arm.accuracy.mean(axis=0), strict=True)
+    return [[float(spent), float(accuracy)] for spent, accuracy in means]

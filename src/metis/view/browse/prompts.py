@@ -2,13 +2,11 @@
 
 import time
 from collections.abc import Mapping
-from threading import Lock
 from typing import Any
 
 from metis.view.browse import search
 from metis.view.browse.answers import SIZE, Answers, Refused, number
 from metis.view.browse.database import Database
-from metis.view.browse.filling import NOT_ROLLED_OUT
 from metis.view.browse.steps import SHOWN, history
 
 Row = dict[str, Any]
@@ -21,22 +19,10 @@ COLUMNS = ("prompt", "text", "category", "seen", "chosen", "score", "mean", "out
 SORTED = ("prompt", "category", "seen", "chosen", "score", "mean", "outcome", "last")
 NEWEST = "last DESC, chosen DESC, score DESC, prompt"
 
-_MADE = """
-CREATE TEMP TABLE IF NOT EXISTS seen (prompt TEXT PRIMARY KEY, seen INTEGER, chosen INTEGER,
-  score REAL, mean REAL, outcome TEXT, last INTEGER)
-"""
-_FILLED = """
-INSERT INTO seen
-SELECT p.prompt, max(coalesce(j.seen, 0), coalesce(g.seen, 0)),
-  max(coalesce(j.chosen, 0), coalesce(g.seen, 0)), j.score, g.mean, coalesce(g.outcome, ?),
-  max(coalesce(j.last, 0), coalesce(g.last, 0))
-FROM (SELECT prompt FROM judgments UNION SELECT prompt FROM groups UNION SELECT prompt FROM texts) p
-LEFT JOIN (SELECT prompt, count(*) AS seen, sum(chosen) AS chosen, score, max(step) AS last
-  FROM judgments GROUP BY prompt) j ON j.prompt = p.prompt
-LEFT JOIN (SELECT prompt, count(*) AS seen, mean, outcome, max(step) AS last
-  FROM groups GROUP BY prompt) g ON g.prompt = p.prompt
-"""
-_FROM = "FROM seen LEFT JOIN texts USING (prompt) WHERE "
+_FROM = """
+FROM (SELECT counts.prompt, text, coalesce(category, '') AS category,
+  max(judged, grouped) AS seen, max(picked, grouped) AS chosen, score, mean, outcome, last
+  FROM counts LEFT JOIN texts USING (prompt)) WHERE """
 _NEIGHBOURS = """
 SELECT j.prompt, coalesce(t.text, ''), j.score, j.step FROM judgments j
 LEFT JOIN texts t ON t.prompt = j.prompt
@@ -50,8 +36,6 @@ class Prompts:
 
     def __init__(self, database: Database) -> None:
         self.database = database
-        self._counted = ""
-        self._lock = Lock()
 
     def page(self, asked: Mapping[str, str]) -> Row:
         """The page of prompts that fit."""
@@ -59,9 +43,8 @@ class Prompts:
         page = max(0, number("page", asked.get("page") or "0"))
         where, values = _conditions(asked)
         order = _order(asked.get("sort", ""))
-        self._count()
         [total] = self.database.one(f"SELECT count(*) {_FROM}{where}", values)
-        columns = f"prompt, substr(coalesce(text, ''), 1, {SHOWN}), coalesce(category, ''), "
+        columns = f"prompt, substr(coalesce(text, ''), 1, {SHOWN}), category, "
         rows = self.database.rows(
             f"SELECT {columns} seen, chosen, score, mean, outcome {_FROM}{where} "
             f"ORDER BY {order} LIMIT ? OFFSET ?",
@@ -74,17 +57,6 @@ class Prompts:
             "items": [dict(zip(COLUMNS, row, strict=True)) for row in rows],
             "seconds": round(time.monotonic() - began, 4),
         }
-
-    def _count(self) -> None:
-        """Bring the table of all prompts up to date."""
-        with self._lock:
-            revision = self.database.revision
-            if revision != self._counted:
-                with self.database.writing() as write:
-                    write.execute(_MADE)
-                    write.execute("DELETE FROM seen")
-                    write.execute(_FILLED, (NOT_ROLLED_OUT,))
-                self._counted = revision
 
     def one(self, prompt: str, answers: Answers) -> Row | None:
         """All that is known of a prompt; None of one that there is not."""

@@ -6,6 +6,7 @@ An id or a number in an address is looked up and never becomes part of a path of
 import json
 import math
 import sqlite3
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qsl, unquote
@@ -60,11 +61,10 @@ class Routes:
         place = _place(parts[0], len(self.opened))
         opened = self.opened[place]
         if parts[1:] == ["overview"] and isinstance(opened, OpenedComparison):
-            for run in opened.runs.values():
-                run.index.refresh()
             return self._compared[place].overview()
         if isinstance(opened, OpenedComparison):
             raise Missing("a comparison has an overview alone; its runs are folders of their own")
+        opened.asked = time.monotonic()
         opened.index.refresh()
         if len(parts) == 3 and parts[1] == "steps":
             return _there(steps.step(opened.index.database, number("step", parts[2])), "step")
@@ -82,8 +82,6 @@ class Routes:
 
     def _folder(self, place: int) -> dict[str, Any]:
         opened = self.opened[place]
-        if isinstance(opened, Opened):
-            opened.index.refresh()
         about = {name: getattr(opened, name) for name in ("label", "kind", "state", "wrong")}
         return {"id": place, **about}
 

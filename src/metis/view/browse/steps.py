@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from metis.view.browse.counting import NOT_ROLLED_OUT
 from metis.view.browse.database import Database
-from metis.view.browse.filling import NOT_ROLLED_OUT
 
 Row = dict[str, Any]
 

@@ -210,6 +210,16 @@ def test_hidden_states_are_gathered_in_bounded_parts_and_make_arms():
     assert means == sorted(means)
 
 
+def test_arms_of_an_earlier_checkpoint_are_a_list():
+    engine, pool = world(size=40)
+    sec = make("sec")
+    run(sec, engine, pool, 1)
+    saved = sec.state_dict()
+    again = make("sec")
+    again.load_state_dict({**saved, "arm_of": saved["arm_of"].tolist()})
+    assert [len(part) for part in again._members()] == [len(part) for part in sec._members()]
+
+
 def test_left_to_the_data_arms_are_difficulties_or_else_clusters_and_that_is_said():
     """SEC's preset of the paper on data without difficulties has nothing to measure by rollouts."""
     engine, pool = world(size=40)

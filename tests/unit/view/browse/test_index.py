@@ -5,6 +5,9 @@ import json
 import os
 import shutil
 import sqlite3
+import subprocess
+import sys
+import time
 
 import pytest
 from hypothesis import given
@@ -290,3 +293,34 @@ def test_kept_by_sqlite(cache, folder, index):
     [file] = cache.glob("*.sqlite")
     with sqlite3.connect(file) as opened:
         assert opened.execute("SELECT count(*) FROM metrics").fetchone() == (1,)
+
+
+FILL = """
+import sys
+from pathlib import Path
+from metis.view.browse import index
+index.MEMBERS = 1
+opened = index.Index(Path(sys.argv[1]))
+print(opened.database.path, flush=True)
+opened.update()
+"""
+
+
+def test_whoever_is_killed_while_filling_it_leaves_one_that_can_be_gone_on_with(folder):
+    for step in range(300):
+        folder.say(f"p{step}", f"answer of {step}", "another", step=step)
+    members = []
+    for pause in (0.05, 0.2):
+        child = subprocess.Popen([sys.executable, "-c", FILL, folder.path], stdout=subprocess.PIPE)
+        with child:
+            child.stdout.readline()
+            time.sleep(pause)
+            child.kill()
+        opened = Index(folder.path)
+        members.append(count(opened, "members"))
+        opened.close()
+    assert members == sorted(members)
+    opened = Index(folder.path)
+    assert opened.update() and count(opened, "members") == 300
+    assert found(opened, q="answer", step="7") == [(7, "p7", 0)]
+    opened.close()

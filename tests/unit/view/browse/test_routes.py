@@ -2,6 +2,7 @@
 
 import json
 import math
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
@@ -264,3 +265,28 @@ def test_a_run_is_running_until_its_budget_is_spent(folder, ask):
     opened = open_folders([folder.path])
     assert Routes(opened).answer("folders")[1].count(b"finished") == 1
     opened[0].close()
+
+
+@pytest.mark.parametrize(
+    "query", ["e\u0301a", "ª", "x\x00y", '"', "a" * 5000, "* OR NOT ^", "\ud800"]
+)
+def test_no_search_fails(filled, ask, query):
+    found = ask(f"0/answers?q={quote(query, safe='', errors='surrogatepass')}")
+    assert found["exact"] and found["total"] in (0, 7)
+
+
+def test_a_comparison_has_its_variants_one_curve_and_what_is_left_out():
+    folder = Path(__file__).parents[4] / "evidence/judge-in-training/dapo-hard"
+    served = Routes(open_folders([folder]))
+    about = json.loads(served.answer("0/overview")[1])
+    folders = json.loads(served.answer("folders")[1])
+    assert folders[0]["kind"] == "comparison" and about["wrong"] is None
+    names = {line["name"]: line["points"] for line in about["curve"]["lines"]}
+    assert about["baseline"] in names and all(len(points) > 2 for points in names.values())
+    for variant in about["variants"]:
+        compared = variant["name"] in names and variant["name"] != about["baseline"]
+        assert bool(variant["line"]) == compared
+        assert all(folders[run]["kind"] == "run" for run in variant["runs"])
+    assert served.answer("0/answers")[0] == 404
+    for each in served.opened:
+        each.close()

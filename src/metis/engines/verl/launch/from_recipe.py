@@ -162,6 +162,8 @@ def _trainer(config: Any, out: Path) -> dict[str, Any]:
         "v1.metis.processed": training.processed,
         "v1.metis.seconds": training.seconds,
         "v1.metis.answers": training.answers,
+        "v1.metis.transcripts": training.transcripts,
+        "v1.metis.transcripts_gb": training.transcripts_gb,
         "v1.metis.rewards": config.task.rewards,
         "v1.metis.run": str(out),
         "++v1.metis.curriculum": section,

@@ -13,15 +13,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import transfer_queue
 
-from metis.core import Group, Prompt, Trajectory
+from metis.core import Chat, Group, Message, Prompt, Trajectory, Transcript
 from metis.core.values import Report
 from metis.engines.verl.heldout import PROMPT, REPORTED
 from metis.engines.verl.prompts import PromptData
 from metis.engines.verl.servers.liveness import LOOP, Liveness, asking
+from metis.engines.verl.servers.said import LOST, TRANSCRIPT, Decode, decoded, transcript
 from metis.errors import MetisError
 from metis.tasks.outcome import reported
 
-PARTITION = "train"
+PARTITION, VALIDATION = "train", "val"
 ENDED = ("finished", "failure")
 COLUMNS = ["prompts", "responses", "response_mask", "rollout_log_probs", "rm_scores"]
 EXTRA = "extra_fields"
@@ -39,6 +40,8 @@ class Output(NamedTuple):
     reward: float
     cut_off: bool
     report: Report
+    turns: list[Message]
+    extra: Mapping[str, Any]
 
 
 Outputs = Mapping[int, Sequence[Output]]
@@ -49,9 +52,15 @@ class Rollouts:
     """Rolls out prompts on verl's agent loops; `limit` is the maximum response length."""
 
     def __init__(
-        self, data: PromptData, submit: Callable[[Any], object], liveness: Liveness, limit: int
+        self,
+        data: PromptData,
+        submit: Callable[[Any], object],
+        liveness: Liveness,
+        limit: int,
+        decode: Decode,
     ) -> None:
         self.data, self.submit, self.liveness, self.limit = data, submit, liveness, limit
+        self.decode = decode
         self.processed = 0
 
     def play(self, prompts: Sequence[Prompt], n: int, version: int) -> list[Group]:
@@ -65,7 +74,7 @@ class Rollouts:
         finally:
             transfer_queue.kv_clear(keys=list(tags), partition_id=PARTITION)
         groups = [
-            _group(prompt, by_prompt.get(uid, {}), n)
+            _group(prompt, self.data.chat(prompt), by_prompt.get(uid, {}), n)
             for prompt, uid in zip(prompts, uids, strict=True)
         ]
         if any(group.failed for group in groups):
@@ -108,8 +117,42 @@ class Rollouts:
             trajectory = _trajectory(prompt, response, mask, logprobs, version)
             outputs = by_prompt.setdefault(uid, {}).setdefault(int(session), [])
             cut_off = len(response) >= self.limit
-            outputs.append(Output(trajectory, float(scores.sum()), cut_off, _report(extra)))
+            reward, turns = float(scores.sum()), self._turns(extra, response, mask)
+            outputs.append(Output(trajectory, reward, cut_off, _report(extra), turns, extra))
         return by_prompt
+
+    def tested(self, keys: Sequence[str]) -> dict[str, list[Transcript]]:
+        """What was said to the held-out prompts of a validation that the reward names, by name."""
+        finals = {key.rsplit("_", 1)[0]: key for key in sorted(keys, key=_place)}
+        by_name: dict[str, list[Transcript]] = {}
+        if not finals:
+            return by_name
+        wanted = ["prompts", "responses", "response_mask", "rm_scores", EXTRA]
+        data = transfer_queue.kv_batch_get(
+            keys=list(finals.values()), partition_id=VALIDATION, select_fields=wanted
+        )
+        columns = [list(data[name].unbind(0)) for name in wanted[:-1]]
+        for extra, *row in zip(data.get(EXTRA).tolist(), *columns, strict=True):
+            prompt, response, mask, scores = (values.numpy() for values in row)
+            asked: Chat = [{"role": "user", "content": self.decode(prompt.tolist())}]
+            turns, cut_off = self._turns(extra, response, mask), len(response) >= self.limit
+            name = (extra.get("reward_extra_info") or {}).get(PROMPT)
+            told = transcript(
+                extra, asked, turns, float(scores.sum()), _report(extra), int(mask.sum()), cut_off
+            )
+            if name is not None:
+                by_name.setdefault(str(name), []).append(told)
+        return dict(sorted(by_name.items()))
+
+    def _turns(self, extra: Mapping[str, Any], response: Any, mask: Any) -> list[Message]:
+        """The decoded response, where the agent loop hands on no messages."""
+        handed = TRANSCRIPT in extra
+        return [] if handed else decoded(response.tolist(), mask.tolist(), self.decode)
+
+
+def _place(key: str) -> tuple[str, int, int]:
+    uid, session, output = key.rsplit("_", 2)
+    return uid, int(session), int(output)
 
 
 def _report(extra: Mapping[str, Any]) -> Report:
@@ -125,11 +168,15 @@ def _trajectory(prompt: Any, response: Any, mask: Any, logprobs: Any, version: i
     return Trajectory(tokens, written, np.where(written, values, 0).astype(np.float32), version)
 
 
-def _group(prompt: Prompt, rollouts: Outputs, n: int) -> Group:
+def _group(prompt: Prompt, asked: Chat, rollouts: Outputs, n: int) -> Group:
     """The group of a prompt; rollouts with a non-finite reward count as failed."""
     rewards, trajectories, reports, cut_off = [], [], [], 0
-    for _, outputs in sorted(rollouts.items()):
-        *earlier, (last, reward, cut, report) = outputs
+    said = {number: Transcript(asked, (), failure=LOST) for number in range(n)}
+    for number, outputs in sorted(rollouts.items()):
+        *earlier, (last, reward, cut, report, turns, extra) = outputs
+        whole = [*(turn for output in earlier for turn in output.turns), *turns]
+        own = sum(int(output.trajectory.loss_mask.sum()) for output in outputs)
+        said[number] = transcript(extra, asked, whole, reward, report, own, cut)
         if not math.isfinite(reward):
             continue
         before = tuple(output.trajectory for output in earlier)
@@ -144,4 +191,5 @@ def _group(prompt: Prompt, rollouts: Outputs, n: int) -> Group:
         *(prompt, tuple(rewards), tuple(trajectories), failed),
         cut_off=cut_off,
         reports=tuple(reports),
+        transcripts=tuple(said.values()),
     )

@@ -8,7 +8,7 @@ from verl.trainer.ppo.utils import need_critic
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
 from metis import files
-from metis.core import Batch, Curriculum, state
+from metis.core import Batch, Curriculum, Prompt, state
 from metis.core.pool import Pool
 from metis.core.predictors import Predictor
 from metis.engines.verl import checkpoints
@@ -78,6 +78,7 @@ class Checkpointing(PPOTrainerSync):  # type: ignore[misc]
         checkpoints.make_room(self.folder, self.config.trainer.max_actor_ckpt_to_keep)
         self.folder.mkdir(parents=True, exist_ok=True)
         self.engine.save(self.folder)
+        self.journal.thin(self.global_steps)
         self._save_state()
         self.use_critic = need_critic(self.config)
         super()._save_checkpoint()
@@ -153,6 +154,12 @@ class Validating(Checkpointing):
         if self.global_steps > 0:
             self._keep_tested()
         return metrics
+
+    def _hear_test(self, keys: Sequence[str]) -> None:
+        """Keep what was said in a part of a validation."""
+        if not self.tested:
+            for name, said in self.engine.rollouts.tested(keys).items():
+                self.journal.recorder.add("eval", self.global_steps, Prompt(name, ""), said)
 
     def _keep_tested(self) -> None:
         """Add the validation to the step's checkpoint; save one if it is the best so far.

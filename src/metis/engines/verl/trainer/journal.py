@@ -10,6 +10,7 @@ from metis.core import Batch, Trajectory
 from metis.errors import MetisError
 from metis.run.folder import LOGS, RunFolder, read_log
 from metis.run.manifest import SCHEMA, describe_changes
+from metis.run.recording import Heard, Recorder
 from metis.run.records import exemplar_rows, judgment_rows, rollout_rows
 
 PHASES = {
@@ -21,7 +22,7 @@ PHASES = {
 """verl's timers, with METIS's names of the phases."""
 
 
-MAY_CHANGE = ("tokens", "processed", "seconds", "best", "answers")
+MAY_CHANGE = ("tokens", "processed", "seconds", "best", "answers", "transcripts", "transcripts_gb")
 """Settings that may change on resume."""
 
 
@@ -57,6 +58,8 @@ class Journal:
             self.folder = RunFolder.open(folder, config, may_change, step)
         except MetisError as error:
             raise MetisError(f"{error} (on verl: trainer.default_local_dir)") from None
+        kept = settings.get("transcripts", "all")
+        self.recorder = Recorder(self.folder, kept, settings.get("transcripts_gb", 0.0))
         if self.folder.changes:
             print(f"metis: from here on {describe_changes(self.folder.changes)}", flush=True)
 
@@ -67,13 +70,16 @@ class Journal:
         """
         if not step:
             self.folder.cut({})
+            self.folder.transcripts.cut(-1)
             return False
         lengths = {log: self._length(log, step) for log in LOGS}
         self.folder.cut(lengths)
+        self.folder.transcripts.cut(step)
         rows = read_log(self.folder.path, "metrics")
         is_recorded = bool(rows) and rows[-1]["step"] == step
         if not is_recorded:
             self.folder.cut(lengths | {"evals": self._length("evals", step - 1)})
+            self.folder.transcripts.cut(step - 1, "eval")
         return is_recorded
 
     def _length(self, log: str, step: int) -> int:
@@ -109,13 +115,20 @@ class Journal:
         self,
         step: int,
         batch: Batch,
+        heard: Heard,
         written: Callable[[Trajectory], str],
         answers: int | None = None,
     ) -> None:
-        """Write judgments, exemplars and rollouts of a step."""
+        """Write judgments, exemplars and rollouts of a step, and what was said in it."""
         self.folder.append("judgments", judgment_rows(step, batch))
         self.folder.append("exemplars", exemplar_rows(step, batch))
         self.folder.append("rollouts", rollout_rows(step, batch, written, answers))
+        self.recorder.step(step, heard, batch)
+
+    def thin(self, step: int) -> None:
+        """Bring old transcripts below their limit."""
+        self.say(step, self.recorder.thin(step))
+        self.folder.transcripts.sync()
 
     def say(self, step: int, notices: Sequence[str]) -> None:
         """Print and log the notices of a step."""

@@ -8,7 +8,7 @@ actor's current weights.
 
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,7 @@ from metis.engines.verl.launch.costs import judge_cost
 from metis.engines.verl.prompts import PromptData, overlong_notices
 from metis.engines.verl.servers.judging import AddressedClient, Servers
 from metis.engines.verl.servers.liveness import Liveness
-from metis.engines.verl.servers.rollouts import PARTITION, Rollouts
+from metis.engines.verl.servers.rollouts import PARTITION, VALIDATION, Rollouts
 from metis.engines.verl.servers.weight_sync import WatchedSync
 from metis.engines.verl.trainer.checkpointing import Validating
 from metis.engines.verl.trainer.journal import Journal
@@ -50,6 +50,7 @@ from metis.run import composition, loggers
 from metis.run.budget import Account, Budget
 from metis.run.meter import Meter
 from metis.run.notices import Standstill, Truncations
+from metis.run.recording import Heard
 from metis.run.step import plan_step, step_metrics
 from metis.settings.sections import curriculum_of
 
@@ -64,6 +65,8 @@ class PlannedBuffer(ReplayBuffer):  # type: ignore[misc]
 
     planned: KVBatchMeta
     liveness: Liveness
+    hear: Callable[[Sequence[str]], None]
+    """Takes the keys of validation answers, while they are in the queue."""
 
     def sample(
         self, global_steps: int, partition_id: str, batch_size: int
@@ -73,6 +76,8 @@ class PlannedBuffer(ReplayBuffer):  # type: ignore[misc]
         sampled: tuple[KVBatchMeta, dict[str, Any]] = super().sample(
             global_steps, partition_id, batch_size
         )
+        if partition_id == VALIDATION:
+            self.hear(sampled[0].keys)
         return sampled
 
     def _wait_for_next_poll(self, *arguments: Any) -> Any:
@@ -97,6 +102,7 @@ class MetisTrainer(Validating):
         self.curriculum = curriculum_of(self.settings["curriculum"], batch, group)
         checks.check_needs(config, needs_of(self.curriculum))
         self.batch: Batch | None = None
+        self.heard: Heard = ()
         self.metrics = {}
         self.saved = 0
         self.learned = (Path(), ())
@@ -160,7 +166,10 @@ class MetisTrainer(Validating):
         self.update.folder = self.tokenizer.name_or_path
         self.liveness = self.replay_buffer.liveness = Liveness.of(self)
         longest = self.config.data.max_response_length
-        rollouts = Rollouts(self.data, self._submit_batch_to_rollout, self.liveness, longest)
+        decode = partial(self.tokenizer.decode, skip_special_tokens=True)
+        submit = self._submit_batch_to_rollout
+        rollouts = Rollouts(self.data, submit, self.liveness, longest, decode)
+        self.replay_buffer.hear = self._hear_test
         self.engine = VerlEngine(
             servers,
             rollouts,
@@ -197,7 +206,8 @@ class MetisTrainer(Validating):
         self.account.step = self.global_steps
         self.journal.time(self.global_steps, timing_raw, self.account.elapsed, self.update.judged)
         written, answers = self.engine.servers.written, self.settings["answers"]
-        self.journal.explain(self.global_steps, self.batch, written, answers)
+        self.journal.explain(self.global_steps, self.batch, self.heard, written, answers)
+        self.heard = ()
         self.metrics = dict(metrics)
         self._schedule()
         return trained
@@ -237,6 +247,7 @@ class MetisTrainer(Validating):
         done = self.engine.version = self.global_steps - 1
         meter, seed = Meter(self.engine), self.settings["seed"]
         batch = plan_step(self.curriculum, self.pool, self.account, done, seed, meter)
+        self.heard = meter.heard
         planned = {**step_metrics(self.account, batch, meter.counts), **batch.metrics}
         metrics.update({f"metis/{name}": value for name, value in planned.items()})
         for phase, name in {"judge": "judge", "rollout": "gen", "select": "select"}.items():

@@ -42,7 +42,7 @@ const answers = (() => {
     const href = address.answer(folder, item, at === undefined ? {} : { ...search, at });
     const snippet = html`<${texts.Snippet} text=${item.snippet || "(empty)"} hits=${item.hits} />`;
     return html`<li class="card answer">
-      <a class="whole" data-item href=${href}>
+      <a class=${item.text ? "whole one-line" : "whole"} data-item href=${href}>
         ${item.text ? html`<${parts.PromptText} of=${item} />` : snippet}</a>
       ${item.text && html`<p class="snippet">${snippet}</p>`}
       <div class="chips">

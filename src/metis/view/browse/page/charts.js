@@ -20,8 +20,8 @@ const charts = (() => {
   const ticks = (low, high, count) => {
     const rough = (high - low) / count || 1;
     const power = 10 ** Math.floor(Math.log10(rough));
-    const [factor] = [[10, 7.07], [5, 3.16], [2, 1.41], [1, 0]].find(([, least]) => rough / power >= least);
-    const step = factor * power;
+    const factors = [[10, 7.07], [5, 3.16], [2, 1.41], [1, 0]];
+    const step = power * factors.find(([, least]) => rough / power >= least)[0];
     const places = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
     const list = [];
     for (let tick = Math.ceil(low / step - 1e-9) * step; tick <= high + step * 1e-6; tick += step)
@@ -57,7 +57,9 @@ const charts = (() => {
     const lacking = Math.max(0, (percent ? 0.1 : 0.01) - (high - low));
     const [down, up] = cover?.includes(low) ? [0, lacking] : [lacking / 2, lacking / 2];
     const room = (high - low + lacking) * 0.08;
-    return [cover?.includes(low) ? low : low - down - room, high + up + room];
+    const [floor, top] = [cover?.includes(low) ? low : low - down - room, high + up + room];
+    if (!percent) return [floor, top];
+    return [Math.max(Math.min(0, low), floor), Math.min(Math.max(1, high), top)];
   };
 
   const scale = (width, xs, ys, cover, percent) => {

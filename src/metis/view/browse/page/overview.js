@@ -3,7 +3,12 @@
 
 const overview = (() => {
   const { useLoaded } = loading;
-  const KINDS = { learnt: "Did it learn", wasted: "Wasted", judge: "The judge", advice: "Do next" };
+  const QUESTIONS = {
+    learnt: "Did it learn?",
+    wasted: "What was wasted?",
+    judge: "Did the judge help?",
+    advice: "What to change next?",
+  };
   const CHARTS = [
     ["accuracy", "Validation accuracy", { percent: true, exact: true }],
     ["informative", "Groups whose rewards vary", { percent: true, cover: [0] }],
@@ -14,7 +19,7 @@ const overview = (() => {
   const SHOWN = 8;
 
   const Finding = ({ line }) => html`<div class=${`finding ${line.kind}`}>
-    <p class="over">${KINDS[line.kind] ?? line.kind}</p>
+    <p class="question">${QUESTIONS[line.kind]}</p>
     <div><p>${texts.visible(line.text)}</p>
       ${line.command && html`<${parts.Command} text=${line.command} />`}</div>
   </div>`;

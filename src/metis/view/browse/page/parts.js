@@ -145,7 +145,8 @@ const parts = (() => {
       address.change({ page: page || "" });
       scrollTo(0, 0);
     };
-    const took = found.exact === false ? "or more, still looking" : `in ${seconds(found.seconds)}`;
+    const time = loading.bundled() ? "" : `in ${seconds(found.seconds)}`;
+    const took = found.exact === false ? "or more, still looking" : time;
     const button = (name, key, page) => html`<button data-key=${key} onClick=${turn(page)}
       disabled=${page < 0 || page >= pages}>${name}</button>`;
     return html`<nav class="pager" aria-label="Pages of the list">

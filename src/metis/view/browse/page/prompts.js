@@ -87,7 +87,7 @@ const prompts = (() => {
       <h2>Over the steps <small class="soft">${parts.many(rows.length, "step")}</small></h2>
       <${Curves} folder=${folder} rows=${rows} evals=${found.evals ?? []} />
       ${rows.length === 0 && html`<${parts.Empty}>It was a candidate in no step.<//>`}
-      ${rows.length > 0 && html`<${step.Legend} />`}
+      ${rows.length > 0 && html`<${step.Legend} rows=${rows} />`}
       <${parts.Cards} items=${rows.slice().reverse()} most=${SHOWN} render=${card} />
     </section>`;
   };

@@ -18,6 +18,8 @@ const step = (() => {
     ["actor/grad_norm", "gradient norm"],
   ];
 
+  const known = (value) => typeof value === "number";
+
   /** The answers of a group: a list, or in a bundle, which has no such lists, the first of them. */
   const toAnswers = (folder, kind, at, prompt) =>
     loading.bundled()
@@ -58,7 +60,7 @@ const step = (() => {
 
   /** A prediction and what came of it. */
   const Judged = ({ row, whole, children }) => {
-    const [predicted, realised] = [row.score, row.variance].map((value) => typeof value === "number");
+    const [predicted, realised] = [row.score, row.variance].map(known);
     return html`<div class="judged">
       ${(predicted || realised) && html`
         <${charts.Bar} predicted=${row.score} realised=${row.variance} whole=${whole} />
@@ -88,9 +90,10 @@ const step = (() => {
     </li>`;
   };
 
-  const Legend = () => html`<p class="soft key-to-bars">
-    <span class="sample fill"></span> predicted variance of the rewards
-    <span class="sample tick"></span> realised
+  const Legend = ({ rows }) => html`<p class="soft key-to-bars">
+    ${rows.some((row) => known(row.score)) && html`
+      <span class="sample fill"></span> predicted variance of the rewards`}
+    <span class="sample tick"></span> realised variance
     <span class="marks"><span class="right">●</span></span> right
     <span class="marks"><span class="partial">◐</span></span> partly
     <span class="marks"><span class="wrong">○</span></span> wrong
@@ -112,12 +115,13 @@ const step = (() => {
   /** The two sides of a step; a survey or an evaluation chooses nothing. */
   const Sides = ({ run, rows, ...given }) => {
     if (!run) return html`<${Side} name="Prompts" rows=${rows} empty="There is none." ...${given} />`;
-    return html`<div class="sides">
+    const passed = rows.filter((row) => !row.chosen);
+    return html`<div class=${passed.length ? "sides" : "alone"}>
       <${Side} name="Chosen" rows=${rows.filter((row) => row.chosen)}
         empty="Nothing was chosen in this step." ...${given} />
-      <${Side} name="Passed over" rows=${rows.filter((row) => !row.chosen)}
-        empty="No candidate was passed over: this curriculum trains on all that it draws."
-        ...${given} />
+      ${passed.length > 0 && html`<${Side} name="Passed over" rows=${passed} ...${given} />`}
+      ${passed.length === 0 && html`<p class="soft">
+        No candidate was passed over: the curriculum rolled out all that it drew.</p>`}
     </div>`;
   };
 
@@ -132,17 +136,16 @@ const step = (() => {
 
   const Metrics = ({ metrics }) => {
     if (!metrics) return null;
-    const known = METRICS.filter(([name]) => typeof metrics[name] === "number").map(
+    const main = METRICS.filter(([name]) => known(metrics[name])).map(
       ([name, words, percent]) => [words, charts.said(metrics[name], percent)],
     );
     const all = Object.entries(metrics).filter(([, value]) => value !== null);
-    return html`<${parts.Facts} facts=${known} />
+    return html`<${parts.Facts} facts=${main} />
       ${all.length > 0 && html`<details class="more"><summary>All metrics (${all.length})</summary>
         <${parts.Facts} facts=${all.map(([name, value]) => [name, parts.short(value)])} />
       </details>`}`;
   };
 
-  const known = (value) => typeof value === "number";
   const ORDERS = {
     prediction: (row) => -(row.score ?? -1),
     outcome: (row) => -(row.variance ?? -1),
@@ -187,7 +190,7 @@ const step = (() => {
           tested=${known(found.metrics?.["eval/accuracy"])} />
         ${rows.length === 0 && html`<${parts.Empty}>
           Which prompts this step chose and passed over was not kept.<//>`}
-        ${rows.length > 0 && html`<${Legend} />
+        ${rows.length > 0 && html`<${Legend} rows=${rows} />
           <${Sides} key=${number} run=${run} rows=${rows} kind=${kind} ...${given} />`}
         <${Exemplars} folder=${folder} exemplars=${found.exemplars} />`}`;
   };
