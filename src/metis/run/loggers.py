@@ -57,7 +57,12 @@ class ShownAnswer:
 
 
 def _content(turn: Mapping[str, object]) -> str:
-    return str(turn["content"])
+    return str(_valid(turn["content"]))
+
+
+def _valid(value: Any) -> Any:
+    """A value whose text is UTF-8, as trackers want it, which half a surrogate pair is not."""
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
 
 
 def sampled_answers(step: int, batch: Batch) -> Iterator[ShownAnswer]:
@@ -75,8 +80,8 @@ def _shown(prompt: str, said: Transcript, facts: Mapping[str, Any]) -> ShownAnsw
     """An answer with those facts that are known."""
     outcome = {"reward": said.reward, "truncated": said.truncated, "tokens": said.tokens}
     known = {**facts, **outcome, "failure": said.failure}
-    present = {name: value for name, value in known.items() if value not in (None, "")}
-    return ShownAnswer(prompt, said.asked, said.said, present)
+    present = {name: _valid(value) for name, value in known.items() if value not in (None, "")}
+    return ShownAnswer(_valid(prompt), said.asked, said.said, present)
 
 
 class MetricLogger(Protocol):
@@ -129,7 +134,7 @@ class TensorBoard:
         shapes: Any = importlib.import_module("tensorboard.compat.proto.tensor_shape_pb2")
         text: Any = importlib.import_module("tensorboard.plugins.text.metadata")
         rows = [COLUMNS, *(map(_preformatted, answer.row) for answer in answers)]
-        cells = [cell.encode("utf-8", "replace") for row in rows for cell in row]
+        cells = [cell.encode() for row in rows for cell in row]
         sizes = [shapes.TensorShapeProto.Dim(size=size) for size in (len(rows), len(COLUMNS))]
         shape = shapes.TensorShapeProto(dim=sizes)
         string = importlib.import_module("tensorboard.compat.proto.types_pb2").DT_STRING

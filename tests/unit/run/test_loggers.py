@@ -112,6 +112,7 @@ def test_every_sink_gets_the_rows_of_the_log(tmp_path, wandb, trackio):
 
 
 HOSTILE = "is it <b>4</b>?\n\n# *no* \x1b[31m |\ud800"
+SENT = HOSTILE.replace("\ud800", "?")
 
 
 @pytest.fixture
@@ -137,7 +138,7 @@ def test_trackio_gets_answers_as_traces(trackio, answering):
     assert [row["step"] for row in trackio.rows if "answers" in row] == [2, 4]
     trace = trackio.rows[2]["answers"][0]
     assert [message["role"] for message in trace["messages"]] == ["system", "user", "assistant"]
-    assert trace["messages"][2]["content"] == HOSTILE
+    assert trace["messages"][2]["content"] == SENT
     facts = trace["metadata"]
     assert {"prompt", "reason", "predicted"} <= facts.keys() and "reward" not in facts
     assert (facts["step"], facts["truncated"], facts["tokens"]) == (2, True, 7)
@@ -156,7 +157,7 @@ def test_wandb_gets_a_table_of_answers(wandb, answering):
     table = wandb.rows[3]["answers"]
     assert len(table) == 4 and len({row["id"] for row in table}) == 4
     first = table[0]
-    assert (first["prompt"], first["answer"], first["step"]) == ("2 + 2", HOSTILE, 3)
+    assert (first["prompt"], first["answer"], first["step"]) == ("2 + 2", SENT, 3)
     assert first["truncated"] and first["reward"] is None and first["predicted"] is not None
 
 
@@ -196,6 +197,13 @@ def test_a_sample_is_spread_over_the_batch_and_shows_all_turns():
     row = dict(zip(loggers.COLUMNS, sample[0].row, strict=True))
     assert row["answer"] == "assistant: add\n\ntool: 4" and row["reward"] == 0.5
     assert list(loggers.sampled_answers(3, Batch(groups[:1]))) == []
+
+
+def test_all_texts_of_an_answer_are_utf_8():
+    failed = Transcript((), [{"role": "assistant", "content": "\ud800"}], failure="bad \ud800")
+    group = Group(Prompt("\ud800", "", "of \ud800"), (), transcripts=(failed,))
+    [shown] = loggers.sampled_answers(1, Batch([group]))
+    assert "".join(map(str, shown.row)).encode().count(b"?") == 4
 
 
 def test_a_sink_named_twice_is_opened_once(tmp_path, wandb):
