@@ -10,7 +10,6 @@ from metis import MetisError
 from metis.cli import main
 from metis.comparisons.schedule import progress
 from metis.errors import Damaged
-from metis.run import recorded
 from metis.run.folder import LOGS, RunFolder, read_log
 from metis.view.browse.server import Server
 
