@@ -92,13 +92,21 @@ def _flat(values: Iterable[Any]) -> bool:
 
 def save_state(path: Path, state: dict[str, Any]) -> None:
     """Write a state atomically: a reader finds the old file or the complete new one."""
+    with atomic(path) as file:
+        for piece in _sealed(state):
+            file.write(piece)
+
+
+def encoded(state: dict[str, Any]) -> bytes:
+    """A state as the bytes of its file."""
+    return b"".join(_sealed(state))
+
+
+def _sealed(state: dict[str, Any]) -> list[bytes | memoryview]:
     arrays = _Arrays()
     header = json.dumps(_packed(state, arrays), separators=(",", ":")).encode()
     pieces: list[bytes | memoryview] = [len(header).to_bytes(8, "little"), header, *arrays.pieces]
-    with atomic(path) as file:
-        file.write(_seal(pieces))
-        for piece in pieces:
-            file.write(piece)
+    return [_seal(pieces), *pieces]
 
 
 def require_savable(owner: Any) -> None:
@@ -139,11 +147,16 @@ def _path(value: Any) -> list[str]:
 
 def load_state(path: Path) -> dict[str, Any]:
     """Read a state; a file with a wrong checksum is refused."""
-    content = memoryview(path.read_bytes())
+    return decoded(path.read_bytes(), f"state file {str(path)!r}")
+
+
+def decoded(given: bytes, name: str) -> dict[str, Any]:
+    """The state of such bytes; `name` is where they are from."""
+    content = memoryview(given)
     seal, body = content[:SEAL], content[SEAL:]
     if seal != _seal([body]):
         raise MetisError(
-            f"state file {str(path)!r} = {len(content)} bytes, truncated or damaged: delete the "
+            f"{name} = {len(content)} bytes, truncated or damaged: delete the "
             "folder it is in to go on from the checkpoint before it, or to start over"
         )
     length = int.from_bytes(body[:8], "little")

@@ -75,9 +75,11 @@ class _Selection:
         self.ask = Endpoint(ask) if isinstance(ask, str) else ask
         require_served(name, curriculum, self.ask)
         self.name, self.steps, self.seed = name, steps, seed
+        self.batch = int(getattr(curriculum, "batch", batch))
+        self.group = int(getattr(curriculum, "group", group))
         self.rows = Rows(prompts)
         self._source = Source(curriculum, Pool(self.rows, rewards, seed))
-        check_pool(self._source.pool, curriculum, getattr(curriculum, "batch", batch))
+        check_pool(self._source.pool, curriculum, self.batch)
         self._plans: list[OpenPlan] = []
         self._counts = dict.fromkeys(("begun", "ended", "picks", "dropped", "failed", "late"), 0)
         self._changes = 0
@@ -124,6 +126,15 @@ class _Selection:
             for pick in picks_of(plan.waiting, self.rows.given, places)
         ]
 
+    @property
+    def filters(self) -> bool:
+        """True where the curriculum decides after the rollouts what is trained on."""
+        return getattr(self._source.curriculum, "keeps", None) is not None
+
+    def row(self, prompt: Prompt) -> Any:
+        """The row of a prompt, as it was given."""
+        return self.rows.given[self._source.pool.positions[prompt.id]]
+
     def metrics(self) -> dict[str, float]:
         """Numbers of the last step that ended, and counts so far."""
         missing = sum(len(plan.waiting.missing) for plan in self._plans if plan.waiting is not None)
@@ -158,8 +169,7 @@ class _Selection:
 
     @property
     def _identity(self) -> dict[str, Any]:
-        curriculum: Any = self._source.curriculum
-        sizes = {name: getattr(curriculum, name, 0) for name in ("batch", "group")}
+        sizes = {"batch": self.batch, "group": self.group}
         return {"curriculum": self.name, "steps": self.steps, **sizes}
 
     # Steps
