@@ -31,7 +31,7 @@ from metis.run.folder import (
     read_log,
     resume_remark,
 )
-from metis.run.loggers import MetricLogger, ShownAnswer, logged_answers
+from metis.run.loggers import MetricLogger, ShownAnswer, sampled_answers
 from metis.run.manifest import completion_message, describe_changes
 from metis.run.meter import Meter, TimedEngine
 from metis.run.notices import Standstill, Truncations
@@ -317,13 +317,14 @@ def _step(
     folder.append("metrics", [{"step": account.step, **metrics}])
     timings = {**meter.seconds, "elapsed": account.elapsed}
     folder.append("timings", [{"step": account.step, **timings}])
-    judged = list(judgment_rows(account.step, batch))
-    rows = list(rollout_rows(account.step, batch, run.engine.written, settings.answers))
-    folder.append("judgments", judged)
+    folder.append("judgments", judgment_rows(account.step, batch))
     folder.append("exemplars", exemplar_rows(account.step, batch))
+    rows = rollout_rows(account.step, batch, run.engine.written, settings.answers)
     folder.append("rollouts", rows)
     recorder.step(account.step, meter.heard, batch)
-    return metrics, meter.seconds, list(logged_answers(rows, judged))
+    shown = settings.loggers_every and account.step % settings.loggers_every == 0
+    answers = list(sampled_answers(account.step, batch)) if shown else []
+    return metrics, meter.seconds, answers
 
 
 def _tell(run: Run, folder: RunFolder, view: View, *texts: str) -> None:

@@ -74,6 +74,21 @@ def runs(tiny, tmp_path_factory):
     return {lora: train(tiny, place / f"lora-{lora}", lora)[0] for lora in (0, 2)}
 
 
+def test_all_messages_of_a_run_can_be_exported(runs, tmp_path):
+    run = runs[0]
+    assert main(["export", str(run.path), "--messages", str(tmp_path / "all.jsonl")]) == 0
+    rows = [json.loads(line) for line in (tmp_path / "all.jsonl").read_text().splitlines()]
+    for kind, told in (("train", run.rollouts), ("eval", run.validations)):
+        written = [row for row in rows if row["kind"] == kind]
+        assert len(written) == len(told) > 0
+        for row, known in zip(written, told, strict=True):
+            names = ("step", "prompt", "rollout", "reward", "tokens", "truncated", "trained")
+            assert [row[name] for name in names] == [known[name] for name in names]
+            assert [turn["role"] for turn in row["messages"]][-2:] == ["user", "assistant"]
+            asked, said = row["messages"][-2:]
+            assert (asked["content"], said["content"]) == (known["text"], known["answer"])
+
+
 def policy_of(run, settings, lora):
     policy = Policy(Path(run.config["engine"]["model"]), replace(settings, lora=lora))
     load_weights(models.find_checkpoint(run.path, "last").path, policy)

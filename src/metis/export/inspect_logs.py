@@ -26,7 +26,7 @@ LARGE = 5_000
 
 _ID = 200
 """Characters of a prompt's id that are part of a sample's."""
-_SHOWN = 300
+_SHOWN = 120
 """Characters of an answer in the list of samples."""
 _PROMPT = 1_000
 """Characters of a prompt in the list of samples."""
@@ -146,7 +146,11 @@ class Log:
                 "completed_samples": self.count - self.failed,
                 "scores": [self._mean(score) for score in self.sums],
             },
-            "stats": {"completed_at": self.time, "model_usage": _usage(self.model, self.tokens)},
+            "stats": {
+                "started_at": self.time,
+                "completed_at": self.time,
+                "model_usage": _usage(self.model, self.tokens),
+            },
         }
 
     def _mean(self, score: str) -> Row:

@@ -1,29 +1,40 @@
-"""Loggers: TensorBoard, wandb or trackio, which get a copy of a run's metrics and some answers.
+"""Loggers: TensorBoard, wandb or trackio, which get a copy of a run's metrics and sampled answers.
 
 Nothing is read back from a logger. A resumed run continues in the same place, and may log the steps
 after its checkpoint again. Environment variables of a service, such as WANDB_PROJECT, take
 precedence; the rest comes from the run folder.
 """
 
+import html
 import importlib
 import os
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from metis import files
+from metis.core import Batch, Transcript
+from metis.core.values import Turns
 from metis.errors import MetisError, require
+from metis.text import printable
 
 PROJECT = "metis"
 """The default project of wandb and trackio."""
 
 
 ANSWERS = "answers"
-"""The key of a step's answers (traces)."""
+"""The key of a sample of answers (a table, traces)."""
+SAMPLE = 8
+"""Answers in a sample, of as many groups."""
+COLUMNS = (
+    *("step", "id", "category", "prompt", "answer", "reward", "predicted", "reason"),
+    *("truncated", "tokens", "failure"),
+)
+"""The columns of a table of answers."""
 
 
 @dataclass(frozen=True)
@@ -31,24 +42,46 @@ class ShownAnswer:
     """One answer to a prompt; `facts` are its step, its reward, and why the prompt was chosen."""
 
     id: str
-    prompt: str
-    answer: str
+    asked: Turns
+    said: Turns
     facts: Mapping[str, Any]
 
+    @property
+    def row(self) -> list[Any]:
+        """The values of the columns; several turns are one text, with their roles."""
+        questions = [_content(turn) for turn in self.asked if turn["role"] == "user"]
+        turns = [f"{turn['role']}: {_content(turn)}" for turn in self.said]
+        answer = _content(self.said[0]) if len(turns) == 1 else "\n\n".join(turns)
+        texts = {"id": self.id, "prompt": "".join(questions[-1:]), "answer": answer}
+        return [{**self.facts, **texts}.get(name) for name in COLUMNS]
 
-def logged_answers(
-    rollouts: Iterable[Mapping[str, Any]], judgments: Iterable[Mapping[str, Any]]
-) -> Iterator[ShownAnswer]:
-    """The answers in a step's rows of `rollouts.jsonl` and `judgments.jsonl`."""
-    chosen = {row["prompt"]: row for row in judgments if row["chosen"]}
-    for row in rollouts:
-        judged = chosen.get(row["prompt"], {})
-        named = {"category": row["category"], "reason": judged.get("reason")}
-        numbers = {"predicted": judged.get("score"), "variance": judged.get("variance")}
-        for answer, reward in zip(row.get("answers", ()), row["rewards"], strict=False):
-            facts = {"step": row["step"], "reward": reward, **named, **numbers}
-            present = {name: value for name, value in facts.items() if value not in (None, "")}
-            yield ShownAnswer(row["prompt"], row["text"], answer, present)
+
+def _content(turn: Mapping[str, object]) -> str:
+    return str(_valid(turn["content"]))
+
+
+def _valid(value: Any) -> Any:
+    """A value whose text is UTF-8, as trackers want it, which half a surrogate pair is not."""
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
+
+
+def sampled_answers(step: int, batch: Batch) -> Iterator[ShownAnswer]:
+    """An answer of each of up to `SAMPLE` groups, spread over the batch."""
+    decisions = {each.prompt.id: each for each in batch.decisions if each.chosen}
+    told = [group for group in batch.groups if group.transcripts]
+    for group in told[:: -(-len(told) // SAMPLE) or 1]:
+        prompt, decision = group.prompt, decisions.get(group.prompt.id)
+        judged = {"predicted": decision.score, "reason": decision.reason} if decision else {}
+        facts = {"step": step, "category": prompt.category, **judged, "variance": group.variance}
+        yield _shown(prompt.id, group.transcripts[0], facts)
+
+
+def _shown(prompt: str, said: Transcript, facts: Mapping[str, Any]) -> ShownAnswer:
+    """An answer with those facts that are known."""
+    outcome = {"reward": said.reward, "truncated": said.truncated, "tokens": said.tokens}
+    known = {**facts, **outcome, "failure": said.failure}
+    present = {name: _valid(value) for name, value in known.items() if value not in (None, "")}
+    return ShownAnswer(_valid(prompt), said.asked, said.said, present)
 
 
 class MetricLogger(Protocol):
@@ -59,6 +92,11 @@ class MetricLogger(Protocol):
     ) -> None: ...
 
     def close(self) -> None: ...
+
+
+def _preformatted(value: Any) -> str:
+    """HTML of a value, in which neither Markdown nor tags mean anything."""
+    return "" if value is None else f"<pre>{html.escape(printable(str(value)))}</pre>"
 
 
 class TensorBoard:
@@ -86,7 +124,25 @@ class TensorBoard:
             self.begun = True
         value = self.summary.Value
         values = [value(tag=name, simple_value=number) for name, number in metrics.items()]
+        if answers:
+            values.append(self._table(answers))
         self._add(step, summary=self.summary(value=values))
+
+    def _table(self, answers: Sequence[ShownAnswer]) -> Any:
+        """A table of texts, each shown as it is."""
+        tensors: Any = importlib.import_module("tensorboard.compat.proto.tensor_pb2")
+        shapes: Any = importlib.import_module("tensorboard.compat.proto.tensor_shape_pb2")
+        text: Any = importlib.import_module("tensorboard.plugins.text.metadata")
+        rows = [COLUMNS, *(map(_preformatted, answer.row) for answer in answers)]
+        cells = [cell.encode() for row in rows for cell in row]
+        sizes = [shapes.TensorShapeProto.Dim(size=size) for size in (len(rows), len(COLUMNS))]
+        shape = shapes.TensorShapeProto(dim=sizes)
+        string = importlib.import_module("tensorboard.compat.proto.types_pb2").DT_STRING
+        return self.summary.Value(
+            tag=ANSWERS,
+            metadata=text.create_summary_metadata(ANSWERS, ""),
+            tensor=tensors.TensorProto(dtype=string, tensor_shape=shape, string_val=cells),
+        )
 
     def _add(self, step: int, **content: Any) -> None:
         self.writer.add_event(self.proto.Event(step=step, wall_time=time.time(), **content))
@@ -114,9 +170,9 @@ class Wandb:
     )
 
     def __init__(self, folder: Path, config: Mapping[str, Any]) -> None:
-        wandb: Any = importlib.import_module("wandb")
+        self.wandb: Any = importlib.import_module("wandb")
         places = {self.arguments[name]: value for name, value in self.places(folder).items()}
-        self.run: Any = wandb.init(**places, config=dict(config), allow_val_change=True)
+        self.run: Any = self.wandb.init(**places, config=dict(config), allow_val_change=True)
 
     @classmethod
     def places(cls, folder: Path) -> dict[str, str]:
@@ -134,23 +190,9 @@ class Wandb:
     def log(
         self, step: int, metrics: Mapping[str, float], answers: Sequence[ShownAnswer] = ()
     ) -> None:
-        traced = {ANSWERS: self._tree(step, answers)} if answers else {}
-        self.run.log({**metrics, **traced}, step=step)
-
-    def _tree(self, step: int, answers: Sequence[ShownAnswer]) -> Any:
-        """A trace of the step with a span for each answer."""
-        tree: Any = importlib.import_module("wandb.sdk.data_types.trace_tree")
-        spans = [
-            tree.Span(
-                name=answer.id,
-                span_kind=tree.SpanKind.LLM,
-                attributes=dict(answer.facts),
-                results=[tree.Result({"prompt": answer.prompt}, {"answer": answer.answer})],
-            )
-            for answer in answers
-        ]
-        kind = tree.SpanKind.CHAIN
-        return tree.WBTraceTree(tree.Span(name=f"step {step}", span_kind=kind, child_spans=spans))
+        rows = [answer.row for answer in answers]
+        table = {ANSWERS: self.wandb.Table(columns=list(COLUMNS), data=rows)} if rows else {}
+        self.run.log({**metrics, **table}, step=step)
 
     def close(self) -> None:
         self.run.finish()
@@ -176,10 +218,8 @@ class Trackio:
         self.trackio.log({**metrics, **({ANSWERS: traces} if traces else {})}, step=step)
 
     def _trace(self, answer: ShownAnswer) -> Any:
-        messages = [
-            {"role": "user", "content": answer.prompt},
-            {"role": "assistant", "content": answer.answer},
-        ]
+        turns = (*answer.asked, *answer.said)
+        messages = [{"role": str(turn["role"]), "content": _content(turn)} for turn in turns]
         return self.trackio.Trace(messages, {"prompt": answer.id, **answer.facts})
 
     def close(self) -> None:

@@ -48,6 +48,7 @@ class RunSettings:
     transcripts_gb  limit of their size in GB: the oldest steps keep one rollout per group, then
                  none; 0 is no limit
     loggers      trackers that get a copy of the metrics: tensorboard, wandb, trackio
+    loggers_every  steps between the samples of answers that trackers get; 0 sends none
     """
 
     seed: int = 0
@@ -65,17 +66,19 @@ class RunSettings:
     transcripts: Kept = "all"
     transcripts_gb: float = 2.0
     loggers: tuple[str, ...] = ()
+    loggers_every: int = 10
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
 
     MAY_CHANGE: ClassVar = (
         *("steps", "tokens", "processed", "seconds", "evaluate"),
-        *("answers", "transcripts", "transcripts_gb", "loggers", "checkpoints"),
+        *("answers", "transcripts", "transcripts_gb", "loggers", "loggers_every"),
+        "checkpoints",
     )
     """Settings that may change on resume: the budget, validation, logging and checkpoints."""
 
     def __post_init__(self) -> None:
         least = {"seed": 0, "steps": 0, "tokens": 0, "processed": 0, "seconds": 0}
-        require_at_least(self, {**least, "batch": 1, "group": 2, "evaluate": 0})
+        require_at_least(self, {**least, "batch": 1, "group": 2, "evaluate": 0, "loggers_every": 0})
         require_at_least(self, {"benchmark_limit": 0})
         used = not self.benchmark_limit or bool(self.benchmarks)
         require(used, "benchmark_limit", self.benchmark_limit, "set benchmarks too")

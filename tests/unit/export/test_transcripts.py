@@ -152,6 +152,16 @@ def test_logs_end_with_a_step_once_they_are_large(tmp_path, monkeypatch):
     assert names == ["train-00001-00002.eval", "train-00003-00004.eval", "train-00005.eval"]
 
 
+def test_a_survey_is_one_log_however_large(tmp_path, monkeypatch):
+    monkeypatch.setattr(inspect_logs, "LARGE", 4)
+    folder = Folder(tmp_path / "surveyed")
+    for place in range(6):
+        folder.say(str(place), "x", "y", step=0, kind="survey")
+    exported(folder.path, "--inspect", tmp_path / "logs")
+    [log] = (tmp_path / "logs").iterdir()
+    assert log.name == "survey-00000.eval" and len(contents(log)[0]) == 12
+
+
 def test_benchmarks_with_the_same_ids_are_kept_apart(tmp_path):
     folder = Folder(tmp_path / "tested")
     for name in ("aime", "math"):

@@ -4,10 +4,12 @@ import json
 import os
 import sys
 import types
+from dataclasses import replace
 
 import pytest
 
 from metis.cli import main
+from metis.core import Batch, Group, Prompt, Transcript
 from metis.engines.simulated import SimulatedEngine
 from metis.errors import MetisError
 from metis.run import loggers
@@ -24,8 +26,8 @@ SHORT = [
 ]
 
 
-def train(*names):
-    return main(["train", *SHORT, f"loggers={json.dumps(names)}", "--out", "run"])
+def train(*names, more=()):
+    return main(["train", *SHORT, f"loggers={json.dumps(names)}", *more, "--out", "run"])
 
 
 @pytest.fixture(autouse=True)
@@ -109,39 +111,99 @@ def test_every_sink_gets_the_rows_of_the_log(tmp_path, wandb, trackio):
     assert wandb.started[0]["config"] == trackio.started[0]["config"] == config
 
 
+HOSTILE = "is it <b>4</b>?\n\n# *no* \x1b[31m |\ud800"
+SENT = HOSTILE.replace("\ud800", "?")
+
+
 @pytest.fixture
 def answering(monkeypatch):
-    """An engine whose answers have a text."""
-    monkeypatch.setattr(SimulatedEngine, "written", lambda self, trajectory: "is it 4?")
+    """An engine whose rollouts say something; of each group the first fails."""
+    rollout = SimulatedEngine.rollout
+
+    def spoken(self, prompts, n):
+        return [replace(group, transcripts=said(group)) for group in rollout(self, prompts, n)]
+
+    def said(group):
+        asked = ({"role": "system", "content": "Add."}, {"role": "user", "content": "2 + 2"})
+        turns = [{"role": "assistant", "content": HOSTILE}]
+        failed = Transcript(asked, turns, None, tokens=7, truncated=True, failure="TimeoutError")
+        return (failed, *(Transcript(asked, turns, reward) for reward in group.rewards))
+
+    monkeypatch.setattr(SimulatedEngine, "rollout", spoken)
 
 
 def test_trackio_gets_answers_as_traces(trackio, answering):
     trackio.Trace = lambda messages, metadata: {"messages": messages, "metadata": metadata}
-    assert train("trackio") == 0
-    assert "answers" not in trackio.rows[0]
-    trace = trackio.rows[1]["answers"][0]
-    assert [message["role"] for message in trace["messages"]] == ["user", "assistant"]
-    assert trace["messages"][1]["content"] == "is it 4?"
-    assert {"prompt", "step", "reward", "reason", "predicted"} <= trace["metadata"].keys()
+    assert train("trackio", more=["loggers_every=2"]) == 0
+    assert [row["step"] for row in trackio.rows if "answers" in row] == [2, 4]
+    trace = trackio.rows[2]["answers"][0]
+    assert [message["role"] for message in trace["messages"]] == ["system", "user", "assistant"]
+    assert trace["messages"][2]["content"] == SENT
+    facts = trace["metadata"]
+    assert {"prompt", "reason", "predicted"} <= facts.keys() and "reward" not in facts
+    assert (facts["step"], facts["truncated"], facts["tokens"]) == (2, True, 7)
+    assert facts["failure"] == "TimeoutError"
 
 
 def test_an_older_trackio_has_metrics_alone(trackio, answering):
-    assert train("trackio") == 0
+    assert train("trackio", more=["loggers_every=1"]) == 0
     assert all("answers" not in row for row in trackio.rows) and len(trackio.rows) == 5
 
 
-def test_wandb_gets_a_trace_with_a_span_for_each_answer(wandb, answering, monkeypatch):
-    tree = types.SimpleNamespace(
-        Span=types.SimpleNamespace,
-        SpanKind=types.SimpleNamespace(LLM="LLM", CHAIN="CHAIN"),
-        Result=lambda inputs, outputs: (inputs, outputs),
-        WBTraceTree=lambda root: root,
-    )
-    monkeypatch.setitem(sys.modules, "wandb.sdk.data_types.trace_tree", tree)
-    assert train("wandb") == 0
-    root = wandb.rows[1]["answers"]
-    assert root.name == "step 1" and len(root.child_spans) == 4
-    assert root.child_spans[0].results[0][1] == {"answer": "is it 4?"}
+def test_wandb_gets_a_table_of_answers(wandb, answering):
+    wandb.Table = lambda columns, data: [dict(zip(columns, row, strict=True)) for row in data]
+    assert train("wandb", more=["loggers_every=3"]) == 0
+    assert [row["step"] for row in wandb.rows if "answers" in row] == [3]
+    table = wandb.rows[3]["answers"]
+    assert len(table) == 4 and len({row["id"] for row in table}) == 4
+    first = table[0]
+    assert (first["prompt"], first["answer"], first["step"]) == ("2 + 2", SENT, 3)
+    assert first["truncated"] and first["reward"] is None and first["predicted"] is not None
+
+
+@pytest.mark.filterwarnings("ignore:html5lib's sanitizer is deprecated:DeprecationWarning")
+def test_tensorboard_gets_a_table_in_which_nothing_is_markup(tmp_path, answering):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+    from tensorboard.plugins.text.text_plugin import text_array_to_html
+    from tensorboard.util.tensor_util import make_ndarray
+
+    assert train("tensorboard", more=["loggers_every=2"]) == 0
+    shown = EventAccumulator(str(tmp_path / "run/tensorboard")).Reload()
+    tables = {event.step: make_ndarray(event.tensor_proto) for event in shown.Tensors("answers")}
+    assert tables.keys() == {2, 4} and tables[2].shape == (5, len(loggers.COLUMNS))
+    assert [cell.decode() for cell in tables[2][0]] == list(loggers.COLUMNS)
+    page = text_array_to_html(tables[2], enable_markdown=True)
+    assert "is it &lt;b&gt;4&lt;/b&gt;?\n\n# *no* \\x1b[31m |?" in page
+    assert page.count("<tr>") == 5
+
+
+@pytest.mark.parametrize("name", ["wandb", "trackio"])
+def test_answers_are_off_by_one_word(request, name, answering):
+    service = request.getfixturevalue(name)
+    service.Table = service.Trace = lambda *_, **__: pytest.fail("no answers were wanted")
+    assert train(name, more=["loggers_every=0"]) == 0
+    assert len(service.rows) == 5 and all("answers" not in row for row in service.rows)
+
+
+def test_a_sample_is_spread_over_the_batch_and_shows_all_turns():
+    turns = [{"role": "assistant", "content": "add"}, {"role": "tool", "content": "4"}]
+    said = Transcript([{"role": "user", "content": "2 + 2"}], turns, 0.5)
+    groups = [
+        Group(Prompt(str(place), ""), (0.5,), transcripts=(said,) if place else ())
+        for place in range(25)
+    ]
+    sample = list(loggers.sampled_answers(3, Batch(groups)))
+    assert [int(each.id) for each in sample] == [1, 4, 7, 10, 13, 16, 19, 22]
+    row = dict(zip(loggers.COLUMNS, sample[0].row, strict=True))
+    assert row["answer"] == "assistant: add\n\ntool: 4" and row["reward"] == 0.5
+    assert list(loggers.sampled_answers(3, Batch(groups[:1]))) == []
+
+
+def test_all_texts_of_an_answer_are_utf_8():
+    failed = Transcript((), [{"role": "assistant", "content": "\ud800"}], failure="bad \ud800")
+    group = Group(Prompt("\ud800", "", "of \ud800"), (), transcripts=(failed,))
+    [shown] = loggers.sampled_answers(1, Batch([group]))
+    assert "".join(map(str, shown.row)).encode().count(b"?") == 4
 
 
 def test_a_sink_named_twice_is_opened_once(tmp_path, wandb):

@@ -10,7 +10,6 @@ from metis import MetisError
 from metis.cli import main
 from metis.comparisons.schedule import progress
 from metis.errors import Damaged
-from metis.run import recorded
 from metis.run.folder import LOGS, RunFolder, read_log
 from metis.view.browse.server import Server
 
@@ -113,14 +112,17 @@ def test_every_command_shows_the_same(forms, tmp_path, monkeypatch, capsys, word
 def test_a_page_that_is_served_follows_a_run_from_one_form_to_the_other(forms, tmp_path):
     plain, gzipped = (form / "cmp/metis-0" for form in forms)
     shutil.copytree(plain, tmp_path / "run")
-    with Server([recorded.read_run(tmp_path / "run")], port=0) as server:
-        before = server.file("data/0.js")
+    with Server([tmp_path / "run"], port=0) as server:
+        index, routes = server.opened[0].index, server.routes
+        assert index.update() and routes.answer("0/steps/5")[0] == 200
+        before = routes.answer("0/steps/5")
         shutil.rmtree(tmp_path / "run")
         shutil.copytree(gzipped, tmp_path / "run")
-        assert server.file("data/0.js") == before
+        assert index.update() and routes.answer("0/steps/5") == before
         (tmp_path / "run/rollouts.jsonl.gz").write_bytes(b"")
-        content, _ = server.file("data/0.js")
-    assert content.startswith(b"metis.fail(0, ") and b"rollouts.jsonl.gz" in content
+        index.update()
+        assert routes.answer("0/steps/5") != before
+        assert b"rollouts.jsonl.gz" in routes.answer("folders")[1]
 
 
 def test_the_progress_of_a_run_is_in_either_form(forms):
