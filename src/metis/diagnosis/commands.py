@@ -11,6 +11,8 @@ class Commands:
     """Command lines about the run in a folder, named as here."""
 
     folder: Path
+    place: int = 1
+    """Of several commands: runs that they train have folders of their own."""
 
     def view(self) -> str:
         return line("view", self.folder)
@@ -31,7 +33,8 @@ class Commands:
 
     def _beside(self, name: str) -> str:
         """A folder beside that of the run."""
-        return os.path.normpath(self.folder / ".." / f"{self.folder.resolve().name}-{name}")
+        nth = f"-{self.place}" if self.place > 1 else ""
+        return os.path.normpath(self.folder / ".." / f"{self.folder.resolve().name}-{name}{nth}")
 
     @property
     def recipe(self) -> Path:

@@ -33,8 +33,12 @@ TELLING = 0.05
 """Half an interval of the rise that a held-out set should reach."""
 MOST_HELDOUT = 2000
 """Larger held-out sets are not advised: they cost more than the training of a small run."""
-LESS = 3
+LESS = 10
 """What a learning rate that is too high is divided by."""
+LONGER_BY, MUCH_LONGER_BY = 2, 8
+"""What a limit on tokens is multiplied by; much where nearly no answer ends, so that the length of
+answers is not known."""
+NEARLY_ALL = 0.9
 
 
 @dataclass(frozen=True)
@@ -75,7 +79,8 @@ def _slower(facts: Facts, commands: Commands) -> str | None:
 
 def _longer(facts: Facts, commands: Commands) -> str | None:
     limit = _setting(facts, "engine.max_tokens")
-    return commands.again(f"engine.max_tokens={2 * limit:.0f}") if limit else None
+    factor = MUCH_LONGER_BY if facts.truncated >= NEARLY_ALL else LONGER_BY
+    return commands.again(f"engine.max_tokens={factor * limit:.0f}") if limit else None
 
 
 def _more_heldout(facts: Facts, commands: Commands) -> str | None:
@@ -227,7 +232,7 @@ def _no_skill(facts: Facts) -> str:
 def _fallen(facts: Facts) -> str:
     best = facts.run.best
     kept = f"; the best validation was at step {best.step:,}" if best and best.step else ""
-    return f"held-out accuracy fell by {facts.change}{kept}. Lower the learning rate"
+    return f"held-out accuracy fell ({facts.change}){kept}. Lower the learning rate"
 
 
 def _too_few(facts: Facts) -> str:

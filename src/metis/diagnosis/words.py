@@ -1,6 +1,7 @@
 """A diagnosis in words: a line for each question, and one or two about what to change next."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -119,5 +120,6 @@ def judged(facts: Facts) -> str:
 
 def advice(facts: Facts, commands: Commands) -> Iterator[Line]:
     """What to change next, the most harmful first."""
-    for rule in islice(found(facts), MOST):
-        yield Line("advice", sentence(rule.said(facts)), rule.command(facts, commands))
+    for place, rule in enumerate(islice(found(facts), MOST), start=1):
+        command = rule.command(facts, replace(commands, place=place))
+        yield Line("advice", sentence(rule.said(facts)), command)

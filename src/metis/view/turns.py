@@ -100,8 +100,8 @@ def _logged(folder: Path, kind: str) -> Iterator[tuple[Row, list[dict[str, Any]]
 def _facts(row: Row) -> Table:
     facts = Table.grid(padding=(0, 2))
     for name in ("reward", "score", "tokens", "truncated", "failure"):
-        if row.get(name) not in (None, False, ""):
-            value = row[name]
+        value = row.get(name)
+        if value is not None and value is not False and value != "":
             facts.add_row(name, _number(value) or printable(str(value)))
     for name, value in (row.get("parts") or {}).items():
         facts.add_row(printable(str(name)), printable(textwrap.shorten(str(value), 200)))

@@ -117,7 +117,7 @@ def test_a_healthy_run_has_no_illness(make):
 def test_an_update_is_out_of_bounds_by_its_gradient_or_its_divergence(make, metric, values, words):
     run = make(lambda step: {metric: late(values, step), "update/gradient_norm": None})
     [line] = advice(run)
-    assert words in line.text and "engine.learning_rate=1e-06" in line.command
+    assert words in line.text and "engine.learning_rate=3e-07" in line.command
 
 
 def test_shorter_answers_are_no_illness_where_accuracy_rose(make):
@@ -128,7 +128,14 @@ def test_a_truncated_answer_tells_nothing_of_a_reward_that_is_always_0(make):
     cut = {**FLAT, "rollout/cut_off": 60.0}
     run = make(lambda step: cut, lambda step: FAIL)
     assert ill(run) == ["answers truncated", "nothing varies"]
-    assert "engine.max_tokens=512" in advice(run)[0].command
+
+
+@pytest.mark.parametrize(("cut", "longer"), [(40.0, 512), (60.0, 2048)])
+def test_the_fewer_answers_end_the_more_room_is_advised(make, cut, longer):
+    run = make(lambda step: {**FLAT, "rollout/cut_off": cut}, lambda step: FAIL)
+    first, second = advice(run)
+    assert f"engine.max_tokens={longer} " in first.command
+    assert first.command.split("--out")[-1] not in second.command
 
 
 def test_the_first_failure_is_quoted(make):

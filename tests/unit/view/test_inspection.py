@@ -150,6 +150,8 @@ def test_answers_are_listed_and_one_is_shown_with_its_turns(spoken, capsys):
     text = shown(capsys, spoken, "--answer", "1/a/b/0")
     places = [text.index(said) for said in ("user", "What is a/b?", "call()", "tool", "two")]
     assert places == sorted(places) and "\x1b" not in text
+    wrong = shown(capsys, spoken, "--answer", "1/a/b/1").splitlines()
+    assert ["reward", "0"] in [line.split() for line in wrong], "a reward of 0 is one"
     assert "held out" in shown(capsys, spoken, "--answer", "eval/1/v/0")
     assert main(["inspect", str(spoken), "--answer", "1/a/b/7"]) == 2
     assert "has answers 0, 1, 2" in capsys.readouterr().err

@@ -199,11 +199,12 @@ def _runs(comparison: Path) -> Iterator[Opened]:
 
 
 def _label(opened: Sequence[Opened | OpenedComparison]) -> None:
-    """Give runs names that tell them apart, by their curriculum and seed or by their folder."""
+    """Give runs names that tell them apart: their folder, curriculum and seed."""
     runs = [each for each in opened if isinstance(each, Opened) and each.kind == "run"]
     records = [Recorded(each.folder, each.settings, {}, [], []) for each in runs]
     for run, label in zip(runs, unique_labels(records), strict=True):
-        run.label = label
+        name = run.folder.resolve().name
+        run.label = label if label.endswith(name) else f"{name} · {label}"
 
 
 def _locked(path: Path) -> bool:

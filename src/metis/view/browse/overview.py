@@ -23,7 +23,10 @@ SERIES = {
     "skill": ("judge/spearman", ""),
 }
 """A metric, or its share of another."""
-SETTINGS = ("curriculum", "engine", "engine.model", "task", "batch", "group", "steps", "seed")
+SETTINGS = (
+    *("curriculum", "engine", "engine.model", "task", "task.reward", "batch", "group", "steps"),
+    *("engine.max_tokens", "engine.temperature", "engine.learning_rate", "seed"),
+)
 """Settings that are shown, as far as there are any."""
 
 

@@ -38,7 +38,7 @@ def test_a_bundle_has_all_files_and_what_they_ask_for(run, tmp_path, capsys):
     files = {str(path.relative_to(out)) for path in out.rglob("*") if path.is_file()}
     own = {name for name in files if not name.startswith("data/")}
     assert own == {*assets.FILES, *assets.names(*assets.LICENCES)}
-    assert handed_over(out, "folders")[0]["label"] == "metis · seed 0"
+    assert handed_over(out, "folders")[0]["label"] == "run · metis · seed 0"
     assert handed_over(out, "0/overview")["last"] == 3
     rows = [row for step in (1, 2, 3) for row in handed_over(out, f"0/steps/{step}")["rows"]]
     assert len(rows) == 3 * 4 * 8 and sum(row["chosen"] for row in rows) == 12

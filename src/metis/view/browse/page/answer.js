@@ -25,7 +25,7 @@ const answer = (() => {
     ${found.truncated && html`<p class="banner">Cut off here: it reached the limit of its length
       ${typeof found.tokens === "number" && ` after ${parts.many(found.tokens, "token")}`}.</p>`}
     ${found.failure && html`<p class="banner bad">Failed: ${texts.visible(found.failure)}</p>`}
-    ${found.trained === false && html`<p class="banner">
+    ${found.trained === false && !found.failure && html`<p class="banner">
       Not trained on: it was rolled out and then discarded by a filter.</p>`}`;
 
   const Conversation = ({ found, search }) => html`
@@ -51,7 +51,7 @@ const answer = (() => {
     return html`<li><a class=${`sibling ${kind}`} aria-label=${said} title=${said}
       aria-current=${each.rollout === found.rollout ? "page" : undefined}
       href=${address.answer(folder, { ...found, rollout: each.rollout })}>
-      <span aria-hidden="true">${parts.SIGNS[kind] ?? "·"}${each.truncated && "…"}</span></a></li>`;
+      <span aria-hidden="true">${parts.SIGNS[kind] ?? "·"}${each.truncated && "⊣"}</span></a></li>`;
   };
 
   const Siblings = ({ folder, found }) => found.siblings?.length > 1 && html`<section class="card">
