@@ -73,6 +73,9 @@ def _described(value: Any, around: frozenset[int]) -> Iterator[str]:
     if isinstance(value, _PLAIN):
         yield repr(value)
         return
+    if isinstance(value, FunctionType) and importable(value):
+        yield f"{value.__module__}.{value.__qualname__}"
+        return
     yield type(value).__qualname__
     if id(value) in around:
         return
@@ -91,6 +94,7 @@ def _parts(value: Any) -> Iterator[Any]:
     elif isinstance(value, FunctionType):
         yield from (value.__code__, value.__defaults__, value.__kwdefaults__)
         yield list(_captured(value))
+        yield list(_globals(value))
     elif isinstance(value, MethodType):
         yield from (value.__func__, value.__self__)
     elif isinstance(value, partial):
@@ -101,6 +105,19 @@ def _parts(value: Any) -> Iterator[Any]:
         yield from value
     elif callable(value):
         yield from (vars(type(value)).get("__call__"), getattr(value, "__dict__", None))
+
+
+def _globals(function: FunctionType) -> Iterator[Any]:
+    """Functions and plain values that a function names, such as those of other cells."""
+    for name in sorted(_names(function.__code__)):
+        value = function.__globals__.get(name)
+        if isinstance(value, (FunctionType, *_PLAIN)):
+            yield name, value
+
+
+def _names(code: CodeType) -> set[str]:
+    inner = (part for part in code.co_consts if isinstance(part, CodeType))
+    return set(code.co_names).union(*map(_names, inner))
 
 
 def _captured(function: FunctionType) -> Iterator[Any]:

@@ -167,7 +167,8 @@ class Log:
 def sample_id(head: Row) -> str:
     """Step and prompt; of a prompt's id that no file can have in its name, a digest."""
     prompt = str(head["prompt"])
-    if not prompt.isprintable() or len(prompt) > _ID:
+    climbs = ".." in prompt.replace("\\", "/").split("/")
+    if climbs or not prompt.isprintable() or len(prompt) > _ID:
         prompt = _digest(prompt)
     set_of = [head["benchmark"]] if head.get("benchmark") else []
     return "/".join([str(head["step"]), *set_of, prompt])

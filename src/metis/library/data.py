@@ -27,14 +27,14 @@ def filed(data: Any, folder: Path) -> Iterator[str]:
     content, file = encoded(data), folder / DATA
     if file.exists() or _in_use(folder):
         _require_same(content, file)
-        yield str(file)
+        yield str(file.resolve())
         return
     new = [path for path in (folder, *folder.parents) if not path.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     with files.atomic(file) as opened:
         opened.write(content)
     try:
-        yield str(file)
+        yield str(file.resolve())
     except BaseException:
         if not _in_use(folder):
             file.unlink()

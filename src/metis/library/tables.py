@@ -26,15 +26,26 @@ def validations(folder: Path) -> list[Row]:
 
 def _answered(folder: Path, kind: str, groups: Iterable[Row]) -> list[Row]:
     texts = _texts(folder)
-    told = set()
-    rows: list[Row] = []
+    told: dict[tuple[int, str], list[Row]] = {}
     for member in members(folder, kind):
-        told.add((member.head["step"], member.head["prompt"]))
-        rows += _told(member, texts)
+        key = member.head["step"], member.head["prompt"]
+        told.setdefault(key, []).extend(_told(member, texts))
+    rows = [row for of_group in told.values() for row in of_group]
     for group in groups:
-        if (group.get("step", 0), group["prompt"]) not in told:
-            rows += _counted(group, texts)
+        known = told.get((group.get("step", 0), group["prompt"]), [])
+        rows += _others(group, list(_counted(group, texts)), known)
     return sorted(rows, key=_step)
+
+
+def _others(group: Row, counted: list[Row], told: list[Row]) -> list[Row]:
+    """The rollouts of a group that its transcript has not: it keeps one of them, or none."""
+    if not told:
+        return counted
+    if len(told) >= len(counted):
+        return []
+    valid, known = len(group["rewards"]), sum(row["reward"] is not None for row in told)
+    left = counted[known:valid] + counted[valid + len(told) - known :]
+    return [{**row, "rollout": None} for row in left]
 
 
 def _step(row: Row) -> int:

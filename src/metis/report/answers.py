@@ -67,7 +67,8 @@ def told(run: Recorded) -> Iterator[Answer]:
     for _, head, rows in transcripts.members(run.folder, "train", read):
         for row in rows:
             if row["reward"] is not None:
-                turns = (*_turns(head["messages"]), *_turns(row["messages"]))
+                asked = row["asked"] if "asked" in row else head["messages"]
+                turns = (*_turns(asked), *_turns(row["messages"]))
                 truncated = bool(row["truncated"])
                 yield Answer(head["step"], row["reward"], row["tokens"], truncated, turns)
 

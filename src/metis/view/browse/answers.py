@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from metis.errors import MetisError
 from metis.run import transcripts
-from metis.run.transcripts import Place
+from metis.run.transcripts import Member, Place
 from metis.view import kept
 from metis.view.browse import search
 from metis.view.browse.database import Database
@@ -116,6 +116,8 @@ class Answers:
         self.folder, self.database = folder, database
         self._remembered: OrderedDict[tuple[Any, ...], _Looked] = OrderedDict()
         self._lock = Lock()
+        self._last: tuple[Any, Member] | None = None
+        """The group that was read last: its answers are asked for one after the other."""
 
     def page(self, asked: Mapping[str, str]) -> Row:
         """The page of answers that fit: `exact` is false while the total is a lower bound."""
@@ -202,11 +204,12 @@ class Answers:
         if body is not None:
             whole = json.loads(body)
             return whole["head"], whole["rows"]
-        placed = Place(*place)
-        name = transcripts.file_name(placed.kind, placed.segment)
-        inside(self.folder, self.folder / transcripts.FOLDER / name)
-        member = transcripts.read(self.folder, placed)
-        return member.head, member.rows
+        placed, last = Place(*place), self._last
+        if last is None or last[0] != (number, placed):
+            name = transcripts.file_name(placed.kind, placed.segment)
+            inside(self.folder, self.folder / transcripts.FOLDER / name)
+            self._last = last = (number, placed), transcripts.read(self.folder, placed)
+        return last[1].head, last[1].rows
 
     def of_prompt(self, prompt: str, most: int) -> list[Row]:
         """The newest answers to a prompt."""

@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from metis import files
 from metis.errors import MetisError, require_folder
+from metis.export.target import require_new_folder
 from metis.view.browse import assets
 from metis.view.browse.answers import REWARDS, SIZE
 from metis.view.browse.opened import Opened, open_folders
@@ -41,6 +42,7 @@ def write_bundle(folders: Sequence[Path], out: Path) -> Path:
     Of a damaged run the page says what is wrong; that there is no other is an error.
     """
     require_folder(out)
+    require_new_folder(out)
     opened = open_folders(folders)
     runs = [each for each in opened if isinstance(each, Opened)]
     try:

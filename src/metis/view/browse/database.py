@@ -21,6 +21,7 @@ from metis.view.browse import counting
 UNUSED = 30 * 24 * 3600.0
 """Seconds after which an index that nothing opened is deleted."""
 TABLES = """
+-- 2: version 1 left rows of gzipped logs out
 CREATE TABLE about (name TEXT PRIMARY KEY, value);
 CREATE TABLE files (name TEXT PRIMARY KEY, "end" INTEGER, rows INTEGER, digest TEXT);
 CREATE TABLE metrics (file TEXT, step INTEGER, body TEXT);
@@ -83,15 +84,16 @@ class Database:
         except (OSError, sqlite3.Error):
             return _opened(None, _identity(self.folder))
 
-    def rebuild(self) -> None:
-        """Start over: what there was is damaged."""
+    def rebuild(self, in_memory: bool = False) -> None:
+        """Start over: what there was is damaged, or cannot be written."""
         with self._lock:
             if self._closed:
                 return
             self._connection.close()
             if self._owned is not None:
                 _delete(self.path)
-            self._connection = self._open()
+            identity = _identity(self.folder)
+            self._connection = _opened(None, identity) if in_memory else self._open()
 
     def close(self) -> None:
         with self._lock:

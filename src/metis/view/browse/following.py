@@ -1,6 +1,7 @@
 """A thread that brings the indexes of all open folders up to date, for as long as they are open."""
 
 import contextlib
+import sqlite3
 from collections.abc import Sequence
 from threading import Event, Thread
 
@@ -37,6 +38,6 @@ class Follower:
 
     def _turn(self, opened: Opened) -> bool:
         """True where all is read; a folder that cannot be read now may be readable later."""
-        with contextlib.suppress(MetisError, OSError):
+        with contextlib.suppress(MetisError, OSError, sqlite3.Error):
             return opened.index.update(SLICE)
         return True

@@ -44,11 +44,15 @@ def holds(path: Path, seen: Mark) -> bool:
 
 def new_rows(path: Path, log: str, seen: Mark) -> Iterator[NewRow]:
     """The rows of a log beyond a mark; a last line without its end is left for later."""
-    if path.suffix == GZIPPED:
-        end = path.stat().st_size
-        if not seen.offset:
-            for number, line in enumerate(log_lines(path), start=1):
-                yield NewRow(end, number, line, parse_row(path, number, line, log))
+    if path.suffix == GZIPPED:  # its rows say how far it was read; its last one has its size
+        last = None
+        for number, line in () if seen.offset else enumerate(log_lines(path), start=1):
+            if number > seen.rows:
+                if last is not None:
+                    yield last
+                last = NewRow(0, number, line, parse_row(path, number, line, log))
+        if last is not None:
+            yield last._replace(end=path.stat().st_size)
         return
     end, number = seen.offset, seen.rows
     with path.open("rb") as file:

@@ -25,7 +25,10 @@ FRESH = 0.5
 """Seconds for which the logs are not looked at again."""
 LINES, MEMBERS = 500, 32
 """Rows of a log, and groups of a transcript, that are taken in at once."""
-WRONG = (KeyError, TypeError, ValueError, OverflowError, RecursionError, sqlite3.InterfaceError)
+WRONG = (
+    *(AttributeError, KeyError, TypeError, ValueError, OverflowError, RecursionError),
+    *(sqlite3.InterfaceError, sqlite3.ProgrammingError),
+)
 """Errors of rows that are not what their log has."""
 
 
@@ -60,11 +63,19 @@ class Index:
             try:
                 done = self._update(deadline, logs_only)
             except sqlite3.DatabaseError:
-                self.rebuild()
-                done = self._update(deadline, logs_only)
+                done = self._again(deadline, logs_only)
             self._looked = time.monotonic()
             self.done = done if not logs_only else self.done
             return done
+
+    def _again(self, deadline: float, logs_only: bool) -> bool:
+        """Start over: the database is damaged, or else its disk is full: then without one."""
+        self.rebuild()
+        try:
+            return self._update(deadline, logs_only)
+        except sqlite3.DatabaseError:
+            self.rebuild(in_memory=True)
+            return self._update(deadline, logs_only)
 
     def refresh(self) -> None:
         """Take in what is new in the logs; at first all of them, later unless others are at it."""
@@ -85,9 +96,9 @@ class Index:
         [members] = self.database.one("SELECT count(*) FROM members")
         return {"done": self.done, "members": members, "bytes": [read, sum(sizes.values())]}
 
-    def rebuild(self) -> None:
+    def rebuild(self, in_memory: bool = False) -> None:
         with self._updating:
-            self.database.rebuild()
+            self.database.rebuild(in_memory)
             self.words = self.database.searchable
 
     def close(self) -> None:
@@ -137,6 +148,8 @@ class Index:
             seen.pop(name)
             with self.database.writing() as write:
                 for table in ROWS:
+                    if table == "texts" and name.startswith(transcripts.FOLDER):
+                        continue  # other segments may name the same prompt, and are not read again
                     write.execute(f"DELETE FROM {table} WHERE file = ?", (name,))
                 write.execute("DELETE FROM files WHERE name = ?", (name,))
                 counting.forget(write)
@@ -195,7 +208,7 @@ def _holds(path: Path | None, seen: Mark) -> bool:
     if path is None:
         return False
     whole = path.suffix == GZIPPED and path.parent.name != transcripts.FOLDER
-    return growing.holds(path, seen) and (not whole or path.stat().st_size == seen.offset)
+    return growing.holds(path, seen) and (not whole or seen.offset in (0, path.stat().st_size))
 
 
 def _rows(path: Path, seen: Mark) -> Iterator[New]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from metis.view.browse.counting import NOT_ROLLED_OUT
-from metis.view.browse.database import Database
+from metis.view.browse.database import Database, clean
 
 Row = dict[str, Any]
 
@@ -81,5 +81,5 @@ def _exemplar(database: Database, row: Mapping[str, Any]) -> Row:
 
 
 def prompt_text(database: Database, prompt: str) -> str:
-    found = database.one("SELECT text FROM texts WHERE prompt = ?", (prompt,))
+    found = database.one("SELECT text FROM texts WHERE prompt = ?", (clean(prompt),))
     return found[0] or "" if found else ""
