@@ -55,8 +55,9 @@ def _step(row: Row) -> int:
 def _told(member: Member, texts: Mapping[str, Row]) -> Iterator[Row]:
     """The rollouts of a transcript."""
     head = member.head
-    asked = [turn["content"] for turn in head["messages"] if turn["role"] == "user"]
     for row in member.rows:
+        opening = row.get("asked", head["messages"])
+        asked = [turn["content"] for turn in opening if turn["role"] == "user"]
         said = [turn["content"] for turn in row["messages"] if turn["role"] == "assistant"]
         yield {
             "step": head["step"],

@@ -57,6 +57,27 @@ def test_another_function_has_another_name():
     assert in_memory.remember(Judge(3)) == in_memory.remember(Judge(3))
 
 
+CELL = """
+def helper(reply):
+    return LIMIT < len(reply) {extra}
+
+def reward(reply):
+    return float(helper(reply))
+"""
+
+
+def cell(limit, extra=""):
+    """A reward as a notebook has it: what it needs was defined in other cells."""
+    names = {"LIMIT": limit, "__name__": "__main__"}
+    exec(CELL.format(extra=extra), names)
+    return in_memory.remember(names["reward"])
+
+
+def test_a_name_depends_on_the_globals_that_a_function_uses():
+    assert cell(3) == cell(3)
+    assert len({cell(3), cell(4), cell(3, "and True")}) == 3
+
+
 def test_a_function_that_holds_itself_has_a_name():
     def count(reply):
         return 0 if not reply else count(reply[1:])

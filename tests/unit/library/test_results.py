@@ -93,6 +93,21 @@ def test_failed_rollouts_have_rows_without_a_reward(tmp_path):
     assert second["reward"] is None and second["failure"]
 
 
+def test_a_transcript_that_keeps_one_rollout_hides_no_other(tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps({"schema": 1, "steps": 2}))
+    (tmp_path / "metrics.jsonl").write_text("")
+    group = {"step": 1, "prompt": "a:1", "category": "", "rewards": [1.0, 0.0, 0.5]}
+    group |= {"tokens": [3, 4, 5], "failed": 1}
+    (tmp_path / "rollouts.jsonl").write_text(json.dumps(group) + "\n")
+    head = {"step": 1, "prompt": "a:1", "category": "", "messages": [], "n": 4}
+    said = [{"role": "assistant", "content": "yes"}]
+    row = {"rollout": 0, "messages": said, "reward": 1.0, "tokens": 3, "truncated": False}
+    Transcripts(tmp_path).append("train", head, [{**row, "failure": None, "parts": {}}])
+    rows = metis.load(tmp_path).rollouts
+    assert [each["reward"] for each in rows] == [1.0, 0.0, 0.5, None]
+    assert [each["answer"] for each in rows] == ["yes", None, None, None]
+
+
 def test_transcripts_are_read_before_the_log_of_the_groups(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({"schema": 1, "steps": 2}))
     (tmp_path / "metrics.jsonl").write_text("")

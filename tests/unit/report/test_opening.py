@@ -129,6 +129,17 @@ def test_transcripts_have_all_turns_of_an_answer(told):
     assert ">two<" in text and "from the log" not in text and text.count("Sure?") == 2
 
 
+def test_an_answer_is_shown_under_what_it_was_asked(told):
+    run = told(answered(1, ("from the log", 1.0, 5)))
+    asked = [{"role": "user", "content": "FIRST?"}]
+    head = {"step": 1, "prompt": "p", "category": "", "messages": asked, "n": 2}
+    other = {**spoken("two", 1.0), "asked": [{"role": "user", "content": "SECOND?"}]}
+    transcripts.Transcripts(run.folder).append("train", head, [spoken("one", 0.0), other])
+    chosen = answers.latest(answers.told(run))
+    opened = {kind: answer.turns[0][1] for kind, answer in chosen.items()}
+    assert opened == {"right": "SECOND?", "wrong": "FIRST?"}
+
+
 def test_what_was_said_stays_text_and_long_turns_are_folded(told):
     run = told(answered(1, (HOSTILE, 1.0, 5), (HOSTILE * 100_000, 0.0, 9), text="x" * 700))
     text = "".join(answers.section(run))

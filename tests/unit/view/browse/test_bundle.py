@@ -134,3 +134,11 @@ def test_a_link_to_a_run_elsewhere_is_not_followed(run, tmp_path):
     comparison.mkdir()
     (comparison / "uniform-0").symlink_to(run)
     assert main(["view", str(comparison), "--bundle", str(tmp_path / "page")]) == 2
+
+
+def test_a_bundle_goes_into_a_new_folder(run, tmp_path, capsys):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/index.html").write_text("my own page")
+    assert main(["view", str(run), "--bundle", str(tmp_path / "mine")]) == 2
+    assert "mine" in capsys.readouterr().err
+    assert (tmp_path / "mine/index.html").read_text() == "my own page"

@@ -247,6 +247,35 @@ def test_a_gzipped_log_is_read_whole(folder, index):
         assert index.update() and count(index, "groups") == 2
 
 
+def test_a_long_gzipped_log_is_read_on_where_time_ran_out(folder, index):
+    row = {"step": 1, "rewards": [1.0, 0.0]}
+    lines = [json.dumps({**row, "prompt": str(number)}) for number in range(1200)]
+    with gzip.open(folder.path / "rollouts.jsonl.gz", "wt") as file:
+        file.writelines(f"{line}\n" for line in lines)
+    assert not index.update(seconds=0), "there is more"
+    while not index.update(seconds=0):
+        pass
+    assert count(index, "groups") == 1200
+
+
+@pytest.mark.parametrize("wrong", [{"tokens": [5]}, {"messages": "x"}, {"failure": ["y"]}])
+def test_a_row_of_the_wrong_type_is_damage_and_hides_no_other_file(folder, index, wrong):
+    head = {"step": 1, "prompt": "a", "category": "", "messages": [], "n": 1}
+    said = [{"role": "assistant", "content": "odd"}]
+    row = {"rollout": 0, "messages": said, "reward": 1.0, "tokens": 5, "truncated": False}
+    Transcripts(folder.path).append("train", head, [{**row, **wrong}])
+    folder.say("b", "eight", step=SEGMENT)
+    assert index.update() and (SEGMENT, "b", 0) in found(index)
+
+
+def test_texts_outlive_the_segment_that_named_them_first(folder, index):
+    for step in (1, SEGMENT):
+        folder.say("a", "seven", step=step)
+    assert index.update() and count(index, "texts") == 1
+    segments(folder.path)[0].unlink()
+    assert index.update() and count(index, "texts") == 1 and len(found(index)) == 1
+
+
 def test_progress_says_how_much_is_read(folder, index):
     for step in range(40):
         folder.say(f"p{step}", "seven", step=step)
