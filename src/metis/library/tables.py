@@ -56,7 +56,7 @@ def _told(member: Member, texts: Mapping[str, Row]) -> Iterator[Row]:
     """The rollouts of a transcript."""
     head = member.head
     for row in member.rows:
-        opening = row.get("asked", head["messages"])
+        opening = row["asked"] if "asked" in row else head["messages"]
         asked = [turn["content"] for turn in opening if turn["role"] == "user"]
         said = [turn["content"] for turn in row["messages"] if turn["role"] == "assistant"]
         yield {
