@@ -38,7 +38,9 @@ def saves(monkeypatch):
 
 def accuracies(monkeypatch, *values):
     """Make the engine test like this at steps 0, 1, 2 ..."""
-    monkeypatch.setattr(SimulatedEngine, "evaluate", lambda self, _: [("p", values[self.version])])
+    monkeypatch.setattr(
+        SimulatedEngine, "evaluate", lambda self, *_, **__: [("p", values[self.version])]
+    )
 
 
 def kept(run):
