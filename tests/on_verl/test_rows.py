@@ -220,6 +220,7 @@ def test_a_row_that_no_pass_can_hold_is_refused():
 
 def test_a_reward_that_is_no_number_marks_its_rollout_failed():
     rewards = enumerate([1.0, float("nan"), 0.5])
-    found = {i: [Output(trajectory(), reward, False, {})] for i, reward in rewards}
-    made = _group(Prompt("a", "a"), found, 4)
+    found = {i: [Output(trajectory(), reward, False, {}, [], {})] for i, reward in rewards}
+    asked = [{"role": "user", "content": "a"}]
+    made = _group(Prompt("a", "a"), asked, found, 4)
     assert (made.rewards, made.failed, len(made.trajectories)) == ((1.0, 0.5), 2, 2)
