@@ -1,4 +1,4 @@
-"""What generates rollouts: the choice that `engine.generation=auto` leaves to a run.
+"""The generator of rollouts that `engine.generation=auto` resolves to.
 
 vLLM takes one to two minutes to start. It is chosen on a GPU where it is installed, fits, and saves
 more than that, by the estimate of a step and the run's budget. A resumed run keeps what it had.
@@ -32,7 +32,7 @@ SHARED = "METIS_SHARED_DEVICE"
 
 @dataclass(frozen=True)
 class Choice:
-    """What generates, and why."""
+    """A generator of rollouts, and the reason for it."""
 
     generation: Literal["transformers", "vllm"]
     why: str
@@ -47,7 +47,7 @@ def is_open(config: Config) -> bool:
 
 
 def unable(settings: LocalSettings) -> str:
-    """Why vLLM cannot generate here; empty where it can."""
+    """The reason that vLLM cannot generate here; empty where it can."""
     if not _on_gpu(settings):
         return "since vLLM needs a GPU"
     if find_spec("vllm") is None:
@@ -146,7 +146,7 @@ def continued(config: Config, out: Path) -> Config:
 
 
 def _saved(out: Path) -> Mapping[str, Any]:
-    """What the engine kept in the latest checkpoint."""
+    """The state of the engine in the latest checkpoint."""
     checkpoint = latest(out)
     if checkpoint is None:
         return {}

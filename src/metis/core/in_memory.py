@@ -1,7 +1,7 @@
 """Functions that only this process has: closures, lambdas, those of a notebook.
 
 Their names are `<memory>:NAME-DIGEST`. The digest is of the code with the plain values that it
-holds (defaults, captured variables), so that another function has another name.
+holds or names (defaults, captured variables, globals), so that another function has another name.
 """
 
 import contextlib
@@ -88,7 +88,7 @@ def _described(value: Any, around: frozenset[int]) -> Iterator[str]:
 
 
 def _parts(value: Any) -> Iterator[Any]:
-    """What a value is made of, as far as it tells one function from another."""
+    """The parts of a value that tell one function from another."""
     if isinstance(value, CodeType):
         yield from (value.co_code, value.co_names, value.co_varnames, value.co_consts)
     elif isinstance(value, FunctionType):

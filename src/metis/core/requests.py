@@ -75,7 +75,7 @@ class Score(Request[list[list[float]]]):
 
 
 Counts = int | Sequence[int]
-"""How many of each: the same number of all, or one for each."""
+"""Rollouts per prompt: one number for all, or one for each."""
 
 
 def each_count(n: Counts, asked: Sequence[object]) -> list[int]:

@@ -89,7 +89,7 @@ UNSAVED = {"saved": False}
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """What was said in one rollout, and what came of it.
+    """The messages of one rollout, and its outcome.
 
     `asked` is the chat that the policy answered first; `said` are its turns and those of the
     environment. `reward` is None where the rollout failed, `failure` then says why. `tokens` counts

@@ -1,4 +1,4 @@
-"""What the logs of a run measure: the rise in accuracy, what was wasted, and the judge's lift."""
+"""Measurements from the logs of a run: rise in accuracy, waste, and the judge's lift."""
 
 import math
 from collections import Counter

@@ -34,9 +34,9 @@ TELLING = 0.05
 MOST_HELDOUT = 2000
 """Larger held-out sets are not advised: they cost more than the training of a small run."""
 LESS = 10
-"""What a learning rate that is too high is divided by."""
+"""Divisor of a learning rate that is too high."""
 LONGER_BY, MUCH_LONGER_BY = 2, 8
-"""What a limit on tokens is multiplied by; much where nearly no answer ends, so that the length of
+"""Factors of a limit on tokens; the larger where nearly no answer ends, so that the length of
 answers is not known."""
 NEARLY_ALL = 0.9
 
@@ -58,7 +58,7 @@ class Rule:
 
 
 def found(facts: Facts) -> Iterator[Rule]:
-    """What is wrong with a run, the most harmful first."""
+    """The rules that hold for a run, the most harmful first."""
     return (rule for rule in RULES if rule.holds(facts))
 
 

@@ -47,7 +47,7 @@ def lines(run: Recorded, named: Path | None = None) -> list[Line]:
 
 
 def learnt(facts: Facts) -> str:
-    """Whether held-out accuracy rose."""
+    """The line about held-out accuracy: risen, fallen, or not known."""
     tests = facts.run.evaluations
     if len(tests) < 2:
         return f"Cannot be told: {'one' if tests else 'no'} validation in {facts.run.steps:,} steps"
@@ -108,7 +108,7 @@ def _groups(facts: Facts) -> Iterator[str]:
 
 
 def judged(facts: Facts) -> str:
-    """Whether the groups that the judge chose varied more than uniform ones."""
+    """The line about the realised lift of the judge over uniform sampling."""
     lift = facts.helped
     if lift is None:
         return "Cannot be told: there is no step with both its choices and uniform slots that vary"
@@ -119,7 +119,7 @@ def judged(facts: Facts) -> str:
 
 
 def advice(facts: Facts, commands: Commands) -> Iterator[Line]:
-    """What to change next, the most harmful first."""
+    """The changes advised, against the most harmful first."""
     for place, rule in enumerate(islice(found(facts), MOST), start=1):
         command = rule.command(facts, replace(commands, place=place))
         yield Line("advice", sentence(rule.said(facts)), command)

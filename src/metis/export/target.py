@@ -1,4 +1,4 @@
-"""What the exports have in common: they write what is not there yet, or say why they cannot."""
+"""Targets of an export: checked to be new, and errors of writing said in one line."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""How results are shown: a line as repr, a table for rich, the same as HTML in a notebook."""
+"""Views of results: a line as repr, a table for rich, the same as HTML in a notebook."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""How a report opens: the name of the run and what it is, then its diagnosis."""
+"""The opening of a report: title, one line about the run, diagnosis."""
 
 from collections.abc import Iterator, Sequence
 from html import escape

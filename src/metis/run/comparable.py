@@ -1,4 +1,4 @@
-"""Whether runs are validated alike: accuracies of other prompts, or under other conditions, are not
+"""Comparability of validations: accuracies of other prompts, or under other conditions, are not
 compared."""
 
 from collections.abc import Iterator, Sequence

@@ -35,7 +35,7 @@ GZIPPED = ".gz"
 DATA = "data.jsonl"
 """Rows that a run was given from memory; they are in its folder before it is."""
 DRAFTS = (".*.draft", "checkpoints/.*.draft", f"{FOLDER}/.*.draft")
-"""What a process that was killed has left behind."""
+"""Remains of a process that was killed."""
 
 
 class Folder:

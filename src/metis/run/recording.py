@@ -165,7 +165,7 @@ def _row(number: int, transcript: Transcript, asked: Turns) -> Row:
 
 
 def _judgments(heard: Heard, batch: Batch) -> Iterator[tuple[Row, Row]]:
-    """What judges were asked about each candidate, and what they wrote."""
+    """The questions to judges about each candidate, and their replies."""
     decisions = {decision.prompt.id: decision for decision in batch.decisions}
     said = Counter[str]()
     for request, reply in heard:

@@ -1,4 +1,4 @@
-"""What to do about rollouts that teach nothing, in the words of notices, surveys and diagnoses."""
+"""Remedies for rollouts without a gradient, as notices, surveys and diagnoses word them."""
 
 LONGER = "raise engine.max_tokens, or ask for shorter answers"
 """Of answers that are truncated."""

@@ -32,7 +32,7 @@ Row = dict[str, Any]
 
 
 class Place(NamedTuple):
-    """Where a member is: its file's kind and first step, and its bytes there."""
+    """The place of a member: its file's kind and first step, and its bytes there."""
 
     kind: str
     segment: int

@@ -1,4 +1,4 @@
-"""Who answers what a curriculum asks for beside rollouts: a function, or an endpoint.
+"""Requests beside rollouts, answered by a function or an endpoint.
 
 What a selector cannot serve is refused before anything starts, by what the curriculum declares.
 """

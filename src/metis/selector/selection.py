@@ -39,7 +39,7 @@ FORMAT = 1
 
 
 class _Selection:
-    """What both selectors have in common; only `propose` may ask, so only it differs."""
+    """The base of both selectors; only `propose` may ask, so only it differs."""
 
     def __init__(
         self,

@@ -173,7 +173,7 @@ def _prompts(
 
 
 def _outcome(group: Row, judgment: Row) -> tuple[str | Text, ...]:
-    """Why a candidate was chosen or not, what was predicted, and what came of it."""
+    """The candidates of a step: reason, prediction and outcome."""
     score, tokens = _score(judgment), group.get("tokens", ())
     return (
         str(judgment.get("failure") or judgment.get("reason", "")),

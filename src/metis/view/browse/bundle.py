@@ -117,7 +117,7 @@ def _quoted(text: str) -> str:
 
 
 def _addresses(opened: Sequence[object]) -> Iterator[str]:
-    """What the page asks for without a search: lists first, then what they lead to, new to old."""
+    """Addresses that the page asks for without a search: lists, then details, new to old."""
     yield "folders"
     yield from (f"{place}/overview" for place in range(len(opened)))
     runs = [(place, each) for place, each in enumerate(opened) if isinstance(each, Opened)]

@@ -1,4 +1,4 @@
-"""How often each prompt was seen and chosen, and what came of it last: a row per prompt. And the
+"""Counts of each prompt (seen, chosen) and its last outcome: a row per prompt. And the
 categories, outcomes and reasons that there are.
 
 Only rows that are new since the last count are read; after rows were forgotten, all are.
@@ -32,7 +32,7 @@ _NEW = {
     "groups": (_GROUPED, _FILTER.format("outcome", "groups")),
     "texts": (_NAMED, _FILTER.format("category", "texts")),
 }
-"""What is done for the new rows of a table."""
+"""The statement that is run for new rows of a table."""
 
 
 def count(write: sqlite3.Connection) -> None:

@@ -139,7 +139,7 @@ def _name(folder: Path) -> str:
 
 
 def _identity(folder: Path) -> str:
-    """What tells a folder from another one that had its path; of these tables."""
+    """The identity of a folder, which another one at its path has not; of these tables."""
     found, tables = folder.stat(), (TABLES + counting.TABLES + WORDS).encode()
     return f"{hashlib.sha256(tables).hexdigest()[:16]} {found.st_dev} {found.st_ino}"
 

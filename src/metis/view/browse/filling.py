@@ -13,7 +13,7 @@ from metis.view.browse.database import clean
 from metis.view.browse.search import indexed
 
 FROM_HEAD, FROM_GROUP, FROM_PROMPTS = 0, 1, 2
-"""How far a text is trusted to be the prompt as the judge reads it, and not a chat around it."""
+"""Trust that a text is the prompt as the judge reads it, and not a chat around it."""
 
 Row = Mapping[str, Any]
 
@@ -89,7 +89,7 @@ LOGS: dict[str, Callable[[Into, Row, str], None]] = {
     "exemplars": exemplars,
     "evals": evals,
 }
-"""What is read of a folder, in this order, and what becomes of its rows."""
+"""The logs that are read, in this order, with the function that takes in their rows."""
 
 
 def transcript(into: Into, member: Member) -> None:

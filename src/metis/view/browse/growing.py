@@ -1,4 +1,4 @@
-"""What is new in a file that grows: how far it was read, and whether that is still so."""
+"""New rows of a file that grows, beyond a mark of how far it was read."""
 
 import hashlib
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ ENDS = 64
 
 
 class Mark(NamedTuple):
-    """How far a file was read: bytes, rows, and a digest of the ends of these bytes."""
+    """The part of a file that was read: bytes, rows, and a digest of the ends of these bytes."""
 
     offset: int = 0
     rows: int = 0

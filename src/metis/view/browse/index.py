@@ -44,7 +44,7 @@ New = NewRow | NewMember
 
 
 class Index:
-    """What a folder holds, in a database; `wrong` says what cannot be read, by file."""
+    """The database of a folder; `wrong` names the unreadable part of each damaged file."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -89,7 +89,7 @@ class Index:
 
     @property
     def progress(self) -> dict[str, Any]:
-        """How much of the folder is in the database."""
+        """The share of the folder that is in the database."""
         marks = self._marks()
         sizes = {name: path.stat().st_size for name, path in self._paths().items()}
         read = sum(mark.offset for name, mark in marks.items() if name in sizes)

@@ -172,7 +172,7 @@ def open_folders(folders: Sequence[Path]) -> list[Opened | OpenedComparison]:
 
 
 def _kind(folder: Path) -> str:
-    """What a folder is; refused where it is none that can be shown."""
+    """The kind of a folder; one that cannot be shown is refused."""
     if not folder.is_dir():
         what = "a file" if folder.exists() else "there is no such folder"
         raise MetisError(f"run {str(folder)!r}: {what}: name a run folder")

@@ -1,4 +1,4 @@
-"""What a run, a survey, an evaluation or a comparison is, and its series over the steps."""
+"""Overviews of a run, a survey, an evaluation or a comparison, with series over the steps."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -56,7 +56,7 @@ MOST = 200
 
 
 def _filters(database: Database) -> dict[str, list[str]]:
-    """What each filter can be set to."""
+    """The values of each filter."""
     rows = database.rows("SELECT name, value FROM filters WHERE value <> '' ORDER BY value")
     names = ("category", "outcome", "reason")
     return {name: [value for of, value in rows if of == name][:MOST] for name in names}

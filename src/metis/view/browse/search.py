@@ -1,4 +1,4 @@
-"""What is typed into a search, as words of the index and as patterns in the text itself.
+"""Searches, as words of the index and as patterns in the text itself.
 
 Words are found in any case, those of four letters or more from their start. What stands in quotes,
 or has signs in it, is found as it stands: the index has its words alone, so the text is looked at

@@ -1,4 +1,4 @@
-"""What was said in a rollout on verl: METIS's agent loop hands it on, else it is decoded."""
+"""Messages of a rollout on verl: handed on by METIS's agent loop, else decoded."""
 
 import itertools
 import json
