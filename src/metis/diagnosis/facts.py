@@ -2,8 +2,8 @@
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from statistics import median
 from typing import Any, NamedTuple
@@ -58,6 +58,34 @@ def paired(run: Recorded) -> Estimate:
     if not rises:
         return Estimate(last.accuracy - first.accuracy, None)
     return mean_over_benchmarks([mean(values) for values in rises.values()])
+
+
+@dataclass
+class Groups:
+    """What is counted of the groups trained on; nothing in folders without their log."""
+
+    kinds: list[str] = field(default_factory=list)
+    """The kind of each group, in the order of the log."""
+    rewards: set[float] = field(default_factory=set)
+    """The different rewards."""
+    lengths: set[int] = field(default_factory=set)
+    """The different lengths of the answers, in tokens."""
+    rollouts: int = 0
+    """Rollouts with a reward."""
+    last: int = 0
+    """The step of the last group."""
+
+    @classmethod
+    def of(cls, rows: Iterable[Mapping[str, Any]]) -> "Groups":
+        found = cls()
+        for row in rows:
+            rewards = row.get("rewards", [])
+            found.kinds.append(group_kind(rewards))
+            found.rewards.update(rewards)
+            found.lengths.update(row.get("tokens", ()))
+            found.rollouts += len(rewards)
+            found.last = row["step"]
+        return found
 
 
 @dataclass(frozen=True)
@@ -123,29 +151,19 @@ class Facts:
         return self.total("rollout/wasted") / tokens if tokens and known else None
 
     @cached_property
-    def groups(self) -> list[dict[str, Any]]:
-        """The groups trained on, as logged; none in folders without that log."""
-        return run_folder.read_log(self.run.folder, "rollouts", optional=True)
+    def groups(self) -> Groups:
+        return Groups.of(run_folder.log_rows(self.run.folder, "rollouts", optional=True))
 
     @property
     def kinds(self) -> dict[str, float]:
         """Shares of the groups trained on by kind; empty where they are not logged."""
-        return _kinds(self.groups)
+        return _shares(self.groups.kinds)
 
     @property
     def late_kinds(self) -> dict[str, float]:
         """The same of the last fifth of the groups, of more where that is few."""
-        return _kinds(self.groups[-max(LATE, len(self.groups) // PART) :])
-
-    @cached_property
-    def rewards(self) -> set[float]:
-        """The different rewards of all groups trained on."""
-        return {reward for row in self.groups for reward in row.get("rewards", ())}
-
-    @cached_property
-    def lengths(self) -> set[int]:
-        """The different lengths of the answers trained on, in tokens."""
-        return {count for row in self.groups for count in row.get("tokens", ())}
+        kinds = self.groups.kinds
+        return _shares(kinds[-max(LATE, len(kinds) // PART) :])
 
     @cached_property
     def standstill(self) -> notices.Standstill | None:
@@ -218,8 +236,8 @@ class Facts:
         return max(self.run.series("judge/outcomes").y, default=0.0)
 
 
-def _kinds(groups: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    counts = Counter(group_kind(row.get("rewards", [])) for row in groups)
+def _shares(kinds: Sequence[str]) -> dict[str, float]:
+    counts = Counter(kinds)
     return {kind: count / counts.total() for kind, count in counts.items()}
 
 

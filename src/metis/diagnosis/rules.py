@@ -106,9 +106,10 @@ def _wanted(facts: Facts) -> int:
 
 def _constant(facts: Facts) -> bool:
     """True where all rewards are 0, though answers end, and differ."""
-    rewards = sum(len(row.get("rewards", ())) for row in facts.groups)
+    groups = facts.groups
     ended = facts.truncated < MOSTLY and facts.failed < MOSTLY
-    return facts.rewards == {0.0} and rewards >= ENOUGH and ended and len(facts.lengths) > 1
+    enough = groups.rollouts >= ENOUGH and len(groups.lengths) > 1
+    return groups.rewards == {0.0} and enough and ended
 
 
 def _flat(facts: Facts) -> bool:
@@ -213,7 +214,7 @@ def _informed(facts: Facts, commands: Commands) -> str:
 
 
 def _strict_step(facts: Facts, commands: Commands) -> str:
-    return commands.step(facts.groups[-1]["step"])
+    return commands.step(facts.groups.last)
 
 
 def _all_pass(facts: Facts) -> str:

@@ -54,7 +54,7 @@ def _require_files(task: Mapping[str, Any], run: Path | None) -> None:
 
 def _require_tested(sets: list[PromptSet], run: Path) -> None:
     """Refuse a test of other prompts than training had: it may have trained on them."""
-    tested = {row["prompt"] for row in run_folder.read_log(run, "evals", optional=True)}
+    tested = {row["prompt"] for row in run_folder.log_rows(run, "evals", optional=True)}
     gone = tested - {prompt.id for each in sets for prompt in each.prompts}
     if gone:
         raise MetisError(

@@ -10,14 +10,15 @@ from metis.comparisons.plan import saved
 from metis.library import tables
 from metis.library.run import TrainedRun
 from metis.library.shown import Facts, Shown
-from metis.run.folder import read_log
+from metis.library.transcribed import Transcribed
+from metis.run.folder import log_rows, read_log
 from metis.run.manifest import read_config
 from metis.run.statistics import group_kind
 from metis.tasks.benchmarks.scoring import FAITHFUL
 
 
 @dataclass(frozen=True, repr=False)
-class SurveyResult(Shown):
+class SurveyResult(Transcribed):
     """A survey's folder and its contents."""
 
     path: Path
@@ -61,7 +62,7 @@ class SurveyResult(Shown):
 
 
 @dataclass(frozen=True, repr=False)
-class EvaluationResult(Shown):
+class EvaluationResult(Transcribed):
     """An evaluation's folder and its contents."""
 
     path: Path
@@ -86,7 +87,7 @@ class EvaluationResult(Shown):
 
     @property
     def facts(self) -> Facts:
-        answers = sum(len(row["answers"]) for row in read_log(self.path, "answers"))
+        answers = sum(len(row["answers"]) for row in log_rows(self.path, "answers"))
         if not self.results:
             return {"answers": answers, "state": "not finished"}
         scored = {

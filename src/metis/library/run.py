@@ -6,14 +6,15 @@ from typing import Any, ClassVar
 
 from metis.errors import MetisError
 from metis.library import tables
-from metis.library.shown import Facts, Shown
+from metis.library.shown import Facts
+from metis.library.transcribed import Transcribed
 from metis.run import folder as run_folder
 from metis.run import models
 from metis.run.recorded import read_run
 
 
 @dataclass(frozen=True, repr=False)
-class TrainedRun(Shown):
+class TrainedRun(Transcribed):
     """A run folder and its contents; tables are lists of rows: `pandas.DataFrame(run.rollouts)`."""
 
     path: Path

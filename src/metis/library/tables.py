@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from metis.run.folder import read_log
+from metis.run.folder import log_rows
 from metis.run.transcripts import Member, members
 
 Row = dict[str, Any]
@@ -14,12 +14,12 @@ UNKNOWN = "not recorded"
 
 def rollouts(folder: Path, kind: str, log: str) -> list[Row]:
     """One row per rollout: of the transcripts, or else of the groups in a log."""
-    return _answered(folder, kind, read_log(folder, log, optional=True))
+    return _answered(folder, kind, log_rows(folder, log, optional=True))
 
 
 def validations(folder: Path) -> list[Row]:
     """One row per validation answer: of the transcripts, or else of the rewards that are logged."""
-    tests = read_log(folder, "evals", optional=True)
+    tests = log_rows(folder, "evals", optional=True)
     one = {"tokens": [None], "failed": 0}
     return _answered(folder, "eval", [{**row, **one, "rewards": [row["reward"]]} for row in tests])
 
@@ -104,7 +104,7 @@ def judgments(folder: Path) -> list[Row]:
     texts = _texts(folder)
     return [
         {"step": row["step"], **_described(texts, row["prompt"]), **_flat(row)}
-        for row in read_log(folder, "judgments", optional=True)
+        for row in log_rows(folder, "judgments", optional=True)
     ]
 
 
@@ -112,11 +112,11 @@ def prompts(folder: Path) -> list[Row]:
     """One row per prompt: its text, how often it was a candidate and rolled out, its rewards."""
     texts = _texts(folder)
     table = {name: {**_described(texts, name), **_counts()} for name in texts}
-    for row in read_log(folder, "judgments", optional=True):
+    for row in log_rows(folder, "judgments", optional=True):
         known = table.setdefault(row["prompt"], {"prompt": row["prompt"], **_counts()})
         known["seen"] += 1
         known["chosen"] += bool(row.get("chosen"))
-    for group in read_log(folder, "rollouts", optional=True):
+    for group in log_rows(folder, "rollouts", optional=True):
         known = table.setdefault(group["prompt"], {"prompt": group["prompt"], **_counts()})
         known.setdefault("category", group.get("category", ""))
         known.setdefault("text", group.get("text"))
@@ -135,7 +135,7 @@ def _counts() -> Row:
 
 def _texts(folder: Path) -> dict[str, Row]:
     """The prompts that were candidates, by their ids, where they are kept."""
-    return {row["prompt"]: row for row in read_log(folder, "prompts", optional=True)}
+    return {row["prompt"]: row for row in log_rows(folder, "prompts", optional=True)}
 
 
 def _described(texts: Mapping[str, Row], prompt: str) -> Row:
@@ -156,7 +156,7 @@ def outcomes(folder: Path, kind: Callable[[list[float]], str]) -> list[Row]:
             "failed": row["failed"],
             "truncated": row["cut_off"],
         }
-        for row in read_log(folder, "outcomes")
+        for row in log_rows(folder, "outcomes")
     ]
 
 
@@ -175,7 +175,7 @@ def answers(folder: Path) -> list[Row]:
             "turns": len(answer["turns"]),
             "answer": "".join(answer["turns"][-1:]),
         }
-        for row in read_log(folder, "answers")
+        for row in log_rows(folder, "answers")
         for place, answer in enumerate(row["answers"])
     ]
 

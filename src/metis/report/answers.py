@@ -78,10 +78,10 @@ def _turns(messages: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
 
 
 def logged(run: Recorded) -> Iterator[Answer]:
-    """The answers that `rollouts.jsonl` has; one as long as the limit was truncated."""
+    """The answers that `rollouts.jsonl` of earlier versions has; one at the limit was truncated."""
     engine = run.config.get("engine")
     limit = engine.get("max_tokens") if isinstance(engine, dict) else None
-    for row in run_folder.read_log(run.folder, "rollouts", optional=True):
+    for row in run_folder.log_rows(run.folder, "rollouts", optional=True):
         kept = zip(row.get("answers", ()), row.get("rewards", ()), row.get("tokens", ()))  # noqa: B905
         for text, reward, tokens in kept:
             turns = (("prompt", str(row.get("text", ""))), ("answer", str(text)))

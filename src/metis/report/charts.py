@@ -127,7 +127,7 @@ def occupancy_figure(subjects: Sequence[Subject], window: int) -> Figure | None:
 
 def _by_step(run: Recorded) -> Shares:
     steps: dict[int, Counter[str]] = defaultdict(Counter)
-    for row in run_folder.read_log(run.folder, "rollouts", optional=True):
+    for row in run_folder.log_rows(run.folder, "rollouts", optional=True):
         steps[row["step"]][str(row.get("category", ""))] += 1
     return steps
 

@@ -53,7 +53,7 @@ def read_outcomes(run: Recorded) -> list[PredictedOutcome]:
         if is_number(v_hat := row.get("v_hat", row.get("score") if scored else None))
     }
     outcomes = []
-    for row in run_folder.read_log(run.folder, "rollouts", optional=True) if judged else []:
+    for row in run_folder.log_rows(run.folder, "rollouts", optional=True) if judged else ():
         judgment, v_hat = judged.get((row["step"], row.get("prompt")), ({}, None))
         rewards = row.get("rewards", [])
         if v_hat is None or len(rewards) < 2:

@@ -183,21 +183,26 @@ _OTHER_FIELDS: dict[str, dict[str, Any]] = {
 def read_log(
     path: Path, log: str, optional: bool = False, having: bytes = b""
 ) -> list[dict[str, Any]]:
-    """The rows of a log, or only those whose line contains `having`.
+    """All rows of `log_rows`."""
+    return list(log_rows(path, log, optional, having))
+
+
+def log_rows(
+    path: Path, log: str, optional: bool = False, having: bytes = b""
+) -> Iterator[dict[str, Any]]:
+    """The rows of a log one by one, or only those whose line contains `having`.
 
     A corrupted line is refused; an incomplete last line is skipped, since the run is still writing
     or was killed. A missing log has no rows if `optional`.
     """
     file = log_file(path, log)
     try:
-        return [
-            parse_row(file, number, line, log)
-            for number, line in enumerate(log_lines(file), start=1)
-            if having in line and not _torn(line)
-        ]
+        for number, line in enumerate(log_lines(file), start=1):
+            if having in line and not _torn(line):
+                yield parse_row(file, number, line, log)
     except FileNotFoundError:
         if optional:
-            return []
+            return
         raise MetisError(f"run {str(path)!r} has no {file.name}: name a run folder") from None
     except OSError as error:
         raise MetisError(f"{str(file)!r} cannot be read ({error.strerror}): mend that") from None

@@ -105,6 +105,6 @@ def failure_notice(reason: str) -> str:
 
 def logged_failures(folder: Path) -> list[str]:
     """The first failure of each kind, from a run's logged notices."""
-    rows = run_folder.read_log(folder, "notices", optional=True)
+    rows = run_folder.log_rows(folder, "notices", optional=True)
     texts = [row["text"] for row in rows if row["text"].startswith(FAILED)]
     return [text.removeprefix(FAILED).removesuffix(MORE) for text in texts]

@@ -114,7 +114,7 @@ class Recorded:
     def rewards(self) -> dict[int, dict[str, float]]:
         """The reward of every held-out prompt, by the step of the validation."""
         tests: dict[int, dict[str, float]] = {}
-        for row in run_folder.read_log(self.folder, "evals", optional=True):
+        for row in run_folder.log_rows(self.folder, "evals", optional=True):
             tests.setdefault(row["step"], {})[row["prompt"]] = row["reward"]
         return tests
 

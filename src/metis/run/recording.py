@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 from metis.core import Batch, Chat, Complete, Group, Prompt, Request, Rollout, Transcript
 from metis.core.values import Turns
-from metis.run.folder import Folder, read_log, writing
+from metis.run.folder import Folder, log_rows, writing
 from metis.run.transcripts import Row
 
 Kept = Literal["all", "sample", "none"]
@@ -103,7 +103,7 @@ class Recorder:
     def _prompts(self, step: int, heard: Heard, batch: Batch) -> None:
         """Log the candidates that are none yet."""
         if self._known is None:
-            self._known = {row["prompt"] for row in read_log(self.folder.path, "prompts")}
+            self._known = {row["prompt"] for row in log_rows(self.folder.path, "prompts")}
         new = {}
         for prompt in _candidates(heard, batch):
             if prompt.id not in self._known:

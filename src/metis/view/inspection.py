@@ -88,7 +88,7 @@ def _history(run: Recorded, prompt: str) -> Iterator[RenderableType]:
     logs = ("rollouts", "judgments")
     found = [
         {row["step"]: row for row in map(_printable, rows) if row["prompt"] == prompt}
-        for rows in (run_folder.read_log(run.folder, log, optional=True) for log in logs)
+        for rows in (run_folder.log_rows(run.folder, log, optional=True) for log in logs)
     ]
     groups, judgments = found
     steps = sorted({*groups, *judgments})
@@ -105,7 +105,7 @@ def _history(run: Recorded, prompt: str) -> Iterator[RenderableType]:
 
 def _texts(run: Recorded, groups: Iterable[Row], names: Collection[str]) -> dict[str, str]:
     """The texts of prompts, as far as the run has kept them."""
-    rows = map(_printable, run_folder.read_log(run.folder, "prompts", optional=True))
+    rows = map(_printable, run_folder.log_rows(run.folder, "prompts", optional=True))
     texts = {row["prompt"]: str(row.get("text", "")) for row in rows if row["prompt"] in names}
     kept_by_groups = {row["prompt"]: str(row["text"]) for row in groups if row.get("text")}
     return kept_by_groups | texts
@@ -114,7 +114,7 @@ def _texts(run: Recorded, groups: Iterable[Row], names: Collection[str]) -> dict
 def _of(run: Recorded, log: str, step: int) -> list[Row]:
     """The rows of a step, all their text safe to print."""
     having = f'"step": {step},'.encode()
-    rows = run_folder.read_log(run.folder, log, optional=True, having=having)
+    rows = run_folder.log_rows(run.folder, log, optional=True, having=having)
     return [_printable(row) for row in rows if row["step"] == step]
 
 

@@ -1,21 +1,21 @@
 """Answers as members of transcripts, whichever file keeps them.
 
-Transcripts have them as they are. Of runs, surveys and evaluations without transcripts, so have
-`rollouts.jsonl` (some answers) and `answers.jsonl` (all).
+Transcripts have them as they are. Of folders without transcripts, so have `rollouts.jsonl` (of
+earlier versions, some answers) and `answers.jsonl` (all).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from metis.run.folder import log_file, read_log
+from metis.run.folder import log_file, log_rows, read_log
 from metis.tasks.benchmarks.scoring import FAITHFUL
 
 Row = Mapping[str, Any]
 
 
 def answers(group: Row) -> list[str]:
-    """The answers that a row of `rollouts.jsonl` has; runs of earlier versions have one."""
+    """The answers that a row of `rollouts.jsonl` has: a list, or one; none since transcripts."""
     found = group.get("answers", [group.get("answer", "")])
     return [str(answer) for answer in found] if isinstance(found, list) else []
 
@@ -86,7 +86,7 @@ def groups_asked_once(folder: Path) -> list[dict[str, Any]] | None:
     if log_file(folder, "outcomes").exists():
         return [{**row, "step": 0} for row in read_log(folder, "outcomes")]
     if log_file(folder, "answers").exists():
-        return [group_of_problem(row) for row in read_log(folder, "answers")]
+        return [group_of_problem(row) for row in log_rows(folder, "answers")]
     return None
 
 

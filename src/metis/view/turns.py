@@ -91,10 +91,10 @@ def said(folder: Path, kind: str, step: int, prompt: str) -> dict[int, Said]:
 
 def _logged(folder: Path, kind: str) -> Iterator[tuple[Row, list[dict[str, Any]]]]:
     if kind == "train":
-        rows = run_folder.read_log(folder, "rollouts", optional=True)
+        rows = run_folder.log_rows(folder, "rollouts", optional=True)
         yield from map(kept.of_group, rows)
     elif kind == "eval":
-        yield from map(kept.of_problem, run_folder.read_log(folder, "answers", optional=True))
+        yield from map(kept.of_problem, run_folder.log_rows(folder, "answers", optional=True))
 
 
 def _facts(row: Row) -> Table:

@@ -1,6 +1,7 @@
 """What is measured of a run: the paired rise, shares of what was wasted, the judge's lift."""
 
 import json
+import tracemalloc
 
 import pytest
 
@@ -94,3 +95,19 @@ def test_a_run_that_has_not_begun_has_no_facts(tmp_path):
     facts = Facts(read_run(tmp_path))
     assert facts.rise is facts.lift is facts.gradient is facts.wasted is None
     assert facts.failed == facts.truncated == 0.0 and not facts.judged
+
+
+def test_groups_are_counted_without_holding_the_log(make):
+    run = make()
+    long = "x" * 100_000
+    row = {"schema": 1, "step": 3, "prompt": "a", "rewards": [1.0, 0.0], "tokens": [5, 7]}
+    with (run.folder / "rollouts.jsonl").open("w") as log:
+        for _ in range(200):
+            log.write(json.dumps(row | {"answers": [long, long]}) + "\n")
+    tracemalloc.start()
+    groups = Facts(run).groups
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 20 * len(long) < (run.folder / "rollouts.jsonl").stat().st_size
+    assert (len(groups.kinds), groups.rollouts, groups.last) == (200, 400, 3)
+    assert (groups.rewards, groups.lengths) == ({0.0, 1.0}, {5, 7})

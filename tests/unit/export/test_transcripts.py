@@ -7,6 +7,8 @@ import zipfile
 
 import pytest
 
+import metis
+from metis import MetisError
 from metis.cli import main
 from metis.export import inspect_logs
 from metis.run.transcripts import Transcripts
@@ -64,6 +66,25 @@ def test_messages_are_a_row_per_rollout(run, tmp_path, capsys):
     roles = [message["role"] for message in several["messages"]]
     assert roles == ["user", "assistant", "tool", "assistant"]
     assert len({tuple(row) for row in written}) == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "log"), [("train", "metrics"), ("survey", "outcomes"), ("eval", "answers")]
+)
+def test_python_writes_what_the_command_writes(kind, log, tmp_path):
+    folder = Folder(tmp_path / "made")
+    folder.say("a/1", "It is 4.", "It is 5.", step=0, kind=kind)
+    (folder.path / f"{log}.jsonl").touch()
+    there = metis.load(folder.path)
+    assert there.export_messages(tmp_path / "python.jsonl") == tmp_path / "python.jsonl"
+    assert exported(folder.path, "--messages", tmp_path / "command.jsonl") == 0
+    assert rows(tmp_path / "python.jsonl") == rows(tmp_path / "command.jsonl") != []
+    logs = there.export_inspect(str(tmp_path / "logs"))
+    assert exported(folder.path, "--inspect", tmp_path / "again") == 0
+    [log], [again] = logs.iterdir(), (tmp_path / "again").iterdir()
+    assert log.name == again.name and contents(log)[0].keys() == contents(again)[0].keys()
+    with pytest.raises(MetisError, match="already there"):
+        there.export_messages(tmp_path / "python.jsonl")
 
 
 def test_a_rollout_that_was_asked_otherwise_keeps_its_question(tmp_path):
