@@ -13,7 +13,7 @@ from types import FrameType
 from typing import Any, Protocol
 
 from metis.config import Config, generation
-from metis.core import Batch, Curriculum, Trajectory
+from metis.core import Batch, Curriculum
 from metis.core.pool import Pool
 from metis.curricula.registry import check_pool, pool_notice
 from metis.engines import ENGINES
@@ -48,9 +48,8 @@ class Trainable(TimedEngine, Protocol):
 
     `evaluate` returns the reward of each held-out prompt, None where it failed, and reports how
     many are done; `first` has rewards that need no answer, and saves others; `heard` is called
-    with the groups of each round, before they are saved. `written` decodes the
-    policy's tokens of a rollout. `reseed` seeds all sampling from there on. `notices` are pending
-    messages to the user; the loop drains the list.
+    with the groups of each round, before they are saved. `reseed` seeds all sampling from there on.
+    `notices` are pending messages to the user; the loop drains the list.
     """
 
     version: int
@@ -66,8 +65,6 @@ class Trainable(TimedEngine, Protocol):
     ) -> Sequence[tuple[str, float | None]]: ...
 
     def update(self, batch: Batch) -> Mapping[str, float]: ...
-
-    def written(self, trajectory: Trajectory) -> str: ...
 
     def reseed(self, seed: int) -> None: ...
 
@@ -319,8 +316,7 @@ def _step(
     folder.append("timings", [{"step": account.step, **timings}])
     folder.append("judgments", judgment_rows(account.step, batch))
     folder.append("exemplars", exemplar_rows(account.step, batch))
-    rows = rollout_rows(account.step, batch, run.engine.written, settings.answers)
-    folder.append("rollouts", rows)
+    folder.append("rollouts", rollout_rows(account.step, batch))
     recorder.step(account.step, meter.heard, batch)
     shown = settings.loggers_every and account.step % settings.loggers_every == 0
     answers = list(sampled_answers(account.step, batch)) if shown else []

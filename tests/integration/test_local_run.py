@@ -63,8 +63,6 @@ def test_a_whole_run_with_each_judge(tiny, tmp_path, capsys, rewarding, judge):
     timings = read_log(tmp_path / "run", "timings")
     asked = "select" if name == "readout" else "judge"
     assert {asked, "rollout", "update"} <= set(timings[-1])
-    for row in read_log(tmp_path / "run", "rollouts"):
-        assert row["rewards"][0] == len(row.get("answers", [""])[0]) % 2
     everything_said_is_kept(tmp_path / "run", name)
 
 

@@ -12,5 +12,4 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None, **_)
     call = next(calls)
     if call % 5 == 0:
         raise ValueError("this answer cannot be scored")
-    score, name = float(len(solution_str) % 2 == 0), f"row {extra_info['index']}"
-    return {"score": score, "acc": min(1.0, call / 1000), "prompt": name}
+    return {"score": float(len(solution_str) % 2 == 0), "acc": min(1.0, call / 1000)}

@@ -24,6 +24,7 @@ from metis.evals.subject import find
 from metis.export.write import export
 from metis.run import folder as run_folder
 from metis.run.metrics import unexplained
+from metis.run.transcripts import members
 from opening import OWN, REWARDS, SCORED, fixed_batch, marks
 from running import HERE, cpu_overrides, finish, start
 
@@ -163,7 +164,6 @@ def test_states_are_the_local_engine_s(metis_run, model):
 def test_the_first_step_had_the_rows_it_should(metis_run):
     rows = run_folder.read_log(metis_run / "whole" / "metis", "rollouts")
     assert [tuple(row["rewards"]) for row in rows if row["step"] == 1] == REWARDS
-    assert all(row["text"] and row["answers"][0] for row in rows)
     first = run_folder.read_log(metis_run / "whole" / "metis", "metrics")[0]
     assert first["update/judgments"] == 2 + SCORED, "one row each"
     assert "judge/gradient_ratio" not in first, "the batch asks for no bound"
@@ -224,9 +224,9 @@ def test_the_checkpoint_that_tested_best_is_kept_and_can_be_evaluated(metis_run)
     evals = run_folder.read_log(metis_run / "whole" / "metis", "evals")
     for step, accuracy in tests.items():
         rewards = {row["prompt"]: row["reward"] for row in evals if row["step"] == step}
-        assert rewards.keys() <= {f"row {i}" for i in range(4)}
+        assert rewards.keys() == {f"sums:heldout:{i}" for i in range(4)}
         assert sum(rewards.values()) / 4 == pytest.approx(accuracy), "a failed answer earns nothing"
-        assert len(rewards) == 4 - failed[step]
+        assert list(rewards.values()).count(0.0) == failed[step]
     kept = metis_run / "whole" / "best"
     assert state.load_state(kept / "metis.state")["best"] == (best, tests[best])
     found = find(str(metis_run / "whole" / "metis"), "best")
@@ -278,6 +278,7 @@ def test_a_recipe_on_verl_rolls_out_several_times_a_step(model, tmp_path):
         group = 4
         evaluate = 3
         loggers = "tensorboard"
+        loggers_every = 1
         checkpoints = {{ every = 2 }}
         curriculum = {{ name = "opening:Asking", multiplier = 2, rounds = 12 }}
         [task]
@@ -323,9 +324,26 @@ def test_a_recipe_on_verl_rolls_out_several_times_a_step(model, tmp_path):
     assert 0 < rows[1]["reward/acc"] < 1
     (first, *_) = run_folder.read_log(out, "rollouts")
     assert len(first["reported"]) == len(first["rewards"])
-    assert first["reported"][0].keys() == {"acc", "prompt"}
+    assert first["reported"][0].keys() == {"acc"}
+    assert_what_failed_is_kept(out, rows)
     assert (out / "verl" / "global_step_3" / "metis.state").exists()
     assert (out / "verl" / "global_step_3" / "critic").exists()
     shown = EventAccumulator(str(out / "tensorboard")).Reload()
     assert [event.step for event in shown.Scalars("metis/total/rollout_generated")] == [1, 2, 3]
     assert {"timing_s/gen", "metis/eval/accuracy"} <= set(shown.Tags()["scalars"])
+    assert [event.step for event in shown.Tensors("answers")] == [1, 3], "what is trained on"
+
+
+def assert_what_failed_is_kept(run, metrics):
+    """Answers whose reward raised, in training and in validation, with the reason."""
+    lost = [row for group in members(run, "train") for row in group.rows if row["failure"]]
+    assert len(lost) == sum(row.get("rollout/failed", 0) for row in metrics)
+    tested = [(group.head, row) for group in members(run, "eval") for row in group.rows]
+    assert len(tested) == 2 * 3 and all(head["messages"] for head, _ in tested)
+    unscored = [row for _, row in tested if row["failure"]]
+    assert len(unscored) == sum(row.get("eval/failed", 0) for row in metrics)
+    for row in (*lost, *unscored):
+        assert row["messages"] and row["tokens"] and row["reward"] is None
+        assert "this answer cannot be scored (" in row["failure"]
+    notices = [row["text"] for row in run_folder.read_log(run, "notices")]
+    assert sum("this answer cannot be scored" in text for text in notices) == 1

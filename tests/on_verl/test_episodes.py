@@ -2,12 +2,14 @@
 
 import asyncio
 import json
+import math
 from types import SimpleNamespace
 
 import pytest
 from verl.experimental.agent_loop import agent_loop
 from verl.utils.dataset.rl_dataset import RLHFDataset
 
+import own_task
 from composing import composed
 from integration.conftest import byte_tokenizer, save_tiny
 from metis import config as configuration
@@ -19,6 +21,7 @@ from metis.engines.local.settings import LocalSettings
 from metis.engines.rewards import RewardRunner
 from metis.engines.verl import episodes
 from metis.engines.verl.launch.from_recipe import AGENT_LOOP, overrides
+from metis.engines.verl.servers.said import FAILURE, transcript
 from metis.errors import MetisError
 from metis.run.folder import RunFolder
 
@@ -116,7 +119,6 @@ def test_the_rollout_is_the_local_engine_s(recipe, tmp_path):
     assert (output.reward_score,) == group.rewards
     assert output.num_turns == 2 * len(SAID)
     assert output.extra_fields["min_global_steps"] == output.extra_fields["max_global_steps"] == 3
-    assert output.extra_fields["reward_extra_info"]["prompt"] == prompt.id
 
 
 def test_each_turn_begins_with_all_tokens_before_it(recipe, tmp_path):
@@ -135,6 +137,34 @@ def test_a_rollout_ends_within_its_tokens_and_is_rewarded_as_it_stands(recipe, t
     output = rolled(found, tmp_path / "run", servers, hopeless(found.task))
     assert len(servers.asked) == 2 and len(output.response_ids) <= 60
     assert output.response_mask[-1] == 1 and output.reward_score == 0.0
+
+
+def failing(*_):
+    raise ValueError("no number")
+
+
+@pytest.mark.parametrize(("method", "turns"), [("reply", 1), ("reward", len(SAID))])
+def test_an_episode_that_raises_is_kept_up_to_there_and_failed(
+    recipe, tmp_path, monkeypatch, method, turns
+):
+    found = recipe("engine.episode_tokens=400")
+    monkeypatch.setattr(own_task.GuessingGame, method, failing)
+    servers = Servers(byte_tokenizer(), SAID)
+    output = rolled(found, tmp_path / "run", servers, hopeless(found.task))
+    assert math.isnan(output.reward_score) and sum(output.response_mask) > 0
+    about = output.extra_fields["reward_extra_info"]
+    told = transcript(output.extra_fields, [], [], output.reward_score, {}, 9, False)
+    assert told.reward is None and told.failure == about[FAILURE]
+    assert told.failure.startswith("ValueError: no number (")
+    spoken = [turn["content"] for turn in told.said if turn["role"] == "assistant"]
+    assert spoken == SAID[:turns] and told.asked[-1]["role"] == "user"
+
+
+def test_an_episode_that_cannot_begin_is_dropped_by_verl(recipe, tmp_path):
+    found = recipe("engine.episode_tokens=400")
+    servers = Servers(byte_tokenizer(), [])
+    with pytest.raises(IndexError):
+        rolled(found, tmp_path / "run", servers, hopeless(found.task))
 
 
 def test_less_room_for_an_episode_than_for_an_answer_is_refused(recipe):

@@ -320,7 +320,8 @@ def test_a_value_model_of_its_own_needs_flash_attn(monkeypatch):
         ("rewards=contiuous", r"rewards = 'contiuous': use \('binary', 'continuous'\)"),
         ("seconds=-5", "seconds = -5: use a number, 0 or more"),
         ("best=maybe", "best = 'maybe'"),
-        ("answers=-1", "answers = -1: use a number, 0 or more, or null"),
+        ("loggers_every=-1", "loggers_every = -1: use a whole number, 0 or more"),
+        ("loggers_every=1.5", r"loggers_every = 1\.5: use a whole number, 0 or more"),
         ("transcripts=some", r"transcripts = 'some': use \('all', 'sample', 'none'\)"),
         ("transcripts_gb=-1", "transcripts_gb = -1: use a number, 0 or more"),
     ],
@@ -330,6 +331,8 @@ def test_the_section_of_a_curriculum_is_checked(word, message):
         check_config(composed([f"trainer.v1.metis.{word}"]))
     with pytest.raises(MetisError, match=r"trainer\.v1\.metis\.second = 5: the keys are"):
         check_config(composed(["+trainer.v1.metis.second=5"]))
+    with pytest.raises(MetisError, match=r"answers = 3: it is transcripts"):
+        check_config(composed(["+trainer.v1.metis.answers=3"]))
 
 
 @pytest.mark.parametrize(
@@ -473,7 +476,7 @@ def test_the_reward_is_the_task_s(tmp_path):
     answer = str(config.task.answers[name])
     for reply, expected in ((f"it is {answer}", 1.0), ("no idea", 0.0)):
         score = compute_score("metis", reply, "", row["extra_info"], run=str(tmp_path / "run"))
-        assert asyncio.run(score) == {"score": expected, "acc": expected, "prompt": name}
+        assert asyncio.run(score) == {"score": expected, "acc": expected}
 
 
 @pytest.mark.parametrize(
@@ -537,7 +540,7 @@ def test_a_reward_of_one_s_own_is_found_from_where_it_was_named_and_may_fail(tmp
         about = {"id": f"rows:{how}"}
         return asyncio.run(compute_score("metis", "good", "", about, **words.reward_kwargs))
 
-    said = {"score": 0.5, "acc": 0.5, "prompt": "rows:works", "reward/length": 4.0}
+    said = {"score": 0.5, "acc": 0.5, "reward/length": 4.0}
     assert scored("works") == said
     with pytest.raises(ZeroDivisionError):
         scored("raises")
@@ -549,7 +552,7 @@ def test_a_reward_of_one_s_own_is_found_from_where_it_was_named_and_may_fail(tmp
 
 def test_math_is_scored_by_the_data_alone():
     found = score_math("metis/math", r"so \boxed{012}", "12", {"id": "math:1"}, verify=False)
-    assert found == {"score": 1.0, "acc": 1.0, "prompt": "math:1"}
+    assert found == {"score": 1.0, "acc": 1.0}
     assert score_math("mine", r"\boxed{13}", "12", verify=False)["score"] == 0.0
 
 
@@ -559,11 +562,11 @@ def test_a_budget_reaches_verl_and_no_number_of_steps_is_in_its_way():
     assert verl.trainer.total_training_steps == ENDLESS
 
 
-@pytest.mark.parametrize(("words", "answers"), [([], None), (["answers=3"], 3)])
-def test_verl_keeps_as_many_answers_as_is_said(words, answers):
+@pytest.mark.parametrize(("words", "every"), [([], 10), (["loggers_every=3"], 3)])
+def test_verl_shows_answers_to_trackers_as_often_as_is_said(words, every):
     verl = composed(overrides(recipe(*words), OUT, "m"))
     check_config(verl)
-    assert verl.trainer.v1.metis.answers == answers
+    assert verl.trainer.v1.metis.loggers_every == every
 
 
 def test_verl_keeps_as_much_of_what_was_said_as_is_said():

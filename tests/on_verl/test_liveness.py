@@ -1,5 +1,6 @@
 """Liveness of verl's workers, asked of real Ray actors."""
 
+import math
 import threading
 from types import SimpleNamespace
 from unittest.mock import Mock
@@ -11,6 +12,7 @@ from verl.trainer.ppo.v1 import PPOTrainerSync
 from metis import MetisError
 from metis.engines.verl.servers import liveness
 from metis.engines.verl.servers.liveness import Liveness
+from metis.engines.verl.servers.said import FAILURE
 from metis.engines.verl.trainer import MetisTrainer
 
 
@@ -68,13 +70,13 @@ def testing(monkeypatch):
     testing = MetisTrainer.__new__(MetisTrainer)
     testing.liveness, testing.account, testing.journal = Mock(), Mock(), Mock()
     testing.account.test.return_value = {"eval/accuracy": 0.5}
-    testing.tested, testing.global_steps = False, 3
+    testing.tested, testing.global_steps, testing.names = False, 3, {"a": "sums:1", "b": "sums:2"}
     return testing
 
 
 def validated(testing, **asked):
     expected = {("sums", name): count for name, count in asked.items()}
-    return testing._val_metrics_update(["sums"], ["a"], {"reward": [1.0]}, [], expected)
+    return testing._val_metrics_update(["sums"], ["a"], {"reward": [1.0]}, [2], expected)
 
 
 def test_answers_that_failed_are_counted_and_workers_checked(testing):
@@ -83,6 +85,22 @@ def test_answers_that_failed_are_counted_and_workers_checked(testing):
     found = validated(testing, a=1, b=2)
     assert found == {"metis/eval/accuracy": 0.5, "metis/eval/failed": 2.0}
     assert testing.liveness.check_now.called
+
+
+def test_answers_that_are_kept_as_failed_are_as_those_that_verl_dropped(testing, monkeypatch):
+    heard = []
+    monkeypatch.setattr(
+        PPOTrainerSync, "_val_metrics_update", lambda self, *given: heard.append(given) or {}
+    )
+    infos = {"reward": [math.nan, 1.0], "acc": [math.nan, 1.0], "more": [None, "x"]}
+    infos[FAILURE] = ["ValueError: no number", None]
+    expected = {("sums", "a"): 1, ("sums", "b"): 1}
+    found = testing._val_metrics_update(["sums"] * 2, ["b", "a"], infos, [2, 4], expected)
+    kept = {"reward": [1.0], "acc": [1.0], "more": ["x"]}
+    assert heard == [(["sums"], ["a"], kept, [4], expected)]
+    assert found["metis/eval/failed"] == 1.0
+    testing.account.test.assert_called_once_with({"": [1.0, 0.0]})
+    testing.journal.test.assert_called_once_with(3, {"sums:1": 1.0, "sums:2": 0.0})
 
 
 def test_a_test_in_which_a_worker_died_is_not_written_down(testing):

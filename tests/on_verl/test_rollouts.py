@@ -12,8 +12,8 @@ from tensordict import NonTensorStack, TensorDict
 
 from metis import MetisError, Prompt
 from metis.engines.verl.servers import rollouts
-from metis.engines.verl.servers.rollouts import COLUMNS, EXTRA, PARTITION, Rollouts
-from metis.engines.verl.servers.said import decoded, handed_on
+from metis.engines.verl.servers.rollouts import COLUMNS, EXTRA, PARTITION, ROW, Rollouts
+from metis.engines.verl.servers.said import decoded, failed, handed_on
 from metis.engines.verl.trainer.trainer import PlannedBuffer
 
 PROMPTS = [Prompt("data:1", "one"), Prompt("data:2", "two")]
@@ -39,9 +39,16 @@ class Queue:
         self.tags[key] = {"status": "success", **version}
         scores = torch.tensor([0.0, reward])
         pair = torch.tensor([7, 8])
-        said = {"score": reward, "acc": 1.0, "prompt": "data:1", "reward/length": 2, "pred": "x"}
-        extra = {"reward_extra_info": said | {"all": [1]}}
-        self.rows[key] = (pair, pair + 2, torch.ones(2), torch.tensor([-1.0, -2.0]), scores, extra)
+        said = {"score": reward, "acc": 1.0, "reward/length": 2, "pred": "x"}
+        self.rows[key] = {
+            **dict(zip(COLUMNS, (pair, pair + 2, torch.ones(2)), strict=False)),
+            "rollout_log_probs": torch.tensor([-1.0, -2.0]),
+            "rm_scores": scores,
+            EXTRA: {"reward_extra_info": said | {"all": [1]}},
+            "extra_info": {"index": 3, "category": None},
+            "data_source": "sums",
+            "raw_prompt": [{"role": "user", "content": "one"}],
+        }
 
     def kv_list(self, partition):
         assert partition == PARTITION
@@ -51,11 +58,12 @@ class Queue:
         return {PARTITION: dict(self.tags, other_0_0={"status": "success"})}
 
     def kv_batch_get(self, keys, partition_id, select_fields):
-        rows = (dict(zip((*COLUMNS, EXTRA), self.rows[key], strict=True)) for key in keys)
-        *names, last = select_fields
-        *columns, extra = zip(*([row[name] for name in select_fields] for row in rows), strict=True)
-        named = zip(names, map(torch.stack, columns), strict=True)
-        return TensorDict({**dict(named), last: NonTensorStack(*extra)}, batch_size=len(keys))
+        rows = [self.rows[key] for key in keys]
+        columns = {name: [row[name] for row in rows] for name in select_fields}
+        for name, values in columns.items():
+            plain = name in (EXTRA, *ROW)
+            columns[name] = NonTensorStack(*values) if plain else torch.stack(values)
+        return TensorDict(columns, batch_size=len(keys))
 
     def kv_clear(self, keys, partition_id):
         self.cleared += keys
@@ -122,7 +130,7 @@ def test_what_was_said_is_as_the_agent_loop_hands_it_on(play, monkeypatch):
 
     def handing_on(key, reward):
         write(key, reward)
-        queue.rows[key][-1].update(handed_on(chat, turns))
+        queue.rows[key][EXTRA].update(handed_on(chat, turns))
 
     queue._write = handing_on
     first, _ = play(queue)
@@ -136,16 +144,58 @@ def test_what_a_tool_said_is_told_from_what_the_policy_said():
     ]
 
 
-def test_what_was_said_in_a_validation_is_known_by_the_prompt_s_name(monkeypatch):
-    queue = Queue([(1.0, 0.0), (0.5, None)])
-    queue.submit(["a", "b"])
-    monkeypatch.setattr(rollouts, "transfer_queue", queue)
-    queue.rows["b_0_0"][-1]["reward_extra_info"]["prompt"] = None
-    tested = playing(queue).tested(list(queue.rows))
-    assert list(tested) == ["data:1"]
-    assert [each.reward for each in tested["data:1"]] == [1.0, 0.0]
-    assert tested["data:1"][0].asked == [{"role": "user", "content": "7 8"}]
-    assert playing(queue).tested([]) == {}
+def test_a_rollout_that_failed_has_its_messages_its_reason_and_its_tokens(play):
+    queue = Queue([(1.0, math.nan, 0.0), (0.5, 0.5, 0.5)])
+    write = queue._write
+
+    def failing(key, reward):
+        write(key, reward)
+        if math.isnan(reward):
+            queue.rows[key][EXTRA] = {"reward_extra_info": failed(ValueError("no number"))}
+
+    queue._write = failing
+    group, _ = play(queue)
+    assert (group.rewards, group.failed, group.failed_tokens) == ((1.0, 0.0), 1, 2)
+    _, lost, _ = group.transcripts
+    assert lost.said == [{"role": "assistant", "content": "9 10"}] and lost.reward is None
+    assert (lost.failure, lost.tokens, lost.report) == ("ValueError: no number", 2, {})
+
+
+@pytest.fixture
+def tested(monkeypatch):
+    """What is heard of a validation; `changed` are columns by key."""
+
+    def tested(rewards, **changed):
+        queue = Queue(rewards)
+        queue.submit(["b", "a"])
+        monkeypatch.setattr(rollouts, "transfer_queue", queue)
+        for key, columns in changed.items():
+            queue.rows[key] |= columns
+        return playing(queue).tested(list(queue.rows))
+
+    return tested
+
+
+def test_what_was_said_in_a_validation_is_known_by_the_prompt_s_id(tested):
+    named = {"extra_info": {"id": "mine:7", "index": 7, "category": "sums"}}
+    first, second = tested([(1.0, 0.0), (0.5, None)], b_0_0=named, b_1_0=named)
+    assert (first.uid, first.prompt.id, first.prompt.category) == ("b", "mine:7", "sums")
+    assert (second.uid, second.prompt.id) == ("a", "sums:heldout:3")
+    assert [each.reward for each in first.said] == [1.0, 0.0]
+    assert first.said[0].asked == [{"role": "user", "content": "one"}]
+    assert [each.reward for each in second.said] == [0.5]
+
+
+def test_a_held_out_prompt_without_id_and_index_is_named_by_its_messages(tested):
+    chats = {name: [{"role": "user", "content": f"\ud800 {name}"}] for name in "ab"}
+    rows = {f"{n}_0_0": {"extra_info": {}, "raw_prompt": chat} for n, chat in chats.items()}
+    names = [each.prompt.id for each in tested([(1.0,), (0.5,)], **rows)]
+    assert names == [each.prompt.id for each in tested([(0.0,), (0.0,)], **rows)]
+    assert len(set(names)) == 2 and all(name.startswith("sums:heldout:") for name in names)
+
+
+def test_a_validation_without_answers_has_nothing_to_hear(tested):
+    assert tested([(None,), (None,)]) == []
 
 
 def test_a_prompt_whose_rollouts_all_fail_is_an_empty_group(play):
@@ -155,7 +205,7 @@ def test_a_prompt_whose_rollouts_all_fail_is_an_empty_group(play):
 
 def test_a_step_whose_rollouts_all_fail_ends_the_run(play):
     queue = Queue([(None,) * 3, (None,) * 3])
-    with pytest.raises(MetisError, match="all 6 rollouts of step 5 failed"):
+    with pytest.raises(MetisError, match="all 6 rollouts of step 5 failed, the first: verl drop"):
         play(queue)
     assert sorted(queue.cleared) == sorted(queue.tags)
 

@@ -354,9 +354,6 @@ class SimulatedEngine(Engine):
     def close(self) -> None:
         """Nothing to close."""
 
-    def written(self, trajectory: Trajectory) -> str:
-        return ""
-
     def evaluate(
         self,
         count: Count = no_progress,

@@ -99,6 +99,41 @@ def _preformatted(value: Any) -> str:
     return "" if value is None else f"<pre>{html.escape(printable(str(value)))}</pre>"
 
 
+def text_table(answers: Sequence[ShownAnswer]) -> Any:
+    """A table in TensorBoard's summary format, whose texts are shown as they are."""
+    summary: Any = importlib.import_module("tensorboard.compat.proto.summary_pb2").Summary
+    tensors: Any = importlib.import_module("tensorboard.compat.proto.tensor_pb2")
+    shapes: Any = importlib.import_module("tensorboard.compat.proto.tensor_shape_pb2")
+    text: Any = importlib.import_module("tensorboard.plugins.text.metadata")
+    rows = [COLUMNS, *(map(_preformatted, answer.row) for answer in answers)]
+    cells = [cell.encode() for row in rows for cell in row]
+    sizes = [shapes.TensorShapeProto.Dim(size=size) for size in (len(rows), len(COLUMNS))]
+    shape = shapes.TensorShapeProto(dim=sizes)
+    string = importlib.import_module("tensorboard.compat.proto.types_pb2").DT_STRING
+    return summary.Value(
+        tag=ANSWERS,
+        metadata=text.create_summary_metadata(ANSWERS, ""),
+        tensor=tensors.TensorProto(dtype=string, tensor_shape=shape, string_val=cells),
+    )
+
+
+def data_table(wandb: Any, answers: Sequence[ShownAnswer]) -> Any:
+    """A table of the package wandb."""
+    return wandb.Table(columns=list(COLUMNS), data=[answer.row for answer in answers])
+
+
+def traces(trackio: Any, answers: Sequence[ShownAnswer]) -> list[Any]:
+    """Traces of the package trackio; older versions have none."""
+    shown = answers if hasattr(trackio, "Trace") else ()
+    return [_trace(trackio, answer) for answer in shown]
+
+
+def _trace(trackio: Any, answer: ShownAnswer) -> Any:
+    turns = (*answer.asked, *answer.said)
+    messages = [{"role": str(turn["role"]), "content": _content(turn)} for turn in turns]
+    return trackio.Trace(messages, {"prompt": answer.id, **answer.facts})
+
+
 class TensorBoard:
     """Event files in TENSORBOARD_DIR, or in the run folder: `tensorboard --logdir runs`."""
 
@@ -125,24 +160,8 @@ class TensorBoard:
         value = self.summary.Value
         values = [value(tag=name, simple_value=number) for name, number in metrics.items()]
         if answers:
-            values.append(self._table(answers))
+            values.append(text_table(answers))
         self._add(step, summary=self.summary(value=values))
-
-    def _table(self, answers: Sequence[ShownAnswer]) -> Any:
-        """A table of texts, each shown as it is."""
-        tensors: Any = importlib.import_module("tensorboard.compat.proto.tensor_pb2")
-        shapes: Any = importlib.import_module("tensorboard.compat.proto.tensor_shape_pb2")
-        text: Any = importlib.import_module("tensorboard.plugins.text.metadata")
-        rows = [COLUMNS, *(map(_preformatted, answer.row) for answer in answers)]
-        cells = [cell.encode() for row in rows for cell in row]
-        sizes = [shapes.TensorShapeProto.Dim(size=size) for size in (len(rows), len(COLUMNS))]
-        shape = shapes.TensorShapeProto(dim=sizes)
-        string = importlib.import_module("tensorboard.compat.proto.types_pb2").DT_STRING
-        return self.summary.Value(
-            tag=ANSWERS,
-            metadata=text.create_summary_metadata(ANSWERS, ""),
-            tensor=tensors.TensorProto(dtype=string, tensor_shape=shape, string_val=cells),
-        )
 
     def _add(self, step: int, **content: Any) -> None:
         self.writer.add_event(self.proto.Event(step=step, wall_time=time.time(), **content))
@@ -190,8 +209,7 @@ class Wandb:
     def log(
         self, step: int, metrics: Mapping[str, float], answers: Sequence[ShownAnswer] = ()
     ) -> None:
-        rows = [answer.row for answer in answers]
-        table = {ANSWERS: self.wandb.Table(columns=list(COLUMNS), data=rows)} if rows else {}
+        table = {ANSWERS: data_table(self.wandb, answers)} if answers else {}
         self.run.log({**metrics, **table}, step=step)
 
     def close(self) -> None:
@@ -213,14 +231,8 @@ class Trackio:
     def log(
         self, step: int, metrics: Mapping[str, float], answers: Sequence[ShownAnswer] = ()
     ) -> None:
-        shown = answers if hasattr(self.trackio, "Trace") else ()  # older versions have none
-        traces = [self._trace(answer) for answer in shown]
-        self.trackio.log({**metrics, **({ANSWERS: traces} if traces else {})}, step=step)
-
-    def _trace(self, answer: ShownAnswer) -> Any:
-        turns = (*answer.asked, *answer.said)
-        messages = [{"role": str(turn["role"]), "content": _content(turn)} for turn in turns]
-        return self.trackio.Trace(messages, {"prompt": answer.id, **answer.facts})
+        told = traces(self.trackio, answers)
+        self.trackio.log({**metrics, **({ANSWERS: told} if told else {})}, step=step)
 
     def close(self) -> None:
         self.trackio.finish()

@@ -24,11 +24,13 @@ Change = dict[str, Any]
 
 RENAMED = {"sinks": "loggers"}
 """Settings that older run folders have under another name."""
+GONE = ("answers",)
+"""Settings of older run folders that there are no more, and that no result depends on."""
 
 
 def current(document: Mapping[str, Any]) -> dict[str, Any]:
     """A `config.json` with the present names of its settings."""
-    return {RENAMED.get(key, key): value for key, value in document.items()}
+    return {RENAMED.get(key, key): value for key, value in document.items() if key not in GONE}
 
 
 def settings_of(document: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,15 +1,12 @@
 """The log rows of a step, and the metrics of its batch."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from metis.core import Batch, Trajectory
+from metis.core import Batch
 from metis.signal import advantages
-
-SHOWN = 8
-"""Groups per step of which one answer is logged, where `answers` is not set."""
 
 LEAST = 0.01
 """Smallest probability of a judge's answer that is logged, to two digits."""
@@ -74,14 +71,9 @@ def exemplar_rows(step: int, batch: Batch) -> Iterator[dict[str, Any]]:
         }
 
 
-def rollout_rows(
-    step: int, batch: Batch, written: Callable[[Trajectory], str], answers: int | None = None
-) -> Iterator[dict[str, Any]]:
-    """One row per trained group, with some of its answers.
-
-    `answers` are kept per group; None keeps one answer of the first few groups.
-    """
-    for place, group in enumerate(batch.groups):
+def rollout_rows(step: int, batch: Batch) -> Iterator[dict[str, Any]]:
+    """One row per trained group."""
+    for group in batch.groups:
         row = {
             "step": step,
             "prompt": group.prompt.id,
@@ -92,8 +84,4 @@ def rollout_rows(
         }
         if group.reports:
             row["reported"] = [dict(report) for report in group.reports]
-        kept = answers if answers is not None else int(place < SHOWN)
-        texts = [written(trajectory) for trajectory in group.trajectories[:kept]]
-        if any(texts):
-            row |= {"text": group.prompt.text, "answers": texts}
         yield row

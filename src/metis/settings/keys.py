@@ -25,6 +25,7 @@ SHARED = ("curriculum.batch", "curriculum.group")
 
 FORMERLY = {
     "sinks": "it is loggers",
+    "answers": "it is transcripts: all, a sample of one per group, or none",
     f"{JUDGE}.mode": f"choose the judge by {JUDGE}=direct, reason or readout",
     "curriculum.examples": f"it is {JUDGE}.examples, of direct and reason",
     "curriculum.ema": f"it is {JUDGE}.ema, of reason",

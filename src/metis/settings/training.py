@@ -42,8 +42,6 @@ class RunSettings:
     benchmarks   validation sets instead of the task's held-out prompts: names, suites or files as
                  in `metis eval --suite`; each has the same weight in the accuracy
     benchmark_limit  problems per benchmark, sampled as by `metis eval --limit`; 0 is all
-    answers      answers per group to keep in rollouts.jsonl; null keeps one answer of the first
-                 eight groups of a step
     transcripts  what is kept of what was said: `all` rollouts, a `sample` of one per group, `none`
     transcripts_gb  limit of their size in GB: the oldest steps keep one rollout per group, then
                  none; 0 is no limit
@@ -62,7 +60,6 @@ class RunSettings:
     evaluate: int = 20
     benchmarks: tuple[str, ...] = ()
     benchmark_limit: int = 0
-    answers: int | None = None
     transcripts: Kept = "all"
     transcripts_gb: float = 2.0
     loggers: tuple[str, ...] = ()
@@ -71,8 +68,7 @@ class RunSettings:
 
     MAY_CHANGE: ClassVar = (
         *("steps", "tokens", "processed", "seconds", "evaluate"),
-        *("answers", "transcripts", "transcripts_gb", "loggers", "loggers_every"),
-        "checkpoints",
+        *("transcripts", "transcripts_gb", "loggers", "loggers_every", "checkpoints"),
     )
     """Settings that may change on resume: the budget, validation, logging and checkpoints."""
 
@@ -85,9 +81,8 @@ class RunSettings:
         limit = self.transcripts_gb
         valid = math.isfinite(limit) and limit >= 0
         require(valid, "transcripts_gb", limit, "use a number, 0 or more")
-        for key in ("data_seed", "answers"):
-            value = getattr(self, key)
-            require(value is None or value >= 0, key, value, "use at least 0")
+        seed = self.data_seed
+        require(seed is None or seed >= 0, "data_seed", seed, "use at least 0")
         limited = self.steps or self.tokens or self.processed or self.seconds
         require(bool(limited), "steps", self.steps, "set a limit: tokens, processed or seconds")
         loggers.check_loggers(self.loggers)

@@ -142,7 +142,7 @@ def test_the_order_of_name_and_knob_does_not_matter():
         (["curriculum.judge=reason", "curriculum.judge.ema=nan"], ["curriculum.judge.ema = nan"]),
         (["steps=0"], ["steps = 0", "set a limit: tokens, processed or seconds"]),
         (["steps=-1"], ["steps = -1", "at least 0"]),
-        (["answers=-1"], ["answers = -1", "at least 0"]),
+        (["answers=3"], ["unknown key 'answers'", "it is transcripts"]),
         (["transcripts_gb=-1"], ["transcripts_gb = -1", "0 or more"]),
         (["transcripts=some"], ["transcripts", "'all', 'sample' or 'none'"]),
         (

@@ -161,3 +161,15 @@ def test_older_runs_have_loggers_under_their_former_name(tmp_path):
     assert manifest.changes(tmp_path, now, (), 2) == []
     [change] = manifest.changes(tmp_path, {**now, "loggers": []}, ("loggers",), 2)
     assert (change["key"], change["old"], change["new"]) == ("loggers", ["wandb"], [])
+
+
+@pytest.mark.parametrize("answers", [None, 3])
+def test_older_runs_resume_and_are_trained_again_without_settings_that_are_gone(run, answers):
+    assert train() == 0
+    old = {**document(run), "answers": answers}
+    (run / "config.json").write_text(json.dumps(old))
+    assert train("steps=5") == 0
+    assert "answers" not in document(run)
+    (run / "config.json").write_text(json.dumps(old))
+    assert main(["train", "run/config.json", "--out", "again"]) == 0
+    assert "answers" not in document(run.with_name("again"))

@@ -56,9 +56,8 @@ def test_a_group_without_a_variance_has_none_in_its_judgment():
 
 def test_a_rollout_has_its_category_and_an_exemplar_its_outcome():
     batch = Batch([group(EASY, 0.0, 1.0)], exemplars=[Exemplar(HARD, 2.0, 0.1875, 3)])
-    [rolled] = rollout_rows(4, batch, lambda trajectory: "two")
-    assert (rolled["category"], rolled["text"], rolled["tokens"]) == ("sums", "1 + 1", [2, 2])
-    assert rolled["answers"] == ["two"]
+    [rolled] = rollout_rows(4, batch)
+    assert (rolled["category"], rolled["rewards"], rolled["tokens"]) == ("sums", [0, 1], [2, 2])
     [shown] = exemplar_rows(4, batch)
     assert shown == {
         "step": 4,
@@ -67,20 +66,6 @@ def test_a_rollout_has_its_category_and_an_exemplar_its_outcome():
         "variance": 0.1875,
         "outcome_step": 3,
     }
-
-
-@pytest.mark.parametrize(
-    ("answers", "kept"), [(None, [1] * 8 + [0] * 2), (0, [0] * 10), (1, [1] * 10), (5, [2] * 10)]
-)
-def test_as_many_answers_are_kept_of_each_group_as_is_said(answers, kept):
-    groups = [group(Prompt(f"p:{n}", f"{n}?"), 0.0, 1.0) for n in range(10)]
-    rows = rollout_rows(1, Batch(groups), lambda trajectory: "two", answers)
-    assert [len(row.get("answers", ())) for row in rows] == kept
-
-
-def test_a_group_in_which_nothing_was_written_has_no_answers():
-    [row] = rollout_rows(1, Batch([group(EASY, 0.0, 1.0)]), lambda trajectory: "", 2)
-    assert "answers" not in row and "text" not in row
 
 
 @pytest.mark.parametrize(

@@ -323,9 +323,6 @@ class LocalEngine(Engine):
         """Stop the reward threads."""
         self.rewards.close()
 
-    def written(self, trajectory: Trajectory) -> str:
-        return self.policy.decode(trajectory.tokens[trajectory.loss_mask].tolist())
-
     def save(self, folder: Path) -> None:
         save_training(folder, self.policy, self.stepper.optimizer, self.generator)
         for i, learner in enumerate(self.learners.values()):

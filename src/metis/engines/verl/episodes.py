@@ -4,6 +4,7 @@ The policy's own tokens are never re-tokenized; only the text between two of its
 Environment turns and rewards run concurrently with the generation of other rollouts.
 """
 
+import logging
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,8 +17,11 @@ from verl.utils.profiler import simple_timer
 from metis.core import Chat, Message
 from metis.engines.tokens.encoding import between_turns
 from metis.engines.verl.launch.from_recipe import AGENT_LOOP
-from metis.engines.verl.reward import loaded_task
-from metis.engines.verl.servers.said import handed_on
+from metis.engines.verl.reward import LoadedTask, loaded_task
+from metis.engines.verl.servers.said import failed, handed_on
+from metis.tasks.base import Episode
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass
@@ -43,7 +47,10 @@ class Conversation:
 
 
 class EpisodeLoop(AgentLoopBase):  # type: ignore[misc]
-    """Runs an episode on verl's rollout servers, and computes its reward."""
+    """Runs an episode on verl's rollout servers, and computes its reward.
+
+    One whose turn or reward raises is kept up to there, as failed.
+    """
 
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> AgentLoopOutput:
         named = self.config.reward.custom_reward_function.reward_kwargs
@@ -54,16 +61,15 @@ class EpisodeLoop(AgentLoopBase):  # type: ignore[misc]
         rollout = Conversation(
             list(asked), await self.ct_build_initial_tokens([dict(said) for said in asked])
         )
-        request, going = uuid.uuid4().hex, True
-        while going:
-            with simple_timer("generate_sequences", metrics):
-                said = await self._speak(rollout, request, task.longest, sampling_params)
-            with simple_timer("tool_calls", metrics):
-                answers = await task.turn(episode, said)
-            rollout.spoken += [{"role": "assistant", "content": said}, *(answers or ())]
-            going = answers is not None and self._hear(rollout, said, answers)
-        with simple_timer("compute_score", metrics):
-            reward = await task.reward(episode, row["extra_info"])
+        try:
+            await self._play(task, episode, rollout, sampling_params, metrics)
+            with simple_timer("compute_score", metrics):
+                reward = await task.reward(episode)
+        except Exception as error:
+            if not rollout.tokens:  # verl has no place for it
+                raise
+            logger.warning("a rollout failed", exc_info=error)
+            reward = failed(error)
         return AgentLoopOutput(
             prompt_ids=rollout.prompt,
             response_ids=rollout.tokens,
@@ -78,6 +84,25 @@ class EpisodeLoop(AgentLoopBase):  # type: ignore[misc]
                 **handed_on(asked, rollout.spoken),
             },
         )
+
+    async def _play(
+        self,
+        task: LoadedTask,
+        episode: Episode,
+        rollout: Conversation,
+        sampling: dict[str, Any],
+        metrics: dict[str, Any],
+    ) -> None:
+        """Play an episode to its end."""
+        request, going = uuid.uuid4().hex, True
+        while going:
+            with simple_timer("generate_sequences", metrics):
+                said = await self._speak(rollout, request, task.longest, sampling)
+            rollout.spoken.append({"role": "assistant", "content": said})
+            with simple_timer("tool_calls", metrics):
+                answers = await task.turn(episode, said)
+            rollout.spoken += answers or ()
+            going = answers is not None and self._hear(rollout, said, answers)
 
     async def _speak(
         self, rollout: Conversation, request: str, longest: int, sampling: dict[str, Any]

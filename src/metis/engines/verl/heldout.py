@@ -1,32 +1,51 @@
 """Rewards of verl's validation, by prompt."""
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple, Self
 
-PROMPT = "prompt"
-"""The key under which a reward function may report the prompt's id."""
-
-REPORTED = "reward/"
-"""Prefix of everything else that a reward function reports."""
+from metis.engines.verl.servers.said import FAILURE
 
 Key = tuple[str, str]
 """A data source, and verl's uid of a prompt."""
 
 
+class Answers(NamedTuple):
+    """What verl knows of the answers of a validation, a value for each."""
+
+    sources: Sequence[str]
+    uids: Sequence[str]
+    infos: Mapping[str, Sequence[Any]]
+    """Rewards, and what reward functions report besides, by name."""
+    turns: Sequence[Any]
+
+    def valid(self) -> Self:
+        """Without those that failed, as if verl had dropped them."""
+        places = [n for n, reward in enumerate(self.infos["reward"]) if math.isfinite(reward)]
+
+        def chosen(values: Sequence[Any]) -> list[Any]:
+            return [values[place] for place in places]
+
+        infos = {name: chosen(values) for name, values in self.infos.items() if name != FAILURE}
+        return type(self)(chosen(self.sources), chosen(self.uids), infos, chosen(self.turns))
+
+
 class Heldout:
     """Mean rewards of held-out prompts; failed answers count as 0.
 
-    verl gives one value per finished answer, and the number of answers requested.
+    verl gives one value per finished answer, and the number of answers requested. `names` are the
+    ids of the prompts by their uids, as far as they are known.
     """
 
     def __init__(
         self,
-        keys: Sequence[Key],
-        answers: Mapping[str, Sequence[Any]],
+        answers: Answers,
         expected: Mapping[Key, int] | None,
+        names: Mapping[str, str],
     ) -> None:
-        values = answers["acc" if "acc" in answers else "reward"]
+        keys = list(zip(answers.sources, answers.uids, strict=True))
+        values = answers.infos["acc" if "acc" in answers.infos else "reward"]
         sums: dict[Key, float] = defaultdict(float)
         counts: dict[Key, int] = defaultdict(int)
         for key, value in zip(keys, values, strict=True):
@@ -35,7 +54,7 @@ class Heldout:
         asked = expected or counts
         self.failed = sum(asked.values()) - sum(counts.values())
         self.rewards = {key: sums[key] / n for key, n in asked.items()}
-        self.names = dict(zip(keys, answers.get(PROMPT, ()), strict=False))
+        self.names = names
 
     def by_source(self) -> dict[str, list[float]]:
         """The rewards per data source; a single one has the name ""."""
@@ -48,4 +67,5 @@ class Heldout:
         return {"eval/failed": float(self.failed)} if self.failed else {}
 
     def by_prompt(self) -> dict[str, float]:
-        return {name: self.rewards[key] for key, name in self.names.items() if name is not None}
+        known = ((uid, reward) for (_, uid), reward in self.rewards.items() if uid in self.names)
+        return {self.names[uid]: reward for uid, reward in known}

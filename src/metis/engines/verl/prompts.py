@@ -5,6 +5,8 @@
 the data source. verl silently drops prompts that are too long: `overlong_notices` count them.
 """
 
+import hashlib
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -66,6 +68,21 @@ def _prompt(row: Mapping[str, Any], number: int, key: str) -> Prompt:
         category=str(extra.get("category") or source),
         difficulty=None if difficulty is None else _number(difficulty, number),
     )
+
+
+def heldout_prompt(row: Mapping[str, Any]) -> Prompt:
+    """The held-out prompt of a row of the queue; its text is not known.
+
+    Without an id it is named by its place in its data source, or else by its messages: held out,
+    since the training prompts of the source are counted from 0 too.
+    """
+    extra, source = row.get("extra_info") or {}, str(row.get("data_source", "data"))
+    place = extra.get("index")
+    if place is None:
+        said = json.dumps(row["raw_prompt"], default=str)
+        place = hashlib.sha256(said.encode("utf-8", "replace")).hexdigest()[:12]
+    name = str(extra.get("id") or f"{source}:heldout:{place}")
+    return Prompt(name, "", str(extra.get("category") or source))
 
 
 def _number(difficulty: Any, number: int) -> float:

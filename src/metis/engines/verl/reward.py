@@ -15,7 +15,7 @@ from typing import Any
 from metis.core import Message, Prompt
 from metis.engines.rewards import RewardRunner
 from metis.engines.training_settings import TrainingSettings
-from metis.engines.verl.heldout import PROMPT, REPORTED
+from metis.engines.verl.servers.said import REPORTED
 from metis.errors import MetisError
 from metis.settings.sections import task_of
 from metis.tasks.base import Episode, Task
@@ -35,7 +35,7 @@ def score_math(
     **_: Any,
 ) -> dict[str, Any]:
     """Score an answer to a problem of `metis prepare math`, or another with a `ground_truth`."""
-    return _scored(reward(solution_str, str(ground_truth), verify), extra_info or {})
+    return _scored(reward(solution_str, str(ground_truth), verify))
 
 
 async def score_code(
@@ -65,7 +65,7 @@ async def score_code(
     episode = task.asked(problem)
     episode.reply(solution_str)
     outcome = await scorer.outcome(episode)
-    return _scored(outcome.score, about, outcome.report)
+    return _scored(outcome.score, outcome.report)
 
 
 async def compute_score(
@@ -79,7 +79,7 @@ async def compute_score(
     task = loaded_task(**named)
     episode = task.episode(extra_info)
     episode.reply(solution_str)
-    return await task.reward(episode, extra_info)
+    return await task.reward(episode)
 
 
 class Scorer:
@@ -111,10 +111,10 @@ class LoadedTask:
         """The environment's turn."""
         return await asyncio.wrap_future(self.scorer.rewards.turn(partial(episode.reply, said)))
 
-    async def reward(self, episode: Episode, extra_info: Mapping[str, Any]) -> dict[str, Any]:
+    async def reward(self, episode: Episode) -> dict[str, Any]:
         """The reward in verl's format."""
         outcome = await self.scorer.outcome(episode)
-        return _scored(outcome.score, extra_info, outcome.report)
+        return _scored(outcome.score, outcome.report)
 
 
 def loaded_task(
@@ -143,12 +143,10 @@ def _of_a_node(workers: int, nodes: int) -> int:
     return math.ceil(workers / nodes)
 
 
-def _scored(
-    score: float, extra_info: Mapping[str, Any], report: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
+def _scored(score: float, report: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """A reward in verl's format; reported names get a prefix, to not clash with verl's."""
     more = {f"{REPORTED}{name}": value for name, value in (report or {}).items()}
-    return {"score": score, "acc": score, PROMPT: extra_info.get("id"), **more}
+    return {"score": score, "acc": score, **more}
 
 
 @functools.cache

@@ -31,6 +31,7 @@ from metis.engines.verl import checkpoints
 from metis.errors import MetisError, require
 from metis.run import loggers
 from metis.run.recording import KEPT
+from metis.settings.keys import FORMERLY
 from metis.tasks.code import libraries, records
 from metis.tasks.code.pool import LIBRARIES
 
@@ -43,7 +44,7 @@ ESTIMATORS = ("grpo", "rloo")
 LOG_PROB_BATCHES = ("log_prob_use_dynamic_bsz", "log_prob_micro_batch_size_per_gpu")
 KEYS = (
     *("seed", "rewards", "tokens", "processed", "seconds"),
-    *("best", "answers", "transcripts", "transcripts_gb", "run", "curriculum"),
+    *("best", "transcripts", "transcripts_gb", "loggers_every", "run", "curriculum"),
 )
 
 CHECKS: dict[str, tuple[tuple[Any, ...], str]] = {
@@ -206,14 +207,15 @@ def _loses_adapters() -> bool:
 def _check_section(section: Any) -> None:
     """Validate the section trainer.v1.metis."""
     for key in section:
-        require(key in KEYS, f"trainer.v1.metis.{key}", section[key], f"the keys are {KEYS}")
+        remedy = FORMERLY.get(key, f"the keys are {KEYS}")
+        require(key in KEYS, f"trainer.v1.metis.{key}", section[key], remedy)
     for key in ("seed", "tokens", "processed", "seconds", "transcripts_gb"):
         value = section[key]
         number = isinstance(value, int | float) and value >= 0
         require(number, f"trainer.v1.metis.{key}", value, "use a number, 0 or more")
-    answers = section["answers"]
-    number = answers is None or (isinstance(answers, int) and answers >= 0)
-    require(number, "trainer.v1.metis.answers", answers, "use a number, 0 or more, or null")
+    every = section["loggers_every"]
+    whole = isinstance(every, int) and every >= 0
+    require(whole, "trainer.v1.metis.loggers_every", every, "use a whole number, 0 or more")
     known = {"rewards": ("binary", "continuous"), "best": (True, False), "transcripts": KEPT}
     for key, options in known.items():
         require(section[key] in options, f"trainer.v1.metis.{key}", section[key], f"use {options}")

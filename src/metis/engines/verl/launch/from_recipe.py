@@ -15,6 +15,8 @@ from metis.tasks.base import takes_turns
 MODULE = "metis.engines.verl.trainer"
 AGENT_LOOP = "metis_episodes"
 """The name of the agent loop for multi-turn episodes."""
+REWARD_MANAGER = "metis"
+"""The name of the reward manager."""
 REWARD_WORKERS = 8
 """Reward workers per node."""
 OWN = "METIS_"
@@ -161,9 +163,9 @@ def _trainer(config: Any, out: Path) -> dict[str, Any]:
         "v1.metis.tokens": training.tokens,
         "v1.metis.processed": training.processed,
         "v1.metis.seconds": training.seconds,
-        "v1.metis.answers": training.answers,
         "v1.metis.transcripts": training.transcripts,
         "v1.metis.transcripts_gb": training.transcripts_gb,
+        "v1.metis.loggers_every": training.loggers_every,
         "v1.metis.rewards": config.task.rewards,
         "v1.metis.run": str(out),
         "++v1.metis.curriculum": section,

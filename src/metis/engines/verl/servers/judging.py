@@ -73,12 +73,6 @@ class Servers:
         tokens: list[int] = self.tokenizer(text, add_special_tokens=False)["input_ids"]
         return tokens
 
-    def written(self, trajectory: Trajectory) -> str:
-        """The policy's text of a rollout."""
-        tokens = trajectory.tokens[trajectory.loss_mask].tolist()
-        text: str = self.tokenizer.decode(tokens, skip_special_tokens=True)
-        return text
-
     def complete(self, chats: Sequence[Chat], sampling: Sampling, version: int) -> list[Completion]:
         """One reply per chat; empty if the chat exceeds the context window."""
         params: dict[str, Any] = {"temperature": sampling.temperature, "top_p": sampling.top_p}

@@ -15,10 +15,18 @@ import transfer_queue
 
 from metis.core import Chat, Group, Message, Prompt, Trajectory, Transcript
 from metis.core.values import Report
-from metis.engines.verl.heldout import PROMPT, REPORTED
-from metis.engines.verl.prompts import PromptData
+from metis.engines.verl.prompts import PromptData, heldout_prompt
 from metis.engines.verl.servers.liveness import LOOP, Liveness, asking
-from metis.engines.verl.servers.said import LOST, TRANSCRIPT, Decode, decoded, transcript
+from metis.engines.verl.servers.said import (
+    FAILURE,
+    LOST,
+    REPORTED,
+    TRANSCRIPT,
+    Decode,
+    decoded,
+    reward_info,
+    transcript,
+)
 from metis.errors import MetisError
 from metis.tasks.outcome import reported
 
@@ -27,8 +35,10 @@ ENDED = ("finished", "failure")
 COLUMNS = ["prompts", "responses", "response_mask", "rollout_log_probs", "rm_scores"]
 EXTRA = "extra_fields"
 """The column of non-tensors, with what the reward function reports."""
-KNOWN = ("score", "acc", PROMPT)
-"""Fields of verl, not reported by the reward function."""
+ROW = ["extra_info", "data_source", "raw_prompt"]
+"""Columns of the data set that the queue has too."""
+KNOWN = ("score", "acc", FAILURE)
+"""Fields that the reward function does not report."""
 POLL = 0.1
 """Seconds between polls of the queue."""
 
@@ -46,6 +56,14 @@ class Output(NamedTuple):
 
 Outputs = Mapping[int, Sequence[Output]]
 """Outputs in order, by rollout."""
+
+
+class Tested(NamedTuple):
+    """The answers to a held-out prompt; `uid` is verl's name of it in this validation."""
+
+    uid: str
+    prompt: Prompt
+    said: list[Transcript]
 
 
 class Rollouts:
@@ -80,9 +98,10 @@ class Rollouts:
         if any(group.failed for group in groups):
             self.liveness.check_now()
         if groups and not any(group.rewards for group in groups):
+            why = next(said.failure for group in groups for said in group.transcripts)
             raise MetisError(
-                f"all {n * len(prompts)} rollouts of step {version + 1} failed: see the agent "
-                "loops' log; the last checkpoint is complete, and the same command resumes from it"
+                f"all {n * len(prompts)} rollouts of step {version + 1} failed, the first: {why}; "
+                "the last checkpoint is complete, and the same command resumes from it"
             )
         return groups
 
@@ -121,28 +140,31 @@ class Rollouts:
             outputs.append(Output(trajectory, reward, cut_off, _report(extra), turns, extra))
         return by_prompt
 
-    def tested(self, keys: Sequence[str]) -> dict[str, list[Transcript]]:
-        """What was said to the held-out prompts of a validation that the reward names, by name."""
+    def tested(self, keys: Sequence[str]) -> list[Tested]:
+        """What was said to the held-out prompts of a validation, in the order of their names."""
         finals = {key.rsplit("_", 1)[0]: key for key in sorted(keys, key=_place)}
-        by_name: dict[str, list[Transcript]] = {}
+        by_uid: dict[str, Tested] = {}
         if not finals:
-            return by_name
-        wanted = ["prompts", "responses", "response_mask", "rm_scores", EXTRA]
+            return []
+        tensors = ["responses", "response_mask", "rm_scores"]
         data = transfer_queue.kv_batch_get(
-            keys=list(finals.values()), partition_id=VALIDATION, select_fields=wanted
+            keys=list(finals.values()),
+            partition_id=VALIDATION,
+            select_fields=[*tensors, EXTRA, *ROW],
         )
-        columns = [list(data[name].unbind(0)) for name in wanted[:-1]]
-        for extra, *row in zip(data.get(EXTRA).tolist(), *columns, strict=True):
-            prompt, response, mask, scores = (values.numpy() for values in row)
-            asked: Chat = [{"role": "user", "content": self.decode(prompt.tolist())}]
+        columns = [list(data[name].unbind(0)) for name in tensors]
+        others = [data.get(name).tolist() for name in (EXTRA, *ROW)]
+        for session, extra, *row in zip(finals, *others, *columns, strict=True):
+            about = dict(zip(ROW, row, strict=False))
+            response, mask, scores = (values.numpy() for values in row[len(ROW) :])
+            asked: Chat = list(about["raw_prompt"])
             turns, cut_off = self._turns(extra, response, mask), len(response) >= self.limit
-            name = (extra.get("reward_extra_info") or {}).get(PROMPT)
             told = transcript(
                 extra, asked, turns, float(scores.sum()), _report(extra), int(mask.sum()), cut_off
             )
-            if name is not None:
-                by_name.setdefault(str(name), []).append(told)
-        return dict(sorted(by_name.items()))
+            uid = session.rsplit("_", 1)[0]
+            by_uid.setdefault(uid, Tested(uid, heldout_prompt(about), [])).said.append(told)
+        return sorted(by_uid.values(), key=lambda each: each.prompt.id)
 
     def _turns(self, extra: Mapping[str, Any], response: Any, mask: Any) -> list[Message]:
         """The decoded response, where the agent loop hands on no messages."""
@@ -157,7 +179,7 @@ def _place(key: str) -> tuple[str, int, int]:
 
 def _report(extra: Mapping[str, Any]) -> Report:
     """What the reward function reports besides its score."""
-    said = extra.get("reward_extra_info") or {}
+    said = reward_info(extra)
     return reported({name.removeprefix(REPORTED): said[name] for name in said if name not in KNOWN})
 
 
@@ -170,7 +192,7 @@ def _trajectory(prompt: Any, response: Any, mask: Any, logprobs: Any, version: i
 
 def _group(prompt: Prompt, asked: Chat, rollouts: Outputs, n: int) -> Group:
     """The group of a prompt; rollouts with a non-finite reward count as failed."""
-    rewards, trajectories, reports, cut_off = [], [], [], 0
+    rewards, trajectories, reports, cut_off, lost = [], [], [], 0, 0
     said = {number: Transcript(asked, (), failure=LOST) for number in range(n)}
     for number, outputs in sorted(rollouts.items()):
         *earlier, (last, reward, cut, report, turns, extra) = outputs
@@ -178,6 +200,7 @@ def _group(prompt: Prompt, asked: Chat, rollouts: Outputs, n: int) -> Group:
         own = sum(int(output.trajectory.loss_mask.sum()) for output in outputs)
         said[number] = transcript(extra, asked, whole, reward, report, own, cut)
         if not math.isfinite(reward):
+            lost += own
             continue
         before = tuple(output.trajectory for output in earlier)
         rewards.append(reward)
@@ -189,6 +212,7 @@ def _group(prompt: Prompt, asked: Chat, rollouts: Outputs, n: int) -> Group:
     failed = n - len(rewards)
     return Group(
         *(prompt, tuple(rewards), tuple(trajectories), failed),
+        failed_tokens=lost,
         cut_off=cut_off,
         reports=tuple(reports),
         transcripts=tuple(said.values()),

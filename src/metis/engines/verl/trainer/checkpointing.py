@@ -8,12 +8,12 @@ from verl.trainer.ppo.utils import need_critic
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
 from metis import files
-from metis.core import Batch, Curriculum, Prompt, state
+from metis.core import Batch, Curriculum, state
 from metis.core.pool import Pool
 from metis.core.predictors import Predictor
 from metis.engines.verl import checkpoints
 from metis.engines.verl.engine import VerlEngine
-from metis.engines.verl.heldout import Heldout
+from metis.engines.verl.heldout import Answers, Heldout
 from metis.engines.verl.servers.liveness import Liveness
 from metis.engines.verl.trainer.journal import Journal, logged
 from metis.engines.verl.workers.update import Update
@@ -145,7 +145,11 @@ class Validating(Checkpointing):
     batch: Batch | None
     liveness: Liveness
 
+    names: dict[str, str]
+    """The ids of held-out prompts by their uids in the validation at hand."""
+
     def _validate(self, *arguments: Any, **options: Any) -> dict[str, Any]:
+        self.names = {}
         metrics: dict[str, Any] = super()._validate(*arguments, **options)
         if self.tested:
             return metrics
@@ -157,9 +161,11 @@ class Validating(Checkpointing):
 
     def _hear_test(self, keys: Sequence[str]) -> None:
         """Keep what was said in a part of a validation."""
-        if not self.tested:
-            for name, said in self.engine.rollouts.tested(keys).items():
-                self.journal.recorder.add("eval", self.global_steps, Prompt(name, ""), said)
+        if self.tested:
+            return
+        for uid, prompt, said in self.engine.rollouts.tested(keys):
+            self.names[uid] = prompt.id
+            self.journal.recorder.add("eval", self.global_steps, prompt, said)
 
     def _keep_tested(self) -> None:
         """Add the validation to the step's checkpoint; save one if it is the best so far.
@@ -184,10 +190,9 @@ class Validating(Checkpointing):
         sample_turns: Sequence[Any],
         expected_acc_counts: Mapping[tuple[str, str], int] | None = None,
     ) -> dict[str, Any]:
-        answers = (data_sources, sample_uids, reward_extra_infos_dict, sample_turns)
+        answers = Answers(data_sources, sample_uids, reward_extra_infos_dict, sample_turns).valid()
         metrics: dict[str, Any] = super()._val_metrics_update(*answers, expected_acc_counts)
-        keys = list(zip(data_sources, sample_uids, strict=True))
-        heldout = Heldout(keys, reward_extra_infos_dict, expected_acc_counts)
+        heldout = Heldout(answers, expected_acc_counts, self.names)
         if heldout.failed:
             self.liveness.check_now()
         tested = self.account.test(heldout.by_source()) | heldout.failures()

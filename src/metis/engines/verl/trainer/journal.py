@@ -2,11 +2,11 @@
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from metis.core import Batch, Trajectory
+from metis.core import Batch
 from metis.errors import MetisError
 from metis.run.folder import LOGS, RunFolder, read_log
 from metis.run.manifest import SCHEMA, describe_changes
@@ -22,7 +22,10 @@ PHASES = {
 """verl's timers, with METIS's names of the phases."""
 
 
-MAY_CHANGE = ("tokens", "processed", "seconds", "best", "answers", "transcripts", "transcripts_gb")
+MAY_CHANGE = (
+    *("tokens", "processed", "seconds", "best"),
+    *("transcripts", "transcripts_gb", "loggers_every"),
+)
 """Settings that may change on resume."""
 
 
@@ -111,18 +114,11 @@ class Journal:
             phases["update"] = (1 - judged) * whole
         self.folder.append("timings", [{"step": step, **phases, "elapsed": elapsed}])
 
-    def explain(
-        self,
-        step: int,
-        batch: Batch,
-        heard: Heard,
-        written: Callable[[Trajectory], str],
-        answers: int | None = None,
-    ) -> None:
+    def explain(self, step: int, batch: Batch, heard: Heard) -> None:
         """Write judgments, exemplars and rollouts of a step, and what was said in it."""
         self.folder.append("judgments", judgment_rows(step, batch))
         self.folder.append("exemplars", exemplar_rows(step, batch))
-        self.folder.append("rollouts", rollout_rows(step, batch, written, answers))
+        self.folder.append("rollouts", rollout_rows(step, batch))
         self.recorder.step(step, heard, batch)
 
     def thin(self, step: int) -> None:

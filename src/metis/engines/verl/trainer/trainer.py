@@ -28,7 +28,7 @@ from metis.core import Batch
 from metis.core.needs import needs_of
 from metis.core.pool import Pool
 from metis.curricula.registry import check_pool, pool_notice
-from metis.engines.verl import checkpoints, episodes
+from metis.engines.verl import checkpoints, episodes, reward_manager
 from metis.engines.verl.engine import VerlEngine, encoder
 from metis.engines.verl.launch import checks
 from metis.engines.verl.launch.checks import check_libraries
@@ -39,7 +39,9 @@ from metis.engines.verl.servers.liveness import Liveness
 from metis.engines.verl.servers.rollouts import PARTITION, VALIDATION, Rollouts
 from metis.engines.verl.servers.weight_sync import WatchedSync
 from metis.engines.verl.trainer.checkpointing import Validating
+from metis.engines.verl.trainer.failures import Failures
 from metis.engines.verl.trainer.journal import Journal
+from metis.engines.verl.trainer.trackers import Trackers
 from metis.engines.verl.workers import lengths, log_probabilities
 from metis.engines.verl.workers.hidden_states import States
 from metis.engines.verl.workers.loss import metis_loss
@@ -87,6 +89,7 @@ class PlannedBuffer(ReplayBuffer):  # type: ignore[misc]
 
 log_probabilities.patch_verl()  # verl imports this module in each of its processes
 episodes.register_loop()
+reward_manager.register_manager()
 
 
 @register_trainer("metis")
@@ -112,6 +115,8 @@ class MetisTrainer(Validating):
         longest = config.data.max_response_length
         self.truncations = Truncations(f"data.max_response_length = {longest}")
         self.standstill = Standstill()
+        self.failures = Failures()
+        self.trackers = Trackers(self.settings["loggers_every"])
         self.save_every, self.test_every = config.trainer.save_freq, config.trainer.test_freq
         super().__init__(config)
 
@@ -205,8 +210,9 @@ class MetisTrainer(Validating):
         self.account.elapsed += time.perf_counter() - started
         self.account.step = self.global_steps
         self.journal.time(self.global_steps, timing_raw, self.account.elapsed, self.update.judged)
-        written, answers = self.engine.servers.written, self.settings["answers"]
-        self.journal.explain(self.global_steps, self.batch, self.heard, written, answers)
+        self.journal.explain(self.global_steps, self.batch, self.heard)
+        shown = self.trackers.show(self.logger, self.global_steps, self.batch)
+        self.journal.say(self.global_steps, list(shown))
         self.heard = ()
         self.metrics = dict(metrics)
         self._schedule()
@@ -255,7 +261,8 @@ class MetisTrainer(Validating):
                 timing_raw[name] = timing_raw.get(name, 0.0) + meter.seconds[phase]
         cut_off = self.truncations.notices(meter.counts)
         flat = self.standstill.notices(self.global_steps, planned, self.journal.folder.path)
-        said = [*batch.notices, *cut_off, *flat, *self.rewards.notices(batch)]
+        failed = self.failures.notices(meter.heard)
+        said = [*batch.notices, *failed, *cut_off, *flat, *self.rewards.notices(batch)]
         self.journal.say(self.global_steps, said)
         return batch
 
