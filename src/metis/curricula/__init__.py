@@ -12,6 +12,7 @@ from metis.curricula.mopps import Mopps
 from metis.curricula.oracle import Oracle
 from metis.curricula.pcl import Pcl
 from metis.curricula.probe import Probe
+from metis.curricula.ragen2 import Ragen2
 from metis.curricula.sec import Sec
 from metis.curricula.speed import Speed
 from metis.curricula.staged import Staged
@@ -35,4 +36,5 @@ CURRICULA: dict[str, type[Curriculum]] = {
     "speed": Speed,
     "vcrl": Vcrl,
     "greso": Greso,
+    "ragen2": Ragen2,
 }
