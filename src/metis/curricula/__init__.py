@@ -4,6 +4,7 @@ from metis.core import Curriculum
 from metis.curricula.adcl import Adcl
 from metis.curricula.dapo import Dapo
 from metis.curricula.dots import Dots
+from metis.curricula.dps import Dps
 from metis.curricula.dump import Dump
 from metis.curricula.e2h import E2H
 from metis.curricula.greso import Greso
@@ -32,6 +33,7 @@ CURRICULA: dict[str, type[Curriculum]] = {
     "dots": Dots,
     "probe": Probe,
     "mopps": Mopps,
+    "dps": Dps,
     "dapo": Dapo,
     "speed": Speed,
     "vcrl": Vcrl,
