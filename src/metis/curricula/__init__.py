@@ -8,6 +8,7 @@ from metis.curricula.dps import Dps
 from metis.curricula.dump import Dump
 from metis.curricula.e2h import E2H
 from metis.curricula.greso import Greso
+from metis.curricula.mapp import Mapp
 from metis.curricula.metis import Metis
 from metis.curricula.mopps import Mopps
 from metis.curricula.oracle import Oracle
@@ -33,6 +34,7 @@ CURRICULA: dict[str, type[Curriculum]] = {
     "dots": Dots,
     "probe": Probe,
     "mopps": Mopps,
+    "mapp": Mapp,
     "dps": Dps,
     "dapo": Dapo,
     "speed": Speed,
