@@ -158,7 +158,7 @@ def foreseen(config: Config, out: Path) -> Iterator[str]:
     step = _step_of(out)
     if there := resume_remark(out, config.resolved, config.may_change, step):
         done = finished(out, config.training.budget)
-        yield from () if done else sources.check_sources(out, config.resolved, step)
+        yield from () if done else sources.check_sources(out, config.resolved, step > 0)
         yield completion_message(out, step, config.training.steps) if done else there
 
 
@@ -194,7 +194,7 @@ def conduct(
     if finished(out, config.training.budget):
         say(completion_message(out, step, config.training.steps))
         return 0
-    changed = sources.check_sources(out, config.resolved, step)
+    changed = sources.check_sources(out, config.resolved, step > 0)
     config = generation.chosen(config, say)
     run = Run.build(config, say)
     gc.freeze()  # objects loaded so far live on: the collector need not scan them at every step

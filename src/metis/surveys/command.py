@@ -61,6 +61,7 @@ def conduct(chosen: argparse.Namespace, console: "Console") -> tuple[Path, str]:
     """Survey, or find what an earlier call with the same settings found: its folder, its page."""
     from metis import config, loop
     from metis.config import generation
+    from metis.run import sources
     from metis.surveys.collect import (
         SurveyFolder,
         SurveyView,
@@ -82,6 +83,7 @@ def conduct(chosen: argparse.Namespace, console: "Console") -> tuple[Path, str]:
     training = settings.training
     described = {**settings.resolved, "prompts": chosen.prompts}
     out = chosen.out or FOLDER / digest(described)
+    sources.check_sources(out, settings.resolved, (out / "outcomes.jsonl").exists())
     say = console.print
     build = loop.Run.build(generation.chosen_for_rollouts(settings, chosen.prompts, say), say)
     engine, pool = build.engine, build.pool
@@ -92,6 +94,7 @@ def conduct(chosen: argparse.Namespace, console: "Console") -> tuple[Path, str]:
         SurveyFolder.open(out, described) as folder,
         SurveyView(console, total) as view,
     ):
+        sources.write_sources(out, settings.resolved)
         console.print(f"{len(prompts):,} prompts × {training.group} rollouts → {out}")
         asked = (engine, prompts, training.group, training.seed)
         outcomes = collect(*asked, folder, view, training.transcripts)

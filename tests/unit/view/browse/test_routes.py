@@ -172,6 +172,32 @@ def test_two_groups_of_a_prompt_in_a_step_are_both_there(folder, ask):
     assert found["said"][0]["content"] == "third" and len(found["siblings"]) == 3
 
 
+def test_answers_follow_each_other_group_by_group_in_lists_and_from_one_to_the_next(folder, ask):
+    folder.say("a", "one", "two")
+    folder.say("b", "four", "five")
+    folder.say("a", "three")
+    folder.say("a", "six", step=2)
+    order = [("a", 0), ("a", 1), ("a", 2), ("b", 0), ("b", 1), ("a", 0)]
+    listed = ask("0/answers?sort=step")["items"]
+    assert [(row["prompt"], row["rollout"]) for row in listed] == order
+    walked, at = [listed[0]], listed[0]
+    while at := ask(
+        "0/answer?kind=train&step={step}&prompt={prompt}&rollout={rollout}".format(**at)
+    )["next"]:
+        walked.append(at)
+    assert [(row["prompt"], row["rollout"]) for row in walked] == order
+    back = ask("0/answer?kind=train&step=1&prompt=b&rollout=0")["previous"]
+    assert (back["prompt"], back["rollout"]) == ("a", 2)
+
+
+def test_an_overview_says_whether_there_are_predictions(folder, ask):
+    uniform = {"step": 1, "prompt": "a", "chosen": True, "reason": "uniform", "score": None}
+    folder.log("judgments", uniform)
+    assert not ask("0/overview")["predicted"]
+    folder.log("judgments", {**uniform, "prompt": "b", "score": 0.1})
+    assert ask("0/overview")["predicted"]
+
+
 def test_a_search_that_takes_long_says_so_and_goes_on(folder, ask, monkeypatch):
     monkeypatch.setattr(answers, "PATIENCE", 0.0)
     for place in range(4):

@@ -87,7 +87,7 @@ def conduct(config: Any, out: Path, view: Any, on_step: Any, say: Say) -> int:
     if _complete(config, out):
         say(completion_message(out, step, config.training.steps))
         return 0
-    for text in sources.check_sources(out, settings, step):
+    for text in sources.check_sources(out, settings, step > 0):
         print(f"metis: {text}", file=sys.stderr)
     with RunFolder.open(out, settings, may_change, step) as folder:
         sources.write_sources(out, settings)
