@@ -39,6 +39,7 @@ from metis.run.recording import Recorder
 from metis.run.records import exemplar_rows, judgment_rows, rollout_rows
 from metis.run.step import plan_step, step_metrics
 from metis.run.waiting import Count, Hear, Say, no_progress, unheard
+from metis.tasks.base import expected
 from metis.tasks.benchmarks.sets import PromptSet
 from metis.tasks.benchmarks.validation import benchmark
 
@@ -217,7 +218,8 @@ def training_loop(run: Run, folder: RunFolder, view: View, on_step: OnStep | Non
     settings, account = run.config.training, run.account
     with loggers.opened_loggers(settings.loggers, folder.path, run.config.resolved) as outlets:
         composition.write_composition(folder.path, run.pool.prompts)
-        recorder = Recorder(folder, settings.transcripts, settings.transcripts_gb)
+        kept = settings.transcripts, settings.transcripts_gb
+        recorder = Recorder(folder, *kept, partial(expected, run.config.task))
         saved = folder.resume()
         if saved is None:
             begun = folder.path / "timings.jsonl"

@@ -4,6 +4,7 @@ import argparse
 import json
 import sys
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -73,6 +74,7 @@ def conduct(chosen: argparse.Namespace, console: "Console") -> tuple[Path, str]:
     from metis.surveys.facts import Facts
     from metis.surveys.outcome_set import SUFFIX, OutcomeSet
     from metis.surveys.page import page
+    from metis.tasks.base import expected
 
     require(chosen.prompts >= 2, "--prompts", chosen.prompts, "use at least 2")
     named = chosen.keep is None or chosen.keep.name.endswith(SUFFIX)
@@ -97,7 +99,8 @@ def conduct(chosen: argparse.Namespace, console: "Console") -> tuple[Path, str]:
         sources.write_sources(out, settings.resolved)
         console.print(f"{len(prompts):,} prompts × {training.group} rollouts → {out}")
         asked = (engine, prompts, training.group, training.seed)
-        outcomes = collect(*asked, folder, view, training.transcripts)
+        expects = partial(expected, settings.task)
+        outcomes = collect(*asked, folder, view, training.transcripts, expects)
         seconds: dict[str, float] = {}
         if not chosen.no_step:
             view.say("measuring a step of training")

@@ -252,6 +252,7 @@ class Answers:
             "said": kept.messages(row),
             **found.facts,
             "parts": row.get("parts") or {},
+            "reference": str(head.get("reference") or ""),
             "trained": row.get("trained"),
             "siblings": [each.facts for each in siblings],
             "judgment": json.loads(judgment[0]) if judgment else None,

@@ -15,6 +15,7 @@ from metis.errors import Damaged, MetisError
 from metis.run.folder import log_file, read_log
 from metis.run.manifest import current
 from metis.run.recorded import Recorded, unique_labels
+from metis.run.transcripts import segments
 from metis.view.browse.answers import Answers
 from metis.view.browse.index import Index
 from metis.view.browse.inside import inside
@@ -109,7 +110,7 @@ class Opened:
             return self._diagnosed[1]
         found: list[Line] = []
         with contextlib.suppress(MetisError):
-            for path in self.folder.iterdir():
+            for path in (*self.folder.iterdir(), *segments(self.folder)):
                 inside(self.folder, path)
             found = lines(run)
         self._diagnosed = revision, found
