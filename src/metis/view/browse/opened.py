@@ -156,18 +156,23 @@ class OpenedComparison:
 def open_folders(folders: Sequence[Path]) -> list[Opened | OpenedComparison]:
     """Folders as they are named, each once; the runs of a comparison come after it."""
     opened: list[Opened | OpenedComparison] = []
-    places: dict[Path, int] = {}
-    for folder in folders:
-        if folder.resolve() in places:
-            continue
-        places[folder.resolve()] = len(opened)
-        if not is_comparison(folder):
-            opened.append(Opened(folder, _kind(folder)))
-            continue
-        runs = list(_runs(folder))
-        first = len(opened) + 1
-        opened.append(OpenedComparison(folder, dict(enumerate(runs, start=first))))
-        opened += runs
+    known: dict[Path, tuple[int, Opened]] = {}
+
+    def number(run: Opened) -> tuple[int, Opened]:
+        """A run with its number: the one that is open already, if it is."""
+        place, there = known.setdefault(run.folder.resolve(), (len(opened), run))
+        if there is run:
+            opened.append(run)
+        return place, there
+
+    for folder in {folder.resolve(): folder for folder in folders}.values():
+        if is_comparison(folder):
+            runs = list(_runs(folder))
+            comparison = OpenedComparison(folder, {})
+            opened.append(comparison)
+            comparison.runs.update(map(number, runs))
+        else:
+            number(Opened(folder, _kind(folder)))
     _label(opened)
     return opened
 
