@@ -20,6 +20,7 @@ from metis.errors import MetisError
 from metis.evals import command as evaluation
 from metis.export import command as exporting
 from metis.prepare import command as preparing
+from metis.rankings import command as ranking
 from metis.surveys import command as survey
 from metis.view.browse import command as browsing
 
@@ -163,6 +164,7 @@ def _parser() -> argparse.ArgumentParser:
     evaluation.add(commands)
     exporting.add(commands)
     survey.add(commands)
+    ranking.add(commands)
     preparing.add(commands)
     doctor.add(commands)
     curricula = commands.add_parser("curricula", help="the curricula there are, and their knobs")

@@ -16,6 +16,7 @@ LAYERS = (
     "cli",
     "library",
     "trl",
+    "rankings",
     "selector",
     "view",
     "surveys",

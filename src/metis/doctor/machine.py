@@ -85,7 +85,9 @@ def hub() -> Finding:
     """The Hugging Face hub, asked once."""
     use = "models by hub id, metis prepare; folders and METIS's own models do without"
     if find_spec("huggingface_hub") is None:
-        return Finding("hub", "absent", "huggingface-hub is not installed", use, pip_install("math"))
+        return Finding(
+            "hub", "absent", "huggingface-hub is not installed", use, pip_install("math")
+        )
     from huggingface_hub import constants
     from huggingface_hub.utils import get_session
 

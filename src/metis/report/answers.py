@@ -93,14 +93,14 @@ def logged(run: Recorded) -> Iterator[Answer]:
 def _shown(name: str, answer: Answer) -> str:
     facts = f"step {answer.step:,} · reward {answer.reward:g} · {answer.tokens:,} tokens"
     shown = [*answer.turns, *([("expected", answer.reference)] if answer.reference else [])]
-    turns = "".join(_turn(role, text) for role, text in shown)
+    turns = "".join(turn(role, text) for role, text in shown)
     return (
         f'<article class="answer"><h3>{escape(name.capitalize())}</h3>'
         f'<p class="soft">{escape(facts)}</p>{turns}</article>'
     )
 
 
-def _turn(role: str, text: str) -> str:
+def turn(role: str, text: str) -> str:
     """One turn; a long one is folded, what is beyond the most is left out, and said so."""
     left = len(text) - MOST
     whole = printable(text[:MOST]) + (f"\n… {left:,} more characters" if left > 0 else "")

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, SupportsFloat
+from typing import Any, NamedTuple, Protocol, SupportsFloat
 
 from metis.core import Chat, Message, Prompt
 from metis.core.pool import Rewards
@@ -86,6 +86,21 @@ def expected(task: Task | None, prompt: Prompt) -> str:
         return tests() if callable(tests) else str(getattr(episode, "reference", ""))
     except Exception:  # a task of one's own: what is wrong with it is said where it is played
         return ""
+
+
+class Row(NamedTuple):
+    """A row of a file as a problem: its prompt, the chat that asks it, and its reference answer.
+
+    The answer is None where the reward needs none.
+    """
+
+    prompt: Prompt
+    chat: Chat
+    answer: str | None
+
+
+ReadRow = Callable[[int, dict[str, Any]], Row]
+"""Reads a row by its number, from 1, and its fields."""
 
 
 def takes_turns(task: Task) -> bool:
