@@ -239,7 +239,7 @@ def _read_or_match(facts: Facts, commands: Commands) -> str | None:
     if accepting := _accepting(facts):
         return commands.again(f"task.match={accepting}")
     missed = facts.missed.answers[-1] if facts.missed else None
-    return missed and commands.answer(missed.step, missed.prompt, missed.rollout)
+    return commands.answer(missed.step, missed.prompt, missed.rollout) if missed else None
 
 
 def _strict(facts: Facts) -> str:

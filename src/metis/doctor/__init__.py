@@ -1,1 +1,1 @@
-"""`metis doctor`: what is installed and works on this machine, and the command that mends the rest."""
+"""`metis doctor`: what works on this machine, and the command that mends what does not."""

@@ -88,8 +88,7 @@ def hub() -> Finding:
         return Finding(
             "hub", "absent", "huggingface-hub is not installed", use, pip_install("math")
         )
-    from huggingface_hub import constants
-    from huggingface_hub.utils import get_session
+    from huggingface_hub import constants, get_session
 
     if constants.HF_HUB_OFFLINE:
         found = "switched off by HF_HUB_OFFLINE; what is in the cache is used"
