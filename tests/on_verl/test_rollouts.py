@@ -48,6 +48,7 @@ class Queue:
             "extra_info": {"index": 3, "category": None},
             "data_source": "sums",
             "raw_prompt": [{"role": "user", "content": "one"}],
+            "reward_model": {"ground_truth": 4},
         }
 
     def kv_list(self, partition):
@@ -183,6 +184,7 @@ def test_what_was_said_in_a_validation_is_known_by_the_prompt_s_id(tested):
     assert (second.uid, second.prompt.id) == ("a", "sums:heldout:3")
     assert [each.reward for each in first.said] == [1.0, 0.0]
     assert first.said[0].asked == [{"role": "user", "content": "one"}]
+    assert first.reference == second.reference == "4"
     assert [each.reward for each in second.said] == [0.5]
 
 
@@ -248,5 +250,6 @@ def test_workers_are_checked_where_a_test_is_waited_for():
 
 @pytest.mark.parametrize(("limit", "counts"), [(3, (0, 0)), (2, (2, 3))])
 def test_responses_as_long_as_they_may_be_are_counted_as_cut_off(play, limit, counts):
-    groups = play(Queue([(1.0, None, 0.0), (0.5, 0.5, 0.5)]), limit=limit)
+    """Failed ones too, if there is a response."""
+    groups = play(Queue([(1.0, None, math.nan), (0.5, 0.5, 0.5)]), limit=limit)
     assert tuple(group.cut_off for group in groups) == counts

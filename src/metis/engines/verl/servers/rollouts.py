@@ -35,7 +35,7 @@ ENDED = ("finished", "failure")
 COLUMNS = ["prompts", "responses", "response_mask", "rollout_log_probs", "rm_scores"]
 EXTRA = "extra_fields"
 """The column of non-tensors, with what the reward function reports."""
-ROW = ["extra_info", "data_source", "raw_prompt"]
+ROW = ["extra_info", "data_source", "raw_prompt", "reward_model"]
 """Columns of the data set that the queue has too."""
 KNOWN = ("score", "acc", FAILURE)
 """Fields that the reward function does not report."""
@@ -63,6 +63,7 @@ class Tested(NamedTuple):
 
     uid: str
     prompt: Prompt
+    reference: str
     said: list[Transcript]
 
 
@@ -163,7 +164,9 @@ class Rollouts:
                 extra, asked, turns, float(scores.sum()), _report(extra), int(mask.sum()), cut_off
             )
             uid = session.rsplit("_", 1)[0]
-            by_uid.setdefault(uid, Tested(uid, heldout_prompt(about), [])).said.append(told)
+            reference = str((about["reward_model"] or {}).get("ground_truth") or "")
+            group = Tested(uid, heldout_prompt(about), reference, [])
+            by_uid.setdefault(uid, group).said.append(told)
         return sorted(by_uid.values(), key=lambda each: each.prompt.id)
 
     def _turns(self, extra: Mapping[str, Any], response: Any, mask: Any) -> list[Message]:
@@ -199,6 +202,7 @@ def _group(prompt: Prompt, asked: Chat, rollouts: Outputs, n: int) -> Group:
         whole = [*(turn for output in earlier for turn in output.turns), *turns]
         own = sum(int(output.trajectory.loss_mask.sum()) for output in outputs)
         said[number] = transcript(extra, asked, whole, reward, report, own, cut)
+        cut_off += cut
         if not math.isfinite(reward):
             lost += own
             continue
@@ -208,7 +212,6 @@ def _group(prompt: Prompt, asked: Chat, rollouts: Outputs, n: int) -> Group:
         trajectories.append(
             Trajectory(last.tokens, last.loss_mask, last.logprobs, last.policy, before)
         )
-        cut_off += cut
     failed = n - len(rewards)
     return Group(
         *(prompt, tuple(rewards), tuple(trajectories), failed),

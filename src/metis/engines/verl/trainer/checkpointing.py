@@ -18,6 +18,7 @@ from metis.engines.verl.servers.liveness import Liveness
 from metis.engines.verl.trainer.journal import Journal, logged
 from metis.engines.verl.workers.update import Update
 from metis.run.budget import Account
+from metis.run.recording import shortened
 
 
 class Checkpointing(PPOTrainerSync):  # type: ignore[misc]
@@ -163,9 +164,10 @@ class Validating(Checkpointing):
         """Keep what was said in a part of a validation."""
         if self.tested:
             return
-        for uid, prompt, said in self.engine.rollouts.tested(keys):
+        for uid, prompt, reference, said in self.engine.rollouts.tested(keys):
             self.names[uid] = prompt.id
-            self.journal.recorder.add("eval", self.global_steps, prompt, said)
+            known = {"reference": shortened(reference)} if reference else {}
+            self.journal.recorder.add("eval", self.global_steps, prompt, said, **known)
 
     def _keep_tested(self) -> None:
         """Add the validation to the step's checkpoint; save one if it is the best so far.
