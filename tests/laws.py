@@ -17,6 +17,8 @@ PREPARED = {
     "metis": {"trial": 4, "judge": {"replay": 6}},
     "adcl": {"chunks": 3, "measure": 2},
     "dots": {"predictor": {"width": 8, "epochs": 2}},
+    "nemotron": {"measure": 2},
+    "adarft": {"measure": 2},
 }
 """Knobs that let a method reach all of its phases within a short test."""
 
@@ -43,6 +45,8 @@ VARIANTS = {
     "pcl": {"policy": {"backbone": "policy"}},
     "mopps": {"threshold": {"choice": "threshold"}, "mapp": {"choice": "mapp"}},
     "speed": {"continuation": {"train": "continuation"}},
+    "nemotron": {"again": {"profile_every": 2}},
+    "adarft": {MEASURED: {"multiplier": 2}},
     "ragen2": {"refill": {"keep": 0.5, "rounds": 3}},
 }
 """Knobs that take another way through a method, by a name for them."""

@@ -25,6 +25,7 @@ CASES = [
     ("metis", "readout"),
     ("pcl", "policy"),
     ("sec", MEASURED),
+    ("adarft", MEASURED),
 ]
 
 

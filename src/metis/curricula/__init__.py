@@ -1,6 +1,7 @@
 """All curricula by name. Constructor arguments are settings; a dict is the only registry."""
 
 from metis.core import Curriculum
+from metis.curricula.adarft import Adarft
 from metis.curricula.adcl import Adcl
 from metis.curricula.dapo import Dapo
 from metis.curricula.dots import Dots
@@ -11,6 +12,7 @@ from metis.curricula.greso import Greso
 from metis.curricula.mapp import Mapp
 from metis.curricula.metis import Metis
 from metis.curricula.mopps import Mopps
+from metis.curricula.nemotron import Nemotron
 from metis.curricula.oracle import Oracle
 from metis.curricula.pcl import Pcl
 from metis.curricula.probe import Probe
@@ -30,6 +32,8 @@ CURRICULA: dict[str, type[Curriculum]] = {
     "e2h": E2H,
     "staged": Staged,
     "adcl": Adcl,
+    "nemotron": Nemotron,
+    "adarft": Adarft,
     "pcl": Pcl,
     "dots": Dots,
     "probe": Probe,
