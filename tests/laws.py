@@ -47,6 +47,7 @@ VARIANTS = {
     "speed": {"continuation": {"train": "continuation"}},
     "nemotron": {"again": {"profile_every": 2}},
     "adarft": {MEASURED: {"multiplier": 2}},
+    "pools": {"memory": {"mastered": 1, "retest": 0.3}},
     "ragen2": {"refill": {"keep": 0.5, "rounds": 3}},
 }
 """Knobs that take another way through a method, by a name for them."""

@@ -15,6 +15,7 @@ from metis.curricula.mopps import Mopps
 from metis.curricula.nemotron import Nemotron
 from metis.curricula.oracle import Oracle
 from metis.curricula.pcl import Pcl
+from metis.curricula.pools import Pools
 from metis.curricula.probe import Probe
 from metis.curricula.ragen2 import Ragen2
 from metis.curricula.sec import Sec
@@ -40,6 +41,7 @@ CURRICULA: dict[str, type[Curriculum]] = {
     "mopps": Mopps,
     "mapp": Mapp,
     "dps": Dps,
+    "pools": Pools,
     "dapo": Dapo,
     "speed": Speed,
     "vcrl": Vcrl,
