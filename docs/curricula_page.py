@@ -41,6 +41,16 @@ A preset sets several knobs at once (`curriculum.preset=NAME`; `metis curricula 
 | `readout` | METIS without a judge: a [regression on hidden states](judge.md#which-judge) |
 
 *Costs* are in addition to the B·n rollouts of a training step.
+
+**Floors.** Under any curriculum, `curriculum.floor` keeps prompts and categories from starving: it
+reserves slots of the batch for what has waited longest ([settings](settings.md#floors)).
+
+```
+metis train RECIPE curriculum=mopps curriculum.floor.prompts=10 curriculum.floor.categories=1
+```
+
+A curriculum that filters after rollouts filters these groups too; steps that only measure have no
+floor.
 """
 ARXIV = re.compile(r"arXiv[ :]\d{4}\.\d{4,5}")
 COLUMNS = ("name", "acts", "needs", "costs", "continuous rewards", "reference")

@@ -8,6 +8,7 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
+from metis.curricula.floors import Floor
 from metis.engines import ENGINES
 from metis.engines.training_settings import TrainingSettings
 from metis.settings.keys import SETTINGS
@@ -51,6 +52,7 @@ def page() -> str:
     for name, engine in ENGINES.items():
         may_change = getattr(engine.settings, "MAY_CHANGE", ())
         parts.append(section(f"engine={name}", engine.settings, "engine.", may_change))
+    parts.append(section("Floors", Floor, "curriculum.floor."))
     parts += [section(f"task={name}", task.settings, "task.") for name, task in TASKS.items()]
     parts.append(elsewhere())
     return "\n".join(parts)

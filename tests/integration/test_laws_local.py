@@ -12,7 +12,7 @@ pytest.importorskip("torch")
 
 import torch
 
-from laws import GUESTS, MEASURED, check, check_explained, given, make, run, summarise
+from laws import FLOOR, GUESTS, MEASURED, check, check_explained, given, make, run, summarise
 from metis import Pool, Prompt
 from metis.core import state as states
 from metis.curricula import CURRICULA
@@ -25,6 +25,9 @@ CASES = [
     ("metis", "readout"),
     ("pcl", "policy"),
     ("sec", MEASURED),
+    ("adarft", MEASURED),
+    ("dapo", FLOOR),
+    ("metis", FLOOR),
 ]
 
 

@@ -1,6 +1,7 @@
 """All curricula by name. Constructor arguments are settings; a dict is the only registry."""
 
 from metis.core import Curriculum
+from metis.curricula.adarft import Adarft
 from metis.curricula.adcl import Adcl
 from metis.curricula.dapo import Dapo
 from metis.curricula.dots import Dots
@@ -11,8 +12,10 @@ from metis.curricula.greso import Greso
 from metis.curricula.mapp import Mapp
 from metis.curricula.metis import Metis
 from metis.curricula.mopps import Mopps
+from metis.curricula.nemotron import Nemotron
 from metis.curricula.oracle import Oracle
 from metis.curricula.pcl import Pcl
+from metis.curricula.pools import Pools
 from metis.curricula.probe import Probe
 from metis.curricula.ragen2 import Ragen2
 from metis.curricula.sec import Sec
@@ -30,12 +33,15 @@ CURRICULA: dict[str, type[Curriculum]] = {
     "e2h": E2H,
     "staged": Staged,
     "adcl": Adcl,
+    "nemotron": Nemotron,
+    "adarft": Adarft,
     "pcl": Pcl,
     "dots": Dots,
     "probe": Probe,
     "mopps": Mopps,
     "mapp": Mapp,
     "dps": Dps,
+    "pools": Pools,
     "dapo": Dapo,
     "speed": Speed,
     "vcrl": Vcrl,

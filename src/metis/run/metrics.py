@@ -17,6 +17,7 @@ PLACEHOLDERS = {
     "label": ".*",
     "name": ".+",
     "number": r"\d+",
+    "pool": "unseen|hard|normal|easy|mastered",
     "type": "easy|hard|partial",
     "value": r"0\.\d\d",
 }

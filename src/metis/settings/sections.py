@@ -15,6 +15,7 @@ from typing_extensions import TypedDict
 from metis.core import Curriculum
 from metis.core.importing import FORMS, is_import_string
 from metis.curricula import CURRICULA
+from metis.curricula.floors import Floor, Floors
 from metis.curricula.judges import JUDGES, Judge
 from metis.curricula.registry import (
     curriculum_class,
@@ -23,7 +24,7 @@ from metis.curricula.registry import (
     judge_of,
     presets,
 )
-from metis.errors import MetisError
+from metis.errors import MetisError, require
 from metis.settings import keys
 from metis.settings.training import RunSettings
 from metis.tasks import TASKS, TaskEntry
@@ -85,6 +86,7 @@ class CurriculumSection:
     preset: str
     given: Document
     judge: "JudgeSection | None"
+    floor: Document
 
     @classmethod
     def read(cls, raw: Any) -> "CurriculumSection":
@@ -100,14 +102,18 @@ class CurriculumSection:
         if standard is not None:
             chosen = choices[preset].get("judge", {})
             judge = JudgeSection.read(given.pop("judge", {}), chosen, standard)
-        return cls(name, kind, preset, given, judge)
+        floor = given.pop("floor", {})
+        remedy = "it is a section, with prompts and categories"
+        require(isinstance(floor, dict), keys.FLOOR, floor, remedy)
+        return cls(name, kind, preset, given, judge, floor)
 
     @property
     def keys(self) -> list[str]:
         own = [key for key in keys.dotted_names(self.kind, "curriculum.") if key not in keys.SHARED]
         if self.judge is not None:
             own = [key for key in own if key != "curriculum.judge"] + self.judge.keys
-        return ["curriculum.name", "curriculum.preset", *own]
+        floor = keys.dotted_names(Floor, f"{keys.FLOOR}.")
+        return ["curriculum.name", "curriculum.preset", *own, *floor]
 
     @property
     def names(self) -> Document:
@@ -119,16 +125,22 @@ class CurriculumSection:
     def written(self) -> Document:
         """The given settings, including the judge's."""
         judge = self.judge.given if self.judge else {}
-        return {**self.given, **({"judge": judge} if judge else {})}
+        parts = {"judge": judge, "floor": self.floor}
+        return {**self.given, **{name: part for name, part in parts.items() if part}}
 
     def resolve(self, batch: int, group: int) -> Curriculum:
         preset = presets(self.name).get(self.preset, {})
         settings = _merge(_merge(preset, self.given), {"batch": batch, "group": group})
         settings.pop("judge", None)
         parts = {"judge": self.judge.resolve()} if self.judge else {}
-        return validate(self.kind, settings, "curriculum.", parts)
+        made: Curriculum = validate(self.kind, settings, "curriculum.", parts)
+        floor: Floor = validate(Floor, self.floor, f"{keys.FLOOR}.")
+        return Floors(made, floor) if floor != Floor() else made
 
     def document(self, curriculum: Curriculum) -> Document:
+        floor = {}
+        if isinstance(curriculum, Floors):
+            floor, curriculum = {"floor": _plain(curriculum.floor)}, curriculum.of
         preset = {"preset": self.preset} if self.preset else {}
         document = {
             "name": self.name,
@@ -138,7 +150,7 @@ class CurriculumSection:
         if self.judge is not None:
             judge: Any = curriculum
             document["judge"] = {"name": self.judge.name, **_settings(judge.judge, ())}
-        return document
+        return document | floor
 
 
 @dataclass(frozen=True)
