@@ -45,7 +45,7 @@ def _distribution(ranking: Ranking, outcomes: Sequence[PromptOutcome]) -> Figure
     if rates.size:
         about += ", and their expected pass rates"
         means = np.array([np.mean(each.rewards) for each in outcomes if each.rewards])
-        lines = (Line(EXPECTED, 0, _shares(rates)), Line(MEASURED, 1, _shares(means), dashed=True))
+        lines = (Line(EXPECTED, 0, _shares(rates)), Line(MEASURED, 1, _shares(means)))
         panels.append(
             Axes("share of prompts", "pass rate", lines, cover=(0.0,), percent=True, whole=False)
         )
