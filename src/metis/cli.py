@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NoReturn
 import metis
 from metis.commands import add_command, digest, plain_console
 from metis.comparisons import command as comparison
+from metis.doctor import command as doctor
 from metis.errors import MetisError
 from metis.evals import command as evaluation
 from metis.export import command as exporting
@@ -165,6 +166,7 @@ def _parser() -> argparse.ArgumentParser:
     survey.add(commands)
     ranking.add(commands)
     preparing.add(commands)
+    doctor.add(commands)
     curricula = commands.add_parser("curricula", help="the curricula there are, and their knobs")
     curricula.add_argument("name", nargs="?", metavar="NAME", help="what this one is, knob by knob")
     curricula.set_defaults(run=_curricula)

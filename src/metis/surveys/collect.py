@@ -22,7 +22,7 @@ from metis.loop import Trainable
 from metis.report.tables import duration
 from metis.run.folder import Folder, read_log
 from metis.run.meter import Meter
-from metis.run.recording import Kept, Recorder
+from metis.run.recording import Expected, Kept, Recorder, unknown
 from metis.run.waiting import Heartbeat
 from metis.settings.sections import curriculum_of
 from metis.surveys.facts import PromptOutcome
@@ -157,13 +157,15 @@ def collect(
     folder: SurveyFolder,
     view: SurveyView,
     kept: Kept = "all",
+    expected: Expected = unknown,
 ) -> list[PromptOutcome]:
     """The outcomes of all prompts, in rounds of as many as the engine takes at once.
 
     Every round is saved, with what was said; those in the folder are not played again.
     """
     size = max(1, engine.rows // group)
-    outcomes, recorder = folder.resume(len(prompts), size), Recorder(folder, kept)
+    outcomes = folder.resume(len(prompts), size)
+    recorder = Recorder(folder, kept, expected=expected)
     view.resume(group * len(outcomes))
     for start in range(len(outcomes), len(prompts), size):
         engine.reseed(zlib.crc32(f"{seed}/{start}".encode()))

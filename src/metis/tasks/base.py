@@ -59,13 +59,15 @@ class Split:
 class SingleTurn:
     """The usual case: one question, one answer, one score.
 
-    `reference` is for who reads along, `scorer` names what scores.
+    `reference` is for who reads along, and so are `tests`, which write down the tests of an answer
+    where there are some; `scorer` names what scores.
     """
 
     chat: Chat
     score: Callable[[str], Reward | Awaitable[Reward]]
     reference: str = ""
     scorer: str = "the reward"
+    tests: Callable[[], str] | None = None
     answer: str = field(init=False, default="")
 
     def reply(self, text: str) -> None:
@@ -73,6 +75,17 @@ class SingleTurn:
 
     def reward(self) -> Reward | Awaitable[Reward]:
         return self.score(self.answer)
+
+
+def expected(task: Task | None, prompt: Prompt) -> str:
+    """What a right answer is, for who reads along: its reference or its tests, if a task names
+    them."""
+    try:
+        episode = task.episode(prompt) if task else None
+        tests = getattr(episode, "tests", None)
+        return tests() if callable(tests) else str(getattr(episode, "reference", ""))
+    except Exception:  # a task of one's own: what is wrong with it is said where it is played
+        return ""
 
 
 class Row(NamedTuple):
