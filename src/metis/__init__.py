@@ -9,8 +9,14 @@ if TYPE_CHECKING:
     from metis.errors import MetisError
     from metis.library.comparing import compare
     from metis.library.evaluating import evaluate
+    from metis.library.judging import judge
     from metis.library.opening import load
-    from metis.library.results import ComparisonResult, EvaluationResult, SurveyResult
+    from metis.library.results import (
+        ComparisonResult,
+        EvaluationResult,
+        RankingResult,
+        SurveyResult,
+    )
     from metis.library.run import TrainedRun
     from metis.library.surveying import survey
     from metis.library.training import curriculum, train
@@ -28,6 +34,7 @@ __all__ = [
     "Pool",
     "Progress",
     "Prompt",
+    "RankingResult",
     "Selector",
     "SurveyResult",
     "TrainedRun",
@@ -36,6 +43,7 @@ __all__ = [
     "curriculum",
     "drive",
     "evaluate",
+    "judge",
     "load",
     "survey",
     "train",
@@ -47,8 +55,14 @@ _HOMES = {
     "metis.errors": ("MetisError",),
     "metis.library.comparing": ("compare",),
     "metis.library.evaluating": ("evaluate",),
+    "metis.library.judging": ("judge",),
     "metis.library.opening": ("load",),
-    "metis.library.results": ("ComparisonResult", "EvaluationResult", "SurveyResult"),
+    "metis.library.results": (
+        "ComparisonResult",
+        "EvaluationResult",
+        "RankingResult",
+        "SurveyResult",
+    ),
     "metis.library.run": ("TrainedRun",),
     "metis.library.surveying": ("survey",),
     "metis.library.training": ("curriculum", "train"),

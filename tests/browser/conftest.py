@@ -40,3 +40,19 @@ def opened(browser):
 def _local(url, complaints):
     if not url.startswith(("file://", "data:", "http://127.0.0.1:")):
         complaints.append(f"asked for {url}")
+
+
+@pytest.fixture(scope="session")
+def overlaps():
+    """Finds the labels of charts that overlap on a page."""
+    return lambda page: page.evaluate(OVERLAPS)
+
+
+OVERLAPS = """() => [...document.querySelectorAll("svg")].flatMap((svg) => {
+  const boxes = [...svg.querySelectorAll("text")].map((text) =>
+    [text.textContent, text.getBoundingClientRect()]);
+  return boxes.flatMap(([name, a], place) => boxes.slice(place + 1)
+    .filter(([, b]) => a.left < b.right - 1 && b.left < a.right - 1 &&
+                       a.top < b.bottom - 3 && b.top < a.bottom - 3)
+    .map(([other]) => `${name} | ${other}`));
+})"""

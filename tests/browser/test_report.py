@@ -47,23 +47,15 @@ def test_a_diagnosis_and_answers_fit_and_a_folded_answer_opens(opened, mine, wid
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [390, 1280])
 @pytest.mark.parametrize("name", ["hopeless-90", "quickstart-cpu/seed-0"])
-def test_a_report_fits_and_its_labels_do_not_overlap(opened, reports, name, width, scheme):
+def test_a_report_fits_and_its_labels_do_not_overlap(
+    opened, overlaps, reports, name, width, scheme
+):
     page = opened((reports / name / "report.html").as_uri(), width, scheme)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.locator("svg").count() > 5
-    assert page.evaluate(OVERLAPS) == []
+    assert overlaps(page) == []
     ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (ground == "rgb(255, 255, 255)") == (scheme == "light")
-
-
-OVERLAPS = """() => [...document.querySelectorAll("svg")].flatMap((svg) => {
-  const boxes = [...svg.querySelectorAll("text")].map((text) =>
-    [text.textContent, text.getBoundingClientRect()]);
-  return boxes.flatMap(([name, a], place) => boxes.slice(place + 1)
-    .filter(([, b]) => a.left < b.right - 1 && b.left < a.right - 1 &&
-                       a.top < b.bottom - 3 && b.top < a.bottom - 3)
-    .map(([other]) => `${name} | ${other}`));
-})"""
 
 
 def test_arms_are_hidden_and_shown_by_the_keyboard(opened, reports):

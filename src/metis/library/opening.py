@@ -5,7 +5,13 @@ from pathlib import Path
 
 from metis.comparisons.comparison import is_comparison
 from metis.errors import MetisError
-from metis.library.results import ComparisonResult, EvaluationResult, SurveyResult, open_run
+from metis.library.results import (
+    ComparisonResult,
+    EvaluationResult,
+    RankingResult,
+    SurveyResult,
+    open_run,
+)
 from metis.library.run import TrainedRun
 from metis.run.folder import log_file
 from metis.run.manifest import read_config
@@ -13,8 +19,8 @@ from metis.run.manifest import read_config
 
 def load(
     folder: str | Path,
-) -> TrainedRun | SurveyResult | EvaluationResult | ComparisonResult:
-    """Open the folder of a run, a survey, an evaluation or a comparison.
+) -> TrainedRun | SurveyResult | EvaluationResult | ComparisonResult | RankingResult:
+    """Open the folder of a run, a survey, an evaluation, a comparison or a ranking.
 
     run = metis.load("runs/sums")
     pandas.DataFrame(run.rollouts)
@@ -29,6 +35,8 @@ def load(
         raise MetisError(f"{str(folder)!r} has no config.json: name a folder that METIS wrote")
     if log_file(path, "outcomes").exists():
         return SurveyResult(path, read_config(path))
+    if log_file(path, "predictions").exists():
+        return RankingResult(path, read_config(path))
     if log_file(path, "answers").exists():
         return EvaluationResult(path, read_results(path))
     return open_run(path)

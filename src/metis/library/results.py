@@ -62,6 +62,42 @@ class SurveyResult(Transcribed):
 
 
 @dataclass(frozen=True, repr=False)
+class RankingResult(Shown):
+    """A ranking's folder and its contents."""
+
+    path: Path
+    config: dict[str, Any]
+
+    BRIEF: ClassVar = ("prompts", "model")
+
+    @property
+    def ranking(self) -> list[dict[str, Any]]:
+        """One row per prompt, best first: rank, id, row, expected variance and pass rate."""
+        return read_log(self.path, "ranking")
+
+    @property
+    def calibration(self) -> SurveyResult:
+        """The rollouts of the calibration."""
+        folder = self.path / "calibration"
+        return SurveyResult(folder, read_config(folder))
+
+    @property
+    def page(self) -> str:
+        """The page, as HTML."""
+        return (self.path / "judge.html").read_text("utf-8")
+
+    @property
+    def title(self) -> str:
+        return f"ranking {self.path}"
+
+    @property
+    def facts(self) -> Facts:
+        rolled_out = len(self.calibration.outcomes)
+        known = {"prompts": self.config["prompts"]["count"], "rolled out": rolled_out}
+        return {**known, "model": str(self.config["engine"]["model"])}
+
+
+@dataclass(frozen=True, repr=False)
 class EvaluationResult(Transcribed):
     """An evaluation's folder and its contents."""
 

@@ -41,18 +41,19 @@ def _distribution(ranking: Ranking, outcomes: Sequence[PromptOutcome]) -> Figure
         )
     ]
     rates = ranking.ranked_pass_rates
+    about = "Expected variance of all prompts, best first"
     if rates.size:
+        about += ", and their expected pass rates"
         means = np.array([np.mean(each.rewards) for each in outcomes if each.rewards])
-        lines = (Line(EXPECTED, 0, _shares(rates)), Line(MEASURED, 1, _shares(means), dashed=True))
+        lines = (Line(EXPECTED, 0, _shares(rates)), Line(MEASURED, 1, _shares(means)))
         panels.append(
             Axes("share of prompts", "pass rate", lines, cover=(0.0,), percent=True, whole=False)
         )
     return Figure(
         "distribution",
         "Distribution",
-        "Expected variance of all prompts, best first, and their expected pass rates. Expected "
-        "values lie closer together than measured ones: a prediction is an average over prompts "
-        "that look alike, a measured pass rate has the noise of a few rollouts.",
+        f"{about}. Expected values lie closer together than measured ones: a prediction averages "
+        "over prompts that look alike, and what is measured has the noise of a few rollouts.",
         tuple(panels),
     )
 

@@ -12,7 +12,7 @@ from metis.rankings.measured import Measured
 from metis.rankings.ranking import Ranking
 from metis.report import html
 from metis.report.answers import turn
-from metis.report.reproduce import command
+from metis.report.reproduce import command, portable
 from metis.surveys.advice import advice
 from metis.surveys.facts import Facts, PromptOutcome, Share
 from metis.text import markdown_table, printable
@@ -88,7 +88,7 @@ def page(judged: Judged) -> str:
     body = [
         '<header><p class="over">METIS judge</p>',
         f"<h1>{escape(printable(judged.file))}</h1>",
-        f'<p class="soft">{escape(printable(judged.summary))}</p></header>',
+        f'<p class="soft">{escape(printable(portable(judged.summary)))}</p></header>',
         *([html.banner("Not a ranking yet.", judged.verdict)] if judged.verdict else []),
         *([html.banner("Not predicted:", _unread(judged))] if judged.unread else []),
         html.table([["", ""], *_facts(judged)]),

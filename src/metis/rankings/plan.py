@@ -9,11 +9,11 @@ from typing import Any
 
 from metis import config
 from metis.config import Config, recipe
+from metis.config.config import EngineSection
 from metis.config.recipe import Setting
 from metis.curricula.judges import Readout
 from metis.data.fetched import sha256
 from metis.data.table import field
-from metis.engines import ENGINES
 from metis.errors import MetisError, require
 from metis.rankings.prompts import PromptFile, Scan, write_rows
 from metis.selector.rows import TEXTS
@@ -41,6 +41,8 @@ def plan(model: str, path: Path, words: Sequence[str], calibrate: int) -> Plan:
     settings += [("engine.model", model), ("benchmarks", [])]
     raw = recipe.read_recipe(recipe_path) if recipe_path else recipe.default_recipe(settings)
     recipe.override(raw, settings)
+    engine = EngineSection.read(raw.get("engine", "local")).name
+    require(engine == "local", "engine", engine, "rank with engine=local, or with --server URL")
     section = TaskSection.read(raw.get("task", "arithmetic"))
     settings += _of_file(section, path)
     file = _file(section, dict(settings), path)
@@ -48,8 +50,6 @@ def plan(model: str, path: Path, words: Sequence[str], calibrate: int) -> Plan:
     if len(scan.sample) < 2:
         raise MetisError(f"{str(path)!r} has {scan.prompts} prompts: rank at least 2")
     made = _sampled(recipe_path, settings, path, scan)
-    if not ENGINES[made.engine_name].plays_tasks:
-        raise MetisError(f"engine = {made.engine_name!r} has prompts of its own: use engine=local")
     task = {**made.resolved["task"], "path": str(path)}
     prompts = {"sha256": sha256(path), "count": scan.prompts}
     described = {**made.resolved, "task": task, "prompts": prompts, "calibrate": calibrate}

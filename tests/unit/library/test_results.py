@@ -13,6 +13,7 @@ from metis import MetisError
 from metis.comparisons import command as comparing
 from metis.evals import command as evaluating
 from metis.library.results import ComparisonResult, SurveyResult
+from metis.rankings import command as ranking
 from metis.run.folder import read_log
 from metis.run.transcripts import Transcripts
 from metis.surveys import command as surveying
@@ -204,6 +205,7 @@ def test_a_folder_that_is_gone_still_has_a_repr(tmp_path):
     ("call", "command", "words", "renamed"),
     [
         (metis.survey, surveying, ["survey"], {"step": "no_step"}),
+        (metis.judge, ranking, ["judge", "m", "p"], {}),
         (metis.compare, comparing, ["compare", "--out", "c"], {"arms": "arm"}),
         (metis.evaluate, evaluating, ["eval", "m"], {}),
     ],
@@ -213,16 +215,13 @@ def test_a_call_has_the_options_and_the_defaults_of_its_command(call, command, w
     command.add(parser.add_subparsers())
     options = vars(parser.parse_args(words))
     parameters = inspect.signature(call).parameters
-    ours = {
-        name: item.default
-        for name, item in parameters.items()
-        if name not in ("subject", "out", "settings")
-    }
+    given = {"out", "settings", *(("model", "prompts") if call is metis.judge else ("subject",))}
+    ours = {name: item.default for name, item in parameters.items() if name not in given}
     if call is metis.evaluate:
         from metis.library.evaluating import OPTIONS
 
         ours |= OPTIONS
     names = {renamed.get(name, name) for name in ours}
-    assert options.keys() - {"subject", "out", "settings", "run"} <= names
+    assert options.keys() - {*given, "run"} <= names
     for name in ours.keys() & options.keys():
         assert (ours[name] or None) == (options[name] or None), name

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+import metis
 from judged import Scripted, asking, judge, rows, written
 from metis.cli import main
 from metis.core import Embed, Rollout
@@ -195,7 +196,8 @@ def test_the_math_task_reads_rows_too(tmp_path):
         (["--pooling", "http://127.0.0.1:9"], "give --server"),
         (["task=arithmetic"], "task = 'arithmetic' does not read prompts row by row"),
         (["task.problem=text"], "no field 'text'"),
-        (["engine=simulated"], "engine = 'simulated' has"),
+        (["engine=simulated"], "engine = 'simulated': rank with engine=local"),
+        (["engine=verl"], "engine = 'verl': rank with engine=local"),
         (["--server", "gpu:8000"], "--server = 'gpu:8000': a URL starts with http"),
         (["curriculum.judge=readout", "--server", "http://127.0.0.1:9"], "use 1"),
         (["--server", "http://127.0.0.1:9"], "--server = http://127.0.0.1:9/v1/chat/completions"),
@@ -225,3 +227,19 @@ def test_a_file_that_cannot_be_ranked_is_refused(tmp_path, capsys, content, said
     with asking(Scripted()):
         assert main(["judge", "scripted", str(path), "--out", str(out)]) == 2
     assert said in capsys.readouterr().err and not out.exists()
+
+
+def test_a_call_does_the_same_and_its_folder_opens_again(tmp_path, capsys):
+    path, given = written(tmp_path / "prompts.jsonl", rows(60)), rows(60)
+    assert judge(path, tmp_path / "out", "--calibrate", "20") == 0
+    capsys.readouterr()
+    with asking(Scripted()):
+        called = metis.judge("scripted", path, calibrate=20, out=tmp_path / "called", show=False)
+        held = metis.judge("scripted", given, calibrate=20, out=tmp_path / "held", show=False)
+    assert capsys.readouterr().out == ""
+    assert made(called.path) == made(tmp_path / "out")
+    again = metis.load(tmp_path / "called")
+    assert isinstance(again, metis.RankingResult) and again.ranking == called.ranking
+    assert len(again.ranking) == 60 and len(again.calibration.outcomes) == 20
+    assert repr(again) == f"<ranking {called.path}: 60 prompts, model scripted>"
+    assert [line["row"] for line in held.ranking] == [line["row"] for line in called.ranking]
