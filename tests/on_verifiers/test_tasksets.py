@@ -251,8 +251,8 @@ def test_the_page_trains_surveys_and_evaluates(tiny, tmp_path, monkeypatch):
     assert {name for row in rows for each in row["reported"] for name in each} == {
         *("words", "correct", "even", "loud")
     }
-    surveyed = read_log(names["survey"].path, "rollouts")
-    assert len(surveyed) == 8 and {len(row["rewards"]) for row in surveyed} == {4}
+    surveyed = names["survey"]
+    assert len(surveyed.outcomes) == 8 and len(surveyed.rollouts) == 8 * 4
     tested = [row["reward"] for row in read_log(names["run"].path, "evals") if row["step"] == 2]
     assert names["result"].accuracy == pytest.approx(sum(tested) / len(tested))
 
