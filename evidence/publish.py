@@ -21,8 +21,8 @@ import training_tables
 import when_it_pays
 
 from metis.comparisons.accuracy import above
-from metis.comparisons.inference import Interval, cost_to_best, least_p, observed, p_value
 from metis.comparisons.measures import AXES, Measured, find, measure
+from metis.comparisons.significance import Interval, cost_to_best, least_p, observed, p_value
 from metis.comparisons.verdicts import number
 from metis.run.statistics import Estimate, mean
 from metis.text import markdown_table

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metis.comparisons.accuracy import above
-from metis.comparisons.inference import Interval, difference, least_p, p_of_difference
 from metis.comparisons.measures import Measured, find, measure
+from metis.comparisons.significance import Interval, difference, least_p, p_of_difference
 from metis.comparisons.verdicts import number
 from metis.text import markdown_table
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
-from metis.comparisons.inference import Interval, cost_to_common_best, observed
 from metis.comparisons.measures import AXES as ALL_AXES
 from metis.comparisons.measures import Measured, find, measure
+from metis.comparisons.significance import Interval, cost_to_common_best, observed
 from metis.report.panels import Axes, Line
 from metis.report.svg import HEIGHT, WIDTH, draw
 from metis.run.recorded import Series

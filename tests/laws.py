@@ -43,6 +43,7 @@ VARIANTS = {
     "pcl": {"policy": {"backbone": "policy"}},
     "mopps": {"threshold": {"choice": "threshold"}, "mapp": {"choice": "mapp"}},
     "speed": {"continuation": {"train": "continuation"}},
+    "ragen2": {"refill": {"keep": 0.5, "rounds": 3}},
 }
 """Knobs that take another way through a method, by a name for them."""
 

@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, NoReturn
 import metis
 from metis.commands import add_command, digest, plain_console
 from metis.comparisons import command as comparison
+from metis.doctor import command as doctor
 from metis.errors import MetisError
 from metis.evals import command as evaluation
 from metis.export import command as exporting
 from metis.prepare import command as preparing
+from metis.rankings import command as ranking
 from metis.surveys import command as survey
 from metis.view.browse import command as browsing
 
@@ -162,7 +164,9 @@ def _parser() -> argparse.ArgumentParser:
     evaluation.add(commands)
     exporting.add(commands)
     survey.add(commands)
+    ranking.add(commands)
     preparing.add(commands)
+    doctor.add(commands)
     curricula = commands.add_parser("curricula", help="the curricula there are, and their knobs")
     curricula.add_argument("name", nargs="?", metavar="NAME", help="what this one is, knob by knob")
     curricula.set_defaults(run=_curricula)

@@ -39,6 +39,7 @@ from metis.run.recording import Recorder
 from metis.run.records import exemplar_rows, judgment_rows, rollout_rows
 from metis.run.step import plan_step, step_metrics
 from metis.run.waiting import Count, Hear, Say, no_progress, unheard
+from metis.tasks.base import expected
 from metis.tasks.benchmarks.sets import PromptSet
 from metis.tasks.benchmarks.validation import benchmark
 
@@ -158,7 +159,7 @@ def foreseen(config: Config, out: Path) -> Iterator[str]:
     step = _step_of(out)
     if there := resume_remark(out, config.resolved, config.may_change, step):
         done = finished(out, config.training.budget)
-        yield from () if done else sources.check_sources(out, config.resolved, step)
+        yield from () if done else sources.check_sources(out, config.resolved, step > 0)
         yield completion_message(out, step, config.training.steps) if done else there
 
 
@@ -194,7 +195,7 @@ def conduct(
     if finished(out, config.training.budget):
         say(completion_message(out, step, config.training.steps))
         return 0
-    changed = sources.check_sources(out, config.resolved, step)
+    changed = sources.check_sources(out, config.resolved, step > 0)
     config = generation.chosen(config, say)
     run = Run.build(config, say)
     gc.freeze()  # objects loaded so far live on: the collector need not scan them at every step
@@ -217,7 +218,8 @@ def training_loop(run: Run, folder: RunFolder, view: View, on_step: OnStep | Non
     settings, account = run.config.training, run.account
     with loggers.opened_loggers(settings.loggers, folder.path, run.config.resolved) as outlets:
         composition.write_composition(folder.path, run.pool.prompts)
-        recorder = Recorder(folder, settings.transcripts, settings.transcripts_gb)
+        kept = settings.transcripts, settings.transcripts_gb
+        recorder = Recorder(folder, *kept, partial(expected, run.config.task))
         saved = folder.resume()
         if saved is None:
             begun = folder.path / "timings.jsonl"

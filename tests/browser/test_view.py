@@ -168,7 +168,7 @@ def test_a_chart_leads_to_its_steps_by_pointer_and_keyboard(opened, url):
     chart = page.get_by_role("slider", name="Validation accuracy")
     chart.focus()
     page.keyboard.press("ArrowLeft")
-    expect(chart).to_have_attribute("aria-valuetext", "step 2: 40.0%")
+    expect(chart).to_have_attribute("aria-valuetext", "step 2: 0.400")
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", level=1)).to_contain_text("Step 2")
     page.go_back()
@@ -272,7 +272,7 @@ def test_a_run_is_followed_while_it_trains(opened, url, run):
     expect(page.locator(".state")).to_contain_text("step 4", timeout=15_000)
     expect(page.locator("tbody th").first).to_have_text("4")
     chart = page.get_by_role("slider", name="Validation accuracy")
-    expect(chart).to_have_attribute("aria-valuetext", "step 4: 60.0%")
+    expect(chart).to_have_attribute("aria-valuetext", "step 4: 0.600")
 
 
 def test_light_and_dark_follow_the_system_and_the_switch(opened, url):

@@ -1,5 +1,7 @@
 """The first validation and a survey keep the rounds that were done when they are stopped."""
 
+import json
+
 import pytest
 
 pytest.importorskip("torch")
@@ -68,3 +70,16 @@ def test_a_stopped_survey_goes_on(tiny, tmp_path, monkeypatch, stopped, capsys):
     assert len(read_log(tmp_path / "survey", "outcomes")) == 9 and len(stopped) == 5
     said = [group.head["prompt"] for group in members(tmp_path / "survey", "survey")]
     assert said == [row["prompt"] for row in read_log(tmp_path / "survey", "outcomes")]
+
+
+def test_a_survey_does_not_go_on_with_other_answers_to_the_same_prompts(tiny, tmp_path, capsys):
+    data, out = tmp_path / "sums.jsonl", tmp_path / "survey"
+    rows = [{"problem": f"What is {n} + 1?", "answer": n + 1} for n in range(12)]
+    data.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    words = ["survey", "task=file", f"task.path={data}", *SHORT[:5], "curriculum=uniform"]
+    words += [f"engine.model={tiny}", "--prompts", "2", "--no-step", "--out", str(out)]
+    assert [main(words), main(words)] == [0, 0]
+    data.write_text(data.read_text().replace('"answer": 7}', '"answer": 8}'))
+    capsys.readouterr()
+    assert main(words) == 2
+    assert "its file has changed" in capsys.readouterr().err

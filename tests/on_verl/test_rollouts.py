@@ -198,5 +198,6 @@ def test_workers_are_checked_where_a_test_is_waited_for():
 
 @pytest.mark.parametrize(("limit", "counts"), [(3, (0, 0)), (2, (2, 3))])
 def test_responses_as_long_as_they_may_be_are_counted_as_cut_off(play, limit, counts):
-    groups = play(Queue([(1.0, None, 0.0), (0.5, 0.5, 0.5)]), limit=limit)
+    """Failed ones too, if there is a response."""
+    groups = play(Queue([(1.0, None, math.nan), (0.5, 0.5, 0.5)]), limit=limit)
     assert tuple(group.cut_off for group in groups) == counts

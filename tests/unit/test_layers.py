@@ -16,11 +16,13 @@ LAYERS = (
     "cli",
     "library",
     "trl",
+    "rankings",
     "selector",
     "view",
     "surveys",
     "comparisons",
     "export",
+    "doctor",
     "report",
     "diagnosis",
     "evals",
@@ -175,7 +177,7 @@ def test_frameworks_stay_in_the_engines(module):
     outside = {name.partition(".")[0] for name in imports(MODULES[module])}
     if layer(module) in BARE:
         assert outside <= {"metis", "numpy", *sys.stdlib_module_names}
-    elif not module.startswith(("engines", "evals.answers", "export", "trl")):
+    elif not module.startswith(("engines", "evals.answers", "export", "doctor", "trl")):
         assert not outside & set(FRAMEWORKS)
 
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from metis.comparisons.crossing import Floats
-from metis.comparisons.inference import Interval, difference, p_of_difference
 from metis.comparisons.measures import Measured
+from metis.comparisons.significance import Interval, difference, p_of_difference
 
 CROSSED, RUNS = "runs and problems", "runs"
 

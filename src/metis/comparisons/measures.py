@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from metis.comparisons.crossing import Floats, kept
-from metis.comparisons.inference import Runs
+from metis.comparisons.significance import Runs
 from metis.errors import MetisError
 from metis.run.recorded import Recorded, is_number, read_run
 from metis.run.statistics import Estimate, mean

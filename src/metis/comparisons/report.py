@@ -19,7 +19,7 @@ from metis.report import charts, html, svg
 from metis.report.charts import smoothing
 from metis.report.opening import summary
 from metis.report.panels import Axes, Figure, Line
-from metis.report.reproduce import command, portable
+from metis.report.reproduce import command, elsewhere, place, portable
 from metis.report.subjects import Subject, standard_error
 from metis.run.manifest import differences, settings_of
 from metis.run.recorded import Recorded, Series
@@ -73,12 +73,20 @@ def redraw(folder: Path, out: Path | None = None, baseline: str = "") -> list[st
 
 def commands(folder: Path, comparison: Comparison, plan: Plan | None) -> list[str]:
     """Command lines that make the comparison again: by its plan, or else run by run."""
-    name = folder.resolve().name
     if plan is not None:
-        return [_compare(plan, comparison.baseline.name, name)]
+        return [_compare(plan, comparison.baseline.name, folder.resolve().name)]
     runs = [run.folder.name for arm in comparison.everyone for run in arm.records]
-    lines = [command("train", f"{name}/{run}/config.json", "--out", f"again/{run}") for run in runs]
-    return [*lines, command("compare", "--baseline", comparison.baseline.name, "--out", "again")]
+    where, again = place(folder), Path("again")
+    lines = [
+        command("train", str(where / run / "config.json"), "--out", str(again / run))
+        for run in runs
+    ]
+    baseline = comparison.baseline.name
+    return [
+        *elsewhere([folder]),
+        *lines,
+        command("compare", "--baseline", baseline, "--out", str(again)),
+    ]
 
 
 def _compare(plan: Plan, baseline: str, name: str) -> str:

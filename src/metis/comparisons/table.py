@@ -7,8 +7,8 @@ from typing import NamedTuple
 from metis.comparisons.accuracy import above
 from metis.comparisons.comparison import Comparison
 from metis.comparisons.crossing import FEWEST_TESTS, MANY
-from metis.comparisons.inference import Interval, cost_to_best, cost_to_own_best, observed
 from metis.comparisons.measures import Measured, average, seconds_a_step, tokens_a_second, waste
+from metis.comparisons.significance import Interval, cost_to_best, cost_to_own_best, observed
 from metis.comparisons.verdicts import FEW_TESTS, alike, between, random, verdicts
 from metis.run.recorded import Recorded
 from metis.run.statistics import Estimate, mean

@@ -9,8 +9,8 @@ import numpy as np
 from metis.comparisons.accuracy import at_equal_cost
 from metis.comparisons.comparison import Comparison
 from metis.comparisons.crossing import FEWEST_TESTS, Pair
-from metis.comparisons.inference import LEVEL, Interval, least_p, log_speed, observed, p_value
 from metis.comparisons.measures import AXES, Measured
+from metis.comparisons.significance import LEVEL, Interval, least_p, log_speed, observed, p_value
 
 STEPS = AXES[0]
 MOST = 100

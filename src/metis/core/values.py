@@ -111,9 +111,9 @@ class Group:
 
     Without `trajectories` it has rewards alone, as from a trainer that keeps its own tokens.
     `failed_tokens` counts the tokens sampled in failed rollouts, as far as the engine knows;
-    `cut_off` counts valid rollouts that were truncated at the length limit. `reports` has one entry
-    per valid rollout, or is empty. `transcripts` has one entry per rollout, failed ones too, or is
-    empty.
+    `cut_off` counts all rollouts that were truncated at the length limit, failed ones too.
+    `reports` has one entry per valid rollout, or is empty. `transcripts` has one entry per rollout,
+    failed ones too, or is empty.
     """
 
     prompt: Prompt

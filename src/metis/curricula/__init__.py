@@ -4,14 +4,17 @@ from metis.core import Curriculum
 from metis.curricula.adcl import Adcl
 from metis.curricula.dapo import Dapo
 from metis.curricula.dots import Dots
+from metis.curricula.dps import Dps
 from metis.curricula.dump import Dump
 from metis.curricula.e2h import E2H
 from metis.curricula.greso import Greso
+from metis.curricula.mapp import Mapp
 from metis.curricula.metis import Metis
 from metis.curricula.mopps import Mopps
 from metis.curricula.oracle import Oracle
 from metis.curricula.pcl import Pcl
 from metis.curricula.probe import Probe
+from metis.curricula.ragen2 import Ragen2
 from metis.curricula.sec import Sec
 from metis.curricula.speed import Speed
 from metis.curricula.staged import Staged
@@ -31,8 +34,11 @@ CURRICULA: dict[str, type[Curriculum]] = {
     "dots": Dots,
     "probe": Probe,
     "mopps": Mopps,
+    "mapp": Mapp,
+    "dps": Dps,
     "dapo": Dapo,
     "speed": Speed,
     "vcrl": Vcrl,
     "greso": Greso,
+    "ragen2": Ragen2,
 }

@@ -20,6 +20,9 @@ class Commands:
     def step(self, step: int) -> str:
         return line("inspect", self.folder, "--step", step)
 
+    def answer(self, step: int, prompt: str, rollout: int) -> str:
+        return line("inspect", self.folder, "--answer", f"{step}/{prompt}/{rollout}")
+
     def again(self, *settings: str) -> str:
         """Train another run with other settings, beside this one."""
         return line("train", self.recipe, *settings, "--out", self._beside("again"))
@@ -27,9 +30,13 @@ class Commands:
     def survey(self) -> str:
         return line("survey", self.recipe)
 
-    def compare(self) -> str:
-        beside = self._beside("compared")
-        return line("compare", self.recipe, "--curricula", "uniform,metis", "--out", beside)
+    def compare(self, *curricula: str, **arms: str) -> str:
+        """Compare curricula, and other variants by their settings, on the recipe of the run."""
+        named = [
+            word for name, settings in arms.items() for word in ("--arm", f"{name}:{settings}")
+        ]
+        words = ["--curricula", ",".join(curricula), *named, "--out", self._beside("compared")]
+        return line("compare", self.recipe, *words)
 
     def _beside(self, name: str) -> str:
         """A folder beside that of the run."""

@@ -9,6 +9,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from metis.curricula.judges import Judge
+from metis.diagnosis.missed import Missed, missed
 from metis.run import folder as run_folder
 from metis.run import notices
 from metis.run.recorded import Recorded, Series
@@ -19,6 +20,8 @@ PART = 5
 """The beginning and the end of a run are a fifth of its steps each."""
 LATE = 20
 """Groups of the end of a run whose kinds are looked at, at least."""
+MISSED = 0.1
+"""Share of the groups that are all-fail from which on their answers are looked at."""
 GRADIENT_NORMS = ("update/gradient_norm", "actor/grad_norm")
 DIVERGENCES = ("actor/kl_loss", "actor/ppo_kl")
 
@@ -148,6 +151,11 @@ class Facts:
         return {count for row in self.groups for count in row.get("tokens", ())}
 
     @cached_property
+    def missed(self) -> Missed | None:
+        """All-fail groups with answers that were expected; looked for where many are all-fail."""
+        return missed(self.run.folder) if self.kinds.get("all-fail", 0.0) >= MISSED else None
+
+    @cached_property
     def standstill(self) -> notices.Standstill | None:
         return notices.longest_standstill(self.run.metrics)
 
@@ -189,6 +197,23 @@ class Facts:
     def judged(self) -> bool:
         return self.run.has("judge/failure_rate") or self.run.has("judge/v_hat_mean")
 
+    @property
+    def judge(self) -> str:
+        """The name of the judge; empty where a curriculum predicts by itself."""
+        curriculum = self.run.config.get("curriculum")
+        judge = curriculum.get("judge") if isinstance(curriculum, dict) else None
+        return str(judge.get("name", "")) if isinstance(judge, dict) else str(judge or "")
+
+    @property
+    def unusable(self) -> float:
+        """Mean share of judgments without a prediction."""
+        return _mean(self.run.series("judge/failure_rate").y)
+
+    @property
+    def cut_short(self) -> float:
+        """The same of those that were truncated."""
+        return _mean(self.run.series("judge/failure_cut_off").y)
+
     @cached_property
     def lift(self) -> Estimate | None:
         """The realised lift over the whole run, from windows of steps that do not overlap."""
@@ -216,6 +241,10 @@ class Facts:
     def outcomes(self) -> float:
         """Outcomes of uniform slots that the judge was measured on."""
         return max(self.run.series("judge/outcomes").y, default=0.0)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values) if values else 0.0
 
 
 def _kinds(groups: Sequence[Mapping[str, Any]]) -> dict[str, float]:

@@ -8,12 +8,14 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from metis.curricula.judges import JUDGES
 from metis.curricula.judges.skill import DIAGNOSED
 from metis.diagnosis.commands import Commands
-from metis.diagnosis.facts import Facts
+from metis.diagnosis.facts import MISSED, Facts
 from metis.run.notices import MOSTLY
 from metis.run.remedies import EASIER, HARDER, LONGER, MEND, sentence
 from metis.run.statistics import RARE
+from metis.tasks.file import COMPARED, MATCHES
 
 FAILING = 0.05
 """Share of failed rollouts. A reward that fails is a fault, not chance; of the recorded runs none
@@ -39,6 +41,13 @@ LONGER_BY, MUCH_LONGER_BY = 2, 8
 """Factors of a limit on tokens; the larger where nearly no answer ends, so that the length of
 answers is not known."""
 NEARLY_ALL = 0.9
+UNUSABLE = 0.25
+"""Share of judgments without a prediction from which on it is told of."""
+OTHERS = {
+    "direct": "whose answer is read from log-probabilities, so that none is unusable",
+    "readout": "which predicts from the policy's hidden states",
+}
+"""Judges that can be tried in place of another, and what is different about them."""
 
 
 @dataclass(frozen=True)
@@ -104,15 +113,24 @@ def _wanted(facts: Facts) -> int:
 # Conditions
 
 
+def _missing(facts: Facts) -> bool:
+    """True where groups earn nothing although most of their answers have what was expected."""
+    return facts.missed is not None and facts.missed.share >= MISSED
+
+
 def _constant(facts: Facts) -> bool:
     """True where all rewards are 0, though answers end, and differ."""
+    if _missing(facts):
+        return False
     rewards = sum(len(row.get("rewards", ())) for row in facts.groups)
     ended = facts.truncated < MOSTLY and facts.failed < MOSTLY
     return facts.rewards == {0.0} and rewards >= ENOUGH and ended and len(facts.lengths) > 1
 
 
 def _flat(facts: Facts) -> bool:
-    return not _solved(facts) and (facts.standstill is not None or _scarce(facts))
+    if _solved(facts) or _constant(facts) or _missing(facts):
+        return False
+    return facts.standstill is not None or _scarce(facts)
 
 
 def _scarce(facts: Facts) -> bool:
@@ -189,6 +207,41 @@ def _collapse(facts: Facts) -> str:
     )
 
 
+def _misses(facts: Facts) -> str:
+    share = facts.missed.share if facts.missed else 0.0
+    said = (
+        f"in {share:.0%} of the latest groups every reward is 0, though most answers end with what "
+        "was expected: the reward is too strict, or the answers lack the form that it asks for"
+    )
+    if accepting := _accepting(facts):
+        return f"{said}. With task.match={accepting}, {COMPARED[accepting]} counts"
+    return f"{said}. Read one, then fix the reward or the instruction"
+
+
+def _accepting(facts: Facts) -> str:
+    """The way of comparing answers of a file that would have taken most of what was missed; empty
+    where there is none."""
+    task = facts.run.config.get("task")
+    if not isinstance(task, dict) or task.get("name") != "file" or task.get("reward"):
+        return ""
+    answers = facts.missed.answers if facts.missed else ()
+    taken = {
+        name: sum(same(each.text, each.reference) for each in answers)
+        for name, same in MATCHES.items()
+        if name != task.get("match")
+    }
+    best = max(taken, key=lambda name: taken[name])
+    return best if taken[best] > MOSTLY * len(answers) else ""
+
+
+def _read_or_match(facts: Facts, commands: Commands) -> str | None:
+    """Train with the comparison that takes the answers, or look at one of them."""
+    if accepting := _accepting(facts):
+        return commands.again(f"task.match={accepting}")
+    missed = facts.missed.answers[-1] if facts.missed else None
+    return commands.answer(missed.step, missed.prompt, missed.rollout) if missed else None
+
+
 def _strict(facts: Facts) -> str:
     return (
         f"every reward is 0, so there is no gradient, though {1 - facts.truncated:.0%} of the "
@@ -209,7 +262,7 @@ def _nothing(facts: Facts) -> str:
 def _informed(facts: Facts, commands: Commands) -> str:
     """A survey where nothing varied; a comparison with METIS where little did, unselected."""
     rare = bool(facts.run.informative) and facts.run.curriculum == "uniform"
-    return commands.compare() if rare else commands.survey()
+    return commands.compare("uniform", "metis", "probe") if rare else commands.survey()
 
 
 def _strict_step(facts: Facts, commands: Commands) -> str:
@@ -223,10 +276,44 @@ def _all_pass(facts: Facts) -> str:
 
 
 def _no_skill(facts: Facts) -> str:
-    return (
-        f"in {facts.run.steps:,} steps no benefit of the judge is shown (realised lift "
-        f"{facts.helped}). Uniform sampling costs no judging"
-    )
+    said = f"in {facts.run.steps:,} steps no benefit of the judge is shown"
+    said += f" (realised lift {facts.helped})"
+    if facts.unusable >= UNUSABLE:
+        said += f"; {facts.unusable:.0%} of its judgments were unusable"
+        if _cut_short(facts):
+            return f"{said}, most of them truncated. Give its replies more room"
+    others = [f"{name}, {OTHERS[name]}" for name in _others(facts)]
+    listed = f"; {'; '.join(others)}" if others else ""
+    return f"{said}. Compare it with uniform sampling, which costs no judging{listed}"
+
+
+def _others(facts: Facts) -> list[str]:
+    """The judges that could be used in place of the one that a run of METIS has."""
+    name = facts.judge if facts.run.curriculum == "metis" else ""
+    return [other for other in OTHERS if other != name] if name in JUDGES else []
+
+
+def _cut_short(facts: Facts) -> bool:
+    """True of a judge that writes replies, most of whose failures were truncated."""
+    return bool(_reply_limit(facts)) and facts.cut_short > MOSTLY * facts.unusable
+
+
+def _reply_limit(facts: Facts) -> int:
+    """The most tokens of a judge's reply; 0 of one that writes none."""
+    curriculum = facts.run.config.get("curriculum")
+    judge = curriculum.get("judge") if isinstance(curriculum, dict) else None
+    limit = judge.get("max_tokens") if isinstance(judge, dict) and facts.judge == "reason" else 0
+    return limit if isinstance(limit, int) else 0
+
+
+def _other_judge(facts: Facts, commands: Commands) -> str:
+    if facts.unusable >= UNUSABLE and _cut_short(facts):
+        return commands.again(f"curriculum.judge.max_tokens={LONGER_BY * _reply_limit(facts)}")
+    others = _others(facts)
+    if not others:
+        return commands.again("curriculum=uniform")
+    own = facts.run.curriculum
+    return commands.compare("uniform", own, **{each: f"curriculum.judge={each}" for each in others})
 
 
 def _fallen(facts: Facts) -> str:
@@ -255,17 +342,11 @@ RULES = (
     Rule("answers collapse", _collapsed, _collapse, lambda facts, commands: commands.view()),
     Rule("accuracy fell", _fell, _fallen, _slower),
     Rule("answers truncated", lambda facts: facts.truncated > MOSTLY, _truncated, _longer),
+    Rule("reward misses it", _missing, _misses, _read_or_match),
     Rule("reward always 0", _constant, _strict, _strict_step),
-    Rule(
-        "nothing varies", lambda facts: _flat(facts) and not _constant(facts), _nothing, _informed
-    ),
+    Rule("nothing varies", _flat, _nothing, _informed),
     Rule("everything solved", _solved, _all_pass, lambda facts, commands: commands.survey()),
-    Rule(
-        "judge without skill",
-        _unskilled,
-        _no_skill,
-        lambda facts, commands: commands.again("curriculum=uniform"),
-    ),
+    Rule("judge without skill", _unskilled, _no_skill, _other_judge),
     Rule("too few held-out problems", _untold, _too_few, _more_heldout),
 )
 """From the most harmful on: what voids a run comes before what slows it down."""

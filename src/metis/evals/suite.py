@@ -17,7 +17,7 @@ from metis.errors import MetisError
 from metis.evals.plan import BatchLimits, batch_seed, batches, copies, in_order
 from metis.run.folder import Folder
 from metis.run.recording import Recorder
-from metis.tasks.base import Task
+from metis.tasks.base import Task, expected
 from metis.tasks.benchmarks.scoring import scores
 from metis.tasks.benchmarks.sets import PromptSet, reference
 
@@ -152,7 +152,9 @@ def answer_all(
             _require_reward([answer for said in answers for answer in said])
         for (each, place), said in zip(batch.entries, answers, strict=True):
             transcripts = [answer.transcript for answer in said if answer.transcript]
-            recorder.add("eval", 0, each.prompts[place], transcripts, benchmark=each.name)
+            right = expected(task, each.prompts[place])
+            beside = {"benchmark": each.name, **({"reference": right} if right else {})}
+            recorder.add("eval", 0, each.prompts[place], transcripts, **beside)
         rows = [_row(*entry, said) for entry, said in zip(batch.entries, answers, strict=True)]
         folder.append("answers", rows)
         watcher.advance(rows)

@@ -219,7 +219,7 @@ def _sample(member: Member, row: Row, model: str) -> Row:
     raised = {"message": failure, "traceback": failure, "traceback_ansi": failure}
     return {
         "input": chat[: len(before)],
-        "target": "",
+        "target": str(head.get("reference") or ""),
         "messages": chat,
         "output": {"model": model, "choices": choices},
         "scores": _scores(row, last["content"] if last else ""),

@@ -32,6 +32,7 @@ class Answer:
     tokens: int
     truncated: bool
     turns: tuple[tuple[str, str], ...]
+    reference: str = ""
 
     @property
     def kind(self) -> str:
@@ -70,7 +71,8 @@ def told(run: Recorded) -> Iterator[Answer]:
                 asked = row["asked"] if "asked" in row else head["messages"]
                 turns = (*_turns(asked), *_turns(row["messages"]))
                 truncated = bool(row["truncated"])
-                yield Answer(head["step"], row["reward"], row["tokens"], truncated, turns)
+                about = head["step"], row["reward"], row["tokens"], truncated, turns
+                yield Answer(*about, str(head.get("reference") or ""))
 
 
 def _turns(messages: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
@@ -90,14 +92,15 @@ def logged(run: Recorded) -> Iterator[Answer]:
 
 def _shown(name: str, answer: Answer) -> str:
     facts = f"step {answer.step:,} · reward {answer.reward:g} · {answer.tokens:,} tokens"
-    turns = "".join(_turn(role, text) for role, text in answer.turns)
+    shown = [*answer.turns, *([("expected", answer.reference)] if answer.reference else [])]
+    turns = "".join(turn(role, text) for role, text in shown)
     return (
         f'<article class="answer"><h3>{escape(name.capitalize())}</h3>'
         f'<p class="soft">{escape(facts)}</p>{turns}</article>'
     )
 
 
-def _turn(role: str, text: str) -> str:
+def turn(role: str, text: str) -> str:
     """One turn; a long one is folded, what is beyond the most is left out, and said so."""
     left = len(text) - MOST
     whole = printable(text[:MOST]) + (f"\n… {left:,} more characters" if left > 0 else "")

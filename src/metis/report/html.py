@@ -18,7 +18,9 @@ SMALL_MULTIPLES = 6
 """Panels from which on a figure has three columns."""
 
 
-def document(title: str, body: Sequence[str], switched: int = 0) -> str:
+def document(
+    title: str, body: Sequence[str], switched: int = 0, made_from: str = "the logs of the runs"
+) -> str:
     """A whole page; `switched` is the number of subjects that can be hidden."""
     hiding = "".join(
         f"body:has(#show{n}:not(:checked)) .s{n} {{ display: none; }}\n" for n in range(switched)
@@ -31,7 +33,7 @@ def document(title: str, body: Sequence[str], switched: int = 0) -> str:
             f"<title>{escape(title)} · METIS report</title>",
             f"<style>{STYLE}{hiding}</style>\n</head>\n<body>",
             *body,
-            f"<footer>Made by metis {escape(metis.__version__)} from the logs of the runs.</footer>"
+            f"<footer>Made by metis {escape(metis.__version__)} from {escape(made_from)}.</footer>"
             "</body>\n</html>\n",
         ]
     )

@@ -47,11 +47,13 @@ def of_runs(runs: Sequence[Recorded]) -> list[str]:
         command("train", str(path / "config.json"), "--out", str(out))
         for path, out in zip(places, again, strict=True)
     ]
-    return [*_elsewhere(runs), *trained, command("report", *map(str, again))]
+    folders = [run.folder for run in runs]
+    return [*elsewhere(folders), *trained, command("report", *map(str, again))]
 
 
-def _elsewhere(runs: Sequence[Recorded]) -> list[str]:
-    """A remark where the commands do not work from the working directory."""
+def elsewhere(folders: Sequence[Path]) -> list[str]:
+    """A remark where commands about these folders do not work from the working directory."""
     here = Path.cwd().resolve()
-    names = [run.folder.name for run in runs if not run.folder.resolve().is_relative_to(here)]
+    wholes = [folder.resolve() for folder in folders]
+    names = [whole.name for whole in wholes if not whole.is_relative_to(here)]
     return [f"# from the folder that has {', '.join(names)}"] if names else []

@@ -170,6 +170,10 @@ _FIELDS: dict[str, dict[str, Any]] = {
         **{"prompt": str, "category": str, "rewards": list, "tokens": list},
         **{"failed": int, "cut_off": int},
     },
+    "predictions": {
+        **{"prompt": str, "row": int},
+        **{"score": _NUMBER | None, "pass_rate": _NUMBER | None},
+    },
 }
 """Required fields of each log's rows, with their types."""
 _OTHER_FIELDS: dict[str, dict[str, Any]] = {

@@ -3,7 +3,7 @@
 import json
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, get_args
 
 from metis.core import Batch, Chat, Complete, Group, Prompt, Request, Rollout, Transcript
@@ -17,6 +17,15 @@ KEPT = get_args(Kept)
 
 Heard = Sequence[tuple[Request[Any], Any]]
 """Requests with their replies."""
+Expected = Callable[[Prompt], str]
+"""What a right answer to a prompt is; empty where that is not known."""
+LONGEST = 2000
+"""Characters of that which are kept."""
+
+
+def unknown(prompt: Prompt) -> str:
+    """What is expected where nobody knows."""
+    return ""
 
 
 class Recorder:
@@ -25,8 +34,15 @@ class Recorder:
     They are kept below so many gigabytes; 0 is no limit.
     """
 
-    def __init__(self, folder: Folder, kept: Kept = "all", gigabytes: float = 0.0) -> None:
+    def __init__(
+        self,
+        folder: Folder,
+        kept: Kept = "all",
+        gigabytes: float = 0.0,
+        expected: Expected = unknown,
+    ) -> None:
         self.folder, self.kept, self.gigabytes = folder, kept, gigabytes
+        self.expected = expected
         self._known: set[str] | None = None
 
     def step(self, step: int, heard: Heard, batch: Batch) -> None:
@@ -89,9 +105,16 @@ class Recorder:
                 "category": prompt.category,
                 "messages": plain(transcripts[0].asked),
                 "n": len(rows),
+                **({"reference": reference} if (reference := self._reference(prompt)) else {}),
                 **beside,
             }
             self._append(kind, head, rows)
+
+    def _reference(self, prompt: Prompt) -> str:
+        """What is expected, as far as it is kept."""
+        text = self.expected(prompt) if self.kept != "none" else ""
+        left = len(text) - LONGEST
+        return f"{text[:LONGEST]}\n… {left:,} more characters" if left > 0 else text
 
     def _append(self, kind: str, head: Row, rows: Sequence[Row]) -> None:
         if self.kept != "none":

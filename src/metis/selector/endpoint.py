@@ -38,16 +38,18 @@ class Endpoint:
     url    of the server, without a path, such as http://localhost:8000
     model  its name; by default the first one that the server lists
     key    sent as a bearer token
+    name   the argument that gave it, for messages
     """
 
     url: str
     model: str = ""
     key: str = field(default="", repr=False)
+    name: str = "ask"
 
     def __post_init__(self) -> None:
         self.url = self.url.rstrip("/").removesuffix("/v1")
         if not self.url.startswith(("http://", "https://")):
-            raise MetisError(f"ask = {self.url!r}: a URL starts with http:// or https://")
+            raise MetisError(f"{self.name} = {self.url!r}: a URL starts with http:// or https://")
 
     def require(
         self, name: str, kinds: Sequence[type[Request[Any]]], depths: Sequence[float]
@@ -73,7 +75,7 @@ class Endpoint:
             return self._each(self._embed, asked)
         if isinstance(request, Complete):
             return self._each(lambda chat: self._complete(chat, request.sampling), request.chats)
-        raise MetisError(f"ask = {self.url!r} does not answer {type(request).__name__}")
+        raise MetisError(f"{self.name} = {self.url!r} does not answer {type(request).__name__}")
 
     def _each(self, function: Callable[[Chat], Any], chats: Sequence[Chat]) -> list[Any]:
         self.model = self.model or self._first_model()
@@ -112,7 +114,9 @@ class Endpoint:
             return part(said)
         except (KeyError, IndexError, TypeError, ValueError):
             shown = json.dumps(said)[:SHOWN]
-            raise MetisError(f"ask = {self.url}{path} answered something else: {shown}") from None
+            raise MetisError(
+                f"{self.name} = {self.url}{path} answered something else: {shown}"
+            ) from None
 
     def _call(self, path: str, body: dict[str, Any] | None = None) -> Any:
         """The JSON that a path answers; a body is posted, with the model's name."""
@@ -126,17 +130,19 @@ class Endpoint:
             with urllib.request.urlopen(call, timeout=SECONDS) as reply:
                 return json.loads(reply.read())
         except urllib.error.HTTPError as error:
-            raise MetisError(_refusal(address, error)) from None
+            raise MetisError(_refusal(self.name, address, error)) from None
         except json.JSONDecodeError:
-            raise MetisError(f"ask = {address} answered with no JSON") from None
+            raise MetisError(f"{self.name} = {address} answered with no JSON") from None
         except OSError as error:
             reason = getattr(error, "reason", error)
-            raise MetisError(f"ask = {address}: no answer ({reason}); is it served?") from None
+            raise MetisError(
+                f"{self.name} = {address}: no answer ({reason}); is it served?"
+            ) from None
 
 
-def _refusal(address: str, error: urllib.error.HTTPError) -> str:
+def _refusal(name: str, address: str, error: urllib.error.HTTPError) -> str:
     said = error.read().decode("utf-8", "replace")[:SHOWN]
-    text = f"ask = {address}: HTTP {error.code} {error.reason} ({' '.join(said.split())})"
+    text = f"{name} = {address}: HTTP {error.code} {error.reason} ({' '.join(said.split())})"
     if error.code == 404 and address.endswith("/pooling"):
         text += "; vLLM has this path with: vllm serve MODEL --runner pooling --convert embed"
     return text

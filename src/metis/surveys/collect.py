@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Protocol, Self
 
 from rich import progress
 from rich.console import Console
@@ -17,11 +17,12 @@ from metis.config import Config
 from metis.core import Curriculum, Group, Progress, Prompt, Rollout
 from metis.core.drive import drive
 from metis.core.pool import Pool
+from metis.core.requests import Reply, Request
 from metis.loop import Trainable
 from metis.report.tables import duration
 from metis.run.folder import Folder, read_log
 from metis.run.meter import Meter
-from metis.run.recording import Kept, Recorder
+from metis.run.recording import Expected, Kept, Recorder, unknown
 from metis.run.waiting import Heartbeat
 from metis.settings.sections import curriculum_of
 from metis.surveys.facts import PromptOutcome
@@ -33,13 +34,36 @@ WAIT = 30.0
 """Seconds without a line after which there is one."""
 
 
+class Playable(Protocol):
+    """What can be surveyed: it answers requests, so many rollouts at once.
+
+    `reseed` seeds all sampling from there on. `notices` are messages to the user.
+    """
+
+    @property
+    def rows(self) -> int: ...
+
+    @property
+    def notices(self) -> list[str]: ...
+
+    def answer(self, request: Request[Reply]) -> Reply: ...
+
+    def reseed(self, seed: int) -> None: ...
+
+    def close(self) -> None: ...
+
+
 class SurveyView:
-    """Counts rollouts of `total`; the first part of them that is saved gives an estimate."""
+    """Counts rollouts, or others, of `total`; the first part that is saved gives an estimate."""
 
     def __init__(
-        self, console: Console, total: int, clock: Callable[[], float] = time.monotonic
+        self,
+        console: Console,
+        total: int,
+        clock: Callable[[], float] = time.monotonic,
+        noun: str = "rollouts",
     ) -> None:
-        self.console, self.total, self.clock = console, total, clock
+        self.console, self.total, self.clock, self.noun = console, total, clock, noun
         self.began = self.printed = clock()
         self.saved = self.before = self.played = 0
         self.bars = progress.Progress(
@@ -50,7 +74,7 @@ class SurveyView:
             console=console,
             disable=not console.is_terminal,
         )
-        self.task = self.bars.add_task("rollouts", total=total)
+        self.task = self.bars.add_task(noun, total=total)
         self.heartbeat = Heartbeat(self.beat)
 
     def __enter__(self) -> Self:
@@ -95,7 +119,7 @@ class SurveyView:
         if self.console.is_terminal:
             return
         done, spent = self.saved + self.played, self.printed - self.began
-        line = f"{done:,} of {self.total:,} rollouts"
+        line = f"{done:,} of {self.total:,} {self.noun}"
         if self.saved > self.before:
             pace = spent / (done - self.before)
             line += f" · about {duration(pace * (self.total - done))} left"
@@ -126,20 +150,22 @@ def sampled(pool: Pool, count: int, seed: int) -> list[Prompt]:
 
 
 def collect(
-    engine: Trainable,
+    engine: Playable,
     prompts: Sequence[Prompt],
     group: int,
     seed: int,
     folder: SurveyFolder,
     view: SurveyView,
     kept: Kept = "all",
+    expected: Expected = unknown,
 ) -> list[PromptOutcome]:
     """The outcomes of all prompts, in rounds of as many as the engine takes at once.
 
     Every round is saved, with what was said; those in the folder are not played again.
     """
     size = max(1, engine.rows // group)
-    outcomes, recorder = folder.resume(len(prompts), size), Recorder(folder, kept)
+    outcomes = folder.resume(len(prompts), size)
+    recorder = Recorder(folder, kept, expected=expected)
     view.resume(group * len(outcomes))
     for start in range(len(outcomes), len(prompts), size):
         engine.reseed(zlib.crc32(f"{seed}/{start}".encode()))
@@ -153,7 +179,7 @@ def collect(
     return outcomes
 
 
-def _counting(engine: Trainable, view: SurveyView) -> AbstractContextManager[None]:
+def _counting(engine: Playable, view: SurveyView) -> AbstractContextManager[None]:
     """Tells the view of every rollout that ends, on an engine that can say so."""
     counting = getattr(engine, "counting", None)
     return nullcontext() if counting is None else counting(view.play)

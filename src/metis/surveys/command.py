@@ -4,6 +4,7 @@ import argparse
 import json
 import sys
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -61,6 +62,7 @@ def conduct(chosen: argparse.Namespace, console: "Console") -> tuple[Path, str]:
     """Survey, or find what an earlier call with the same settings found: its folder, its page."""
     from metis import config, loop
     from metis.config import generation
+    from metis.run import sources
     from metis.surveys.collect import (
         SurveyFolder,
         SurveyView,
@@ -72,6 +74,7 @@ def conduct(chosen: argparse.Namespace, console: "Console") -> tuple[Path, str]:
     from metis.surveys.facts import Facts
     from metis.surveys.outcome_set import SUFFIX, OutcomeSet
     from metis.surveys.page import page
+    from metis.tasks.base import expected
 
     require(chosen.prompts >= 2, "--prompts", chosen.prompts, "use at least 2")
     named = chosen.keep is None or chosen.keep.name.endswith(SUFFIX)
@@ -82,6 +85,7 @@ def conduct(chosen: argparse.Namespace, console: "Console") -> tuple[Path, str]:
     training = settings.training
     described = {**settings.resolved, "prompts": chosen.prompts}
     out = chosen.out or FOLDER / digest(described)
+    sources.check_sources(out, settings.resolved, (out / "outcomes.jsonl").exists())
     say = console.print
     build = loop.Run.build(generation.chosen_for_rollouts(settings, chosen.prompts, say), say)
     engine, pool = build.engine, build.pool
@@ -92,9 +96,11 @@ def conduct(chosen: argparse.Namespace, console: "Console") -> tuple[Path, str]:
         SurveyFolder.open(out, described) as folder,
         SurveyView(console, total) as view,
     ):
+        sources.write_sources(out, settings.resolved)
         console.print(f"{len(prompts):,} prompts × {training.group} rollouts → {out}")
         asked = (engine, prompts, training.group, training.seed)
-        outcomes = collect(*asked, folder, view, training.transcripts)
+        expects = partial(expected, settings.task)
+        outcomes = collect(*asked, folder, view, training.transcripts, expects)
         seconds: dict[str, float] = {}
         if not chosen.no_step:
             view.say("measuring a step of training")

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, SupportsFloat
+from typing import Any, NamedTuple, Protocol, SupportsFloat
 
 from metis.core import Chat, Message, Prompt
 from metis.core.pool import Rewards
@@ -59,13 +59,15 @@ class Split:
 class SingleTurn:
     """The usual case: one question, one answer, one score.
 
-    `reference` is for who reads along, `scorer` names what scores.
+    `reference` is for who reads along, and so are `tests`, which write down the tests of an answer
+    where there are some; `scorer` names what scores.
     """
 
     chat: Chat
     score: Callable[[str], Reward | Awaitable[Reward]]
     reference: str = ""
     scorer: str = "the reward"
+    tests: Callable[[], str] | None = None
     answer: str = field(init=False, default="")
 
     def reply(self, text: str) -> None:
@@ -73,6 +75,32 @@ class SingleTurn:
 
     def reward(self) -> Reward | Awaitable[Reward]:
         return self.score(self.answer)
+
+
+def expected(task: Task | None, prompt: Prompt) -> str:
+    """What a right answer is, for who reads along: its reference or its tests, if a task names
+    them."""
+    try:
+        episode = task.episode(prompt) if task else None
+        tests = getattr(episode, "tests", None)
+        return tests() if callable(tests) else str(getattr(episode, "reference", ""))
+    except Exception:  # a task of one's own: what is wrong with it is said where it is played
+        return ""
+
+
+class Row(NamedTuple):
+    """A row of a file as a problem: its prompt, the chat that asks it, and its reference answer.
+
+    The answer is None where the reward needs none.
+    """
+
+    prompt: Prompt
+    chat: Chat
+    answer: str | None
+
+
+ReadRow = Callable[[int, dict[str, Any]], Row]
+"""Reads a row by its number, from 1, and its fields."""
 
 
 def takes_turns(task: Task) -> bool:

@@ -16,7 +16,7 @@ from metis.core.pool import Rewards
 from metis.data import table
 from metis.data.problems import written
 from metis.errors import MetisError, require, require_at_least
-from metis.tasks.base import SingleTurn, Split, last_number
+from metis.tasks.base import ReadRow, Row, SingleTurn, Split, last_number
 from metis.tasks.division import remedy, usual
 from metis.tasks.left_out import LeftOut
 from metis.tasks.rewards import Asked, OwnReward
@@ -57,12 +57,54 @@ class File:
         )
 
 
+class FileRows:
+    """Reads the rows of a file as problems."""
+
+    def __init__(self, settings: File) -> None:
+        self.settings = settings
+        self.reward = OwnReward(settings.reward) if settings.reward else None
+
+    @property
+    def answered(self) -> bool:
+        """True where every problem needs a reference answer."""
+        if self.reward is None:
+            return True
+        return bool(self.settings.answer) and self.reward.needs_reference
+
+    def read(self, number: int, row: dict[str, Any]) -> tuple[Prompt, Asked]:
+        """A problem, and what it is scored with; empty where the row has none."""
+        settings = self.settings
+        for key in (settings.problem, *([settings.answer] if self.answered else [])):
+            if table.field(row, key, missing=row) is row:
+                none = " (empty for none)" if self.reward else ""
+                raise MetisError(
+                    f"{settings.path}, row {number}: no field {key!r}, only {', '.join(row)}; set "
+                    f"task.problem and task.answer{none}"
+                )
+        text, category = (
+            written(table.field(row, key)) for key in (settings.problem, settings.category)
+        )
+        truth = table.field(row, settings.answer, missing="")
+        source = Path(settings.path).name.split(".")[0]
+        prompt = Prompt(f"{source}:{written(row.get('id')) or number}", text, category)
+        chat: list[Message] = [
+            {"role": "user", "content": f"{text}\n{settings.instruction}".strip()}
+        ]
+        kept = row if self.reward else {}
+        return prompt, Asked(chat, kept, truth, written(truth), source)
+
+    def __call__(self, number: int, row: dict[str, Any]) -> Row:
+        prompt, asked = self.read(number, row)
+        return Row(prompt, asked.chat, asked.reference if self.answered else None)
+
+
 class FileTask(Split):
     """The problems of a file, each text once, split into those to train and those to test on."""
 
     def __init__(self, settings: File, seed: int | None, key: str = "task.path") -> None:
         """Without a seed nothing is trained on; `key` is who names the file."""
-        self.reward = OwnReward(settings.reward) if settings.reward else None
+        reader = FileRows(settings)
+        self.reward = reader.reward
         automatic: Rewards = "continuous" if self.reward else "binary"
         self.rewards: Rewards = automatic if settings.rewards == "auto" else settings.rewards
         self.settings = replace(settings, rewards=self.rewards)
@@ -70,10 +112,10 @@ class FileTask(Split):
         by_text: dict[str, Prompt] = {}
         left_out = LeftOut(settings.path)
         for number, row in enumerate(read_rows(settings.path, key), start=1):
-            prompt, asked = self._read(number, row)
+            prompt, asked = reader.read(number, row)
             first = by_text.get(prompt.text)
             before = None if first is None else self.asked[first.id].reference
-            answer = asked.reference if self._answered else None
+            answer = asked.reference if reader.answered else None
             if left_out.drops(prompt.text, answer, before):
                 continue
             if prompt.id in self.asked:
@@ -93,39 +135,10 @@ class FileTask(Split):
         if len(prompts) <= count:
             raise MetisError(
                 f"task.heldout = {count}: {settings.path} has only {len(prompts)} different "
-                f"problems{' with an answer' if self._answered else ''}{remedy(len(prompts))}"
+                f"problems{' with an answer' if reader.answered else ''}{remedy(len(prompts))}"
             )
         random.Random(seed).shuffle(prompts)
         self._heldout, self._training = prompts[:count], prompts[count:]
-
-    @property
-    def _answered(self) -> bool:
-        """True where every problem needs a reference answer."""
-        if self.reward is None:
-            return True
-        return bool(self.settings.answer) and self.reward.needs_reference
-
-    def _read(self, number: int, row: dict[str, Any]) -> tuple[Prompt, Asked]:
-        """A problem, and what it is scored with; empty where the row has none."""
-        settings = self.settings
-        for key in (settings.problem, *([settings.answer] if self._answered else [])):
-            if table.field(row, key, missing=row) is row:
-                none = " (empty for none)" if self.reward else ""
-                raise MetisError(
-                    f"{settings.path}, row {number}: no field {key!r}, only {', '.join(row)}; set "
-                    f"task.problem and task.answer{none}"
-                )
-        text, category = (
-            written(table.field(row, key)) for key in (settings.problem, settings.category)
-        )
-        truth = table.field(row, settings.answer, missing="")
-        source = Path(settings.path).name.split(".")[0]
-        prompt = Prompt(f"{source}:{written(row.get('id')) or number}", text, category)
-        chat: list[Message] = [
-            {"role": "user", "content": f"{text}\n{settings.instruction}".strip()}
-        ]
-        kept = row if self.reward else {}
-        return prompt, Asked(chat, kept, truth, written(truth), source)
 
     @property
     def scorer(self) -> str:
@@ -189,6 +202,11 @@ COMPARED = {"box": "the last box", "number": "the last number", "text": "the who
 def build(settings: File, seed: int) -> FileTask:
     """The task for a run's seed."""
     return FileTask(settings, seed)
+
+
+def rows(settings: File) -> ReadRow:
+    """Reads the rows of the file one by one."""
+    return FileRows(settings)
 
 
 def read(settings: File, path: str, key: str) -> FileTask:

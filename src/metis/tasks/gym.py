@@ -70,7 +70,9 @@ class GymTask(Split):
     def episode(self, prompt: Prompt) -> SingleTurn:
         text = f"{prompt.text}\n{self.settings.instruction}".strip()
         chat: list[Message] = [{"role": "user", "content": text}]
-        return SingleTurn(chat, lambda reply: self._score(reply, self.items[prompt.id]))
+        item = self.items[prompt.id]
+        answer = "" if item["answer"] is None else str(item["answer"])
+        return SingleTurn(chat, lambda reply: self._score(reply, item), answer)
 
     def _score(self, reply: str, item: Any) -> float:
         answer = reply.rpartition("<answer>")[2].partition("</answer>")[0].strip()

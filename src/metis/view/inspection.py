@@ -96,9 +96,11 @@ def _history(run: Recorded, prompt: str) -> Iterator[RenderableType]:
         raise MetisError(f"--prompt {prompt!r}: the run has no such prompt")
     if text := _texts(run, groups.values(), [prompt]).get(prompt):
         yield Text.assemble(("prompt\n", "bold"), text)
-    table = _table("step", "reason", "v̂", "v", "rewards", "tokens")
+    predicted = _predicted(judgments.values())
+    table = _table("step", *_columns(predicted))
     for step in steps:
-        table.add_row(str(step), *_outcome(groups.get(step, {}), judgments.get(step, {})))
+        told = _outcome(groups.get(step, {}), judgments.get(step, {}), predicted)
+        table.add_row(str(step), *told)
     table.caption = f"--step {steps[-1]} --prompt {prompt} shows one of them whole"
     yield table
 
@@ -139,14 +141,17 @@ COLUMNS = {
     "accuracy": "eval/accuracy",
 }
 """Metrics of a step, by the name they are shown under."""
+FORMS = {"informative": ".1%", "accuracy": ".3f"}
+"""Forms of those that are not shown with three digits."""
 
 
 def _steps(run: Recorded) -> Table:
     names = [name for name, key in COLUMNS.items() if run.has(key)]
     table = _table("step", *names)
     for row in run.metrics:
-        cells = (row.get(COLUMNS[name]) for name in names)
-        table.add_row(str(row["step"]), *("" if cell is None else f"{cell:.3g}" for cell in cells))
+        cells = ((row.get(COLUMNS[name]), FORMS.get(name, ".3g")) for name in names)
+        shown = ("" if cell is None else format(cell, form) for cell, form in cells)
+        table.add_row(str(row["step"]), *shown)
     return table
 
 
@@ -159,25 +164,35 @@ def _prompts(
     names = [*groups, *(name for name in judgments if everyone and name not in groups)]
     names.sort(key=lambda name: (name not in groups, -(_score(judgments.get(name, {})) or 0.0)))
     shown = ["text"] if any(texts.get(name) for name in names) else []
-    table = _table("prompt", *shown, "category", "reason", "v̂", "v", "rewards", "tokens")
+    predicted = _predicted(judgments.values())
+    table = _table("prompt", *shown, "category", *_columns(predicted))
     table.columns[0].min_width = min(ID, max(map(len, names), default=0))
     for name in names:
         group, judgment = groups.get(name, {}), judgments.get(name, {})
         text = [textwrap.shorten(texts.get(name, ""), TEXT, placeholder=" …")] if shown else []
         category = str(group.get("category", ""))
-        table.add_row(name, *text, category, *_outcome(group, judgment))
+        table.add_row(name, *text, category, *_outcome(group, judgment, predicted))
     left = sum(name not in groups for name in judgments)
     if left and not everyone:
         table.caption = f"{left:,} candidates were not chosen: --all shows them"
     return table
 
 
-def _outcome(group: Row, judgment: Row) -> tuple[str | Text, ...]:
-    """The candidates of a step: reason, prediction and outcome."""
+def _predicted(judgments: Iterable[Row]) -> bool:
+    return any(_score(judgment) is not None for judgment in judgments)
+
+
+def _columns(predicted: bool) -> tuple[str, ...]:
+    """The columns of `_outcome`."""
+    return ("reason", *(("v̂",) if predicted else ()), "v", "rewards", "tokens")
+
+
+def _outcome(group: Row, judgment: Row, predicted: bool) -> tuple[str | Text, ...]:
+    """The candidates of a step: reason, prediction if there are any, and outcome."""
     score, tokens = _score(judgment), group.get("tokens", ())
     return (
         str(judgment.get("failure") or judgment.get("reason", "")),
-        "" if score is None else f"{score:.3f}",
+        *(("" if score is None else f"{score:.3f}",) if predicted else ()),
         _variance(judgment, group),
         _marks(group.get("rewards", ()), group.get("failed", 0)),
         f"{sum(tokens) / len(tokens):.0f}" if tokens else "",

@@ -53,6 +53,7 @@ def of_problem(row: Row) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         "category": row["benchmark"],
         "messages": [],
         "n": len(given),
+        "reference": row.get("reference", ""),
     }
     rows = [
         {

@@ -45,6 +45,8 @@ def answer(folder: Path, named: str) -> Iterator[RenderableType]:
         )
         raise MetisError(f"--answer {named!r}: this group {there}")
     yield _facts(found.row)
+    if reference := found.head.get("reference"):
+        yield Text.assemble(("expected\n", "bold"), printable(str(reference)))
     asked = {"messages": found.row["asked"]} if "asked" in found.row else found.head
     for message in (*kept.messages(asked), *kept.messages(found.row)):
         yield Text.assemble(

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import shutil
 from html import unescape
 from pathlib import Path
@@ -123,6 +124,32 @@ def test_the_report_again_says_the_same_and_keeps_the_baseline(trained):
     before = [(trained / name).read_bytes() for name in ("report.html", "comparison.md")]
     assert main(["report", str(trained)]) == 0
     assert [(trained / n).read_bytes() for n in ("report.html", "comparison.md")] == before
+
+
+def test_run_folders_without_a_plan_are_made_again_by_the_commands_of_the_page(
+    trained, tmp_path, monkeypatch
+):
+    for run in ("uniform-0", "metis-0"):
+        shutil.copytree(trained / run, tmp_path / "found/cmp" / run)
+    monkeypatch.chdir(tmp_path)
+    assert main(["report", "found/cmp", "--baseline", "metis"]) == 0
+    comparison = read_comparison(Path("found/cmp"), None, baseline="metis")
+    lines = report.commands(Path("found/cmp"), comparison, None)
+    page = texts(Path("found/cmp/report.html").read_text())
+    for line in lines:
+        assert line in page
+        assert main(shlex.split(line)[1:]) == 0
+    assert not any(line.startswith("#") for line in lines)
+    again = read_comparison(Path("again"), None, baseline="metis")
+    pairs = zip(again.everyone, comparison.everyone, strict=True)
+    assert all(np.array_equal(one.accuracy, other.accuracy) for one, other in pairs)
+
+
+def test_commands_that_work_elsewhere_say_where(trained, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    comparison = read_comparison(trained, None)
+    remark, first, *_ = report.commands(trained, comparison, None)
+    assert remark.startswith("#") and "cmp" in remark and "cmp/uniform-0/config.json" in first
 
 
 def test_a_run_that_is_not_finished_is_named_and_left_out(trained, tmp_path):

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from metis import Group, MetisError, Pool, Progress, Prompt, drive
-from metis.curricula.mopps import Mopps, mixed_chance, weighted
+from metis.curricula.mopps import Mopps
 from metis.engines.simulated import SimulatedEngine, Simulation
 
 
@@ -68,21 +68,8 @@ def test_threshold_takes_any_inside_the_band_then_the_nearest():
     assert sorted(everything) == list(range(6))
 
 
-def test_the_chance_of_a_mixed_group_by_hand():
-    """Under Beta(1, 1) every count of passes is as likely: 2 of 9 are pure. E gamma^2 of Beta(2, 1)
-    is 1/2, E (1 - gamma)^2 is 1/6."""
-    assert mixed_chance(1, 1, 8) == pytest.approx(7 / 9)
-    assert mixed_chance(2, 1, 2) == pytest.approx(1 - 1 / 2 - 1 / 6)
-    assert mixed_chance(4, 6, 8) == pytest.approx(mixed_chance(6, 4, 8))
-    assert mixed_chance(1e7, 1, 8) == pytest.approx(0, abs=1e-5) and mixed_chance(1e7, 1, 8) >= 0
-
-
-def test_mapp_draws_in_proportion_to_that_chance():
-    rng = random.Random(0)
-    first = [weighted([3.0, 1.0], 1, rng)[0] for _ in range(4000)]
-    assert first.count(0) / 4000 == pytest.approx(0.75, abs=0.03)
-    assert sorted(weighted([0.0, 1.0, 2.0], 3, rng)) == [0, 1, 2]
-    scores, chosen = Mopps(batch=2, choice="mapp")._choose(SURE[:3], rng)
+def test_the_choice_mapp_draws_by_the_chance_of_a_mixed_group():
+    scores, chosen = Mopps(batch=2, choice="mapp")._choose(SURE[:3], random.Random(0))
     assert scores == pytest.approx([1 - 2 / 2**8, 0, 0], abs=1e-4) and chosen[0] == 0
 
 

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from metis.run.recorded import read_run
+from metis.run.transcripts import Transcripts
 
 STEPS = 20
 STEP = {
@@ -39,6 +40,23 @@ def group(step, rewards, tokens=None, failed=0, **row):
 MIXED = [0.0, 1.0] * 4
 
 
+def add_group(folder, step, answers, question="What is 8 + 9?", reference="17", rewards=None):
+    """A group of the transcripts; all rewards are 0 where nothing else is said."""
+    rewards = rewards or [0.0] * len(answers)
+    asked = [{"role": "user", "content": question}]
+    head = {"step": step, "prompt": f"p{step}", "messages": asked, "reference": reference}
+    rows = [
+        {"rollout": nth, "messages": [{"role": "assistant", "content": text}], "reward": reward}
+        for nth, (text, reward) in enumerate(zip(answers, rewards, strict=True))
+    ]
+    Transcripts(folder).append("train", head, rows)
+
+
+@pytest.fixture
+def say():
+    return add_group
+
+
 @pytest.fixture
 def make(tmp_path):
     """Writes a run; `step` makes the metrics of a step, `rewards` those of its group."""
@@ -49,6 +67,7 @@ def make(tmp_path):
         before=100,
         after=200,
         of=400,
+        said=None,
         **config,
     ):
         settings = {"seed": 0, "steps": STEPS, "engine": ENGINE, "curriculum": {"name": "uniform"}}
@@ -69,6 +88,8 @@ def make(tmp_path):
         for log, rows in logs.items():
             lines = "".join(json.dumps({"schema": 1, **row}) + "\n" for row in rows)
             (tmp_path / f"{log}.jsonl").write_text(lines)
+        for step in range(1, STEPS + 1) if said else ():
+            add_group(tmp_path, step, said)
         return tmp_path
 
     def run(*arguments, **settings):

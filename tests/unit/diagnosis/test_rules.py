@@ -43,6 +43,11 @@ ILL = {
     },
     "accuracy fell": {"before": 200, "after": 150},
     "answers truncated": {"step": lambda step: {"rollout/cut_off": 40.0}},
+    "reward misses it": {
+        "step": lambda step: FLAT,
+        "rewards": lambda step: FAIL,
+        "said": ["8 + 9 = 17.", "So it is 17", "Perhaps 16", "I think the answer is **17**"],
+    },
     "reward always 0": {"step": lambda step: FLAT, "rewards": lambda step: FAIL},
     "nothing varies": {
         "step": lambda step: FLAT,
@@ -85,7 +90,90 @@ def test_where_a_few_groups_vary_uniform_sampling_is_compared_with_metis(make):
     [line] = advice(run)
     assert "only 3.0% of the groups" in line.text.lower()
     chosen = _parse(shlex.split(line.command)[1:])
-    assert (chosen.curricula, chosen.out.name) == ("uniform,metis", f"{run.folder.name}-compared")
+    compared = "uniform,metis,probe", f"{run.folder.name}-compared"
+    assert (chosen.curricula, chosen.out.name) == compared
+
+
+BOXED = {"name": "file", "path": "sums.jsonl", "match": "box", "reward": ""}
+
+
+@pytest.mark.parametrize(
+    ("task", "words"),
+    [
+        (BOXED, "task.match=number"),
+        ({**BOXED, "reward": "my.py:score"}, "--answer 20/p20/3"),
+        ({"name": "math", "path": "sums.jsonl"}, "--answer 20/p20/3"),
+    ],
+)
+def test_a_reward_that_misses_answers_is_mended_or_one_of_them_is_shown(make, task, words):
+    run = make(**{**ILL["reward misses it"], "task": task})
+    [line] = advice(run)
+    assert words in line.command
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"answers": ["17 is wrong, so 18" + " and so on" * 40] * 4},
+        {"answers": ["It is 170.", "117", "-17", "1.17"]},
+        {"answers": ["So 17"] * 4, "question": "Is it 17 or 18?"},
+        {"answers": ["So 17"] * 4, "reference": ""},
+        {"answers": ["So 17", "So 16", "So 15", "So 14"]},
+        {"answers": ["So 17"] * 4, "rewards": [0.0, 0.0, 0.0, 1.0]},
+    ],
+    ids=[
+        "not at the end",
+        "another number",
+        "in the question",
+        "unknown",
+        "one of four",
+        "not all",
+    ],
+)
+def test_what_is_no_missed_answer(make, say, said):
+    run = make(lambda step: FLAT, lambda step: FAIL)
+    for step in range(1, 21):
+        say(run.folder, step, **said)
+    assert ill(run) == ["reward always 0"]
+
+
+def test_damaged_transcripts_hide_no_diagnosis(make):
+    run = make(**ILL["reward misses it"])
+    [file] = (run.folder / "transcripts").iterdir()
+    file.write_bytes(b"\x1f\x8b damaged")
+    assert ill(run) == ["reward always 0"]
+
+
+UNSKILLED = {**JUDGED, "judge/realised_lift": 0.002, "judge/realised_lift_z": 0.3}
+
+
+@pytest.mark.parametrize(
+    ("curriculum", "failures", "words"),
+    [
+        ({"name": "metis", "judge": {"name": "reason"}}, {}, ["judge=direct", "judge=readout"]),
+        ({"name": "metis", "judge": {"name": "direct"}}, {}, ["uniform,metis", "judge=readout"]),
+        ({"name": "metis", "judge": {"name": "my.py:Judge"}}, {}, ["curriculum=uniform"]),
+        ({"name": "probe"}, {}, ["curriculum=uniform"]),
+        (
+            {"name": "metis", "judge": {"name": "reason", "max_tokens": 16}},
+            {"judge/failure_rate": 0.8, "judge/failure_cut_off": 0.7},
+            ["curriculum.judge.max_tokens=32"],
+        ),
+        (
+            {"name": "metis", "judge": {"name": "reason", "max_tokens": 512}},
+            {"judge/failure_rate": 0.8, "judge/failure_cut_off": 0.1},
+            ["judge=direct"],
+        ),
+    ],
+)
+def test_in_place_of_a_judge_without_skill_others_are_named(make, curriculum, failures, words):
+    run = make(lambda step: {**UNSKILLED, **failures}, curriculum=curriculum)
+    [line] = advice(run)
+    assert all(word in line.command for word in words)
+    own = curriculum.get("judge", {}).get("name", "")
+    assert f"judge={own}" not in line.command
+    assert ("80% of its judgments" in line.text) == bool(failures)
+    assert _parse(shlex.split(line.command)[1:]).run
 
 
 def test_every_rule_has_a_run_that_is_ill_by_it():

@@ -1,4 +1,4 @@
-"""A run that is resumed notices that a user's own code has changed."""
+"""A run that is resumed notices that its problems, or a user's own code, have changed."""
 
 import json
 
@@ -27,21 +27,41 @@ def config(tmp_path, monkeypatch):
 
 def test_an_edited_reward_is_refused_until_it_is_confirmed(config, tmp_path):
     sources.write_sources(tmp_path, config)
-    assert sources.check_sources(tmp_path, config, step=3) == []
+    assert sources.check_sources(tmp_path, config, begun=True) == []
     (tmp_path / "reward.py").write_text("x = 2\n")
-    assert sources.check_sources(tmp_path, config, step=0) == [], "nothing was trained with it yet"
+    assert sources.check_sources(tmp_path, config, begun=False) == [], (
+        "nothing was trained with it yet"
+    )
     with pytest.raises(MetisError, match=r"task.reward = 'reward.py:score': .*sources.json"):
-        sources.check_sources(tmp_path, config, step=3)
+        sources.check_sources(tmp_path, config, begun=True)
     (tmp_path / sources.FILE).unlink()
-    assert sources.check_sources(tmp_path, config, step=3) == []
+    assert sources.check_sources(tmp_path, config, begun=True) == []
 
 
 @pytest.mark.parametrize("key", ["task", "curriculum"])
 def test_other_code_is_told_of(config, tmp_path, key):
     sources.write_sources(tmp_path, config)
     (tmp_path / f"{key}.py").write_text("x = 2\n")
-    [notice] = sources.check_sources(tmp_path, config, step=3)
+    [notice] = sources.check_sources(tmp_path, config, begun=True)
     assert notice.startswith(f"the file of {key} ")
+
+
+@pytest.mark.parametrize("key", ["task.path", "task.heldout_path", "benchmarks"])
+def test_an_answer_that_was_changed_is_refused_though_all_prompts_are_the_same(tmp_path, key):
+    files = {name: tmp_path / f"{name}.jsonl" for name in ("task.path", "benchmarks")}
+    files["task.heldout_path"] = tmp_path / "tests.jsonl"
+    for file in files.values():
+        file.write_text('{"problem": "1 + 1", "answer": 2}\n')
+    paths = {"path": str(files["task.path"]), "heldout_path": str(files["task.heldout_path"])}
+    config = {
+        "task": {"name": "math", **paths},
+        "benchmarks": ["math500", str(files["benchmarks"])],
+    }
+    sources.write_sources(tmp_path, config)
+    assert sources.check_sources(tmp_path, config, begun=True) == []
+    files[key].write_text('{"problem": "1 + 1", "answer": 3}\n')
+    with pytest.raises(MetisError, match=rf"{key} = .*its file has changed.*sources\.json"):
+        sources.check_sources(tmp_path, config, begun=True)
 
 
 def test_code_of_the_package_and_names_have_no_digest(tmp_path):
@@ -54,7 +74,7 @@ def test_code_of_the_package_and_names_have_no_digest(tmp_path):
 def test_a_damaged_file_is_named(config, tmp_path):
     (tmp_path / sources.FILE).write_text("{")
     with pytest.raises(MetisError, match=r"sources\.json' is damaged: delete it"):
-        sources.check_sources(tmp_path, config, step=1)
+        sources.check_sources(tmp_path, config, begun=True)
 
 
 def test_a_run_says_so_when_it_goes_on(tmp_path, monkeypatch, capsys):

@@ -170,7 +170,7 @@ def test_outcomes_that_never_come_count_as_dropped_after_some_steps():
 # What is trained on
 
 
-@pytest.mark.parametrize("name", ["dapo", "greso", "vcrl"])
+@pytest.mark.parametrize("name", ["dapo", "greso", "vcrl", "ragen2"])
 def test_a_filter_is_a_gate(name):
     selector = Selector(TEXTS, name, batch=4, group=4)
     dead, mixed, *_ = selector.propose()

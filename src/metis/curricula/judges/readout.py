@@ -7,7 +7,7 @@ the hidden state from when the prompt was selected.
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,8 @@ from metis.curricula.judges.linear import Floats
 from metis.curricula.judges.protocol import SECTION, Judge, Lesson, Prediction, Predictions
 from metis.curricula.judges.regressions import (
     FOLDS,
+    CrossValidation,
+    Fitted,
     Kind,
     Outcomes,
     Regression,
@@ -37,6 +39,33 @@ class ReadoutPredictions(Predictions):
     """Predictions, with the hidden states to be labelled."""
 
     states: States = ()
+
+
+class Reading(NamedTuple):
+    """Expected reward variance and pass rate of a prompt; None where rewards are continuous."""
+
+    variance: float
+    pass_rate: float | None
+
+
+@dataclass(frozen=True)
+class FittedReadout:
+    """The regression of all labels, and how well it predicted those held out."""
+
+    fitted: Fitted
+    held_out: CrossValidation
+
+    def read(self, states: States) -> list[Reading | None]:
+        """The reading of each state; None for non-finite ones."""
+        known = [bool(np.isfinite(state).all()) for state in states]
+        if not any(known):
+            return [None] * len(states)
+        features = np.stack(states)[known].astype(np.float64)
+        variances = (self.held_out.ratio * self.fitted.variance(features)).tolist()
+        rates = self.fitted.pass_rate(features)
+        pairs = zip(variances, [None] * len(variances) if rates is None else rates, strict=True)
+        readings = (Reading(v, None if rate is None else float(rate)) for v, rate in pairs)
+        return [next(readings) if each else None for each in known]
 
 
 @dataclass
@@ -119,21 +148,29 @@ class Readout(Stateful, Judge[ReadoutPredictions]):
 
         None before there are labels, and for non-finite states.
         """
-        count = sum(len(rows) for _, _, rows in self.labels)
-        metrics = {"select/labels": float(count)}
-        known = [bool(np.isfinite(state).all()) for state in states]
-        if count < 2 or not any(known):
+        metrics = {"select/labels": float(sum(len(rows) for _, _, rows in self.labels))}
+        readout = self.fit(model)
+        if readout is None:
             return [None] * len(states), metrics
+        metrics["select/penalty"] = readout.held_out.penalty
+        if readout.held_out.pearson is not None:
+            metrics["select/held_out_pearson"] = readout.held_out.pearson
+        readings = readout.read(states)
+        return [None if each is None else each.variance for each in readings], metrics
+
+    @property
+    def outcomes(self) -> Outcomes:
+        """The outcomes of all labels."""
+        return Outcomes.of(np.concatenate([rows for _, _, rows in self.labels]))
+
+    def fit(self, model: Regression) -> FittedReadout | None:
+        """Fit the regression to all labels; None with fewer than two."""
+        if sum(len(rows) for _, _, rows in self.labels) < 2:
+            return None
         features = np.concatenate([features for _, features, _ in self.labels]).astype(np.float64)
-        outcomes = Outcomes.of(np.concatenate([rows for _, _, rows in self.labels]))
-        held = cross_validate(model, features, outcomes)
-        metrics["select/penalty"] = held.penalty
-        if held.pearson is not None:
-            metrics["select/held_out_pearson"] = held.pearson
-        (fitted,) = model.fit(features, outcomes, [held.penalty])
-        asked = np.stack(states)[known].astype(np.float64)
-        predicted = iter((held.ratio * fitted.variance(asked)).tolist())
-        return [next(predicted) if each else None for each in known], metrics
+        held_out = cross_validate(model, features, self.outcomes)
+        (fitted,) = model.fit(features, self.outcomes, [held_out.penalty])
+        return FittedReadout(fitted, held_out)
 
 
 def _fold(prompt: str) -> int:

@@ -61,6 +61,10 @@ class Fitted(Protocol):
 
     def variance(self, features: Floats) -> Floats: ...
 
+    def pass_rate(self, features: Floats) -> Floats | None:
+        """The expected pass rate; None of a regression of the variance alone."""
+        ...
+
     def loss(self, features: Floats, outcomes: Outcomes) -> float:
         """The loss on held-out labels, to choose the penalty."""
         ...
@@ -86,6 +90,9 @@ class FittedVariance(NamedTuple):
 
     def variance(self, features: Floats) -> Floats:
         return self.line.predict(features)
+
+    def pass_rate(self, features: Floats) -> Floats | None:
+        return None
 
     def loss(self, features: Floats, outcomes: Outcomes) -> float:
         return float(np.sum(np.square(self.variance(features) - outcomes.variances)))
@@ -115,10 +122,17 @@ class FittedRate(NamedTuple):
     log_odds: LogisticModel
 
     def variance(self, features: Floats) -> Floats:
-        mean, spread = self.log_odds.predict(features), self.log_odds.spread(features)
-        points = mean[:, None] + spread[:, None] * NODES
+        points = self._posterior(features)
         values = sigmoid(points) * sigmoid(-points)
         return np.asarray(values @ NODE_WEIGHTS)
+
+    def pass_rate(self, features: Floats) -> Floats | None:
+        return np.asarray(sigmoid(self._posterior(features)) @ NODE_WEIGHTS)
+
+    def _posterior(self, features: Floats) -> Floats:
+        """Log-odds at the nodes of the quadrature."""
+        mean, spread = self.log_odds.predict(features), self.log_odds.spread(features)
+        return np.asarray(mean[:, None] + spread[:, None] * NODES)
 
     def loss(self, features: Floats, outcomes: Outcomes) -> float:
         mean = self.log_odds.predict(features)
@@ -140,13 +154,16 @@ class CrossValidation(NamedTuple):
     pearson: float | None
     ratio: float
     """Realised over predicted mean variance, with one pseudo-label; at most 1."""
+    predicted: Floats
+    """The held-out prediction for each label; NaN for those never held out."""
 
 
 def cross_validate(model: Regression, features: Floats, outcomes: Outcomes) -> CrossValidation:
     """Choose the penalty with the lowest cross-validated loss."""
     masks = _held(outcomes.folds)
+    held_out = np.full(len(outcomes.folds), np.nan)
     if not masks:
-        return CrossValidation(model.penalties[0], None, 1.0)
+        return CrossValidation(model.penalties[0], None, 1.0, held_out)
     fits = [model.fit(features[~m], outcomes.take(~m), model.penalties) for m in masks]
     losses = [
         [fitted.loss(features[mask], outcomes.take(mask)) for fitted in each]
@@ -160,10 +177,11 @@ def cross_validate(model: Regression, features: Floats, outcomes: Outcomes) -> C
     one = float(predicted.mean())
     ratio = (float(actual.sum()) + one) / (float(predicted.sum()) + one) if one > 0 else 1.0
     ratio = min(ratio, 1.0)
+    ratio = ratio if model.overdispersed else 1.0
+    for mask, values in zip(masks, foretold, strict=True):
+        held_out[mask] = ratio * values
     correlation = pearson(_centred(foretold), _centred(realised))
-    return CrossValidation(
-        model.penalties[best], correlation, ratio if model.overdispersed else 1.0
-    )
+    return CrossValidation(model.penalties[best], correlation, ratio, held_out)
 
 
 def _held(folds: Floats) -> list[NDArray[np.bool_]]:

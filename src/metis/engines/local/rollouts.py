@@ -84,6 +84,11 @@ class Play:
         self.logprobs += logprobs
 
     @property
+    def truncated(self) -> bool:
+        """True where its last turn reached a limit."""
+        return bool(self.turns) and not self.stopped
+
+    @property
     def transcript(self) -> Transcript:
         return Transcript(
             self.opening,
@@ -91,7 +96,7 @@ class Play:
             self.earned.score if self.earned else None,
             self.earned.report if self.earned else {},
             sum(self.mask),
-            bool(self.turns) and not self.stopped,
+            self.truncated,
             located(self.error) if self.error else None,
         )
 
@@ -260,12 +265,11 @@ def _go_on(policy: Policy, game: Play, messages: Sequence[Message], rewards: Rew
 
 def _group(prompt: Prompt, games: Sequence[Play], version: int) -> Group:
     earned: list[Scoring] = []
-    trajectories, lost, cut_off = [], 0, 0
+    trajectories, lost = [], 0
     for game in games:
         if game.earned is not None:
             earned.append(game.earned)
             trajectories.append(game.trajectory(version))
-            cut_off += not game.stopped
         else:
             lost += sum(game.mask)
     return Group(
@@ -274,7 +278,7 @@ def _group(prompt: Prompt, games: Sequence[Play], version: int) -> Group:
         tuple(trajectories),
         len(games) - len(earned),
         lost,
-        cut_off,
+        sum(game.truncated for game in games),
         tuple(each.report for each in earned),
         tuple(game.transcript for game in games),
     )

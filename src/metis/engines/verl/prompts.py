@@ -32,6 +32,10 @@ class PromptData:
         reward = self.dataset.dataframe[self.places[prompt_id]].get("reward_model") or {}
         return reward.get("ground_truth")
 
+    def expected(self, prompt: Prompt) -> str:
+        """The ground truth of a training prompt as text."""
+        return str(self.ground_truth(prompt.id) or "") if prompt.id in self.places else ""
+
     def chat(self, prompt: Prompt) -> Chat:
         """The chat that the policy answers."""
         messages: Chat = self.dataset.dataframe[self.places[prompt.id]][self.dataset.prompt_key]

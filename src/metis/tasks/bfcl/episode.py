@@ -54,6 +54,10 @@ class Episode:
         """The same APIs as the ground truth leaves them."""
         return self.dialogue.world()
 
+    def tests(self) -> str:
+        """The calls of the ground truth, a line for each turn."""
+        return "\n".join("; ".join(turn) or "no call" for turn in self.dialogue.truth)
+
     def reply(self, text: str) -> Sequence[Message] | None:
         """The results of the policy's calls, or the user's next turn; None at the end."""
         self.step += 1

@@ -22,7 +22,7 @@ from metis.tasks.code.extraction import program
 from metis.tasks.code.pool import SandboxPool, cores, shared
 from metis.tasks.code.problem import Problem
 from metis.tasks.code.stored import Entry, Stored
-from metis.tasks.code.tests import Io
+from metis.tasks.code.tests import Io, written_down
 from metis.tasks.division import divided
 from metis.tasks.file import read_rows
 
@@ -87,7 +87,11 @@ class CodeProblems:
     def asked(self, entry: Entry) -> SingleTurn:
         """An episode of any problem, within the limits of the settings."""
         chat = entry.chat(self.settings.instruction)
-        return SingleTurn(chat, lambda text: self._score(text, entry.whole()))
+        return SingleTurn(
+            chat,
+            lambda text: self._score(text, entry.whole()),
+            tests=lambda: written_down(entry.whole().tests),
+        )
 
     def _score(self, response: str, problem: Problem) -> Reward:
         problem = limited(problem, self.settings.seconds)

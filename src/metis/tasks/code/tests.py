@@ -21,6 +21,7 @@ Plain data is None, numbers, strings, bytes, ranges, and lists, tuples, sets and
 """
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -84,6 +85,29 @@ class Script:
 
 
 Test = Io | Call | Asserts | Script
+SHOWN, LONGEST = 3, 400
+"""Tests that are written down for who reads along, and the characters of each of their parts."""
+
+
+def written_down(tests: Sequence[Test]) -> str:
+    """The first tests as text, and how many more there are."""
+    parts = [_written(test) for test in tests[:SHOWN]]
+    left = len(tests) - SHOWN
+    return "\n\n".join([*parts, *([f"and {left:,} more tests"] if left > 0 else [])])
+
+
+def _written(test: Test) -> str:
+    if isinstance(test, Io):
+        return f"input:\n{_start(test.stdin)}\noutput:\n{_start(test.expected)}"
+    if isinstance(test, Call):
+        arguments = ", ".join(map(repr, test.arguments))
+        return f"{test.function}({_start(arguments)}) == {_start(repr(test.expected))}"
+    return _start(test.code)
+
+
+def _start(text: str) -> str:
+    text = text.rstrip("\n")
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from metis.tasks.math.task import (
     build,
     read_problems,
     reward,
+    rows,
     wrap,
 )
 
@@ -19,5 +20,6 @@ __all__ = [
     "build",
     "read_problems",
     "reward",
+    "rows",
     "wrap",
 ]

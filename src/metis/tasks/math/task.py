@@ -16,7 +16,7 @@ from metis.core import Chat, Prompt
 from metis.data import prepared, wording
 from metis.data.problems import difficulty, written
 from metis.errors import MetisError, MissingData, require, require_at_least
-from metis.tasks.base import SingleTurn
+from metis.tasks.base import ReadRow, Row, SingleTurn
 from metis.tasks.division import MOST, divided, usual
 from metis.tasks.file import File, read_rows
 from metis.tasks.left_out import LeftOut
@@ -160,11 +160,14 @@ class MathTask(MathProblems):
         super().__init__(training, heldout, verifier)
 
 
+FIELDS = "set task.problem and task.answer"
+
+
 def read_problems(
     settings: Math,
     path: str,
     key: str,
-    remedy: str = "set task.problem and task.answer",
+    remedy: str = FIELDS,
     left_out: LeftOut | None = None,
 ) -> list[MathProblem]:
     """The problems of a file that have an answer, each text once; `remedy` is for other fields."""
@@ -175,16 +178,7 @@ def read_problems(
     names: set[str] = set()
     for number, row in enumerate(read_rows(path, key), start=1):
         where = f"{key} = {path!r}, row {number}"
-        try:
-            problem = _read(settings, row, f"{Path(path).name.split('.')[0]}:", number)
-        except _NoField as error:
-            fields = ", ".join(row) or "none"
-            raise MetisError(f"{where}: no field {error}, only {fields}; {remedy}") from None
-        except (KeyError, TypeError, ValueError):
-            raise MetisError(
-                f"{where}: not as `metis prepare math` writes it; prepare it again, or name a file "
-                "of plain rows"
-            ) from None
+        problem = _problem(settings, path, where, number, row, remedy)
         first = problems.get(problem.prompt.text)
         if left_out.drops(problem.prompt.text, problem.answer, first.answer if first else None):
             continue
@@ -193,6 +187,33 @@ def read_problems(
         names.add(problem.prompt.id)
         problems[problem.prompt.text] = problem
     return list(problems.values())
+
+
+def rows(settings: Math) -> ReadRow:
+    """Reads the rows of the file one by one."""
+    path = settings.path
+
+    def read(number: int, row: dict[str, Any]) -> Row:
+        where = f"task.path = {path!r}, row {number}"
+        problem = _problem(settings, path, where, number, row, FIELDS)
+        return Row(problem.prompt, problem.chat, problem.answer)
+
+    return read
+
+
+def _problem(
+    settings: Math, path: str, where: str, number: int, row: dict[str, Any], remedy: str
+) -> MathProblem:
+    try:
+        return _read(settings, row, f"{Path(path).name.split('.')[0]}:", number)
+    except _NoField as error:
+        fields = ", ".join(row) or "none"
+        raise MetisError(f"{where}: no field {error}, only {fields}; {remedy}") from None
+    except (KeyError, TypeError, ValueError):
+        raise MetisError(
+            f"{where}: not as `metis prepare math` writes it; prepare it again, or name a file "
+            "of plain rows"
+        ) from None
 
 
 class _NoField(Exception):

@@ -40,18 +40,21 @@ REWARDS = {
     "partial": "reward > 0 AND reward < 1 AND kind <> 'judge'",
 }
 ORDERS = {
-    "": "step DESC, id",
-    "step": "step, id",
-    "reward": "reward, step DESC, id",
-    "-reward": "reward DESC, step DESC, id",
-    "tokens": "tokens, step DESC, id",
-    "-tokens": "tokens DESC, step DESC, id",
+    "": "step DESC, first, rollout",
+    "step": "step, first, rollout",
+    "reward": "reward, step DESC, first, rollout",
+    "-reward": "reward DESC, step DESC, first, rollout",
+    "tokens": "tokens, step DESC, first, rollout",
+    "-tokens": "tokens DESC, step DESC, first, rollout",
 }
+"""Answers of a group follow each other, in the order of their numbers."""
 _REASON = (
     "EXISTS (SELECT 1 FROM judgments j "
     "WHERE j.step = answers.step AND j.prompt = answers.prompt AND j.reason = ?)"
 )
-_COLUMNS = "id, member, place, kind, step, prompt, rollout, reward, tokens, truncated, failure"
+_COLUMNS = (
+    "id, member, place, kind, step, prompt, rollout, reward, tokens, truncated, failure, first"
+)
 
 
 class Found(NamedTuple):
@@ -68,6 +71,7 @@ class Found(NamedTuple):
     tokens: int | None
     truncated: int
     failure: str | None
+    first: int
 
     @property
     def facts(self) -> Row:
@@ -214,7 +218,8 @@ class Answers:
     def of_prompt(self, prompt: str, most: int) -> list[Row]:
         """The newest answers to a prompt."""
         rows = self.database.rows(
-            f"SELECT {_COLUMNS} FROM answers WHERE prompt = ? ORDER BY step DESC, id LIMIT ?",
+            f"SELECT {_COLUMNS} FROM answers WHERE prompt = ? "
+            "ORDER BY step DESC, first, rollout LIMIT ?",
             (prompt, most),
         )
         items = (self._item(Found(*row), ()) for row in rows)
@@ -247,6 +252,7 @@ class Answers:
             "said": kept.messages(row),
             **found.facts,
             "parts": row.get("parts") or {},
+            "reference": str(head.get("reference") or ""),
             "trained": row.get("trained"),
             "siblings": [each.facts for each in siblings],
             "judgment": json.loads(judgment[0]) if judgment else None,
@@ -255,12 +261,13 @@ class Answers:
         }
 
     def _beside(self, found: Found, sign: str, way: str) -> Row | None:
-        """The answer before or after it, of the same kind, in the order of steps."""
+        """The answer before or after it, of the same kind: of its group, else of the next one in
+        the order of steps."""
         row = self.database.one(
-            f"SELECT kind, step, prompt, rollout FROM answers WHERE kind = ?1 AND "
-            f"(step {sign} ?2 OR (step = ?2 AND id {sign} ?3)) "
-            f"ORDER BY step {way}, id {way} LIMIT 1",
-            (found.kind, found.step, found.id),
+            "SELECT kind, step, prompt, rollout FROM answers "
+            f"WHERE kind = ? AND (step, first, rollout) {sign} (?, ?, ?) "
+            f"ORDER BY step {way}, first {way}, rollout {way} LIMIT 1",
+            (found.kind, found.step, found.first, found.rollout),
         )
         return dict(zip(("kind", "step", "prompt", "rollout"), row, strict=True)) if row else None
 

@@ -29,7 +29,7 @@ _ROLLED_OUT = """
 SELECT prompt FROM (SELECT prompt, step FROM groups UNION SELECT prompt, step FROM answers)
 GROUP BY prompt ORDER BY max(step) DESC
 """
-_ANSWERS = "SELECT kind, step, prompt, rollout FROM answers ORDER BY step DESC, id"
+_ANSWERS = "SELECT kind, step, prompt, rollout FROM answers ORDER BY step DESC, first, rollout"
 _OTHERS = """
 SELECT prompt FROM judgments WHERE prompt NOT IN (SELECT prompt FROM groups)
 AND prompt NOT IN (SELECT prompt FROM answers) GROUP BY prompt ORDER BY max(step) DESC

@@ -37,7 +37,7 @@ CREATE TABLE members (id INTEGER PRIMARY KEY AUTOINCREMENT, file TEXT, segment I
   start INTEGER, length INTEGER, kind TEXT, step INTEGER, prompt TEXT, body TEXT);
 CREATE TABLE answers (id INTEGER PRIMARY KEY AUTOINCREMENT, file TEXT, member INTEGER,
   place INTEGER, kind TEXT, step INTEGER, prompt TEXT, rollout INTEGER, category TEXT,
-  outcome TEXT, reward REAL, tokens INTEGER, truncated INTEGER, failure TEXT);
+  outcome TEXT, reward REAL, tokens INTEGER, truncated INTEGER, failure TEXT, first INTEGER);
 CREATE INDEX metrics_of ON metrics (step);
 CREATE INDEX evals_of ON evals (prompt, step);
 CREATE INDEX exemplars_of ON exemplars (step);
@@ -47,7 +47,7 @@ CREATE INDEX groups_in ON groups (step, prompt);
 CREATE INDEX groups_of ON groups (prompt, step);
 CREATE INDEX members_of ON members (kind, step, prompt);
 CREATE INDEX answers_of ON answers (prompt, step);
-CREATE INDEX answers_in ON answers (step, id);
+CREATE INDEX answers_in ON answers (step, first, rollout);
 """
 WORDS = """
 CREATE VIRTUAL TABLE words USING fts5(

@@ -148,7 +148,10 @@ def _member(
     said: str | None,
     placed: Member | None = None,
 ) -> None:
-    """A group and its answers; without a place in a transcript it is kept whole."""
+    """A group and its answers; without a place in a transcript it is kept whole.
+
+    Members of the same prompt, step and kind are one group; `first` is the id of its first answer.
+    """
     prompt = clean(str(head["prompt"]))
     where = placed.place[1:] if placed else (None, None, None)
     body = None if placed else json.dumps({"head": head, "rows": rows})
@@ -157,8 +160,9 @@ def _member(
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         (into.file, *where, kind, head["step"], prompt, body),
     ).lastrowid
-    [before] = into.write.execute(
-        "SELECT max(rollout) + 1 FROM answers WHERE prompt = ? AND step = ? AND kind = ?",
+    before, begun = into.write.execute(
+        "SELECT max(rollout) + 1, min(first) FROM answers "
+        "WHERE prompt = ? AND step = ? AND kind = ?",
         (prompt, head["step"], kind),
     ).fetchone()
     category = clean(str(head.get("category") or ""))
@@ -168,12 +172,12 @@ def _member(
         "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'answers'"
     ).fetchone()
     into.write.executemany(
-        f"INSERT INTO answers VALUES ({', '.join('?' * 14)})",
+        f"INSERT INTO answers VALUES ({', '.join('?' * 15)})",
         (
             (
                 *(last + 1 + place, into.file, number, place, kind, head["step"], prompt),
                 *(shift + _rollout(row, place), category, said, _reward(row)),
-                *(row.get("tokens"), bool(row.get("truncated")), _failure(row)),
+                *(row.get("tokens"), bool(row.get("truncated")), _failure(row), begun or last + 1),
             )
             for place, row in enumerate(rows)
         ),

@@ -15,6 +15,7 @@ from metis.errors import Damaged, MetisError
 from metis.run.folder import log_file, read_log
 from metis.run.manifest import current
 from metis.run.recorded import Recorded, unique_labels
+from metis.run.transcripts import segments
 from metis.view.browse.answers import Answers
 from metis.view.browse.index import Index
 from metis.view.browse.inside import inside
@@ -109,7 +110,7 @@ class Opened:
             return self._diagnosed[1]
         found: list[Line] = []
         with contextlib.suppress(MetisError):
-            for path in self.folder.iterdir():
+            for path in (*self.folder.iterdir(), *segments(self.folder)):
                 inside(self.folder, path)
             found = lines(run)
         self._diagnosed = revision, found
@@ -155,18 +156,23 @@ class OpenedComparison:
 def open_folders(folders: Sequence[Path]) -> list[Opened | OpenedComparison]:
     """Folders as they are named, each once; the runs of a comparison come after it."""
     opened: list[Opened | OpenedComparison] = []
-    places: dict[Path, int] = {}
-    for folder in folders:
-        if folder.resolve() in places:
-            continue
-        places[folder.resolve()] = len(opened)
-        if not is_comparison(folder):
-            opened.append(Opened(folder, _kind(folder)))
-            continue
-        runs = list(_runs(folder))
-        first = len(opened) + 1
-        opened.append(OpenedComparison(folder, dict(enumerate(runs, start=first))))
-        opened += runs
+    known: dict[Path, tuple[int, Opened]] = {}
+
+    def number(run: Opened) -> tuple[int, Opened]:
+        """A run with its number: the one that is open already, if it is."""
+        place, there = known.setdefault(run.folder.resolve(), (len(opened), run))
+        if there is run:
+            opened.append(run)
+        return place, there
+
+    for folder in {folder.resolve(): folder for folder in folders}.values():
+        if is_comparison(folder):
+            runs = list(_runs(folder))
+            comparison = OpenedComparison(folder, {})
+            opened.append(comparison)
+            comparison.runs.update(map(number, runs))
+        else:
+            number(Opened(folder, _kind(folder)))
     _label(opened)
     return opened
 

@@ -45,6 +45,7 @@ def overview(opened: Opened) -> Row:
         "last": run.steps,
         "kinds": dict(database.rows("SELECT kind, count(*) FROM members GROUP BY kind")),
         "filters": _filters(database),
+        "predicted": database.one("SELECT 1 FROM counts WHERE score IS NOT NULL") is not None,
         "indexed": index.progress,
         "reasons": dict(reasons()),
         "revision": f"{database.revision}-{state}-{len(wrong or '')}",

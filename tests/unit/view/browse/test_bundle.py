@@ -48,6 +48,18 @@ def test_a_bundle_has_all_files_and_what_they_ask_for(run, tmp_path, capsys):
     assert str(tmp_path) not in "".join(path.read_text() for path in out.rglob("*.js"))
 
 
+@pytest.mark.parametrize("name", ["..", "../../x", "%2e%2e/x", "\ud800"])
+def test_ids_that_look_like_paths_are_names_of_scripts(folder, tmp_path, name):
+    folder.say(name, "one")
+    out = tmp_path / "page"
+    assert main(["view", str(folder.path), "--bundle", str(out)]) == 0
+    [item] = handed_over(out, "0/answers")["items"]
+    where = f"0/answer?kind=train&step=1&prompt={bundle._quoted(item['prompt'])}&rollout=0"
+    assert handed_over(out, where)["said"][0]["content"] == "one"
+    assert {path.name for path in tmp_path.iterdir()} == {"run", "page"}
+    assert {path.parent for path in out.rglob("*.js")} <= {out, out / "data", out / "vendor"}
+
+
 def test_a_bundle_says_what_it_leaves_out(folder, tmp_path, capsys, monkeypatch):
     for step in (1, 2):
         folder.say("a/?", "one", "two", step=step)

@@ -192,6 +192,33 @@ def test_where_there_is_no_cache_folder_it_is_in_memory(folder, monkeypatch, tmp
     opened.close()
 
 
+@pytest.mark.parametrize("pages", [10, 80], ids=["from the start", "while it is filled"])
+def test_where_the_disk_of_the_cache_is_full_it_goes_on_in_memory(
+    folder, cache, monkeypatch, pages
+):
+    connect = database._connect
+
+    def connect_to_a_small_disk(place):
+        connection = connect(place)
+        if place != ":memory:":
+            connection.execute(f"PRAGMA max_page_count = {pages}")
+        return connection
+
+    monkeypatch.setattr(database, "_connect", connect_to_a_small_disk)
+    for step in range(200):
+        folder.say(f"p{step}", f"answer {step} " + "and so on " * 50, step=step)
+    opened = Index(folder.path)
+    assert opened.update() and count(opened, "answers") == 200 and not opened.wrong
+    folder.say("later", "more", step=200)
+    assert opened.update() and found(opened, q="more") == [(200, "later", 0)]
+    opened.close()
+    monkeypatch.undo()
+    monkeypatch.setenv("METIS_HOME", str(cache.parent))
+    again = Index(folder.path)
+    assert again.update() and count(again, "answers") == 201, "a disk with room has all of it"
+    again.close()
+
+
 def test_without_an_index_of_words_texts_are_looked_at(folder, monkeypatch):
     monkeypatch.setattr(database, "WORDS", "CREATE VIRTUAL TABLE words USING missing(text)")
     folder.say("a", "seven apples", "eight")

@@ -9,9 +9,9 @@ import pytest
 
 from metis.cli import main
 from metis.view.browse import answers, routes
-from metis.view.browse.opened import open_folders
+from metis.view.browse.opened import Opened, open_folders
 from metis.view.browse.routes import Routes
-from shown_folders import message
+from shown_folders import Folder, message
 
 HOSTILE = "</script><b>\x1b[31m\u202e../../etc\ud800\x00"
 
@@ -172,6 +172,32 @@ def test_two_groups_of_a_prompt_in_a_step_are_both_there(folder, ask):
     assert found["said"][0]["content"] == "third" and len(found["siblings"]) == 3
 
 
+def test_answers_follow_each_other_group_by_group_in_lists_and_from_one_to_the_next(folder, ask):
+    folder.say("a", "one", "two")
+    folder.say("b", "four", "five")
+    folder.say("a", "three")
+    folder.say("a", "six", step=2)
+    order = [("a", 0), ("a", 1), ("a", 2), ("b", 0), ("b", 1), ("a", 0)]
+    listed = ask("0/answers?sort=step")["items"]
+    assert [(row["prompt"], row["rollout"]) for row in listed] == order
+    walked, at = [listed[0]], listed[0]
+    while at := ask(
+        "0/answer?kind=train&step={step}&prompt={prompt}&rollout={rollout}".format(**at)
+    )["next"]:
+        walked.append(at)
+    assert [(row["prompt"], row["rollout"]) for row in walked] == order
+    back = ask("0/answer?kind=train&step=1&prompt=b&rollout=0")["previous"]
+    assert (back["prompt"], back["rollout"]) == ("a", 2)
+
+
+def test_an_overview_says_whether_there_are_predictions(folder, ask):
+    uniform = {"step": 1, "prompt": "a", "chosen": True, "reason": "uniform", "score": None}
+    folder.log("judgments", uniform)
+    assert not ask("0/overview")["predicted"]
+    folder.log("judgments", {**uniform, "prompt": "b", "score": 0.1})
+    assert ask("0/overview")["predicted"]
+
+
 def test_a_search_that_takes_long_says_so_and_goes_on(folder, ask, monkeypatch):
     monkeypatch.setattr(answers, "PATIENCE", 0.0)
     for place in range(4):
@@ -207,6 +233,28 @@ def test_hostile_texts_come_through_as_they_are(folder, ask):
     assert found["prompt"] == said and found["snippet"].startswith("</script>")
     assert ask(f"0/prompt?id={quote(said, safe='')}")["history"]
     assert ask(f"0/answers?q={quote(said.split()[0], safe='')}")["total"] in (0, 1)
+
+
+ODD = ["..", "../..", "../../config.json", ".", "a/../b", "%2e%2e", "\ud800", "a\udfffb", "?#&=+"]
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_ids_are_found_under_the_name_that_a_list_has(folder, ask, name):
+    folder.log("prompts", {"step": 1, "prompt": name, "text": "odd", "category": "sums"})
+    folder.log("judgments", {"step": 1, "prompt": name, "chosen": True, "reason": "top"})
+    folder.log("rollouts", {"step": 1, "prompt": name, "rewards": [0.0, 1.0], "failed": 0})
+    folder.say(name, "one", "two", rewards=[0.0, 1.0])
+    [item] = ask("0/prompts")["items"]
+    assert item["prompt"] == name.encode("utf-8", "replace").decode()
+    named = quote(item["prompt"], safe="")
+    assert [row["rewards"] for row in ask(f"0/prompt?id={named}")["history"]] == [[0.0, 1.0]]
+    assert [row["prompt"] for row in ask("0/steps/1")["rows"]] == [item["prompt"]]
+    assert ask(f"0/answers?prompt={named}")["total"] == 2
+    answer = ask(f"0/answer?kind=train&step=1&prompt={named}&rollout=1")
+    assert answer["said"][0]["content"] == "two" and answer["prompt"] == item["prompt"]
+    with_it = quote(name, safe="", errors="surrogatepass")
+    for address in (f"0/{with_it}", f"0/steps/{with_it}", f"{with_it}/overview"):
+        ask(address, 400 if "steps" in address else 404)
 
 
 def test_long_texts_are_cut_and_say_so(folder, ask):
@@ -273,6 +321,53 @@ def test_a_run_is_running_until_its_budget_is_spent(folder, ask):
 def test_no_search_fails(filled, ask, query):
     found = ask(f"0/answers?q={quote(query, safe='', errors='surrogatepass')}")
     assert found["exact"] and found["total"] in (0, 7)
+
+
+@pytest.fixture
+def comparison(tmp_path):
+    """Two variants with one run each."""
+    for name in ("uniform-0", "metis-0"):
+        (tmp_path / "cmp").mkdir(exist_ok=True)
+        run = Folder(tmp_path / "cmp" / name)
+        run.log("metrics", {"step": 1, "eval/accuracy": 0.5})
+        run.say("a", f"said by {name}")
+    return tmp_path / "cmp"
+
+
+def test_a_member_of_a_comparison_has_one_cache_whichever_way_it_is_opened(comparison, cache):
+    member = comparison / "metis-0"
+    for folders in ([comparison], [member], [comparison, member], [member, comparison]):
+        opened = open_folders(folders)
+        served = Routes(opened)
+        for each in opened:
+            if isinstance(each, Opened):
+                assert each.index.update()
+        runs = [place for place, each in enumerate(opened) if each.folder.name == "metis-0"]
+        assert len(runs) == 1, "it is listed once"
+        [item] = json.loads(served.answer(f"{runs[0]}/answers")[1])["items"]
+        assert item["snippet"] == "said by metis-0"
+        for place, each in enumerate(opened):
+            if not isinstance(each, Opened):
+                variants = json.loads(served.answer(f"{place}/overview")[1])["variants"]
+                assert runs in [variant["runs"] for variant in variants]
+        for each in opened:
+            each.close()
+    assert len(list(cache.glob("*.sqlite"))) == 2
+
+
+def test_a_damaged_cache_of_a_member_is_built_again_and_the_comparison_is_shown(comparison):
+    opened = open_folders([comparison])
+    served = Routes(opened)
+    assert json.loads(served.answer("0/overview")[1])["kind"] == "comparison"
+    opened[1].index.update()
+    with opened[1].index.database.writing() as write:
+        write.execute("DROP TABLE answers")
+    assert served.answer("1/answers")[0] == 500
+    opened[1].index.update()
+    assert json.loads(served.answer("1/answers")[1])["total"] == 1
+    assert served.answer("0/overview")[0] == 200 and served.answer("2/answers")[0] == 200
+    for each in opened:
+        each.close()
 
 
 def test_a_comparison_has_its_variants_one_curve_and_what_is_left_out():

@@ -33,6 +33,7 @@ from metis.run.folder import RunFolder, check_run_folder, resume_remark
 from metis.run.manifest import completion_message, describe_changes, read_config
 from metis.run.waiting import Say
 from metis.tasks.base import scorers
+from metis.tasks.benchmarks.sets import reference
 from metis.tasks.benchmarks.validation import benchmark
 
 MAIN = [
@@ -87,7 +88,7 @@ def conduct(config: Any, out: Path, view: Any, on_step: Any, say: Say) -> int:
     if _complete(config, out):
         say(completion_message(out, step, config.training.steps))
         return 0
-    for text in sources.check_sources(out, settings, step):
+    for text in sources.check_sources(out, settings, step > 0):
         print(f"metis: {text}", file=sys.stderr)
     with RunFolder.open(out, settings, may_change, step) as folder:
         sources.write_sources(out, settings)
@@ -240,15 +241,17 @@ def write_data(config: Any, folder: Path) -> None:
     folder.mkdir(exist_ok=True)
     task, tested = config.task, bool(config.training.benchmarks)
     for split, prompts in (("train", task.training()), ("heldout", task.heldout())):
+        opened = ((prompt, task.episode(prompt)) for prompt in prompts)
         rows = [
             verl_row(
                 prompt,
-                task.episode(prompt).chat,
+                episode.chat,
                 index,
                 source=benchmark(prompt.id) if tested and split == "heldout" else "metis",
                 ability=prompt.category,
                 split=split,
+                ground_truth=reference(episode),
             )
-            for index, prompt in enumerate(prompts)
+            for index, (prompt, episode) in enumerate(opened)
         ]
         parquet.write(folder / f"{split}.parquet", rows, {"task": type(task).__name__})

@@ -177,6 +177,7 @@ def _group(prompt: Prompt, asked: Chat, rollouts: Outputs, n: int) -> Group:
         whole = [*(turn for output in earlier for turn in output.turns), *turns]
         own = sum(int(output.trajectory.loss_mask.sum()) for output in outputs)
         said[number] = transcript(extra, asked, whole, reward, report, own, cut)
+        cut_off += cut
         if not math.isfinite(reward):
             continue
         before = tuple(output.trajectory for output in earlier)
@@ -185,7 +186,6 @@ def _group(prompt: Prompt, asked: Chat, rollouts: Outputs, n: int) -> Group:
         trajectories.append(
             Trajectory(last.tokens, last.loss_mask, last.logprobs, last.policy, before)
         )
-        cut_off += cut
     failed = n - len(rewards)
     return Group(
         *(prompt, tuple(rewards), tuple(trajectories), failed),

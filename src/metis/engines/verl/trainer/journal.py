@@ -10,7 +10,7 @@ from metis.core import Batch, Trajectory
 from metis.errors import MetisError
 from metis.run.folder import LOGS, RunFolder, read_log
 from metis.run.manifest import SCHEMA, describe_changes
-from metis.run.recording import Heard, Recorder
+from metis.run.recording import Expected, Heard, Recorder, unknown
 from metis.run.records import exemplar_rows, judgment_rows, rollout_rows
 
 PHASES = {
@@ -42,7 +42,9 @@ class Journal:
     `settings` are used, and a resumed run must have the same.
     """
 
-    def __init__(self, folder: Path, settings: Mapping[str, Any], step: int) -> None:
+    def __init__(
+        self, folder: Path, settings: Mapping[str, Any], step: int, expected: Expected = unknown
+    ) -> None:
         path, config = folder / "config.json", {"schema": SCHEMA, **settings}
         may_change: tuple[str, ...] = MAY_CHANGE
         self.of_recipe = False
@@ -59,7 +61,8 @@ class Journal:
         except MetisError as error:
             raise MetisError(f"{error} (on verl: trainer.default_local_dir)") from None
         kept = settings.get("transcripts", "all")
-        self.recorder = Recorder(self.folder, kept, settings.get("transcripts_gb", 0.0))
+        most = settings.get("transcripts_gb", 0.0)
+        self.recorder = Recorder(self.folder, kept, most, expected)
         if self.folder.changes:
             print(f"metis: from here on {describe_changes(self.folder.changes)}", flush=True)
 

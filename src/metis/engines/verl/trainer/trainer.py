@@ -146,6 +146,7 @@ class MetisTrainer(Validating):
             Path(self.settings["run"] or default),
             _described(self.config, self.settings),
             checkpoints.step_of(checkpoints.resume_folder(self.config.trainer)),
+            self.data.expected,
         )
         notices = pool_notice(self.pool, self.curriculum, self.config.data.train_batch_size)
         notices += filter(None, [judge_cost(needs_of(self.curriculum))])

@@ -112,6 +112,11 @@ const answer = (() => {
     </section>`;
   };
 
+  /** What a right answer is: the reference, or the tests of it. */
+  const Expected = ({ reference }) => reference && html`<section class="card expected">
+    <h2>Expected</h2><${texts.Text} text=${reference} />
+  </section>`;
+
   const place = (query) => (/^\d+$/.test(query.at ?? "") ? Number(query.at) : null);
   const pageOf = (at) => Math.floor(at / PAGE) || "";
 
@@ -163,6 +168,7 @@ const answer = (() => {
         <${Conversation} key=${location.hash} found=${found} search=${query.q} />
         <aside aria-label="What came of it">
           <${Earned} found=${found} />
+          <${Expected} reference=${found.reference} />
           <${Siblings} folder=${folder} found=${found} />
           <${Judgment} judged=${found.judgment} reasons=${about.reasons} />
         </aside>

@@ -14,7 +14,11 @@ const charts = (() => {
     if (Number.isInteger(value)) return value.toLocaleString("en");
     return Math.abs(value) >= 100 ? Math.round(value).toLocaleString("en") : value.toPrecision(3);
   };
-  const said = (value, percent) => (percent ? `${(100 * value).toFixed(1)}%` : digits(value));
+  /** A number as it is written; `form` is `share`, `accuracy` or none. */
+  const said = (value, form) => {
+    if (form === "share") return `${(100 * value).toFixed(1)}%`;
+    return form === "accuracy" ? value.toFixed(3) : digits(value);
+  };
 
   /** Round numbers that cover a range. */
   const ticks = (low, high, count) => {
@@ -51,20 +55,20 @@ const charts = (() => {
   };
 
   /** From where to where the values are drawn; a share spans a tenth, so that noise stays small. */
-  const range = (values, cover, percent) => {
+  const range = (values, cover, form) => {
     const all = [...values, ...(cover ?? [])];
     const [low, high] = [Math.min(...all), Math.max(...all)];
-    const lacking = Math.max(0, (percent ? 0.1 : 0.01) - (high - low));
+    const lacking = Math.max(0, (form ? 0.1 : 0.01) - (high - low));
     const [down, up] = cover?.includes(low) ? [0, lacking] : [lacking / 2, lacking / 2];
     const room = (high - low + lacking) * 0.08;
     const [floor, top] = [cover?.includes(low) ? low : low - down - room, high + up + room];
-    if (!percent) return [floor, top];
+    if (!form) return [floor, top];
     return [Math.max(Math.min(0, low), floor), Math.min(Math.max(1, high), top)];
   };
 
-  const scale = (width, xs, ys, cover, percent) => {
+  const scale = (width, xs, ys, cover, form) => {
     const [first, last] = [xs[0], xs.at(-1)];
-    const [low, high] = range(ys, cover, percent);
+    const [low, high] = range(ys, cover, form);
     const across = (width - LEFT - RIGHT) / (last - first || 1);
     const up = (HEIGHT - TOP - BOTTOM) / (high - low);
     return {
@@ -82,11 +86,11 @@ const charts = (() => {
       .join("L")
       .replace(/^/, "M");
 
-  const Grid = ({ at, width, percent }) => html`
+  const Grid = ({ at, width, form }) => html`
     ${at.up.map((tick) => html`
       <line class="grid" x1=${LEFT} x2=${width - RIGHT} y1=${at.y(tick)} y2=${at.y(tick)} />
       <text class="end" x=${LEFT - 8} y=${at.y(tick) + 4}>
-        ${percent ? `${Number((100 * tick).toPrecision(6))}%` : tick.toLocaleString("en")}
+        ${form === "share" ? `${Number((100 * tick).toPrecision(6))}%` : tick.toLocaleString("en")}
       </text>`)}
     ${at.across.filter(Number.isInteger).map((tick) => html`
       <text class="middle" x=${at.x(tick)} y=${HEIGHT - 6}>${tick.toLocaleString("en")}</text>`)}`;
@@ -108,10 +112,10 @@ const charts = (() => {
       <circle class=${`dot ${line.colour}`} cx=${at.x(x)} cy=${at.y(y)} r="4.5" />`))}`;
 
   /** What the lines say at a place. */
-  const readout = (lines, x, percent) =>
+  const readout = (lines, x, form) =>
     lines
       .flatMap((line) => line.points.filter(([place]) => place === x)
-        .map(([, y]) => (lines.length > 1 ? `${line.name} ${said(y, percent)}` : said(y, percent))))
+        .map(([, y]) => (lines.length > 1 ? `${line.name} ${said(y, form)}` : said(y, form))))
       .join(" · ");
 
   const nearest = (xs, value) => {
@@ -133,7 +137,7 @@ const charts = (() => {
   </ul>`;
 
   /** Lines over steps; `open` goes to the place that is clicked. Lists of [x, y] in order of x. */
-  const Chart = ({ title, note, lines, percent, cover, unit = "step", open }) => {
+  const Chart = ({ title, note, lines, form, cover, unit = "step", open }) => {
     const [box, width] = useWidth();
     const [place, setPlace] = useState(null);
     const drawn = lines.filter((line) => line.points.length);
@@ -141,9 +145,9 @@ const charts = (() => {
     const xs = [...new Set(places)].sort((a, b) => a - b);
     if (!xs.length) return null;
     const ys = drawn.flatMap((line) => line.points.map(([, y]) => y));
-    const at = width > 0 && scale(width, xs, ys, cover, percent);
+    const at = width > 0 && scale(width, xs, ys, cover, form);
     const here = xs[Math.min(place ?? xs.length - 1, xs.length - 1)];
-    const value = readout(drawn, here, percent);
+    const value = readout(drawn, here, form);
     const number = here.toLocaleString("en");
     const where = unit === "step" ? `step ${number}` : `${number} ${unit}`;
     const keyed = (event) => {
@@ -170,7 +174,7 @@ const charts = (() => {
           onPointerMove=${(event) => setPlace(pointed(event))}
           onPointerLeave=${() => setPlace(null)} onBlur=${() => setPlace(null)}
           onClick=${(event) => open?.(xs[pointed(event)])}>
-          <${Grid} at=${at} width=${width} percent=${percent} />
+          <${Grid} at=${at} width=${width} form=${form} />
           ${drawn.map((line) => html`<${Line} key=${line.name} line=${line} at=${at} />`)}
           ${place !== null && html`<${Cursor} lines=${drawn} at=${at} x=${here} />`}
         </svg>`}

@@ -10,10 +10,10 @@ const overview = (() => {
     advice: "What to change next?",
   };
   const CHARTS = [
-    ["accuracy", "Validation accuracy", { percent: true, exact: true }],
-    ["informative", "Groups whose rewards vary", { percent: true, cover: [0] }],
+    ["accuracy", "Validation accuracy", { form: "accuracy", exact: true }],
+    ["informative", "Groups whose rewards vary", { form: "share", cover: [0] }],
     ["length", "Tokens of an answer", { cover: [0] }],
-    ["truncated", "Truncated answers", { percent: true, cover: [0] }],
+    ["truncated", "Truncated answers", { form: "share", cover: [0] }],
     ["skill", "Skill of the judge", { cover: [0] }],
   ];
   const SHOWN = 8;
@@ -59,7 +59,7 @@ const overview = (() => {
       <span class=${`reward ${kind}`}>
         ${kind && html`<span aria-hidden="true">${parts.SIGNS[kind]} </span>`}${name}</span>
       <b>${parts.count(found.total)}</b>
-      <span class="soft">${charts.said(found.total / of, true)}</span>
+      <span class="soft">${charts.said(found.total / of, "share")}</span>
     </a>`;
   };
 
@@ -81,7 +81,7 @@ const overview = (() => {
     </div></section>`;
   };
 
-  const cell = (value, percent) => (value === undefined ? "" : charts.said(value, percent));
+  const cell = (value, form) => (value === undefined ? "" : charts.said(value, form));
 
   const Steps = ({ folder, series, all }) => {
     const columns = CHARTS.filter(([name]) => series?.[name]?.length);
@@ -92,8 +92,8 @@ const overview = (() => {
     const shown = all ? steps : steps.slice(0, SHOWN);
     const row = (step) => html`<tr key=${step}>
       <th scope="row"><a data-item href=${toStep(folder, step)}>${parts.count(step)}</a></th>
-      ${columns.map(([name, , { percent }]) => html`<td>
-        ${cell(values.get(name).get(step), percent)}</td>`)}
+      ${columns.map(([name, , { form }]) => html`<td>
+        ${cell(values.get(name).get(step), form)}</td>`)}
     </tr>`;
     return html`<section><h2>Steps</h2>
       <div class="scroll"><table><thead><tr><th scope="col">step</th>
@@ -107,7 +107,7 @@ const overview = (() => {
 
   const Share = ({ name, total, of, href }) =>
     of > 0 && html`<a class="share" data-item href=${href}>
-      <b>${charts.said(total / of, true)}</b>
+      <b>${charts.said(total / of, "share")}</b>
       <span>${name}</span><span class="soft">${parts.count(total)} of ${parts.count(of)}</span>
     </a>`;
 

@@ -4,9 +4,11 @@
 const prompts = (() => {
   const { useLoaded } = loading;
   const SHOWN = 8;
-  const SORTS = [
+  const BY_PREDICTION = [
     ["-score", "highest prediction"],
     ["score", "lowest prediction"],
+  ];
+  const SORTS = [
     ["-chosen", "most often chosen"],
     ["-seen", "most often seen"],
     ["mean", "lowest reward"],
@@ -37,7 +39,8 @@ const prompts = (() => {
       ${category.length > 1 && html`
         <${parts.Select} name="category" label="Category" values=${category} query=${query} />`}
       <${parts.Select} name="outcome" label="Last outcome" values=${outcome} query=${query} />
-      <${parts.Select} name="sort" label="Order by" any="latest" values=${SORTS} query=${query} />
+      <${parts.Select} name="sort" label="Order by" any="latest"
+        values=${[...(about.predicted ? BY_PREDICTION : []), ...SORTS]} query=${query} />
     </form>`;
   };
 
@@ -104,8 +107,10 @@ const prompts = (() => {
 
   const Answers = ({ folder, found }) => {
     const count = found.answers.length;
-    const item = (each) => html`<${answers.Item} key=${`${each.kind}/${each.step}/${each.rollout}`}
-      folder=${folder} item=${{ ...each, prompt: found.prompt, text: "" }} />`;
+    const item = (each, nth) => html`<${answers.Item}
+      key=${`${each.kind}/${each.step}/${each.rollout}`} folder=${folder}
+      item=${{ ...each, prompt: found.prompt, text: "" }} search=${{ prompt: found.prompt }}
+      at=${loading.bundled() ? undefined : nth} />`;
     return html`<section>
       <h2>Answers
         ${" "}<small class="soft">${count >= 200 ? "the latest 200" : parts.count(count)}</small></h2>

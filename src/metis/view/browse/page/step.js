@@ -5,9 +5,9 @@ const step = (() => {
   const { useLoaded } = loading;
   const SHOWN = 40;
   const METRICS = [
-    ["batch/informative", "groups whose rewards vary", true],
+    ["batch/informative", "groups whose rewards vary", "share"],
     ["batch/reward", "mean reward"],
-    ["eval/accuracy", "validation accuracy", true],
+    ["eval/accuracy", "validation accuracy", "accuracy"],
     ["rollout/tokens", "tokens generated"],
     ["rollout/cut_off", "truncated answers"],
     ["rollout/failed", "failed rollouts"],
@@ -137,7 +137,7 @@ const step = (() => {
   const Metrics = ({ metrics }) => {
     if (!metrics) return null;
     const main = METRICS.filter(([name]) => known(metrics[name])).map(
-      ([name, words, percent]) => [words, charts.said(metrics[name], percent)],
+      ([name, words, form]) => [words, charts.said(metrics[name], form)],
     );
     const all = Object.entries(metrics).filter(([, value]) => value !== null);
     return html`<${parts.Facts} facts=${main} />
@@ -154,12 +154,12 @@ const step = (() => {
   };
   const ORDERED = ["outcome", ["surprise", "surprise: prediction against outcome"]];
 
-  const Tools = ({ folder, kind, at, tested, query }) => {
+  const Tools = ({ folder, kind, at, tested, predicted, query }) => {
     const list = (name, of) => !loading.bundled() && html`<a class="button"
       href=${address.of(folder, ["answers"], { kind: of, step: at })}>${name}</a>`;
     return html`<div class="filters">
-      <${parts.Select} name="sort" label="Order by" any="prediction" values=${ORDERED}
-        query=${query} />
+      <${parts.Select} name="sort" label="Order by" any=${predicted ? "prediction" : "name"}
+        values=${predicted ? ORDERED : ["outcome"]} query=${query} />
       ${list("All answers of this step", kind)}
       ${tested && list("Validation answers", "eval")}
     </div>`;
@@ -187,7 +187,8 @@ const step = (() => {
       ${found && html`
         <${Metrics} metrics=${found.metrics} />
         <${Tools} folder=${folder} kind=${kind} at=${at} query=${query}
-          tested=${known(found.metrics?.["eval/accuracy"])} />
+          tested=${known(found.metrics?.["eval/accuracy"])}
+          predicted=${rows.some((row) => known(row.score))} />
         ${rows.length === 0 && html`<${parts.Empty}>
           Which prompts this step chose and passed over was not kept.<//>`}
         ${rows.length > 0 && html`<${Legend} rows=${rows} />

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metis.comparisons.inference import (
+from metis.comparisons.significance import (
     LEVEL,
     Runs,
     cost_to_best,

@@ -1,8 +1,8 @@
-"""Differences between arms with bootstrap intervals and permutation tests.
+"""Permutation tests and bootstrap intervals of the differences between variants.
 
 Runs, not tests, are what is resampled: the tests of a run are not independent. Runs are never
 paired, those of one seed neither: it fixes the order of prompts and the first draws, but from the
-first update on two arms have other weights, other batches and other rollouts.
+first update on two variants have other weights, other batches and other rollouts.
 """
 
 import itertools

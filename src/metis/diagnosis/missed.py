@@ -1,0 +1,90 @@
+"""Groups that earned nothing although their answers have what was expected: a reward that is too
+strict, or a format that is not met."""
+
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from metis.errors import Damaged
+from metis.run import transcripts
+from metis.run.statistics import group_kind
+from metis.run.transcripts import Member
+
+END = 160
+"""Characters at the end of an answer in which the reference is looked for: what comes before is
+often a wrong attempt, or the question again."""
+MOSTLY = 0.5
+"""Share of the answers of a group that have the reference. Now and then a wrong answer has it by
+chance, but not half of a group."""
+FEWEST = 3
+"""Groups from which on they are told of."""
+
+
+@dataclass(frozen=True)
+class MissedAnswer:
+    """An answer that has the reference at its end, and earned nothing."""
+
+    step: int
+    prompt: str
+    rollout: int
+    text: str
+    reference: str
+
+
+@dataclass(frozen=True)
+class Missed:
+    """Such answers of the latest steps, and the share of the groups that they are most of."""
+
+    answers: tuple[MissedAnswer, ...]
+    share: float
+
+
+def missed(folder: Path) -> Missed | None:
+    """Those of the last file of transcripts; None where there are too few of them."""
+    answers: list[MissedAnswer] = []
+    groups = found = 0
+    for member in _latest(folder):
+        groups += 1
+        having = list(_having(member))
+        if len(having) >= max(1, MOSTLY * len(member.rows)):
+            found += 1
+            answers += having
+    return Missed(tuple(answers), found / groups) if found >= FEWEST else None
+
+
+def _latest(folder: Path) -> Iterator[Member]:
+    """The latest groups whose reference is known, as far as they can be read."""
+    for file in transcripts.segments(folder, "train")[-1:]:
+        with suppress(Damaged):
+            for member in transcripts.segment_members(file):
+                if member.head.get("reference"):
+                    yield member
+
+
+def _having(member: Member) -> Iterator[MissedAnswer]:
+    """The answers of an all-fail group that have its reference; none where its question has it."""
+    head, rewards = member.head, [row.get("reward") for row in member.rows]
+    reference = str(head["reference"]).strip()
+    pattern = _pattern(reference)
+    question = " ".join(_text(message) for message in head.get("messages", ()))
+    valid = [reward for reward in rewards if reward is not None]
+    if group_kind(valid) != "all-fail" or pattern.search(question):
+        return
+    for row in member.rows:
+        said = [_text(turn) for turn in row.get("messages", ()) if turn["role"] == "assistant"]
+        text = said[-1] if said else ""
+        if row.get("reward") is not None and pattern.search(text[-END:]):
+            yield MissedAnswer(head["step"], head["prompt"], row["rollout"], text, reference)
+
+
+def _text(message: dict[str, Any]) -> str:
+    return str(message.get("content") or "")
+
+
+def _pattern(reference: str) -> re.Pattern[str]:
+    """The reference as a whole word or number, however it is spaced."""
+    spaced = r"\s*".join(map(re.escape, reference.split()))
+    return re.compile(rf"(?<![\w.-])(?<!\d,){spaced}(?!\w)(?![.,]\d)", re.IGNORECASE)

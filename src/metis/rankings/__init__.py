@@ -1,0 +1,1 @@
+"""A file of prompts ranked by expected reward variance, before anyone trains."""
