@@ -4,11 +4,12 @@ BIN := .venv/bin
 # What the tests were run with; the package itself takes any recent torch.
 TORCH ?= 2.13.0
 VERSIONS := tests/constraints.txt
+VERIFIERS := $(CURDIR)/.venv-verifiers/bin/python
 # Containers often set it; every process that a test starts would then compile the package anew.
 unexport PYTHONDONTWRITEBYTECODE
 export PYTHON
 
-.PHONY: quickstart test test-verl test-trl test-inspect check docs judge-set clean
+.PHONY: quickstart test test-verl test-trl test-inspect test-verifiers check docs judge-set clean
 
 quickstart: .venv/quickstart
 	$(BIN)/metis train --out runs/quickstart
@@ -18,9 +19,9 @@ test: .venv/ready
 	@sh .ci/packages bubblewrap chromium g++
 	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses=auto --maxprocesses=8 --dist=worksteal
 
-test-verl: .venv-verl/ready
+test-verl: .venv-verl/ready .venv-verifiers/ready
 	@sh .ci/packages bubblewrap
-	.venv-verl/bin/pytest tests/on_verl
+	METIS_VERIFIERS=$(VERIFIERS) .venv-verl/bin/pytest tests/on_verl
 
 test-trl: .venv-trl/ready
 	.venv-trl/bin/pytest tests/on_trl
@@ -28,6 +29,9 @@ test-trl: .venv-trl/ready
 test-inspect: .venv-inspect/ready
 	@sh .ci/packages chromium
 	.venv-inspect/bin/pytest tests/on_inspect
+
+test-verifiers: .venv/ready .venv-verifiers/ready
+	METIS_VERIFIERS=$(VERIFIERS) $(BIN)/pytest tests/on_verifiers
 
 check: .venv/ready
 	$(BIN)/ruff format --check .
@@ -94,5 +98,15 @@ judge-set:
 	.venv-inspect/bin/pip install --quiet --no-deps --editable .
 	@touch $@
 
+# verifiers pins mcp to another version than vLLM needs, so tasksets are loaded and scored in an
+# environment of their own.
+.venv-verifiers/ready: tests/on_verifiers/requirements.txt
+	@sh .ci/packages python3-venv
+	$(PYTHON) -m venv .venv-verifiers
+	.venv-verifiers/bin/pip install --quiet --no-deps --no-compile --requirement $<
+	.venv-verifiers/bin/pip install --quiet --no-deps --editable .
+	.venv-verifiers/bin/pip install --quiet --no-deps --editable tests/on_verifiers/tasksets
+	@touch $@
+
 clean:
-	rm -rf .venv .venv-verl .venv-trl .venv-inspect .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-verl .venv-trl .venv-inspect .venv-verifiers .mypy_cache .ruff_cache .pytest_cache .hypothesis

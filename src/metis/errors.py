@@ -16,6 +16,7 @@ MACHINERY = tuple(
         "tasks/own.py",
         "tasks/rewards.py",
         "tasks/base.py",
+        "tasks/verifiers",
     )
 )
 """Files of METIS that call user code; their frames are skipped when an error is located."""

@@ -36,6 +36,13 @@ def test_a_target_installs_what_it_needs_after_the_pinned_torch(target, extras):
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
+def test_tasksets_are_installed_apart_and_need_no_torch():
+    others = [".[local]", ".[local,math,gym,dev]"]
+    apart = ["tests/on_verifiers/requirements.txt", ".", "tests/on_verifiers/tasksets"]
+    assert [place for place in installed("test-verifiers") if place not in others][1:] == apart
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
 def test_the_viewer_needs_no_torch():
     assert installed("test-inspect") == ["tests/on_inspect/requirements.txt", "."]
 
@@ -100,6 +107,7 @@ def test_root_gets_packages_and_others_are_told(tmp_path, user, available, asked
         ("test-verl", {"python3-venv", "bubblewrap"}),
         ("test-trl", {"python3-venv"}),
         ("test-inspect", {"python3-venv", "chromium"}),
+        ("test-verifiers", {"python3-venv", "python3-dev", "g++"}),
     ],
 )
 @pytest.mark.skipif(shutil.which("make") is None, reason="needs make")

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from metis.tasks import arithmetic, bfcl, file, gym, math
+from metis.tasks import arithmetic, bfcl, file, gym, math, verifiers
 from metis.tasks.base import ReadRow, Task
 from metis.tasks.code.task import Code
 from metis.tasks.code.task import build as build_code
@@ -27,4 +27,5 @@ TASKS: dict[str, TaskEntry] = {
     "file": TaskEntry(file.File, file.build, file.rows),
     "gym": TaskEntry(gym.Gym, gym.build),
     "math": TaskEntry(math.Math, math.build, math.rows),
+    "verifiers": TaskEntry(verifiers.Verifiers, verifiers.build),
 }

@@ -54,10 +54,13 @@ class ProcessPool:
     object, or with the program. After a fork the child starts its own.
     """
 
-    def __init__(self, program: Sequence[str], workers: int) -> None:
-        """`program` is what Python is called with: a file, or `-m` and a module."""
+    def __init__(self, program: Sequence[str], workers: int, python: str = sys.executable) -> None:
+        """`program` is what Python is called with: a file, or `-m` and a module.
+
+        A `python` of another environment finds nothing of this one there.
+        """
         require(workers > 0, "workers", workers, "use at least 1")
-        self.program, self.workers = program, workers
+        self.program, self.workers, self.python = program, workers, python
         self._begin()
         _LIVING.add(self)
 
@@ -81,7 +84,7 @@ class ProcessPool:
             if worker is None or worker.ended:
                 if worker is not None:
                     self._kill(worker)
-                worker = Worker(self.program)
+                worker = Worker(self.program, self.python)
                 self._started.add(worker)
         except BaseException:
             self._idle.put(worker)
@@ -128,18 +131,21 @@ class ProcessPool:
 class Worker:
     """One process and the connection to it; only one thread at a time may ask it."""
 
-    def __init__(self, program: Sequence[str]) -> None:
+    def __init__(self, program: Sequence[str], python: str) -> None:
         self.connection, theirs = Pipe()
         self._using = threading.Lock()
         self._closed = False
-        source = str(Path(metis.__file__).parents[1])
-        path = os.pathsep.join(filter(None, (source, os.environ.get("PYTHONPATH"))))
+        environment = dict(os.environ)
+        if python == sys.executable:
+            source = str(Path(metis.__file__).parents[1])
+            path = os.pathsep.join(filter(None, (source, os.environ.get("PYTHONPATH"))))
+            environment["PYTHONPATH"] = path
         with theirs:
             self.process = subprocess.Popen(
-                [sys.executable, "-P", *program, str(theirs.fileno())],
+                [python, "-P", *program, str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
-                env={**os.environ, "PYTHONPATH": path},
+                env=environment,
                 start_new_session=True,
             )
         try:

@@ -13,6 +13,7 @@ from metis.core.importing import source_digest
 from metis.tasks.base import Episode, Task
 from metis.tasks.code.task import CodeProblems
 from metis.tasks.file import FileTask
+from metis.tasks.verifiers import VerifiersTask
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class PromptSet:
     scorer    how answers are scored, in words
     beside    the score beside the one that counts, if any: a name of `scoring.TITLES`
     own       the test of a training run, answered in its order and batches
-    source    a digest of the file that a task or reward of one's own is in
+    source    a digest of the code of a task or reward that is not METIS's
     reported  what the task's rewards report that is a score beside them
     remark    what a reader has to know of it, such as problems that are left out
     """
@@ -99,7 +100,9 @@ def scorer(task: Task) -> str:
 
 
 def source(task: Task) -> str:
-    """A digest of the file that scores, where it is a user's own."""
+    """A digest of the code that scores, where it is not METIS's."""
+    if isinstance(task, VerifiersTask):
+        return task.digest
     reward = task.reward if isinstance(task, FileTask) else None
     if reward is not None:
         return source_digest(reward.name)
