@@ -119,12 +119,15 @@ def _missing(facts: Facts) -> bool:
 
 
 def _constant(facts: Facts) -> bool:
-    """True where all rewards are 0, though answers end, and differ."""
-    if _missing(facts):
+    """True where all rewards are the same though answers differ: 0 though they end by themselves,
+    or a value that is neither 0 nor 1."""
+    if _missing(facts) or len(facts.rewards) != 1:
         return False
+    [reward] = facts.rewards
     rewards = sum(len(row.get("rewards", ())) for row in facts.groups)
     ended = facts.truncated < MOSTLY and facts.failed < MOSTLY
-    return facts.rewards == {0.0} and rewards >= ENOUGH and ended and len(facts.lengths) > 1
+    differ = rewards >= ENOUGH and len(facts.lengths) > 1
+    return differ and (0 < reward < 1 or (reward == 0 and ended))
 
 
 def _flat(facts: Facts) -> bool:
@@ -242,7 +245,13 @@ def _read_or_match(facts: Facts, commands: Commands) -> str | None:
     return missed and commands.answer(missed.step, missed.prompt, missed.rollout)
 
 
-def _strict(facts: Facts) -> str:
+def _same(facts: Facts) -> str:
+    [reward] = facts.rewards
+    if reward:
+        return (
+            f"every reward is {reward:g}, whatever the answer, so there is no gradient. Fix the "
+            "reward function: it tells no answers apart"
+        )
     return (
         f"every reward is 0, so there is no gradient, though {1 - facts.truncated:.0%} of the "
         "answers end by themselves. Look at answers: is the reward too strict, or are the prompts "
@@ -265,7 +274,7 @@ def _informed(facts: Facts, commands: Commands) -> str:
     return commands.compare("uniform", "metis", "probe") if rare else commands.survey()
 
 
-def _strict_step(facts: Facts, commands: Commands) -> str:
+def _last_step(facts: Facts, commands: Commands) -> str:
     return commands.step(facts.groups[-1]["step"])
 
 
@@ -343,7 +352,7 @@ RULES = (
     Rule("accuracy fell", _fell, _fallen, _slower),
     Rule("answers truncated", lambda facts: facts.truncated > MOSTLY, _truncated, _longer),
     Rule("reward misses it", _missing, _misses, _read_or_match),
-    Rule("reward always 0", _constant, _strict, _strict_step),
+    Rule("reward always the same", _constant, _same, _last_step),
     Rule("nothing varies", _flat, _nothing, _informed),
     Rule("everything solved", _solved, _all_pass, lambda facts, commands: commands.survey()),
     Rule("judge without skill", _unskilled, _no_skill, _other_judge),

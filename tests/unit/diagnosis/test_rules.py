@@ -48,7 +48,7 @@ ILL = {
         "rewards": lambda step: FAIL,
         "said": ["8 + 9 = 17.", "So it is 17", "Perhaps 16", "I think the answer is **17**"],
     },
-    "reward always 0": {"step": lambda step: FLAT, "rewards": lambda step: FAIL},
+    "reward always the same": {"step": lambda step: FLAT, "rewards": lambda step: FAIL},
     "nothing varies": {
         "step": lambda step: FLAT,
         "rewards": lambda step: PASS if 10 < step < 15 else FAIL,
@@ -134,14 +134,20 @@ def test_what_is_no_missed_answer(make, say, said):
     run = make(lambda step: FLAT, lambda step: FAIL)
     for step in range(1, 21):
         say(run.folder, step, **said)
-    assert ill(run) == ["reward always 0"]
+    assert ill(run) == ["reward always the same"]
+
+
+def test_a_reward_that_tells_no_answers_apart_is_found_even_where_most_are_truncated(make):
+    run = make(lambda step: {**FLAT, "rollout/cut_off": 40.0}, lambda step: [0.3] * 8)
+    assert ill(run) == ["answers truncated", "reward always the same"]
+    assert "every reward is 0.3" in advice(run)[1].text.lower()
 
 
 def test_damaged_transcripts_hide_no_diagnosis(make):
     run = make(**ILL["reward misses it"])
     [file] = (run.folder / "transcripts").iterdir()
     file.write_bytes(b"\x1f\x8b damaged")
-    assert ill(run) == ["reward always 0"]
+    assert ill(run) == ["reward always the same"]
 
 
 UNSKILLED = {**JUDGED, "judge/realised_lift": 0.002, "judge/realised_lift_z": 0.3}
@@ -244,8 +250,8 @@ def test_the_two_most_harmful_are_said(make):
 @pytest.mark.parametrize(
     ("settings", "names"),
     [
-        (["engine.hardness=60"], ["reward always 0"]),
-        (["engine.hardness=1", "engine.spread=0", "engine.slope=60"], ["reward always 0"]),
+        (["engine.hardness=60"], ["reward always the same"]),
+        (["engine.hardness=1", "engine.spread=0", "engine.slope=60"], ["reward always the same"]),
         (["engine.failures=0.4"], ["rollouts fail"]),
         ([], []),
     ],
