@@ -131,7 +131,8 @@ def _constant(facts: Facts) -> bool:
 
 
 def _flat(facts: Facts) -> bool:
-    if _solved(facts) or _constant(facts) or _missing(facts):
+    """True where nothing varies for no reason that another rule has."""
+    if _solved(facts) or _constant(facts) or _missing(facts) or facts.truncated >= NEARLY_ALL:
         return False
     return facts.standstill is not None or _scarce(facts)
 
