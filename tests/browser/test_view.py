@@ -46,7 +46,7 @@ def add_step(folder, step):
         asked = [{"role": "system", "content": "Be brief."}]
         asked.append({"role": "user", "content": TEXTS[prompt]})
         kept = {"step": step, "rewards": rewards, "messages": asked}
-        kept["category"] = CATEGORIES[prompt]
+        kept |= {"category": CATEGORIES[prompt], "reference": "</pre>4 or five"}
         folder.say(prompt, said[0], turns, *[""] * (len(rewards) - 2), **kept)
     known = {"batch/informative": 1.0, "rollout/tokens": 40, "rollout/generated": 4}
     folder.log("metrics", {"step": step, "eval/accuracy": 0.2 + step / 10, **known})
@@ -236,6 +236,7 @@ def test_an_answer_has_its_turns_its_group_and_what_the_judge_said(opened, url):
     assert names == ["System", "User", "Assistant", "Tool", "Assistant"]
     expect(page.locator(".earned")).to_contain_text("reward 1")
     expect(page.get_by_text("Before it was rolled out")).to_be_visible()
+    expect(page.locator(".expected")).to_have_text("Expected</pre>4 or five")
     page.get_by_role("link", name="answer 3, no reward, failed").click()
     expect(page.locator(".banner")).to_contain_text("TypeError: no number (my.py, line 3)")
     page.get_by_role("link", name="Step 3").click()

@@ -119,17 +119,20 @@ def _missing(facts: Facts) -> bool:
 
 
 def _constant(facts: Facts) -> bool:
-    """True where all rewards are 0, though answers end, and differ."""
-    if _missing(facts):
+    """True where all rewards are the same though answers differ: 0 though they end by themselves,
+    or a value that is neither 0 nor 1."""
+    if _missing(facts) or len(facts.groups.rewards) != 1:
         return False
     groups = facts.groups
+    [reward] = groups.rewards
     ended = facts.truncated < MOSTLY and facts.failed < MOSTLY
-    enough = groups.rollouts >= ENOUGH and len(groups.lengths) > 1
-    return groups.rewards == {0.0} and enough and ended
+    differ = groups.rollouts >= ENOUGH and len(groups.lengths) > 1
+    return differ and (0 < reward < 1 or (reward == 0 and ended))
 
 
 def _flat(facts: Facts) -> bool:
-    if _solved(facts) or _constant(facts) or _missing(facts):
+    """True where nothing varies for no reason that another rule has."""
+    if _solved(facts) or _constant(facts) or _missing(facts) or facts.truncated >= NEARLY_ALL:
         return False
     return facts.standstill is not None or _scarce(facts)
 
@@ -243,7 +246,13 @@ def _read_or_match(facts: Facts, commands: Commands) -> str | None:
     return commands.answer(missed.step, missed.prompt, missed.rollout) if missed else None
 
 
-def _strict(facts: Facts) -> str:
+def _same(facts: Facts) -> str:
+    [reward] = facts.groups.rewards
+    if reward:
+        return (
+            f"every reward is {reward:g}, whatever the answer, so there is no gradient. Fix the "
+            "reward function: it tells no answers apart"
+        )
     return (
         f"every reward is 0, so there is no gradient, though {1 - facts.truncated:.0%} of the "
         "answers end by themselves. Look at answers: is the reward too strict, or are the prompts "
@@ -266,7 +275,7 @@ def _informed(facts: Facts, commands: Commands) -> str:
     return commands.compare("uniform", "metis", "probe") if rare else commands.survey()
 
 
-def _strict_step(facts: Facts, commands: Commands) -> str:
+def _last_step(facts: Facts, commands: Commands) -> str:
     return commands.step(facts.groups.last)
 
 
@@ -344,7 +353,7 @@ RULES = (
     Rule("accuracy fell", _fell, _fallen, _slower),
     Rule("answers truncated", lambda facts: facts.truncated > MOSTLY, _truncated, _longer),
     Rule("reward misses it", _missing, _misses, _read_or_match),
-    Rule("reward always 0", _constant, _strict, _strict_step),
+    Rule("reward always the same", _constant, _same, _last_step),
     Rule("nothing varies", _flat, _nothing, _informed),
     Rule("everything solved", _solved, _all_pass, lambda facts, commands: commands.survey()),
     Rule("judge without skill", _unskilled, _no_skill, _other_judge),

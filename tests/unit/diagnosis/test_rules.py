@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from metis.cli import _parse, main
+from metis.comparisons.command import _plan
 from metis.diagnosis import lines
+from metis.diagnosis.commands import Commands
 from metis.diagnosis.facts import Facts
 from metis.diagnosis.rules import RULES, found
 from metis.run.notices import failure_notice
@@ -48,7 +50,7 @@ ILL = {
         "rewards": lambda step: FAIL,
         "said": ["8 + 9 = 17.", "So it is 17", "Perhaps 16", "I think the answer is **17**"],
     },
-    "reward always 0": {"step": lambda step: FLAT, "rewards": lambda step: FAIL},
+    "reward always the same": {"step": lambda step: FLAT, "rewards": lambda step: FAIL},
     "nothing varies": {
         "step": lambda step: FLAT,
         "rewards": lambda step: PASS if 10 < step < 15 else FAIL,
@@ -134,14 +136,20 @@ def test_what_is_no_missed_answer(make, say, said):
     run = make(lambda step: FLAT, lambda step: FAIL)
     for step in range(1, 21):
         say(run.folder, step, **said)
-    assert ill(run) == ["reward always 0"]
+    assert ill(run) == ["reward always the same"]
+
+
+def test_a_reward_that_tells_no_answers_apart_is_found_even_where_most_are_truncated(make):
+    run = make(lambda step: {**FLAT, "rollout/cut_off": 40.0}, lambda step: [0.3] * 8)
+    assert ill(run) == ["answers truncated", "reward always the same"]
+    assert "every reward is 0.3" in advice(run)[1].text.lower()
 
 
 def test_damaged_transcripts_hide_no_diagnosis(make):
     run = make(**ILL["reward misses it"])
     [file] = (run.folder / "transcripts").iterdir()
     file.write_bytes(b"\x1f\x8b damaged")
-    assert ill(run) == ["reward always 0"]
+    assert ill(run) == ["reward always the same"]
 
 
 UNSKILLED = {**JUDGED, "judge/realised_lift": 0.002, "judge/realised_lift_z": 0.3}
@@ -174,6 +182,18 @@ def test_in_place_of_a_judge_without_skill_others_are_named(make, curriculum, fa
     assert f"judge={own}" not in line.command
     assert ("80% of its judgments" in line.text) == bool(failures)
     assert _parse(shlex.split(line.command)[1:]).run
+
+
+def test_a_comparison_with_other_judges_has_them(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = ["engine=simulated", "curriculum=metis", "curriculum.judge=reason", "steps=1"]
+    assert main(["train", *words, "--out", "run"]) == 0
+    judges = {name: f"curriculum.judge={name}" for name in ("direct", "readout")}
+    command = Commands(Path("run")).compare("uniform", "metis", **judges)
+    configs = _plan(_parse(shlex.split(command)[1:])).configs()
+    curricula = {name: each.resolved["curriculum"] for name, each in configs.items()}
+    named = {name: each.get("judge", {}).get("name") for name, each in curricula.items()}
+    assert named == {"uniform": None, "metis": "reason", "direct": "direct", "readout": "readout"}
 
 
 def test_every_rule_has_a_run_that_is_ill_by_it():
@@ -213,17 +233,22 @@ def test_shorter_answers_are_no_illness_where_accuracy_rose(make):
 
 
 def test_a_truncated_answer_tells_nothing_of_a_reward_that_is_always_0(make):
-    cut = {**FLAT, "rollout/cut_off": 60.0}
+    cut = {**FLAT, "rollout/cut_off": 40.0}
     run = make(lambda step: cut, lambda step: FAIL)
     assert ill(run) == ["answers truncated", "nothing varies"]
+
+
+def test_where_nearly_no_answer_ends_that_is_why_nothing_varies(make):
+    run = make(lambda step: {**FLAT, "rollout/cut_off": 60.0}, lambda step: FAIL)
+    assert ill(run) == ["answers truncated"]
 
 
 @pytest.mark.parametrize(("cut", "longer"), [(40.0, 512), (60.0, 2048)])
 def test_the_fewer_answers_end_the_more_room_is_advised(make, cut, longer):
     run = make(lambda step: {**FLAT, "rollout/cut_off": cut}, lambda step: FAIL)
-    first, second = advice(run)
+    first, *others = advice(run)
     assert f"engine.max_tokens={longer} " in first.command
-    assert first.command.split("--out")[-1] not in second.command
+    assert all(first.command.split("--out")[-1] not in other.command for other in others)
 
 
 def test_the_first_failure_is_quoted(make):
@@ -244,8 +269,8 @@ def test_the_two_most_harmful_are_said(make):
 @pytest.mark.parametrize(
     ("settings", "names"),
     [
-        (["engine.hardness=60"], ["reward always 0"]),
-        (["engine.hardness=1", "engine.spread=0", "engine.slope=60"], ["reward always 0"]),
+        (["engine.hardness=60"], ["reward always the same"]),
+        (["engine.hardness=1", "engine.spread=0", "engine.slope=60"], ["reward always the same"]),
         (["engine.failures=0.4"], ["rollouts fail"]),
         ([], []),
     ],

@@ -119,6 +119,7 @@ def test_transcripts_have_all_turns_of_an_answer(told):
     asked = [{"role": "system", "content": "Add."}, {"role": "user", "content": "1 + 1?"}]
     for step, text in ((1, "early"), (60, "two"), (120, "late")):
         head = {"step": step, "prompt": "p", "category": "", "messages": asked, "n": 3}
+        head["reference"] = "the right <b>answer</b>"
         rows = [spoken(text, 1.0), spoken("cut", 0.0, truncated=True), spoken("lost", None)]
         kept.append("train", head, rows if step < 120 else rows[2:])
     chosen = answers.latest(answers.told(run))
@@ -126,6 +127,7 @@ def test_transcripts_have_all_turns_of_an_answer(told):
     roles = ["system", "user", "assistant", "user"]
     assert [role for role, _ in chosen["right"].turns] == roles
     text = "".join(answers.section(run))
+    assert text.count("the right &lt;b&gt;answer&lt;/b&gt;") == 2, "with each of the answers"
     assert ">two<" in text and "from the log" not in text and text.count("Sure?") == 2
 
 

@@ -83,6 +83,18 @@ def test_every_rollout_is_kept_with_what_came_of_it(folder):
     }
 
 
+@pytest.mark.parametrize(
+    ("expected", "kept"), [("4", "4"), ("x" * 2100, "x" * 2000 + "\n… 100 more characters")]
+)
+def test_what_was_expected_is_kept_with_the_prompt_as_far_as_it_is_long(folder, expected, kept):
+    groups = [rolled(ONE, 1.0), rolled(TWO, 0.0)]
+    known = {ONE.id: expected}
+    recorder = Recorder(folder, expected=lambda prompt: known.get(prompt.id, ""))
+    recorder.step(1, [heard(*groups, n=1)], Batch(groups))
+    heads = [head for head, _ in recorded(folder)]
+    assert [head.get("reference") for head in heads] == [kept, None]
+
+
 def test_a_discarded_group_is_kept_as_one_that_was_not_trained_on(folder):
     groups = [rolled(ONE, 1.0, 1.0), rolled(TWO, 0.0, 1.0)]
     Recorder(folder).step(1, [heard(*groups)], Batch(groups[1:]))

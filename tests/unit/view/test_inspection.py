@@ -135,7 +135,7 @@ def spoken(tmp_path):
     group = {"rewards": [1.0, 0.0], "tokens": [10, 11], "failed": 1}
     folder.log("rollouts", {"step": 1, "prompt": "a/b", **group})
     turns = [message("call()"), message("error\x1b[2J", "tool"), message("two")]
-    folder.say("a/b", turns, "three", "no", rewards=[1.0, 0.0, None])
+    folder.say("a/b", turns, "three", "no", rewards=[1.0, 0.0, None], reference="2 apples")
     folder.say("v", "held out", kind="eval", rewards=[0.5])
     return folder.path
 
@@ -148,11 +148,13 @@ def test_answers_are_listed_and_one_is_shown_with_its_turns(spoken, capsys):
     listed = shown(capsys, spoken, "--step", 1, "--prompt", "a/b")
     assert "--answer 1/a/b/0" in listed and "TypeError: no number" in listed and "three" in listed
     text = shown(capsys, spoken, "--answer", "1/a/b/0")
-    places = [text.index(said) for said in ("user", "What is a/b?", "call()", "tool", "two")]
+    order = ("expected", "2 apples", "user", "What is a/b?", "call()", "tool", "two")
+    places = [text.index(said) for said in order]
     assert places == sorted(places) and "\x1b" not in text
     wrong = shown(capsys, spoken, "--answer", "1/a/b/1").splitlines()
     assert ["reward", "0"] in [line.split() for line in wrong], "a reward of 0 is one"
-    assert "held out" in shown(capsys, spoken, "--answer", "eval/1/v/0")
+    unknown = shown(capsys, spoken, "--answer", "eval/1/v/0")
+    assert "held out" in unknown and "expected" not in unknown
     assert main(["inspect", str(spoken), "--answer", "1/a/b/7"]) == 2
     assert "has answers 0, 1, 2" in capsys.readouterr().err
 

@@ -93,7 +93,7 @@ def written_down(tests: Sequence[Test]) -> str:
     """The first tests as text, and how many more there are."""
     parts = [_written(test) for test in tests[:SHOWN]]
     left = len(tests) - SHOWN
-    return "\n\n".join([*parts, *([f"and {left:,} more tests"] if left > 0 else [])])
+    return "\n\n".join([*parts, *([f"and {left:,} more"] if left > 0 else [])])
 
 
 def _written(test: Test) -> str:

@@ -4,6 +4,7 @@ With a token, every request needs it: in the address, or in the cookie that the 
 """
 
 import hmac
+import sqlite3
 import sys
 from collections.abc import Sequence
 from http import HTTPStatus
@@ -63,8 +64,9 @@ class Server(ThreadingHTTPServer):
             each.close()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Pass over a browser that has left before its answer was sent."""
-        if not isinstance(sys.exception(), ConnectionError):
+        """Pass over a browser that has left before its answer was sent, and one that asks while
+        the server ends: the databases are closed."""
+        if not isinstance(sys.exception(), ConnectionError | sqlite3.ProgrammingError):
             super().handle_error(request, client_address)
 
     @property

@@ -147,11 +147,12 @@ def test_answers_are_sorted_and_their_hits_are_marked(filled, ask):
 
 def test_an_answer_has_its_turns_siblings_and_neighbours(folder, ask):
     turns = [message("call"), message("error", "tool"), message("done")]
-    folder.say("a", turns, "other", rewards=[0.5, None])
+    folder.say("a", turns, "other", rewards=[0.5, None], reference="seven")
     folder.say("b", "next", step=2, rewards=[1.0])
     found = ask("0/answer?kind=train&step=1&prompt=a&rollout=0")
     assert [turn["role"] for turn in found["said"]] == ["assistant", "tool", "assistant"]
-    assert found["messages"][0]["content"] == "What is a?"
+    assert found["messages"][0]["content"] == "What is a?" and found["reference"] == "seven"
+    assert ask("0/answer?kind=train&step=2&prompt=b&rollout=0")["reference"] == ""
     assert [each["failure"] for each in found["siblings"]] == [
         None,
         "TypeError: no number (my.py, line 3)",
