@@ -161,7 +161,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
 def rendered() -> dict[Path, str]:
     """Every published file with what it should say."""
     texts = {ROOT / "docs/figures/when-it-pays.svg": when_it_pays.figure(pools())}
-    pages = [ROOT / "README.md", *ROOT.glob("docs/*.md"), *EVIDENCE.glob("*.md")]
+    pages = [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *EVIDENCE.glob("*.md")]
     for page in pages:
         text = page.read_text("utf-8")
         if BLOCK.search(text):

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import yaml
 
 import metis
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
     path.relative_to(ROOT).as_posix()
-    for pattern in ("*.md", "docs/*.md", "recipes/**/*.md", "evidence/*.md")
+    for pattern in ("*.md", "docs/**/*.md", "recipes/**/*.md", "evidence/*.md")
     for path in ROOT.glob(pattern)
 )
 
@@ -49,11 +50,26 @@ def test_every_link_of_a_page_leads_somewhere(name):
         assert not anchor or anchor in anchors(target), f"{name} links to {link}: no such heading"
 
 
+def site() -> dict[str, list[str]]:
+    """The pages of each part of the site's navigation."""
+    parts = yaml.safe_load((ROOT / "mkdocs.yml").read_text("utf-8"))["nav"]
+    return {
+        name: [page if isinstance(page, str) else next(iter(page.values())) for page in pages]
+        for part in parts
+        for name, pages in part.items()
+    }
+
+
+def test_the_site_has_five_parts_and_at_most_25_pages():
+    assert list(site()) == ["Start", "Guides", "Concepts", "Reference", "Evidence"]
+    assert sum(map(len, site().values())) <= 25
+
+
 @pytest.mark.parametrize("source", ["src", "benchmarks", "examples"])
 def test_every_page_that_code_names_exists(source):
     for path in (ROOT / source).rglob("*.*"):
         if path.suffix in {".py", ".toml", ".yaml"}:
-            for named in re.findall(r"docs/[\w-]+\.md", path.read_text("utf-8")):
+            for named in re.findall(r"docs/[\w/-]+\.md", path.read_text("utf-8")):
                 assert (ROOT / named).exists(), f"{path.relative_to(ROOT)} names {named}"
 
 
@@ -131,7 +147,7 @@ def test_the_example_is_short_runs_and_beats_no_curriculum():
 
 def test_the_example_of_a_judge_runs_and_finds_what_varies():
     example = ROOT / "examples/own_judge.py"
-    walk = (ROOT / "docs/adding-a-judge.md").read_text("utf-8")
+    walk = (ROOT / "docs/developers/adding-a-judge.md").read_text("utf-8")
     assert walk.split("```python\n")[1].split("```")[0] in example.read_text()
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     printed = subprocess.check_output([sys.executable, example], text=True, env=environment)
