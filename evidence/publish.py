@@ -54,7 +54,7 @@ def pools() -> list[when_it_pays.Pool]:
     return when_it_pays.measured_pools(EVIDENCE)
 
 
-def arm(folder: str, name: str, seeds: range) -> Measured:
+def variant(folder: str, name: str, seeds: range) -> Measured:
     """The runs of a variant with these seeds."""
     out = EVIDENCE / folder
     return measure(name, find(out, [name], list(seeds))[name])
@@ -71,7 +71,7 @@ def hopeless_seeds() -> str:
     """The recommended preset against uniform sampling, by the seeds that are averaged."""
     rows = [["seeds", *COSTS, "p", "least p"]]
     for seeds in (range(6), range(3), range(3, 6)):
-        pair = [arm("hopeless-90", name, seeds) for name in ("metis", "uniform")]
+        pair = [variant("hopeless-90", name, seeds) for name in ("metis", "uniform")]
         p = p_value(*(each.runs("rollouts") for each in pair), np.random.default_rng(0))
         least = least_p(len(seeds), len(seeds))
         tested = number(p), f"{number(least)} ({len(seeds)} v {len(seeds)})"
@@ -79,21 +79,23 @@ def hopeless_seeds() -> str:
     return markdown_table(rows)
 
 
-def hopeless_arms() -> str:
+def hopeless_variants() -> str:
     """Every setting that was tried, on the seeds that all of them have."""
-    baseline = arm("hopeless-90", "uniform", range(3))
+    baseline = variant("hopeless-90", "uniform", range(3))
     rows = [["variant", "setting", *COSTS]]
     for name, setting in HOPELESS.items():
-        rows.append([f"`{name}`", setting, *costs(arm("hopeless-90", name, range(3)), baseline)])
+        rows.append(
+            [f"`{name}`", setting, *costs(variant("hopeless-90", name, range(3)), baseline)]
+        )
     return markdown_table(rows)
 
 
 def levels() -> str:
     """Mean accuracy over the curve, where a quarter of the prompts is soon informative."""
-    baseline = arm("levels-2-to-10", "uniform", range(3))
+    baseline = variant("levels-2-to-10", "uniform", range(3))
     rows = [["variant", "mean accuracy over 160 steps", "difference", "last validation"]]
     for name in ("uniform", "metis", "metis-explored-first"):
-        one = arm("levels-2-to-10", name, range(3))
+        one = variant("levels-2-to-10", name, range(3))
         means = one.accuracy.mean(axis=1)
         change, _ = above(one, baseline, np.random.default_rng(0))
         rows.append(
@@ -122,7 +124,7 @@ def _estimate(estimate: Estimate) -> str:
 
 BLOCKS: dict[str, Callable[[], str]] = {
     "hopeless-seeds": hopeless_seeds,
-    "hopeless-arms": hopeless_arms,
+    "hopeless-variants": hopeless_variants,
     "levels": levels,
     "when-it-pays": lambda: when_it_pays.table(pools()),
     "judge-sets": lambda: judge_tables.pools(JUDGES),

@@ -106,23 +106,23 @@ def verl_table() -> str:
     rows = [[*heads, "ratio to uniform", "ratio to itself without judging"]]
     for uniform, *judged in VERL:
         rows.append([*_verl_row(uniform, uniform), "1", ""])
-        for arm in judged:
-            ratios = (against_uniform(arm, uniform), against_itself(arm))
-            rows.append([*_verl_row(arm, uniform), *ratios])
+        for variant in judged:
+            ratios = (against_uniform(variant, uniform), against_itself(variant))
+            rows.append([*_verl_row(variant, uniform), *ratios])
     return markdown_table(rows)
 
 
-def against_uniform(arm: Steps, uniform: Steps) -> str:
+def against_uniform(variant: Steps, uniform: Steps) -> str:
     """The ratio of two means over steps, and its standard error."""
-    means = [one.mean("step") for one in (arm, uniform)]
-    errors = [_error([row["step"] for row in one.timings()]) for one in (arm, uniform)]
+    means = [one.mean("step") for one in (variant, uniform)]
+    errors = [_error([row["step"] for row in one.timings()]) for one in (variant, uniform)]
     ratio = means[0] / means[1]
     relative = math.hypot(*(error / whole for error, whole in zip(errors, means, strict=True)))
     return f"{ratio:.2f} ± {ratio * relative:.2f}"
 
 
-def against_itself(arm: Steps) -> str:
-    return f"{arm.mean('step') / arm.without_judging:.2f}"
+def against_itself(variant: Steps) -> str:
+    return f"{variant.mean('step') / variant.without_judging:.2f}"
 
 
 def _error(values: list[float]) -> float:
@@ -133,16 +133,16 @@ def local_table() -> str:
     """Steps of the local engine by phase."""
     heads = ("run", "step", "rollouts", "update", "judging", "unattributed", "validation accuracy")
     rows = [list(heads)]
-    for arm in LOCAL:
-        step, judging = arm.mean("step"), arm.mean("judge")
-        rest = step - sum(arm.mean(phase) for phase in PHASES)
-        _, accuracy = read_run(EVIDENCE / arm.run).series("eval/accuracy")
+    for variant in LOCAL:
+        step, judging = variant.mean("step"), variant.mean("judge")
+        rest = step - sum(variant.mean(phase) for phase in PHASES)
+        _, accuracy = read_run(EVIDENCE / variant.run).series("eval/accuracy")
         rows.append(
             [
-                f"`{arm.run}`",
+                f"`{variant.run}`",
                 f"{step:.3f}",
-                f"{arm.mean('rollout'):.3f}",
-                f"{arm.mean('update'):.3f}",
+                f"{variant.mean('rollout'):.3f}",
+                f"{variant.mean('update'):.3f}",
                 f"{judging:.3f} ({judging / step:.1%})" if judging else "",
                 f"{rest:.3f}",
                 f"{accuracy[0]:.3f} → {accuracy[-1]:.3f}",
@@ -155,10 +155,10 @@ def quickstart_table() -> str:
     """Accuracy and seconds of `make quickstart`."""
     rows = [["seed", "validation accuracy", "seconds of training", "of these, judging"]]
     for seed in range(3):
-        arm = Steps(f"quickstart-cpu/seed-{seed}", "METIS", skip=0)
-        _, accuracy = read_run(EVIDENCE / arm.run).series("eval/accuracy")
-        step, count = arm.mean("step"), len(arm.timings())
-        share = (arm.mean("judge") + arm.mean("select")) / step
+        variant = Steps(f"quickstart-cpu/seed-{seed}", "METIS", skip=0)
+        _, accuracy = read_run(EVIDENCE / variant.run).series("eval/accuracy")
+        step, count = variant.mean("step"), len(variant.timings())
+        share = (variant.mean("judge") + variant.mean("select")) / step
         learned = f"{accuracy[0]:.3f} → {accuracy[-1]:.3f}"
         rows.append([str(seed), learned, f"{count * step:.0f}", f"{share:.0%}"])
     return markdown_table(rows)
@@ -182,8 +182,8 @@ def bfcl_table() -> str:
     return markdown_table(rows)
 
 
-def _verl_row(arm: Steps, uniform: Steps) -> list[str]:
+def _verl_row(variant: Steps, uniform: Steps) -> list[str]:
     phases = ("step", "judge", "rollout", "update")
-    step, judging, *rest = (f"{arm.mean(phase):.2f}" for phase in phases)
-    cells = [f"`{arm.run}`", arm.setting, f"{arm.answer:.0f}", step]
-    return [*cells, "" if arm is uniform else judging, *rest]
+    step, judging, *rest = (f"{variant.mean(phase):.2f}" for phase in phases)
+    cells = [f"`{variant.run}`", variant.setting, f"{variant.answer:.0f}", step]
+    return [*cells, "" if variant is uniform else judging, *rest]

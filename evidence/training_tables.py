@@ -37,26 +37,26 @@ Scores = Mapping[str, Mapping[str, float]]
 
 def results(folder: Path) -> str:
     """Every variant: accuracy over the run and at the end, and mean@4 on MATH-500 at the end."""
-    arms, sampled = _arms(folder), _sampled(folder / "math500.jsonl.gz")
+    variants, sampled = _variants(folder), _sampled(folder / "math500.jsonl.gz")
     greedy = {
         run: record.rewards[max(record.rewards)]
-        for arm in arms.values()
-        for run, record in zip(_runs(arm), arm.records, strict=True)
+        for variant in variants.values()
+        for run, record in zip(_runs(variant), variant.records, strict=True)
     }
-    greedy[BEFORE] = arms[BASELINE].records[0].rewards[0]
-    shared = {name: arm.at_tests_of(*arms.values()) for name, arm in arms.items()}
+    greedy[BEFORE] = variants[BASELINE].records[0].rewards[0]
+    shared = {name: variant.at_tests_of(*variants.values()) for name, variant in variants.items()}
     last = shared[BASELINE].steps[-1]
     heads = ["variant", "steps", f"accuracy, mean of validations to step {last}"]
     heads += [ABOVE, "accuracy at the last validation, by run", ABOVE]
     rows = [[*heads, "mean@4 at the end, by run", ABOVE]]
-    for name, arm in arms.items():
+    for name, variant in variants.items():
         apart, _ = above(shared[name], shared[BASELINE], _rng())
         change = NONE if name == BASELINE else _signed(apart)
-        steps = ", ".join(str(record.steps) for record in arm.records)
+        steps = ", ".join(str(record.steps) for record in variant.records)
         rows.append([f"`{name}`", steps, f"{shared[name].accuracy.mean():.1%}", change])
     rows.append([BEFORE, *[NONE] * 3])
-    first = _runs(arms[BASELINE])
-    for row, runs in zip(rows[1:], [*map(_runs, arms.values()), [BEFORE]], strict=True):
+    first = _runs(variants[BASELINE])
+    for row, runs in zip(rows[1:], [*map(_runs, variants.values()), [BEFORE]], strict=True):
         row += [*_end(greedy, runs, first), *_end(sampled, runs, first)]
     return markdown_table(rows)
 
@@ -98,16 +98,18 @@ def _points(one: Floats, other: Floats) -> str:
 
 def _shared(folder: Path) -> dict[str, Measured]:
     """The variants at the validations that all of them have."""
-    arms = _arms(folder)
-    return {name: arm.at_tests_of(*arms.values()) for name, arm in arms.items()}
+    variants = _variants(folder)
+    return {name: variant.at_tests_of(*variants.values()) for name, variant in variants.items()}
 
 
 def _at(folder: Path, step: int) -> dict[str, Floats]:
     """Scores at a validation, by run and problem; earlier runs of a variant are among its own."""
-    arms, runs = _shared(folder), {}
+    variants, runs = _shared(folder), {}
     for name in (BASELINE, PROBES[0], READOUTS[0]):
-        both = [arms[each] for each in (name, f"{name}-first") if each in arms]
-        runs[name] = _matrix([record.rewards[step] for arm in both for record in arm.records])
+        both = [variants[each] for each in (name, f"{name}-first") if each in variants]
+        runs[name] = _matrix(
+            [record.rewards[step] for variant in both for record in variant.records]
+        )
     return runs
 
 
@@ -121,44 +123,48 @@ def _apart(one: Floats, other: Floats) -> list[str]:
 
 def skill(folder: Path) -> str:
     """Informative groups and rewards of what was chosen over the steps, and the judges' skill."""
-    arms = _arms(folder)
-    readouts = {name: arm for name, arm in arms.items() if name in READOUTS}
-    judged = {name: arm for name, arm in arms.items() if name in (*PROBES, *READOUTS)}
+    variants = _variants(folder)
+    readouts = {name: variant for name, variant in variants.items() if name in READOUTS}
+    judged = {name: variant for name, variant in variants.items() if name in (*PROBES, *READOUTS)}
     spans = [range(first, last + 1) for first, last in PARTS]
     heads = [f"{steps[0]} to {steps[-1]}" for steps in spans[:-1]]
     rows = [["", "variant", *(f"steps {head}" for head in heads), f"from step {spans[-1][0]}"]]
 
     def add(title: str, chosen: Mapping[str, Measured], cell: Cell) -> None:
-        for name, arm in chosen.items():
-            rows.append([title, f"`{name}`", *(cell(arm, steps) for steps in spans)])
+        for name, variant in chosen.items():
+            rows.append([title, f"`{name}`", *(cell(variant, steps) for steps in spans)])
 
-    add("informative groups", arms, lambda arm, at: f"{_mean(arm, 'batch/informative', at):.1%}")
-    add("mean reward", arms, lambda arm, at: f"{_mean(arm, 'batch/reward', at):.3f}")
-    add("chosen by the judge", readouts, lambda arm, at: f"{_judged(arm, at):.0%}")
+    add(
+        "informative groups",
+        variants,
+        lambda variant, at: f"{_mean(variant, 'batch/informative', at):.1%}",
+    )
+    add("mean reward", variants, lambda variant, at: f"{_mean(variant, 'batch/reward', at):.3f}")
+    add("chosen by the judge", readouts, lambda variant, at: f"{_judged(variant, at):.0%}")
     key = "select/held_out_pearson"
-    add("held-out correlation", judged, lambda arm, at: f"{_mean(arm, key, at):.2f}")
+    add("held-out correlation", judged, lambda variant, at: f"{_mean(variant, key, at):.2f}")
     return markdown_table(rows)
 
 
-def _judged(arm: Measured, steps: range) -> float:
+def _judged(variant: Measured, steps: range) -> float:
     """The share of groups that the judge chose; others are explored."""
-    return 1 - _mean(arm, "select/explored", steps) / _mean(arm, "batch/groups", steps)
+    return 1 - _mean(variant, "select/explored", steps) / _mean(variant, "batch/groups", steps)
 
 
-def _arms(folder: Path) -> dict[str, Measured]:
+def _variants(folder: Path) -> dict[str, Measured]:
     """The variants there are, by name."""
     found = find(folder, ARMS, SEEDS)
     return {name: measure(name, folders) for name, folders in found.items()}
 
 
-def _runs(arm: Measured) -> list[str]:
-    return [f"{arm.name}-{seed}" for seed in arm.seeds]
+def _runs(variant: Measured) -> list[str]:
+    return [f"{variant.name}-{seed}" for seed in variant.seeds]
 
 
-def _mean(arm: Measured, key: str, steps: range) -> float:
+def _mean(variant: Measured, key: str, steps: range) -> float:
     """The mean of a metric over steps, and then over runs."""
     means = []
-    for record in arm.records:
+    for record in variant.records:
         rows = [row for row in record.metrics if row["step"] and key in row]
         means.append([row[key] for row in rows if row["step"] in steps])
     return float(np.mean([np.mean(values) for values in means if values]))

@@ -75,27 +75,27 @@ def _pool(hopeless: int, folder: Path) -> Pool:
     runs = [re.fullmatch(r"(.+)-(\d+)", path.parent.name) for path in folder.glob("*/config.json")]
     names = sorted({match[1] for match in runs if match}, key=ARMS.index)
     seeds = sorted({int(match[2]) for match in runs if match})
-    arms = {name: measure(name, paths) for name, paths in find(folder, names, seeds).items()}
-    baseline = arms.pop("uniform")
+    variants = {name: measure(name, paths) for name, paths in find(folder, names, seeds).items()}
+    baseline = variants.pop("uniform")
     early = [record.series("batch/informative").y[:FIRST] for record in baseline.records]
     return Pool(
         hopeless,
         float(np.mean(early)),
-        {arm.name: arm.best[1].mean for arm in (baseline, *arms.values())},
-        {name: _costs(arm, baseline) for name, arm in arms.items()},
-        {name: _smooth(arm, baseline) for name, arm in arms.items()},
+        {variant.name: variant.best[1].mean for variant in (baseline, *variants.values())},
+        {name: _costs(variant, baseline) for name, variant in variants.items()},
+        {name: _smooth(variant, baseline) for name, variant in variants.items()},
     )
 
 
-def _costs(arm: Measured, baseline: Measured) -> dict[str, Interval]:
+def _costs(variant: Measured, baseline: Measured) -> dict[str, Interval]:
     return {
-        axis: cost_to_common_best(arm.runs(axis), baseline.runs(axis), np.random.default_rng(0))
+        axis: cost_to_common_best(variant.runs(axis), baseline.runs(axis), np.random.default_rng(0))
         for axis in AXES
     }
 
 
-def _smooth(arm: Measured, baseline: Measured) -> bool:
-    return bool(observed(arm.runs("steps"), baseline.runs("steps")).smooth[0])
+def _smooth(variant: Measured, baseline: Measured) -> bool:
+    return bool(observed(variant.runs("steps"), baseline.runs("steps")).smooth[0])
 
 
 def table(pools: list[Pool]) -> str:
@@ -120,7 +120,7 @@ def short_table(pools: list[Pool]) -> str:
     heads = [f"{axis}: {name}" for axis in SHORT for name in READING.values()]
     rows = [["all-fail prompts", *heads]]
     for pool in pools:
-        ratios = [pool.costs[arm][axis].value for axis in SHORT for arm in READING]
+        ratios = [pool.costs[variant][axis].value for axis in SHORT for variant in READING]
         rows.append([f"{pool.hopeless}%", *(f"{ratio:.2f}" for ratio in ratios)])
     return markdown_table(rows)
 
@@ -142,12 +142,12 @@ def figure(pools: list[Pool]) -> str:
             colour,
             Series(
                 tuple(float(pool.hopeless) for pool in pools),
-                tuple(pool.costs[arm]["rollouts"].value for pool in pools),
+                tuple(pool.costs[variant]["rollouts"].value for pool in pools),
             ),
             markers=True,
         )
-        for colour, (arm, name) in enumerate(DRAWN.items())
-        if all(arm in pool.costs for pool in pools)
+        for colour, (variant, name) in enumerate(DRAWN.items())
+        if all(variant in pool.costs for pool in pools)
     )
     axes = Axes(
         "rollouts to equal accuracy (uniform = 1)",

@@ -1,6 +1,6 @@
-"""Differences of accuracy between arms: over a whole run, or at equal cost.
+"""Differences of accuracy between variants: over a whole run, or at equal cost.
 
-Runs and problems are resampled together where all runs of both arms are tested on the same
+Runs and problems are resampled together where all runs of both variants are tested on the same
 problems. Where each run has its own, they are resampled with it.
 """
 
@@ -16,41 +16,43 @@ CROSSED, RUNS = "runs and problems", "runs"
 
 
 class AtCost(NamedTuple):
-    """The accuracies of an arm and its baseline at a cost, their difference, and its p."""
+    """The accuracies of a variant and its baseline at a cost, their difference, and its p."""
 
     cost: float
-    arm: float
+    variant: float
     baseline: float
     apart: Interval
     p: float
 
 
 class _Weighed(NamedTuple):
-    """An arm, and the weights of the tests of each of its runs."""
+    """A variant, and the weights of the tests of each of its runs."""
 
-    arm: Measured
+    variant: Measured
     weights: Floats
 
     @property
     def accuracy(self) -> Floats:
-        return np.asarray((self.weights * self.arm.accuracy).sum(axis=1))
+        return np.asarray((self.weights * self.variant.accuracy).sum(axis=1))
 
 
-def above(arm: Measured, baseline: Measured, rng: np.random.Generator) -> tuple[Interval, str]:
-    """The difference of accuracies averaged over the tests, which both arms have alike; and what
-    was resampled."""
+def above(variant: Measured, baseline: Measured, rng: np.random.Generator) -> tuple[Interval, str]:
+    """The difference of accuracies averaged over the tests, which both variants have alike; and
+    what was resampled."""
     one, other = (
         _Weighed(each, np.full(each.accuracy.shape, 1 / len(each.steps)))
-        for each in (arm, baseline)
+        for each in (variant, baseline)
     )
     return _difference(one, other, rng)
 
 
-def at_equal_cost(arm: Measured, baseline: Measured, axis: str, rng: np.random.Generator) -> AtCost:
-    """Accuracies at the largest cost that all runs of both arms have come to."""
-    cost = min(float(each.spent[axis][:, -1].min()) for each in (arm, baseline))
+def at_equal_cost(
+    variant: Measured, baseline: Measured, axis: str, rng: np.random.Generator
+) -> AtCost:
+    """Accuracies at the largest cost that all runs of both variants have come to."""
+    cost = min(float(each.spent[axis][:, -1].min()) for each in (variant, baseline))
     one, other = (
-        _Weighed(each, _between_tests(each.spent[axis], cost)) for each in (arm, baseline)
+        _Weighed(each, _between_tests(each.spent[axis], cost)) for each in (variant, baseline)
     )
     apart, _ = _difference(one, other, rng)
     mine, its = one.accuracy, other.accuracy
@@ -66,7 +68,7 @@ def _between_tests(spent: Floats, cost: float) -> Floats:
 
 def _difference(one: _Weighed, other: _Weighed, rng: np.random.Generator) -> tuple[Interval, str]:
     """The difference of two weighted accuracies."""
-    mine, its = one.arm.problems, other.arm.problems
+    mine, its = one.variant.problems, other.variant.problems
     if mine is not None and its is not None and mine.names == its.names:
         ours = np.einsum("rt,rtp->rp", one.weights, mine.rewards)
         theirs = np.einsum("rt,rtp->rp", other.weights, its.rewards)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from metis import config
 from metis.commands import Commands, add_command, plain_console
-from metis.comparisons.comparison import Comparison, read_comparison, require_arm
+from metis.comparisons.comparison import Comparison, read_comparison, require_variant
 from metis.comparisons.ending import settled
-from metis.comparisons.plan import BASELINE, Plan, parse_arms, parse_seeds, saved
+from metis.comparisons.plan import BASELINE, Plan, parse_seeds, parse_variants, saved
 from metis.comparisons.report import draw, write
 from metis.comparisons.table import markdown
 from metis.errors import MetisError, require
@@ -35,7 +35,7 @@ prompts.
 
   metis compare engine=simulated steps=100 evaluate=10 --curricula uniform,dapo,metis --out cmp
   metis compare RECIPE --curricula uniform,metis --seeds 0-4 --jobs 9 --out cmp
-  metis compare RECIPE --curricula uniform,metis --arm bold:curriculum.explore=0.3 --out cmp
+  metis compare RECIPE --curricula uniform,metis --variant bold:curriculum.explore=0.3 --out cmp
   metis compare --out cmp                  the table again, or the rest of what was stopped
   metis report cmp                         the table of what is there; trains nothing
 
@@ -53,7 +53,12 @@ def add(commands: Commands) -> None:
     option("settings", nargs="*", metavar="RECIPE | key=value")
     option("--curricula", default="", metavar="A,B,C", help="a variant for each")
     option(
-        "--arm", action="append", default=[], metavar="NAME:key=value,...", help="another variant"
+        "--variant",
+        "--arm",
+        action="append",
+        default=[],
+        metavar="NAME:key=value,...",
+        help="another variant",
     )
     option("--seeds", metavar="S,S,S", help="of every variant: 0,1,2 (default), 0-4")
     option(
@@ -84,7 +89,7 @@ def conduct(chosen: argparse.Namespace, console: "Console") -> tuple[int, list[s
     """
     require(chosen.jobs is None or chosen.jobs >= 1, "--jobs", chosen.jobs, "use at least 1")
     plan, whole = _plan(chosen), True
-    require_arm(chosen.out, plan, chosen.baseline or "")
+    require_variant(chosen.out, plan, chosen.baseline or "")
     failed: dict[str, str] = {}
     if plan is not None:
         before, plan = plan, replace(plan, baseline=chosen.baseline or plan.baseline)
@@ -119,31 +124,31 @@ def _elsewhere(out: Path) -> str:
 
 
 def _plan(chosen: argparse.Namespace) -> Plan | None:
-    """The runs to train: arms of the command line joined with those of the folder."""
+    """The runs to train: variants of the command line joined with those of the folder."""
     recipe, settings = config.parse_arguments(chosen.settings)
-    arms = parse_arms(chosen.curricula, chosen.arm)
+    variants = parse_variants(chosen.curricula, chosen.variant)
     earlier, seeds = saved(chosen.out), tuple(parse_seeds(chosen.seeds or SEEDS))
-    if not arms:
+    if not variants:
         if chosen.settings and earlier is not None:
             raise MetisError(
                 f"{chosen.settings[0]}: the settings of a comparison are fixed when it is begun; "
-                "name another --out, or give the setting to an --arm"
+                "name another --out, or give the setting to a --variant"
             )
         if chosen.settings or (chosen.seeds and earlier is None):
-            raise MetisError("no variants to compare: name some with --curricula or --arm")
+            raise MetisError("no variants to compare: name some with --curricula or --variant")
         if earlier is None or not chosen.seeds:
             return earlier
         return replace(earlier, seeds=tuple(sorted({*earlier.seeds, *seeds})))
-    plan = Plan(str(recipe or ""), tuple(settings), tuple(arms), seeds).on_the_same_prompts()
+    plan = Plan(str(recipe or ""), tuple(settings), tuple(variants), seeds).on_the_same_prompts()
     return plan.joined(earlier) if earlier else plan
 
 
 def _complete(plan: Plan, chosen: argparse.Namespace) -> bool:
     """True where a folder is named and nothing to train, and none of its runs is left to train:
     then neither its recipe nor the right to write into it is needed."""
-    if chosen.settings or chosen.curricula or chosen.arm or chosen.seeds:
+    if chosen.settings or chosen.curricula or chosen.variant or chosen.seeds:
         return False
-    return all(settled(plan, chosen.out / arm.run(seed)) for arm, seed in plan.runs())
+    return all(settled(plan, chosen.out / variant.run(seed)) for variant, seed in plan.runs())
 
 
 def _held(
@@ -177,7 +182,7 @@ def _train(
     configs = plan.configs()
     _warn_of_unlike(plan, configs)
     runs, gpus = pending(plan, configs, chosen.out), devices()
-    if any(ENGINES[arm.engine_name].all_devices for arm in configs.values()):
+    if any(ENGINES[variant.engine_name].all_devices for variant in configs.values()):
         gpus = []
     jobs = chosen.jobs or max(1, len(gpus))
     plan = replace(plan, finished=tuple({*plan.finished} - {run.name for run in runs}))
@@ -199,8 +204,10 @@ def _warn_of_unlike(plan: Plan, configs: Mapping[str, config.Config]) -> None:
     """Name the variants whose accuracy will not be compared, before they are trained."""
     names = list(configs)
     baseline = plan.baseline or (BASELINE if BASELINE in names else names[0])
-    for name, arm in configs.items():
-        ours, theirs = (json.loads(json.dumps(each.resolved)) for each in (arm, configs[baseline]))
+    for name, variant in configs.items():
+        ours, theirs = (
+            json.loads(json.dumps(each.resolved)) for each in (variant, configs[baseline])
+        )
         if unlike := comparable.unlike(ours, theirs):
             said = f"variant {name!r} will not be compared with {baseline!r}: {'; '.join(unlike)}"
             print(f"metis: {printable(said)}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""A comparison as its folder has it: arms beside their baseline, and what is missing."""
+"""A comparison as its folder has it: variants beside their baseline, and what is missing."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from metis.run import comparable
 from metis.run.recorded import Recorded
 
 Runs = dict[str, dict[int, Recorded]]
-"""Runs by arm and seed."""
+"""Runs by variant and seed."""
 
 BUDGETS = {"tokens": "generated tokens", "processed": "total tokens"}
 """Budgets of tokens, and the axis that each is spent on."""
@@ -24,10 +24,10 @@ BUDGETS = {"tokens": "generated tokens", "processed": "total tokens"}
 
 @dataclass(frozen=True)
 class Comparison:
-    """Arms beside their baseline; `untimed` is why seconds cannot be compared, if they cannot."""
+    """Variants beside their baseline; `untimed` is why seconds cannot be compared, if so."""
 
     baseline: Measured
-    arms: Sequence[Measured]
+    variants: Sequence[Measured]
     untimed: str = ""
     missing: Sequence[str] = ()
     """Runs that are planned and not finished, each with the reason."""
@@ -42,27 +42,29 @@ class Comparison:
 
     @property
     def everyone(self) -> list[Measured]:
-        return [self.baseline, *self.arms]
+        return [self.baseline, *self.variants]
 
-    def tested_alike(self, arm: Measured) -> Measured:
-        """An arm at the tests that all have, for as long as they go on; where these are too few,
+    def tested_alike(self, variant: Measured) -> Measured:
+        """A variant at the tests that all have, for as long as they go on; where these are too few,
         at its own."""
         common = set.intersection(*(set(each.steps) for each in self.everyone))
-        return arm.tested_as(*self.everyone) if len(common) >= FEWEST_TESTS else arm
+        return variant.tested_as(*self.everyone) if len(common) >= FEWEST_TESTS else variant
 
     def without(self, error: Damaged) -> "Comparison":
         """The same without a run that has a damaged log."""
         kept = {}
-        for arm in self.everyone:
-            runs = zip(arm.seeds, arm.records, strict=True)
+        for variant in self.everyone:
+            runs = zip(variant.seeds, variant.records, strict=True)
             left = {seed: run for seed, run in runs if run.folder != error.folder}
             if left:
-                kept[arm.name] = arm if len(left) == len(arm.seeds) else measured(arm.name, left)
+                kept[variant.name] = (
+                    variant if len(left) == len(variant.seeds) else measured(variant.name, left)
+                )
         if self.baseline.name not in kept:
             raise error
         baseline = kept.pop(self.baseline.name)
         missing = [*self.missing, f"{error.folder.name} damaged: {error.what}"]
-        return replace(self, baseline=baseline, arms=list(kept.values()), missing=missing)
+        return replace(self, baseline=baseline, variants=list(kept.values()), missing=missing)
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -75,9 +77,9 @@ class Comparison:
         """The rollouts of a step, where every step of every variant has as many; 0 elsewhere."""
         pairs = [
             pair
-            for arm in self.everyone
-            for row in arm.spent["rollouts"]
-            for pair in zip(arm.spent["steps"][0], row, strict=True)
+            for variant in self.everyone
+            for row in variant.spent["rollouts"]
+            for pair in zip(variant.spent["steps"][0], row, strict=True)
         ]
         steps, rollouts = np.array(pairs).T
         each = rollouts[-1] / steps[-1] if steps[-1] else 0.0
@@ -87,7 +89,7 @@ class Comparison:
     def lead(self) -> str:
         """The cost that verdicts are about: the tokens that are the budget of all runs, or else
         rollouts; steps where neither was counted."""
-        runs = [run for arm in self.everyone for run in arm.records]
+        runs = [run for variant in self.everyone for run in variant.records]
         budgets = [
             axis for key, axis in BUDGETS.items() if all(run.config.get(key) for run in runs)
         ]
@@ -95,7 +97,7 @@ class Comparison:
         return next((axis for axis in axes if self.counted(axis)), "steps")
 
     def counted(self, axis: str) -> bool:
-        return all(arm.spent[axis].any() for arm in self.everyone)
+        return all(variant.spent[axis].any() for variant in self.everyone)
 
 
 def is_comparison(folder: Path) -> bool:
@@ -105,14 +107,15 @@ def is_comparison(folder: Path) -> bool:
     return not (folder / "config.json").exists() and bool(_runs(folder))
 
 
-def arms_and_seeds(out: Path, plan: Plan | None) -> tuple[list[str], list[int]]:
-    """Arms and seeds of the plan; without one, of the folders named ARM-SEED."""
+def variants_and_seeds(out: Path, plan: Plan | None) -> tuple[list[str], list[int]]:
+    """Variants and seeds of the plan; without one, of the folders named VARIANT-SEED."""
     if plan is not None:
-        return [arm.name for arm in plan.arms], list(plan.seeds)
+        return [variant.name for variant in plan.variants], list(plan.seeds)
     runs = _runs(out)
     if not runs:
         raise MetisError(
-            f"--out {str(out)!r} has no runs: name variants with --curricula or --arm to train some"
+            f"--out {str(out)!r} has no runs: name variants with --curricula or --variant, to "
+            "train some"
         )
     return list(dict.fromkeys(name for name, _ in runs)), sorted({seed for _, seed in runs})
 
@@ -122,9 +125,9 @@ def _runs(out: Path) -> list[tuple[str, int]]:
     return sorted((match[1], int(match[2])) for match in runs if match)
 
 
-def require_arm(out: Path, plan: Plan | None, baseline: str) -> None:
-    """Refuse a --baseline that is no arm of the comparison."""
-    names, _ = arms_and_seeds(out, plan)
+def require_variant(out: Path, plan: Plan | None, baseline: str) -> None:
+    """Refuse a --baseline that is no variant of the comparison."""
+    names, _ = variants_and_seeds(out, plan)
     if baseline and baseline not in names:
         raise MetisError(f"--baseline {baseline!r}: there are {', '.join(names)}")
 
@@ -138,10 +141,10 @@ def read_comparison(
 ) -> Comparison:
     """Measure the finished runs of a folder.
 
-    `failed` says of some runs why they are not; where `any_baseline` will do, the first arm with a
-    finished run stands in for a baseline that has none.
+    `failed` says of some runs why they are not; where `any_baseline` will do, the first variant
+    with a finished run stands in for a baseline that has none.
     """
-    names, seeds = arms_and_seeds(out, plan)
+    names, seeds = variants_and_seeds(out, plan)
     runs, missing = gathered(out, names, seeds, planned=plan is not None)
     missing |= {name: why for name, why in (failed or {}).items() if name in missing}
     if plan is not None:
@@ -154,11 +157,11 @@ def read_comparison(
         instead = f"{baseline} has no finished run: variants are compared with {next(iter(runs))}"
         baseline = next(iter(runs))
     runs, apart = validated_alike(runs, baseline)
-    arms = {name: measured(name, records) for name, records in runs.items()}
-    others = [arm for name, arm in arms.items() if name != baseline]
+    variants = {name: measured(name, records) for name, records in runs.items()}
+    others = [variant for name, variant in variants.items() if name != baseline]
     lines = [f"{name} {why}" for name, why in missing.items()]
-    untimed = _untimed(plan, list(arms.values()))
-    return Comparison(arms[baseline], others, untimed, lines, apart, instead)
+    untimed = _untimed(plan, list(variants.values()))
+    return Comparison(variants[baseline], others, untimed, lines, apart, instead)
 
 
 def validated_alike(runs: Runs, baseline: str) -> tuple[Runs, list[str]]:
@@ -224,16 +227,16 @@ def _no_baseline(out: Path, plan: Plan | None, baseline: str, missing: Mapping[s
     )
 
 
-def _untimed(plan: Plan | None, arms: Sequence[Measured]) -> str:
+def _untimed(plan: Plan | None, variants: Sequence[Measured]) -> str:
     """The reason that seconds of runs cannot be compared, if any."""
     if plan is None:
         return "It is not known whether runs had a device of their own"
     if plan.crowded:
         return "Runs shared a device"
     lacking = [
-        f"{arm.name}-{seed}"
-        for arm in arms
-        for seed, seconds in zip(arm.seeds, arm.spent["seconds"], strict=True)
+        f"{variant.name}-{seed}"
+        for variant in variants
+        for seed, seconds in zip(variant.seeds, variant.spent["seconds"], strict=True)
         if np.isnan(seconds).any()
     ]
     verb = "lacks" if len(lacking) == 1 else "lack"

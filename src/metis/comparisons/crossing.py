@@ -1,8 +1,8 @@
 """Levels that averaged accuracy curves reach, and their costs by then.
 
 A level is reached at the first test that is at it and whose next test is too: one test alone may be
-noise, and the last, which has no next, only confirms. Where both arms of a pair have `MANY` tests
-before the level, their curves are averaged over three neighbouring tests instead, but for the
+noise, and the last, which has no next, only confirms. Where both variants of a pair have `MANY`
+tests before the level, their curves are averaged over three neighbouring tests instead, but for the
 first, which is before training. That moves a crossing by up to one test, which is little only where
 there are many. Between tests curves are interpolated.
 """
@@ -56,19 +56,19 @@ class Curves(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """The curves of an arm and of its baseline, row by row read in the same way."""
+    """The curves of a variant and of its baseline, row by row read in the same way."""
 
-    arm: Curves
+    variant: Curves
     baseline: Curves
     smooth: NDArray[np.bool_]
 
     @property
     def common_best(self) -> Floats:
         """The highest accuracy that both reach."""
-        return np.asarray(np.minimum(self.arm.best, self.baseline.best))
+        return np.asarray(np.minimum(self.variant.best, self.baseline.best))
 
     def costs_of(self, levels: Floats) -> tuple[Floats, Floats]:
-        return self.arm.cost_of(levels), self.baseline.cost_of(levels)
+        return self.variant.cost_of(levels), self.baseline.cost_of(levels)
 
 
 def raw(accuracy: Floats, cost: Floats) -> Curves:
@@ -92,13 +92,13 @@ def smoothed(accuracy: Floats) -> Floats:
     return means
 
 
-def alike(arm: Curves, baseline: Curves) -> Pair:
-    """Raw curves of two arms, smoothed in the rows where both have many tests before they reach the
-    highest accuracy that both reach."""
-    level = np.minimum(arm.best, baseline.best)
-    tests = np.minimum(arm.tests_before(level), baseline.tests_before(level))
+def alike(variant: Curves, baseline: Curves) -> Pair:
+    """Raw curves of two variants, smoothed in the rows where both have many tests before they reach
+    the highest accuracy that both reach."""
+    level = np.minimum(variant.best, baseline.best)
+    tests = np.minimum(variant.tests_before(level), baseline.tests_before(level))
     smooth = np.asarray(tests >= MANY)
-    return Pair(_smoothed_in(arm, smooth), _smoothed_in(baseline, smooth), smooth)
+    return Pair(_smoothed_in(variant, smooth), _smoothed_in(baseline, smooth), smooth)
 
 
 def _smoothed_in(curves: Curves, rows: NDArray[np.bool_]) -> Curves:

@@ -1,4 +1,4 @@
-"""The runs of an arm as curves over what they cost, and the facts that a table states of them."""
+"""The runs of a variant as curves over what they cost, and the facts in a table of them."""
 
 import math
 from collections import Counter
@@ -20,7 +20,7 @@ AXES = ("steps", "rollouts", "generated tokens", "total tokens", "seconds")
 
 
 class Problems(NamedTuple):
-    """The rewards of the problems that all runs of an arm are tested on: by run, test, problem."""
+    """The rewards of the problems that all runs of a variant share: by run, test, problem."""
 
     names: tuple[str, ...]
     sets: tuple[str, ...]
@@ -30,7 +30,7 @@ class Problems(NamedTuple):
 
 @dataclass(frozen=True)
 class Measured:
-    """The runs of an arm, at the tests that all of them have."""
+    """The runs of a variant, at the tests that all of them have."""
 
     name: str
     seeds: tuple[int, ...]
@@ -47,11 +47,11 @@ class Measured:
         return Runs(self.accuracy, self.spent[axis])
 
     def at_tests_of(self, *others: "Measured") -> "Measured":
-        """The same at only those tests that other arms have too."""
+        """The same at only those tests that other variants have too."""
         return self._at(step for step in self.steps if all(step in o.steps for o in others))
 
     def tested_as(self, *others: "Measured") -> "Measured":
-        """The same, tested as seldom as other arms are for as long as they go on."""
+        """The same, tested as seldom as other variants are for as long as they go on."""
         return self._at(
             step
             for step in self.steps
@@ -96,12 +96,12 @@ class Measured:
 
 
 def measure(name: str, folders: Mapping[int, Path]) -> Measured:
-    """Read the runs of an arm, by seed."""
+    """Read the runs of a variant, by seed."""
     return measured(name, {seed: read_run(folder) for seed, folder in folders.items()})
 
 
 def measured(name: str, runs: Mapping[int, Recorded]) -> Measured:
-    """The runs of an arm, by seed, at the tests that all of them have."""
+    """The runs of a variant, by seed, at the tests that all of them have."""
     records = tuple(runs.values())
     tests = [_tests(record) for record in records]
     steps = sorted(set.intersection(*(set(test) for test in tests)))
@@ -185,7 +185,7 @@ def tokens_a_second(record: Recorded) -> float | None:
 
 
 def find(out: Path, names: Sequence[str], seeds: Sequence[int]) -> dict[str, dict[int, Path]]:
-    """The run folders there are, by arm and seed."""
+    """The run folders there are, by variant and seed."""
     runs: dict[str, dict[int, Path]] = {}
     for name in names:
         folders = {seed: out / f"{name}-{seed}" for seed in seeds}

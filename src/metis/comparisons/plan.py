@@ -1,4 +1,4 @@
-"""The plan of a comparison: arms, each a curriculum or other settings under a name, and seeds."""
+"""The plan of a comparison: named variants, each a curriculum or other settings, and seeds."""
 
 import json
 import re
@@ -20,8 +20,8 @@ _NEXT_SETTING = re.compile(r",(?=[\w.]+=)")
 
 
 @dataclass(frozen=True)
-class Arm:
-    """A name, and the key=value settings that tell it from the other arms."""
+class Variant:
+    """A name, and the key=value settings that tell it from the other variants."""
 
     name: str
     settings: tuple[str, ...]
@@ -31,27 +31,29 @@ class Arm:
         return f"{self.name}-{seed}"
 
 
-def parse_arms(curricula: str, others: Sequence[str]) -> list[Arm]:
-    """The arms of `--curricula a,b,c` and of every `--arm name:key=value,...`."""
-    arms = [_curriculum(name) for name in filter(None, curricula.split(","))]
-    arms += [_arm(text) for text in others]
-    for arm in arms:
-        if [each.name for each in arms].count(arm.name) > 1:
-            raise MetisError(f"variant {arm.name!r} is named twice: give one of them another name")
-    return arms
+def parse_variants(curricula: str, others: Sequence[str]) -> list[Variant]:
+    """The variants of `--curricula a,b,c` and of every `--variant name:key=value,...`."""
+    variants = [_curriculum(name) for name in filter(None, curricula.split(","))]
+    variants += [_variant(text) for text in others]
+    for variant in variants:
+        if [each.name for each in variants].count(variant.name) > 1:
+            raise MetisError(
+                f"variant {variant.name!r} is named twice: give one of them another name"
+            )
+    return variants
 
 
-def _curriculum(text: str) -> Arm:
+def _curriculum(text: str) -> Variant:
     """A curriculum; one's own is called as its class."""
-    return Arm(_checked(text.strip().rpartition(":")[2], text), (f"curriculum={text.strip()}",))
+    return Variant(_checked(text.strip().rpartition(":")[2], text), (f"curriculum={text.strip()}",))
 
 
-def _arm(text: str) -> Arm:
+def _variant(text: str) -> Variant:
     name, colon, rest = text.partition(":")
     settings = tuple(_NEXT_SETTING.split(rest)) if colon and rest else ()
     if not settings or not all("=" in setting for setting in settings):
-        raise MetisError(f"--arm {text!r}: write NAME:key=value,key=value")
-    return Arm(_checked(name, text), settings)
+        raise MetisError(f"--variant {text!r}: write NAME:key=value,key=value")
+    return Variant(_checked(name, text), settings)
 
 
 def _checked(name: str, text: str) -> str:
@@ -80,50 +82,58 @@ def _seeds(text: str) -> Iterator[int]:
 
 @dataclass(frozen=True)
 class Plan:
-    """Arms and seeds of a comparison, with what all of its runs share.
+    """Variants and seeds of a comparison, with what all of its runs share.
 
     crowded   runs made while others used the same device: their seconds mean nothing
     finished  runs that spent their budget, whose checkpoints may be gone
-    baseline  the arm that others are compared with, where it was named
+    baseline  the variant that others are compared with, where it was named
     """
 
     recipe: str
     settings: tuple[str, ...]
-    arms: tuple[Arm, ...]
+    variants: tuple[Variant, ...]
     seeds: tuple[int, ...]
     crowded: tuple[str, ...] = ()
     finished: tuple[str, ...] = ()
     baseline: str = ""
 
-    def runs(self) -> list[tuple[Arm, int]]:
+    def runs(self) -> list[tuple[Variant, int]]:
         """Seed by seed, so that a comparison that is stopped has whole seeds."""
-        return [(arm, seed) for seed in self.seeds for arm in self.arms]
+        return [(variant, seed) for seed in self.seeds for variant in self.variants]
 
-    def overrides(self, arm: Arm, seed: int) -> list[str]:
+    def overrides(self, variant: Variant, seed: int) -> list[str]:
         """The settings of a run."""
-        return [*self.settings, *arm.settings, f"seed={seed}"]
+        return [*self.settings, *variant.settings, f"seed={seed}"]
 
-    def command(self, arm: Arm, seed: int, out: Path) -> list[str]:
+    def command(self, variant: Variant, seed: int, out: Path) -> list[str]:
         """The command line of a run, after `metis`."""
         recipe = [self.recipe] if self.recipe else []
-        return ["train", *recipe, *self.overrides(arm, seed), "--out", str(out / arm.run(seed))]
+        return [
+            "train",
+            *recipe,
+            *self.overrides(variant, seed),
+            "--out",
+            str(out / variant.run(seed)),
+        ]
 
     def configs(self) -> dict[str, config.Config]:
-        """The settings of each arm, complete, for its first seed; bad ones are refused."""
+        """The settings of each variant, complete, for its first seed; bad ones are refused."""
         recipe = Path(self.recipe) if self.recipe else None
         configs = {}
-        for arm in self.arms:
+        for variant in self.variants:
             try:
-                configs[arm.name] = config.load_config(recipe, self.overrides(arm, self.seeds[0]))
+                configs[variant.name] = config.load_config(
+                    recipe, self.overrides(variant, self.seeds[0])
+                )
             except MetisError as error:
-                raise MetisError(f"variant {arm.name!r}: {error}") from None
-            _require_its_own_name(arm, configs[arm.name].resolved["curriculum"]["name"])
+                raise MetisError(f"variant {variant.name!r}: {error}") from None
+            _require_its_own_name(variant, configs[variant.name].resolved["curriculum"]["name"])
         return configs
 
     def on_the_same_prompts(self) -> "Plan":
         """The same with one draw of prompts for all runs, unless the settings have their own."""
-        arms = self.configs().values()
-        if any(arm.training.data_seed is not None for arm in arms):
+        variants = self.configs().values()
+        if any(variant.training.data_seed is not None for variant in variants):
             return self
         return replace(self, settings=(*self.settings, "data_seed=0"))
 
@@ -134,24 +144,24 @@ class Plan:
             if before != now:
                 raise MetisError(
                     f"{name} = {_words(now)}: this comparison was begun with {_words(before)}; "
-                    "name another --out, or give each setting to an --arm"
+                    "name another --out, or give each setting to a --variant"
                 )
-        arms = {arm.name: arm for arm in earlier.arms}
-        for arm in self.arms:
-            if arms.setdefault(arm.name, arm) != arm:
+        variants = {variant.name: variant for variant in earlier.variants}
+        for variant in self.variants:
+            if variants.setdefault(variant.name, variant) != variant:
                 raise MetisError(
-                    f"variant {arm.name!r} has {_words(arms[arm.name].settings)} here: give "
-                    "the new one another name"
+                    f"variant {variant.name!r} has {_words(variants[variant.name].settings)} here: "
+                    "give the new one another name"
                 )
         seeds = tuple(sorted({*earlier.seeds, *self.seeds}))
-        return replace(earlier, arms=tuple(arms.values()), seeds=seeds)
+        return replace(earlier, variants=tuple(variants.values()), seeds=seeds)
 
     def save(self, out: Path) -> None:
         document = {
             "schema": SCHEMA,
             "recipe": self.recipe,
             "settings": list(self.settings),
-            "arms": {arm.name: list(arm.settings) for arm in self.arms},
+            "arms": {variant.name: list(variant.settings) for variant in self.variants},
             "seeds": list(self.seeds),
             "crowded": sorted(self.crowded),
             "finished": sorted(self.finished),
@@ -194,13 +204,13 @@ def _plan(document: Mapping[str, Any]) -> Plan:
     plan = Plan(
         document["recipe"],
         _all_of(str, document["settings"]),
-        tuple(Arm(name, _all_of(str, words)) for name, words in document["arms"].items()),
+        tuple(Variant(name, _all_of(str, words)) for name, words in document["arms"].items()),
         _all_of(int, document["seeds"]),
         _all_of(str, document["crowded"]),
         _all_of(str, document.get("finished", [])),
         document.get("baseline", ""),
     )
-    named = [arm.name for arm in plan.arms]
+    named = [variant.name for variant in plan.variants]
     if not named or not plan.seeds or (plan.baseline and plan.baseline not in named):
         raise ValueError
     _all_of(str, [plan.recipe, plan.baseline])
@@ -217,12 +227,12 @@ def _damaged(out: Path) -> MetisError:
     return MetisError(f"{str(out / FILE)!r} is damaged: restore it, or name another folder")
 
 
-def _require_its_own_name(arm: Arm, curriculum: str) -> None:
-    """Refuse the name of one curriculum for an arm that trains with another."""
-    if arm.name in CURRICULA and arm.name != curriculum.rpartition(":")[2]:
+def _require_its_own_name(variant: Variant, curriculum: str) -> None:
+    """Refuse the name of one curriculum for a variant that trains with another."""
+    if variant.name in CURRICULA and variant.name != curriculum.rpartition(":")[2]:
         raise MetisError(
-            f"variant {arm.name!r} would train with curriculum={curriculum}: give it "
-            f"curriculum={arm.name}, or another name"
+            f"variant {variant.name!r} would train with curriculum={curriculum}: give it "
+            f"curriculum={variant.name}, or another name"
         )
 
 

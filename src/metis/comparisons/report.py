@@ -8,10 +8,10 @@ from pathlib import Path
 
 from metis import report
 from metis.comparisons import table
-from metis.comparisons.comparison import Comparison, read_comparison, require_arm
+from metis.comparisons.comparison import Comparison, read_comparison, require_variant
 from metis.comparisons.crossing import Floats
 from metis.comparisons.measures import Measured
-from metis.comparisons.plan import Arm, Plan, saved
+from metis.comparisons.plan import Plan, Variant, saved
 from metis.comparisons.table import markdown
 from metis.comparisons.verdicts import verdicts
 from metis.errors import Damaged
@@ -37,7 +37,7 @@ STUDENT = (4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
 """The 97.5% quantile of Student's t from two degrees of freedom on; the last for all beyond, for
 which it is too wide rather than too narrow."""
 FEW = 4
-"""Arms that fit into a title."""
+"""Variants that fit into a title."""
 
 
 def draw(comparison: Comparison) -> tuple[Comparison, list[Figure]]:
@@ -66,7 +66,7 @@ def write(
 def redraw(folder: Path, out: Path | None = None, baseline: str = "") -> list[str]:
     """The same for a folder as it is, with nothing trained and no baseline saved."""
     plan = saved(folder)
-    require_arm(folder, plan, baseline)
+    require_variant(folder, plan, baseline)
     comparison = read_comparison(folder, plan, baseline=baseline, any_baseline=not baseline)
     return write(folder, *draw(comparison), plan, out)
 
@@ -75,7 +75,7 @@ def commands(folder: Path, comparison: Comparison, plan: Plan | None) -> list[st
     """Command lines that make the comparison again: by its plan, or else run by run."""
     if plan is not None:
         return [_compare(plan, comparison.baseline.name, folder.resolve().name)]
-    runs = [run.folder.name for arm in comparison.everyone for run in arm.records]
+    runs = [run.folder.name for variant in comparison.everyone for run in variant.records]
     where, again = place(folder), Path("again")
     lines = [
         command("train", str(where / run / "config.json"), "--out", str(again / run))
@@ -90,21 +90,25 @@ def commands(folder: Path, comparison: Comparison, plan: Plan | None) -> list[st
 
 
 def _compare(plan: Plan, baseline: str, name: str) -> str:
-    plain = [arm for arm in plan.arms if arm == Arm(arm.name, (f"curriculum={arm.name}",))]
+    plain = [
+        variant
+        for variant in plan.variants
+        if variant == Variant(variant.name, (f"curriculum={variant.name}",))
+    ]
     words = [plan.recipe] if plan.recipe else []
     words += plan.settings
-    words += ["--curricula", ",".join(arm.name for arm in plain)] if plain else []
-    for arm in plan.arms:
-        if arm not in plain:
-            words += ["--arm", f"{arm.name}:{','.join(arm.settings)}"]
+    words += ["--curricula", ",".join(variant.name for variant in plain)] if plain else []
+    for variant in plan.variants:
+        if variant not in plain:
+            words += ["--variant", f"{variant.name}:{','.join(variant.settings)}"]
     words += ["--seeds", ",".join(map(str, plan.seeds)), "--baseline", baseline, "--out", name]
     return command("compare", *words)
 
 
 def subjects(comparison: Comparison) -> list[Subject]:
-    """The arms, the baseline first."""
+    """The variants, the baseline first."""
     everyone = enumerate(comparison.everyone)
-    return [Subject(arm.name, colour, arm.records) for colour, arm in everyone]
+    return [Subject(variant.name, colour, variant.records) for colour, variant in everyone]
 
 
 def figures(comparison: Comparison) -> list[Figure]:
@@ -129,25 +133,25 @@ def accuracy(comparison: Comparison) -> list[Figure]:
 
 def _panel(comparison: Comparison, axis: str) -> Axes:
     """Accuracy over a cost, with the best of the baseline."""
-    arms = [comparison.tested_alike(arm) for arm in comparison.everyone]
+    variants = [comparison.tested_alike(variant) for variant in comparison.everyone]
     return Axes(
         charts.Y_LABEL,
         axis,
-        tuple(_line(arm, colour, axis) for colour, arm in enumerate(arms)),
+        tuple(_line(variant, colour, axis) for colour, variant in enumerate(variants)),
         whole=axis != "seconds",
-        reference=arms[0].best[1].mean,
+        reference=variants[0].best[1].mean,
         reference_label=f"{comparison.baseline.name}'s best",
     )
 
 
-def _line(arm: Measured, colour: int, axis: str) -> Line:
-    values, costs = arm.runs(axis)
+def _line(variant: Measured, colour: int, axis: str) -> Line:
+    values, costs = variant.runs(axis)
     curve, cost = (tuple(part.mean(axis=0).tolist()) for part in (values, costs))
     runs = zip(costs.tolist(), values.tolist(), strict=True)
-    thin = tuple(Series(tuple(x), tuple(y)) for x, y in runs) if len(arm.seeds) > 1 else ()
+    thin = tuple(Series(tuple(x), tuple(y)) for x, y in runs) if len(variant.seeds) > 1 else ()
     bounds = (0.0, 1.0) if values.min() >= 0 and values.max() <= 1 else (-math.inf, math.inf)
     band = interval(values)
-    return Line(arm.name, colour, Series(cost, curve), band=band, within=bounds, thin=thin)
+    return Line(variant.name, colour, Series(cost, curve), band=band, within=bounds, thin=thin)
 
 
 def interval(accuracy: Floats) -> tuple[float, ...]:
@@ -165,7 +169,7 @@ def page(comparison: Comparison, figures: Sequence[Figure], commands: Sequence[s
     window = smoothing([run for subject in shown for run in subject.runs])
     mean = f"a running mean over {window} steps, " if window > 1 else ""
     about = f"Curves over steps are {mean}then the mean over seeds; bands are one standard error."
-    names = [arm.name for arm in comparison.everyone]
+    names = [variant.name for variant in comparison.everyone]
     lead, *others = figures
     body = [
         *_head(comparison, names),
@@ -175,19 +179,19 @@ def page(comparison: Comparison, figures: Sequence[Figure], commands: Sequence[s
         *_tables(comparison),
         *html.figures(others, shown, about, switched=False),
         "<h2>Variants</h2>",
-        html.table(_arms(comparison)),
+        html.table(_variants(comparison)),
         html.commands(commands),
         "<h2>Settings</h2>",
         *(
-            html.settings(f"{arm.name}, seed {arm.seeds[0]}", arm.records[0])
-            for arm in comparison.everyone
+            html.settings(f"{variant.name}, seed {variant.seeds[0]}", variant.records[0])
+            for variant in comparison.everyone
         ),
     ]
     return html.document(" · ".join(names), body, switched=len(names))
 
 
 def _head(comparison: Comparison, names: Sequence[str]) -> Iterator[str]:
-    runs = [run for arm in comparison.everyone for run in arm.records]
+    runs = [run for variant in comparison.everyone for run in variant.records]
     others = ", ".join(names[1:]) if len(names) <= FEW else f"{len(names) - 1} variants"
     title = f"{others} against {names[0]}" if others else names[0]
     yield f'<header><p class="over">METIS comparison</p><h1>{escape(title)}</h1>'
@@ -222,13 +226,13 @@ def _tables(comparison: Comparison) -> Iterator[str]:
         yield f'<p class="soft about">{escape(note)}</p>'
 
 
-def _arms(comparison: Comparison) -> list[list[str]]:
-    """Each arm, and the settings in which it differs from the baseline."""
+def _variants(comparison: Comparison) -> list[list[str]]:
+    """Each variant, and the settings in which it differs from the baseline."""
     base = comparison.baseline.records[0]
     rows = [["variant", "seeds", f"settings other than {comparison.baseline.name}'s"]]
-    for arm in comparison.everyone:
-        seeds = ", ".join(map(str, arm.seeds))
-        rows.append([arm.name, seeds, "; ".join(_others(base, arm.records[0])) or "–"])
+    for variant in comparison.everyone:
+        seeds = ", ".join(map(str, variant.seeds))
+        rows.append([variant.name, seeds, "; ".join(_others(base, variant.records[0])) or "–"])
     return rows
 
 

@@ -76,12 +76,12 @@ class Pending(NamedTuple):
 def pending(plan: Plan, configs: Mapping[str, Config], out: Path) -> list[Pending]:
     """The runs of a plan that are to be trained; refused where the others had other settings."""
     left = []
-    for arm, seed in plan.runs():
-        settings, folder = configs[arm.name], out / arm.run(seed)
+    for variant, seed in plan.runs():
+        settings, folder = configs[variant.name], out / variant.run(seed)
         if settled(plan, folder):
             _require_unchanged(settings, folder)
         else:
-            command = plan.command(arm, seed, out)
+            command = plan.command(variant, seed, out)
             left.append(Pending(folder.name, command, settings.training.budget.steps))
     return left
 

@@ -22,7 +22,7 @@ LEVEL = 0.05
 
 
 class Runs(NamedTuple):
-    """Accuracies and costs of the runs of an arm, one row a run, one column a test."""
+    """Accuracies and costs of the runs of a variant, one row a run, one column a test."""
 
     accuracy: Floats
     cost: Floats
@@ -33,7 +33,7 @@ class Runs(NamedTuple):
 
 
 class Interval(NamedTuple):
-    """A number with its 95% bootstrap interval, which is NaN where an arm has one run.
+    """A number with its 95% bootstrap interval, which is NaN where a variant has one run.
 
     A cost as a share of the baseline's is infinite where the accuracy is never reached, and NaN
     where the baseline did not improve.
@@ -44,35 +44,37 @@ class Interval(NamedTuple):
     high: float
 
 
-def observed(arm: Runs, baseline: Runs) -> Pair:
-    """The curves of two arms, each averaged over its runs."""
-    return alike(*(raw(*(part.mean(axis=0)[None] for part in runs)) for runs in (arm, baseline)))
+def observed(variant: Runs, baseline: Runs) -> Pair:
+    """The curves of two variants, each averaged over its runs."""
+    return alike(
+        *(raw(*(part.mean(axis=0)[None] for part in runs)) for runs in (variant, baseline))
+    )
 
 
-def cost_to_best(arm: Runs, baseline: Runs, rng: np.random.Generator) -> Interval:
-    """Cost at which an arm reaches the baseline's best accuracy, over the baseline's own."""
-    return _ratio(lambda pair: pair.costs_of(pair.baseline.best), arm, baseline, rng)
+def cost_to_best(variant: Runs, baseline: Runs, rng: np.random.Generator) -> Interval:
+    """Cost at which a variant reaches the baseline's best accuracy, over the baseline's own."""
+    return _ratio(lambda pair: pair.costs_of(pair.baseline.best), variant, baseline, rng)
 
 
-def cost_to_common_best(arm: Runs, baseline: Runs, rng: np.random.Generator) -> Interval:
-    """Cost at which an arm reaches the highest accuracy that both reach, over the baseline's."""
-    return _ratio(lambda pair: pair.costs_of(pair.common_best), arm, baseline, rng)
+def cost_to_common_best(variant: Runs, baseline: Runs, rng: np.random.Generator) -> Interval:
+    """Cost at which a variant reaches the highest accuracy that both reach, over the baseline's."""
+    return _ratio(lambda pair: pair.costs_of(pair.common_best), variant, baseline, rng)
 
 
-def cost_to_own_best(arm: Runs, baseline: Runs, rng: np.random.Generator) -> Interval:
-    """Cost at which an arm is best, over that at which the baseline is: the paper's ΔT is this in
-    seconds, less one. NaN of an arm that is best before training."""
+def cost_to_own_best(variant: Runs, baseline: Runs, rng: np.random.Generator) -> Interval:
+    """Cost at which a variant is best, over that at which the baseline is: the paper's ΔT is this
+    in seconds, less one. NaN of a variant that is best before training."""
 
     def costs(pair: Pair) -> tuple[Floats, Floats]:
-        mine, its = (curves.cost_of(curves.best) for curves in (pair.arm, pair.baseline))
+        mine, its = (curves.cost_of(curves.best) for curves in (pair.variant, pair.baseline))
         return np.where(mine > 0, mine, np.nan), its
 
-    return _ratio(costs, arm, baseline, rng)
+    return _ratio(costs, variant, baseline, rng)
 
 
 def _ratio(
     costs: Callable[[Pair], tuple[Floats, Floats]],
-    arm: Runs,
+    variant: Runs,
     baseline: Runs,
     rng: np.random.Generator,
 ) -> Interval:
@@ -80,15 +82,15 @@ def _ratio(
         mine, its = costs(pair)
         return np.divide(mine, its, out=np.full_like(mine, np.nan), where=its > 0)
 
-    value = float(ratios(observed(arm, baseline))[0])
-    if min(len(arm.accuracy), len(baseline.accuracy)) < 2 or math.isnan(value):
+    value = float(ratios(observed(variant, baseline))[0])
+    if min(len(variant.accuracy), len(baseline.accuracy)) < 2 or math.isnan(value):
         return Interval(value, math.nan, math.nan)
-    drawn = (runs.averaged(_resampled(len(runs.accuracy), rng)) for runs in (arm, baseline))
+    drawn = (runs.averaged(_resampled(len(runs.accuracy), rng)) for runs in (variant, baseline))
     return _interval(value, ratios(alike(*drawn)))
 
 
 def difference(
-    arm: Floats, baseline: Floats, rng: np.random.Generator, sets: Sequence[str] = ("",)
+    variant: Floats, baseline: Floats, rng: np.random.Generator, sets: Sequence[str] = ("",)
 ) -> Interval:
     """The difference of two mean accuracies, one row a run and one column a problem.
 
@@ -96,13 +98,13 @@ def difference(
     within its set; sets have equal weights. Of one column, runs alone are resampled.
     """
     groups = [np.flatnonzero(np.asarray(sets) == name) for name in dict.fromkeys(sets)]
-    apart = arm.mean(axis=0) - baseline.mean(axis=0)
+    apart = variant.mean(axis=0) - baseline.mean(axis=0)
     value = float(np.mean([apart[columns].mean() for columns in groups]))
-    if min(len(arm), len(baseline)) < 2:
+    if min(len(variant), len(baseline)) < 2:
         return Interval(value, math.nan, math.nan)
     batches = []
     for _ in range(RESAMPLES // BATCH):
-        mine, its = (_resampled(len(runs), rng, BATCH) @ runs for runs in (arm, baseline))
+        mine, its = (_resampled(len(runs), rng, BATCH) @ runs for runs in (variant, baseline))
         drawn = [
             np.einsum("rp,rp->r", (mine - its)[:, columns], _resampled(len(columns), rng, BATCH))
             for columns in groups
@@ -122,10 +124,10 @@ def _interval(value: float, drawn: Floats) -> Interval:
     return Interval(value, float(low), float(high))
 
 
-def log_speed(arm: Runs, baseline: Runs) -> float:
-    """Log cost ratio at the highest accuracy that both arms reach: 0 is equally fast, and the two
-    arms exchanged give its negative."""
-    return float(_log_speeds(observed(arm, baseline))[0])
+def log_speed(variant: Runs, baseline: Runs) -> float:
+    """Log cost ratio at the highest accuracy that both variants reach: 0 is equally fast, and the
+    two variants exchanged give its negative."""
+    return float(_log_speeds(observed(variant, baseline))[0])
 
 
 def _log_speeds(pair: Pair) -> Floats:
@@ -133,23 +135,23 @@ def _log_speeds(pair: Pair) -> Floats:
     return np.asarray(mine - its)
 
 
-def p_value(arm: Runs, baseline: Runs, rng: np.random.Generator) -> float:
+def p_value(variant: Runs, baseline: Runs, rng: np.random.Generator) -> float:
     """Two-sided permutation test of `log_speed`: the share of relabellings of all runs in which the
-    arms differ by at least as much. Exact up to 15 runs, drawn at random beyond."""
-    both = zip(arm, baseline, strict=True)
+    variants differ by at least as much. Exact up to 15 runs, drawn at random beyond."""
+    both = zip(variant, baseline, strict=True)
     pooled = Runs(*(np.concatenate(parts) for parts in both))
-    members = _relabelled(len(arm.accuracy), len(baseline.accuracy), rng)
+    members = _relabelled(len(variant.accuracy), len(baseline.accuracy), rng)
     speeds = _log_speeds(alike(*(pooled.averaged(weights) for weights in members)))
-    return _as_far(speeds, log_speed(arm, baseline))
+    return _as_far(speeds, log_speed(variant, baseline))
 
 
 def p_of_difference(
-    arm: Sequence[float], baseline: Sequence[float], rng: np.random.Generator
+    variant: Sequence[float], baseline: Sequence[float], rng: np.random.Generator
 ) -> float:
     """The same for the difference of two means, of one number a run."""
-    pooled = np.array([*arm, *baseline])
-    ones, others = _relabelled(len(arm), len(baseline), rng)
-    return _as_far(ones @ pooled - others @ pooled, float(np.mean(arm) - np.mean(baseline)))
+    pooled = np.array([*variant, *baseline])
+    ones, others = _relabelled(len(variant), len(baseline), rng)
+    return _as_far(ones @ pooled - others @ pooled, float(np.mean(variant) - np.mean(baseline)))
 
 
 def least_p(count: int, other: int) -> float:
@@ -165,8 +167,8 @@ def _exact(count: int, other: int) -> bool:
 
 
 def _relabelled(count: int, other: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """Weights over all runs of two arms of these sizes, each relabelling a row: all there are, or
-    the one that is seen and many drawn at random."""
+    """Weights over all runs of two variants of these sizes, each relabelling a row: all there are,
+    or the one that is seen and many drawn at random."""
     whole = count + other
     if _exact(count, other):
         picks = np.array(list(itertools.combinations(range(whole), count)))

@@ -1,4 +1,4 @@
-"""`comparison.md`: what each arm reached, what it cost, and which differences are shown."""
+"""`comparison.md`: what each variant reached, what it cost, and which differences are shown."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -63,30 +63,31 @@ def _accuracies(comparison: Comparison) -> list[list[str]]:
         "mean over the run",
     ]
     rows = [[*heads, "difference", "resampled"]]
-    for arm in comparison.everyone:
-        step, best = comparison.tested_alike(arm).best
+    for variant in comparison.everyone:
+        step, best = comparison.tested_alike(variant).best
         rows.append(
             [
-                arm.name,
-                ", ".join(map(str, arm.seeds)),
-                str(len(arm.seeds)),
-                _estimate(mean(arm.accuracy[:, 0].tolist())),
+                variant.name,
+                ", ".join(map(str, variant.seeds)),
+                str(len(variant.seeds)),
+                _estimate(mean(variant.accuracy[:, 0].tolist())),
                 _estimate(best),
                 f"{step:,}",
-                _estimate(arm.final),
-                *_whole_run(arm, comparison.baseline),
+                _estimate(variant.final),
+                *_whole_run(variant, comparison.baseline),
             ]
         )
     return rows
 
 
-def _whole_run(arm: Measured, baseline: Measured) -> tuple[str, str, str]:
-    """Mean accuracy over the tests that both arms have, its difference, and what was resampled."""
-    pair = arm.at_tests_of(baseline), baseline.at_tests_of(arm)
+def _whole_run(variant: Measured, baseline: Measured) -> tuple[str, str, str]:
+    """Mean accuracy over the tests that both variants have, its difference, and what was
+    resampled."""
+    pair = variant.at_tests_of(baseline), baseline.at_tests_of(variant)
     if len(pair[0].steps) < 2:
         return MISSING, MISSING, MISSING
     whole = _estimate(mean(pair[0].accuracy.mean(axis=1).tolist()))
-    if arm is baseline:
+    if variant is baseline:
         return whole, MISSING, MISSING
     apart, resampled = above(*pair, random())
     return whole, f"{apart.value:+.4f}{between(apart, '+.4f')}", resampled
@@ -96,13 +97,13 @@ def _costs(comparison: Comparison) -> list[list[str]]:
     header = ["variant", "curves", *comparison.axes]
     header += ["seconds to its own best (ΔT)"] if comparison.timed else []
     rows = [header]
-    for arm in comparison.arms:
-        if len(arm.at_tests_of(comparison.baseline).steps) < FEWEST_TESTS:
-            rows.append([arm.name, *(f"{MISSING} ({FEW_TESTS})" for _ in header[1:])])
+    for variant in comparison.variants:
+        if len(variant.at_tests_of(comparison.baseline).steps) < FEWEST_TESTS:
+            rows.append([variant.name, *(f"{MISSING} ({FEW_TESTS})" for _ in header[1:])])
             continue
-        pair = alike(arm, comparison.baseline)
+        pair = alike(variant, comparison.baseline)
         smooth = observed(*(each.runs("steps") for each in pair)).smooth[0]
-        row = [arm.name, SMOOTHED if smooth else RAW]
+        row = [variant.name, SMOOTHED if smooth else RAW]
         for axis in comparison.axes:
             row.append(_ratio(cost_to_best(pair[0].runs(axis), pair[1].runs(axis), random())))
         if comparison.timed:
@@ -114,12 +115,12 @@ def _costs(comparison: Comparison) -> list[list[str]]:
 
 def _equal_costs(comparison: Comparison) -> list[list[str]]:
     limits = {
-        axis: min(float(arm.spent[axis][:, -1].min()) for arm in comparison.everyone)
+        axis: min(float(variant.spent[axis][:, -1].min()) for variant in comparison.everyone)
         for axis in comparison.axes
     }
     rows = [["variant", *(f"{axis} = {limits[axis]:,.0f}" for axis in limits)]]
-    for arm in comparison.everyone:
-        rows.append([arm.name, *(_estimate(arm.at(axis, limits[axis])) for axis in limits)])
+    for variant in comparison.everyone:
+        rows.append([variant.name, *(_estimate(variant.at(axis, limits[axis])) for axis in limits)])
     return rows
 
 
@@ -137,24 +138,26 @@ def _facts(comparison: Comparison) -> list[list[str]]:
     header = ["variant", *FACTS]
     header += ["time of a step", "tokens a second", "time judging"] if comparison.timed else []
     rows = [header]
-    for arm in comparison.everyone:
-        row = [arm.name]
+    for variant in comparison.everyone:
+        row = [variant.name]
         for of, form in FACTS.values():
-            fact = arm.fact(of)
+            fact = variant.fact(of)
             row.append(MISSING if fact is None else format(fact.mean, form))
         if comparison.timed:
             row += [
-                _against(comparison, arm, seconds_a_step),
-                _against(comparison, arm, tokens_a_second),
-                _share(arm.fact(lambda record: record.judge_share)),
+                _against(comparison, variant, seconds_a_step),
+                _against(comparison, variant, tokens_a_second),
+                _share(variant.fact(lambda record: record.judge_share)),
             ]
         rows.append(row)
     return rows
 
 
-def _against(comparison: Comparison, arm: Measured, of: Callable[[Recorded], float | None]) -> str:
+def _against(
+    comparison: Comparison, variant: Measured, of: Callable[[Recorded], float | None]
+) -> str:
     """A number as a ratio to the baseline's."""
-    mine, theirs = arm.fact(of), comparison.baseline.fact(of)
+    mine, theirs = variant.fact(of), comparison.baseline.fact(of)
     return MISSING if mine is None or theirs is None else f"{mine.mean / theirs.mean:.2f}"
 
 

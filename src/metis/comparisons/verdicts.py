@@ -1,4 +1,4 @@
-"""One line about each arm: its cost to equal accuracy, its accuracy at equal cost, what as many
+"""One line about each variant: its cost to equal accuracy, its accuracy at equal cost, what as many
 runs can show, and steps last."""
 
 import math
@@ -19,42 +19,46 @@ FEW_TESTS = "too few tests in common"
 
 
 class Both(NamedTuple):
-    """An arm and its baseline, at the tests that both have."""
+    """A variant and its baseline, at the tests that both have."""
 
-    arm: Measured
+    variant: Measured
     baseline: Measured
 
     def ratio(self, axis: str) -> float:
-        """The arm's cost to the highest accuracy that both reach, as a share of the baseline's."""
-        return math.exp(log_speed(self.arm.runs(axis), self.baseline.runs(axis)))
+        """The variant's cost to the highest accuracy that both reach, as a share of the
+        baseline's."""
+        return math.exp(log_speed(self.variant.runs(axis), self.baseline.runs(axis)))
 
     def counted(self, axis: str) -> bool:
         return all(each.spent[axis].any() for each in self)
 
 
 def verdicts(comparison: Comparison) -> list[tuple[str, str]]:
-    """Each arm, and the line about it."""
-    return [(arm.name, _verdict(comparison, arm)) for arm in comparison.arms]
+    """Each variant, and the line about it."""
+    return [(variant.name, _verdict(comparison, variant)) for variant in comparison.variants]
 
 
-def _verdict(comparison: Comparison, arm: Measured) -> str:
+def _verdict(comparison: Comparison, variant: Measured) -> str:
     baseline, lead = comparison.baseline, comparison.lead
-    both = Both(arm.at_tests_of(baseline), baseline.at_tests_of(arm))
-    after = [_at_equal_cost(arm, baseline, lead), runs_text(len(arm.seeds), len(baseline.seeds))]
-    if len(both.arm.steps) < FEWEST_TESTS:
+    both = Both(variant.at_tests_of(baseline), baseline.at_tests_of(variant))
+    after = [
+        _at_equal_cost(variant, baseline, lead),
+        runs_text(len(variant.seeds), len(baseline.seeds)),
+    ]
+    if len(both.variant.steps) < FEWEST_TESTS:
         few = f"has no cost to compare: {FEW_TESTS} with {baseline.name}, three are needed."
         return " ".join([few, *after])
     curves = observed(*(each.runs(lead) for each in both))
-    if not curves.arm.rise[0] or not curves.baseline.rise[0]:
+    if not curves.variant.rise[0] or not curves.baseline.rise[0]:
         return " ".join([_idle(both, curves), *after])
-    cost = _cost(comparison, arm, both, curves)
+    cost = _cost(comparison, variant, both, curves)
     if STEPS in comparison.axes and lead != STEPS:
         after.append(f"Steps: {_share(both.ratio(STEPS))} {baseline.name}'s.")
-    return " ".join(filter(None, [cost, _short_of(arm, baseline), *after]))
+    return " ".join(filter(None, [cost, _short_of(variant, baseline), *after]))
 
 
-def _cost(comparison: Comparison, arm: Measured, both: Both, curves: Pair) -> str:
-    """The costs of an arm as shares of the baseline's, and whether the leading one is shown to
+def _cost(comparison: Comparison, variant: Measured, both: Both, curves: Pair) -> str:
+    """The costs of a variant as shares of the baseline's, and whether the leading one is shown to
     differ."""
     baseline, lead = comparison.baseline, comparison.lead
     costs = [axis for axis in comparison.axes if axis != STEPS and both.counted(axis)] or [STEPS]
@@ -62,22 +66,22 @@ def _cost(comparison: Comparison, arm: Measured, both: Both, curves: Pair) -> st
     pairs = zip(owners, costs, strict=True)
     shares = [f"{_share(both.ratio(axis))} {owner} {axis}" for owner, axis in pairs]
     listed = " and ".join(filter(None, [", ".join(shares[:-1]), shares[-1]]))
-    ends = arm.steps[-1], baseline.steps[-1]
-    within = f" in {both.arm.steps[-1]} steps" if ends[0] != ends[1] else ""
-    p = p_value(both.arm.runs(lead), both.baseline.runs(lead), random())
+    ends = variant.steps[-1], baseline.steps[-1]
+    within = f" in {both.variant.steps[-1]} steps" if ends[0] != ends[1] else ""
+    p = p_value(both.variant.runs(lead), both.baseline.runs(lead), random())
     word = f"fewer {lead}" if both.ratio(lead) < 1 else f"more {lead}"
     level, best = float(curves.common_best[0]), float(curves.baseline.best[0])
     whose = f"{baseline.name}'s" if level >= best - 1e-12 else "its own"
     return f"needs {listed} to {level:.4f}, {whose} best{within}: {shown_text(p, word, lead)}."
 
 
-def _at_equal_cost(arm: Measured, baseline: Measured, axis: str) -> str:
+def _at_equal_cost(variant: Measured, baseline: Measured, axis: str) -> str:
     """Accuracies at the largest cost that all runs of both have come to; with an interval where
     there are runs enough to show a difference."""
-    equal = at_equal_cost(arm, baseline, axis, random())
-    enough = least_p(len(arm.seeds), len(baseline.seeds)) <= LEVEL
+    equal = at_equal_cost(variant, baseline, axis, random())
+    enough = least_p(len(variant.seeds), len(baseline.seeds)) <= LEVEL
     apart = f"{equal.apart.value:+.4f}{between(equal.apart, '+.4f') if enough else ''}"
-    values = f"{equal.arm:.4f} against {equal.baseline:.4f}, {apart}"
+    values = f"{equal.variant:.4f} against {equal.baseline:.4f}, {apart}"
     shown = shown_text(equal.p, "higher" if equal.apart.value > 0 else "lower")
     return f"Accuracy at {equal.cost:,.0f} {axis}: {values}: {shown}."
 
@@ -116,42 +120,44 @@ def _share(ratio: float) -> str:
 
 def _idle(both: Both, curves: Pair) -> str:
     """A sentence about a pair of which one at least is best before training."""
-    arm, baseline = both
-    if curves.arm.rise[0]:
-        gained = f"improved from {_before(arm):.4f} to {curves.arm.best[0]:.4f}"
+    variant, baseline = both
+    if curves.variant.rise[0]:
+        gained = f"improved from {_before(variant):.4f} to {curves.variant.best[0]:.4f}"
         return f"{gained}; {baseline.name} {_stayed(baseline)}: no cost to compare."
     idle = not curves.baseline.rise[0]
     neither = f"; neither did {baseline.name}{_fell(baseline, ', which')}" if idle else ""
-    return f"{_stayed(arm)}{neither}: no cost to compare."
+    return f"{_stayed(variant)}{neither}: no cost to compare."
 
 
-def _stayed(arm: Measured) -> str:
-    before = f"did not stay above its accuracy before training ({_before(arm):.4f}) for two tests"
-    return f"{before}{_fell(arm)}"
+def _stayed(variant: Measured) -> str:
+    before = (
+        f"did not stay above its accuracy before training ({_before(variant):.4f}) for two tests"
+    )
+    return f"{before}{_fell(variant)}"
 
 
-def _fell(arm: Measured, joined: str = " and") -> str:
-    """The accuracy at the end of an arm that is worse than before training."""
-    last = arm.final.mean
-    return f"{joined} fell to {last:.4f}" if round(last, 4) < round(_before(arm), 4) else ""
+def _fell(variant: Measured, joined: str = " and") -> str:
+    """The accuracy at the end of a variant that is worse than before training."""
+    last = variant.final.mean
+    return f"{joined} fell to {last:.4f}" if round(last, 4) < round(_before(variant), 4) else ""
 
 
-def _before(arm: Measured) -> float:
-    return float(arm.accuracy[:, 0].mean())
+def _before(variant: Measured) -> float:
+    return float(variant.accuracy[:, 0].mean())
 
 
-def _short_of(arm: Measured, baseline: Measured) -> str:
-    """A sentence about an arm that does not reach the baseline's best."""
-    pair = observed(*(each.runs(STEPS) for each in alike(arm, baseline)))
-    mine, its = pair.arm.best[0], pair.baseline.best[0]
+def _short_of(variant: Measured, baseline: Measured) -> str:
+    """A sentence about a variant that does not reach the baseline's best."""
+    pair = observed(*(each.runs(STEPS) for each in alike(variant, baseline)))
+    mine, its = pair.variant.best[0], pair.baseline.best[0]
     if mine >= its - 1e-12:
         return ""
     return f"It does not reach {baseline.name}'s best: {mine:.4f} against {its:.4f}."
 
 
-def alike(arm: Measured, baseline: Measured) -> tuple[Measured, Measured]:
-    """Two arms, tested alike for as long as both go on."""
-    return arm.tested_as(baseline), baseline.tested_as(arm)
+def alike(variant: Measured, baseline: Measured) -> tuple[Measured, Measured]:
+    """Two variants, tested alike for as long as both go on."""
+    return variant.tested_as(baseline), baseline.tested_as(variant)
 
 
 def random() -> np.random.Generator:

@@ -30,10 +30,12 @@ class Commands:
     def survey(self) -> str:
         return line("survey", self.recipe)
 
-    def compare(self, *curricula: str, **arms: str) -> str:
+    def compare(self, *curricula: str, **variants: str) -> str:
         """Compare curricula, and other variants by their settings, on the recipe of the run."""
         named = [
-            word for name, settings in arms.items() for word in ("--arm", f"{name}:{settings}")
+            word
+            for name, settings in variants.items()
+            for word in ("--variant", f"{name}:{settings}")
         ]
         words = ["--curricula", ",".join(curricula), *named, "--out", self._beside("compared")]
         return line("compare", self.recipe, *words)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from metis.comparisons.command import conduct
-from metis.comparisons.plan import parse_arms
+from metis.comparisons.plan import parse_variants
 from metis.core.in_memory import is_in_memory
 from metis.errors import MetisError
 from metis.library.results import ComparisonResult
@@ -27,7 +27,7 @@ def compare(
     *,
     out: str | Path,
     curricula: Sequence[Any] | str = (),
-    arms: Mapping[str, Mapping[str, Any]] | None = None,
+    variants: Mapping[str, Mapping[str, Any]] | None = None,
     seeds: Iterable[int] | int | str | None = None,
     baseline: str = "",
     jobs: int | None = None,
@@ -43,7 +43,7 @@ def compare(
         metis.compare(engine="simulated", steps=100, curricula=["uniform", "metis"], out="cmp")
 
     curricula  names, or your own classes: a variant for each
-    arms       other variants, by name: their settings, `{"bold": {"curriculum": {"explore": 0.3}}}`
+    variants   others, by name: their settings, `{"bold": {"curriculum": {"explore": 0.3}}}`
     seeds      of every variant: 0, 1 and 2; or `range(5)`
     baseline   the variant to compare with
     jobs       runs at a time
@@ -59,7 +59,7 @@ def compare(
         chosen = Namespace(
             settings=[*([str(recipe)] if recipe else []), *words(given)],
             curricula=",".join(_named(curricula)),
-            arm=[_arm(name, arm) for name, arm in (arms or {}).items()],
+            variant=[_variant(name, variant) for name, variant in (variants or {}).items()],
             seeds=_listed(seeds),
             baseline=baseline or None,
             jobs=jobs,
@@ -92,20 +92,20 @@ def _named(curricula: Sequence[Any] | str) -> list[str]:
         settings = flattened({"curriculum": each})
         if len(settings) > 1:
             raise MetisError(
-                f"curricula: {each!r} has settings of its own; name it among the arms: "
-                "arms={'mine': {'curriculum': ...}}"
+                f"curricula: {each!r} has settings of its own; name it among the variants: "
+                "variants={'mine': {'curriculum': ...}}"
             )
         named.append(str(settings[0][1]))
     return named
 
 
-def _arm(name: str, settings: Mapping[str, Any]) -> str:
+def _variant(name: str, settings: Mapping[str, Any]) -> str:
     given = flattened(settings)
     _require_in_files(given)
     written = words(given)
     text = f"{name}:{','.join(written)}"
-    if parse_arms("", [text])[0].settings != tuple(written):
-        raise MetisError(f"arms: {text!r} cannot be told apart at its commas; use other texts")
+    if parse_variants("", [text])[0].settings != tuple(written):
+        raise MetisError(f"variants: {text!r} cannot be told apart at its commas; use other texts")
     return text
 
 

@@ -196,7 +196,7 @@ class ComparisonResult(Shown):
         ]
 
     def _planned(self) -> list[tuple[str, int]]:
-        names, seeds = comparisons.arms_and_seeds(self.path, saved(self.path))
+        names, seeds = comparisons.variants_and_seeds(self.path, saved(self.path))
         return [(name, seed) for name in names for seed in seeds]
 
     @property

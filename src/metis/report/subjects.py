@@ -1,4 +1,4 @@
-"""The subjects of a report: each has a colour, and is a run or the runs of an arm over seeds."""
+"""The subjects of a report: each has a colour, and is a run or the runs of a variant over seeds."""
 
 import math
 from collections.abc import Callable, Sequence

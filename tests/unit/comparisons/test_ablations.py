@@ -9,7 +9,7 @@ import pytest
 
 from metis import config
 from metis.comparisons import command
-from metis.comparisons.plan import parse_arms
+from metis.comparisons.plan import parse_variants
 
 ROOT = Path(__file__).parents[3]
 BLOCKS = re.findall(r"```\n(metis compare .*?)```", (ROOT / "docs/ablations.md").read_text(), re.S)
@@ -28,13 +28,13 @@ def test_there_is_one_for_each_question():
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.split()[-1])
-def test_an_ablation_has_valid_arms(block, parsed):
+def test_an_ablation_has_valid_variants(block, parsed):
     chosen = parsed(block)
     recipe, overrides = config.parse_arguments(chosen.settings)
     found = {}
-    for arm in parse_arms(chosen.curricula, chosen.arm):
-        settings = config.load_config(recipe, [*overrides, *arm.settings], dry=True)
-        found[arm.name] = settings.resolved["curriculum"]
+    for variant in parse_variants(chosen.curricula, chosen.variant):
+        settings = config.load_config(recipe, [*overrides, *variant.settings], dry=True)
+        found[variant.name] = settings.resolved["curriculum"]
     assert found.pop("uniform")["name"] == "uniform"
     assert len(found) >= 2 and all(one["name"] == "metis" for one in found.values())
-    assert len({repr(one) for one in found.values()}) == len(found), "arms differ"
+    assert len({repr(one) for one in found.values()}) == len(found), "variants differ"

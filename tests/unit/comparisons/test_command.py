@@ -21,14 +21,14 @@ SETTINGS = [
     "group=4",
     "engine.prompts=300",
 ]
-ARMS = ["--curricula", "uniform,metis", "--seeds", "0,1"]
+VARIANTS = ["--curricula", "uniform,metis", "--seeds", "0,1"]
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     """A comparison that was never stopped."""
     out = tmp_path_factory.mktemp("compare") / "whole"
-    assert main(["compare", *SETTINGS, *ARMS, "--jobs", "2", "--out", str(out)]) == 0
+    assert main(["compare", *SETTINGS, *VARIANTS, "--jobs", "2", "--out", str(out)]) == 0
     return out
 
 
@@ -49,9 +49,9 @@ def forget(out, run):
     (out / "compare.json").write_text(json.dumps(plan))
 
 
-def test_a_comparison_has_a_run_for_every_arm_and_seed(whole):
+def test_a_comparison_has_a_run_for_every_variant_and_seed(whole):
     assert {path.parent.name for path in whole.glob("*/config.json")} == {
-        f"{arm}-{seed}" for arm in ("uniform", "metis") for seed in (0, 1)
+        f"{variant}-{seed}" for variant in ("uniform", "metis") for seed in (0, 1)
     }
     starts = {run_folder.read_log(run, "metrics")[0]["eval/accuracy"] for run in whole.glob("*-?")}
     assert len(starts) == 1, "every run is tested on the same prompts"
@@ -74,7 +74,7 @@ def test_killed_at_any_moment_it_goes_on_and_says_the_same(whole, tmp_path, line
     shutil.copytree(whole, out)
     for run in ("metis-0", "metis-1"):
         shutil.rmtree(out / run)
-    command = ["compare", *SETTINGS, *ARMS, "--out", str(out)]
+    command = ["compare", *SETTINGS, *VARIANTS, "--out", str(out)]
     process = subprocess.Popen([sys.executable, "-m", "metis.cli", *command])
     log = out / "metis-0" / "metrics.jsonl"
     while not (log.exists() and log.read_bytes().count(b"\n") > lines):
@@ -89,7 +89,7 @@ def test_killed_at_any_moment_it_goes_on_and_says_the_same(whole, tmp_path, line
 
 def test_finished_runs_need_no_checkpoints(whole, tmp_path):
     out = tmp_path / "discarded"
-    command = ["compare", *SETTINGS, *ARMS, "--jobs", "2", "--discard", "--out", str(out)]
+    command = ["compare", *SETTINGS, *VARIANTS, "--jobs", "2", "--discard", "--out", str(out)]
     assert main(command) == 0
     assert not list(out.glob("*/checkpoints"))
     logs = {path: path.read_bytes() for path in out.glob("*/metrics.jsonl")}
@@ -98,16 +98,16 @@ def test_finished_runs_need_no_checkpoints(whole, tmp_path):
     assert table(out) == table(whole)
 
 
-def test_arms_and_seeds_are_added_to_those_that_are_there(whole, tmp_path):
+def test_variants_and_seeds_are_added_to_those_that_are_there(whole, tmp_path):
     out = tmp_path / "more"
     shutil.copytree(whole, out)
-    bold = ["--arm", "bold:curriculum=metis,curriculum.explore=0.5", "--seeds", "0"]
+    bold = ["--variant", "bold:curriculum=metis,curriculum.explore=0.5", "--seeds", "0"]
     assert main(["compare", *SETTINGS, *bold, "--out", str(out)]) == 0
     assert {"bold-0", "bold-1", "uniform-0"} <= {path.name for path in out.iterdir()}
     assert "**bold** needs" in table(out)
 
 
-def test_a_failed_arm_is_reported_and_the_others_are_kept(tmp_path, capsys):
+def test_a_failed_variant_is_reported_and_the_others_are_kept(tmp_path, capsys):
     out = tmp_path / "failed"
     out.mkdir()
     (out / "metis-0").mkdir()
@@ -127,8 +127,8 @@ def test_a_run_that_is_killed_is_said_to_be(tmp_path, capsys):
         "    def step(self, pool, progress):\n"
         "        os.kill(os.getpid(), signal.SIGKILL)\n"
     )
-    arms = ["--arm", f"killed:curriculum={tmp_path / 'own.py'}:Killed", "--seeds", "0"]
-    assert main(["compare", *SETTINGS, *arms, "--out", str(tmp_path / "out")]) == 2
+    variants = ["--variant", f"killed:curriculum={tmp_path / 'own.py'}:Killed", "--seeds", "0"]
+    assert main(["compare", *SETTINGS, *variants, "--out", str(tmp_path / "out")]) == 2
     said = capsys.readouterr()
     assert "killed-0: failed: killed by SIGKILL (out of memory?)" in said.out
     assert "'killed' has no finished run (killed-0 failed: killed by SIGKILL" in said.err
@@ -172,7 +172,10 @@ def test_one_process_at_a_time_trains_a_comparison(whole, capsys):
     [
         ([*SETTINGS], "no variants to compare"),
         ([*SETTINGS, "--curricula", "uniform,metiz"], "variant 'metiz': curriculum = 'metiz'"),
-        ([*SETTINGS, "--arm", "oracle:steps=4"], "variant 'oracle' would train with curriculum="),
+        (
+            [*SETTINGS, "--variant", "oracle:steps=4"],
+            "variant 'oracle' would train with curriculum=",
+        ),
         ([*SETTINGS, "stepz=1", "--curricula", "uniform"], "unknown key 'stepz'"),
         (["a.toml", "b.toml", "--curricula", "uniform"], "more than one recipe"),
         (["--jobs", "0", "--curricula", "uniform"], "use at least 1"),
@@ -232,9 +235,9 @@ def test_seeds_alone_are_added_to_the_plan(whole, tmp_path, monkeypatch):
 
 
 def test_other_settings_need_another_folder(whole, capsys):
-    assert main(["compare", "steps=9", *ARMS, "--out", str(whole)]) == 2
+    assert main(["compare", "steps=9", *VARIANTS, "--out", str(whole)]) == 2
     assert "was begun with" in capsys.readouterr().err
-    again = ["compare", *SETTINGS, "--arm", "metis:curriculum=dapo", "--out", str(whole)]
+    again = ["compare", *SETTINGS, "--variant", "metis:curriculum=dapo", "--out", str(whole)]
     assert main(again) == 2
     assert "another name" in capsys.readouterr().err
     assert main(["compare", "--baseline", "nobody", "--out", str(whole)]) == 2
@@ -262,7 +265,7 @@ def test_compare_and_report_give_one_table_of_a_run_whose_log_is_short(whole, tm
     assert "- metis-1 not finished: its log ends at step 6 of 12" in text
     assert ("; restore it, or delete metis-1 to train it again" in text) == planned
     assert "| metis   | 0 " in text and "| rollouts = 384 " in text, (
-        "its arm is not cut short by it"
+        "its variant is not cut short by it"
     )
     assert (out / "metis-1/metrics.jsonl").read_bytes() == log
 
@@ -403,7 +406,7 @@ def test_the_odd_run_of_a_baseline_is_the_one_that_is_left_out(whole, tmp_path):
 
 
 def test_a_variant_that_will_not_be_compared_is_named_before_it_is_trained(tmp_path, capsys):
-    hard = ["--arm", "hard:curriculum=uniform,engine.hardness=2", "--seeds", "0"]
+    hard = ["--variant", "hard:curriculum=uniform,engine.hardness=2", "--seeds", "0"]
     command = ["compare", *SETTINGS, "--curricula", "uniform,metis", *hard, "--out"]
     assert main([*command, str(tmp_path / "cmp")]) == 0
     said = capsys.readouterr()

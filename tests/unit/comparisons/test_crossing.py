@@ -50,13 +50,13 @@ def jump(tests, whole=60):
 
 
 @pytest.mark.parametrize(
-    ("arm", "baseline", "smooth"),
+    ("variant", "baseline", "smooth"),
     [(MANY, 40, True), (MANY - 1, 40, False), (40, MANY, True), (40, MANY - 1, False)],
 )
-def test_both_are_smoothed_where_both_have_many_tests_before_the_level(arm, baseline, smooth):
-    pair = alike(one(jump(arm)), one(jump(baseline)))
+def test_both_are_smoothed_where_both_have_many_tests_before_the_level(variant, baseline, smooth):
+    pair = alike(one(jump(variant)), one(jump(baseline)))
     assert pair.smooth.tolist() == [smooth]
-    for curves, tests in ((pair.arm, arm), (pair.baseline, baseline)):
+    for curves, tests in ((pair.variant, variant), (pair.baseline, baseline)):
         around = curves.accuracy[0, tests - 1 : tests + 1].tolist()
         assert around == pytest.approx([1 / 3, 2 / 3] if smooth else [0.0, 1.0])
 
@@ -74,9 +74,9 @@ curves = st.lists(st.floats(0, 1, width=16), min_size=3, max_size=40)
 
 
 @given(curves, curves)
-def test_what_both_reach_costs_both_something_finite(arm, baseline):
-    pair = alike(one(arm), one(baseline))
-    for each in (pair.arm, pair.baseline):
+def test_what_both_reach_costs_both_something_finite(variant, baseline):
+    pair = alike(one(variant), one(baseline))
+    for each in (pair.variant, pair.baseline):
         cost = each.cost_of(pair.common_best)
         assert np.isfinite(cost).all() and (cost >= 0).all()
         assert (cost <= each.cost[:, -1]).all()

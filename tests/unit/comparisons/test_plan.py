@@ -1,22 +1,26 @@
-"""Arms and seeds as they are written on a command line."""
+"""Variants and seeds as they are written on a command line."""
 
 import pytest
 
 from metis import MetisError
-from metis.comparisons.plan import Arm, parse_arms, parse_seeds
+from metis.comparisons.plan import Variant, parse_seeds, parse_variants
 
 
-def test_curricula_and_settings_become_arms():
-    assert parse_arms("uniform, metis", ["bold:curriculum=metis,task.levels=[1,2],steps=3"]) == [
-        Arm("uniform", ("curriculum=uniform",)),
-        Arm("metis", ("curriculum=metis",)),
-        Arm("bold", ("curriculum=metis", "task.levels=[1,2]", "steps=3")),
+def test_curricula_and_settings_become_variants():
+    assert parse_variants(
+        "uniform, metis", ["bold:curriculum=metis,task.levels=[1,2],steps=3"]
+    ) == [
+        Variant("uniform", ("curriculum=uniform",)),
+        Variant("metis", ("curriculum=metis",)),
+        Variant("bold", ("curriculum=metis", "task.levels=[1,2]", "steps=3")),
     ]
-    assert parse_arms("my.module:Mine", [])[0] == Arm("Mine", ("curriculum=my.module:Mine",))
+    assert parse_variants("my.module:Mine", [])[0] == Variant(
+        "Mine", ("curriculum=my.module:Mine",)
+    )
 
 
 @pytest.mark.parametrize(
-    ("curricula", "arms", "words"),
+    ("curricula", "variants", "words"),
     [
         ("uniform,uniform", [], "named twice"),
         ("", ["bold"], "write NAME:key=value"),
@@ -25,9 +29,9 @@ def test_curricula_and_settings_become_arms():
         ("", [":steps=1"], "letters, digits"),
     ],
 )
-def test_what_is_no_arm_is_refused(curricula, arms, words):
+def test_what_is_no_variant_is_refused(curricula, variants, words):
     with pytest.raises(MetisError, match=words):
-        parse_arms(curricula, arms)
+        parse_variants(curricula, variants)
 
 
 def test_seeds_are_numbers_and_ranges_of_them():

@@ -47,11 +47,11 @@ def test_the_page_leads_with_accuracy_over_the_budget_and_has_the_other_costs_la
     assert [panel.x_label for panel in others.panels] == ["generated tokens", "total tokens"]
     for panel in (*lead.panels, *others.panels):
         assert panel.reference == levels.baseline.best[1].mean
-        for line, arm in zip(panel.lines, levels.everyone, strict=True):
-            assert line.series.y == pytest.approx(arm.accuracy.mean(axis=0))
-            assert [run.y for run in line.thin] == [tuple(row) for row in arm.accuracy.tolist()]
+        for line, variant in zip(panel.lines, levels.everyone, strict=True):
+            assert line.series.y == pytest.approx(variant.accuracy.mean(axis=0))
+            assert [run.y for run in line.thin] == [tuple(row) for row in variant.accuracy.tolist()]
             assert [run.x for run in line.thin] == [
-                tuple(row) for row in arm.spent[panel.x_label].tolist()
+                tuple(row) for row in variant.spent[panel.x_label].tolist()
             ]
             assert len(line.band) == len(line.series.x) and max(line.band) > 0
             assert min(line.edges[1].y) >= 0
@@ -92,8 +92,13 @@ def trained(tmp_path_factory):
     """A comparison on the simulated engine with all logs, each run alone on its device."""
     out = tmp_path_factory.mktemp("compare") / "cmp"
     settings = ["engine=simulated", "steps=24", "evaluate=4", "batch=8", "engine.prompts=200"]
-    arms = ["--curricula", "uniform,metis", "--arm", "bold:curriculum=metis,curriculum.explore=0.5"]
-    words = [*settings, *arms, "--seeds", "0,1", "--jobs", "1", "--baseline", "metis"]
+    variants = [
+        "--curricula",
+        "uniform,metis",
+        "--variant",
+        "bold:curriculum=metis,curriculum.explore=0.5",
+    ]
+    words = [*settings, *variants, "--seeds", "0,1", "--jobs", "1", "--baseline", "metis"]
     assert main(["compare", *words, "--out", str(out)]) == 0
     return out
 
@@ -113,7 +118,7 @@ def test_comparing_writes_the_page_beside_the_table(trained):
     assert "seconds to its own best (ΔT)" in page, "runs were alone on the device"
     expected = (
         "metis compare engine=simulated steps=24 evaluate=4 batch=8 engine.prompts=200 data_seed=0 "
-        "--curricula uniform,metis --arm bold:curriculum=metis,curriculum.explore=0.5 "
+        "--curricula uniform,metis --variant bold:curriculum=metis,curriculum.explore=0.5 "
         "--seeds 0,1 --baseline metis --out cmp"
     )
     assert expected in page
@@ -213,8 +218,8 @@ def test_rewards_that_do_not_make_up_the_accuracy_are_not_resampled(trained, tmp
         kept = [row for row in rows if json.loads(row)["prompt"] != json.loads(rows[0])["prompt"]]
         assert len(kept) < len(rows)
         log.write_text("".join(kept))
-    assert all(arm.problems is None for arm in read_comparison(folder, None).everyone)
-    assert all(arm.problems is not None for arm in read_comparison(trained, None).everyone)
+    assert all(variant.problems is None for variant in read_comparison(folder, None).everyone)
+    assert all(variant.problems is not None for variant in read_comparison(trained, None).everyone)
 
 
 @pytest.mark.parametrize("log", ["rollouts.jsonl", "evals.jsonl"])

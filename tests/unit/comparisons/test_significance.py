@@ -54,15 +54,15 @@ def test_a_baseline_that_does_not_improve_gives_no_ratio():
     assert np.isnan(cost_to_own_best(made([0.2, 0.2]), falling, rng()).value)
     assert np.isnan(cost_to_common_best(made([0.2, 0.2]), falling, rng()).value)
     pair = observed(made([0.2, 0.2]), falling)
-    assert pair.arm.rise[0] and not pair.baseline.rise[0]
+    assert pair.variant.rise[0] and not pair.baseline.rise[0]
 
 
-def test_an_arm_that_is_best_before_training_has_no_time_to_its_best():
+def test_an_variant_that_is_best_before_training_has_no_time_to_its_best():
     falling = Runs(made([0.1, 0.1]).accuracy[:, ::-1], made([0.1, 0.1]).cost)
     assert np.isnan(cost_to_own_best(falling, made([0.2, 0.2]), rng()).value)
 
 
-def test_arms_of_different_lengths_are_compared_where_both_have_been():
+def test_variants_of_different_lengths_are_compared_where_both_have_been():
     """Twice the slope for a third of the tests."""
     short, long = made([0.04, 0.04], tests=14), made([0.02, 0.02], tests=40)
     assert cost_to_common_best(short, long, rng()).value == pytest.approx(0.5)
@@ -73,7 +73,7 @@ def test_one_run_has_no_interval():
     assert np.isnan(difference(np.array([[1.0, 0.0]]), np.zeros((3, 2)), rng(), ["", ""]).low)
 
 
-def test_runs_of_two_arms_are_not_resampled_in_pairs():
+def test_runs_of_two_variants_are_not_resampled_in_pairs():
     """Each run has twice the slope of the baseline's: in pairs, no ratio would vary."""
     slopes = [0.02, 0.05]
     ratio = cost_to_common_best(made([2 * s for s in slopes], 1.0), made(slopes, 1.0), rng())
@@ -97,12 +97,16 @@ def test_p_of_a_difference_counts_relabellings():
 
 
 @pytest.mark.parametrize(
-    ("arm", "baseline", "least"),
+    ("variant", "baseline", "least"),
     [(1, 1, 1.0), (1, 3, 1 / 4), (2, 2, 1 / 3), (3, 3, 0.1), (3, 4, 1 / 35), (6, 6, 2 / 924)],
 )
-def test_the_least_p_of_so_many_runs(arm, baseline, least):
-    assert least_p(arm, baseline) == pytest.approx(least) == pytest.approx(least_p(baseline, arm))
-    apart = [2.0**place for place in range(arm + baseline)]
+def test_the_least_p_of_so_many_runs(variant, baseline, least):
+    assert (
+        least_p(variant, baseline)
+        == pytest.approx(least)
+        == pytest.approx(least_p(baseline, variant))
+    )
+    apart = [2.0**place for place in range(variant + baseline)]
     assert p_of_difference(apart[baseline:], apart[:baseline], rng()) == pytest.approx(least)
 
 
@@ -110,44 +114,44 @@ numbers = st.lists(st.floats(0, 1, width=16), min_size=1, max_size=6)
 
 
 @given(numbers, numbers)
-def test_no_p_is_below_the_least(arm, baseline):
-    p = p_of_difference(arm, baseline, rng())
-    assert least_p(len(arm), len(baseline)) - 1e-12 <= p <= 1
-    assert p == pytest.approx(p_of_difference(baseline, arm, rng()))
+def test_no_p_is_below_the_least(variant, baseline):
+    p = p_of_difference(variant, baseline, rng())
+    assert least_p(len(variant), len(baseline)) - 1e-12 <= p <= 1
+    assert p == pytest.approx(p_of_difference(baseline, variant, rng()))
 
 
 @settings(max_examples=30)
 @given(numbers, numbers)
-def test_no_p_of_a_speed_is_below_the_least(arm, baseline):
-    p = p_value(made(arm), made(baseline), rng())
-    assert least_p(len(arm), len(baseline)) - 1e-12 <= p <= 1
+def test_no_p_of_a_speed_is_below_the_least(variant, baseline):
+    p = p_value(made(variant), made(baseline), rng())
+    assert least_p(len(variant), len(baseline)) - 1e-12 <= p <= 1
 
 
-def crossed(arm, baseline):
-    """All that a bootstrap of two runs of each arm and two problems can draw."""
+def crossed(variant, baseline):
+    """All that a bootstrap of two runs of each variant and two problems can draw."""
     twice = list(itertools.product(range(2), repeat=2))
     return [
-        np.mean(arm[np.ix_(one, problems)]) - np.mean(baseline[np.ix_(other, problems)])
+        np.mean(variant[np.ix_(one, problems)]) - np.mean(baseline[np.ix_(other, problems)])
         for one, other, problems in itertools.product(twice, twice, twice)
     ]
 
 
 def test_a_difference_is_resampled_over_runs_and_problems_at_once():
-    arm, baseline = np.array([[1.0, 0.3], [0.7, 0.2]]), np.array([[0.5, 0.4], [0.1, 0.3]])
-    seen = difference(arm, baseline, rng(), ["", ""])
+    variant, baseline = np.array([[1.0, 0.3], [0.7, 0.2]]), np.array([[0.5, 0.4], [0.1, 0.3]])
+    seen = difference(variant, baseline, rng(), ["", ""])
     assert seen.value == pytest.approx(0.55 - 0.325)
-    expected = np.quantile(crossed(arm, baseline), [0.025, 0.975], method="closest_observation")
+    expected = np.quantile(crossed(variant, baseline), [0.025, 0.975], method="closest_observation")
     assert [seen.low, seen.high] == pytest.approx(expected)
-    runs = difference(*(each.mean(axis=1, keepdims=True) for each in (arm, baseline)), rng())
+    runs = difference(*(each.mean(axis=1, keepdims=True) for each in (variant, baseline)), rng())
     assert runs.value == pytest.approx(seen.value)
     assert [runs.low, runs.high] == pytest.approx([0.45 - 0.45, 0.65 - 0.2])
 
 
 def test_problems_are_drawn_within_their_set_and_sets_weigh_the_same():
     """One set of one problem that always differs by 1, one of three that never differ."""
-    arm, baseline = np.array([[1.0, 0, 0, 0]] * 2), np.zeros((2, 4))
-    assert difference(arm, baseline, rng(), list("abbb")) == (0.5, 0.5, 0.5)
-    loose = difference(arm, baseline, rng(), list("aaaa"))
+    variant, baseline = np.array([[1.0, 0, 0, 0]] * 2), np.zeros((2, 4))
+    assert difference(variant, baseline, rng(), list("abbb")) == (0.5, 0.5, 0.5)
+    loose = difference(variant, baseline, rng(), list("aaaa"))
     assert loose.value == 0.25 and loose.low == 0.0 and loose.high >= 0.75
 
 
@@ -155,9 +159,9 @@ def test_problems_are_drawn_within_their_set_and_sets_weigh_the_same():
 @given(st.integers(2, 4), st.integers(2, 4), st.integers(1, 6), st.integers(0, 1000))
 def test_a_difference_exchanged_is_its_negative(runs, others, problems, seed):
     draw = np.random.default_rng(seed)
-    arm, baseline = draw.random((runs, problems)), draw.random((others, problems))
-    forth = difference(arm, baseline, rng(), [""] * problems)
-    back = difference(baseline, arm, rng(), [""] * problems)
+    variant, baseline = draw.random((runs, problems)), draw.random((others, problems))
+    forth = difference(variant, baseline, rng(), [""] * problems)
+    back = difference(baseline, variant, rng(), [""] * problems)
     assert forth.value == pytest.approx(-back.value)
     assert forth.low <= forth.value + 1e-9 and forth.value <= forth.high + 1e-9
     width = forth.high - forth.low

@@ -37,7 +37,7 @@ def survey(tmp_path_factory):
 def comparison(tmp_path_factory):
     out = tmp_path_factory.mktemp("comparison") / "c"
     bold = {"curriculum": {"name": "metis", "explore": 0.5}}
-    given = {"curricula": ["uniform"], "arms": {"bold": bold}, "seeds": [0], "out": out}
+    given = {"curricula": ["uniform"], "variants": {"bold": bold}, "seeds": [0], "out": out}
     return metis.compare(steps=4, **given, **SMALL)
 
 
@@ -206,7 +206,7 @@ def test_a_folder_that_is_gone_still_has_a_repr(tmp_path):
     [
         (metis.survey, surveying, ["survey"], {"step": "no_step"}),
         (metis.judge, ranking, ["judge", "m", "p"], {}),
-        (metis.compare, comparing, ["compare", "--out", "c"], {"arms": "arm"}),
+        (metis.compare, comparing, ["compare", "--out", "c"], {"variants": "variant"}),
         (metis.evaluate, evaluating, ["eval", "m"], {}),
     ],
 )

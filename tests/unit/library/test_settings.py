@@ -49,13 +49,15 @@ def test_a_comparison_takes_classes_and_refuses_what_it_would_drop(tmp_path, mon
     )
     given = {"out": tmp_path / "c", "show": False}
     dapo = CURRICULA["dapo"]
-    metis.compare(curricula=[dapo, "metis"], arms={"a": {"seed": 1, "steps": 2}}, seeds=4, **given)
+    metis.compare(
+        curricula=[dapo, "metis"], variants={"a": {"seed": 1, "steps": 2}}, seeds=4, **given
+    )
     (chosen,) = seen
     assert (chosen.curricula, chosen.seeds) == ("dapo,metis", "4")
-    assert chosen.arm == ["a:seed=1,steps=2"]
+    assert chosen.variant == ["a:seed=1,steps=2"]
     metis.compare(seeds=range(3), **given)
     assert seen[1].seeds == "0,1,2"
     with pytest.raises(MetisError, match="has settings of its own"):
         metis.compare(curricula=[dapo(batch=4, group=4)], **given)
     with pytest.raises(MetisError, match="commas"):
-        metis.compare(arms={"a": {"task": {"instruction": "x,y=1"}}}, **given)
+        metis.compare(variants={"a": {"task": {"instruction": "x,y=1"}}}, **given)

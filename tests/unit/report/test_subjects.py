@@ -25,14 +25,14 @@ def test_one_run_keeps_its_steps_and_gets_a_running_mean():
 
 
 def test_several_runs_are_their_mean_with_a_band_of_one_standard_error():
-    arm = Subject("arm", 1, (run(1.0, 2.0), run(3.0, 6.0), run(5.0, 7.0)))
-    line = arm.line(metric)
+    variant = Subject("variant", 1, (run(1.0, 2.0), run(3.0, 6.0), run(5.0, 7.0)))
+    line = variant.line(metric)
     assert line.series == Series((1.0, 2.0), (3.0, 5.0)) and line.window == 1
     assert line.band == pytest.approx([2 / 3**0.5, np.std([2, 6, 7], ddof=1) / 3**0.5])
 
 
 def test_runs_are_smoothed_before_they_are_averaged():
-    line = Subject("arm", 0, (run(0.0, 3.0, 0.0), run(0.0, 9.0, 0.0))).line(metric, window=3)
+    line = Subject("variant", 0, (run(0.0, 3.0, 0.0), run(0.0, 9.0, 0.0))).line(metric, window=3)
     assert line.series.y == (3.0, 2.0, 3.0)
 
 
@@ -44,7 +44,7 @@ def test_the_mean_is_over_places_that_all_have():
 
 def test_runs_without_the_metric_are_left_out():
     bare = Recorded(Path(), {}, {}, [{"step": 1}], [])
-    assert Subject("arm", 0, (run(1.0), bare)).line(metric).series == Series((1.0,), (1.0,))
-    assert not Subject("arm", 0, (bare, bare)).line(metric).series.x
-    assert Subject("arm", 0, (bare, run(2.0))).has("m")
-    assert Subject("arm", 0, (bare,)).mean(lambda run: run.judge_share) is None
+    assert Subject("variant", 0, (run(1.0), bare)).line(metric).series == Series((1.0,), (1.0,))
+    assert not Subject("variant", 0, (bare, bare)).line(metric).series.x
+    assert Subject("variant", 0, (bare, run(2.0))).has("m")
+    assert Subject("variant", 0, (bare,)).mean(lambda run: run.judge_share) is None

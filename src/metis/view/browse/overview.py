@@ -136,8 +136,8 @@ def _about(comparison: Comparison) -> Row:
     """Accuracy over the leading cost, each variant's mean over its runs; and runs left out."""
     axis = comparison.lead
     lines = [
-        {"name": arm.name, "points": _points(comparison.tested_alike(arm), axis)}
-        for arm in comparison.everyone
+        {"name": variant.name, "points": _points(comparison.tested_alike(variant), axis)}
+        for variant in comparison.everyone
     ]
     return {
         "baseline": comparison.baseline.name,
@@ -147,6 +147,6 @@ def _about(comparison: Comparison) -> Row:
     }
 
 
-def _points(arm: Measured, axis: str) -> list[list[float]]:
-    means = zip(arm.spent[axis].mean(axis=0), arm.accuracy.mean(axis=0), strict=True)
+def _points(variant: Measured, axis: str) -> list[list[float]]:
+    means = zip(variant.spent[axis].mean(axis=0), variant.accuracy.mean(axis=0), strict=True)
     return [[float(spent), float(accuracy)] for spent, accuracy in means]
