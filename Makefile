@@ -40,6 +40,7 @@ check: .venv/ready
 
 docs: .venv/ready
 	$(BIN)/python docs/curricula_page.py
+	$(BIN)/python docs/drawings.py
 	$(BIN)/python docs/metrics_page.py
 	$(BIN)/python docs/settings_page.py
 	$(BIN)/python evidence/publish.py

@@ -12,6 +12,9 @@ import pytest
 import yaml
 
 import metis
+from metis.cli import main
+from metis.curricula import CURRICULA
+from metis.curricula.cards import curriculum_card
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
@@ -118,6 +121,39 @@ def test_text_is_shown_as_it_is():
     assert plain("2 * 3 * 4 and `a * b|c`") == r"2 \* 3 \* 4 and `a * b|c`"
     assert (
         plain("X, arXiv 2501.00001.") == "X, [arXiv 2501.00001](https://arxiv.org/abs/2501.00001)."
+    )
+
+
+@pytest.mark.parametrize("name", ["step.svg", "curricula.svg"])
+def test_a_drawing_is_what_make_docs_draws(name):
+    drawn = runpy.run_path(str(ROOT / "docs/drawings.py"))["DRAWINGS"][name]()
+    assert (ROOT / "docs/figures" / name).read_text("utf-8") == drawn, "run `make docs`"
+
+
+def test_readme_says_when_every_curriculum_acts():
+    readme = (ROOT / "README.md").read_text("utf-8")
+    said, acts = {}, ""
+    for row in (
+        readme.split("## Curricula")[1].split("|---|---|---|\n")[1].split("\n\n")[0].splitlines()
+    ):
+        when, _, names = (cell.strip() for cell in row.split("|")[1:-1])
+        acts = when or acts
+        said |= dict.fromkeys(re.findall(r"`(\w+)`", names), acts)
+    assert said == {
+        name: curriculum_card(kind).acts.rstrip(".") for name, kind in CURRICULA.items()
+    }
+    assert f"There are {len(CURRICULA)}," in readme
+    assert len(readme.splitlines()) < 120
+
+
+def test_every_command_is_on_the_page_of_commands(capsys):
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    commands = re.findall(r"^    (\w+)  ", capsys.readouterr().out, re.M)
+    page = (ROOT / "docs/commands.md").read_text("utf-8")
+    assert (
+        commands
+        and {f"| `metis {name}" for name in commands if f"| `metis {name}" not in page} == set()
     )
 
 
