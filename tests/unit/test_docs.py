@@ -157,11 +157,11 @@ def test_every_command_is_on_the_page_of_commands(capsys):
     )
 
 
-@pytest.mark.parametrize("name", ["own_task", "own_reward"])
-def test_an_example_is_what_its_page_shows(name):
+@pytest.mark.parametrize(("name", "page"), [("own_task", "tasks"), ("own_reward", "own-reward")])
+def test_an_example_is_what_its_page_shows(name, page):
     example = (ROOT / f"examples/{name}.py").read_text()
     assert len(example.splitlines()) < 60
-    page = (ROOT / f"docs/{name.replace('_', '-')}.md").read_text("utf-8")
+    page = (ROOT / f"docs/{page}.md").read_text("utf-8")
     shown = [part.split("```")[0] for part in page.split("```python\n")[1:]]
     assert any(part in example for part in shown)
     command = example.split('"""')[1].strip().splitlines()[-1]
