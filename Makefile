@@ -9,7 +9,7 @@ VERIFIERS := $(CURDIR)/.venv-verifiers/bin/python
 unexport PYTHONDONTWRITEBYTECODE
 export PYTHON
 
-.PHONY: quickstart test test-verl test-trl test-inspect test-verifiers check docs judge-set clean
+.PHONY: quickstart test test-verl test-trl test-inspect test-verifiers check docs site judge-set clean
 
 quickstart: .venv/quickstart
 	$(BIN)/metis train --out runs/quickstart
@@ -40,9 +40,14 @@ check: .venv/ready
 
 docs: .venv/ready
 	$(BIN)/python docs/curricula_page.py
+	$(BIN)/python docs/drawings.py
 	$(BIN)/python docs/metrics_page.py
 	$(BIN)/python docs/settings_page.py
 	$(BIN)/python evidence/publish.py
+
+# Also strict: a broken link, or a page that no list in mkdocs.yml has, is an error.
+site: .venv-site/ready
+	NO_MKDOCS_2_WARNING=1 .venv-site/bin/mkdocs build
 
 # The outcomes that judges are developed on: one GPU with vLLM; goes on where it was stopped.
 judge-set:
@@ -108,5 +113,12 @@ judge-set:
 	.venv-verifiers/bin/pip install --quiet --no-deps --editable tests/on_verifiers/tasksets
 	@touch $@
 
+# mkdocs reads the pages alone, so it needs nothing of the rest.
+.venv-site/ready: docs/requirements.txt
+	@sh .ci/packages python3-venv
+	$(PYTHON) -m venv .venv-site
+	.venv-site/bin/pip install --quiet --no-deps --requirement $<
+	@touch $@
+
 clean:
-	rm -rf .venv .venv-verl .venv-trl .venv-inspect .venv-verifiers .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-verl .venv-trl .venv-inspect .venv-verifiers .venv-site site .mypy_cache .ruff_cache .pytest_cache .hypothesis

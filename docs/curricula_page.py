@@ -19,7 +19,10 @@ metis train recipes/arithmetic/hopeless-90.toml curriculum=dapo      # trains wi
 metis curricula dapo                                                 # explains it and its knobs
 ```
 
-[Adding a curriculum](adding-a-curriculum.md) shows how to write another. This page is made from the
+![When curricula act: before rollouts, after them, or both](figures/curricula.svg)
+
+[Which curriculum?](choosing.md#which-curriculum) goes from what is known of a training set to what to
+compare. [Adding a curriculum](adding-a-curriculum.md) shows how to write another. This page is made from the
 docstrings by `make docs`; change them, not it.
 
 | symbol | meaning |
@@ -29,7 +32,7 @@ docstrings by `make docs`; change them, not it.
 | candidate | a prompt drawn from the pool in a step, of which B are chosen |
 | v | variance of the rewards of a prompt's group |
 | informative | v > 1e-6: rewards differ; `dapo`, `greso` and `speed` have the bound as `delta` |
-| dead | not informative: all rollouts pass, or all fail |
+| zero-variance | not informative: all-pass or all-fail; `dead` in metrics and reasons |
 
 A preset sets several knobs at once (`curriculum.preset=NAME`; `metis curricula NAME` lists them):
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import cost_tables
 import judge_tables
+import learning_figure
 import numpy as np
 import step_tables
 import training_tables
@@ -162,8 +163,12 @@ BLOCKS: dict[str, Callable[[], str]] = {
 
 def rendered() -> dict[Path, str]:
     """Every published file with what it should say."""
-    texts = {ROOT / "docs/figures/when-it-pays.svg": when_it_pays.figure(pools())}
-    pages = [ROOT / "README.md", *ROOT.glob("docs/*.md"), *EVIDENCE.glob("*.md")]
+    figures = ROOT / "docs/figures"
+    texts = {
+        figures / "when-it-pays.svg": when_it_pays.figure(pools()),
+        figures / "mathematics.svg": learning_figure.figure(TRAINED),
+    }
+    pages = [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *EVIDENCE.glob("*.md")]
     for page in pages:
         text = page.read_text("utf-8")
         if BLOCK.search(text):

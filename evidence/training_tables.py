@@ -89,6 +89,15 @@ def by_test(folder: Path) -> str:
     return markdown_table(rows)
 
 
+def curves(folder: Path) -> dict[int, dict[str, list[float]]]:
+    """The accuracy of every run at each validation that all have, the one before training too."""
+    tests = {step: _at(folder, step) for step in _shared(folder)[BASELINE].steps}
+    return {
+        step: {name: runs.mean(axis=1).tolist() for name, runs in at.items()}
+        for step, at in tests.items()
+    }
+
+
 def _points(one: Floats, other: Floats) -> str:
     """The difference of two means in points, and its p over runs."""
     p = p_of_difference(one.mean(axis=1), other.mean(axis=1), _rng())

@@ -38,6 +38,8 @@ text { fill: var(--soft); } .axis { fill: var(--ink); }
 .end { text-anchor: end; } .middle { text-anchor: middle; }
 path { fill: none; stroke: var(--faint); } .base { stroke: var(--soft); }
 .reference { stroke: var(--soft); stroke-dasharray: 5 4; } .line { stroke-width: 2; }
+.raw { opacity: 0.5; }
+.raw.c0 { stroke: var(--c0); } .raw.c1 { stroke: var(--c1); } .raw.c2 { stroke: var(--c2); }
 .line.c0 { stroke: var(--c0); } .c0:not(path) { fill: var(--c0); }
 .line.c1 { stroke: var(--c1); } .c1:not(path) { fill: var(--c1); }
 .line.c2 { stroke: var(--c2); } .c2:not(path) { fill: var(--c2); }
@@ -163,13 +165,13 @@ def figure(pools: list[Pool]) -> str:
         f'<text x="{KEY[0]}" y="{KEY[1] + 17 * place}" class="{style}">{text}</text>'
         for place, (text, style) in enumerate(key)
     )
-    return _standalone(draw(axes), labels)
+    return standalone(draw(axes), labels)
 
 
-def _standalone(chart: str, labels: str) -> str:
+def standalone(chart: str, labels: str, wide: int = WIDTH, shown: int = 640) -> str:
     """A chart of the report as a file of its own, with its style sheet and a margin."""
-    box = f"-{MARGIN} -{MARGIN} {WIDTH + 2 * MARGIN} {HEIGHT + 2 * MARGIN}"
+    box = f"-{MARGIN} -{MARGIN} {wide + 2 * MARGIN} {HEIGHT + 2 * MARGIN}"
     head, rest = chart.removesuffix("</svg>").split(">", 1)
-    head = re.sub('viewBox="[^"]*"', f'viewBox="{box}" width="640"', head)
+    head = re.sub('viewBox="[^"]*"', f'viewBox="{box}" width="{shown}"', head)
     head = head.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"')
     return f"{head}><style>{STYLE}</style>{rest}{labels}</svg>\n"

@@ -9,13 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import yaml
 
 import metis
+from metis.cli import main
+from metis.curricula import CURRICULA
+from metis.curricula.cards import curriculum_card
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
     path.relative_to(ROOT).as_posix()
-    for pattern in ("*.md", "docs/*.md", "recipes/**/*.md", "evidence/*.md")
+    for pattern in ("*.md", "docs/**/*.md", "recipes/**/*.md", "evidence/*.md")
     for path in ROOT.glob(pattern)
 )
 
@@ -49,11 +53,26 @@ def test_every_link_of_a_page_leads_somewhere(name):
         assert not anchor or anchor in anchors(target), f"{name} links to {link}: no such heading"
 
 
+def site() -> dict[str, list[str]]:
+    """The pages of each part of the site's navigation."""
+    parts = yaml.safe_load((ROOT / "mkdocs.yml").read_text("utf-8"))["nav"]
+    return {
+        name: [page if isinstance(page, str) else next(iter(page.values())) for page in pages]
+        for part in parts
+        for name, pages in part.items()
+    }
+
+
+def test_the_site_has_five_parts_and_at_most_25_pages():
+    assert list(site()) == ["Start", "Guides", "Concepts", "Reference", "Evidence"]
+    assert sum(map(len, site().values())) <= 25
+
+
 @pytest.mark.parametrize("source", ["src", "benchmarks", "examples"])
 def test_every_page_that_code_names_exists(source):
     for path in (ROOT / source).rglob("*.*"):
         if path.suffix in {".py", ".toml", ".yaml"}:
-            for named in re.findall(r"docs/[\w-]+\.md", path.read_text("utf-8")):
+            for named in re.findall(r"docs/[\w/-]+\.md", path.read_text("utf-8")):
                 assert (ROOT / named).exists(), f"{path.relative_to(ROOT)} names {named}"
 
 
@@ -105,11 +124,44 @@ def test_text_is_shown_as_it_is():
     )
 
 
-@pytest.mark.parametrize("name", ["own_task", "own_reward"])
-def test_an_example_is_what_its_page_shows(name):
+@pytest.mark.parametrize("name", ["step.svg", "curricula.svg"])
+def test_a_drawing_is_what_make_docs_draws(name):
+    drawn = runpy.run_path(str(ROOT / "docs/drawings.py"))["DRAWINGS"][name]()
+    assert (ROOT / "docs/figures" / name).read_text("utf-8") == drawn, "run `make docs`"
+
+
+def test_readme_says_when_every_curriculum_acts():
+    readme = (ROOT / "README.md").read_text("utf-8")
+    said, acts = {}, ""
+    for row in (
+        readme.split("## Curricula")[1].split("|---|---|---|\n")[1].split("\n\n")[0].splitlines()
+    ):
+        when, _, names = (cell.strip() for cell in row.split("|")[1:-1])
+        acts = when or acts
+        said |= dict.fromkeys(re.findall(r"`(\w+)`", names), acts)
+    assert said == {
+        name: curriculum_card(kind).acts.rstrip(".") for name, kind in CURRICULA.items()
+    }
+    assert f"There are {len(CURRICULA)}," in readme
+    assert len(readme.splitlines()) < 120
+
+
+def test_every_command_is_on_the_page_of_commands(capsys):
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    commands = re.findall(r"^    (\w+)  ", capsys.readouterr().out, re.M)
+    page = (ROOT / "docs/commands.md").read_text("utf-8")
+    assert (
+        commands
+        and {f"| `metis {name}" for name in commands if f"| `metis {name}" not in page} == set()
+    )
+
+
+@pytest.mark.parametrize(("name", "page"), [("own_task", "tasks"), ("own_reward", "own-reward")])
+def test_an_example_is_what_its_page_shows(name, page):
     example = (ROOT / f"examples/{name}.py").read_text()
     assert len(example.splitlines()) < 60
-    page = (ROOT / f"docs/{name.replace('_', '-')}.md").read_text("utf-8")
+    page = (ROOT / f"docs/{page}.md").read_text("utf-8")
     shown = [part.split("```")[0] for part in page.split("```python\n")[1:]]
     assert any(part in example for part in shown)
     command = example.split('"""')[1].strip().splitlines()[-1]
@@ -131,7 +183,7 @@ def test_the_example_is_short_runs_and_beats_no_curriculum():
 
 def test_the_example_of_a_judge_runs_and_finds_what_varies():
     example = ROOT / "examples/own_judge.py"
-    walk = (ROOT / "docs/adding-a-judge.md").read_text("utf-8")
+    walk = (ROOT / "docs/developers/adding-a-judge.md").read_text("utf-8")
     assert walk.split("```python\n")[1].split("```")[0] in example.read_text()
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     printed = subprocess.check_output([sys.executable, example], text=True, env=environment)

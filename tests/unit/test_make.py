@@ -47,6 +47,11 @@ def test_the_viewer_needs_no_torch():
     assert installed("test-inspect") == ["tests/on_inspect/requirements.txt", "."]
 
 
+@pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
+def test_the_site_needs_nothing_of_the_rest():
+    assert installed("site") == ["docs/requirements.txt"]
+
+
 def installed(target):
     command = ["make", "--always-make", "--dry-run", target]
     printed = subprocess.check_output(command, cwd=ROOT, text=True)
@@ -108,6 +113,7 @@ def test_root_gets_packages_and_others_are_told(tmp_path, user, available, asked
         ("test-trl", {"python3-venv"}),
         ("test-inspect", {"python3-venv", "chromium"}),
         ("test-verifiers", {"python3-venv", "python3-dev", "g++"}),
+        ("site", {"python3-venv"}),
     ],
 )
 @pytest.mark.skipif(shutil.which("make") is None, reason="needs make")

@@ -22,7 +22,7 @@ T = TypeVar("T")
 METHODS = ("training", "heldout", "episode")
 CONTRACT = (
     "a task has training() and heldout(), which give prompts, episode(prompt), and rewards, which "
-    'is "binary" or "continuous": docs/own-task.md'
+    'is "binary" or "continuous": docs/tasks.md'
 )
 
 

@@ -1,4 +1,4 @@
-"""The commands of `docs/ablations.md` are comparisons that can be trained."""
+"""The ablations of `docs/comparing.md` are comparisons that can be trained."""
 
 import argparse
 import re
@@ -12,7 +12,8 @@ from metis.comparisons import command
 from metis.comparisons.plan import parse_variants
 
 ROOT = Path(__file__).parents[3]
-BLOCKS = re.findall(r"```\n(metis compare .*?)```", (ROOT / "docs/ablations.md").read_text(), re.S)
+PAGE = (ROOT / "docs/comparing.md").read_text("utf-8").split("## Ablations")[1]
+BLOCKS = re.findall(r"```\n(metis compare .*?)```", PAGE, re.S)
 
 
 @pytest.fixture

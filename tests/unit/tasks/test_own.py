@@ -150,7 +150,7 @@ def test_knobs_are_checked(own, words, message):
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("echo.py:number", ["it is 3, not a class", "training()", "docs/own-task.md"]),
+        ("echo.py:number", ["it is 3, not a class", "training()", "docs/tasks.md"]),
         ("echo.py:Half", ["Half has no method 'episode'"]),
         ("echo.py:Silent", ["Silent does not say what its rewards are", '"binary" or "cont']),
         ("echo.py:Endless", ["training() gives no list of metis.Prompt"]),

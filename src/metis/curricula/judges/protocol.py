@@ -2,7 +2,7 @@
 
 METIS asks a judge for predictions, trains on the candidates with the highest scores, and passes it
 their outcomes. Your own judge is a class with `predict`; the rest has defaults
-(docs/adding-a-judge.md).
+(docs/developers/adding-a-judge.md).
 """
 
 import math

@@ -13,5 +13,5 @@ def judge_cost(needs: Needs) -> str | None:
     return (
         "curriculum.judge = 'direct': on verl each judgment repeats its judge prompt in the "
         f"update, {times}{replayed if needs.replay else ''}; curriculum.judge.train=0.25 trains on "
-        "a quarter of them: docs/verl-costs.md has the figures"
+        "a quarter of them: docs/costs.md has the figures"
     )
