@@ -3,6 +3,7 @@
 import os
 import random
 import signal
+import sys
 import textwrap
 import threading
 import time
@@ -139,8 +140,8 @@ def test_a_worker_that_hangs_is_replaced(pool, monkeypatch):
 def test_a_worker_that_takes_nothing_is_replaced(pool, monkeypatch):
     started = processes.Worker.__init__
 
-    def start_stopped(worker, program):
-        started(worker, program)
+    def start_stopped(worker, program, python):
+        started(worker, program, python)
         os.kill(worker.process.pid, signal.SIGSTOP)
 
     monkeypatch.setattr(processes.Worker, "__init__", start_stopped)
@@ -237,7 +238,7 @@ def test_a_worker_that_does_not_become_free_is_replaced(slow_ends, monkeypatch):
 
 def test_a_connection_is_closed_once_and_not_while_it_is_used():
     """Its descriptor may be another's by then."""
-    worker = processes.Worker(SandboxPool(1).program)
+    worker = processes.Worker(SandboxPool(1).program, sys.executable)
     closed = []
     real = worker.connection
 
