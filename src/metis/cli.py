@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import metis
+from metis.choosing import command as choosing
 from metis.commands import add_command, digest, plain_console
 from metis.comparisons import command as comparison
 from metis.doctor import command as doctor
@@ -167,9 +168,7 @@ def _parser() -> argparse.ArgumentParser:
     ranking.add(commands)
     preparing.add(commands)
     doctor.add(commands)
-    curricula = commands.add_parser("curricula", help="the curricula there are, and their knobs")
-    curricula.add_argument("name", nargs="?", metavar="NAME", help="what this one is, knob by knob")
-    curricula.set_defaults(run=_curricula)
+    choosing.add(commands)
     return parser
 
 
@@ -270,23 +269,6 @@ def _inspect(chosen: argparse.Namespace) -> int:
     console = plain_console()
     for shown in inspect(chosen.folder, chosen.step, chosen.prompt, chosen.all, chosen.answer):
         console.print(shown)
-    return 0
-
-
-def _curricula(chosen: argparse.Namespace) -> int:
-    from metis.curricula import CURRICULA
-    from metis.curricula.described import describe_curriculum
-
-    if chosen.name is not None:
-        if chosen.name not in CURRICULA and ":" not in chosen.name:
-            near = difflib.get_close_matches(chosen.name, CURRICULA, n=1)
-            remedy = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(CURRICULA)}"
-            raise MetisError(f"curriculum {chosen.name!r}: {remedy}")
-        print(*describe_curriculum(chosen.name), sep="\n")
-        return 0
-    width = max(map(len, CURRICULA))
-    for name, kind in CURRICULA.items():
-        print(f"{name:{width}}  {(kind.__doc__ or '').splitlines()[0]}")
     return 0
 
 

@@ -133,8 +133,8 @@ def test_metis_trains_on_it_end_to_end(roomy, paths, tmp_path, capsys, acting):
     assert all(0 <= row["reward/official"] <= 1 for row in rows[1:])
     rollouts = read_log(out, "rollouts")
     assert any(0 < reward < 1 for row in rollouts for reward in row["rewards"])
-    texts = [row["text"] for row in rollouts if "text" in row]
-    assert texts and all("\n\nAPIs: " in text for text in texts)
+    shown = read_log(out, "prompts")
+    assert shown and all("\n\nAPIs: " in row["text"] for row in shown)
     assert main(["eval", str(out), "--checkpoint", "last", "--out", str(tmp_path / "eval")]) == 0
     found = json.loads((tmp_path / "eval" / "results.json").read_text())["benchmarks"]["heldout"]
     assert found["scores"]["faithful"]["accuracy"] == pytest.approx(rows[-1]["eval/accuracy"])

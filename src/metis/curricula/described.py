@@ -3,10 +3,12 @@
 import inspect
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from typing import Any
 
 from metis.core.dotted import leaves
 from metis.core.needs import needs_of
-from metis.curricula.cards import documented
+from metis.curricula.cards import curriculum_card, documented
 from metis.curricula.judges import JUDGES
 from metis.curricula.registry import curriculum_class, defaults, judge_of, presets
 
@@ -30,6 +32,20 @@ def describe_curriculum(name: str) -> Iterator[str]:
         changed = dict(leaves(settings, "curriculum."))
         yield f"curriculum.preset={preset}"
         yield from _assignments(changed) if changed else ["  the defaults"]
+
+
+def document(name: str) -> dict[str, Any]:
+    """The same as JSON; the card is of METIS's own curricula alone."""
+    kind = curriculum_class(name)
+    card = {} if ":" in name else asdict(curriculum_card(kind))
+    return {
+        "name": name,
+        "summary": (kind.__doc__ or "").partition("\n")[0],
+        **({"card": card} if card else {}),
+        "needs": needs_of(kind()).described(),
+        "defaults": defaults(kind),
+        "presets": {preset: dict(settings) for preset, settings in presets(name).items()},
+    }
 
 
 def _assignments(settings: Mapping[str, object]) -> Iterator[str]:

@@ -12,16 +12,7 @@ from metis.run.notices import MOSTLY
 from metis.run.remedies import EASIER, HARDER, LONGER, MEND, sentence
 from metis.run.statistics import RARE
 from metis.surveys.facts import Facts, Share
-
-MEASURED = (
-    (0.190, 1.08, 2.75),
-    (0.060, 0.74, 2.58),
-    (0.048, 0.68, 2.85),
-    (0.021, 0.31, 1.44),
-    (0.006, 0.17, 0.75),
-)
-"""Pools of `evidence/when-it-pays`: the share of informative prompts at first, and METIS's rollouts
-and total tokens to equal accuracy, as shares of uniform sampling's."""
+from metis.surveys.measured import POOLS
 
 COMMON = 0.15
 
@@ -63,8 +54,8 @@ def advice(facts: Facts, group: int) -> str:
     return (
         f"{fact}: most rollouts of uniform sampling teach nothing, and {ceiling}. Use METIS "
         f"(curriculum=metis) where rollouts are what costs: on pools of additions like this one it "
-        f"took {_range(1)} of the rollouts, and {_range(2)} of the total tokens, since it "
-        "reads every candidate."
+        f"took {_range('rollouts')} of the rollouts, and {_range('total')} of the total tokens, "
+        "since it reads every candidate."
     )
 
 
@@ -75,9 +66,9 @@ def _doubt(share: Share) -> str:
     return f" ({share.low:.1%} to {share.high:.1%}: survey more --prompts to be sure)"
 
 
-def _range(cost: int) -> str:
-    """The range of a cost on measured pools where informative prompts are rare."""
-    ratios = [pool[cost] for pool in MEASURED if pool[0] <= RARE]
+def _range(cost: str) -> str:
+    """The range of METIS's cost on measured pools where informative prompts are rare."""
+    ratios = [getattr(pool.costs["metis"], cost) for pool in POOLS if pool.informative <= RARE]
     return f"{min(ratios):.2f} to {max(ratios):.2f}"
 
 

@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Mapping
 
 from metis.run.statistics import KINDS
-from metis.surveys.advice import MEASURED, advice
+from metis.surveys.advice import advice
 from metis.surveys.facts import Facts, Share
+from metis.surveys.measured import POOLS
 from metis.text import markdown_table
 
 WIDTH = 30
@@ -96,7 +97,11 @@ def _place(facts: Facts) -> Iterator[str]:
     share = facts.informative.value
     if not share:
         return
-    rows = [(one, [f"{one:.1%}", *(f"{cost:.2f}" for cost in costs)]) for one, *costs in MEASURED]
+    rows = []
+    for pool in POOLS:
+        cost = pool.costs["metis"]
+        cells = [f"{pool.informative:.1%}", f"{cost.rollouts:.2f}", f"{cost.total:.2f}"]
+        rows.append((pool.informative, cells))
     rows.append((share, [f"**{share:.1%}**", "**this pool**", ""]))
     ordered = sorted(rows, key=lambda row: -row[0])
     header = ["informative at first", "METIS's rollouts to equal accuracy, uniform sampling's = 1"]
