@@ -21,9 +21,9 @@ metis curricula dapo                                                 # explains 
 
 ![When curricula act: before rollouts, after them, or both](figures/curricula.svg)
 
-[Which curriculum?](choosing.md#which-curriculum) goes from what is known of a training set to what to
-compare. [Adding a curriculum](adding-a-curriculum.md) shows how to write another. This page is made from the
-docstrings by `make docs`; change them, not it.
+[Which curriculum?](choosing.md#which-curriculum) goes from what is known of a training set to what
+to compare. [Adding a curriculum](adding-a-curriculum.md) shows how to write another. This page is
+made from the docstrings by `make docs`; change them, not it.
 
 | symbol | meaning |
 |---|---|

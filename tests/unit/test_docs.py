@@ -68,6 +68,14 @@ def test_the_site_has_five_parts_and_at_most_25_pages():
     assert sum(map(len, site().values())) <= 25
 
 
+@pytest.mark.parametrize("part", ["Start", "Guides", "Concepts"])
+def test_a_page_that_is_read_from_its_beginning_is_short(part):
+    for page in site()[part]:
+        text = prose(ROOT / "README.md" if page == "index.md" else ROOT / "docs" / page)
+        words = [word for word in text.split() if re.search(r"\w", word)]
+        assert len(words) <= 1500, f"{page} has {len(words)} words"
+
+
 @pytest.mark.parametrize("source", ["src", "benchmarks", "examples"])
 def test_every_page_that_code_names_exists(source):
     for path in (ROOT / source).rglob("*.*"):
