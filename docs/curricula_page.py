@@ -45,11 +45,11 @@ A preset sets several knobs at once (`curriculum.preset=NAME`; `metis curricula 
 
 *Costs* are in addition to the B·n rollouts of a training step.
 
-**Floors.** Under any curriculum, `curriculum.floor` keeps prompts and categories from starving: it
+**Floors.** Under any curriculum, `curriculum.floors` keeps prompts and categories from starving: it
 reserves slots of the batch for what has waited longest ([settings](settings.md#floors)).
 
 ```
-metis train RECIPE curriculum=mopps curriculum.floor.prompts=10 curriculum.floor.categories=1
+metis train RECIPE curriculum=mopps curriculum.floors.prompts=10 curriculum.floors.categories=1
 ```
 
 A curriculum that filters after rollouts filters these groups too; steps that only measure have no

@@ -52,7 +52,7 @@ def page() -> str:
     for name, engine in ENGINES.items():
         may_change = getattr(engine.settings, "MAY_CHANGE", ())
         parts.append(section(f"engine={name}", engine.settings, "engine.", may_change))
-    parts.append(section("Floors", Floor, "curriculum.floor."))
+    parts.append(section("Floors", Floor, "curriculum.floors."))
     parts += [section(f"task={name}", task.settings, "task.") for name, task in TASKS.items()]
     parts.append(elsewhere())
     return "\n".join(parts)

@@ -76,7 +76,7 @@ def make(name, variant="", batch=BATCH):
     else:
         knobs = {**knobs, **VARIANTS.get(name, {}).get(variant, {})}
     if variant == FLOOR:
-        knobs = {**knobs, "floor": {"prompts": 2, "categories": 0.5}}
+        knobs = {**knobs, "floors": {"prompts": 2, "categories": 0.5}}
     section = {"name": name, **knobs}
     return resolve({"batch": batch, "group": ROLLOUTS, "curriculum": section}).curriculum
 

@@ -24,5 +24,11 @@ def test_an_installed_package_has_no_checkout(monkeypatch, tmp_path):
 
 
 def test_no_hint_names_a_package_that_no_index_has():
-    sources = CHECKOUT.glob("src/**/*.py")
-    assert not [path for path in sources if "metis-rft" in path.read_text("utf-8")]
+    """Only the doctor has its name, to look up what the installed package requires."""
+    lines = [
+        (path.name, line)
+        for path in CHECKOUT.glob("src/**/*.py")
+        for line in path.read_text("utf-8").splitlines()
+        if "metis-rft" in line
+    ]
+    assert lines == [("packages.py", 'DISTRIBUTION = "metis-rft"')]

@@ -53,7 +53,7 @@ def _section(key: str, given: Any) -> dict[str, Any]:
             "dataclass, whose fields are settings"
         )
     if isinstance(given, Floors):
-        return {**_section(key, given.of), "floor": asdict(given.floor)}
+        return {**_section(key, given.of), "floors": asdict(given.floor)}
     name = _called(key, type(given))
     values = ((each.name, getattr(given, each.name)) for each in fields(given) if each.init)
     settings = {setting: _part(f"{key}.{setting}", value) for setting, value in values}

@@ -1,4 +1,4 @@
-"""Floors against starvation, under any curriculum: `curriculum.floor`.
+"""Floors against starvation, under any curriculum: `curriculum.floors`.
 
 A curriculum that prefers some prompts may never come back to others. With a floor, a share of every
 batch goes to the prompts that were not rolled out for longest: B / N of B prompts a step, so that
@@ -34,7 +34,7 @@ class Floor:
     categories: float = 0.0
 
     def __post_init__(self) -> None:
-        key, remedy = "curriculum.floor", "use 0 for no floor, or more"
+        key, remedy = "curriculum.floors", "use 0 for no floor, or more"
         for name in ("prompts", "categories"):
             value = getattr(self, name)
             require(0 <= value < math.inf, f"{key}.{name}", value, remedy)
@@ -59,7 +59,7 @@ class Floors(Stateful):
     def __post_init__(self) -> None:
         self.batch, self.group = int(self.of.batch), int(self.of.group)
         remedy = f"it takes {self.slots} of {self.batch} prompts: use more epochs or a larger batch"
-        require(self.slots < self.batch, "curriculum.floor.prompts", self.floor.prompts, remedy)
+        require(self.slots < self.batch, "curriculum.floors.prompts", self.floor.prompts, remedy)
 
     def __getattr__(self, name: str) -> Any:
         """What only the curriculum has, such as a judge or a filter."""

@@ -17,9 +17,6 @@ class Commands:
     def view(self) -> str:
         return line("view", self.folder)
 
-    def step(self, step: int) -> str:
-        return line("inspect", self.folder, "--step", step)
-
     def answer(self, step: int, prompt: str, rollout: int) -> str:
         return line("inspect", self.folder, "--answer", f"{step}/{prompt}/{rollout}")
 

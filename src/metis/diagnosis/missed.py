@@ -20,7 +20,7 @@ MOSTLY = 0.5
 """Share of the answers of a group that have the reference. Now and then a wrong answer has it by
 chance, but not half of a group."""
 FEWEST = 3
-"""Groups from which on they are told of."""
+"""Groups, or answers that end with the reference, from which on they are told of."""
 
 
 @dataclass(frozen=True)
@@ -36,23 +36,38 @@ class MissedAnswer:
 
 @dataclass(frozen=True)
 class Missed:
-    """Such answers of the latest steps, and the share of the groups that they are most of."""
+    """Such answers of the latest steps.
+
+    share   of the groups that they are most of
+    ending  those whose last words are the reference, so that they are right, even if by chance
+    """
 
     answers: tuple[MissedAnswer, ...]
     share: float
+    ending: tuple[MissedAnswer, ...]
 
 
 def missed(folder: Path) -> Missed | None:
     """Those of the last file of transcripts; None where there are too few of them."""
     answers: list[MissedAnswer] = []
+    ending: list[MissedAnswer] = []
     groups = found = 0
     for member in _latest(folder):
         groups += 1
         having = list(_having(member))
+        ending += filter(_ends, having)
         if len(having) >= max(1, MOSTLY * len(member.rows)):
             found += 1
             answers += having
-    return Missed(tuple(answers), found / groups) if found >= FEWEST else None
+    if found < FEWEST and len(ending) < FEWEST:
+        return None
+    return Missed(tuple(answers or ending), found / groups, tuple(ending))
+
+
+def _ends(answer: MissedAnswer) -> bool:
+    """True if the last words of an answer are the reference."""
+    *_, last = _pattern(answer.reference).finditer(answer.text)
+    return not re.search(r"\w", answer.text[last.end() :])
 
 
 def _latest(folder: Path) -> Iterator[Member]:

@@ -12,6 +12,7 @@ from metis.curricula.judges import JUDGES
 from metis.curricula.judges.skill import DIAGNOSED
 from metis.diagnosis.commands import Commands
 from metis.diagnosis.facts import MISSED, Facts
+from metis.diagnosis.missed import FEWEST
 from metis.run.notices import MOSTLY
 from metis.run.remedies import EASIER, HARDER, LONGER, MEND, sentence
 from metis.run.statistics import RARE
@@ -37,10 +38,14 @@ MOST_HELDOUT = 2000
 """Larger held-out sets are not advised: they cost more than the training of a small run."""
 LESS = 10
 """Divisor of a learning rate that is too high."""
+USUAL, USUAL_LORA = 1e-5, 1e-4
+"""Learning rates above which none is advised, for all weights and for adapters."""
 LONGER_BY, MUCH_LONGER_BY = 2, 8
 """Factors of a limit on tokens; the larger where nearly no answer ends, so that the length of
 answers is not known."""
 NEARLY_ALL = 0.9
+MASTERED = 0.99
+"""Held-out accuracy before training from which on nothing is left to learn."""
 UNUSABLE = 0.25
 """Share of judgments without a prediction from which on it is told of."""
 OTHERS = {
@@ -83,7 +88,15 @@ def _setting(facts: Facts, key: str) -> float | None:
 
 def _slower(facts: Facts, commands: Commands) -> str | None:
     rate = _setting(facts, "engine.learning_rate")
-    return commands.again(f"engine.learning_rate={rate / LESS:.1g}") if rate else None
+    if not rate:
+        return None
+    slower = min(rate / LESS, USUAL_LORA if _setting(facts, "engine.lora") else USUAL)
+    return commands.again(f"engine.learning_rate={slower:.1g}")
+
+
+def _too_fast(facts: Facts) -> str:
+    rate = _setting(facts, "engine.learning_rate")
+    return f"Lower the learning rate{f', which is {rate:g}' if rate else ''}"
 
 
 def _longer(facts: Facts, commands: Commands) -> str | None:
@@ -114,8 +127,12 @@ def _wanted(facts: Facts) -> int:
 
 
 def _missing(facts: Facts) -> bool:
-    """True where groups earn nothing although most of their answers have what was expected."""
-    return facts.missed is not None and facts.missed.share >= MISSED
+    """True where groups earn nothing although most of their answers have what was expected, or all
+    groups although some answers end with it."""
+    if facts.missed is None:
+        return False
+    nothing = set(facts.groups.rewards) == {0} and len(facts.missed.ending) >= FEWEST
+    return nothing or facts.missed.share >= MISSED
 
 
 def _constant(facts: Facts) -> bool:
@@ -144,7 +161,13 @@ def _scarce(facts: Facts) -> bool:
 
 
 def _solved(facts: Facts) -> bool:
-    return facts.late_kinds.get("all-pass", 0.0) >= MOSTLY
+    return facts.late_kinds.get("all-pass", 0.0) >= MOSTLY or _mastered(facts)
+
+
+def _mastered(facts: Facts) -> bool:
+    """True where the first validation leaves nothing to learn."""
+    tests = facts.run.evaluations
+    return bool(tests) and tests[0].step == 0 and tests[0].accuracy >= MASTERED
 
 
 def _exploded(facts: Facts) -> bool:
@@ -200,7 +223,7 @@ def _explosion(facts: Facts) -> str:
         parts.append(f"the KL divergence reached {facts.divergence:.2g} nats per token")
     if facts.non_finite:
         parts.append(f"in {facts.non_finite:,} steps a loss or gradient was not finite")
-    return f"the update went out of bounds ({', and '.join(parts)}). Lower the learning rate"
+    return f"the update went out of bounds ({', and '.join(parts)}). {_too_fast(facts)}"
 
 
 def _collapse(facts: Facts) -> str:
@@ -213,9 +236,13 @@ def _collapse(facts: Facts) -> str:
 
 def _misses(facts: Facts) -> str:
     share = facts.missed.share if facts.missed else 0.0
-    said = (
-        f"in {share:.0%} of the latest groups every reward is 0, though most answers end with what "
-        "was expected: the reward is too strict, or the answers lack the form that it asks for"
+    ending = len(facts.missed.ending) if facts.missed else 0
+    said = f"in {share:.0%} of the latest groups every reward is 0, though most answers end with"
+    if share < MISSED:
+        said = f"every reward is 0, though {ending} of the latest answers end with"
+    said += (
+        " what was expected: the reward is too strict, or the answers lack the form that it asks "
+        "for"
     )
     if accepting := _accepting(facts):
         return f"{said}. With task.match={accepting}, {COMPARED[accepting]} counts"
@@ -275,11 +302,12 @@ def _informed(facts: Facts, commands: Commands) -> str:
     return commands.compare("uniform", "metis", "probe") if rare else commands.survey()
 
 
-def _last_step(facts: Facts, commands: Commands) -> str:
-    return commands.step(facts.groups.last)
-
-
 def _all_pass(facts: Facts) -> str:
+    if _mastered(facts):
+        return (
+            f"held-out accuracy was {facts.run.evaluations[0].accuracy:.3f} before training, so "
+            f"that nothing can be gained: {HARDER}, or see whether the reward asks for too little"
+        )
     share = facts.late_kinds.get("all-pass", 0.0)
     said = f"in the end {share:.0%} of the groups were all-pass, and taught nothing"
     return f"{said}. {sentence(HARDER)}"
@@ -329,7 +357,7 @@ def _other_judge(facts: Facts, commands: Commands) -> str:
 def _fallen(facts: Facts) -> str:
     best = facts.run.best
     kept = f"; the best validation was at step {best.step:,}" if best and best.step else ""
-    return f"held-out accuracy fell ({facts.change}){kept}. Lower the learning rate"
+    return f"held-out accuracy fell ({facts.change}){kept}. {_too_fast(facts)}"
 
 
 def _too_few(facts: Facts) -> str:
@@ -351,9 +379,9 @@ RULES = (
     Rule("update out of bounds", _exploded, _explosion, _slower),
     Rule("answers collapse", _collapsed, _collapse, lambda facts, commands: commands.view()),
     Rule("accuracy fell", _fell, _fallen, _slower),
-    Rule("answers truncated", lambda facts: facts.truncated > MOSTLY, _truncated, _longer),
     Rule("reward misses it", _missing, _misses, _read_or_match),
-    Rule("reward always the same", _constant, _same, _last_step),
+    Rule("answers truncated", lambda facts: facts.truncated > MOSTLY, _truncated, _longer),
+    Rule("reward always the same", _constant, _same, lambda facts, commands: commands.view()),
     Rule("nothing varies", _flat, _nothing, _informed),
     Rule("everything solved", _solved, _all_pass, lambda facts, commands: commands.survey()),
     Rule("judge without skill", _unskilled, _no_skill, _other_judge),

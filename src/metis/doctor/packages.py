@@ -28,6 +28,7 @@ USES = {
 """Packages with the extra that brings them and what they are for."""
 
 DISTRIBUTION = "metis-rft"
+"""The name under which METIS itself is installed."""
 
 
 def findings() -> Iterator[Finding]:

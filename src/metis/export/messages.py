@@ -8,7 +8,7 @@ from typing import Any
 from metis import files
 from metis.errors import MetisError
 from metis.export.target import require_new_file, writing
-from metis.run.transcripts import FOLDER, Member, members, segments
+from metis.run.transcripts import FOLDER, Member, as_damage, members, segments
 
 Row = dict[str, Any]
 
@@ -26,9 +26,10 @@ def write_messages(folder: Path, target: Path) -> int:
     count = 0
     with writing(target), files.atomic(target) as file:
         for member in members(folder):
-            for row in rows(member):
-                file.write(encoded(row) + b"\n")
-                count += 1
+            with as_damage(folder, member.place):
+                lines = [encoded(row) + b"\n" for row in rows(member)]
+            file.writelines(lines)
+            count += len(lines)
     return count
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from metis.run.folder import log_rows
-from metis.run.transcripts import Member, members
+from metis.run.transcripts import Member, as_damage, members
 
 Row = dict[str, Any]
 UNKNOWN = "not recorded"
@@ -28,8 +28,9 @@ def _answered(folder: Path, kind: str, groups: Iterable[Row]) -> list[Row]:
     texts = _texts(folder)
     told: dict[tuple[int, str], list[Row]] = {}
     for member in members(folder, kind):
-        key = member.head["step"], member.head["prompt"]
-        told.setdefault(key, []).extend(_told(member, texts))
+        with as_damage(folder, member.place):
+            key = member.head["step"], member.head["prompt"]
+            told.setdefault(key, []).extend(_told(member, texts))
     rows = [row for of_group in told.values() for row in of_group]
     for group in groups:
         known = told.get((group.get("step", 0), group["prompt"]), [])

@@ -65,14 +65,21 @@ def told(run: Recorded) -> Iterator[Answer]:
     """The answers of the last segments of the transcripts."""
     files = transcripts.segments(run.folder, "train")
     read = {file.name: file.stat().st_size for file in files[:-SEGMENTS]}
-    for _, head, rows in transcripts.members(run.folder, "train", read):
-        for row in rows:
-            if row["reward"] is not None:
-                asked = row["asked"] if "asked" in row else head["messages"]
-                turns = (*_turns(asked), *_turns(row["messages"]))
-                truncated = bool(row["truncated"])
-                about = head["step"], row["reward"], row["tokens"], truncated, turns
-                yield Answer(*about, str(head.get("reference") or ""))
+    for member in transcripts.members(run.folder, "train", read):
+        with transcripts.as_damage(run.folder, member.place):
+            answers = list(_told(member))
+        yield from answers
+
+
+def _told(member: transcripts.Member) -> Iterator[Answer]:
+    head = member.head
+    for row in member.rows:
+        if row["reward"] is not None:
+            asked = row["asked"] if "asked" in row else head["messages"]
+            turns = (*_turns(asked), *_turns(row["messages"]))
+            truncated = bool(row["truncated"])
+            about = int(head["step"]), float(row["reward"]), int(row["tokens"]), truncated, turns
+            yield Answer(*about, str(head.get("reference") or ""))
 
 
 def _turns(messages: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:

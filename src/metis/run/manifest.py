@@ -111,16 +111,15 @@ def _write(path: Path, content: Mapping[str, Any]) -> None:
 def read_config(path: Path) -> dict[str, Any]:
     """The `config.json` of a run folder, with present names; refused if missing or corrupted."""
     try:
-        document: dict[str, Any] = json.loads((path / "config.json").read_text("utf-8"))
+        return current(json.loads((path / "config.json").read_text("utf-8")))
     except FileNotFoundError:
         raise MetisError(
             f"--out {str(path)!r}: the folder is not empty and not a run folder: name another one"
         ) from None
-    except ValueError:
+    except (ValueError, AttributeError, OSError):
         raise MetisError(
             f"config.json of {str(path)!r} is damaged: restore it, or name another with --out"
         ) from None
-    return current(document)
 
 
 def _versions() -> dict[str, Any]:

@@ -11,7 +11,7 @@ import os
 import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -225,6 +225,16 @@ def _members(file: Path, start: int) -> Iterator[tuple[int, int, bytes]]:
             if unpacker.eof:
                 yield start, end, b"".join(pieces)
             start = end
+
+
+@contextmanager
+def as_damage(folder: Path, place: Place) -> Iterator[None]:
+    """While a group is read: fields that are missing or of another kind are damage."""
+    try:
+        yield
+    except (KeyError, TypeError, AttributeError, ValueError):
+        file = folder / FOLDER / file_name(place.kind, place.segment)
+        raise _damaged(file, place.offset) from None
 
 
 def _member(file: Path, place: Place, text: bytes) -> Member:

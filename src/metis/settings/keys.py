@@ -16,7 +16,7 @@ MANY = 30
 """Longest list of names in an error message."""
 
 JUDGE = "curriculum.judge"
-FLOOR = "curriculum.floor"
+FLOOR = "curriculum.floors"
 
 SECTIONS = ("engine", "task", "curriculum", JUDGE)
 """Sections that may be written as only a name."""

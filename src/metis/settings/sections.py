@@ -102,7 +102,7 @@ class CurriculumSection:
         if standard is not None:
             chosen = choices[preset].get("judge", {})
             judge = JudgeSection.read(given.pop("judge", {}), chosen, standard)
-        floor = given.pop("floor", {})
+        floor = given.pop("floors", {})
         remedy = "it is a section, with prompts and categories"
         require(isinstance(floor, dict), keys.FLOOR, floor, remedy)
         return cls(name, kind, preset, given, judge, floor)
@@ -125,7 +125,7 @@ class CurriculumSection:
     def written(self) -> Document:
         """The given settings, including the judge's."""
         judge = self.judge.given if self.judge else {}
-        parts = {"judge": judge, "floor": self.floor}
+        parts = {"judge": judge, "floors": self.floor}
         return {**self.given, **{name: part for name, part in parts.items() if part}}
 
     def resolve(self, batch: int, group: int) -> Curriculum:
@@ -140,7 +140,7 @@ class CurriculumSection:
     def document(self, curriculum: Curriculum) -> Document:
         floor = {}
         if isinstance(curriculum, Floors):
-            floor, curriculum = {"floor": _plain(curriculum.floor)}, curriculum.of
+            floor, curriculum = {"floors": _plain(curriculum.floor)}, curriculum.of
         preset = {"preset": self.preset} if self.preset else {}
         document = {
             "name": self.name,

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self
 
+from pydantic import TypeAdapter, ValidationError
 from rich import progress
 from rich.console import Console
 
@@ -204,13 +205,20 @@ def judging(settings: Config) -> Curriculum:
     return curriculum_of("metis", settings.training.batch, settings.training.group)
 
 
+def _measured_before(path: Path) -> dict[str, float]:
+    """The seconds that a file has; none where it is missing or damaged."""
+    try:
+        return TypeAdapter(dict[str, float]).validate_json(path.read_bytes())
+    except (OSError, ValidationError):
+        return {}
+
+
 def step_seconds(
     engine: Trainable, pool: Pool, curriculum: Curriculum, folder: Path
 ) -> dict[str, float]:
     """The phases of the second of two steps, which train the policy; measured before, as then."""
     path = folder / FILE
-    if path.exists():
-        measured: dict[str, float] = json.loads(path.read_text("utf-8"))
+    if measured := _measured_before(path):
         return measured
     seconds: dict[str, float] = {}
     for step in range(STEPS):

@@ -125,18 +125,18 @@ def test_state_is_that_of_the_curriculum_too():
 def test_a_recipe_has_floors_for_any_curriculum():
     config = load_config(
         None,
-        ["engine=simulated", "curriculum=mopps", "curriculum.floor.prompts=10", "batch=20"],
+        ["engine=simulated", "curriculum=mopps", "curriculum.floors.prompts=10", "batch=20"],
     )
     assert isinstance(config.curriculum, Floors) and isinstance(config.curriculum.of, Mopps)
     assert config.curriculum.batch == 20 and config.curriculum.slots == 2
     assert config.curriculum.multiplier == 16
     written = config.resolved["curriculum"]
-    assert written["floor"] == {"prompts": 10.0, "categories": 0.0} and written["decay"] == 1.0
+    assert written["floors"] == {"prompts": 10.0, "categories": 0.0} and written["decay"] == 1.0
     again = resolve({key: part for key, part in config.resolved.items() if key != "schema"})
     assert again.resolved == config.resolved and isinstance(again.curriculum, Floors)
     plain = resolve({"engine": "simulated", "curriculum": "mopps"})
-    assert isinstance(plain.curriculum, Mopps) and "floor" not in plain.resolved["curriculum"]
-    judged = metis.curriculum("metis", batch=16, floor={"categories": 1.0})
+    assert isinstance(plain.curriculum, Mopps) and "floors" not in plain.resolved["curriculum"]
+    judged = metis.curriculum("metis", batch=16, floors={"categories": 1.0})
     assert judged.judge is judged.of.judge and judged.needs == judged.of.needs
 
 
@@ -145,12 +145,12 @@ def test_an_instance_with_floors_is_a_curriculum_of_a_run(tmp_path):
     run = metis.train(curriculum=made, engine="simulated", steps=2, out=tmp_path / "run")
     config = run.config["curriculum"]
     assert config["name"] == "mopps" and config["decay"] == 0.5
-    assert config["floor"] == {"prompts": 4, "categories": 0.0}
+    assert config["floors"] == {"prompts": 4, "categories": 0.0}
 
 
 def test_a_selector_serves_it():
     selector = Selector(
-        [f"text {i}" for i in range(12)], "mopps", batch=4, group=2, floor={"prompts": 2}
+        [f"text {i}" for i in range(12)], "mopps", batch=4, group=2, floors={"prompts": 2}
     )
     seen = set()
     for _ in range(40):
@@ -163,14 +163,14 @@ def test_a_selector_serves_it():
 @pytest.mark.parametrize(
     ("floor", "words"),
     [
-        ({"prompts": 1}, r"curriculum\.floor\.prompts = 1"),
-        ({"prompts": 1.1}, r"curriculum\.floor\.prompts = 1\.1: it takes 4 of 4 prompts"),
-        ({"categories": -1}, r"curriculum\.floor\.categories = -1"),
-        ({"prompt": 3}, r"unknown key 'curriculum\.floor\.prompt'"),
-        ({"prompts": "many"}, r"curriculum\.floor\.prompts"),
-        (3, r"curriculum\.floor = 3: it is a section"),
+        ({"prompts": 1}, r"curriculum\.floors\.prompts = 1"),
+        ({"prompts": 1.1}, r"curriculum\.floors\.prompts = 1\.1: it takes 4 of 4 prompts"),
+        ({"categories": -1}, r"curriculum\.floors\.categories = -1"),
+        ({"prompt": 3}, r"unknown key 'curriculum\.floors\.prompt'"),
+        ({"prompts": "many"}, r"curriculum\.floors\.prompts"),
+        (3, r"curriculum\.floors = 3: it is a section"),
     ],
 )
 def test_impossible_floors_are_refused(floor, words):
     with pytest.raises(MetisError, match=words):
-        resolve({"batch": 4, "curriculum": {"name": "uniform", "floor": floor}})
+        resolve({"batch": 4, "curriculum": {"name": "uniform", "floors": floor}})

@@ -120,7 +120,6 @@ def test_a_reward_that_misses_answers_is_mended_or_one_of_them_is_shown(make, ta
         {"answers": ["It is 170.", "117", "-17", "1.17"]},
         {"answers": ["So 17"] * 4, "question": "Is it 17 or 18?"},
         {"answers": ["So 17"] * 4, "reference": ""},
-        {"answers": ["So 17", "So 16", "So 15", "So 14"]},
         {"answers": ["So 17"] * 4, "rewards": [0.0, 0.0, 0.0, 1.0]},
     ],
     ids=[
@@ -128,7 +127,6 @@ def test_a_reward_that_misses_answers_is_mended_or_one_of_them_is_shown(make, ta
         "another number",
         "in the question",
         "unknown",
-        "one of four",
         "not all",
     ],
 )
@@ -137,6 +135,38 @@ def test_what_is_no_missed_answer(make, say, said):
     for step in range(1, 21):
         say(run.folder, step, **said)
     assert ill(run) == ["reward always the same"]
+
+
+@pytest.mark.parametrize(
+    ("rewards", "found"),
+    [
+        (FAIL, ["reward misses it"]),
+        ([*FAIL[:7], 1.0], ["nothing varies"]),
+    ],
+    ids=["nothing was ever right", "others were"],
+)
+def test_single_right_answers_tell_where_every_reward_is_0(make, say, rewards, found):
+    few = {**FLAT, "batch/informative": 0.03, "rollout/wasted": 6300.0}
+    run = make(lambda step: few, lambda step: rewards if step == 9 else FAIL)
+    for step in range(1, 21):
+        say(run.folder, step, answers=["So 17", "So 16", "So 15", "So 14"])
+    assert ill(run) == found
+    if "reward misses it" in found:
+        assert "20 of the latest answers" in advice(run)[0].text
+
+
+def test_accuracy_that_leaves_nothing_to_learn_is_told(make):
+    run = make(before=20, after=20, of=20)
+    assert ill(run)[0] == "everything solved"
+    assert "before training" in advice(run)[0].text
+
+
+@pytest.mark.parametrize("rate", [0.01, 2e-5])
+def test_a_slower_rate_is_a_usual_one(make, rate):
+    run = make(**{**ILL["accuracy fell"], "engine": {"name": "local", "learning_rate": rate}})
+    [line] = advice(run)
+    slower = float(line.command.partition("engine.learning_rate=")[2].split()[0])
+    assert slower == pytest.approx(min(rate / 10, 1e-5)) and f"{rate:g}" in line.text
 
 
 def test_a_reward_that_tells_no_answers_apart_is_found_even_where_most_are_truncated(make):
