@@ -74,10 +74,7 @@ def _signature(value: Any) -> str:
 
 
 def _commands(parser: argparse.ArgumentParser) -> Iterator[str]:
-    [commands] = [
-        action for action in parser._actions if isinstance(action, argparse._SubParsersAction)
-    ]
-    for name, command in sorted(commands.choices.items()):
+    for name, command in sorted(cli.subcommands(parser).items()):
         options = ("|".join(action.option_strings) or action.dest for action in command._actions)
         yield f"metis {name} {' '.join(sorted(options))}"
 
