@@ -12,8 +12,8 @@ log: to resume, logs and transcripts are truncated to the checkpoint. Gzipped lo
 """
 
 import contextlib
-import gzip
 import errno
+import gzip
 import json
 import os
 import re
