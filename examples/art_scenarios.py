@@ -2,8 +2,8 @@
 
 WANDB_API_KEY=... python examples/art_scenarios.py OpenPipe/Qwen3-14B-Instruct
 
-openpipe-art 0.5.18 with openai 2 (it does not run with openai 3). Gathering runs with its classes in
-`make test-trainers`; its training, on a GPU or a service, was not tried.
+openpipe-art 0.5.18 with openai 2 (it does not work with openai 3). Gathering runs with its classes
+in `make test-trainers`; its training, on a GPU or a service, was not tried.
 """
 
 import asyncio
