@@ -162,8 +162,9 @@ def test_figures_without_data_are_left_out(make):
         "Waste",
         "Time and overhead",
     ]
-    assert "no judgment was asked for" in " ".join(page.words)
-    assert "reading candidates" not in " ".join(page.words)
+    assert "Time spent judging" not in " ".join(page.words), (
+        "nothing was judged, and no candidate read"
+    )
 
 
 def test_time_of_reading_candidates_is_named_where_nothing_is_judged(make):
@@ -175,6 +176,23 @@ def test_time_of_reading_candidates_is_named_where_nothing_is_judged(make):
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     assert report(run) == 0
     assert "reading candidates took 25.0%" in " ".join(shown(run).words)
+
+
+def test_where_all_problems_score_alike_that_is_said_in_place_of_an_error(make):
+    run = make(extra={})
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    for row in rows:
+        if row.pop("eval/stderr", None):
+            row["eval/accuracy"] = 0.0
+    (run / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    assert report(run) == 0
+    words = " ".join(shown(run).words)
+    assert "0.000 → 0.000" in words and "standard error" not in words.split("Figures")[0]
+    step = max(row["step"] for row in rows)
+    tested = [{"step": step, "prompt": f"p{n}", "reward": 0.0} for n in range(30)]
+    (run / "evals.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in tested))
+    assert report(run) == 0
+    assert "each of the 30 problems scored 0" in " ".join(shown(run).words)
 
 
 def test_several_runs_share_a_page(make, elsewhere):
@@ -235,7 +253,7 @@ def test_a_run_with_one_evaluation_is_a_dot(make, done):
     run = make(done=done, every=5)
     assert report(run) == 0
     page = shown(run)
-    assert "the only evaluation" in " ".join(page.words)
+    assert "the only validation" in " ".join(page.words)
     assert "circle" in page.tags
 
 
