@@ -50,7 +50,7 @@ def _head(runs: Sequence[Recorded]) -> Iterator[str]:
         labels = ", ".join(run.label for run in group)
         why = next(filter(None, (comparable.why_not(group[0], run) for run in first)))
         said = f"{labels}: validated otherwise than {runs[0].label} ({why}); drawn apart."
-        yield html.banner("Accuracy is not compared.", said)
+        yield html.banner("Held-out accuracy is not compared.", said)
     simulated = [run for run in runs if run.simulated]
     if simulated:
         some = ", ".join(run.label for run in simulated) if len(simulated) < len(runs) else ""

@@ -178,10 +178,10 @@ COLUMNS = {
     "informative": "batch/informative",
     "judge ρ": "judge/spearman",
     "trial": "select/trial",
-    "accuracy": "eval/accuracy",
+    "held-out accuracy": "eval/accuracy",
 }
 """Metrics of a step, by the name they are shown under."""
-FORMS = {"informative": ".1%", "accuracy": ".3f"}
+FORMS = {"informative": ".1%", "held-out accuracy": ".3f"}
 """Forms of those that are not shown with three digits."""
 
 
