@@ -9,7 +9,7 @@ VERIFIERS := $(CURDIR)/.venv-verifiers/bin/python
 unexport PYTHONDONTWRITEBYTECODE
 export PYTHON
 
-.PHONY: quickstart test test-verl test-trl test-inspect test-verifiers check docs site judge-set clean
+.PHONY: quickstart test test-verl test-trl test-inspect test-verifiers test-dist dist check docs site judge-set clean
 
 quickstart: .venv/quickstart
 	$(BIN)/metis train --out runs/quickstart
@@ -32,6 +32,19 @@ test-inspect: .venv-inspect/ready
 
 test-verifiers: .venv/ready .venv-verifiers/ready
 	METIS_VERIFIERS=$(VERIFIERS) $(BIN)/pytest tests/on_verifiers
+
+# The wheel and the sdist, installed outside this tree with every supported Python that is there.
+test-dist: .venv-dist/ready
+	.venv-dist/bin/pytest tests/on_dist
+
+# A release: wheel, sdist, and what an installation of the wheel consists of (CycloneDX).
+dist: .venv-dist/ready
+	rm -rf dist
+	.venv-dist/bin/python -m build --no-isolation --outdir dist
+	$(PYTHON) -m venv dist/installed
+	dist/installed/bin/pip install --quiet dist/*.whl
+	.venv-dist/bin/cyclonedx-py environment dist/installed/bin/python --output-format JSON --output-file dist/sbom.json
+	rm -rf dist/installed
 
 check: .venv/ready
 	$(BIN)/ruff format --check .
@@ -113,6 +126,13 @@ judge-set:
 	.venv-verifiers/bin/pip install --quiet --no-deps --editable tests/on_verifiers/tasksets
 	@touch $@
 
+.venv-dist/ready: tests/on_dist/requirements.txt
+	@sh .ci/packages python3-venv
+	$(PYTHON) -m venv .venv-dist
+	.venv-dist/bin/pip install --quiet --requirement $<
+	.venv-dist/bin/pip install --quiet --no-deps --editable .
+	@touch $@
+
 # mkdocs reads the pages alone, so it needs nothing of the rest.
 .venv-site/ready: docs/requirements.txt
 	@sh .ci/packages python3-venv
@@ -121,4 +141,4 @@ judge-set:
 	@touch $@
 
 clean:
-	rm -rf .venv .venv-verl .venv-trl .venv-inspect .venv-verifiers .venv-site site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-verl .venv-trl .venv-inspect .venv-verifiers .venv-dist .venv-site site dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -19,6 +19,7 @@ PREPARED = {
     "dots": {"predictor": {"width": 8, "epochs": 2}},
     "nemotron": {"measure": 2},
     "adarft": {"measure": 2},
+    "knapsack": {"judge": {"enough": 1}},
 }
 """Knobs that let a method reach all of its phases within a short test."""
 
@@ -48,11 +49,15 @@ VARIANTS = {
     "nemotron": {"again": {"profile_every": 2}},
     "adarft": {MEASURED: {"multiplier": 2}},
     "pools": {"memory": {"mastered": 1, "retest": 0.3}},
+    "knapsack": {"readout": {"judge": "readout"}, "direct": {"judge": "direct"}},
     "ragen2": {"refill": {"keep": 0.5, "rounds": 3}},
 }
 """Knobs that take another way through a method, by a name for them."""
 
-FLOORED = ["uniform", "metis", "mopps", "dapo", "vcrl", "speed", "adcl", "sec", "pools"]
+FLOORED = [
+    *("uniform", "metis", "mopps", "dapo", "vcrl", "speed", "adcl", "sec", "pools"),
+    "knapsack",
+]
 FLOOR = "floor"
 """The variant with floors, of methods that act at different times."""
 

@@ -71,12 +71,14 @@ _HOMES = {
 """Modules of the public names; each is imported when a name of it is first used."""
 
 
-def __getattr__(name: str) -> Any:
-    for module, names in _HOMES.items():
-        if name in names:
-            value = globals()[name] = getattr(importlib.import_module(module), name)
-            return value
-    raise AttributeError(f"module 'metis' has no attribute {name!r}")
+if not TYPE_CHECKING:  # a type checker would take any name for one of the package
+
+    def __getattr__(name: str) -> Any:
+        for module, names in _HOMES.items():
+            if name in names:
+                value = globals()[name] = getattr(importlib.import_module(module), name)
+                return value
+        raise AttributeError(f"module 'metis' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

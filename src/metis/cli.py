@@ -109,6 +109,8 @@ class _Parser(argparse.ArgumentParser):
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Parse a command line; settings may stand before and after options."""
     parser = _parser()
+    if "_ARGCOMPLETE" in os.environ:
+        _complete(parser)
     chosen, rest = parser.parse_known_args(arguments)
     if not hasattr(chosen, "run"):
         return parser.parse_args(["--help"])
@@ -118,6 +120,26 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     if rest:
         chosen.settings += rest
     return chosen
+
+
+def _complete(parser: argparse.ArgumentParser) -> None:
+    """Answer the shell that asks what may stand where its cursor is, and exit."""
+    import argcomplete
+
+    from metis.config import completion
+
+    for command in subcommands(parser).values():
+        for action in command._actions:
+            if answer := completion.ANSWERS.get(action.dest):
+                action.completer = answer  # type: ignore[attr-defined]
+    argcomplete.autocomplete(parser)
+
+
+def subcommands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """The commands of a parser, by name."""
+    kind = argparse._SubParsersAction
+    [commands] = [action for action in parser._actions if isinstance(action, kind)]
+    return dict(commands.choices)
 
 
 def _hint(word: str, chosen: argparse.Namespace) -> str:

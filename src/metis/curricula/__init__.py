@@ -9,6 +9,7 @@ from metis.curricula.dps import Dps
 from metis.curricula.dump import Dump
 from metis.curricula.e2h import E2H
 from metis.curricula.greso import Greso
+from metis.curricula.knapsack import Knapsack
 from metis.curricula.mapp import Mapp
 from metis.curricula.metis import Metis
 from metis.curricula.mopps import Mopps
@@ -42,6 +43,7 @@ CURRICULA: dict[str, type[Curriculum]] = {
     "mapp": Mapp,
     "dps": Dps,
     "pools": Pools,
+    "knapsack": Knapsack,
     "dapo": Dapo,
     "speed": Speed,
     "vcrl": Vcrl,

@@ -90,6 +90,7 @@ DEFAULTS = {
         "temperature": 1.0,
     },
     "readout": {"regression": "logistic", "layer": 2 / 3, "window": 20},
+    "history": {"memory": 16, "enough": 8},
 }
 
 
