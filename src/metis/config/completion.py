@@ -28,12 +28,17 @@ def settings(prefix: str, parsed_args: argparse.Namespace, **_: object) -> list[
 
     Keys are those of the engine, the task and the curriculum that the words before it name.
     """
-    given = [word for word in getattr(parsed_args, "settings", None) or [] if word != prefix]
+    given = [word for word in _before(parsed_args) if word != prefix]
     known = choices(_raw(given))
     key, equals, _value = prefix.partition("=")
     if equals:
         return [f"{key}={value}" for value in known.get(key, ())]
     return [*_files(prefix), *(f"{key}=" for key in known)]
+
+
+def _before(parsed_args: argparse.Namespace) -> list[str]:
+    """The words before that are a recipe and settings; --for keeps them apart."""
+    return getattr(parsed_args, "settings", None) or getattr(parsed_args, "recipe", None) or []
 
 
 def choices(raw: Mapping[str, Any]) -> Choices:
@@ -105,5 +110,5 @@ def curricula(**_: object) -> list[str]:
     return list(CURRICULA)
 
 
-ANSWERS = {"settings": settings, "name": curricula, "for_recipe": settings}
+ANSWERS = {"settings": settings, "name": curricula, "recipe": settings}
 """What completes an argument of a command, by its name in the parser."""
