@@ -20,6 +20,7 @@ PREPARED = {
     "nemotron": {"measure": 2},
     "adarft": {"measure": 2},
     "knapsack": {"judge": {"enough": 1}},
+    "vip": {"least": 3},
 }
 """Knobs that let a method reach all of its phases within a short test."""
 
@@ -50,6 +51,7 @@ VARIANTS = {
     "adarft": {MEASURED: {"multiplier": 2}},
     "pools": {"memory": {"mastered": 1, "retest": 0.3}},
     "knapsack": {"readout": {"judge": "readout"}, "direct": {"judge": "direct"}},
+    "vip": {"rloo": {"estimator": "rloo"}, "readout": {"judge": "readout"}},
     "ragen2": {"refill": {"keep": 0.5, "rounds": 3}},
 }
 """Knobs that take another way through a method, by a name for them."""

@@ -24,6 +24,7 @@ from metis.curricula.speed import Speed
 from metis.curricula.staged import Staged
 from metis.curricula.uniform import Uniform
 from metis.curricula.vcrl import Vcrl
+from metis.curricula.vip import Vip
 
 CURRICULA: dict[str, type[Curriculum]] = {
     "metis": Metis,
@@ -44,6 +45,7 @@ CURRICULA: dict[str, type[Curriculum]] = {
     "dps": Dps,
     "pools": Pools,
     "knapsack": Knapsack,
+    "vip": Vip,
     "dapo": Dapo,
     "speed": Speed,
     "vcrl": Vcrl,

@@ -76,7 +76,7 @@ class Knapsack(Allocation):
 
     def _wanted(self, rates: Floats) -> Counts:
         """Rollouts beyond `least` until a group is mixed with probability `confidence`."""
-        wanted = math.log(1 - self.confidence) / np.log(np.maximum(rates, 1 - rates))
+        wanted = math.log(1 - self.confidence) / np.log1p(-np.minimum(rates, 1 - rates))
         beyond = np.ceil(np.minimum(wanted, self.most)) - self.least
         return np.asarray(np.maximum(beyond, 0), dtype=np.int64)
 

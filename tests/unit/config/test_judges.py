@@ -91,6 +91,7 @@ DEFAULTS = {
     },
     "readout": {"regression": "logistic", "layer": 2 / 3, "window": 20},
     "history": {"memory": 16, "enough": 8},
+    "gaussian_process": {"layer": 2 / 3, "prior": -1.0},
 }
 
 
