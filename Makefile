@@ -55,6 +55,7 @@ check: .venv/ready
 	$(BIN)/mypy
 
 docs: .venv/ready
+	$(BIN)/python docs/api_page.py
 	$(BIN)/python docs/curricula_page.py
 	$(BIN)/python docs/drawings.py
 	$(BIN)/python docs/metrics_page.py
