@@ -131,7 +131,7 @@ def _error(values: list[float]) -> float:
 
 def local_table() -> str:
     """Steps of the local engine by phase."""
-    heads = ("run", "step", "rollouts", "update", "judging", "unattributed", "validation accuracy")
+    heads = ("run", "step", "rollouts", "update", "judging", "unattributed", "held-out accuracy")
     rows = [list(heads)]
     for variant in LOCAL:
         step, judging = variant.mean("step"), variant.mean("judge")
@@ -153,7 +153,7 @@ def local_table() -> str:
 
 def quickstart_table() -> str:
     """Accuracy and seconds of `make quickstart`."""
-    rows = [["seed", "validation accuracy", "seconds of training", "of these, judging"]]
+    rows = [["seed", "held-out accuracy", "seconds of training", "of these, judging"]]
     for seed in range(3):
         variant = Steps(f"quickstart-cpu/seed-{seed}", "METIS", skip=0)
         _, accuracy = read_run(EVIDENCE / variant.run).series("eval/accuracy")

@@ -63,13 +63,14 @@ prediction and the outcome; a prompt over all steps; of one step also the distri
 prediction and the exemplars that the judge was shown; an answer with its turns.
 
   metis inspect runs/a                         every step in a line
-  metis inspect runs/a --step 12               the prompts of a step
+  metis inspect runs/a --step 12               the prompts of a step; 0 is before training
   metis inspect runs/a --step 12 --all         with the candidates that were not chosen
   metis inspect runs/a --prompt ID             one prompt over all steps
   metis inspect runs/a --step 12 --prompt ID   one prompt in a step, with its answers
   metis inspect runs/a --answer 12/ID/0        one answer with its turns
   metis inspect runs/a --answer eval/12/ID/0   a validation answer; judge/... a judgment
   metis inspect surveys/a                      the prompts of a survey, or of an evaluation
+  metis inspect runs/a --step 12 --json        any of these as JSON, with all that is known
 """
 
 
@@ -182,6 +183,7 @@ def _parser() -> argparse.ArgumentParser:
     answer = "one answer of a prompt in a step"
     inspect_run.add_argument("--answer", metavar="STEP/ID/K", help=answer)
     inspect_run.add_argument("--all", action="store_true", help="also candidates not chosen")
+    inspect_run.add_argument("--json", action="store_true", help="the same as JSON")
     browsing.add(commands)
     comparison.add(commands)
     evaluation.add(commands)
@@ -286,8 +288,13 @@ def _report(chosen: argparse.Namespace) -> int:
 
 
 def _inspect(chosen: argparse.Namespace) -> int:
+    from metis.view.inspected import inspected
     from metis.view.inspection import inspect
 
+    if chosen.json:
+        where = chosen.folder, chosen.step, chosen.prompt, chosen.all, chosen.answer
+        print(json.dumps(inspected(*where), indent=2))
+        return 0
     console = plain_console()
     for shown in inspect(chosen.folder, chosen.step, chosen.prompt, chosen.all, chosen.answer):
         console.print(shown)

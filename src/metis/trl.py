@@ -48,6 +48,12 @@ def stream(selector: Selector) -> IterableDataset:
             f"curriculum = {selector.name!r} refills its batch after the rollouts, but TRL trains "
             "on the prompts that it drew: use one that selects before, such as mopps"
         )
+    if selector.ragged:
+        raise MetisError(
+            f"curriculum = {selector.name!r} gives each prompt its own number of rollouts, but "
+            "TRL's `num_generations` is one for all: use one that selects, such as mopps, or "
+            "metis.Selector in your own loop"
+        )
     _streamed.append(selector)
     number = {"number": len(_streamed) - 1}
     return IterableDataset.from_generator(_proposals, gen_kwargs=number)

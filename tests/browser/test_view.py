@@ -1,6 +1,7 @@
 """`metis view` in a browser: its pages, the address, the keyboard, a live run, and hostile text."""
 
 import re
+import shlex
 import threading
 from pathlib import Path
 from urllib.parse import quote
@@ -8,6 +9,7 @@ from urllib.parse import quote
 import pytest
 
 from metis.cli import main
+from metis.view.browse import bundle
 from metis.view.browse.server import Server
 from shown_folders import Folder
 
@@ -115,7 +117,7 @@ PAGES = {
     "#/0/prompts": "Prompts",
     f"#/0/prompt/{quote(HOSTILE, safe='')}": "Prompt",
     "#/0/answers?q=answer": "Answers",
-    answer_address(HOSTILE): "Answer 1",
+    answer_address(HOSTILE): "Answer 0",
 }
 
 
@@ -165,7 +167,7 @@ def test_every_page_fits_and_text_of_a_run_stays_text(opened, url, width, scheme
 
 def test_a_chart_leads_to_its_steps_by_pointer_and_keyboard(opened, url):
     page = opened(url)
-    chart = page.get_by_role("slider", name="Validation accuracy")
+    chart = page.get_by_role("slider", name="Held-out accuracy")
     chart.focus()
     page.keyboard.press("ArrowLeft")
     expect(chart).to_have_attribute("aria-valuetext", "step 2: 0.400")
@@ -228,6 +230,41 @@ def test_filters_are_in_the_address_and_a_search_is_walked_through(opened, url):
     expect(found).to_have_count(2)
 
 
+def test_filters_that_a_link_sets_are_seen_and_dropped(opened, url):
+    page = opened(f"{url}#/0/answers?kind=train&step=3&reward=right&failed=1")
+    narrowed, found = page.locator(".narrowed"), page.locator("main .cards li")
+    expect(narrowed.locator(".chip")).to_have_text(
+        ["training ×", "step 3 ×", "right ×", "failed ×"]
+    )
+    expect(page.locator("main")).to_contain_text("No answer is left by these filters.")
+    page.get_by_role("button", name="Drop: failed").click()
+    expect(found).to_have_count(2)
+    narrowed.get_by_role("button", name="Show all").click()
+    expect(found).to_have_count(14)
+    expect(narrowed).to_have_count(0)
+    page.goto(f"{url}#/0/prompts?outcome=informative&q=roots")
+    expect(narrowed.locator(".chip")).to_have_text(["“roots” ×", "informative ×"])
+
+
+def test_an_answer_has_one_number_everywhere(opened, url, run, capsys):
+    page = opened(url + answer_address("algebra/1", 1, step=3))
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Answer 1 one of 2")
+    page.goto(f"{url}#/0/answers?prompt=algebra%2F1&step=3&reward=right")
+    expect(page.locator("main .cards li")).to_contain_text("step 3 · answer 1")
+    assert main(["inspect", str(run.path), "--answer", "3/algebra/1/1"]) == 0
+    assert "So the answer of step 3" in capsys.readouterr().out
+
+
+def test_examples_of_a_prompt_are_named_so(opened, url, run):
+    chat = [("user", "1 + 2?"), ("assistant", "3"), ("user", "1 + 1?")]
+    messages = [{"role": role, "content": text} for role, text in chat]
+    run.say("few", "2", step=4, messages=messages)
+    turns = opened(url + answer_address("few", step=4)).locator(".conversation article")
+    expect(turns).to_have_count(4)
+    names = [turn.get_attribute("aria-label") for turn in turns.all()]
+    assert names == ["Example: User", "Example: Assistant", "User", "Assistant"]
+
+
 def test_an_answer_has_its_turns_its_group_and_what_the_judge_said(opened, url):
     page = opened(url + answer_address("count/1", 1, step=3))
     turns = page.locator(".conversation article")
@@ -237,7 +274,7 @@ def test_an_answer_has_its_turns_its_group_and_what_the_judge_said(opened, url):
     expect(page.locator(".earned")).to_contain_text("reward 1")
     expect(page.get_by_text("Before it was rolled out")).to_be_visible()
     expect(page.locator(".expected")).to_have_text("Expected</pre>4 or five")
-    page.get_by_role("link", name="answer 3, no reward, failed").click()
+    page.get_by_role("link", name="answer 2, no reward, failed").click()
     expect(page.locator(".banner")).to_contain_text("TypeError: no number (my.py, line 3)")
     page.get_by_role("link", name="Step 3").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("Step 3")
@@ -272,7 +309,7 @@ def test_a_run_is_followed_while_it_trains(opened, url, run):
     add_step(run, 4)
     expect(page.locator(".state")).to_contain_text("step 4", timeout=15_000)
     expect(page.locator("tbody th").first).to_have_text("4")
-    chart = page.get_by_role("slider", name="Validation accuracy")
+    chart = page.get_by_role("slider", name="Held-out accuracy")
     expect(chart).to_have_attribute("aria-valuetext", "step 4: 0.600")
 
 
@@ -324,7 +361,7 @@ def test_folders_of_every_kind_are_switched_between(opened, serve, run, tmp_path
     expect(page.get_by_role("heading", level=1)).to_have_text("survey")
     expect(page.locator(".share").first).to_contain_text("of the answers are right")
     page.get_by_label("Folder", exact=True).select_option("dapo-hard")
-    expect(page.get_by_role("slider", name="Validation accuracy")).to_be_visible()
+    expect(page.get_by_role("slider", name="Held-out accuracy")).to_be_visible()
     page.locator(".variant a").first.click()
     expect(page).to_have_url(re.compile("#/3$"))
     expect(page.get_by_role("navigation", name="Pages", exact=True)).to_be_visible()
@@ -339,3 +376,36 @@ def test_a_bundle_opens_without_a_server(opened, run, tmp_path, capsys):
     expect(page.locator(".conversation")).to_contain_text("I think it is 2.")
     page.keyboard.press("a")
     expect(page.locator("main .cards li")).to_have_count(14)
+
+
+def test_a_bundle_has_the_pages_of_lists_or_says_which_command_does(
+    browser, run, tmp_path, capsys, monkeypatch
+):
+    for place in range(60):
+        run.say(f"held/{place}", "wrong", kind="eval", step=0, rewards=[0.0])
+    run.log("metrics", {"step": 0, "eval/accuracy": 0.0})
+    monkeypatch.setattr(bundle, "PAGES", 2)
+    for place in range(100):
+        run.say(f"more/{place}", "right", step=4, rewards=[1.0])
+    assert main(["view", str(run.path), "--bundle", str(tmp_path / "page")]) == 0
+    page = browser.new_page()
+    page.goto((tmp_path / "page/index.html").as_uri())
+    page.get_by_role("link", name="0", exact=True).click()
+    pager = page.locator(".pager").first
+    expect(pager).to_contain_text("60 answers")
+    pager.get_by_role("button", name="Next").click()
+    expect(page.locator("main .cards li")).to_have_count(10)
+    page.get_by_role("button", name="Drop: validation").click()
+    page.get_by_role("button", name="Drop: step 0").click()
+    page.get_by_label("Reward").select_option("right")
+    expect(pager).to_contain_text("106 answers")
+    for _ in range(2):
+        pager.get_by_role("button", name="Next").click()
+    alert = page.get_by_role("alert")
+    expect(alert).to_contain_text("does not have page 3 of this list")
+    expect(alert).to_contain_text("metis view run")
+    page.goto((tmp_path / "page/index.html").as_uri() + "#/0/answer/train/3/it's/0")
+    expect(alert).to_contain_text("does not have this answer")
+    command = page.locator(".command code").inner_text()
+    assert shlex.split(command) == ["metis", "inspect", "run", "--answer", "train/3/it's/0"]
+    page.close()

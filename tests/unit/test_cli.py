@@ -457,7 +457,7 @@ def test_a_curriculum_tells_its_defaults_those_of_its_judges_and_what_its_preset
     assert '\n  curriculum.judge="direct"\n' in printed
     found = told(capsys, "metis")
     assert list(found) == [
-        *(f"curriculum.judge={name}" for name in ("direct", "reason", "readout")),
+        *(f"curriculum.judge={name}" for name in JUDGES),
         *(f"curriculum.preset={name}" for name in ("recommended", "readout", "paper")),
     ]
     assert found["curriculum.preset=recommended"] == {}

@@ -127,7 +127,11 @@ def accuracy(comparison: Comparison) -> list[Figure]:
         if axis != comparison.lead and comparison.counted(axis)
     )
     over = "The same over the other costs."
-    by_cost = [Figure(charts.BY_COST, "Accuracy over other costs", over, others)] if others else []
+    by_cost = (
+        [Figure(charts.BY_COST, "Held-out accuracy over other costs", over, others)]
+        if others
+        else []
+    )
     return [lead, *by_cost]
 
 

@@ -286,5 +286,5 @@ def progress(folder: Path) -> tuple[int, str]:
         for row in run_folder.read_log(folder, "metrics", optional=True):
             step = row["step"]
             if "eval/accuracy" in row:
-                accuracy = f", accuracy {row['eval/accuracy']:.3f} at step {step}"
+                accuracy = f", held-out accuracy {row['eval/accuracy']:.3f} at step {step}"
     return step, accuracy

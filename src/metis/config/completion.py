@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from metis.config import recipe
 from metis.config.config import EngineSection
 from metis.curricula import CURRICULA
+from metis.curricula.filtered import FILTERS
 from metis.curricula.floors import Floor
 from metis.curricula.judges import JUDGES
 from metis.curricula.registry import presets
@@ -28,12 +29,17 @@ def settings(prefix: str, parsed_args: argparse.Namespace, **_: object) -> list[
 
     Keys are those of the engine, the task and the curriculum that the words before it name.
     """
-    given = [word for word in getattr(parsed_args, "settings", None) or [] if word != prefix]
+    given = [word for word in _before(parsed_args) if word != prefix]
     known = choices(_raw(given))
     key, equals, _value = prefix.partition("=")
     if equals:
         return [f"{key}={value}" for value in known.get(key, ())]
     return [*_files(prefix), *(f"{key}=" for key in known)]
+
+
+def _before(parsed_args: argparse.Namespace) -> list[str]:
+    """The words before that are a recipe and settings; --for keeps them apart."""
+    return getattr(parsed_args, "settings", None) or getattr(parsed_args, "recipe", None) or []
 
 
 def choices(raw: Mapping[str, Any]) -> Choices:
@@ -46,6 +52,9 @@ def choices(raw: Mapping[str, Any]) -> Choices:
     curriculum = CurriculumSection.read(raw.get("curriculum", "metis"))
     found |= {"curriculum": tuple(CURRICULA), **_of(RunSettings, "")}
     found |= {**_of(curriculum.kind, "curriculum."), **_of(Floor, f"{keys.FLOOR}.")}
+    found[keys.FILTER] = tuple(FILTERS)
+    if curriculum.filter is not None:
+        found |= _of(curriculum.filter.kind, f"{keys.FILTER}.")
     if named := tuple(filter(None, presets(curriculum.name))):
         found["curriculum.preset"] = named
     if curriculum.judge is not None:
@@ -105,5 +114,5 @@ def curricula(**_: object) -> list[str]:
     return list(CURRICULA)
 
 
-ANSWERS = {"settings": settings, "name": curricula, "for_recipe": settings}
+ANSWERS = {"settings": settings, "name": curricula, "recipe": settings}
 """What completes an argument of a command, by its name in the parser."""

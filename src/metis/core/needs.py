@@ -24,6 +24,7 @@ class Needs:
     held      rollouts that are trained on later than their rewards are known, in words, and the
               setting without; empty if each group is trained on at once or never
     in_turn   a step has to end before the next one begins
+    ragged    the number of rollouts differs from prompt to prompt
     """
 
     requests: frozenset[type[Request[Any]]] = frozenset()
@@ -35,6 +36,7 @@ class Needs:
     depths: Sequence[float] = LAST
     held: str = ""
     in_turn: bool = False
+    ragged: bool = False
 
     @property
     def asked(self) -> frozenset[type[Request[Any]]]:
@@ -60,6 +62,7 @@ class Needs:
             own = has_own_backbone(self.model)
             of = "with a backbone of its own" if own else "on hidden states of prompts"
             parts.append(f"a value model {of}")
+        parts += ["groups of different sizes"] * self.ragged
         return "; ".join(filter(None, parts)) or "nothing"
 
 

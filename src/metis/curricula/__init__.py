@@ -9,6 +9,7 @@ from metis.curricula.dps import Dps
 from metis.curricula.dump import Dump
 from metis.curricula.e2h import E2H
 from metis.curricula.greso import Greso
+from metis.curricula.knapsack import Knapsack
 from metis.curricula.mapp import Mapp
 from metis.curricula.metis import Metis
 from metis.curricula.mopps import Mopps
@@ -23,6 +24,7 @@ from metis.curricula.speed import Speed
 from metis.curricula.staged import Staged
 from metis.curricula.uniform import Uniform
 from metis.curricula.vcrl import Vcrl
+from metis.curricula.vip import Vip
 
 CURRICULA: dict[str, type[Curriculum]] = {
     "metis": Metis,
@@ -42,6 +44,8 @@ CURRICULA: dict[str, type[Curriculum]] = {
     "mapp": Mapp,
     "dps": Dps,
     "pools": Pools,
+    "knapsack": Knapsack,
+    "vip": Vip,
     "dapo": Dapo,
     "speed": Speed,
     "vcrl": Vcrl,

@@ -3,15 +3,18 @@
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
 from metis.curricula.judges import Judge
 from metis.diagnosis.missed import Missed, missed
+from metis.errors import Damaged
 from metis.run import folder as run_folder
-from metis.run import notices
+from metis.run import notices, transcripts
 from metis.run.recorded import Recorded, Series
 from metis.run.statistics import NORMAL, Estimate, group_kind, mean, mean_over_benchmarks
 from metis.tasks.benchmarks.validation import benchmark
@@ -122,6 +125,12 @@ class Facts:
         tests = self.run.evaluations
         return len(self.run.rewards.get(tests[-1].step, {})) if tests else 0
 
+    @cached_property
+    def truncated_tests(self) -> dict[int, float]:
+        """Share of truncated answers in the first and the last validation, where they are kept."""
+        tests = self.run.evaluations
+        return _truncated(self.run.folder, {test.step for test in (*tests[:1], *tests[-1:])})
+
     # Rollouts
 
     def total(self, metric: str) -> float:
@@ -213,7 +222,7 @@ class Facts:
 
     @property
     def judged(self) -> bool:
-        return self.run.has("judge/failure_rate") or self.run.has("judge/v_hat_mean")
+        return self.run.judged
 
     @property
     def judge(self) -> str:
@@ -259,6 +268,20 @@ class Facts:
     def outcomes(self) -> float:
         """Outcomes of uniform slots that the judge was measured on."""
         return max(self.run.series("judge/outcomes").y, default=0.0)
+
+
+def _truncated(folder: Path, steps: set[int]) -> dict[int, float]:
+    """Share of truncated validation answers, by step; as far as transcripts can be read."""
+    answers, truncated = Counter[int](), Counter[int]()
+    names = {transcripts.file_name("eval", step) for step in steps}
+    for file in transcripts.segments(folder, "eval"):
+        with suppress(Damaged):
+            for member in transcripts.segment_members(file) if file.name in names else ():
+                with transcripts.as_damage(folder, member.place):
+                    step, cut = member.head["step"], [row.get("truncated") for row in member.rows]
+                    answers[step] += len(cut)
+                    truncated[step] += sum(map(bool, cut))
+    return {step: truncated[step] / answers[step] for step in steps if answers[step]}
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -12,6 +12,8 @@ from metis.diagnosis.rules import found
 from metis.run.recorded import Recorded
 from metis.run.remedies import sentence
 
+CAVEAT = 0.05
+"""Share of truncated validation answers from which on it is told of."""
 MOST = 2
 """Things to change next: more would not be done."""
 
@@ -61,7 +63,21 @@ def learnt(facts: Facts) -> str:
     if best and first.accuracy < best.accuracy and best.step < last.step:
         line += f"; best {best.accuracy:.3f} at step {best.step:,}"
     failed = dict(zip(*facts.run.series("eval/failed"), strict=True)).get(last.step)
-    return line + (f"; {failed:,.0f} of the last answers failed, and score 0" if failed else "")
+    line += f"; {failed:,.0f} of the last answers failed, and score 0" if failed else ""
+    return line + _cut_off(facts)
+
+
+def _cut_off(facts: Facts) -> str:
+    """What is to be said of truncated validation answers: they are scored as they are."""
+    tests, shares = facts.run.evaluations, facts.truncated_tests
+    before, after = shares.get(tests[0].step), shares.get(tests[-1].step)
+    told = [share for share in (before, after) if share is not None]
+    if max(told, default=0.0) < CAVEAT:
+        return ""
+    ends = " → ".join(dict.fromkeys(f"{share:.0%}" for share in told))
+    risen = facts.change is not None and facts.change.low > 0
+    said = f"{ends} of the validation answers were truncated, and are scored as they are"
+    return f". But {said}" if risen else f"; {said}"
 
 
 def _verdict(facts: Facts) -> str:

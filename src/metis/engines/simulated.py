@@ -297,13 +297,14 @@ class SimulatedEngine(Engine):
     # Learning
 
     def update(self, batch: Batch) -> Mapping[str, float]:
-        """One step on L_policy + L_judge: means over prompts, and over judgments."""
-        size = len(batch.groups)
+        """One step on L_policy + L_judge: means over rollouts, and over judgments."""
+        rollouts = sum(len(group.rewards) for group in batch.groups)
         gain = np.zeros_like(self.ability)
         for group in batch.groups:
             if len(group.rewards) > 1:
                 item = self._items([group.prompt])[0]
-                gain[self.skill[item]] += self.simulation.slope * variance(group.rewards) / size
+                share = len(group.rewards) / rollouts
+                gain[self.skill[item]] += self.simulation.slope * variance(group.rewards) * share
         others = gain.sum() - gain
         self.ability += self.simulation.rate * (gain + self.simulation.transfer * others)
         self.bound.note(float(np.linalg.norm(gain)))

@@ -109,7 +109,7 @@ def _tests(checkpoint: Checkpoint, run: Recorded) -> list[str]:
     """Accuracy before training and at this step, where they were tested."""
     tests = {test.step: test for test in run.evaluations}
     before, here = tests.get(0), tests.get(checkpoint.step)
-    rows = [("model", "accuracy, ± standard error")]
+    rows = [("model", "held-out accuracy, ± standard error")]
     rows += [("before training", accuracy(before))] if before else []
     rows += [("this checkpoint", accuracy(here))] if here and checkpoint.step else []
     if len(rows) == 1:
@@ -123,7 +123,7 @@ def _tests(checkpoint: Checkpoint, run: Recorded) -> list[str]:
             "\n\nThis test chose the checkpoint among those of the run, so that its accuracy is "
             "rather too high; a test on other prompts is not."
         )
-    return ["## Accuracy", text]
+    return ["## Held-out accuracy", text]
 
 
 def _length(checkpoint: Checkpoint) -> str:

@@ -22,7 +22,7 @@ class TrainedRun(Transcribed):
     finished: bool
     """False after Ctrl-C; the same call resumes it."""
 
-    BRIEF: ClassVar = ("steps", "accuracy", "rollouts")
+    BRIEF: ClassVar = ("steps", "held-out accuracy", "rollouts")
 
     @property
     def metrics(self) -> list[dict[str, Any]]:
@@ -89,8 +89,8 @@ class TrainedRun(Transcribed):
         ends = [f"{accuracy:.2f}" for accuracy in (*tests[:1], *tests[1:][-1:])]
         return {
             "steps": run.steps,
-            **({"accuracy": " → ".join(ends)} if ends else {}),
-            **({"best accuracy": f"{max(tests):.2f}"} if tests else {}),
+            **({"held-out accuracy": " → ".join(ends)} if ends else {}),
+            **({"best held-out accuracy": f"{max(tests):.2f}"} if tests else {}),
             "rollouts": int(run.rollouts or 0),
             "curriculum": run.curriculum,
             "engine": run.named("engine"),

@@ -1,10 +1,13 @@
-"""Answers of a run to read: a right one, a wrong one and a truncated one, as late as there are."""
+"""Answers of a run to read: a right one, a wrong one and a truncated one, as late as there are,
+and others of the same kind from earlier steps."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+from metis.diagnosis.commands import Commands
+from metis.report.reproduce import place
 from metis.run import folder as run_folder
 from metis.run import transcripts
 from metis.run.recorded import Recorded
@@ -17,7 +20,9 @@ MOST = 20_000
 FIRST = 160
 """Characters of a folded turn that are always seen."""
 SEGMENTS = 2
-"""Files of transcripts that are read, the latest."""
+"""Files of transcripts that are read, the latest; beside the first."""
+OTHERS = 2
+"""Answers of earlier steps beside the latest: of the first step that is read, and between."""
 EVEN = 1e-6
 """Tolerance for rewards of 0 and 1."""
 ORDER = ("right", "wrong", "truncated")
@@ -28,6 +33,8 @@ class Answer:
     """An answer with its reward; `turns` are what was said, by role, the prompt first."""
 
     step: int
+    prompt: str
+    rollout: int
     reward: float
     tokens: int
     truncated: bool
@@ -47,24 +54,36 @@ def section(run: Recorded) -> Iterator[str]:
     chosen = latest(told(run)) or latest(logged(run))
     if not chosen:
         return
+    commands = Commands(place(run.folder))
     yield "<h2>Answers</h2>"
-    yield f'<p class="soft">The latest of each kind: {escape(", ".join(chosen))}.</p>'
+    yield (
+        f'<p class="soft">The latest of each kind ({escape(", ".join(chosen))}), and earlier ones. '
+        f"All of them: <code>{escape(commands.view())}</code></p>"
+    )
     yield '<div class="answers">'
-    for name, answer in chosen.items():
-        yield _shown(name, answer)
+    for name, found in chosen.items():
+        yield _card(name, found, commands)
     yield "</div>"
 
 
-def latest(answers: Iterable[Answer]) -> dict[str, Answer]:
-    """The last answer of each kind."""
-    found = {answer.kind: answer for answer in answers}
-    return {kind: found[kind] for kind in ORDER if kind in found}
+def latest(answers: Iterable[Answer]) -> dict[str, list[Answer]]:
+    """The last answer of each kind, then those of earlier steps, spread over what was read."""
+    found: dict[str, dict[int, Answer]] = {}
+    for answer in answers:
+        found.setdefault(answer.kind, {})[answer.step] = answer
+    return {kind: _spread(found[kind]) for kind in ORDER if kind in found}
+
+
+def _spread(answers: Mapping[int, Answer]) -> list[Answer]:
+    steps = sorted(answers, reverse=True)
+    parts = ((len(steps) - 1) * part // OTHERS for part in range(OTHERS + 1))
+    return [answers[steps[part]] for part in dict.fromkeys(parts)]
 
 
 def told(run: Recorded) -> Iterator[Answer]:
-    """The answers of the last segments of the transcripts."""
+    """The answers of the first and the last segments of the transcripts."""
     files = transcripts.segments(run.folder, "train")
-    read = {file.name: file.stat().st_size for file in files[:-SEGMENTS]}
+    read = {file.name: file.stat().st_size for file in files[1:-SEGMENTS]}
     for member in transcripts.members(run.folder, "train", read):
         with transcripts.as_damage(run.folder, member.place):
             answers = list(_told(member))
@@ -73,17 +92,28 @@ def told(run: Recorded) -> Iterator[Answer]:
 
 def _told(member: transcripts.Member) -> Iterator[Answer]:
     head = member.head
-    for row in member.rows:
+    for number, row in enumerate(member.rows):
         if row["reward"] is not None:
             asked = row["asked"] if "asked" in row else head["messages"]
-            turns = (*_turns(asked), *_turns(row["messages"]))
-            truncated = bool(row["truncated"])
-            about = int(head["step"]), float(row["reward"]), int(row["tokens"]), truncated, turns
-            yield Answer(*about, str(head.get("reference") or ""))
+            turns = (*_turns(asked, transcripts.examples(asked)), *_turns(row["messages"]))
+            yield Answer(
+                int(head["step"]),
+                str(head["prompt"]),
+                int(row.get("rollout", number)),
+                float(row["reward"]),
+                int(row["tokens"]),
+                bool(row["truncated"]),
+                turns,
+                str(head.get("reference") or ""),
+            )
 
 
-def _turns(messages: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    return ((str(message["role"]), str(message.get("content") or "")) for message in messages)
+def _turns(messages: Iterable[Mapping[str, Any]], examples: int = 0) -> Iterator[tuple[str, str]]:
+    """Roles and texts; of the turns before the question it is said that they are examples."""
+    for number, message in enumerate(messages):
+        role = str(message["role"])
+        example = number < examples and role != "system"
+        yield f"example: {role}" if example else role, str(message.get("content") or "")
 
 
 def logged(run: Recorded) -> Iterator[Answer]:
@@ -92,19 +122,30 @@ def logged(run: Recorded) -> Iterator[Answer]:
     limit = engine.get("max_tokens") if isinstance(engine, dict) else None
     for row in run_folder.log_rows(run.folder, "rollouts", optional=True):
         kept = zip(row.get("answers", ()), row.get("rewards", ()), row.get("tokens", ()))  # noqa: B905
-        for text, reward, tokens in kept:
+        for number, (text, reward, tokens) in enumerate(kept):
             turns = (("prompt", str(row.get("text", ""))), ("answer", str(text)))
-            yield Answer(row["step"], reward, tokens, tokens == limit, turns)
+            about = row["step"], str(row.get("prompt", "")), number
+            yield Answer(*about, reward, tokens, tokens == limit, turns)
 
 
-def _shown(name: str, answer: Answer) -> str:
-    facts = f"step {answer.step:,} · reward {answer.reward:g} · {answer.tokens:,} tokens"
+def _card(name: str, found: Sequence[Answer], commands: Commands) -> str:
+    """The latest answer of a kind, and folded those of earlier steps."""
+    last, *earlier = found
+    others = "".join(
+        f"<details><summary>Another, of step {answer.step:,}</summary>"
+        f"{_shown(answer, commands)}</details>"
+        for answer in earlier
+    )
+    title = f"{escape(name.capitalize())}, step {last.step:,}"
+    return f'<article class="answer"><h3>{title}</h3>{_shown(last, commands)}{others}</article>'
+
+
+def _shown(answer: Answer, commands: Commands) -> str:
+    facts = f"answer {answer.rollout} · reward {answer.reward:g} · {answer.tokens:,} tokens"
     shown = [*answer.turns, *([("expected", answer.reference)] if answer.reference else [])]
     turns = "".join(turn(role, text) for role, text in shown)
-    return (
-        f'<article class="answer"><h3>{escape(name.capitalize())}</h3>'
-        f'<p class="soft">{escape(facts)}</p>{turns}</article>'
-    )
+    command = commands.answer(answer.step, answer.prompt, answer.rollout)
+    return f'<p class="soft">{escape(facts)}</p>{turns}<pre class="where">{escape(command)}</pre>'
 
 
 def turn(role: str, text: str) -> str:

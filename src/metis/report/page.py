@@ -12,7 +12,7 @@ from metis.report.reproduce import of_runs, portable
 from metis.report.subjects import each
 from metis.run import comparable
 from metis.run.manifest import describe_changes
-from metis.run.recorded import Recorded
+from metis.run.recorded import Recorded, Validation
 
 
 def page(runs: Sequence[Recorded], figures: Sequence[Figure]) -> str:
@@ -50,7 +50,7 @@ def _head(runs: Sequence[Recorded]) -> Iterator[str]:
         labels = ", ".join(run.label for run in group)
         why = next(filter(None, (comparable.why_not(group[0], run) for run in first)))
         said = f"{labels}: validated otherwise than {runs[0].label} ({why}); drawn apart."
-        yield html.banner("Accuracy is not compared.", said)
+        yield html.banner("Held-out accuracy is not compared.", said)
     simulated = [run for run in runs if run.simulated]
     if simulated:
         some = ", ".join(run.label for run in simulated) if len(simulated) < len(runs) else ""
@@ -84,7 +84,7 @@ def _cards(runs: Sequence[Recorded]) -> str:
                 for run in runs
             ],
         ),
-        ("Time spent judging", [_judging(run) for run in runs]),
+        *_judged(runs),
     )
     return f'<section class="cards">{"".join(_card(*card, runs) for card in cards)}</section>'
 
@@ -104,21 +104,41 @@ def _card(name: str, values: Sequence[tuple[str, str]], runs: Sequence[Recorded]
 def _accuracy(run: Recorded) -> tuple[str, str]:
     tests = run.evaluations
     if not tests:
-        return tables.MISSING, "not evaluated"
+        return tables.MISSING, "no validation"
     first, last = tests[0], tests[-1]
-    error = "standard error not recorded" if last.stderr is None else "± one standard error"
+    error = _error(run, last)
     if len(tests) == 1:
-        return tables.accuracy(first), f"at step {first.step:,}, the only evaluation; {error}"
+        return tables.accuracy(first), f"at step {first.step:,}, the only validation{error}"
     ends = f"{first.accuracy:.3f} → {tables.accuracy(last)}"
-    return ends, f"from step {first.step:,} to step {last.step:,}; {error}"
+    return ends, f"from step {first.step:,} to step {last.step:,}{error}"
+
+
+def _error(run: Recorded, test: Validation) -> str:
+    """What ± is; where nothing varies, what every problem scored. Else nothing is known."""
+    if test.stderr is not None:
+        return "; ± one standard error"
+    scores = run.rewards.get(test.step, {}).values()
+    same = f"; each of the {len(scores):,} problems scored {test.accuracy:g}"
+    return same if len(set(scores)) == 1 else ""
+
+
+def _judged(runs: Sequence[Recorded]) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    """The card of the time of judging; none of runs that neither judge nor read candidates."""
+    if any(run.judge_share is not None or run.judged or _reading(run) for run in runs):
+        yield "Time spent judging", [_judging(run) for run in runs]
+
+
+def _reading(run: Recorded) -> float:
+    """The share of the time in which candidates were read without being judged."""
+    return run.phases.get("select", 0.0) / run.elapsed if run.elapsed else 0.0
 
 
 def _judging(run: Recorded) -> tuple[str, str]:
     if not run.timings:
         return tables.MISSING, "no timings recorded"
     spent = f"of {tables.duration(run.elapsed, run.simulated)}"
-    if run.judge_share is None:
-        read = run.phases.get("select", 0.0) / run.elapsed if run.elapsed else 0.0
-        also = f"; reading candidates took {tables.share(read)}" if read else ""
-        return "none", f"{spent}: no judgment was asked for{also}"
-    return tables.share(run.judge_share), f"{spent}; {tables.trusted(run)}"
+    if run.judge_share is not None:
+        return tables.share(run.judge_share), f"{spent}; {tables.trusted(run)}"
+    read = _reading(run)
+    also = f"; reading candidates took {tables.share(read)}" if read else ""
+    return "none", f"{spent}: no judgment was asked for{also}"

@@ -82,6 +82,9 @@ p { margin: 0; }
 .answer details { margin-top: 4px; }
 .answer details pre { padding: 4px 16px 16px; }
 .answer summary { font-size: 14px; }
+.answer details > p { padding: 0 16px; }
+.answer details details { margin: 4px 16px 8px; }
+.answer pre.where { margin-top: 12px; font-size: 12px; color: var(--soft); }
 .cards {
   display: grid; grid-template-columns: repeat(auto-fit, minmax(270px, 1fr)); gap: 20px;
   margin: 28px 0 0;

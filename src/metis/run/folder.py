@@ -12,6 +12,7 @@ log: to resume, logs and transcripts are truncated to the checkpoint. Gzipped lo
 """
 
 import contextlib
+import errno
 import gzip
 import json
 import os
@@ -351,9 +352,10 @@ def incomplete(folder: Path, error: OSError) -> MetisError:
 
 
 def _unusable(path: Path, error: OSError) -> MetisError:
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
     return MetisError(
-        f"run folder {str(path)!r} cannot be written ({error.strerror or error}): free some space, "
-        "or name another folder with --out"
+        f"run folder {str(path)!r} cannot be written ({error.strerror or error}): "
+        f"{'free some space' if full else 'make it writable'}, or name another folder with --out"
     )
 
 

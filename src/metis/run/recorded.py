@@ -138,6 +138,11 @@ class Recorded:
         return seconds | ({"other": other} if other > 0.001 * self.elapsed else {})
 
     @property
+    def judged(self) -> bool:
+        """True where prompts were judged, or their outcomes predicted."""
+        return self.has("judge/failure_rate") or self.has("judge/v_hat_mean")
+
+    @property
     def judge_share(self) -> float | None:
         """The judge's share of the time; None without a judge."""
         judging = self.phases.get("judge", 0.0)

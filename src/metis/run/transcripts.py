@@ -48,6 +48,12 @@ class Member(NamedTuple):
     rows: list[Row]
 
 
+def examples(asked: Sequence[Mapping[str, Any]]) -> int:
+    """How many turns of a prompt come before its last question: a system turn and examples."""
+    users = [place for place, message in enumerate(asked) if message.get("role") == "user"]
+    return users[-1] if users else 0
+
+
 def file_name(kind: str, step: int) -> str:
     """The name of the file with a step's groups."""
     return f"{kind}-{step // SEGMENT * SEGMENT:05d}.jsonl.gz"

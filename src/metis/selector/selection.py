@@ -131,6 +131,11 @@ class _Selection:
         """True where the curriculum decides after the rollouts what is trained on."""
         return getattr(self._source.curriculum, "keeps", None) is not None
 
+    @property
+    def ragged(self) -> bool:
+        """True where `n` differs from pick to pick."""
+        return needs_of(self._source.curriculum).ragged
+
     def row(self, prompt: Prompt) -> Any:
         """The row of a prompt, as it was given."""
         return self.rows.given[self._source.pool.positions[prompt.id]]

@@ -20,6 +20,8 @@ WIDTH = 24
 """Characters of the longest bar."""
 TEXT = 60
 """Characters of a prompt in a table."""
+EXPECTED = 30
+"""Characters of an expected answer in a table."""
 ID = 40
 """Characters of an id that stay on one line."""
 
@@ -34,12 +36,7 @@ def inspect(
     answer: str | None = None,
 ) -> Iterator[RenderableType]:
     """Tables of a run, of a step, of a prompt, or an answer with its turns."""
-    from metis.comparisons.comparison import is_comparison
-
-    if is_comparison(folder):
-        runs = sorted(path.parent.name for path in folder.glob("*/config.json"))
-        named = f"name one of its runs, {', '.join(runs)}" if runs else "it has no runs yet"
-        raise MetisError(f"{str(folder)!r} is a comparison: {named}")
+    require_run(folder)
     if answer is not None:
         yield from turns.answer(folder, answer)
         return
@@ -52,35 +49,78 @@ def inspect(
     if step is None:
         yield from [_steps(run)] if prompt is None else _history(run, printable(prompt))
         return
-    if not 1 <= step <= run.steps:
-        there = f"has steps 1 to {run.steps}" if run.steps else "has no step yet"
-        raise MetisError(f"--step {step}: the run {there}")
+    if step == 0 and (tested := first_validation(run)):
+        yield from _asked_once(
+            folder, {row["prompt"]: row for row in map(_printable, tested)}, prompt, "eval"
+        )
+        return
+    require_step(run, step)
     groups = {row["prompt"]: row for row in _of(run, "rollouts", step)}
     judgments = {row["prompt"]: row for row in _of(run, "judgments", step)}
+    heads = _heads(folder, "train", step)
     texts = _texts(run, groups.values(), judgments)
     if prompt is None:
-        yield _prompts(groups, judgments, texts, everyone)
+        yield _prompts(groups, judgments, texts, heads, everyone)
         return
     prompt = printable(prompt)
     if prompt not in groups and prompt not in judgments:
         raise MetisError(f"--prompt {prompt!r}: step {step} has no such prompt; see --all")
     judgment, group = judgments.get(prompt, {}), groups.get(prompt)
-    yield from _prompt(group, judgment, _of(run, "exemplars", step), texts.get(prompt, ""))
+    text = texts.get(prompt, "")
+    yield from _prompt(group, judgment, _of(run, "exemplars", step), text, heads.get(prompt, {}))
     yield from turns.listed(folder, step, prompt)
 
 
+def require_run(folder: Path) -> None:
+    """Refuse the folder of a comparison, which has runs."""
+    from metis.comparisons.comparison import is_comparison
+
+    if is_comparison(folder):
+        runs = sorted(path.parent.name for path in folder.glob("*/config.json"))
+        named = f"name one of its runs, {', '.join(runs)}" if runs else "it has no runs yet"
+        raise MetisError(f"{str(folder)!r} is a comparison: {named}")
+
+
+def require_step(run: Recorded, step: int) -> None:
+    if not 1 <= step <= run.steps:
+        there = f"has steps 1 to {run.steps}" if run.steps else "has no step yet"
+        tested = ", and no answers of a validation before them" if not step and run.steps else ""
+        raise MetisError(f"--step {step}: the run {there}{tested}")
+
+
+def first_validation(run: Recorded) -> list[dict[str, Any]]:
+    """The prompts of the validation before training, each with its rewards."""
+    known = {
+        str(head.get("prompt")): kept.group_of_answers(head, rows)
+        for head, rows in turns.groups(run.folder, "eval", 0)
+    }
+    logged = {
+        prompt: {"step": 0, "prompt": prompt, "rewards": [reward], "failed": 0}
+        for prompt, reward in run.rewards.get(0, {}).items()
+    }
+    return list((logged | known).values())
+
+
 def _asked_once(
-    folder: Path, groups: Mapping[str, Row], prompt: str | None
+    folder: Path, groups: Mapping[str, Row], prompt: str | None, kind: str | None = None
 ) -> Iterator[RenderableType]:
-    """The prompts of a survey or an evaluation, or one of them with its answers."""
+    """The prompts of a survey, an evaluation or a validation, or one with its answers."""
+    heads = _heads(folder, kind or turns.main_kind(folder), 0)
+    texts = {name: kept.question(head) for name, head in heads.items()}
     if prompt is None:
-        yield _prompts(groups, {}, {}, everyone=False)
+        yield _prompts(groups, {}, texts, heads, everyone=False)
         return
     prompt = printable(prompt)
     if prompt not in groups:
         raise MetisError(f"--prompt {prompt!r}: there is no such prompt in {str(folder)!r}")
-    yield from _prompt(groups[prompt], {}, (), "")
-    yield from turns.listed(folder, 0, prompt)
+    yield from _prompt(groups[prompt], {}, (), texts.get(prompt, ""), heads.get(prompt, {}))
+    yield from turns.listed(folder, 0, prompt, kind)
+
+
+def _heads(folder: Path, kind: str, step: int) -> dict[str, Row]:
+    """What is kept of the prompts of a step beside their answers: the chat, what is expected."""
+    found = (_printable(head) for head, _ in turns.groups(folder, kind, step))
+    return {str(head.get("prompt")): head for head in found}
 
 
 def _history(run: Recorded, prompt: str) -> Iterator[RenderableType]:
@@ -138,10 +178,10 @@ COLUMNS = {
     "informative": "batch/informative",
     "judge ρ": "judge/spearman",
     "trial": "select/trial",
-    "accuracy": "eval/accuracy",
+    "held-out accuracy": "eval/accuracy",
 }
 """Metrics of a step, by the name they are shown under."""
-FORMS = {"informative": ".1%", "accuracy": ".3f"}
+FORMS = {"informative": ".1%", "held-out accuracy": ".3f"}
 """Forms of those that are not shown with three digits."""
 
 
@@ -159,19 +199,22 @@ def _prompts(
     groups: Mapping[str, Row],
     judgments: Mapping[str, Row],
     texts: Mapping[str, str],
+    heads: Mapping[str, Row],
     everyone: bool,
 ) -> RenderableType:
     names = [*groups, *(name for name in judgments if everyone and name not in groups)]
     names.sort(key=lambda name: (name not in groups, -(_score(judgments.get(name, {})) or 0.0)))
-    shown = ["text"] if any(texts.get(name) for name in names) else []
     predicted = _predicted(judgments.values())
-    table = _table("prompt", *shown, "category", *_columns(predicted))
-    table.columns[0].min_width = min(ID, max(map(len, names), default=0))
+    rows = []
     for name in names:
         group, judgment = groups.get(name, {}), judgments.get(name, {})
-        text = [textwrap.shorten(texts.get(name, ""), TEXT, placeholder=" …")] if shown else []
+        text = textwrap.shorten(texts.get(name, ""), TEXT, placeholder=" …")
+        reference = str(heads.get(name, {}).get("reference") or "")
+        expected = textwrap.shorten(reference, EXPECTED, placeholder=" …")
         category = str(group.get("category", ""))
-        table.add_row(name, *text, category, *_outcome(group, judgment, predicted))
+        rows.append((name, text, expected, category, *_outcome(group, judgment, predicted)))
+    table = _filled(("prompt", "text", "expected", "category", *_columns(predicted)), rows)
+    table.columns[0].min_width = min(ID, max(map(len, names), default=0))
     left = sum(name not in groups for name in judgments)
     if left and not everyone:
         table.caption = f"{left:,} candidates were not chosen: --all shows them"
@@ -200,7 +243,7 @@ def _outcome(group: Row, judgment: Row, predicted: bool) -> tuple[str | Text, ..
 
 
 def _prompt(
-    group: Row | None, judgment: Row, exemplars: Sequence[Row], text: str
+    group: Row | None, judgment: Row, exemplars: Sequence[Row], text: str, head: Row
 ) -> Iterator[RenderableType]:
     facts = Table.grid(padding=(0, 2))
     for name in ("reason", "failure", "score", "variance", "propensity"):
@@ -219,9 +262,10 @@ def _prompt(
             about = f"{row['value']:.3g}", f"{row['variance']:.3f}", str(row["outcome_step"])
             table.add_row(row["prompt"], *about)
         yield table
-    for title, said in (("judge", judgment.get("reply")), ("prompt", text)):
+    expected = head.get("reference")
+    for title, said in (("judge", judgment.get("reply")), ("prompt", text), ("expected", expected)):
         if said:
-            yield Text.assemble((f"{title}\n", "bold"), said)
+            yield Text.assemble((f"{title}\n", "bold"), str(said))
 
 
 def _distribution(distribution: Mapping[str, float]) -> Table:
@@ -250,6 +294,17 @@ def _marks(rewards: Sequence[float], failed: int) -> Text:
         full = ("●", "green") if reward >= 1 else ("◐", "yellow") if reward > 0 else ("○", "red")
         text.append(*full)
     return text.append("×" * failed, "red")
+
+
+def _filled(names: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> Table:
+    """A table without the columns, beside the first, in which there is nothing."""
+    filled = [
+        place for place in range(len(names)) if not place or any(len(row[place]) for row in rows)
+    ]
+    table = _table(*(names[place] for place in filled))
+    for row in rows:
+        table.add_row(*(row[place] for place in filled))
+    return table
 
 
 def _table(*names: str) -> Table:

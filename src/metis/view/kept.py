@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from metis.run.folder import log_file, log_rows, read_log
+from metis.run.transcripts import examples
 from metis.tasks.benchmarks.scoring import FAITHFUL
 
 Row = Mapping[str, Any]
@@ -72,12 +73,16 @@ def of_problem(row: Row) -> tuple[dict[str, Any], list[dict[str, Any]]]:
 
 def group_of_problem(row: Row) -> dict[str, Any]:
     """A problem of `answers.jsonl` as a group of `rollouts.jsonl`."""
-    head, rows = of_problem(row)
-    rewards = [each["reward"] for each in rows]
+    return group_of_answers(*of_problem(row))
+
+
+def group_of_answers(head: Row, rows: Sequence[Row]) -> dict[str, Any]:
+    """Head and rows of a group as a row of `rollouts.jsonl`."""
+    rewards = [each.get("reward") for each in rows]
     return {
-        **{name: head[name] for name in ("step", "prompt", "category")},
+        **{name: head.get(name) for name in ("step", "prompt", "category")},
         "rewards": [reward for reward in rewards if reward is not None],
-        "tokens": [each["tokens"] for each in rows],
+        "tokens": [tokens for each in rows if (tokens := each.get("tokens")) is not None],
         "failed": rewards.count(None),
     }
 
@@ -89,6 +94,17 @@ def groups_asked_once(folder: Path) -> list[dict[str, Any]] | None:
     if log_file(folder, "answers").exists():
         return [group_of_problem(row) for row in log_rows(folder, "answers")]
     return None
+
+
+def asked(head: Row, row: Row) -> list[dict[str, Any]]:
+    """The messages before an answer; of those before the question it is said that they are
+    examples."""
+    given = messages({"messages": row["asked"]} if "asked" in row else head)
+    before = examples(given)
+    return [
+        {**message, "example": True} if nth < before and message["role"] != "system" else message
+        for nth, message in enumerate(given)
+    ]
 
 
 def messages(row: Row) -> list[dict[str, str]]:

@@ -31,32 +31,38 @@ class Said(NamedTuple):
     row: Row
 
 
-def answer(folder: Path, named: str) -> Iterator[RenderableType]:
-    """The answer STEP/ID/K, or KIND/STEP/ID/K, with the messages before it and its turns."""
+def found(folder: Path, named: str) -> Said:
+    """The answer STEP/ID/K, or KIND/STEP/ID/K."""
     match = NAMED.fullmatch(named)
     if match is None:
         raise MetisError(f"--answer {named!r}: write STEP/ID/K, such as 12/problem:7/0")
     kind, step, prompt = match[1] or main_kind(folder), int(match[2]), printable(match[3])
     group = said(folder, kind, step, prompt)
-    found = group.get(int(match[4]))
-    if found is None:
+    one = group.get(int(match[4]))
+    if one is None:
         there = (
             f"has answers {', '.join(map(str, group))}" if group else "is not there, or kept none"
         )
         raise MetisError(f"--answer {named!r}: this group {there}")
-    yield _facts(found.row)
-    if reference := found.head.get("reference"):
+    return one
+
+
+def answer(folder: Path, named: str) -> Iterator[RenderableType]:
+    """An answer with the messages before it and its turns."""
+    one = found(folder, named)
+    yield _facts(one.row)
+    if reference := one.head.get("reference"):
         yield Text.assemble(("expected\n", "bold"), printable(str(reference)))
-    asked = {"messages": found.row["asked"]} if "asked" in found.row else found.head
-    for message in (*kept.messages(asked), *kept.messages(found.row)):
-        yield Text.assemble(
-            (f"{printable(message['role'])}\n", "bold"), printable(message["content"])
-        )
+    for message in (*kept.asked(*one), *kept.messages(one.row)):
+        role = f"example: {message['role']}" if message.get("example") else message["role"]
+        yield Text.assemble((f"{printable(role)}\n", "bold"), printable(message["content"]))
 
 
-def listed(folder: Path, step: int, prompt: str) -> Iterator[RenderableType]:
+def listed(
+    folder: Path, step: int, prompt: str, kind: str | None = None
+) -> Iterator[RenderableType]:
     """The answers of a group: how each ends, and what it earned."""
-    group = said(folder, main_kind(folder), step, prompt)
+    group = said(folder, kind or main_kind(folder), step, prompt)
     if not group:
         return
     table = Table(box=None, pad_edge=False, header_style="bold", caption_justify="left")
@@ -67,7 +73,8 @@ def listed(folder: Path, step: int, prompt: str) -> Iterator[RenderableType]:
         reward = _number(row.get("reward")) or printable(str(row.get("failure") or ""))
         tokens = _number(row.get("tokens")) + (" truncated" if row.get("truncated") else "")
         table.add_row(str(number), reward, tokens, printable(end))
-    table.caption = f"--answer {step}/{prompt}/{next(iter(group))} shows one with its turns"
+    named = f"{kind}/{step}" if kind else str(step)
+    table.caption = f"--answer {named}/{prompt}/{next(iter(group))} shows one with its turns"
     yield table
 
 
@@ -79,16 +86,22 @@ def main_kind(folder: Path) -> str:
 
 
 def said(folder: Path, kind: str, step: int, prompt: str) -> dict[int, Said]:
-    """The answers to a prompt in a step, by number: of its transcript, or else of a log."""
+    """The answers to a prompt in a step, by number."""
+    answers: dict[int, Said] = {}
+    for head, rows in groups(folder, kind, step):
+        if printable(str(head.get("prompt"))) == prompt:
+            answers |= {row.get("rollout", nth): Said(head, row) for nth, row in enumerate(rows)}
+    return answers
+
+
+def groups(folder: Path, kind: str, step: int) -> Iterator[tuple[Row, list[dict[str, Any]]]]:
+    """Heads and rows of the groups of a step: of its transcript, or else of a log."""
     file = folder / transcripts.FOLDER / transcripts.file_name(kind, step)
     members = transcripts.segment_members(file) if file.is_file() else ()
-    groups: list[tuple[Row, list[dict[str, Any]]]]
-    groups = [(member.head, member.rows) for member in members] or list(_logged(folder, kind))
-    found: dict[int, Said] = {}
-    for head, rows in groups:
-        if head.get("step") == step and printable(str(head.get("prompt"))) == prompt:
-            found |= {row.get("rollout", place): Said(head, row) for place, row in enumerate(rows)}
-    return found
+    kept_there = [(member.head, member.rows) for member in members]
+    for head, rows in kept_there or _logged(folder, kind):
+        if head.get("step") == step:
+            yield head, rows
 
 
 def _logged(folder: Path, kind: str) -> Iterator[tuple[Row, list[dict[str, Any]]]]:

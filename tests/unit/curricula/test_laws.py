@@ -109,7 +109,7 @@ def test_constant_rewards_are_survived(name, variant, reward, rewards):
     class Constant(SimulatedEngine):
         def rollout(self, prompts, n):
             groups = super().rollout(prompts, n)
-            return [Group(g.prompt, (reward,) * n, g.trajectories) for g in groups]
+            return [Group(g.prompt, (reward,) * len(g.rewards), g.trajectories) for g in groups]
 
     _, pool = world(variant, rewards=rewards)
     engine = Constant(Simulation(prompts=60, heldout=1))

@@ -141,7 +141,7 @@ def test_predictions_that_are_all_alike_are_told_of_once():
 
 
 def test_whether_there_is_a_trial_depends_on_the_judge_unless_told():
-    assert [Metis(judge=kind()).judge_trial.steps for kind in JUDGES.values()] == [16, 16, 0]
+    assert [Metis(judge=kind()).judge_trial.steps for kind in JUDGES.values()] == [16, 16, 0, 0, 16]
     assert Metis(judge=Readout(), trial=9).judge_trial.steps == 9
     assert Metis(judge=Direct(), trial=0).judge_trial.steps == 0
     assert Metis().trial is None, "a setting stays as given"

@@ -6,8 +6,13 @@ import tracemalloc
 import pytest
 
 from metis.diagnosis.facts import Facts, Interval, interval, paired
+from metis.diagnosis.words import learnt
 from metis.run.recorded import read_run
 from metis.run.statistics import Estimate
+from metis.run.transcripts import Transcripts
+
+STEPS = 20
+"""Of the runs that `make` writes."""
 
 
 @pytest.fixture
@@ -62,6 +67,25 @@ def test_an_interval_needs_an_error():
     assert interval(None) is None and interval(Estimate(0.1, None)) is None
     assert interval(Estimate(0.1, 0.05)) == pytest.approx((0.1, 0.002, 0.198))
     assert str(Interval(0.1, -0.05, 0.25)) == "+0.100 [-0.050, +0.250]"
+
+
+@pytest.mark.parametrize(
+    ("cut", "said"),
+    [
+        ((9, 5), ". But 90% → 50% of the validation answers were truncated"),
+        ((9, 9), ". But 90% of the validation answers were truncated"),
+        ((0, 0), ""),
+    ],
+)
+def test_truncated_validation_answers_are_told_of(make, cut, said):
+    run = make()
+    for step, count in zip((0, STEPS), cut, strict=True):
+        for place in range(10):
+            row = {"rollout": 0, "messages": [], "reward": 0.0, "truncated": place < count}
+            head = {"step": step, "prompt": f"held:{place}", "messages": [], "n": 1}
+            Transcripts(run.folder).append("eval", head, [row])
+    line = learnt(Facts(run))
+    assert line.startswith("Yes") and said in line and ("truncated" in line) == bool(said)
 
 
 def test_groups_are_counted_by_kind_and_late_ones_apart(make):

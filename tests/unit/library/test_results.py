@@ -181,7 +181,7 @@ def test_folders_are_opened_as_what_they_are(run, survey, comparison, tmp_path):
 def test_a_repr_is_a_line(run, survey, comparison):
     tests = [row["eval/accuracy"] for row in run.metrics if "eval/accuracy" in row]
     ends = f"{tests[0]:.2f} → {tests[-1]:.2f}"
-    assert repr(run) == f"<run {run.path}: 4 steps, accuracy {ends}, 64 rollouts>"
+    assert repr(run) == f"<run {run.path}: 4 steps, held-out accuracy {ends}, 64 rollouts>"
     assert repr(survey).startswith(f"<survey {survey.path}: 24 prompts, informative ")
     assert repr(comparison) == (
         f"<comparison {comparison.path}: variants uniform, bold, seeds 0, finished 2 of 2 runs>"

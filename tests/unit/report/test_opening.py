@@ -102,10 +102,13 @@ def test_the_latest_right_wrong_and_truncated_answer_are_shown(told):
         answered(3, ("half", 0.5, 4)),
     )
     chosen = answers.latest(answers.logged(run))
-    said = {kind: (answer.step, answer.turns[-1][1]) for kind, answer in chosen.items()}
+    said = {kind: (found[0].step, found[0].turns[-1][1]) for kind, found in chosen.items()}
     assert said == {"right": (2, "2"), "wrong": (1, "three"), "truncated": (2, "one, or")}
     text = "".join(answers.section(run))
     assert text.count("<article") == 3 and "What is 1 + 1?" in text
+    assert [answer.step for answer in chosen["right"]] == [2, 1], "and those of earlier steps"
+    assert "Right, step 2" in text and "Another, of step 1" in text
+    assert f"metis inspect {run.folder.name} --answer 2/p/0" in text, "where to see it whole"
 
 
 def spoken(text, reward, tokens=9, truncated=False):
@@ -123,12 +126,13 @@ def test_transcripts_have_all_turns_of_an_answer(told):
         rows = [spoken(text, 1.0), spoken("cut", 0.0, truncated=True), spoken("lost", None)]
         kept.append("train", head, rows if step < 120 else rows[2:])
     chosen = answers.latest(answers.told(run))
-    assert {kind: answer.step for kind, answer in chosen.items()} == {"right": 60, "truncated": 60}
+    steps = {kind: [answer.step for answer in found] for kind, found in chosen.items()}
+    assert steps == {"right": [60, 1], "truncated": [60, 1]}
     roles = ["system", "user", "assistant", "user"]
-    assert [role for role, _ in chosen["right"].turns] == roles
+    assert [role for role, _ in chosen["right"][0].turns] == roles
     text = "".join(answers.section(run))
-    assert text.count("the right &lt;b&gt;answer&lt;/b&gt;") == 2, "with each of the answers"
-    assert ">two<" in text and "from the log" not in text and text.count("Sure?") == 2
+    assert text.count("the right &lt;b&gt;answer&lt;/b&gt;") == 4, "with each of the answers"
+    assert ">two<" in text and "from the log" not in text and text.count("Sure?") == 4
 
 
 def test_an_answer_is_shown_under_what_it_was_asked(told):
@@ -138,8 +142,19 @@ def test_an_answer_is_shown_under_what_it_was_asked(told):
     other = {**spoken("two", 1.0), "asked": [{"role": "user", "content": "SECOND?"}]}
     transcripts.Transcripts(run.folder).append("train", head, [spoken("one", 0.0), other])
     chosen = answers.latest(answers.told(run))
-    opened = {kind: answer.turns[0][1] for kind, answer in chosen.items()}
+    opened = {kind: found[0].turns[0][1] for kind, found in chosen.items()}
     assert opened == {"right": "SECOND?", "wrong": "FIRST?"}
+
+
+def test_examples_in_a_prompt_are_named_so(told):
+    run = told(answered(1, ("from the log", 1.0, 5)))
+    chat = ("system", "Add."), ("user", "1 + 2?"), ("assistant", "3"), ("user", "1 + 1?")
+    asked = [{"role": role, "content": text} for role, text in chat]
+    head = {"step": 1, "prompt": "p", "category": "", "messages": asked, "n": 1}
+    transcripts.Transcripts(run.folder).append("train", head, [spoken("2", 1.0)])
+    [answer] = answers.latest(answers.told(run))["right"]
+    roles = ["system", "example: user", "example: assistant", "user", "assistant", "user"]
+    assert [role for role, _ in answer.turns] == roles, "turns after the question are the run's"
 
 
 def test_what_was_said_stays_text_and_long_turns_are_folded(told):

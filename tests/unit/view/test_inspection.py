@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from types import SimpleNamespace
 
 import pytest
 
@@ -54,7 +55,7 @@ def test_a_prompt_shows_its_prediction_its_outcome_and_the_exemplars(run, capsys
     ("words", "message"),
     [
         (["--step", "7"], "steps 1 to 6"),
-        (["--step", "0"], "steps 1 to 6"),
+        (["--step", "-1"], "steps 1 to 6"),
         (["--prompt", "x"], "the run has no such prompt"),
         (["--answer", "x"], "write STEP/ID/K"),
         (["--answer", "2/x/0"], "is not there, or kept none"),
@@ -159,6 +160,58 @@ def test_answers_are_listed_and_one_is_shown_with_its_turns(spoken, capsys):
     assert "has answers 0, 1, 2" in capsys.readouterr().err
 
 
+def test_examples_in_the_prompt_are_named_so(spoken, capsys):
+    asked = [message("1 + 2?", "user"), message("3"), message("1 + 1?", "user")]
+    Folder.say(SimpleNamespace(path=spoken), "few", "2", messages=asked)
+    lines = shown(capsys, spoken, "--answer", "1/few/0").splitlines()
+    roles = [line for line in lines if line.split(":")[0] in ("example", "user", "assistant")]
+    assert roles == ["example: user", "example: assistant", "user", "assistant"]
+
+
+def test_the_validation_before_training_is_step_0(spoken, run, capsys):
+    asked = [message("What is 7?", "user")]
+    Folder.say(
+        SimpleNamespace(path=spoken),
+        *("v", "it is 7", "eight"),
+        **{"kind": "eval", "step": 0, "rewards": [1.0, 0.0]},
+        **{"reference": "seven", "messages": asked},
+    )
+    text = shown(capsys, spoken, "--step", "0")
+    assert "What is 7?" in text and "seven" in text and "●○" in text
+    one = shown(capsys, spoken, "--step", "0", "--prompt", "v")
+    assert "it is 7" in one and "--answer eval/0/v/0" in one
+    assert "simulated:" in shown(capsys, run, "--step", "0"), "rewards are known without answers"
+
+
+def test_a_step_has_what_is_expected(spoken, capsys):
+    assert "2 apples" in shown(capsys, spoken, "--step", 1)
+    assert "2 apples" in shown(capsys, spoken, "--step", 1, "--prompt", "a/b")
+
+
+def test_json_has_what_the_tables_show(spoken, run, capsys):
+    def data(*words):
+        return json.loads(shown(capsys, *words, "--json"))
+
+    assert data(run) == run_folder.read_log(run, "metrics")
+    chosen, everyone = data(run, "--step", 5), data(run, "--step", 5, "--all")
+    assert [row for row in everyone if row["chosen"]] == chosen != everyone
+    history = data(run, "--prompt", chosen[0]["prompt"])
+    assert chosen[0]["step"] in [row["step"] for row in history]
+    [row] = data(spoken, "--step", 1)
+    assert (
+        row["expected"] == "2 apples" and row["text"].startswith("What is one") and "v" not in row
+    )
+    answers = data(spoken, "--step", 1, "--prompt", "a/b")["answers"]
+    assert [answer["reward"] for answer in answers] == [1.0, 0.0, None]
+    answer = data(spoken, "--answer", "1/a/b/0")
+    assert answer["reference"] == "2 apples" and [m["role"] for m in answer["messages"]] == ["user"]
+    assert [turn["content"] for turn in answer["said"]][-1] == "two"
+    assert data(run, "--step", 0)[0]["prompt"].startswith("simulated:")
+    assert main(["inspect", str(spoken), "--json", "--step", "1", "--prompt", "x"]) == 2
+    assert main(["inspect", str(spoken), "--json", "--prompt", "x"]) == 2
+    assert "no such prompt" in capsys.readouterr().err
+
+
 def test_answers_that_a_log_keeps_are_shown_where_there_are_no_transcripts(tmp_path, capsys):
     folder = Folder(tmp_path / "old")
     folder.log("metrics", {"step": 1})
@@ -176,4 +229,6 @@ def test_a_survey_is_inspected_too(tmp_path, capsys):
     assert "●○" in shown(capsys, folder.path)
     assert "three" in shown(capsys, folder.path, "--prompt", "a")
     assert "three" in shown(capsys, folder.path, "--answer", "0/a/1")
+    [row] = json.loads(shown(capsys, folder.path, "--json"))
+    assert row["text"] == "What is a?" and row["rewards"] == [1.0, 0.0]
     assert main(["inspect", str(folder.path), "--prompt", "b"]) == 2

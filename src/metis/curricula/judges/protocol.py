@@ -38,6 +38,7 @@ class Prediction:
     score         candidates are ranked by it, the highest first; None ranks last
     reply         the judge's reply, if it wrote one
     distribution  probabilities of the possible answers, by answer
+    pass_rate     predicted mean reward, of a judge that predicts it
     """
 
     prompt: Prompt
@@ -46,6 +47,7 @@ class Prediction:
     failure: Failure | None = None
     reply: str | None = None
     distribution: Mapping[str, float] | None = None
+    pass_rate: float | None = None
 
 
 @dataclass(frozen=True)

@@ -104,11 +104,9 @@ class Readout(Stateful, Judge[ReadoutPredictions]):
     ) -> Plan[ReadoutPredictions]:
         self.labels = [label for label in self.labels if label[0] >= progress.step - self.window]
         states = yield from embed(candidates, [self.layer])
-        values, metrics = self.read(states, regression(self.regression, pool.rewards))
-        predictions = [
-            Prediction(prompt, None if value is None else min(max(0.0, value), VARIANCE_MAX), value)
-            for prompt, value in zip(candidates, values, strict=True)
-        ]
+        readings, metrics = self.read(states, regression(self.regression, pool.rewards))
+        pairs = zip(candidates, readings, strict=True)
+        predictions = [_prediction(prompt, reading) for prompt, reading in pairs]
         return ReadoutPredictions(predictions, metrics=metrics, states=states)
 
     def learn(
@@ -143,8 +141,8 @@ class Readout(Stateful, Judge[ReadoutPredictions]):
 
     def read(
         self, states: States, model: Regression
-    ) -> tuple[list[float | None], dict[str, float]]:
-        """The predicted variance of each state, and metrics of the regression.
+    ) -> tuple[list[Reading | None], dict[str, float]]:
+        """The reading of each state, and metrics of the regression.
 
         None before there are labels, and for non-finite states.
         """
@@ -155,8 +153,7 @@ class Readout(Stateful, Judge[ReadoutPredictions]):
         metrics["select/penalty"] = readout.held_out.penalty
         if readout.held_out.pearson is not None:
             metrics["select/held_out_pearson"] = readout.held_out.pearson
-        readings = readout.read(states)
-        return [None if each is None else each.variance for each in readings], metrics
+        return readout.read(states), metrics
 
     @property
     def outcomes(self) -> Outcomes:
@@ -171,6 +168,13 @@ class Readout(Stateful, Judge[ReadoutPredictions]):
         held_out = cross_validate(model, features, self.outcomes)
         (fitted,) = model.fit(features, self.outcomes, [held_out.penalty])
         return FittedReadout(fitted, held_out)
+
+
+def _prediction(prompt: Prompt, reading: Reading | None) -> Prediction:
+    if reading is None:
+        return Prediction(prompt, None, None)
+    v_hat = min(max(0.0, reading.variance), VARIANCE_MAX)
+    return Prediction(prompt, v_hat, reading.variance, pass_rate=reading.pass_rate)
 
 
 def _fold(prompt: str) -> int:

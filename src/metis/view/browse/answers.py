@@ -248,7 +248,7 @@ class Answers:
             "prompt": prompt,
             "text": known[0] or "" if known else "",
             "category": (known[1] if known else "") or head.get("category") or "",
-            "messages": kept.messages({"messages": row["asked"]} if "asked" in row else head),
+            "messages": kept.asked(head, row),
             "said": kept.messages(row),
             **found.facts,
             "parts": row.get("parts") or {},

@@ -6,7 +6,7 @@ page can ask for is a script that hands it over. What would be searched for need
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
@@ -23,7 +23,7 @@ MOST, BYTES = 20_000, 200_000_000
 NAME = 200
 """Characters of the longest name of a script."""
 PAGES = 40
-"""Pages of a list."""
+"""Pages of a list; of what is beyond, the page says which command shows it."""
 
 _ROLLED_OUT = """
 SELECT prompt FROM (SELECT prompt, step FROM groups UNION SELECT prompt, step FROM answers)
@@ -133,25 +133,34 @@ def _lists(place: int, run: Opened) -> Iterator[str]:
         "SELECT step FROM metrics UNION SELECT step FROM groups ORDER BY step DESC"
     )
     yield from (f"{place}/steps/{step}" for (step,) in steps)
-    for narrowed in ("", *(f"outcome={_quoted(name)}" for name in _outcomes(run))):
-        yield from _pages(f"{place}/prompts", narrowed, run.prompts.page({})["total"])
+    for outcome in ("", *_outcomes(run)):
+        asked = {"outcome": outcome} if outcome else {}
+        yield from _pages(f"{place}/prompts", asked, run.prompts.page(asked)["total"])
     kinds = [kind for (kind,) in database.rows("SELECT DISTINCT kind FROM members")]
-    marks = ["", *(f"reward={name}" for name in REWARDS), "truncated=1", "failed=1"]
-    for kind in ("", *(f"kind={kind}" for kind in kinds)):
-        for mark in marks:
-            narrowed = "&".join(filter(None, (kind, mark)))
-            yield from _pages(f"{place}/answers", narrowed, run.answers.page({})["total"])
+    by_step = database.rows("SELECT DISTINCT kind, step FROM members ORDER BY step DESC")
+    of_steps = [{"kind": kind, "step": str(step)} for kind, step in by_step]
+    for asked in (*_narrowed(kinds), *of_steps):
+        yield from _pages(f"{place}/answers", asked, run.answers.page(asked)["total"])
+
+
+def _narrowed(kinds: Sequence[str]) -> Iterator[dict[str, str]]:
+    """What the page can narrow the answers to without a search, the whole list first."""
+    for kind in ("", *kinds):
+        for reward in ("", *REWARDS):
+            for name in ("", "truncated", "failed"):
+                given = {"kind": kind, "reward": reward, name: "1"}
+                yield {key: value for key, value in given.items() if key and value}
 
 
 def _outcomes(run: Opened) -> list[str]:
     return [name for (name,) in run.index.database.rows("SELECT DISTINCT outcome FROM groups")]
 
 
-def _pages(address: str, narrowed: str, count: int) -> Iterator[str]:
-    """A list page by page; a narrowed one has its first page alone."""
-    pages = 1 if narrowed else min(PAGES, 1 + count // SIZE)
-    for page in range(pages):
-        query = "&".join(filter(None, (narrowed, f"page={page}" if page else "")))
+def _pages(address: str, asked: Mapping[str, str], count: int) -> Iterator[str]:
+    """A list page by page, as far as a bundle goes."""
+    for page in range(min(PAGES, max(1, -(-count // SIZE)))):
+        given = {**asked, **({"page": str(page)} if page else {})}
+        query = "&".join(f"{name}={_quoted(value)}" for name, value in given.items())
         yield f"{address}?{query}" if query else address
 
 

@@ -83,7 +83,7 @@ class Routes:
     def _folder(self, place: int) -> dict[str, Any]:
         opened = self.opened[place]
         about = {name: getattr(opened, name) for name in ("label", "kind", "state", "wrong")}
-        return {"id": place, **about}
+        return {"id": place, "folder": opened.folder.resolve().name, **about}
 
 
 def _place(text: str, count: int) -> int:

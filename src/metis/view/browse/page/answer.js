@@ -4,6 +4,7 @@
 const answer = (() => {
   const { useLoaded } = loading;
   const PAGE = 50;
+  const EXAMPLE = "The prompt shows it before its question: nobody said it in this run.";
   const ROLES = { system: "System", user: "User", assistant: "Assistant", tool: "Tool" };
 
   const content = (message) =>
@@ -14,8 +15,10 @@ const answer = (() => {
   const Turn = ({ message, search }) => {
     const role = ROLES[message.role] ? message.role : "other";
     const name = ROLES[role] ?? texts.line(String(message.role));
-    return html`<article class=${`turn ${role}`} aria-label=${name}>
-      <p class="role">${name}</p>
+    const { example } = message;
+    return html`<article class=${`turn ${role} ${example ? "example" : ""}`}
+      aria-label=${example ? `Example: ${name}` : name}>
+      <p class="role">${name}${example && html`<small title=${EXAMPLE}>example</small>`}</p>
       <div class="body"><${texts.Text} text=${content(message)} search=${search} /></div>
     </article>`;
   };
@@ -31,7 +34,7 @@ const answer = (() => {
   const Conversation = ({ found, search }) => html`
     <section class="conversation" aria-label="Conversation">
       ${found.messages.map((message, nth) => html`<${Turn} key=${`asked-${nth}`} message=${message} />`)}
-      <p class="soft split">Answer ${found.rollout + 1}</p>
+      <p class="soft split">Answer ${found.rollout}</p>
       ${found.said.map((message, nth) => html`
         <${Turn} key=${`said-${nth}`} message=${message} search=${search} />`)}
       <${Endings} found=${found} />
@@ -42,7 +45,7 @@ const answer = (() => {
     const kind = judged ? "" : parts.grade(each.reward);
     const earned = kind === "failed" ? "no reward" : `reward ${parts.short(each.reward)}`;
     const words = [
-      `answer ${each.rollout + 1}`,
+      `answer ${each.rollout}`,
       judged ? `predicted ${parts.number(each.score)}` : earned,
       each.truncated && "truncated",
       each.failure && "failed",
@@ -158,8 +161,8 @@ const answer = (() => {
     return html`
       <div class="heading">
         <${parts.Title} over=${texts.line(about.label)}>
-          Answer ${Number(rollout) + 1}
-          ${group > 1 && html`<small class="soft"> of ${group}</small>`}<//>
+          Answer ${texts.line(rollout ?? "")}
+          ${group > 1 && html`<small class="soft"> one of ${group}</small>`}<//>
         <${parts.Beside} previous=${beside.previous} next=${beside.next} what="answer" />
       </div>
       <${Way} folder=${folder} about=${about} at=${at} prompt=${prompt} beside=${beside} />

@@ -34,7 +34,7 @@ const answers = (() => {
   const place = (item) => {
     const kind = item.kind === "train" ? "" : `${item.kind} · `;
     const length = typeof item.tokens === "number" ? ` · ${parts.many(item.tokens, "token")}` : "";
-    return `${kind}step ${parts.count(item.step)} · answer ${parts.count(item.rollout + 1)}${length}`;
+    return `${kind}step ${parts.count(item.step)} · answer ${parts.count(item.rollout)}${length}`;
   };
 
   /** One answer; `at` is its place in a search that can be walked through. */
@@ -90,14 +90,12 @@ const answers = (() => {
     </form>`;
   };
 
-  /** Filters that have no field of their own, each with a button that drops it. */
-  const Narrowed = ({ query }) => {
-    const words = { prompt: "of the prompt", from: "from step", to: "to step" };
-    const given = Object.keys(words).filter((name) => query[name]);
-    const said = (name) => `${words[name]} ${texts.line(query[name])}`;
-    return given.length > 0 && html`<p class="narrowed">${given.map((name) => html`
-      <button class="chip" aria-label=${`Drop: ${said(name)}`}
-        onClick=${() => address.change({ [name]: "", page: "" })}>${said(name)} ×</button>`)}</p>`;
+  /** Filters in words, by their names. */
+  const WORDS = {
+    ...{ kind: (value) => KINDS.find(([kind]) => kind === value)?.[1] ?? value },
+    ...{ q: (value) => `“${value}”`, prompt: "of the prompt", step: "step", from: "from step" },
+    ...{ to: "to step", category: String, outcome: String, reward: String, reason: "chosen as" },
+    ...{ truncated: () => "truncated", failed: () => "failed" },
   };
 
   const none = (about, search) => {
@@ -128,7 +126,7 @@ const answers = (() => {
       at=${found.page * found.size + nth} />`;
     return html`<${parts.Title} over=${texts.line(about.label)}>Answers<//>
       <${Filters} query=${query} about=${about} />
-      <${Narrowed} query=${query} />
+      <${parts.Narrowed} query=${query} words=${WORDS} />
       <${parts.State} state=${state} />
       ${found && html`<div class=${state.busy ? "stale" : ""}>
         <${parts.Pager} found=${found} one="answer" />

@@ -24,7 +24,7 @@ const comparison = (() => {
       .map((line) => ({ ...line, colour: `c${place(line) % COLOURS}`, exact: true }))
       .sort((one, other) => place(one) - place(other));
     return lines.length > 0 && html`<section class="charts wide">
-      <${charts.Chart} title="Validation accuracy" lines=${lines} unit=${curve.axis}
+      <${charts.Chart} title="Held-out accuracy" lines=${lines} unit=${curve.axis}
         form="accuracy" />
     </section>`;
   };

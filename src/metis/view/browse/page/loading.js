@@ -6,7 +6,7 @@ const html = htm.bind(preact.h);
 const loading = (() => {
   const { useEffect, useRef, useState } = preactHooks;
   const KEPT = 60;
-  const NOT_BUNDLED = "This bundle does not have it. `metis view` on the folder itself has.";
+  const THINGS = { answer: "this answer", answers: "the answers that are asked for" };
   const kept = new Map();
   const asked = new Map();
 
@@ -26,6 +26,8 @@ const loading = (() => {
     return response.json();
   };
 
+  /** The names of the folders, in their order. */
+  let names = [];
   let isBundle = location.protocol === "file:";
 
   /** True where the page is a folder and no server: nothing can be searched for, or changes. */
@@ -33,6 +35,21 @@ const loading = (() => {
 
   /** A page that was opened from a folder may load scripts alone: they call `metis.answer`. */
   const waiting = new Map();
+
+  /** What a bundle does not have, and the command that shows it. */
+  const absent = (path) => {
+    const [place, thing] = path.split("?")[0].split("/");
+    const query = new URLSearchParams(path.split("?")[1]);
+    const name = names[place] ?? "RUN";
+    const of = ["kind", "step", "prompt", "rollout"].map((key) => query.get(key)).join("/");
+    const what = query.get("page")
+      ? `page ${Number(query.get("page")) + 1} of this list`
+      : (THINGS[thing] ?? `this ${thing ?? "folder"}`.replace(/s$/, ""));
+    const shell = (word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'"'"'`)}'`);
+    const command = thing === "answer" ? ["inspect", name, "--answer", of] : ["view", name];
+    const error = new Error(`This bundle does not have ${what}. The folder itself has:`);
+    return Object.assign(error, { command: ["metis", ...command].map(shell).join(" ") });
+  };
 
   const scripted = (path) =>
     new Promise((resolve, reject) => {
@@ -44,7 +61,7 @@ const loading = (() => {
         settle(value);
       };
       waiting.set(path, end(resolve));
-      script.addEventListener("error", () => end(reject)(new Error(NOT_BUNDLED)));
+      script.addEventListener("error", () => end(reject)(absent(path)));
       document.body.append(script);
     });
 
@@ -75,7 +92,7 @@ const loading = (() => {
           keep(path, value);
           if (wanted) setState({ path, value });
         },
-        (error) => wanted && setState({ path, error: error.message }),
+        (error) => wanted && setState({ path, error: error.message, command: error.command }),
       );
       return () => {
         wanted = false;
@@ -84,7 +101,8 @@ const loading = (() => {
     const mine = state.path === path ? state : { value: kept.get(path) };
     if (mine.value !== undefined) last.current = mine.value;
     const busy = path !== null && mine.value === undefined && mine.error === undefined;
-    return { value: mine.value, error: mine.error, busy, last: last.current };
+    const { value, error, command } = mine;
+    return { value, error, command, busy, last: last.current };
   };
 
   const answer = (path, value) => waiting.get(path)?.(value);
@@ -92,7 +110,9 @@ const loading = (() => {
   /** The folders there are, of the server or else of the bundle. */
   const open = async () => {
     if (!isBundle) isBundle = (await fetch("api/folders").catch(() => null))?.status === 404;
-    return load("folders");
+    const folders = await load("folders");
+    names = folders.map(({ folder }) => folder);
+    return folders;
   };
 
   return { answer, bundled, load, open, useLoaded };

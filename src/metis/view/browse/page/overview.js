@@ -10,7 +10,7 @@ const overview = (() => {
     advice: "What to change next?",
   };
   const CHARTS = [
-    ["accuracy", "Validation accuracy", { form: "accuracy", exact: true }],
+    ["accuracy", "Held-out accuracy", { form: "accuracy", exact: true }],
     ["informative", "Groups whose rewards vary", { form: "share", cover: [0] }],
     ["length", "Tokens of an answer", { cover: [0] }],
     ["truncated", "Truncated answers", { form: "share", cover: [0] }],

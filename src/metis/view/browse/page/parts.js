@@ -77,7 +77,9 @@ const parts = (() => {
 
   /** The state of something that is loaded: an error, a wait, or nothing yet to say. */
   const State = ({ state }) => {
-    if (state.error) return html`<p class="banner" role="alert">${texts.visible(state.error)}</p>`;
+    if (state.error)
+      return html`<div class="banner" role="alert">${texts.visible(state.error)}
+        ${state.command && html`<${Command} text=${state.command} />`}</div>`;
     if (state.busy && state.last === undefined)
       return html`<p class="soft waiting" aria-busy="true">Loading…</p>`;
     return null;
@@ -135,6 +137,23 @@ const parts = (() => {
     </label>`;
   };
 
+  /** The filters of a list, each with a button that drops it. */
+  const Narrowed = ({ query, words }) => {
+    const given = Object.keys(words).filter((name) => query[name]);
+    if (!given.length) return null;
+    const said = (name) => {
+      const [word, value] = [words[name], texts.line(query[name])];
+      return typeof word === "function" ? word(value) : `${word} ${value}`;
+    };
+    const drop = (names) => () =>
+      address.change({ ...Object.fromEntries(names.map((name) => [name, ""])), page: "" });
+    return html`<p class="narrowed"><span class="soft">Only</span>
+      ${given.map((name) => html`<button key=${name} class="chip" aria-label=${`Drop: ${said(name)}`}
+        onClick=${drop([name])}>${said(name)} ×</button>`)}
+      ${given.length > 1 && html`<button class="quiet" onClick=${drop(given)}>Show all</button>`}
+    </p>`;
+  };
+
   const seconds = (value) =>
     value < 1 ? `${Math.max(1, Math.round(1000 * value))} ms` : `${value.toFixed(1)} s`;
 
@@ -182,8 +201,8 @@ const parts = (() => {
   };
 
   return {
-    ...{ Beside, Cards, Category, Chip, Command, Empty, Facts, Field, Marks, Outcome, Pager },
-    ...{ PromptText, Reward, SIGNS, Select, State, Title, Toggle, Troubles },
+    ...{ Beside, Cards, Category, Chip, Command, Empty, Facts, Field, Marks, Narrowed, Outcome },
+    ...{ Pager, PromptText, Reward, SIGNS, Select, State, Title, Toggle, Troubles },
     ...{ count, grade, many, mean, number, short },
   };
 })();

@@ -15,6 +15,7 @@ const prompts = (() => {
     ["-mean", "highest reward"],
     ["prompt", "name"],
   ];
+  const WORDS = { q: (value) => `“${value}”`, category: String, outcome: String };
   const FILTERS = ["q", "category", "outcome", "sort", "page"];
 
   const Item = ({ folder, item, whole }) => html`<li class="card candidate">
@@ -52,6 +53,7 @@ const prompts = (() => {
       whole=${charts.whole(found.items)} />`;
     return html`<${parts.Title} over=${texts.line(about.label)}>Prompts<//>
       ${!loading.bundled() && html`<${Filters} query=${query} about=${about} />`}
+      <${parts.Narrowed} query=${query} words=${WORDS} />
       <${parts.State} state=${state} />
       ${found && html`<div class=${state.busy ? "stale" : ""}>
         <${parts.Pager} found=${found} one="prompt" />

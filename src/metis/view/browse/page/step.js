@@ -7,7 +7,7 @@ const step = (() => {
   const METRICS = [
     ["batch/informative", "groups whose rewards vary", "share"],
     ["batch/reward", "mean reward"],
-    ["eval/accuracy", "validation accuracy", "accuracy"],
+    ["eval/accuracy", "held-out accuracy", "accuracy"],
     ["rollout/tokens", "tokens generated"],
     ["rollout/cut_off", "truncated answers"],
     ["rollout/failed", "failed rollouts"],
@@ -155,7 +155,7 @@ const step = (() => {
   const ORDERED = ["outcome", ["surprise", "surprise: prediction against outcome"]];
 
   const Tools = ({ folder, kind, at, tested, predicted, query }) => {
-    const list = (name, of) => !loading.bundled() && html`<a class="button"
+    const list = (name, of) => html`<a class="button"
       href=${address.of(folder, ["answers"], { kind: of, step: at })}>${name}</a>`;
     return html`<div class="filters">
       <${parts.Select} name="sort" label="Order by" any=${predicted ? "prediction" : "name"}

@@ -1,0 +1,75 @@
+"""The judge by past rewards: a prompt's pass rate is the mean of its own last ones.
+
+It is the estimate of Knapsack RL (Li et al., arXiv 2509.25849), with the numbers of its released
+code. It costs nothing, and knows nothing of a prompt that it has not seen.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from metis.core import Group, Plan, Progress, Prompt
+from metis.core.needs import Needs
+from metis.core.pool import Pool
+from metis.core.state import Stateful
+from metis.curricula.judges.protocol import SECTION, Judge, Lesson, Prediction, Predictions
+from metis.errors import require, require_at_least
+
+
+@dataclass
+class History(Stateful, Judge[Predictions]):
+    """The mean of a prompt's own last rewards is its pass rate p, and p (1 - p) the prediction.
+
+    memory    rewards of a prompt that are kept, the latest; a larger group counts as a whole (16)
+    enough    rewards from which on a prompt has a prediction (8)
+    """
+
+    memory: int = 16
+    enough: int = 8
+
+    rewards: dict[str, list[float]] = field(init=False, default_factory=dict)
+    """The last rewards of every prompt rolled out so far."""
+
+    trial: ClassVar[int] = 0
+    """No trial: nothing is trained, and a prediction is an outcome."""
+
+    def __post_init__(self) -> None:
+        require_at_least(self, {"memory": 1, "enough": 1}, SECTION)
+        remedy = "use at most curriculum.judge.memory"
+        require(self.enough <= self.memory, f"{SECTION}enough", self.enough, remedy)
+
+    def needs(self, batch: int) -> Needs:
+        return Needs(data="prompts that come round again")
+
+    def predict(
+        self, candidates: Sequence[Prompt], batch: int, pool: Pool, progress: Progress
+    ) -> Plan[Predictions]:
+        yield from ()  # it asks nothing of the engine
+        rates = [self.pass_rate(prompt) for prompt in candidates]
+        known = [rate * (1 - rate) for rate in rates if rate is not None]
+        usual = float(np.mean(known)) if known else None
+        return Predictions(
+            [
+                Prediction(prompt, None, usual)
+                if rate is None
+                else Prediction(prompt, rate * (1 - rate), rate * (1 - rate), pass_rate=rate)
+                for prompt, rate in zip(candidates, rates, strict=True)
+            ]
+        )
+
+    def pass_rate(self, prompt: Prompt) -> float | None:
+        """The mean of a prompt's last rewards; None of too few."""
+        rewards = self.rewards.get(prompt.id, [])
+        return float(np.mean(rewards)) if len(rewards) >= self.enough else None
+
+    def learn(
+        self, predictions: Predictions, groups: Sequence[Group], pool: Pool, progress: Progress
+    ) -> Lesson:
+        for group in groups:
+            if group.rewards:
+                rewards = [*self.rewards.get(group.prompt.id, []), *group.rewards]
+                kept = max(self.memory, len(group.rewards))
+                self.rewards[group.prompt.id] = rewards[-kept:]
+        return Lesson()
