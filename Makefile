@@ -9,7 +9,7 @@ VERIFIERS := $(CURDIR)/.venv-verifiers/bin/python
 unexport PYTHONDONTWRITEBYTECODE
 export PYTHON
 
-.PHONY: quickstart test test-verl test-trl test-inspect test-verifiers test-dist dist check docs site judge-set clean
+.PHONY: quickstart test test-verl test-trl test-trainers test-inspect test-verifiers test-dist dist check docs site judge-set clean
 
 quickstart: .venv/quickstart
 	$(BIN)/metis train --out runs/quickstart
@@ -25,6 +25,9 @@ test-verl: .venv-verl/ready .venv-verifiers/ready
 
 test-trl: .venv-trl/ready
 	.venv-trl/bin/pytest tests/on_trl
+
+test-trainers: .venv-trainers/ready
+	.venv-trainers/bin/pytest tests/on_trainers
 
 test-inspect: .venv-inspect/ready
 	@sh .ci/packages chromium
@@ -52,6 +55,7 @@ check: .venv/ready
 	$(BIN)/mypy
 
 docs: .venv/ready
+	$(BIN)/python docs/api_page.py
 	$(BIN)/python docs/curricula_page.py
 	$(BIN)/python docs/drawings.py
 	$(BIN)/python docs/metrics_page.py
@@ -110,6 +114,16 @@ judge-set:
 	.venv-trl/bin/pip install --quiet --no-deps --editable .
 	@touch $@
 
+# ART and tinker-cookbook bring trainers of their own and clients of services; their rollouts need
+# a fifth of that. tinker-cookbook imports torch.
+.venv-trainers/ready: tests/on_trainers/requirements.txt
+	@sh .ci/packages python3-venv
+	$(PYTHON) -m venv .venv-trainers
+	.venv-trainers/bin/pip install --quiet 'torch==$(TORCH)'
+	.venv-trainers/bin/pip install --quiet --no-deps --no-compile --requirement $<
+	.venv-trainers/bin/pip install --quiet --no-deps --editable .
+	@touch $@
+
 # inspect_ai brings eighty packages, and only its viewer is wanted, for what we write for it.
 .venv-inspect/ready: tests/on_inspect/requirements.txt
 	@sh .ci/packages python3-venv
@@ -143,4 +157,4 @@ judge-set:
 	@touch $@
 
 clean:
-	rm -rf .venv .venv-verl .venv-trl .venv-inspect .venv-verifiers .venv-dist .venv-site site dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-verl .venv-trl .venv-trainers .venv-inspect .venv-verifiers .venv-dist .venv-site site dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

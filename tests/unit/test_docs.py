@@ -84,7 +84,7 @@ def test_every_page_that_code_names_exists(source):
                 assert (ROOT / named).exists(), f"{path.relative_to(ROOT)} names {named}"
 
 
-@pytest.mark.parametrize("name", ["curricula", "metrics", "settings"])
+@pytest.mark.parametrize("name", ["api", "curricula", "metrics", "settings"])
 def test_a_page_is_what_make_docs_writes(name):
     generator = runpy.run_path(str(ROOT / f"docs/{name}_page.py"))
     assert (ROOT / f"docs/{name}.md").read_text("utf-8") == generator["page"](), "run `make docs`"

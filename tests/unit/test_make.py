@@ -27,6 +27,7 @@ assert config.load_config(None, []).engine_name == "local"
         ("test", [".[local]", ".[local,math,gym,dev]"]),
         ("check", [".[local]", ".[local,math,gym,dev]"]),
         ("test-trl", ["tests/on_trl/requirements.txt", "."]),
+        ("test-trainers", ["tests/on_trainers/requirements.txt", "."]),
     ],
 )
 @pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
@@ -111,6 +112,7 @@ def test_root_gets_packages_and_others_are_told(tmp_path, user, available, asked
         ("test", {"python3-venv", "python3-dev", "g++", "bubblewrap", "chromium"}),
         ("test-verl", {"python3-venv", "bubblewrap"}),
         ("test-trl", {"python3-venv"}),
+        ("test-trainers", {"python3-venv"}),
         ("test-inspect", {"python3-venv", "chromium"}),
         ("test-verifiers", {"python3-venv", "python3-dev", "g++"}),
         ("site", {"python3-venv"}),

@@ -1,0 +1,71 @@
+"""Examples for a served model, on a loopback server, and for trainers that are not installed."""
+
+import json
+import re
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+import openai_endpoint
+
+ROWS = [row for row in openai_endpoint.ROWS if row["answer"] < 400]
+
+
+class Handler(BaseHTTPRequestHandler):
+    """A model that knows half of the answers of products by an odd number and no other."""
+
+    def do_GET(self):
+        self.say({"data": [{"id": "served"}]})
+
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        a, b = map(int, re.findall(r"\d+", body["messages"][-1]["content"]))
+        if self.path == "/pooling":
+            said = {"data": [{"data": [float(a % 2), b / 99, 1.0]}]}
+        else:
+            texts = [str(a * b) if a % 2 and i % 2 else "?" for i in range(body.get("n", 1))]
+            said = {
+                "choices": [{"message": {"content": t}, "finish_reason": "stop"} for t in texts]
+            }
+        self.say(said)
+
+    def say(self, said):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(json.dumps(said).encode())
+
+    def log_message(self, *said):
+        pass
+
+
+class Listening(ThreadingHTTPServer):
+    request_queue_size = 64
+    daemon_threads = True
+
+
+@pytest.fixture
+def url():
+    server = Listening(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+def test_prompts_are_ranked_with_a_served_model(url, tmp_path):
+    ranking = openai_endpoint.rank(
+        "served", url, url, ROWS[:200], out=tmp_path, calibrate=40, group=2
+    )
+    assert sorted(line["row"] for line in ranking) == list(range(1, 201))
+
+
+def test_what_a_served_model_can_learn_from_is_found(url):
+    readout = {"preset": "readout", "judge": {"layer": 1.0}, "ask": url}
+    found = {}
+    for name, settings in (("uniform", {}), ("metis", readout)):
+        mixed, count = openai_endpoint.collect("served", url, name, 6, ROWS, **settings)
+        assert count == 6 * 16
+        assert all(0 < sum(group["rewards"]) < 8 == len(group["replies"]) for group in mixed)
+        found[name] = len(mixed)
+    assert found["metis"] > 1.3 * found["uniform"]
