@@ -1,5 +1,6 @@
 """Docs that are made from code are up to date, and what they show runs."""
 
+import json
 import os
 import re
 import runpy
@@ -19,7 +20,7 @@ from metis.curricula.cards import curriculum_card
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
     path.relative_to(ROOT).as_posix()
-    for pattern in ("*.md", "docs/**/*.md", "recipes/**/*.md", "evidence/*.md")
+    for pattern in ("*.md", "docs/**/*.md", "recipes/**/*.md", "evidence/*.md", "examples/*.ipynb")
     for path in ROOT.glob(pattern)
 )
 
@@ -207,6 +208,14 @@ def test_the_example_of_a_judge_runs_and_finds_what_varies():
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     printed = subprocess.check_output([sys.executable, example], text=True, env=environment)
     assert float(re.search(r"varied ([+-][0-9.]+) more", printed)[1]) > 0
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.ipynb")), ids=lambda p: p.name)
+def test_a_notebook_is_committed_without_what_it_printed(path):
+    cells = json.loads(path.read_text("utf-8"))["cells"]
+    code = [cell for cell in cells if cell["cell_type"] == "code"]
+    assert code and path.stat().st_size < 100_000
+    assert not any(cell["outputs"] or cell["execution_count"] for cell in code)
 
 
 def test_the_loop_of_one_s_own_runs_and_finds_what_varies():
