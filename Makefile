@@ -65,6 +65,8 @@ docs: .venv/ready
 	$(BIN)/python docs/metrics_page.py
 	$(BIN)/python docs/settings_page.py
 	$(BIN)/python evidence/publish.py
+	@sh .ci/packages chromium
+	$(BIN)/python docs/screenshots.py
 
 # Also strict: a broken link, or a page that no list in mkdocs.yml has, is an error.
 site: .venv-site/ready
