@@ -9,7 +9,7 @@ VERIFIERS := $(CURDIR)/.venv-verifiers/bin/python
 unexport PYTHONDONTWRITEBYTECODE
 export PYTHON
 
-.PHONY: quickstart test test-verl test-trl test-trainers test-inspect test-verifiers test-dist dist check docs site judge-set clean
+.PHONY: quickstart test test-verl test-trl test-trainers test-inspect test-verifiers test-notebooks test-dist dist check docs site judge-set clean
 
 quickstart: .venv/quickstart
 	$(BIN)/metis train --out runs/quickstart
@@ -36,6 +36,10 @@ test-inspect: .venv-inspect/ready
 test-verifiers: .venv/ready .venv-verifiers/ready
 	METIS_VERIFIERS=$(VERIFIERS) $(BIN)/pytest tests/on_verifiers
 
+# examples/*.ipynb, from the first cell to the last, with the seconds that each took.
+test-notebooks: .venv/ready
+	METIS_NOTEBOOKS=1 $(BIN)/pytest --durations=0 --durations-min=1 tests/on_notebooks
+
 # The wheel and the sdist, installed outside this tree with every supported Python that is there.
 test-dist: .venv-dist/ready
 	.venv-dist/bin/pytest tests/on_dist
@@ -61,6 +65,8 @@ docs: .venv/ready
 	$(BIN)/python docs/metrics_page.py
 	$(BIN)/python docs/settings_page.py
 	$(BIN)/python evidence/publish.py
+	@sh .ci/packages chromium
+	$(BIN)/python docs/screenshots.py
 
 # Also strict: a broken link, or a page that no list in mkdocs.yml has, is an error.
 site: .venv-site/ready

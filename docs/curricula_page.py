@@ -54,6 +54,18 @@ metis train RECIPE curriculum=mopps curriculum.floors.prompts=10 curriculum.floo
 
 A curriculum that filters after rollouts filters these groups too; steps that only measure have no
 floor.
+
+**Filters.** After any curriculum that selects before the rollouts, `curriculum.filter` drops groups
+that would teach nothing: `dapo` those without variance, `ragen2` those of low variance, with their
+knobs as `curriculum.filter.rounds`, ...
+
+```
+metis train RECIPE curriculum=metis curriculum.filter=dapo
+```
+
+It rolls out what the curriculum selects (`multiplier` is 1 here) and, with more than one round,
+lets it select again until the batch is full. The curriculum learns from what is dropped, too, and
+dropped rollouts count as `select/discarded`.
 """
 ARXIV = re.compile(r"arXiv[ :]\d{4}\.\d{4,5}")
 COLUMNS = ("name", "acts", "needs", "costs", "continuous rewards", "reference")

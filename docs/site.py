@@ -1,9 +1,11 @@
 """What mkdocs does beside its own: README is the home page, and a file outside docs/ that a page
 links to is a page of the site as well. So links are the same on a code host and in the site."""
 
+import json
 import posixpath
 import re
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
@@ -11,6 +13,8 @@ from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parent.parent
 LINK = re.compile(r"(\]\(\s*)([^)\s:#]+)(#[^)\s]*)?(\s*\))")
+WRITTEN = (".md", ".ipynb")
+"""Files that are prose, whose links are followed."""
 LANGUAGES = {".py": "python", ".toml": "toml", ".sh": "bash", ".cff": "yaml"}
 
 
@@ -32,9 +36,8 @@ def on_files(files: Files, config: MkDocsConfig) -> None:
         if path not in known:
             known.add(path)
             files.append(File.generated(config, place(path), content=content(path)))
-        if path.endswith(".md"):
-            text = (ROOT / path).read_text("utf-8")
-            linked = (target(path, match[2]) for match in LINK.finditer(text))
+        if path.endswith(WRITTEN):
+            linked = (target(path, match[2]) for match in LINK.finditer(content(path)))
             waiting += {each for each in linked if (ROOT / each).is_file()} - known
 
 
@@ -49,7 +52,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         link = posixpath.relpath(place(linked), PurePosixPath(page.file.src_uri).parent)
         return f"{match[1]}{link}{match[3] or ''}{match[4]}"
 
-    return LINK.sub(led, markdown) if path.endswith(".md") else markdown
+    return LINK.sub(led, markdown) if path.endswith(WRITTEN) else markdown
 
 
 def place(path: str) -> str:
@@ -81,5 +84,13 @@ def content(path: str) -> str:
     text = (ROOT / path).read_text("utf-8")
     if path.endswith(".md"):
         return text
+    if path.endswith(".ipynb"):
+        return "\n\n".join(cell(each) for each in json.loads(text)["cells"])
     language = LANGUAGES.get(PurePosixPath(path).suffix, "")
     return f"---\nsearch:\n  exclude: true\n---\n# {path}\n\n````{language}\n{text}````\n"
+
+
+def cell(of: dict[str, Any]) -> str:
+    """A cell of a notebook as Markdown."""
+    text = "".join(of["source"])
+    return text if of["cell_type"] == "markdown" else f"````python\n{text}\n````"

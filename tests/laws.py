@@ -34,6 +34,7 @@ VARIANTS = {
     "metis": {
         "passes": {"judge": {"scale": "passes", "replay": 6, "train": 0.5}},
         "reason": {"judge": {"name": "reason", "failures": "last"}},
+        "filtered": {"filter": {"name": "dapo", "rounds": 2}, "judge": {"replay": 6}},
         "tried": {"judge": {"name": "readout", "window": 3}, "trial": 4},
         **{name: {"judge": {"name": name}, "trial": 4} for name in JUDGES_OF_ONES_OWN},
     },
@@ -43,14 +44,26 @@ VARIANTS = {
         "clusters": {"categories": "clusters", "arms": 3},
         "step": {"draw": "step"},
     },
-    "adcl": {"variance": {"difficulty": "variance"}},
+    "adcl": {
+        "variance": {"difficulty": "variance"},
+        "filtered": {"filter": {"name": "dapo", "rounds": 2, "multiplier": 1.5}},
+    },
     "pcl": {"policy": {"backbone": "policy"}},
-    "mopps": {"threshold": {"choice": "threshold"}, "mapp": {"choice": "mapp"}},
+    "mopps": {
+        "threshold": {"choice": "threshold"},
+        "mapp": {"choice": "mapp"},
+        "filtered": {"filter": {"name": "ragen2", "rounds": 2}, "floors": {"prompts": 3}},
+    },
+    "uniform": {"filtered": {"filter": "dapo"}},
     "speed": {"continuation": {"train": "continuation"}},
     "nemotron": {"again": {"profile_every": 2}},
     "adarft": {MEASURED: {"multiplier": 2}},
     "pools": {"memory": {"mastered": 1, "retest": 0.3}},
-    "knapsack": {"readout": {"judge": "readout"}, "direct": {"judge": "direct"}},
+    "knapsack": {
+        "readout": {"judge": "readout"},
+        "direct": {"judge": "direct"},
+        "filtered": {"filter": "ragen2"},
+    },
     "vip": {"rloo": {"estimator": "rloo"}, "readout": {"judge": "readout"}},
     "ragen2": {"refill": {"keep": 0.5, "rounds": 3}},
 }

@@ -1,5 +1,6 @@
 """Docs that are made from code are up to date, and what they show runs."""
 
+import json
 import os
 import re
 import runpy
@@ -19,7 +20,7 @@ from metis.curricula.cards import curriculum_card
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
     path.relative_to(ROOT).as_posix()
-    for pattern in ("*.md", "docs/**/*.md", "recipes/**/*.md", "evidence/*.md")
+    for pattern in ("*.md", "docs/**/*.md", "recipes/**/*.md", "evidence/*.md", "examples/*.ipynb")
     for path in ROOT.glob(pattern)
 )
 
@@ -88,6 +89,17 @@ def test_every_page_that_code_names_exists(source):
 def test_a_page_is_what_make_docs_writes(name):
     generator = runpy.run_path(str(ROOT / f"docs/{name}_page.py"))
     assert (ROOT / f"docs/{name}.md").read_text("utf-8") == generator["page"](), "run `make docs`"
+
+
+def test_the_versions_in_the_docs_are_those_of_the_tests():
+    table = (ROOT / "docs/install.md").read_text("utf-8").partition("## Versions")[2]
+    pinned = ["tests/constraints.txt", "tests/on_trl/requirements.txt"]
+    text = "\n".join((ROOT / name).read_text("utf-8") for name in [*pinned, "Makefile"])
+    text += (ROOT / "tests/on_verl/requirements.txt").read_text("utf-8")
+    found = re.findall(r"\b(?:transformers==|trl==|verl==|TORCH \?= )([\d.]+\d)", text)
+    assert len(found) >= 6
+    for version in found:
+        assert f" {version}" in table, f"{version} is not in docs/install.md"
 
 
 def test_every_knob_is_described():
@@ -196,6 +208,14 @@ def test_the_example_of_a_judge_runs_and_finds_what_varies():
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     printed = subprocess.check_output([sys.executable, example], text=True, env=environment)
     assert float(re.search(r"varied ([+-][0-9.]+) more", printed)[1]) > 0
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.ipynb")), ids=lambda p: p.name)
+def test_a_notebook_is_committed_without_what_it_printed(path):
+    cells = json.loads(path.read_text("utf-8"))["cells"]
+    code = [cell for cell in cells if cell["cell_type"] == "code"]
+    assert code and path.stat().st_size < 100_000
+    assert not any(cell["outputs"] or cell["execution_count"] for cell in code)
 
 
 def test_the_loop_of_one_s_own_runs_and_finds_what_varies():

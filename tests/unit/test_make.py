@@ -25,6 +25,7 @@ assert config.load_config(None, []).engine_name == "local"
     [
         ("quickstart", [".[local]"]),
         ("test", [".[local]", ".[local,math,gym,dev]"]),
+        ("test-notebooks", [".[local]", ".[local,math,gym,dev]"]),
         ("check", [".[local]", ".[local,math,gym,dev]"]),
         ("test-trl", ["tests/on_trl/requirements.txt", "."]),
         ("test-trainers", ["tests/on_trainers/requirements.txt", "."]),
@@ -110,6 +111,7 @@ def test_root_gets_packages_and_others_are_told(tmp_path, user, available, asked
     [
         ("quickstart", {"python3-venv"}),
         ("test", {"python3-venv", "python3-dev", "g++", "bubblewrap", "chromium"}),
+        ("test-notebooks", {"python3-venv", "python3-dev", "g++"}),
         ("test-verl", {"python3-venv", "bubblewrap"}),
         ("test-trl", {"python3-venv"}),
         ("test-trainers", {"python3-venv"}),

@@ -275,7 +275,8 @@ class ComparisonView:
             for task, folder in list(self.tasks.values()):
                 step, accuracy = progress(folder)
                 if step or accuracy:
-                    self.bars.update(task, completed=step, note=accuracy.removeprefix(", "))
+                    with contextlib.suppress(KeyError):  # the run has ended meanwhile
+                        self.bars.update(task, completed=step, note=accuracy.removeprefix(", "))
 
 
 def progress(folder: Path) -> tuple[int, str]:

@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from metis.config import recipe
 from metis.config.config import EngineSection
 from metis.curricula import CURRICULA
+from metis.curricula.filtered import FILTERS
 from metis.curricula.floors import Floor
 from metis.curricula.judges import JUDGES
 from metis.curricula.registry import presets
@@ -51,6 +52,9 @@ def choices(raw: Mapping[str, Any]) -> Choices:
     curriculum = CurriculumSection.read(raw.get("curriculum", "metis"))
     found |= {"curriculum": tuple(CURRICULA), **_of(RunSettings, "")}
     found |= {**_of(curriculum.kind, "curriculum."), **_of(Floor, f"{keys.FLOOR}.")}
+    found[keys.FILTER] = tuple(FILTERS)
+    if curriculum.filter is not None:
+        found |= _of(curriculum.filter.kind, f"{keys.FILTER}.")
     if named := tuple(filter(None, presets(curriculum.name))):
         found["curriculum.preset"] = named
     if curriculum.judge is not None:

@@ -12,6 +12,7 @@ from metis.core import in_memory
 from metis.core.dotted import leaves
 from metis.core.importing import import_string_of
 from metis.curricula import CURRICULA
+from metis.curricula.filtered import Filtered
 from metis.curricula.floors import Floors
 from metis.curricula.judges import JUDGES, Judge
 from metis.curricula.registry import presets
@@ -54,6 +55,8 @@ def _section(key: str, given: Any) -> dict[str, Any]:
         )
     if isinstance(given, Floors):
         return {**_section(key, given.of), "floors": asdict(given.floor)}
+    if isinstance(given, Filtered):
+        return {**_section(key, given.described), "filter": given.section}
     name = _called(key, type(given))
     values = ((each.name, getattr(given, each.name)) for each in fields(given) if each.init)
     settings = {setting: _part(f"{key}.{setting}", value) for setting, value in values}

@@ -96,7 +96,7 @@ def _section(key: str) -> str:
 
 def _rank(key: str) -> int:
     """The order to apply settings: names of sections, preset, name of the judge, the rest."""
-    first = [*keys.SECTIONS[:3], "curriculum.preset", keys.JUDGE]
+    first = [*keys.SECTIONS[:3], "curriculum.preset", keys.JUDGE, keys.FILTER]
     return first.index(key) if key in first else len(first)
 
 
@@ -113,7 +113,7 @@ def _apply(raw: dict[str, Any], key: str, value: Any) -> None:
     table = raw
     for parent in parents:
         child = table.get(parent, {})
-        if isinstance(child, str) and parent in ("judge", *keys.SECTIONS):
+        if isinstance(child, str) and parent in ("judge", "filter", *keys.SECTIONS):
             child = {"name": child}
         if not isinstance(child, dict):
             raise MetisError(f"{key} = {value!r}: {parent!r} is {child!r}, not a section")

@@ -15,6 +15,8 @@ Deviations
 """
 
 import math
+import random
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from metis.core import Batch, Group, Plan, Progress, rollout
@@ -54,20 +56,28 @@ class Dapo(Stateful):
         return group.teaches(self.delta)
 
     def step(self, pool: Pool, progress: Progress) -> Plan[Batch]:
-        kept: list[Group] = []
-        dead: list[Group] = []
+        groups: list[Group] = []
         rounds = 0
-        while len(kept) < self.batch and rounds < self.rounds:
-            fresh = pool.sample(
-                math.ceil(self.multiplier * self.batch), exclude=prompts(kept, dead)
-            )
+        while len(self.chosen(groups)) < self.batch and rounds < self.rounds:
+            size = math.ceil(self.multiplier * self.batch)
+            fresh = pool.sample(size, exclude=prompts(groups))
             if not fresh:
                 break
-            for group in (yield from rollout(fresh, self.group)):
-                (kept if self.keeps(group) else dead).append(group)
+            groups += yield from rollout(fresh, self.group)
             rounds += 1
-        groups, surplus = kept[: self.batch], kept[self.batch :]
-        why = f"{len(dead)} of {len(kept + dead)} groups had no variance in {rounds} rounds"
+        return self.filtered(groups, self.chosen(groups), rounds)
+
+    def chosen(self, groups: Sequence[Group], ties: random.Random | None = None) -> list[int]:
+        """Positions of the groups to train on."""
+        return [i for i, group in enumerate(groups) if self.keeps(group)][: self.batch]
+
+    def filtered(self, rolled: Sequence[Group], chosen: Sequence[int], rounds: int) -> Batch:
+        """The batch of the chosen groups."""
+        groups = [rolled[i] for i in chosen]
+        kept = [group for group in rolled if self.keeps(group)]
+        dead = [group for group in rolled if not self.keeps(group)]
+        surplus = kept[len(groups) :]
+        why = f"{len(dead)} of {len(rolled)} groups had no variance in {rounds} rounds"
         self.missing, notices = shortage(len(groups), self.batch, self.missing, why)
         return Batch(
             groups,

@@ -71,7 +71,7 @@ class Ragen2(Stateful):
 
     def step(self, pool: Pool, progress: Progress) -> Plan[Batch]:
         groups: list[Group] = []
-        kept: set[int] = set()
+        kept: list[int] = []
         rounds, ties = 0, progress.rng("ties")
         while len(kept) < self.batch and rounds < self.rounds:
             size = math.ceil(self.multiplier * self.batch)
@@ -79,9 +79,13 @@ class Ragen2(Stateful):
             if not fresh:
                 break
             groups += yield from rollout(fresh, self.group)
-            kept = set(self.prefix([group.variance for group in groups], ties))
+            kept = self.chosen(groups, ties)
             rounds += 1
-        return self._batch(groups, kept, rounds)
+        return self.filtered(groups, kept, rounds)
+
+    def chosen(self, groups: Sequence[Group], ties: random.Random) -> list[int]:
+        """Positions of the groups to train on."""
+        return sorted(self.prefix([group.variance for group in groups], ties))
 
     def prefix(self, variances: Sequence[float | None], ties: random.Random) -> list[int]:
         """Positions of the highest variances that make up the share p of all, at most B."""
@@ -97,9 +101,11 @@ class Ragen2(Stateful):
             reached += signal[i]
         return chosen
 
-    def _batch(self, groups: list[Group], kept: set[int], rounds: int) -> Batch:
-        trained = [group for i, group in enumerate(groups) if i in kept]
-        left = [group for i, group in enumerate(groups) if i not in kept]
+    def filtered(self, groups: Sequence[Group], kept: Sequence[int], rounds: int) -> Batch:
+        """The batch of the chosen groups."""
+        chosen = set(kept)
+        trained = [group for i, group in enumerate(groups) if i in chosen]
+        left = [group for i, group in enumerate(groups) if i not in chosen]
         dead = [group for group in left if not group.teaches(self.delta)]
         lower = [group for group in left if group.teaches(self.delta)]
         self.least = min((group.variance or 0.0 for group in trained), default=0.0)

@@ -29,8 +29,14 @@ def train(
 ) -> TrainedRun:
     """Train a policy with a curriculum; calling it again resumes, or returns the finished run.
 
-        metis.train(model="Qwen/Qwen2.5-0.5B-Instruct", data=rows, reward=score,
-                    curriculum="metis", steps=100, out="runs/sums")
+        metis.train(
+            model="Qwen/Qwen2.5-0.5B-Instruct",
+            data=rows,
+            reward=score,
+            curriculum="metis",
+            steps=100,
+            out="runs/sums",
+        )
 
     recipe    a TOML file, or the config.json of a run; without one the quickstart, or the defaults
               if another engine or task is named

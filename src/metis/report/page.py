@@ -140,5 +140,7 @@ def _judging(run: Recorded) -> tuple[str, str]:
     if run.judge_share is not None:
         return tables.share(run.judge_share), f"{spent}; {tables.trusted(run)}"
     read = _reading(run)
+    if run.judged and read:
+        return tables.share(read), f"{spent}, for reading candidates; {tables.trusted(run)}"
     also = f"; reading candidates took {tables.share(read)}" if read else ""
     return "none", f"{spent}: no judgment was asked for{also}"

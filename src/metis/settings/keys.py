@@ -17,8 +17,9 @@ MANY = 30
 
 JUDGE = "curriculum.judge"
 FLOOR = "curriculum.floors"
+FILTER = "curriculum.filter"
 
-SECTIONS = ("engine", "task", "curriculum", JUDGE)
+SECTIONS = ("engine", "task", "curriculum", JUDGE, FILTER)
 """Sections that may be written as only a name."""
 
 SHARED = ("curriculum.batch", "curriculum.group")
@@ -26,6 +27,7 @@ SHARED = ("curriculum.batch", "curriculum.group")
 
 FORMERLY = {
     "sinks": "it is loggers",
+    "filter": f"it is {FILTER}",
     "answers": "it is transcripts: all, a sample of one per group, or none",
     f"{JUDGE}.mode": f"choose the judge by {JUDGE}=direct, reason or readout",
     "curriculum.examples": f"it is {JUDGE}.examples, of direct and reason",

@@ -15,6 +15,7 @@ from typing_extensions import TypedDict
 from metis.core import Curriculum
 from metis.core.importing import FORMS, is_import_string
 from metis.curricula import CURRICULA
+from metis.curricula.filtered import FILTERS, Filtered
 from metis.curricula.floors import Floor, Floors
 from metis.curricula.judges import JUDGES, Judge
 from metis.curricula.registry import (
@@ -87,6 +88,7 @@ class CurriculumSection:
     given: Document
     judge: "JudgeSection | None"
     floor: Document
+    filter: "FilterSection | None"
 
     @classmethod
     def read(cls, raw: Any) -> "CurriculumSection":
@@ -105,7 +107,8 @@ class CurriculumSection:
         floor = given.pop("floors", {})
         remedy = "it is a section, with prompts and categories"
         require(isinstance(floor, dict), keys.FLOOR, floor, remedy)
-        return cls(name, kind, preset, given, judge, floor)
+        sieve = FilterSection.read(given.pop("filter")) if "filter" in given else None
+        return cls(name, kind, preset, given, judge, floor, sieve)
 
     @property
     def keys(self) -> list[str]:
@@ -113,7 +116,8 @@ class CurriculumSection:
         if self.judge is not None:
             own = [key for key in own if key != "curriculum.judge"] + self.judge.keys
         floor = keys.dotted_names(Floor, f"{keys.FLOOR}.")
-        return ["curriculum.name", "curriculum.preset", *own, *floor]
+        sieve = self.filter.keys if self.filter else [keys.FILTER]
+        return ["curriculum.name", "curriculum.preset", *own, *floor, *sieve]
 
     @property
     def names(self) -> Document:
@@ -125,7 +129,8 @@ class CurriculumSection:
     def written(self) -> Document:
         """The given settings, including the judge's."""
         judge = self.judge.given if self.judge else {}
-        parts = {"judge": judge, "floors": self.floor}
+        sieve = self.filter.given if self.filter else {}
+        parts = {"judge": judge, "floors": self.floor, "filter": sieve}
         return {**self.given, **{name: part for name, part in parts.items() if part}}
 
     def resolve(self, batch: int, group: int) -> Curriculum:
@@ -134,6 +139,8 @@ class CurriculumSection:
         settings.pop("judge", None)
         parts = {"judge": self.judge.resolve()} if self.judge else {}
         made: Curriculum = validate(self.kind, settings, "curriculum.", parts)
+        if self.filter is not None:
+            made = Filtered(made, self.filter.resolve(batch, group))
         floor: Floor = validate(Floor, self.floor, f"{keys.FLOOR}.")
         return Floors(made, floor) if floor != Floor() else made
 
@@ -141,6 +148,8 @@ class CurriculumSection:
         floor = {}
         if isinstance(curriculum, Floors):
             floor, curriculum = {"floors": _plain(curriculum.floor)}, curriculum.of
+        if isinstance(curriculum, Filtered):
+            floor, curriculum = {**floor, "filter": curriculum.section}, curriculum.of
         preset = {"preset": self.preset} if self.preset else {}
         document = {
             "name": self.name,
@@ -151,6 +160,37 @@ class CurriculumSection:
             judge: Any = curriculum
             document["judge"] = {"name": self.judge.name, **_settings(judge.judge, ())}
         return document | floor
+
+
+@dataclass(frozen=True)
+class FilterSection:
+    """The filter after a curriculum's rollouts: its name and given settings."""
+
+    name: str
+    given: Document
+
+    @classmethod
+    def read(cls, raw: Any) -> "FilterSection":
+        name, given = named(
+            {"name": "", **raw} if isinstance(raw, dict) else raw, keys.FILTER, FILTERS
+        )
+        require(name in FILTERS, keys.FILTER, name, f"use one of {', '.join(FILTERS)}")
+        return cls(name, given)
+
+    @property
+    def kind(self) -> type[Any]:
+        return FILTERS[self.name]
+
+    @property
+    def keys(self) -> list[str]:
+        own = keys.dotted_names(self.kind, f"{keys.FILTER}.")
+        shared = [f"{keys.FILTER}.{name}" for name in ("batch", "group")]
+        return [f"{keys.FILTER}.name", *(key for key in own if key not in shared)]
+
+    def resolve(self, batch: int, group: int) -> Any:
+        """The curriculum selects B prompts, unless told otherwise: `multiplier` is 1."""
+        settings = {"multiplier": 1.0, **self.given, "batch": batch, "group": group}
+        return validate(self.kind, settings, f"{keys.FILTER}.")
 
 
 @dataclass(frozen=True)

@@ -192,9 +192,10 @@ def parse_variance(text: str) -> float | Failure:
     content = last_box(text)
     if content is None:
         return Failure.CUT_OFF if OPENING in text else Failure.NO_BOX
-    if len(content) > 64 or not _NUMBER.fullmatch(content.strip()):
+    number = content.strip()  # more than `float` strips
+    if len(content) > 64 or not _NUMBER.fullmatch(number):
         return Failure.NOT_A_NUMBER
-    value = float(content) + 0.0  # -0.0 + 0.0 is 0.0
+    value = float(number) + 0.0  # -0.0 + 0.0 is 0.0
     return value if 0.0 <= value <= VARIANCE_MAX else Failure.OUT_OF_RANGE
 
 

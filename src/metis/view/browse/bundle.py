@@ -153,7 +153,8 @@ def _narrowed(kinds: Sequence[str]) -> Iterator[dict[str, str]]:
 
 
 def _outcomes(run: Opened) -> list[str]:
-    return [name for (name,) in run.index.database.rows("SELECT DISTINCT outcome FROM groups")]
+    rows = run.index.database.rows("SELECT DISTINCT outcome FROM groups WHERE outcome <> ''")
+    return [name for (name,) in rows]
 
 
 def _pages(address: str, asked: Mapping[str, str], count: int) -> Iterator[str]:

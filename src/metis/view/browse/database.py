@@ -21,7 +21,7 @@ from metis.view.browse import counting
 UNUSED = 30 * 24 * 3600.0
 """Seconds after which an index that nothing opened is deleted."""
 TABLES = """
--- 2: version 1 left rows of gzipped logs out
+-- 3: version 1 left rows of gzipped logs out, 2 said of single answers that they had failed
 CREATE TABLE about (name TEXT PRIMARY KEY, value);
 CREATE TABLE files (name TEXT PRIMARY KEY, "end" INTEGER, rows INTEGER, digest TEXT);
 CREATE TABLE metrics (file TEXT, step INTEGER, body TEXT);

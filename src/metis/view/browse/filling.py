@@ -131,8 +131,9 @@ def _group(into: Into, row: Row) -> None:
     rewards = row.get("rewards", [])
     body = {**row, "variance": variance(rewards) if len(rewards) > 1 else None}
     mean = sum(rewards) / len(rewards) if rewards else None
+    kind = outcome([*rewards, *[None] * int(row.get("failed", 0))]) or ""
     values = (
-        *(into.file, row["step"], clean(row["prompt"]), mean, group_kind(rewards)),
+        *(into.file, row["step"], clean(row["prompt"]), mean, kind),
         json.dumps(body),
     )
     into.write.execute("INSERT INTO groups VALUES (?, ?, ?, ?, ?, ?)", values)

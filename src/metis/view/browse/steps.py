@@ -70,7 +70,7 @@ def _rows(
             **{key: earned.get(key) for key in EARNED},
             "failure": judgment.get("failure"),
             "variance": earned.get("variance", judgment.get("variance")),
-            "outcome": outcome or NOT_ROLLED_OUT,
+            "outcome": NOT_ROLLED_OUT if outcome is None else outcome,
             "truncated": truncated.get((at, name)),
         }
 

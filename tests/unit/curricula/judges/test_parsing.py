@@ -37,6 +37,7 @@ LEAP_YEARS = (
         (r"\boxed{-0.0}", 0.0),
         (r"\boxed{0.13}", 0.13),
         (r"\boxed{ 0.10 }", 0.1),
+        ("\\boxed{0.1\x1f}", 0.1),
         (r"\boxed{.2}", 0.2),
         (r"\boxed {.2}", Failure.NO_BOX),
         (r"\boxed{2e-1}", 0.2),

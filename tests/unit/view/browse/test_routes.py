@@ -191,6 +191,19 @@ def test_answers_follow_each_other_group_by_group_in_lists_and_from_one_to_the_n
     assert (back["prompt"], back["rollout"]) == ("a", 2)
 
 
+def test_single_answers_of_an_evaluation_have_no_outcome_as_a_group(folder, ask):
+    for name, scores in {"one": [1.0], "two": [1.0, 0.0]}.items():
+        given = [
+            {"turns": ["2"], "finish": "stop", "scores": {"faithful": score}, "tokens": 3}
+            for score in scores
+        ]
+        folder.log("answers", {"problem": name, "benchmark": "sums", "answers": given})
+    outcomes = {row["prompt"]: row["outcome"] for row in ask("0/prompts")["items"]}
+    assert outcomes == {"one": "", "two": "informative"}
+    assert ask("0/overview")["filters"]["outcome"] == ["informative"]
+    assert {row["outcome"] for row in ask("0/steps/0")["rows"]} == {"", "informative"}
+
+
 def test_an_overview_says_whether_there_are_predictions(folder, ask):
     uniform = {"step": 1, "prompt": "a", "chosen": True, "reason": "uniform", "score": None}
     folder.log("judgments", uniform)

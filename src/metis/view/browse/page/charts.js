@@ -148,7 +148,7 @@ const charts = (() => {
     const at = width > 0 && scale(width, xs, ys, cover, form);
     const here = xs[Math.min(place ?? xs.length - 1, xs.length - 1)];
     const value = readout(drawn, here, form);
-    const number = here.toLocaleString("en");
+    const number = (here >= 100 ? Math.round(here) : here).toLocaleString("en");
     const where = unit === "step" ? `step ${number}` : `${number} ${unit}`;
     const keyed = (event) => {
       const to = moved(event.key, place, xs.length);

@@ -130,26 +130,30 @@ const overview = (() => {
     return html`<section class="shares">
       <${Share} name="of the answers are right" total=${right} of=${answers}
         href=${address.of(folder, ["answers"], { reward: "right" })} />
-      ${Object.entries(OUTCOMES).map(([outcome, name], nth) => html`<${Share} name=${name}
+      ${outcomes.some((count) => count > 0) && Object.entries(OUTCOMES).map(([outcome, name], nth) => html`<${Share} name=${name}
         total=${outcomes[nth]} of=${prompts} href=${address.of(folder, ["prompts"], { outcome })} />`)}
     </section>`;
   };
 
+  const written = (value) => value.toLocaleString("en", { maximumSignificantDigits: 6 });
+
   const Settings = ({ settings }) => {
     const given = Object.entries(settings ?? {}).map(([name, value]) => [
       name,
-      texts.line(parts.short(value)),
+      texts.line(typeof value === "number" ? written(value) : String(value)),
     ]);
     return given.length > 0 && html`<section><h2>Settings</h2>
       <${parts.Facts} facts=${given} /></section>`;
   };
+
+  const KINDS = { eval: "evaluation" };
 
   const Overview = ({ folder, about, query }) => {
     const kind = main(about.kinds);
     const run = about.kind === "run";
     const nothing = run && !kind && !Object.values(about.series ?? {}).some((points) => points.length);
     return html`
-      <${parts.Title} over=${about.kind}>${texts.line(about.label)}<//>
+      <${parts.Title} over=${KINDS[about.kind] ?? about.kind}>${texts.line(about.label)}<//>
       <${Diagnosis} lines=${about.diagnosis?.lines ?? []} />
       ${!run && html`<${Shares} folder=${folder} revision=${about.revision} />`}
       <${Charts} folder=${folder} series=${about.series} />

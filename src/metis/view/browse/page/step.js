@@ -74,7 +74,7 @@ const step = (() => {
   /** One candidate: its text first, or in the history of a prompt its step. */
   const Candidate = ({ folder, kind, row, at, whole, reasons, shared = "", history = false }) => {
     const reason = why(row, reasons);
-    const rolled = row.outcome && row.outcome !== "not rolled out";
+    const rolled = row.outcome !== "not rolled out";
     const category = !history && html`<${parts.Category} category=${row.category} />`;
     const href = address.of(folder, history ? ["step", at] : ["prompt", row.prompt]);
     return html`<li class="card candidate">
@@ -92,12 +92,12 @@ const step = (() => {
 
   const Legend = ({ rows }) => html`<p class="soft key-to-bars">
     ${rows.some((row) => known(row.score)) && html`
-      <span class="sample fill"></span> predicted variance of the rewards`}
-    <span class="sample tick"></span> realised variance
-    <span class="marks"><span class="right">●</span></span> right
-    <span class="marks"><span class="partial">◐</span></span> partly
-    <span class="marks"><span class="wrong">○</span></span> wrong
-    <span class="marks"><span class="failed">×</span></span> failed
+      <span><span class="sample fill"></span> predicted variance of the rewards</span>`}
+    <span><span class="sample tick"></span> realised variance</span>
+    <span><span class="marks"><span class="right">●</span></span> right</span>
+    <span><span class="marks"><span class="partial">◐</span></span> partly</span>
+    <span><span class="marks"><span class="wrong">○</span></span> wrong</span>
+    <span><span class="marks"><span class="failed">×</span></span> failed</span>
   </p>`;
 
   const Side = ({ name, rows, empty, ...given }) => {

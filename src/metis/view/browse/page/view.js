@@ -113,7 +113,7 @@
     };
     return html`<form class="find" role="search" onSubmit=${searched}>
       <input id="search" name="q" type="search" aria-label="Search the answers" title="Search (/)"
-        placeholder="Search the answers" autocomplete="off" spellcheck="false" />
+        placeholder="Search" autocomplete="off" spellcheck="false" />
     </form>`;
   };
 
