@@ -13,6 +13,7 @@ from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
 
+import before_rollouts
 import cost_tables
 import judge_tables
 import learning_figure
@@ -127,6 +128,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "hopeless-seeds": hopeless_seeds,
     "hopeless-variants": hopeless_variants,
     "levels": levels,
+    "before-rollouts": before_rollouts.table,
     "when-it-pays": lambda: when_it_pays.table(pools()),
     "judge-sets": lambda: judge_tables.pools(JUDGES),
     **{
