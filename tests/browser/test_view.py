@@ -265,6 +265,16 @@ def test_examples_of_a_prompt_are_named_so(opened, url, run):
     assert names == ["Example: User", "Example: Assistant", "User", "Assistant"]
 
 
+def test_a_line_of_a_megabyte_is_folded_and_fits(opened, url, run):
+    run.say("long", "w" * 1_000_000 + " end", step=4)
+    page = opened(url + answer_address("long", step=4), width=390)
+    more = page.get_by_role("button", name=re.compile("Show all"))
+    assert len(page.locator(".conversation").inner_text()) < 10_000
+    more.click()
+    expect(page.locator(".conversation")).to_contain_text("characters are left out here")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
 def test_an_answer_has_its_turns_its_group_and_what_the_judge_said(opened, url):
     page = opened(url + answer_address("count/1", 1, step=3))
     turns = page.locator(".conversation article")
