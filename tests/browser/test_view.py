@@ -362,6 +362,15 @@ def test_what_is_not_there_is_said(serve, browser, run):
     page.close()
 
 
+def test_a_run_without_answers_or_a_number_of_steps_says_so(opened, serve, tmp_path):
+    folder = Folder(tmp_path / "bare")
+    (folder.path / "config.json").write_text('{"seed": 0, "curriculum": "metis", "steps": 0}')
+    folder.log("metrics", {"step": 31, "eval/accuracy": 0.5})
+    page = opened(f"{serve(folder.path)}#/0/answers?kind=eval&step=0")
+    expect(page.locator("main")).to_contain_text("No answer was kept in this folder.")
+    expect(page.locator(".state")).to_have_text(re.compile("step 31$"))
+
+
 def test_folders_of_every_kind_are_switched_between(opened, serve, run, tmp_path):
     survey = Folder(tmp_path / "survey")
     survey.log("outcomes", {"prompt": "a", "rewards": [0.0, 0.0], "tokens": [3, 4]})
