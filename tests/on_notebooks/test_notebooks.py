@@ -58,13 +58,30 @@ def test_own_data_and_reward_are_surveyed_trained_on_and_shown(execute):
     assert {row["kind"] for row in survey.outcomes} >= {"informative", "all-fail"}
     uniform, selected = trained("runs/uniform", 6), trained("runs/metis", 6)
     assert all({"reward/words", "answer"} <= row.keys() for row in uniform.rollouts)
-    judged = [row for row in selected.judgments if row["v_hat"] is not None]
+    judged = [row for row in selected.judgments if "v_hat" in row]
     assert len(selected.judgments) == 6 * 16 and len(judged) == 5 * 16
     assert sum(row["chosen"] for row in selected.judgments) == 6 * 4
     assert {row["category"] for row in selected.prompts} == {"small", "large"}
-    assert sum("large sums" in cell for cell in cells) == 1
+    assert sum("rollouts: large sums" in cell for cell in cells) == 1
     assert sum("<svg" in cell for cell in cells) == 1
     assert sum("<table" in cell for cell in cells) == 3
+
+
+def test_the_comparison_that_the_notebook_names_runs(tiny, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    cells = nbformat.read(EXAMPLES / "own_data.ipynb", as_version=4).cells
+    code = [cell.source for cell in cells if cell.cell_type == "code"]
+    reward = next(source for source in code if "def score" in source)
+    Path("my_reward.py").write_text(f"from metis.tasks.base import last_number\n{reward}\n")
+    names = {}
+    for source in code[: next(i for i, each in enumerate(code) if "shared = {" in each) + 1]:
+        exec(source, names)
+    names["shared"] |= {"model": tiny}
+    exec(next(source for source in code if "readout = {" in source).splitlines()[0], names)
+    snippet = cells[-1].source.split("```python\n")[1].split("```")[0]
+    assert '"steps": 100' in snippet and "range(5)" in snippet
+    exec(snippet.replace('"steps": 100', '"steps": 1').replace("range(5)", "range(1)"), names)
+    assert metis.load("cmp").runs.keys() == {"uniform-0", "readout-0"}
 
 
 def test_own_curriculum_and_judge_run_simulated_and_on_a_model(execute):

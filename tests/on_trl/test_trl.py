@@ -98,6 +98,8 @@ def test_a_stream_does_not_hash_what_answers_for_the_model():
 def test_what_trl_cannot_do_is_refused():
     with pytest.raises(metis.MetisError, match="dapo"):
         metis.trl.stream(metis.Selector(ROWS, "dapo", batch=4, group=2))
+    with pytest.raises(metis.MetisError, match="knapsack"):
+        metis.trl.stream(metis.Selector(ROWS, "knapsack", batch=4, group=2))
     measures = metis.Selector(ROWS, "adcl", batch=4, group=2)
     with pytest.raises(metis.MetisError, match="adcl"):
         next(iter(metis.trl.stream(measures)))

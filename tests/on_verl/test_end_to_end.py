@@ -12,9 +12,11 @@ from safetensors.torch import load_file
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from integration.conftest import byte_tokenizer, save_tiny
-from metis import Prompt, drive
+from metis import Group, Pool, Progress, Prompt, drive
 from metis.core import state
+from metis.curricula.judges import History
 from metis.curricula.judges.scale import VARIANCE
+from metis.curricula.knapsack import Knapsack
 from metis.engines.local.engine import LocalEngine
 from metis.engines.local.settings import LocalSettings
 from metis.engines.objective.gradient_bound import MEMORY
@@ -58,6 +60,7 @@ def data(tmp_path_factory):
     folder = tmp_path_factory.mktemp("data")
     parquet.write_table(Table.from_pylist(rows), folder / "train.parquet")
     parquet.write_table(Table.from_pylist(rows[:4]), folder / "heldout.parquet")
+    parquet.write_table(Table.from_pylist(rows[:8]), folder / "few.parquet")
     return folder
 
 
@@ -245,6 +248,55 @@ def test_shards_of_two_workers_are_exported_as_one_model(metis_run, tmp_path):
     assert exported.keys() == expected.keys()
     for name, weight in exported.items():
         assert torch.equal(weight, expected[name].bfloat16()), name
+
+
+def test_rollouts_are_divided_on_two_workers_and_after_a_resume(model, data, tmp_path):
+    """Knapsack RL on eight prompts: from the third step on all of them have been rolled out."""
+    curriculum = "trainer.v1.metis.curriculum"
+    command = native(
+        *(model, data, tmp_path / "whole", 2),
+        f"{curriculum}.name=knapsack",
+        f"+{curriculum}.most=9",
+        f"+{curriculum}.judge.enough=1",
+        "trainer.total_training_steps=4",
+        "trainer.save_freq=3",
+        "trainer.test_freq=-1",
+    )
+    command = [word.replace("train.parquet", "few.parquet") for word in command]
+    finish(start(command, tmp_path / "first", MODULE), tmp_path / "first")
+    shutil.copytree(tmp_path / "whole", tmp_path / "resumed")
+    shutil.rmtree(tmp_path / "resumed" / "global_step_4", ignore_errors=True)
+    (tmp_path / "resumed" / "latest_checkpointed_iteration.txt").write_text("3")
+    again = [word.replace(f"{tmp_path}/whole", f"{tmp_path}/resumed") for word in command]
+    finish(start(again, tmp_path / "second", MODULE), tmp_path / "second")
+    whole, resumed = (tmp_path / name / "metis" for name in ("whole", "resumed"))
+    learner, varied = History(enough=1), False
+    pool = Pool([Prompt(f"sums:{i}", "") for i in range(8)])
+    trained = run_folder.read_log(whole, "rollouts")
+    for row in run_folder.read_log(whole, "metrics"):
+        step = row["step"]
+        groups = [group for group in trained if group["step"] == step]
+        sizes = [len(group["rewards"]) + group["failed"] for group in groups]
+        assert row["rollout/generated"] == sum(sizes) == BATCH * GROUP
+        pairs = sum(len(group["rewards"]) for group in groups if len(group["rewards"]) > 1)
+        assert row["update/rollouts"] == pairs > 0 and row["actor/grad_norm"] > 0
+        prompts = [pool[group["prompt"]] for group in groups]
+        said = drive(learner.predict(prompts, BATCH, pool, Progress(step)), None)
+        divided = Knapsack(batch=BATCH, group=GROUP, most=9).allocate(said.candidates)
+        assert sizes == divided.tolist(), f"step {step}: by the rewards before it"
+        varied |= len(set(sizes)) > 1
+        outcomes = [
+            Group(prompt, tuple(group["rewards"]), failed=group["failed"])
+            for prompt, group in zip(prompts, groups, strict=True)
+        ]
+        learner.learn(said, outcomes, pool, Progress(step))
+    assert varied
+    shown = ("step", "prompt", "score", "v_hat")
+    first, second = (
+        [[row.get(name) for name in shown] for row in run_folder.read_log(folder, "judgments")]
+        for folder in (whole, resumed)
+    )
+    assert first == second, "which rollouts fail is up to the reward, so outcomes may differ"
 
 
 def test_a_recipe_on_verl_rolls_out_several_times_a_step(model, tmp_path):

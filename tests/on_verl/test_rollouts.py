@@ -74,9 +74,9 @@ class Queue:
 def play(monkeypatch):
     monkeypatch.setattr(rollouts, "POLL", 0.0)
 
-    def play(queue, liveness=None, limit=3):
+    def play(queue, liveness=None, limit=3, n=3):
         monkeypatch.setattr(rollouts, "transfer_queue", queue)
-        return playing(queue, liveness, limit).play(PROMPTS, 3, version=4)
+        return playing(queue, liveness, limit).play(PROMPTS, n, version=4)
 
     return play
 
@@ -104,6 +104,13 @@ def test_groups_are_what_the_agent_loops_wrote(play):
     assert one.loss_mask.tolist() == [False, False, True, True]
     assert np.array_equal(one.logprobs, np.array([0, 0, -1, -2], np.float32))
     assert sorted(queue.cleared) == sorted(queue.tags), "nothing of it is left, nothing else went"
+
+
+def test_groups_may_be_of_different_sizes(play):
+    first, second = play(Queue([(1.0, None, 0.0, 1.0, 0.0), (0.5, 1.0)]), n=[5, 2])
+    assert (first.rewards, first.failed) == ((1.0, 0.0, 1.0, 0.0), 1)
+    assert (second.rewards, second.failed) == ((0.5, 1.0), 0)
+    assert [len(first.transcripts), len(second.transcripts)] == [5, 2]
 
 
 def test_what_a_reward_function_said_beside_its_score_is_reported(play):

@@ -91,6 +91,17 @@ def test_a_page_is_what_make_docs_writes(name):
     assert (ROOT / f"docs/{name}.md").read_text("utf-8") == generator["page"](), "run `make docs`"
 
 
+def test_the_versions_in_the_docs_are_those_of_the_tests():
+    table = (ROOT / "docs/install.md").read_text("utf-8").partition("## Versions")[2]
+    pinned = ["tests/constraints.txt", "tests/on_trl/requirements.txt"]
+    text = "\n".join((ROOT / name).read_text("utf-8") for name in [*pinned, "Makefile"])
+    text += (ROOT / "tests/on_verl/requirements.txt").read_text("utf-8")
+    found = re.findall(r"\b(?:transformers==|trl==|verl==|TORCH \?= )([\d.]+\d)", text)
+    assert len(found) >= 6
+    for version in found:
+        assert f" {version}" in table, f"{version} is not in docs/install.md"
+
+
 def test_every_knob_is_described():
     section = runpy.run_path(str(ROOT / "docs/settings_page.py"))["section"]
 

@@ -57,11 +57,6 @@ class VerlEngine(Engine):
         return self.servers.score(chats, choices, self.version)
 
     def rollout(self, prompts: Sequence[Prompt], n: Counts) -> list[Group]:
-        if not isinstance(n, int):
-            raise MetisError(
-                f"engine = 'verl': this curriculum asks for {min(n)} to {max(n)} rollouts of the "
-                "prompts of a request; verl's are all of the same size: use engine=local"
-            )
         return self.rollouts.play(prompts, n, self.version)
 
     def embed(

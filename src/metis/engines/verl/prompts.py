@@ -43,11 +43,13 @@ class PromptData:
         messages: Chat = self.dataset.dataframe[self.places[prompt.id]][self.dataset.prompt_key]
         return messages
 
-    def batch(self, prompts: Sequence[Prompt], uids: Sequence[str], n: int, step: int) -> Any:
-        """The input of verl's agent loops: the rows, with n rollouts each."""
+    def batch(
+        self, prompts: Sequence[Prompt], uids: Sequence[str], counts: Sequence[int], step: int
+    ) -> Any:
+        """The input of verl's agent loops: the rows, with the number of rollouts of each."""
         columns = collate_fn([self.dataset[self.places[prompt.id]] for prompt in prompts])
         columns["uid"] = np.array(uids, dtype=object)
-        columns["__rollout_n__"] = np.array([n] * len(prompts), dtype=object)
+        columns["__rollout_n__"] = np.array(counts, dtype=object)
         batch = tensordict_utils.get_tensordict(columns)
         tensordict_utils.assign_non_tensor_data(batch, "global_steps", step)
         return batch

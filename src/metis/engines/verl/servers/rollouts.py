@@ -13,7 +13,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import transfer_queue
 
-from metis.core import Chat, Group, Message, Prompt, Trajectory, Transcript
+from metis.core import (
+    Chat,
+    Counts,
+    Group,
+    Message,
+    Prompt,
+    Trajectory,
+    Transcript,
+    each_count,
+)
 from metis.core.values import Report
 from metis.engines.verl.prompts import PromptData, heldout_prompt
 from metis.engines.verl.servers.liveness import LOOP, Liveness, asking
@@ -82,26 +91,26 @@ class Rollouts:
         self.decode = decode
         self.processed = 0
 
-    def play(self, prompts: Sequence[Prompt], n: int, version: int) -> list[Group]:
-        """n rollouts per prompt; those without a reward count as failed."""
-        uids = [uuid.uuid4().hex for _ in prompts]
+    def play(self, prompts: Sequence[Prompt], n: Counts, version: int) -> list[Group]:
+        """n rollouts per prompt, or a number for each; those without a reward count as failed."""
+        uids, counts = [uuid.uuid4().hex for _ in prompts], each_count(n, prompts)
         with asking(LOOP):
-            self.submit(self.data.batch(prompts, uids, n, version + 1))
+            self.submit(self.data.batch(prompts, uids, counts, version + 1))
         tags = self._wait(uids)
         try:
             by_prompt = self._read([key for key in tags if "_" in key], tags, version)
         finally:
             transfer_queue.kv_clear(keys=list(tags), partition_id=PARTITION)
         groups = [
-            _group(prompt, self.data.chat(prompt), by_prompt.get(uid, {}), n)
-            for prompt, uid in zip(prompts, uids, strict=True)
+            _group(prompt, self.data.chat(prompt), by_prompt.get(uid, {}), count)
+            for prompt, uid, count in zip(prompts, uids, counts, strict=True)
         ]
         if any(group.failed for group in groups):
             self.liveness.check_now()
         if groups and not any(group.rewards for group in groups):
             why = next(said.failure for group in groups for said in group.transcripts)
             raise MetisError(
-                f"all {n * len(prompts)} rollouts of step {version + 1} failed, the first: {why}; "
+                f"all {sum(counts)} rollouts of step {version + 1} failed, the first: {why}; "
                 "the last checkpoint is complete, and the same command resumes from it"
             )
         return groups
