@@ -1,14 +1,17 @@
 """Examples for a served model, on a loopback server, and for trainers that are not installed."""
 
+import ast
 import json
 import re
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 
 import openai_endpoint
 
+ROOT = Path(__file__).parents[2]
 ROWS = [row for row in openai_endpoint.ROWS if row["answer"] < 400]
 
 
@@ -69,3 +72,32 @@ def test_what_a_served_model_can_learn_from_is_found(url):
         assert all(0 < sum(group["rewards"]) < 8 == len(group["replies"]) for group in mixed)
         found[name] = len(mixed)
     assert found["metis"] > 1.3 * found["uniform"]
+
+
+# Trainers
+
+
+def examples():
+    """The examples that use a selector, and what they say at their top."""
+    texts = {path.name: path.read_text("utf-8") for path in (ROOT / "examples").glob("*.py")}
+    return {
+        name: ast.get_docstring(ast.parse(text))
+        for name, text in texts.items()
+        if "metis.Selector(" in text
+    }
+
+
+def test_the_page_has_every_example_with_the_revision_that_it_names():
+    page = (ROOT / "docs/other-trainers.md").read_text("utf-8")
+    rows = page.split("## Examples")[1].split("\n\n")[2].splitlines()[2:]
+    listed = {re.search(r"`(\w+\.py)`", row)[1]: row for row in rows}
+    assert listed.keys() == examples().keys()
+    for name, said in examples().items():
+        for revision in re.findall(r"\b[0-9a-f]{8}\b|\b\d+\.\d+\.\d+\b", said):
+            assert revision in listed[name], f"{name} names {revision}"
+
+
+@pytest.mark.parametrize("trainer", ["slime", "prime_rl", "trinity"])
+def test_what_was_not_run_says_so_and_which_revision_it_was_checked_against(trainer):
+    [said] = [said for name, said in examples().items() if name.startswith(trainer)]
+    assert "Not run in training." in said and re.search(r"\b[0-9a-f]{8}\b", said)
