@@ -54,7 +54,7 @@ VARIANTS = {
         "mapp": {"choice": "mapp"},
         "filtered": {"filter": {"name": "ragen2", "rounds": 2}, "floors": {"prompts": 3}},
     },
-    "uniform": {"filtered": {"filter": "dapo"}},
+    "uniform": {"filtered": {"filter": {"name": "dapo", "rounds": 3}}},
     "speed": {"continuation": {"train": "continuation"}},
     "nemotron": {"again": {"profile_every": 2}},
     "adarft": {MEASURED: {"multiplier": 2}},

@@ -26,6 +26,8 @@ CASES = [
     ("pcl", "policy"),
     ("sec", MEASURED),
     ("adarft", MEASURED),
+    ("knapsack", "direct"),
+    ("metis", "filtered"),
     ("dapo", FLOOR),
     ("metis", FLOOR),
 ]
