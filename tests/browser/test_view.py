@@ -265,6 +265,16 @@ def test_examples_of_a_prompt_are_named_so(opened, url, run):
     assert names == ["Example: User", "Example: Assistant", "User", "Assistant"]
 
 
+def test_a_line_of_a_megabyte_is_folded_and_fits(opened, url, run):
+    run.say("long", "w" * 1_000_000 + " end", step=4)
+    page = opened(url + answer_address("long", step=4), width=390)
+    more = page.get_by_role("button", name=re.compile("Show all"))
+    assert len(page.locator(".conversation").inner_text()) < 10_000
+    more.click()
+    expect(page.locator(".conversation")).to_contain_text("characters are left out here")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
 def test_an_answer_has_its_turns_its_group_and_what_the_judge_said(opened, url):
     page = opened(url + answer_address("count/1", 1, step=3))
     turns = page.locator(".conversation article")
@@ -350,6 +360,15 @@ def test_what_is_not_there_is_said(serve, browser, run):
     page.reload()
     expect(alert).to_contain_text("judgments.jsonl")
     page.close()
+
+
+def test_a_run_without_answers_or_a_number_of_steps_says_so(opened, serve, tmp_path):
+    folder = Folder(tmp_path / "bare")
+    (folder.path / "config.json").write_text('{"seed": 0, "curriculum": "metis", "steps": 0}')
+    folder.log("metrics", {"step": 31, "eval/accuracy": 0.5})
+    page = opened(f"{serve(folder.path)}#/0/answers?kind=eval&step=0")
+    expect(page.locator("main")).to_contain_text("No answer was kept in this folder.")
+    expect(page.locator(".state")).to_have_text(re.compile("step 31$"))
 
 
 def test_folders_of_every_kind_are_switched_between(opened, serve, run, tmp_path):

@@ -144,7 +144,7 @@ def _shown(answer: Answer, commands: Commands) -> str:
     facts = f"answer {answer.rollout} · reward {answer.reward:g} · {answer.tokens:,} tokens"
     shown = [*answer.turns, *([("expected", answer.reference)] if answer.reference else [])]
     turns = "".join(turn(role, text) for role, text in shown)
-    command = commands.answer(answer.step, answer.prompt, answer.rollout)
+    command = printable(commands.answer(answer.step, answer.prompt, answer.rollout))
     return f'<p class="soft">{escape(facts)}</p>{turns}<pre class="where">{escape(command)}</pre>'
 
 

@@ -40,7 +40,7 @@ def _of_run(run: Recorded, step: int | None, prompt: str | None, everyone: bool)
     found: dict[tuple[int, str], Row] = {}
     for log in ("judgments", "rollouts"):
         for row in log_rows(run.folder, log, optional=True):
-            if step in (None, row["step"]) and prompt in (None, row["prompt"]):
+            if step in (None, row["step"]) and _is(prompt, row):
                 found.setdefault((row["step"], row["prompt"]), {}).update(row)
     texts = {
         row["prompt"]: str(row.get("text", ""))
@@ -53,6 +53,11 @@ def _of_run(run: Recorded, step: int | None, prompt: str | None, everyone: bool)
         return rows
     shown = [row for row in rows if everyone or prompt or row.get("chosen", "rewards" in row)]
     return _chosen(list(_with_heads(run.folder, "train", step, shown)), run.folder, "train", prompt)
+
+
+def _is(prompt: str | None, row: Row) -> bool:
+    """True of a row about a prompt, which may be named as it is printed."""
+    return prompt is None or printable(prompt) == printable(str(row["prompt"]))
 
 
 def _with_heads(folder: Path, kind: str, step: int, rows: Iterable[Row]) -> Iterator[Row]:
@@ -71,7 +76,7 @@ def _chosen(rows: list[Row], folder: Path, kind: str, prompt: str | None) -> Any
     """All of them, or a prompt with its answers."""
     if prompt is None:
         return rows
-    found = next((row for row in rows if row["prompt"] == prompt), None)
+    found = next((row for row in rows if _is(prompt, row)), None)
     if found is None:
         raise MetisError(f"--prompt {printable(prompt)!r}: there is no such prompt; see --all")
     group = turns.said(folder, kind, found["step"], printable(prompt))

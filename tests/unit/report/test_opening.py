@@ -158,7 +158,8 @@ def test_examples_in_a_prompt_are_named_so(told):
 
 
 def test_what_was_said_stays_text_and_long_turns_are_folded(told):
-    run = told(answered(1, (HOSTILE, 1.0, 5), (HOSTILE * 100_000, 0.0, 9), text="x" * 700))
+    row = answered(1, (HOSTILE, 1.0, 5), (HOSTILE * 100_000, 0.0, 9), text="x" * 700)
+    run = told({**row, "prompt": HOSTILE})
     text = "".join(answers.section(run))
     assert "<script" not in text and "\x1b" not in text and "\u202e" not in text
     assert escape("<script>alert(1)</script>\\x1b[31m") in text

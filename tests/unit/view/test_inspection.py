@@ -9,6 +9,7 @@ import pytest
 import metis
 from metis.cli import main
 from metis.run import folder as run_folder
+from metis.text import printable
 from shown_folders import Folder, message
 
 
@@ -82,6 +83,9 @@ def test_nothing_that_a_run_wrote_is_obeyed_by_the_terminal(run, capsys, tmp_pat
     text = shown(capsys, copy, "--step", 5) + shown(capsys, copy, "--step", 5, "--prompt", hostile)
     assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set(text)
     assert text.count("\\x1b[2J") >= 4 and "[red]x[/red]" in text
+    for prompt in (hostile, printable(hostile)):
+        rows = shown(capsys, copy, "--step", 5, "--prompt", prompt, "--json")
+        assert rows.isascii() and "\x1b" not in rows and json.loads(rows)["prompt"] == hostile
 
 
 @pytest.mark.parametrize(

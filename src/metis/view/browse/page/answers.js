@@ -98,10 +98,10 @@ const answers = (() => {
     ...{ truncated: () => "truncated", failed: () => "failed" },
   };
 
-  const none = (about, search) => {
-    if (Object.keys(search).length) return "No answer is left by these filters.";
-    if (about.indexed && !about.indexed.done) return "No answer has been read yet.";
-    return "No answer was kept in this folder.";
+  const none = (about) => {
+    if (about.indexed && !about.indexed.done) return "No such answer has been read yet.";
+    if (!Object.keys(about.kinds ?? {}).length) return "No answer was kept in this folder.";
+    return "No answer is left by these filters.";
   };
 
   /** A page of a search; a search that is still looked at is asked for again. */
@@ -130,7 +130,7 @@ const answers = (() => {
       <${parts.State} state=${state} />
       ${found && html`<div class=${state.busy ? "stale" : ""}>
         <${parts.Pager} found=${found} one="answer" />
-        ${found.items.length === 0 && html`<${parts.Empty}>${none(about, search)}<//>`}
+        ${found.items.length === 0 && html`<${parts.Empty}>${none(about)}<//>`}
         <ul class="cards">${found.items.map(item)}</ul>
         ${found.items.length > 10 && html`<${parts.Pager} found=${found} one="answer" />`}
       </div>`}`;

@@ -73,7 +73,7 @@
   const Live = ({ about }) => {
     if (!about) return null;
     const whole = about.settings?.steps;
-    const of = typeof whole === "number" ? ` of ${parts.count(whole)}` : "";
+    const of = whole > 0 ? ` of ${parts.count(whole)}` : "";
     const words = about.last ? ` · step ${parts.count(about.last)}${of}` : "";
     return html`<span class=${`state ${about.state}`}>${about.state}${words}</span>`;
   };
