@@ -103,10 +103,12 @@ def _counted(group: Row, texts: Mapping[str, Row]) -> Iterator[Row]:
 def judgments(folder: Path) -> list[Row]:
     """One row per candidate and step: its prediction, the reason it was chosen or not, the text."""
     texts = _texts(folder)
-    return [
+    rows = [
         {"step": row["step"], **_described(texts, row["prompt"]), **_flat(row)}
         for row in log_rows(folder, "judgments", optional=True)
     ]
+    columns = dict.fromkeys(name for row in rows for name in row)
+    return [{name: row.get(name) for name in columns} for row in rows]
 
 
 def prompts(folder: Path) -> list[Row]:

@@ -64,6 +64,7 @@ def test_every_rollout_is_a_row(run):
 
 def test_every_candidate_is_a_row(run):
     rows, log = run.judgments, read_log(run.path, "judgments")
+    assert len({tuple(row) for row in rows}) == 1, "a row has every column, None where not known"
     assert flat(rows) and len(rows) == len(log)
     assert [row["prompt"] for row in rows] == [row["prompt"] for row in log]
     judged = next(row for row in log if row.get("distribution"))
