@@ -2,4 +2,4 @@
 
 from importlib.util import find_spec
 
-collect_ignore_glob = [] if find_spec("build") else ["test_*.py"]
+collect_ignore_glob = [] if find_spec("basedpyright") else ["test_*.py"]
