@@ -63,7 +63,7 @@ def test_own_data_and_reward_are_surveyed_trained_on_and_shown(execute):
     assert {row["kind"] for row in survey.outcomes} >= {"informative", "all-fail"}
     uniform, selected = trained("runs/uniform", 6), trained("runs/metis", 6)
     assert all({"reward/words", "answer"} <= row.keys() for row in uniform.rollouts)
-    judged = [row for row in selected.judgments if "v_hat" in row]
+    judged = [row for row in selected.judgments if row["v_hat"] is not None]
     assert len(selected.judgments) == 6 * 16 and len(judged) == 5 * 16
     assert sum(row["chosen"] for row in selected.judgments) == 6 * 4
     assert {row["category"] for row in selected.prompts} == {"small", "large"}
@@ -101,7 +101,7 @@ def test_own_curriculum_and_judge_run_simulated_and_on_a_model(execute):
     assert sum(row["select/again"] for row in again.metrics[1:]) > 0
     assert again.config["curriculum"]["name"] == "my_curriculum.py:Again"
     assert nearest.config["curriculum"]["judge"]["name"] == "my_judge.py:Nearest"
-    predicted = {row.get("v_hat") for row in nearest.judgments if row["step"] > 1}
+    predicted = {row["v_hat"] for row in nearest.judgments if row["step"] > 1}
     assert len(nearest.judgments) == 4 * 16 and len(predicted) > 1
     assert sum("<svg" in cell for cell in cells) == 1
     obeys_the_laws({"METIS_CURRICULUM": "my_curriculum:Again", "METIS_JUDGE": "my_judge:Nearest"})
