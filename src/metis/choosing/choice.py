@@ -1,4 +1,4 @@
-"""What a recipe and its survey say about the curricula: which can be used, and what they may cost.
+"""The choice of a curriculum by recipe and survey: those it can use, and what each may cost.
 
 The survey decides: where few prompts are informative there is much to select, where many are there
 is little. What each curriculum cost on the measured training set that is most alike follows.
@@ -50,7 +50,7 @@ class Choice:
 
     @property
     def epochs(self) -> float:
-        """How often a run's prompts go through the training set."""
+        """The epochs of a run: passes over the training set."""
         training = self.config.training
         return training.steps * training.batch / self.prompts
 

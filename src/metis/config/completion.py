@@ -25,7 +25,7 @@ Choices = dict[str, tuple[str, ...]]
 
 
 def settings(prefix: str, parsed_args: argparse.Namespace, **_: object) -> list[str]:
-    """What may stand for a word that begins with `prefix`: a recipe or a folder, a key, its values.
+    """Completions of the word `prefix`: recipes and folders, keys, or the values of a key.
 
     Keys are those of the engine, the task and the curriculum that the words before it name.
     """
@@ -115,4 +115,4 @@ def curricula(**_: object) -> list[str]:
 
 
 ANSWERS = {"settings": settings, "name": curricula, "recipe": settings}
-"""What completes an argument of a command, by its name in the parser."""
+"""Completers of the arguments of commands, by their names in the parser."""

@@ -35,7 +35,7 @@ class Filtered(Stateful):
     filter: Dapo | Ragen2
 
     selections: int = field(init=False, default=0)
-    """How often the curriculum has selected: its steps."""
+    """Selections so far, which are the curriculum's steps."""
 
     def __post_init__(self) -> None:
         self.batch, self.group = int(self.of.batch), int(self.of.group)
