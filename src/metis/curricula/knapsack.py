@@ -13,7 +13,7 @@ Deviations
 1. The value of n_i is concave, so the highest marginal values are the optimum: no dynamic
    programming. The released table starts each prompt at no value instead of that of `least`
    rollouts, so that the first further rollout of a prompt has the value of all of its rollouts.
-2. What is left when every mixed prompt has its mixed group with probability `confidence` goes to
+2. What is left when every mixed prompt has its mixed group with probability 0.9 goes to
    prompts with p = 0, else to those with p = 1, as in the released code; but no prompt has more
    than `most`.
 3. A prompt with fewer than `judge.enough` rewards has n rollouts, as in the released code. With
@@ -34,7 +34,9 @@ from numpy.typing import NDArray
 
 from metis.curricula.allocation import Allocation, Counts, Floats, divide, evenly, pass_rate
 from metis.curricula.judges import History, Judge, Prediction
-from metis.errors import require
+
+CONFIDENCE = 0.9
+"""Probability of a mixed group from which on further rollouts are to spare."""
 
 
 @dataclass
@@ -42,7 +44,6 @@ class Knapsack(Allocation):
     """Divides the rollouts of a uniform batch by the probability that groups become mixed.
 
     least, most   rollouts of a prompt (2, 128)
-    confidence    probability of a mixed group from which on rollouts are to spare (0.9)
     judge         `history`: the mean of the prompt's own last rewards; or any other judge
     """
 
@@ -50,13 +51,7 @@ class Knapsack(Allocation):
     group: int = 8
     least: int = 2
     most: int = 128
-    confidence: float = 0.9
     judge: Judge[Any] = field(default_factory=History)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        inside = 0 < self.confidence < 1
-        require(inside, "curriculum.confidence", self.confidence, "use a number between 0 and 1")
 
     def allocate(self, predictions: Sequence[Prediction]) -> Counts:
         rates = np.array([np.nan if (p := pass_rate(x)) is None else p for x in predictions])
@@ -75,8 +70,8 @@ class Knapsack(Allocation):
         return counts
 
     def _wanted(self, rates: Floats) -> Counts:
-        """Rollouts beyond `least` until a group is mixed with probability `confidence`."""
-        wanted = math.log(1 - self.confidence) / np.log1p(-np.minimum(rates, 1 - rates))
+        """Rollouts beyond `least` until a group is mixed with probability 0.9."""
+        wanted = math.log(1 - CONFIDENCE) / np.log1p(-np.minimum(rates, 1 - rates))
         beyond = np.ceil(np.minimum(wanted, self.most)) - self.least
         return np.asarray(np.maximum(beyond, 0), dtype=np.int64)
 

@@ -90,8 +90,8 @@ DEFAULTS = {
         "temperature": 1.0,
     },
     "readout": {"regression": "logistic", "layer": 2 / 3, "window": 20},
-    "history": {"memory": 16, "enough": 8},
-    "gaussian_process": {"layer": 2 / 3, "prior": -1.0},
+    "history": {"enough": 8},
+    "gaussian_process": {"layer": 2 / 3},
 }
 
 

@@ -189,7 +189,7 @@ def test_impossible_settings_are_refused(settings, words):
         Vip(**settings)
 
 
-@pytest.mark.parametrize("settings", [{"layer": 0.0}, {"prior": float("inf")}])
+@pytest.mark.parametrize("settings", [{"layer": 0.0}, {"layer": float("inf")}])
 def test_impossible_processes_are_refused(settings):
     with pytest.raises(MetisError, match=r"curriculum\.judge\."):
         GaussianProcess(**settings)

@@ -30,6 +30,9 @@ WIDTH = 384
 CERTAIN = 1e-6
 """Pass rates are clipped to this distance from 0 and 1."""
 
+PRIOR = -1.0
+"""Log-odds of a prompt that is like none seen so far."""
+
 NOISE = 1e-4
 """Variance of an observed log-odds."""
 
@@ -46,11 +49,9 @@ class GaussianProcess(Stateful, Judge[ProcessPredictions]):
     """The outcomes of prompts with similar hidden states predict the pass rate p, and p (1 - p).
 
     layer     the layer to read, as a fraction of the depth; 1 is the last (2/3)
-    prior     log-odds of a prompt that is like none seen so far (-1)
     """
 
     layer: float = 2 / 3
-    prior: float = -1.0
 
     rows: dict[str, int] = field(init=False, default_factory=dict)
     """The row of every prompt with an outcome."""
@@ -65,8 +66,6 @@ class GaussianProcess(Stateful, Judge[ProcessPredictions]):
     def __post_init__(self) -> None:
         remedy = "use a share of the network, above 0 up to 1"
         require(0 < self.layer <= 1, f"{SECTION}layer", self.layer, remedy)
-        finite = bool(np.isfinite(self.prior))
-        require(finite, f"{SECTION}prior", self.prior, "use a finite number")
 
     def needs(self, batch: int) -> Needs:
         return Needs(frozenset({Embed}), depths=(self.layer,))
@@ -88,8 +87,8 @@ class GaussianProcess(Stateful, Judge[ProcessPredictions]):
     def mean(self, features: Floats) -> Floats:
         """The posterior mean of the log-odds."""
         if not len(features) or not len(self.rows):
-            return np.full(len(features), float(self.prior))
-        return np.asarray(self.prior + self._kernel(features, self.features) @ self.weights)
+            return np.full(len(features), PRIOR)
+        return np.asarray(PRIOR + self._kernel(features, self.features) @ self.weights)
 
     def learn(
         self,

@@ -17,16 +17,17 @@ from metis.core.state import Stateful
 from metis.curricula.judges.protocol import SECTION, Judge, Lesson, Prediction, Predictions
 from metis.errors import require, require_at_least
 
+KEPT = 16
+"""Rewards of a prompt that are kept, the latest; a larger group counts as a whole."""
+
 
 @dataclass
 class History(Stateful, Judge[Predictions]):
     """The mean of a prompt's own last rewards is its pass rate p, and p (1 - p) the prediction.
 
-    memory    rewards of a prompt that are kept, the latest; a larger group counts as a whole (16)
-    enough    rewards from which on a prompt has a prediction (8)
+    enough    rewards from which on a prompt has a prediction, at most the 16 that are kept (8)
     """
 
-    memory: int = 16
     enough: int = 8
 
     rewards: dict[str, list[float]] = field(init=False, default_factory=dict)
@@ -36,9 +37,9 @@ class History(Stateful, Judge[Predictions]):
     """No trial: nothing is trained, and a prediction is an outcome."""
 
     def __post_init__(self) -> None:
-        require_at_least(self, {"memory": 1, "enough": 1}, SECTION)
-        remedy = "use at most curriculum.judge.memory"
-        require(self.enough <= self.memory, f"{SECTION}enough", self.enough, remedy)
+        require_at_least(self, {"enough": 1}, SECTION)
+        remedy = f"use at most {KEPT}, the rewards that are kept"
+        require(self.enough <= KEPT, f"{SECTION}enough", self.enough, remedy)
 
     def needs(self, batch: int) -> Needs:
         return Needs(data="prompts that come round again")
@@ -70,6 +71,6 @@ class History(Stateful, Judge[Predictions]):
         for group in groups:
             if group.rewards:
                 rewards = [*self.rewards.get(group.prompt.id, []), *group.rewards]
-                kept = max(self.memory, len(group.rewards))
+                kept = max(KEPT, len(group.rewards))
                 self.rewards[group.prompt.id] = rewards[-kept:]
         return Lesson()
