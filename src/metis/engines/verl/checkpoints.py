@@ -134,19 +134,15 @@ def resume_error(folder: Path, gpus: int) -> str | None:
         state.load_state(folder / STATE)
     except (MetisError, OSError):
         return f"has a {STATE} that is corrupted or cannot be read"
-    sizes = shards.world_sizes(folder / "actor")
-    if sizes and gpus not in sizes:
-        written = " or ".join(map(str, sorted(sizes)))
-        return (
-            f"was written by {written} GPUs and needs as many (trainer.nnodes x "
-            f"trainer.n_gpus_per_node is {gpus})"
-        )
-    lost = [f"{part}/{file}" for part in PARTS for file in shards.missing(folder / part, gpus)]
-    if lost:
-        return (
-            f"lacks {len(lost)} of its files or has them incomplete, the first of them {lost[0]}: "
-            "every GPU writes its own, which the nodes have to write to a shared file system"
-        )
+    for part in PARTS:
+        sizes = shards.world_sizes(folder / part)
+        if sizes and shards.to_read(folder / part, gpus) is None:
+            lost = shards.missing(folder / part, gpus if gpus in sizes else max(sizes))
+            return (
+                f"lacks {len(lost)} of its files or has them incomplete, the first of them "
+                f"{part}/{lost[0]}: every GPU writes its own, to a file system that all nodes have "
+                "to share"
+            )
     return None
 
 

@@ -34,7 +34,10 @@ class VerlSettings(TrainingSettings):
     checkpointing: bool = True
     overrides: tuple[str, ...] = ()
 
-    MAY_CHANGE: ClassVar = ("vllm_memory", "tokens", "checkpointing", "reward_timeout")
+    MAY_CHANGE: ClassVar = (
+        *("nodes", "gpus"),
+        *("vllm_memory", "tokens", "checkpointing", "reward_timeout"),
+    )
     """Settings that may change on resume (verl takes the learning rate from the checkpoint)."""
 
     @property

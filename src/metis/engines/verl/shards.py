@@ -4,7 +4,8 @@ import re
 import zipfile
 from pathlib import Path
 
-RANK = re.compile(r"(model|optim|extra_state)_world_size_(\d+)_rank_(\d+)\.pt")
+KINDS = ("model", "optim", "extra_state")
+RANK = re.compile(rf"({'|'.join(KINDS)})_world_size_(\d+)_rank_(\d+)\.pt")
 
 
 def world_sizes(folder: Path) -> set[int]:
@@ -20,6 +21,12 @@ def missing(folder: Path, size: int) -> list[str]:
     kinds = {name[1] for name in _names(folder) if int(name[2]) == size}
     files = (name(kind, size, rank) for rank in range(size) for kind in sorted(kinds))
     return [file for file in files if not zipfile.is_zipfile(folder / file)]
+
+
+def to_read(folder: Path, size: int) -> int | None:
+    """The number of ranks whose files `size` ranks read: their own, if whole, else others'."""
+    whole = [each for each in world_sizes(folder) if not missing(folder, each)]
+    return size if size in whole else max(whole, default=None)
 
 
 def name(kind: str, size: int, rank: int) -> str:

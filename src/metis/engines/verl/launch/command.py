@@ -23,7 +23,7 @@ from metis.curricula.registry import check_pool, pool_notice
 from metis.data import parquet
 from metis.data.verl_rows import verl_row
 from metis.engines import model_files
-from metis.engines.verl import checkpoints
+from metis.engines.verl import checkpoints, ending
 from metis.engines.verl.launch.costs import judge_cost
 from metis.engines.verl.launch.from_recipe import attention, overrides, process_variables
 from metis.errors import MetisError, first_line, pip_install, require
@@ -96,7 +96,11 @@ def conduct(config: Any, out: Path, view: Any, on_step: Any, say: Say) -> int:
             print(f"from here on {describe_changes(folder.changes)}", flush=True)
         write_data(config, out / "data")
     print(_written(arguments, environment), flush=True)
-    return _run([sys.executable, *arguments], {**os.environ, **environment})
+    ending.forget(out / "verl")
+    code = _run([sys.executable, *arguments], {**os.environ, **environment})
+    if code and (why := ending.reason(out / "verl")):
+        print(f"metis: {why}", file=sys.stderr)
+    return code
 
 
 def _arguments(config: Any, out: Path, model: str) -> list[str]:

@@ -1,6 +1,7 @@
 """Validation, checkpoints and resuming of the trainer."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from metis.engines.verl.engine import VerlEngine
 from metis.engines.verl.heldout import Answers, Heldout
 from metis.engines.verl.servers.liveness import Liveness
 from metis.engines.verl.trainer.journal import Journal, logged
+from metis.engines.verl.workers.resharding import resharded
 from metis.engines.verl.workers.update import Update
 from metis.run.budget import Account
 from metis.run.recording import shortened
@@ -25,6 +27,8 @@ class Checkpointing(PPOTrainerSync):  # type: ignore[misc]
     """verl's synchronous trainer, whose checkpoints include the curriculum."""
 
     total_training_steps: int
+    actor_rollout_wg: Any
+    critic_wg: Any
     curriculum: Curriculum
     pool: Pool
     account: Account
@@ -88,8 +92,13 @@ class Checkpointing(PPOTrainerSync):  # type: ignore[misc]
 
     def _load_checkpoint(self) -> None:
         """Resume from a checkpoint, whose last step the logs may lack."""
-        super()._load_checkpoint()
         folder = checkpoints.resume_folder(self.config.trainer)
+        with ExitStack() as parts:
+            if folder is not None:
+                parts.enter_context(resharded(folder / "actor", self.actor_rollout_wg))
+            if folder is not None and need_critic(self.config):
+                parts.enter_context(resharded(folder / "critic", self.critic_wg))
+            super()._load_checkpoint()
         looked_at = self._looked_at(folder)
         if not looked_at:
             self._mark(folder)
@@ -102,6 +111,15 @@ class Checkpointing(PPOTrainerSync):  # type: ignore[misc]
             print(f"metis: {told}", flush=True)
         if folder is not None:
             self._catch_up()
+
+    def _how_to_resume(self) -> str:
+        """What a lost node or worker leaves, and what to do."""
+        trainer = self.config.trainer
+        step = checkpoints.last_complete(Path(trainer.default_local_dir))
+        where = f"resumes from step {step}" if step else "starts anew: nothing was saved yet"
+        count, gpus = trainer.nnodes, trainer.n_gpus_per_node
+        needs = "" if count == 1 else f", on {count} nodes with {gpus} GPUs each"
+        return f"the same command {where}{needs}"
 
     def _looked_at(self, folder: Path | None) -> bool:
         """True if an existing run is only validated (val_only)."""

@@ -9,6 +9,7 @@ actor's current weights.
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,11 +29,12 @@ from metis.core import Batch
 from metis.core.needs import needs_of
 from metis.core.pool import Pool
 from metis.curricula.registry import check_pool, pool_notice
-from metis.engines.verl import checkpoints, episodes, reward_manager
+from metis.engines.verl import checkpoints, ending, episodes, nodes, reward_manager
 from metis.engines.verl.engine import VerlEngine, encoder
 from metis.engines.verl.launch import checks
 from metis.engines.verl.launch.checks import check_libraries
 from metis.engines.verl.launch.costs import judge_cost
+from metis.engines.verl.nodes import Nodes
 from metis.engines.verl.prompts import PromptData, overlong_notices
 from metis.engines.verl.servers.judging import AddressedClient, Servers
 from metis.engines.verl.servers.liveness import Liveness
@@ -136,6 +138,21 @@ class MetisTrainer(Validating):
         super()._init_tokenizer()
         needs, folder = needs_of(self.curriculum), self.tokenizer.name_or_path
         checks.check_choices(self.config, needs, self.tokenizer, folder)
+
+    def init(self) -> None:
+        with self._told():
+            trainer, model = self.config.trainer, Path(self.config.actor_rollout_ref.model.path)
+            nodes.check_room(trainer.nnodes, trainer.n_gpus_per_node)
+            folder = Path(trainer.default_local_dir).absolute()
+            nodes.check_shared(folder, "trainer.default_local_dir", [model] * model.is_absolute())
+            super().init()
+
+    def fit(self, agent_loop_manager: Any) -> None:
+        with self._told(), Nodes.of_this_run().watched(self._how_to_resume):
+            super().fit(agent_loop_manager)
+
+    def _told(self) -> AbstractContextManager[None]:
+        return ending.told(Path(self.config.trainer.default_local_dir))
 
     def _init_dataloader(self) -> None:
         super()._init_dataloader()
