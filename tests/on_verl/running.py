@@ -20,8 +20,12 @@ ENVIRONMENT = {
 }
 
 
-def cpu_overrides(workers: int) -> list[str]:
-    """Overrides of every run on a CPU; SGD shows the gradient in the weights."""
+def cpu_overrides(workers: int, nodes: int = 0) -> list[str]:
+    """Overrides of every run on a CPU; SGD shows the gradient in the weights.
+
+    `workers` are those of each of the `nodes` of a cluster, else of this machine alone.
+    """
+    alone = ["ray_kwargs.ray_init.num_cpus=32", f"+ray_kwargs.ray_init.num_gpus={workers}"]
     rollout, actor = "actor_rollout_ref.rollout", "actor_rollout_ref.actor"
     return [
         "data.dataloader_num_workers=0",
@@ -39,8 +43,8 @@ def cpu_overrides(workers: int) -> list[str]:
         "transfer_queue.backend.SimpleStorage.num_data_storage_units=1",
         "trainer.device=cpu",
         f"trainer.n_gpus_per_node={workers}",
-        "ray_kwargs.ray_init.num_cpus=32",
-        f"+ray_kwargs.ray_init.num_gpus={workers}",
+        f"trainer.nnodes={nodes or 1}",
+        *([] if nodes else alone),
         "+ray_kwargs.ray_init.include_dashboard=False",
     ]
 

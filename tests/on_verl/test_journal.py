@@ -177,6 +177,7 @@ def resumed(tmp_path, opened, monkeypatch):
             }
         )
         trainer.total_training_steps, trainer.saved = 99, 0
+        trainer.actor_rollout_wg, trainer.use_critic = SimpleNamespace(world_size=1), False
         trainer.update = Update(trainer.config)
         trainer.test_every = test_every
         trainer.account = Account(budget)

@@ -36,7 +36,9 @@ def described(node: Node) -> str:
 
 
 def living() -> list[Node]:
-    return [node for node in ray.nodes() if node["Alive"]]
+    """The nodes that are there, by address."""
+    alive = [node for node in ray.nodes() if node["Alive"]]
+    return sorted(alive, key=lambda node: str(node["NodeManagerAddress"]))
 
 
 def check_room(count: int, gpus: int) -> None:

@@ -96,7 +96,7 @@ class Checkpointing(PPOTrainerSync):  # type: ignore[misc]
         with ExitStack() as parts:
             if folder is not None:
                 parts.enter_context(resharded(folder / "actor", self.actor_rollout_wg))
-            if folder is not None and need_critic(self.config):
+            if folder is not None and self.use_critic:
                 parts.enter_context(resharded(folder / "critic", self.critic_wg))
             super()._load_checkpoint()
         looked_at = self._looked_at(folder)
@@ -116,10 +116,10 @@ class Checkpointing(PPOTrainerSync):  # type: ignore[misc]
         """What a lost node or worker leaves, and what to do."""
         trainer = self.config.trainer
         step = checkpoints.last_complete(Path(trainer.default_local_dir))
-        where = f"resumes from step {step}" if step else "starts anew: nothing was saved yet"
+        start = f"resumes from step {step}" if step else "starts over (nothing was saved yet)"
         count, gpus = trainer.nnodes, trainer.n_gpus_per_node
-        needs = "" if count == 1 else f", on {count} nodes with {gpus} GPUs each"
-        return f"the same command {where}{needs}"
+        needs = f", on {count} nodes with {gpus} GPUs each, or fewer by engine.nodes"
+        return f"the same command {start}{needs * (count > 1)}"
 
     def _looked_at(self, folder: Path | None) -> bool:
         """True if an existing run is only validated (val_only)."""
