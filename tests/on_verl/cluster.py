@@ -30,15 +30,24 @@ class Nodes:
 
     def add(self, gpus: int) -> None:
         head = {} if self.nodes else {"_system_config": QUICK, "include_dashboard": False}
-        node = self.cluster.add_node(
-            num_cpus=CORES,
-            num_gpus=gpus,
-            node_ip_address=f"127.0.1.{len(self.nodes) + 1}",
-            object_store_memory=100_000_000,
-            env_vars=environment(),
+        settings = {
+            "num_cpus": CORES,
+            "num_gpus": gpus,
+            "node_ip_address": f"127.0.1.{len(self.nodes) + 1}",
+            "object_store_memory": 100_000_000,
+            "env_vars": environment(),
             **head,
-        )
-        self.nodes.append(node)
+        }
+        self.nodes.append(self._started(settings))
+
+    def _started(self, settings: dict[str, Any], tries: int = 10) -> Any:
+        """Ray gives up on a raylet after half a minute, which a busy machine exceeds."""
+        try:
+            return self.cluster.add_node(**settings)
+        except Exception:
+            if tries == 1:
+                raise
+            return self._started(settings, tries - 1)
 
     def kill(self, number: int) -> None:
         """End a node as a power cut does, with all that runs on it."""

@@ -39,7 +39,7 @@ def recipe(tmp_path_factory):
         checkpoints = {{ every = 1, keep = 9 }}
         [task]
         name = "file"
-        path = "sums.jsonl"
+        path = "{folder}/sums.jsonl"
         answer = ""
         heldout = 3
         instruction = ""

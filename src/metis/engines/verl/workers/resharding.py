@@ -108,7 +108,7 @@ def _whole(parts: Sequence[Any]) -> Any:
             "resumes on as many GPUs as wrote it"
         )
     [placement] = first.placements
-    if not placement.is_shard():
+    if not isinstance(placement, Shard):
         return first.to_local()
     return torch.cat([part.to_local() for part in parts], dim=placement.dim)
 
