@@ -15,6 +15,7 @@ ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_DEDUP_LOGS": "0",
+    "RAY_worker_register_timeout_seconds": "900",
     "VERL_LOGGING_LEVEL": "WARN",
     "PYTHONWARNINGS": "ignore",
 }
