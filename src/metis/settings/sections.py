@@ -7,6 +7,7 @@ import dataclasses
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, is_dataclass
+from functools import cache
 from typing import Any, TypeVar, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
@@ -28,10 +29,10 @@ from metis.curricula.registry import (
 from metis.errors import MetisError, require
 from metis.settings import keys
 from metis.settings.training import RunSettings
-from metis.tasks import TASKS, TaskEntry
 from metis.tasks.base import Task
 from metis.tasks.benchmarks.validation import Validated
 from metis.tasks.own import task_entry
+from metis.tasks.registry import TASKS, TaskEntry
 
 Document = dict[str, Any]
 
@@ -303,10 +304,9 @@ def validate(
     try:
         text = json.dumps(listed(kind, raw), default=str)
         if not parts:
-            return TypeAdapter(kind).validate_json(text, strict=True)
-        hints = get_type_hints(kind)
-        plain: Any = TypedDict("plain", {name: hints[name] for name in raw})  # type: ignore[misc]
-        return kind(**TypeAdapter(plain).validate_json(text, strict=True), **parts)
+            made: T = _adapter(kind).validate_json(text, strict=True)
+            return made
+        return kind(**_adapter(kind, tuple(raw)).validate_json(text, strict=True), **parts)
     except ValidationError as error:
         first = error.errors()[0]
         key = prefix + ".".join(str(part) for part in first["loc"])
@@ -317,9 +317,24 @@ def validate(
         raise MetisError(f"{key} = {first['input']!r}: {message}") from None
 
 
+@cache
+def _adapter(kind: type[Any], fields: tuple[str, ...] | None = None) -> TypeAdapter[Any]:
+    """The validator of a dataclass, or of some of its fields; it takes long to build."""
+    if fields is None:
+        return TypeAdapter(kind)
+    hints = _hints(kind)
+    plain: Any = TypedDict("plain", {name: hints[name] for name in fields})  # type: ignore[misc]
+    return TypeAdapter(plain)
+
+
+@cache
+def _hints(kind: type[Any]) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
 def listed(kind: type[Any], raw: Mapping[str, Any]) -> dict[str, Any]:
     """Settings with strings split into lists, where the dataclass has a tuple of strings."""
-    hints = get_type_hints(kind)
+    hints = _hints(kind)
     return {
         key: names(value) if isinstance(value, str) and hints.get(key) == tuple[str, ...] else value
         for key, value in raw.items()
