@@ -44,7 +44,7 @@ class Even:
         return float(len(self.answer) % 2)
 
 
-def train(model, out, lora=0, heldout=20):
+def train(model, out, lora=0):
     """Two steps on 50 problems; what the run answered in its last test."""
     rows = [{"problem": f"Add {n} to {n * n}.", "answer": str(n + n * n)} for n in range(50)]
     path = out.with_suffix(".jsonl")
@@ -54,7 +54,7 @@ def train(model, out, lora=0, heldout=20):
         patch.setattr(FileTask, "episode", lambda self, prompt: Even(prompt.text))
         run = metis.train(
             model=model,
-            task={"name": "file", "path": path, "heldout": heldout},
+            task={"name": "file", "path": path, "heldout": 20},
             engine={"device": "cpu", "max_tokens": 8, "learning_rate": 1e-3, "lora": lora},
             curriculum="uniform",
             steps=2,
@@ -64,8 +64,7 @@ def train(model, out, lora=0, heldout=20):
             out=out,
             show=False,
         )
-    asked_first = list(Even.said.items())[:heldout]  # by the test before training
-    return run, dict(asked_first)
+    return run, dict(list(Even.said.items())[:20])  # the test before training asks them first
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +119,6 @@ print(json.dumps(answers))
 
 EMBEDDED = pytest.param(
     "smollm2-135m",
-    6,
     marks=[
         pytest.mark.slow,
         pytest.mark.skipif(
@@ -131,10 +129,13 @@ EMBEDDED = pytest.param(
 )
 
 
-@pytest.mark.parametrize(("model", "heldout"), [("tiny", 20), EMBEDDED])
-def test_plain_transformers_elsewhere_answers_as_the_run_did(model, heldout, tiny, tmp_path):
-    run, said = train(tiny if model == "tiny" else model, tmp_path / "run", heldout=heldout)
-    assert len(said) == heldout and len(set(said.values())) > 1
+@pytest.mark.parametrize("model", ["tiny", EMBEDDED])
+def test_plain_transformers_elsewhere_answers_as_the_run_did(model, tiny, tmp_path):
+    run, said = train(tiny if model == "tiny" else model, tmp_path / "run")
+    assert len(said) == 20
+    by_answer = sorted(said, key=said.get)
+    said = {text: said[text] for text in by_answer[:3] + by_answer[-3:]}
+    assert len(set(said.values())) > 1
     assert any(row.get("update/steps") for row in run.metrics)
     folder = run.export(tmp_path / "exported", checkpoint="last")
     answer = subprocess.run(

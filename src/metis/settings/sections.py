@@ -303,10 +303,10 @@ def validate(
     """Build a dataclass from settings, with strict types; `parts` are already built."""
     try:
         text = json.dumps(listed(kind, raw), default=str)
-        if not parts:
-            made: T = _adapter(kind).validate_json(text, strict=True)
-            return made
-        return kind(**_adapter(kind, tuple(raw)).validate_json(text, strict=True), **parts)
+        fields = tuple(raw) if parts else None
+        # mypy takes a class for as hashable as its objects
+        made: Any = _adapter(kind, fields).validate_json(text, strict=True)  # type: ignore[arg-type]
+        return kind(**made, **parts) if parts else made
     except ValidationError as error:
         first = error.errors()[0]
         key = prefix + ".".join(str(part) for part in first["loc"])
@@ -318,23 +318,18 @@ def validate(
 
 
 @cache
-def _adapter(kind: type[Any], fields: tuple[str, ...] | None = None) -> TypeAdapter[Any]:
+def _adapter(kind: Any, fields: tuple[str, ...] | None) -> TypeAdapter[Any]:
     """The validator of a dataclass, or of some of its fields; it takes long to build."""
     if fields is None:
         return TypeAdapter(kind)
-    hints = _hints(kind)
+    hints = get_type_hints(kind)
     plain: Any = TypedDict("plain", {name: hints[name] for name in fields})  # type: ignore[misc]
     return TypeAdapter(plain)
 
 
-@cache
-def _hints(kind: type[Any]) -> dict[str, Any]:
-    return get_type_hints(kind)
-
-
 def listed(kind: type[Any], raw: Mapping[str, Any]) -> dict[str, Any]:
     """Settings with strings split into lists, where the dataclass has a tuple of strings."""
-    hints = _hints(kind)
+    hints = get_type_hints(kind)
     return {
         key: names(value) if isinstance(value, str) and hints.get(key) == tuple[str, ...] else value
         for key, value in raw.items()
