@@ -1,13 +1,16 @@
 """Writes docs/curricula.md from what the curricula say of themselves: `make docs`."""
 
+import json
 import re
 from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 
 from metis.core.needs import needs_of
 from metis.curricula import CURRICULA
-from metis.curricula.cards import Card, curriculum_card
-from metis.curricula.registry import presets
+from metis.curricula.cards import Card, curriculum_card, documented_settings
+from metis.curricula.judges import JUDGES
+from metis.curricula.registry import defaults, presets
 from metis.library.training import curriculum
 
 PAGE = Path(__file__).with_name("curricula.md")
@@ -16,7 +19,7 @@ HEAD = """\
 
 ```
 metis train recipes/arithmetic/hopeless-90.toml curriculum=dapo      # trains with one
-metis curricula dapo                                                 # explains it and its knobs
+metis curricula dapo                                                 # the same text in a terminal
 ```
 
 ![When curricula act: before rollouts, after them, or both](figures/curricula.svg)
@@ -41,7 +44,7 @@ A preset sets several knobs at once (`curriculum.preset=NAME`; `metis curricula 
 | `published` | those of the method's authors |
 | `paper` | those of the METIS paper, for METIS itself or as a baseline |
 | `recommended` | the default of METIS: judgments are log-probabilities |
-| `readout` | METIS without a judge: a [regression on hidden states](judge.md#which-judge) |
+| `readout` | METIS whose judge is a [regression on hidden states](judge.md#which-judge) |
 
 *Costs* are in addition to the B·n rollouts of a training step.
 
@@ -110,8 +113,38 @@ def section(name: str, it: Card) -> str:
         *([f"**Presets.** {names}.\n"] if names else []),
         f"**Deviations** {note}".rstrip() + ("\n" if deviations else ""),
         *deviations,
+        *settings(CURRICULA[name](), "curriculum."),
     ]
+    if name == "metis":
+        for judge, kind in JUDGES.items():
+            lines += [f"\n`curriculum.judge={judge}`: {plain(summary(kind))}"]
+            lines += settings(kind(), "curriculum.judge.")
     return "\n".join(lines) + "\n"
+
+
+def settings(made: object, prefix: str) -> Iterator[str]:
+    """A table of the settings that `made` has of its own, with their defaults."""
+    rows = list(_rows(made, prefix))
+    if rows:
+        yield from ["", "| setting | default | |", "|---|---|---|", *rows]
+
+
+def _rows(made: object, prefix: str) -> Iterator[str]:
+    described = documented_settings(type(made))
+    for field in fields(made):  # type: ignore[arg-type]
+        name, value = field.name, getattr(made, field.name)
+        if not field.init or name in ("batch", "group"):
+            continue
+        if is_dataclass(value) and name != "judge":
+            yield from _rows(value, f"{prefix}{name}.")
+            continue
+        shown = defaults(type(made))[f"{prefix}judge"] if name == "judge" else value
+        default = json.dumps(round(shown, 6) if isinstance(shown, float) else shown)
+        yield f"| `{prefix}{name}` | `{default}` | {plain(described[name])} |"
+
+
+def summary(kind: type) -> str:
+    return (kind.__doc__ or "").partition("\n")[0]
 
 
 def plain(text: str) -> str:

@@ -35,7 +35,8 @@ metis train recipes/arithmetic/hopeless-90.toml engine.lora=16 curriculum.explor
 - Without a recipe, and with no other engine or task named, the quickstart's settings hold: 8 steps,
   answers of 16 tokens, learning rate 2e-5. A line says so where any setting is given.
 - Keys marked *resume* may change when a run is resumed.
-- `metis curricula NAME` explains `curriculum.*`, the knobs of a curriculum.
+- The settings of a curriculum, `curriculum.*`, are on [its page](curricula.md) and in
+  `metis curricula NAME`.
 
 This page is made from the docstrings by `make docs`; change them, not it.
 """

@@ -60,6 +60,13 @@ def documented(kind: type) -> str:
     return "\n".join([summary, "", *own.values()])
 
 
+def documented_settings(kind: type) -> dict[str, str]:
+    """What a class, or one of its bases, says of each of its settings, on one line."""
+    lines = documented(kind).partition("\n\n")[2]
+    parts = [text.partition("  ") for text in SETTING.split(lines) if text]
+    return {name: _line(text) for names, _, text in parts for name in names.split(", ")}
+
+
 def _settings(kind: type) -> tuple[str, dict[str, str]]:
     """The summary of a class, and the lines of each of its settings."""
     summary, _, table = inspect.cleandoc(kind.__doc__ or "").partition("\n\n")
