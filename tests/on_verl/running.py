@@ -45,17 +45,27 @@ def cpu_overrides(workers: int) -> list[str]:
     ]
 
 
-def start(arguments: Sequence[str], folder: Path, modules: str = "") -> subprocess.Popen[bytes]:
-    """A Python command in the environment of the tests; its output is in `folder`/log."""
-    environment = {**os.environ, **ENVIRONMENT}
-    if modules:
-        environment["VERL_USE_EXTERNAL_MODULES"] += f",{modules}"
+def environment(modules: str = "") -> dict[str, str]:
+    """The variables of every process of a run."""
     places = [str(HERE), str(HERE.parent), os.environ.get("PYTHONPATH", "")]
-    environment["PYTHONPATH"] = os.pathsep.join(places)
+    variables = {**os.environ, **ENVIRONMENT, "PYTHONPATH": os.pathsep.join(places)}
+    if modules:
+        variables["VERL_USE_EXTERNAL_MODULES"] += f",{modules}"
+    return variables
+
+
+def start(
+    arguments: Sequence[str], folder: Path, modules: str = "", cluster: str = ""
+) -> subprocess.Popen[bytes]:
+    """A Python command in the environment of the tests; its output is in `folder`/log.
+
+    On the nodes of the Ray cluster at an address, if there is one.
+    """
+    variables = environment(modules) | ({"RAY_ADDRESS": cluster} if cluster else {})
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "log").open("ab") as log:
         command = [sys.executable, *arguments]
-        return subprocess.Popen(command, env=environment, cwd=folder, stdout=log, stderr=log)
+        return subprocess.Popen(command, env=variables, cwd=folder, stdout=log, stderr=log)
 
 
 def finish(process: subprocess.Popen[bytes], folder: Path, seconds: float = 1200.0) -> None:

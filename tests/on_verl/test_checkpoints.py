@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import torch
 from omegaconf import OmegaConf
 from verl.trainer.ppo.v1 import PPOTrainerSync
 
@@ -34,6 +35,14 @@ def saved(folder: Path, step: int, elapsed: float = 1.0, marked: bool = True) ->
     if marked:
         (folder / MARKER).write_text(str(step))
     return made
+
+
+def written_by(part: Path, ranks: int) -> None:
+    """The files of an actor or critic that so many ranks write."""
+    part.mkdir(exist_ok=True)
+    for kind in ("model", "optim", "extra_state"):
+        for rank in range(ranks):
+            torch.save({}, part / f"{kind}_world_size_{ranks}_rank_{rank}.pt")
 
 
 def steps(folder):
@@ -165,16 +174,32 @@ def test_a_marked_checkpoint_whose_state_is_missing_or_damaged_is_refused(tmp_pa
 
 def test_a_checkpoint_of_another_number_of_gpus_is_refused(tmp_path):
     folder = saved(tmp_path, 30)
-    for rank in range(4):
-        (folder / "actor" / f"model_world_size_4_rank_{rank}.pt").touch()
+    written_by(folder / "actor", 4)
     said = r"was written by 4 GPUs and needs as many \(trainer.nnodes x .*_node is 2\)"
     with pytest.raises(MetisError, match=said):
         resumed_by_itself(tmp_path)
     with pytest.raises(MetisError, match=said):
         going_on(folder)
     assert resumed_by_itself(tmp_path, nnodes=2)
-    (folder / "actor" / "model_world_size_2_rank_0.pt").touch()
+    written_by(folder / "actor", 2)
     assert resumed_by_itself(tmp_path)
+
+
+@pytest.mark.parametrize("part", ["actor", "critic"])
+@pytest.mark.parametrize("kind", ["model", "optim", "extra_state"])
+def test_a_checkpoint_that_lacks_a_file_of_any_rank_is_refused(tmp_path, part, kind):
+    folder = saved(tmp_path, 30)
+    for each in ("actor", "critic"):
+        written_by(folder / each, 2)
+    assert resumed_by_itself(tmp_path)
+    last = folder / part / f"{kind}_world_size_2_rank_1.pt"
+    last.write_bytes(last.read_bytes()[:-1])
+    said = rf"lacks 1 of its files or has them incomplete, the first of them {part}/{last.name}"
+    with pytest.raises(MetisError, match=said):
+        resumed_by_itself(tmp_path)
+    last.unlink()
+    with pytest.raises(MetisError, match=said):
+        going_on(folder)
 
 
 def test_a_marker_that_names_a_checkpoint_to_be_written_again_goes_with_it(tmp_path):

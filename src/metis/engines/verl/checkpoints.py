@@ -15,6 +15,7 @@ from typing import Any
 
 from metis import files
 from metis.core import state
+from metis.engines.verl import shards
 from metis.errors import MetisError, require
 from metis.run import manifest
 from metis.run.budget import Account
@@ -26,7 +27,8 @@ NUMBERED = re.compile(rf"{STEP}\d+")
 MARKER = "latest_checkpointed_iteration.txt"
 STATE = "metis.state"
 """The file with the curriculum's state in a verl checkpoint."""
-SHARD = re.compile(r"model_world_size_(\d+)_rank_0\.pt")
+PARTS = ("actor", "critic")
+"""The folders of a checkpoint with a file from every rank."""
 MODE, PLACE, ONLY_TESTED = "trainer.resume_mode", "trainer.resume_from_path", "trainer.val_only"
 OF_A_START = (MODE, PLACE, ONLY_TESTED)
 OFFLOADED = "_offload"
@@ -132,20 +134,20 @@ def resume_error(folder: Path, gpus: int) -> str | None:
         state.load_state(folder / STATE)
     except (MetisError, OSError):
         return f"has a {STATE} that is corrupted or cannot be read"
-    sizes = _sizes(folder / "actor")
+    sizes = shards.world_sizes(folder / "actor")
     if sizes and gpus not in sizes:
         written = " or ".join(map(str, sorted(sizes)))
         return (
             f"was written by {written} GPUs and needs as many (trainer.nnodes x "
             f"trainer.n_gpus_per_node is {gpus})"
         )
+    lost = [f"{part}/{file}" for part in PARTS for file in shards.missing(folder / part, gpus)]
+    if lost:
+        return (
+            f"lacks {len(lost)} of its files or has them incomplete, the first of them {lost[0]}: "
+            "every GPU writes its own, which the nodes have to write to a shared file system"
+        )
     return None
-
-
-def _sizes(actor: Path) -> set[int]:
-    """The world sizes of an actor's FSDP shards."""
-    names = (SHARD.fullmatch(path.name) for path in actor.glob("model_world_size_*"))
-    return {int(name[1]) for name in names if name}
 
 
 def _ways_out(folder: Path, gpus: int) -> str:
