@@ -29,6 +29,7 @@ VARIANTS = {
     "knapsack-readout": "curriculum=knapsack,curriculum.judge=readout",
     "vip-history": "curriculum=vip,curriculum.judge=history",
     "metis-filtered": "curriculum=metis,curriculum.filter=dapo",
+    "adarft-small-steps": "curriculum=adarft,curriculum.eta=0.1",
 }
 SEEDS = [0, 1, 2]
 COSTS = AXES[:4]

@@ -13,6 +13,8 @@ from metis.core import Batch, Group, Prompt, Trajectory
 from metis.engines.local.settings import LocalSettings
 from metis.engines.local.update.rows import local_minibatches
 from metis.engines.verl.workers.loss import JudgeColumn, metis_loss
+from metis.engines.verl.workers.rows import minibatch_rows, order_rows
+from metis.signal import advantages
 
 PROMPTS, GROUP, DP = 2, 4, 2
 ROLLOUTS = PROMPTS * GROUP
@@ -171,3 +173,85 @@ def test_advantages_over_their_deviation_are_the_same_on_both_engines():
     theirs, _ = compute_grpo_outcome_advantage(column, torch.ones_like(column), names)
     ours = [item.terms.advantage[0] for item in part.items]
     assert ours == pytest.approx(theirs[:, 0].tolist(), rel=1e-6)
+
+
+RAGGED = [(1.0, 0.0), (1.0, 0.5, 0.0, 0.0, 1.0, 0.0, 0.25), (0.0, 1.0, 1.0, 1.0), (1.0,)]
+
+
+def written(seed: int) -> Trajectory:
+    """A rollout with tokens, and so a length, of its own."""
+    draw = np.random.default_rng(seed)
+    tokens = draw.integers(0, 250, 5 + seed % 7)
+    logprobs = draw.normal(-3.0, 0.1, len(tokens)).astype(np.float32)
+    return Trajectory(tokens, np.arange(len(tokens)) >= 3, logprobs, 0)
+
+
+@pytest.mark.parametrize("minibatch", [2, 4])
+def test_the_gradient_of_groups_of_several_sizes_is_a_loop_over_them(actor, minibatch):
+    """Groups of 2, 7, 4 and a single rollout, on two ranks; two mini-batches, or one."""
+    groups = [
+        Group(Prompt(f"{i}", ""), row, tuple(written(50 * i + j) for j in range(len(row))))
+        for i, row in enumerate(RAGGED)
+    ]
+    parts = minibatch_rows(Batch(groups), minibatch, None, str)
+    rows = order_rows(parts, DP, multiple=1, filler=7)
+    scores = torch.tensor([row.reward for row in rows])[:, None]
+    names = np.array([row.uid for row in rows])
+    found, _ = compute_grpo_outcome_advantage(
+        scores, torch.ones_like(scores), names, norm_adv_by_std_in_grpo=False
+    )
+    leaves = [torch.full((len(row.trajectory.tokens),), -3.0, requires_grad=True) for row in rows]
+    share, size = len(rows) // DP, len(rows) // DP // len(parts)
+    for start in range(0, len(rows), size):
+        part = slice(start, start + size)
+        output = {"log_probs": nested(leaves[part])}
+        loss, _ = metis_loss(actor(), output, columns_of(rows[part], found[part, 0]))
+        (loss / DP).backward()  # FSDP takes the mean over ranks
+    assert share == size * len(parts)
+    gradients = {
+        row.trajectory.tokens.tobytes(): leaf.grad
+        for row, leaf in zip(rows, leaves, strict=True)
+        if row.kind == "rollout"
+    }
+    for cut in range(0, len(groups), minibatch):
+        part = groups[cut : cut + minibatch]
+        count = sum(len(group.rewards) for group in part)
+        for group in part:
+            for a, t in zip(advantages(group.rewards), group.trajectories, strict=True):
+                if len(group.rewards) == 1:
+                    assert t.tokens.tobytes() not in gradients
+                    continue
+                wanted = reference(float(a), t) / count
+                assert torch.allclose(gradients[t.tokens.tobytes()], wanted, atol=1e-6)
+    assert sum(bool(gradient.any()) for gradient in gradients.values()) == 13
+
+
+def reference(advantage: float, trajectory: Trajectory) -> torch.Tensor:
+    """The gradient of one rollout's clipped objective, a mean over its tokens."""
+    now = torch.full((len(trajectory.tokens),), -3.0, requires_grad=True)
+    old = torch.from_numpy(trajectory.logprobs[trajectory.loss_mask])
+    ratio = torch.exp(now[2:-1] - old)
+    objective = torch.minimum(ratio * advantage, ratio.clamp(0.8, 1.2) * advantage)
+    (gradient,) = torch.autograd.grad(-objective.mean(), now)
+    return gradient
+
+
+def columns_of(rows, found):
+    """What verl's workers have of these rows when they compute the loss."""
+    named = ("input_ids", "prompts", "responses", "response_mask", "loss_mask", "judge_mask")
+    fields = [
+        {name: row.fields[name] for name in (*named, "judge")}
+        | {
+            "old_log_probs": row.fields["rollout_log_probs"],
+            "advantages": advantage * row.fields["response_mask"],
+        }
+        for row, advantage in zip(rows, found, strict=True)
+    ]
+    tokens = sum(int(row["loss_mask"].sum()) for row in fields)
+    return tensordict_utils.get_tensordict(
+        {
+            **{name: nested([row[name] for row in fields]) for name in fields[0]},
+            "choices": [b""] * len(fields),
+        },
+        {"dp_size": DP, "batch_num_tokens": tokens, "global_batch_size": len(fields)},
+    )

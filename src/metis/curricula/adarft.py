@@ -11,7 +11,9 @@ Reference  Shi et al., AdaRFT (adaptive curriculum reinforcement finetuning), ar
            defaults of its released code.
 Deviations
 1. eta is a share of the range of difficulties, which the paper scales to 0 .. 100: 0.5 is its 50.
-   d_min and d_max are the lowest and the highest difficulty of the training set.
+   d_min and d_max are the lowest and the highest difficulty of the training set. T settles where
+   R falls from 1 to 0 over more than alpha * eta / 2 of the range, as it does if d is 1 - the pass
+   rate of a similar model; on a wider range it swings between too easy and too hard: lower eta.
 2. d is the difficulty in the data, or 1 - the pass rate where the data has none or `rates` is set.
    The paper's is 100 (1 - the pass rate) of a model of its choice, from 128 rollouts.
 3. Ties are broken at random: the released code takes them in the order of the data, so that the
@@ -42,7 +44,8 @@ DATA = "difficulties: in the data, from a file, or measured"
 class Adarft(Profiled):
     """The prompts nearest to a target difficulty, which follows the mean reward.
 
-    eta         step size of the target, as a share of the range of difficulties (0.5)
+    eta         step size of the target, as a share of the range of difficulties (0.5); less where
+                `select/target` swings
     alpha       how sharply the target answers to rewards (2)
     beta        the mean reward at which the target stands still (0.5)
     multiplier  m: B prompts are drawn from the m*B nearest (1)
