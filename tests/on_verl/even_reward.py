@@ -13,8 +13,3 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None, **_)
     if call % 5 == 0:
         raise ValueError("this answer cannot be scored")
     return {"score": float(len(solution_str) % 2 == 0), "acc": min(1.0, call / 1000)}
-
-
-def steady(data_source, solution_str, ground_truth, extra_info=None, **_):
-    """One that never fails, whatever the order of its calls."""
-    return {"score": float(len(solution_str) % 2 == 0)}

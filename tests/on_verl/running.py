@@ -21,12 +21,8 @@ ENVIRONMENT = {
 }
 
 
-def cpu_overrides(workers: int, nodes: int = 0) -> list[str]:
-    """Overrides of every run on a CPU; SGD shows the gradient in the weights.
-
-    `workers` are those of each of the `nodes` of a cluster, else of this machine alone.
-    """
-    alone = ["ray_kwargs.ray_init.num_cpus=32", f"+ray_kwargs.ray_init.num_gpus={workers}"]
+def cpu_overrides(workers: int) -> list[str]:
+    """Overrides of every run on a CPU; SGD shows the gradient in the weights."""
     rollout, actor = "actor_rollout_ref.rollout", "actor_rollout_ref.actor"
     return [
         "data.dataloader_num_workers=0",
@@ -44,8 +40,8 @@ def cpu_overrides(workers: int, nodes: int = 0) -> list[str]:
         "transfer_queue.backend.SimpleStorage.num_data_storage_units=1",
         "trainer.device=cpu",
         f"trainer.n_gpus_per_node={workers}",
-        f"trainer.nnodes={nodes or 1}",
-        *([] if nodes else alone),
+        "ray_kwargs.ray_init.num_cpus=32",
+        f"+ray_kwargs.ray_init.num_gpus={workers}",
         "+ray_kwargs.ray_init.include_dashboard=False",
     ]
 
@@ -59,18 +55,12 @@ def environment(modules: str = "") -> dict[str, str]:
     return variables
 
 
-def start(
-    arguments: Sequence[str], folder: Path, modules: str = "", cluster: str = ""
-) -> subprocess.Popen[bytes]:
-    """A Python command in the environment of the tests; its output is in `folder`/log.
-
-    On the nodes of the Ray cluster at an address, if there is one.
-    """
-    variables = environment(modules) | ({"RAY_ADDRESS": cluster} if cluster else {})
+def start(arguments: Sequence[str], folder: Path, modules: str = "") -> subprocess.Popen[bytes]:
+    """A Python command in the environment of the tests; its output is in `folder`/log."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "log").open("ab") as log:
         command = [sys.executable, *arguments]
-        return subprocess.Popen(command, env=variables, cwd=folder, stdout=log, stderr=log)
+        return subprocess.Popen(command, env=environment(modules), cwd=folder, stdout=log, stderr=log)
 
 
 def finish(process: subprocess.Popen[bytes], folder: Path, seconds: float = 1200.0) -> None:

@@ -24,7 +24,6 @@ from peft import (
     get_peft_model_state_dict,
     set_peft_model_state_dict,
 )
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from safetensors.torch import save_file
 from verl.plugin.platform import PlatformBase, PlatformRegistry
 from verl.utils import distributed
@@ -249,16 +248,11 @@ class TransformersServer:
 
 
 class TransformersReplica(RolloutReplica):
-    """One server for each worker, or for as many as share a model, on the node of the first."""
+    """One server for each worker."""
 
     async def launch_servers(self) -> None:
-        node = await self.workers[0].__ray_call__.remote(
-            lambda _: ray.get_runtime_context().get_node_id()
-        )
         server = TransformersServer.options(
-            name=f"transformers_server_{self.replica_rank}",
-            max_concurrency=self.max_concurrency,
-            scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False),
+            name=f"transformers_server_{self.replica_rank}", max_concurrency=self.max_concurrency
         ).remote(
             self.model_config,
             self.config.response_length,
@@ -270,7 +264,7 @@ class TransformersReplica(RolloutReplica):
 
 
 class TransformersAdapter(BaseRollout):
-    """Hands the actor's weights to the server of its rank, the first rank of each server."""
+    """Hands the actor's weights to the server of its rank."""
 
     sleep_level = 2
 
@@ -292,9 +286,7 @@ class TransformersAdapter(BaseRollout):
         **_: Any,
     ) -> None:
         copies = {name: weight.detach().cpu().float().clone() for name, weight in weights}
-        rank, behind = divmod(int(os.environ["RANK"]), self.config.tensor_model_parallel_size)
-        if behind:
-            return
+        rank = os.environ["RANK"]
         server = ray.get_actor(f"transformers_server_{rank}")
         if peft_config is None or not base_sync_done:
             await server.load.remote(copies, global_steps)

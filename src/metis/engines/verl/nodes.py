@@ -123,7 +123,8 @@ class Nodes:
 
     def __init__(self, actors: Sequence[Any]) -> None:
         self.actors = actors
-        places = set(ray.get([actor.__ray_call__.remote(_place) for actor in actors]))
+        asked = [actor.__ray_call__.remote(_place) for actor in actors]
+        places = set(ray.get(ray.wait(asked, num_returns=len(asked), timeout=PATIENCE)[0]))
         self.nodes = [node for node in living() if node["NodeID"] in places]
 
     @classmethod
