@@ -60,7 +60,9 @@ def start(arguments: Sequence[str], folder: Path, modules: str = "") -> subproce
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "log").open("ab") as log:
         command = [sys.executable, *arguments]
-        return subprocess.Popen(command, env=environment(modules), cwd=folder, stdout=log, stderr=log)
+        return subprocess.Popen(
+            command, env=environment(modules), cwd=folder, stdout=log, stderr=log
+        )
 
 
 def finish(process: subprocess.Popen[bytes], folder: Path, seconds: float = 1200.0) -> None:
