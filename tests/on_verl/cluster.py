@@ -11,8 +11,6 @@ from running import environment
 
 CORES = 16
 """Of each node, as Ray counts them."""
-QUICK = {"health_check_period_ms": 500, "health_check_failure_threshold": 4}
-"""A lost node is found within seconds; by default it takes half a minute."""
 
 
 class Nodes:
@@ -29,7 +27,7 @@ class Nodes:
         return self.cluster.address
 
     def add(self, gpus: int) -> None:
-        head = {} if self.nodes else {"_system_config": QUICK, "include_dashboard": False}
+        head = {} if self.nodes else {"include_dashboard": False}
         settings = {
             "num_cpus": CORES,
             "num_gpus": gpus,
@@ -48,10 +46,6 @@ class Nodes:
             if tries == 1:
                 raise
             return self._started(settings, tries - 1)
-
-    def kill(self, number: int) -> None:
-        """End a node as a power cut does, with all that runs on it."""
-        self.cluster.remove_node(self.nodes[number], allow_graceful=False)
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """Checkpoints on verl: those that stay, those that can be gone on from, and words of one start."""
 
+import contextlib
 import json
 import shutil
 from pathlib import Path
@@ -15,7 +16,7 @@ from metis.cli import main
 from metis.config import load_config
 from metis.core import state
 from metis.engines import model_files
-from metis.engines.verl import checkpoints
+from metis.engines.verl import checkpoints, ending
 from metis.engines.verl.launch import command as launch
 from metis.engines.verl.trainer import MetisTrainer
 from metis.run.budget import Account, Budget
@@ -335,6 +336,23 @@ def test_words_about_one_start_may_be_others_and_are_not_kept(ended, tmp_path):
         assert code == 0 and started[-len(given) :] == given
         assert overrides_of(tmp_path / "run") == [BALANCE]
     assert ended("trainer.val_only=True")[0] == 2, "another word is missing"
+
+
+def test_the_reason_of_an_end_is_the_last_line_until_the_next_start(
+    ended, tmp_path, capsys, monkeypatch
+):
+    def run(*_):
+        with contextlib.suppress(MetisError), ending.told(tmp_path / "run" / "verl"):
+            raise MetisError("the folder is not shared")
+        return 1
+
+    with monkeypatch.context() as patch:
+        patch.setattr(launch, "_run", run)
+        assert ended(BALANCE, more=["steps=6"])[0] == 1
+    assert capsys.readouterr().err.splitlines()[-1] == "metis: the folder is not shared"
+    monkeypatch.setattr(launch, "_run", lambda *_: 1)
+    assert ended(BALANCE, more=["steps=6"])[0] == 1
+    assert "not shared" not in capsys.readouterr().err
 
 
 def test_words_about_memory_may_be_others_and_are_kept(ended, tmp_path, capsys):

@@ -1,33 +1,21 @@
-"""The nodes of a Ray cluster: whether a run has room on them, what they share, and their loss."""
+"""The nodes of a Ray cluster: whether a run has room on them, and what they share."""
 
-import signal
-import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from metis.errors import MetisError
 
-INTERVAL = 5.0
-"""Seconds between looks at the nodes."""
-PATIENCE = 60.0
-"""Seconds after an error in which Ray may find that a node is lost; it usually takes 30."""
 TRIES = 5
 """Looks at the shared folder, a second apart: network file systems keep listings for a while."""
-HIT = signal.SIGUSR1
 
 Node = Mapping[str, Any]
 """A node as Ray describes it."""
-
-
-class NodeLost(Exception):
-    """Raised in the main thread, whatever it waits for."""
 
 
 def described(node: Node) -> str:
@@ -112,74 +100,3 @@ def _within_a_while(found: Callable[[], bool]) -> bool:
             return True
         time.sleep(1.0)
     return found()
-
-
-QUEUE = ("TransferQueueController", "transfer_queue")
-"""Name and namespace of the only actor of verl's that is in no namespace of the run's."""
-
-
-class Nodes:
-    """The nodes that some actors are on."""
-
-    def __init__(self, actors: Sequence[Any]) -> None:
-        self.actors = actors
-        asked = [actor.__ray_call__.remote(_place) for actor in actors]
-        places = set(ray.get(ray.wait(asked, num_returns=len(asked), timeout=PATIENCE)[0]))
-        self.nodes = [node for node in living() if node["NodeID"] in places]
-
-    @classmethod
-    def of_this_run(cls) -> Self:
-        """All actors of verl have names."""
-        own = [ray.get_actor(name) for name in ray.util.list_named_actors()]
-        return cls([*own, ray.get_actor(*QUEUE)])
-
-    def lost(self) -> list[Node]:
-        dead = {node["NodeID"] for node in ray.nodes() if not node["Alive"]}
-        return [node for node in self.nodes if node["NodeID"] in dead]
-
-    @contextmanager
-    def watched(self, how_to_go_on: Callable[[], str]) -> Iterator[None]:
-        """Ends the body once a node is lost, whatever it waits for, with an error that names it."""
-        ended = threading.Event()
-
-        def end(*_: Any) -> None:
-            if not ended.is_set():
-                raise NodeLost
-
-        before = signal.signal(HIT, end)
-        watch = threading.Thread(target=self._watch, args=(ended, threading.get_ident()))
-        watch.daemon = True
-        watch.start()
-        try:
-            yield
-        except Exception as error:
-            ended.set()
-            self._wait_for_answers()
-            if lost := self.lost():
-                names = " and ".join(map(described, lost))
-                raise MetisError(
-                    f"node{'s' * (len(lost) > 1)} {names} lost: {how_to_go_on()}"
-                ) from error
-            if isinstance(error, ray.exceptions.RayActorError):
-                died = type(error).__name__
-                raise MetisError(f"a worker died ({died}): {how_to_go_on()}") from error
-            raise
-        finally:
-            ended.set()
-            watch.join()
-            signal.signal(HIT, before)
-
-    def _watch(self, ended: threading.Event, thread: int) -> None:
-        while not ended.wait(INTERVAL):
-            if self.lost():
-                signal.pthread_kill(thread, HIT)
-                return
-
-    def _wait_for_answers(self) -> None:
-        """Actors on a node that is lost do not answer until Ray has found that it is."""
-        asked = [actor.__ray_ready__.remote() for actor in self.actors]
-        ray.wait(asked, num_returns=len(asked), timeout=PATIENCE)
-
-
-def _place(_: Any) -> str:
-    return str(ray.get_runtime_context().get_node_id())

@@ -112,15 +112,6 @@ class Checkpointing(PPOTrainerSync):  # type: ignore[misc]
         if folder is not None:
             self._catch_up()
 
-    def _how_to_resume(self) -> str:
-        """What a lost node or worker leaves, and what to do."""
-        trainer = self.config.trainer
-        step = checkpoints.last_complete(Path(trainer.default_local_dir))
-        start = f"resumes from step {step}" if step else "starts over (nothing was saved yet)"
-        count, gpus = trainer.nnodes, trainer.n_gpus_per_node
-        needs = f", on {count} nodes with {gpus} GPUs each, or fewer by engine.nodes"
-        return f"the same command {start}{needs * (count > 1)}"
-
     def _looked_at(self, folder: Path | None) -> bool:
         """True if an existing run is only validated (val_only)."""
         own = Path(self.config.trainer.default_local_dir)

@@ -34,7 +34,6 @@ from metis.engines.verl.engine import VerlEngine, encoder
 from metis.engines.verl.launch import checks
 from metis.engines.verl.launch.checks import check_libraries
 from metis.engines.verl.launch.costs import judge_cost
-from metis.engines.verl.nodes import Nodes
 from metis.engines.verl.prompts import PromptData, overlong_notices
 from metis.engines.verl.servers.judging import AddressedClient, Servers
 from metis.engines.verl.servers.liveness import Liveness
@@ -148,7 +147,7 @@ class MetisTrainer(Validating):
             super().init()
 
     def fit(self, agent_loop_manager: Any) -> None:
-        with self._told(), Nodes.of_this_run().watched(self._how_to_resume):
+        with self._told():
             super().fit(agent_loop_manager)
 
     def _told(self) -> AbstractContextManager[None]:
