@@ -13,7 +13,7 @@ from metis.engines import ENGINES
 from metis.engines.training_settings import TrainingSettings
 from metis.settings.keys import SETTINGS
 from metis.settings.training import Checkpoints, RunSettings
-from metis.tasks import TASKS
+from metis.tasks.registry import TASKS
 
 PAGE = Path(__file__).with_name("settings.md")
 HEAD = """\

@@ -1,7 +1,9 @@
 """For all tests: no time limit on the examples of a property, which a busy machine would miss;
-whatever a run writes down is explained in docs/metrics.md; and CI takes few reasons to skip."""
+whatever a run writes down is explained in docs/metrics.md; nobody waits for the disk; and CI takes
+few reasons to skip."""
 
 import json
+import os
 
 import pytest
 from hypothesis import settings
@@ -33,6 +35,14 @@ def every_run_is_explained():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Folder, "append", checked)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def nothing_waits_for_the_disk():
+    """fsync matters where the power fails; what is killed has written all the same."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
         yield
 
 

@@ -7,10 +7,10 @@ import re
 from dataclasses import replace
 
 from metis import Progress, drive
-from metis.config import resolve
 from metis.curricula import CURRICULA
 from metis.curricula.registry import presets
 from metis.run.metrics import metric_entry, reason
+from metis.settings.sections import curriculum_of
 
 BATCH, ROLLOUTS = 6, 4
 PREPARED = {
@@ -88,8 +88,8 @@ def variants():
             yield name, variant
 
 
-def make(name, variant="", batch=BATCH):
-    """A curriculum small enough for a test."""
+def section(name, variant=""):
+    """The settings of a curriculum small enough for a test."""
     knobs = {} if variant in ("paper", "readout") else PREPARED.get(name, {})
     if variant in presets(name):
         knobs = {"preset": variant, **knobs}
@@ -97,8 +97,12 @@ def make(name, variant="", batch=BATCH):
         knobs = {**knobs, **VARIANTS.get(name, {}).get(variant, {})}
     if variant == FLOOR:
         knobs = {**knobs, "floors": {"prompts": 2, "categories": 0.5}}
-    section = {"name": name, **knobs}
-    return resolve({"batch": batch, "group": ROLLOUTS, "curriculum": section}).curriculum
+    return {"name": name, **knobs}
+
+
+def make(name, variant="", batch=BATCH):
+    """A curriculum small enough for a test."""
+    return curriculum_of(section(name, variant), batch, ROLLOUTS)
 
 
 def given(prompts, variant):

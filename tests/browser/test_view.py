@@ -76,7 +76,7 @@ def serve():
 
     def started(*folders):
         server = Server(folders, 0)
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         served.append((server, thread))
         return server.url

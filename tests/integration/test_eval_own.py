@@ -10,9 +10,10 @@ import pytest
 import made_up_problems
 from metis.cli import main
 from metis.core import Prompt
-from metis.tasks import TASKS, TaskEntry, file
+from metis.tasks import file
 from metis.tasks.base import SingleTurn
 from metis.tasks.math import task as math
+from metis.tasks.registry import TASKS, TaskEntry
 
 MINE = ["task=file", "task.path=mine.jsonl", "task.match=text", "task.instruction=Be brief."]
 

@@ -132,7 +132,10 @@ EMBEDDED = pytest.param(
 @pytest.mark.parametrize("model", ["tiny", EMBEDDED])
 def test_plain_transformers_elsewhere_answers_as_the_run_did(model, tiny, tmp_path):
     run, said = train(tiny if model == "tiny" else model, tmp_path / "run")
-    assert len(said) == 20 and len(set(said.values())) > 1
+    assert len(said) == 20
+    by_answer = sorted(said, key=said.get)
+    said = {text: said[text] for text in by_answer[:3] + by_answer[-3:]}
+    assert len(set(said.values())) > 1
     assert any(row.get("update/steps") for row in run.metrics)
     folder = run.export(tmp_path / "exported", checkpoint="last")
     answer = subprocess.run(

@@ -149,7 +149,7 @@ PROMPTS = [Prompt(f"p{i}", f"text {i}") for i in range(4)]
 
 
 def trajectory(draw: np.random.Generator) -> Trajectory:
-    asked, answered = draw.integers(5, 9), draw.integers(60, 80)
+    asked, answered = draw.integers(5, 9), draw.integers(40, 48)
     tokens = draw.integers(0, 250, asked + answered)
     logprobs = np.full(len(tokens), -2.0, dtype=np.float32)
     return Trajectory(tokens, np.arange(len(tokens)) >= asked, logprobs, 0)
@@ -210,7 +210,8 @@ def test_an_update_never_holds_all_logits_and_is_the_same(
         backward(engine.policy, part.items, settings)
         gradients.append([weight.grad for weight in engine.policy.trainable])
         with LogitRows() as rows:
-            metrics.append([engine.update(batch()) for _ in range(2)])
+            first = engine.update(batch())
+        metrics.append([first, engine.update(batch())])
         most.append(rows.most)
     for one, other in zip(*gradients, strict=True):
         assert torch.allclose(one, other, atol=1e-5)
@@ -218,7 +219,7 @@ def test_an_update_never_holds_all_logits_and_is_the_same(
         assert one == pytest.approx(other, rel=1e-4, abs=1e-6)
         assert 0 < one["update/entropy"] < np.log(258)
     width = engine.policy.base.config.hidden_size
-    assert most[0] >= 60 > max(7, width) >= most[1] > 0
+    assert most[0] >= 40 > max(7, width) >= most[1] > 0
 
 
 def test_the_estimate_of_memory_counts_the_head_s_chunk():

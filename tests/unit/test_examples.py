@@ -50,7 +50,7 @@ class Listening(ThreadingHTTPServer):
 @pytest.fixture
 def url():
     server = Listening(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
     server.server_close()

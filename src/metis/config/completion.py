@@ -18,7 +18,7 @@ from metis.errors import MetisError
 from metis.settings import keys
 from metis.settings.sections import CurriculumSection, TaskSection
 from metis.settings.training import RunSettings
-from metis.tasks import TASKS
+from metis.tasks.registry import TASKS
 
 Choices = dict[str, tuple[str, ...]]
 """The values of each key; none where any may be given."""

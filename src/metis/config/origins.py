@@ -7,7 +7,7 @@ from typing import Any
 from metis.core.dotted import leaves
 from metis.curricula.registry import presets
 from metis.settings.keys import SECTIONS
-from metis.tasks import TASKS
+from metis.tasks.registry import TASKS
 
 COMMAND_LINE, DATA, DEFAULT = "command line", "data", "default"
 

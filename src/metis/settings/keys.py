@@ -10,7 +10,7 @@ from metis.curricula import CURRICULA
 from metis.curricula.judges import JUDGES
 from metis.curricula.registry import judge_of
 from metis.errors import MetisError
-from metis.tasks import TASKS
+from metis.tasks.registry import TASKS
 
 MANY = 30
 """Longest list of names in an error message."""

@@ -7,6 +7,7 @@ import dataclasses
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, is_dataclass
+from functools import cache
 from typing import Any, TypeVar, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
@@ -28,10 +29,10 @@ from metis.curricula.registry import (
 from metis.errors import MetisError, require
 from metis.settings import keys
 from metis.settings.training import RunSettings
-from metis.tasks import TASKS, TaskEntry
 from metis.tasks.base import Task
 from metis.tasks.benchmarks.validation import Validated
 from metis.tasks.own import task_entry
+from metis.tasks.registry import TASKS, TaskEntry
 
 Document = dict[str, Any]
 
@@ -302,11 +303,10 @@ def validate(
     """Build a dataclass from settings, with strict types; `parts` are already built."""
     try:
         text = json.dumps(listed(kind, raw), default=str)
-        if not parts:
-            return TypeAdapter(kind).validate_json(text, strict=True)
-        hints = get_type_hints(kind)
-        plain: Any = TypedDict("plain", {name: hints[name] for name in raw})  # type: ignore[misc]
-        return kind(**TypeAdapter(plain).validate_json(text, strict=True), **parts)
+        fields = tuple(raw) if parts else None
+        # mypy takes a class for as hashable as its objects
+        made: Any = _adapter(kind, fields).validate_json(text, strict=True)  # type: ignore[arg-type]
+        return kind(**made, **parts) if parts else made
     except ValidationError as error:
         first = error.errors()[0]
         key = prefix + ".".join(str(part) for part in first["loc"])
@@ -315,6 +315,16 @@ def validate(
         if first["type"] in ("list_type", "tuple_type"):
             message = f"must be a list, such as '{key}=[{json.dumps(first['input'])}]'"
         raise MetisError(f"{key} = {first['input']!r}: {message}") from None
+
+
+@cache
+def _adapter(kind: Any, fields: tuple[str, ...] | None) -> TypeAdapter[Any]:
+    """The validator of a dataclass, or of some of its fields; it takes long to build."""
+    if fields is None:
+        return TypeAdapter(kind)
+    hints = get_type_hints(kind)
+    plain: Any = TypedDict("plain", {name: hints[name] for name in fields})  # type: ignore[misc]
+    return TypeAdapter(plain)
 
 
 def listed(kind: type[Any], raw: Mapping[str, Any]) -> dict[str, Any]:

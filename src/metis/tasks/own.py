@@ -14,8 +14,8 @@ from metis.core import Prompt
 from metis.core.importing import import_object, is_import_string
 from metis.core.pool import Rewards
 from metis.errors import MetisError, located
-from metis.tasks import TASKS, TaskEntry
 from metis.tasks.base import Task
+from metis.tasks.registry import TASKS, TaskEntry
 
 T = TypeVar("T")
 

@@ -7,7 +7,18 @@ from functools import cache
 import numpy as np
 import pytest
 
-from laws import BATCH, check, check_explained, given, make, run, summarise, variants
+from laws import (
+    BATCH,
+    ROLLOUTS,
+    check,
+    check_explained,
+    given,
+    make,
+    run,
+    section,
+    summarise,
+    variants,
+)
 from metis import Group, Pool
 from metis.config import resolve
 from metis.core import state as states
@@ -17,6 +28,7 @@ from metis.curricula import CURRICULA
 from metis.curricula.cards import curriculum_card, documented
 from metis.engines.simulated import SimulatedEngine, Simulation
 from metis.run.meter import Meter
+from metis.settings.sections import curriculum_of
 
 every_curriculum = pytest.mark.parametrize(
     ("name", "variant"), [pytest.param(*it, id="-".join(filter(None, it))) for it in variants()]
@@ -39,6 +51,14 @@ class Recorder:
     def answer(self, request):
         self.requests.append((type(request), pickle.dumps(request)))
         return self.engine.answer(request)
+
+
+@every_curriculum
+def test_the_settings_that_a_run_records_make_the_same(name, variant):
+    given = {"batch": BATCH, "group": ROLLOUTS, "curriculum": section(name, variant)}
+    recorded = resolve({"engine": "simulated", **given}).resolved["curriculum"]
+    again = curriculum_of(recorded, BATCH, ROLLOUTS)
+    assert repr(again) == repr(make(name, variant))
 
 
 @every_curriculum

@@ -60,7 +60,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 def hub(tmp_path, monkeypatch):
     """The real client of the hub, sent to a server here, which it asks again without waiting."""
     with Server(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         real = huggingface_hub.hf_hub_download
         here = functools.partial(real, endpoint=server.url, cache_dir=tmp_path / "cache")

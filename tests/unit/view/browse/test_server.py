@@ -26,7 +26,7 @@ def folder(tmp_path):
 @pytest.fixture
 def server(folder):
     with Server([folder], 0) as served:
-        thread = threading.Thread(target=served.serve_forever)
+        thread = threading.Thread(target=served.serve_forever, args=(0.01,))
         thread.start()
         yield served
         served.shutdown()
@@ -106,7 +106,7 @@ def test_hostile_ids_are_found_and_are_only_text(server):
 @pytest.fixture
 def guarded(folder):
     with Server([folder], 0, token="secret") as served:
-        thread = threading.Thread(target=served.serve_forever)
+        thread = threading.Thread(target=served.serve_forever, args=(0.01,))
         thread.start()
         yield served
         served.shutdown()
