@@ -78,8 +78,14 @@ def changes(
     for document in (before, now):
         document.pop("changes", None)
     for key, old, new in differences(before, now):
-        if old is None and _younger(before, key):
+        if old is None and _lacks(before, key):
             continue
+        if new is None and _lacks(now, key):
+            raise MetisError(
+                f"--out {str(path)!r} holds a run of another version of METIS, with {key} = "
+                f"{old!r}, which this one does not have: metis report, inspect and view open it, "
+                "but it cannot be resumed; name another folder"
+            )
         if not any(key == name or key.startswith(f"{name}.") for name in may_change):
             raise MetisError(
                 f"--out {str(path)!r} holds a run with {key} = {old!r}, not {new!r}: name another "
@@ -89,8 +95,8 @@ def changes(
     return changed
 
 
-def _younger(settings: Mapping[str, Any], key: str) -> bool:
-    """True for a setting that is newer than the METIS version that wrote the section."""
+def _lacks(settings: Mapping[str, Any], key: str) -> bool:
+    """True for a setting that the METIS version that wrote its section did not have."""
     *sections, name = key.split(".")
     for section in sections:
         settings = settings.get(section) or {}

@@ -153,6 +153,19 @@ def test_a_run_goes_on_with_settings_that_it_did_not_know(run, capsys):
     assert "holds a run with" in capsys.readouterr().err
 
 
+def test_a_run_with_a_setting_that_is_gone_is_read_but_not_resumed(run, capsys):
+    assert train() == 0
+    older = document(run)
+    older["curriculum"]["examples"] = 3
+    (run / "config.json").write_text(json.dumps(older))
+    capsys.readouterr()
+    assert train("steps=5") == 2
+    said = capsys.readouterr().err
+    assert "curriculum.examples" in said and "cannot be resumed" in said
+    assert document(run) == older
+    assert main(["inspect", "run"]) == 0
+
+
 def test_older_runs_have_loggers_under_their_former_name(tmp_path):
     before = {"schema": 1, "steps": 4, "sinks": ["wandb"]}
     manifest.create(tmp_path, before)
