@@ -14,6 +14,7 @@ export PYTHON
 quickstart: .venv/quickstart
 	$(BIN)/metis train --out runs/quickstart
 	$(BIN)/metis report runs/quickstart
+	@echo 'For the metis command in this shell: source .venv/bin/activate'
 
 test: .venv/ready
 	@sh .ci/packages bubblewrap chromium g++

@@ -1,10 +1,11 @@
-"""A curriculum in TRL's `GRPOTrainer`: the five lines marked METIS are all that it adds.
+"""A curriculum in TRL's `GRPOTrainer`: the lines marked METIS are all that it adds.
 
 python examples/trl_grpo.py Qwen/Qwen2.5-0.5B-Instruct readout
 """
 
 import sys
 
+import torch
 from trl import GRPOConfig, GRPOTrainer
 
 import metis
@@ -27,7 +28,9 @@ def right(completions, answer, **_):
 
 
 def train(model, name="readout", steps=100, rows=ROWS, reward=right, **settings):
-    arguments = {"per_device_train_batch_size": 32, "gradient_accumulation_steps": 4} | settings
+    on_cpu = not torch.cuda.is_available()
+    arguments = {"per_device_train_batch_size": 32, "gradient_accumulation_steps": 4}
+    arguments |= {"use_cpu": on_cpu, "bf16": not on_cpu} | settings
     args = GRPOConfig(
         num_generations=8,
         max_steps=steps,

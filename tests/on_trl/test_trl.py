@@ -57,7 +57,7 @@ def test_a_probe_trains_too(tiny, tmp_path):
     assert chosen.metrics()["selector/ended"] == 4
 
 
-def test_the_example_is_short_and_marks_the_five_lines_that_it_adds():
+def test_the_example_is_short_and_marks_the_lines_that_it_adds():
     lines = (ROOT / "examples/trl_grpo.py").read_text("utf-8").splitlines()
     assert len(lines) < 60
     assert sum(line.endswith("# METIS") for line in lines) == 5

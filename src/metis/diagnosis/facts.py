@@ -74,8 +74,8 @@ class Groups:
     """The kind of each group, in the order of the log."""
     rewards: set[float] = field(default_factory=set)
     """The different rewards."""
-    lengths: set[int] = field(default_factory=set)
-    """The different lengths of the answers, in tokens."""
+    lengths: Counter[int] = field(default_factory=Counter)
+    """Answers by their length in tokens."""
     rollouts: int = 0
     """Rollouts with a reward."""
     last: int = 0
@@ -165,6 +165,17 @@ class Facts:
     @cached_property
     def groups(self) -> Groups:
         return Groups.of(run_folder.log_rows(self.run.folder, "rollouts", optional=True))
+
+    @cached_property
+    def ended(self) -> int | None:
+        """Answers that ended by themselves; None where lengths do not tell: without a limit in the
+        settings, or in several turns."""
+        engine = self.run.config.get("engine")
+        limit = engine.get("max_tokens") if isinstance(engine, dict) else None
+        lengths = self.groups.lengths
+        if not isinstance(limit, int) or max(lengths, default=limit + 1) > limit:
+            return None
+        return sum(count for length, count in lengths.items() if length < limit)
 
     @property
     def kinds(self) -> dict[str, float]:

@@ -32,6 +32,7 @@ class MissedAnswer:
     rollout: int
     text: str
     reference: str
+    truncated: bool
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,8 @@ def _having(member: Member) -> Iterator[MissedAnswer]:
         said = [_text(turn) for turn in row.get("messages", ()) if turn["role"] == "assistant"]
         text = said[-1] if said else ""
         if row.get("reward") is not None and pattern.search(text[-END:]):
-            yield MissedAnswer(head["step"], head["prompt"], row["rollout"], text, reference)
+            cut = bool(row.get("truncated"))
+            yield MissedAnswer(head["step"], head["prompt"], row["rollout"], text, reference, cut)
 
 
 def _text(message: dict[str, Any]) -> str:

@@ -30,6 +30,8 @@ end an update at 0.015 to 0.05."""
 SHORTER = 0.25
 """Length of answers in the last fifth over the first. Recorded runs are at 0.52 at least, where
 the model learnt to stop once it has answered."""
+ENDED = 8
+"""Answers that ended by themselves, from which on it is told that they fail too."""
 ENOUGH = 64
 """Rewards from which on "always the same" is said."""
 TELLING = 0.05
@@ -147,8 +149,17 @@ def _constant(facts: Facts) -> bool:
     return differ and (0 < reward < 1 or (reward == 0 and ended))
 
 
+def _hopeless(facts: Facts) -> bool:
+    """True where most answers are truncated, and those that are not fail too."""
+    if facts.truncated <= MOSTLY or _missing(facts):
+        return False
+    return set(facts.groups.rewards) == {0} and (facts.ended or 0) >= ENDED
+
+
 def _flat(facts: Facts) -> bool:
     """True where nothing varies for no reason that another rule has."""
+    if _hopeless(facts):
+        return False
     if _solved(facts) or _constant(facts) or _missing(facts) or facts.truncated >= NEARLY_ALL:
         return False
     return facts.standstill is not None or _scarce(facts)
@@ -206,9 +217,16 @@ def _failing(facts: Facts) -> str:
     return f"{facts.failed:.0%} of the rollouts failed{reason}. {sentence(MEND)}"
 
 
+def _too_hard(facts: Facts) -> str:
+    return (
+        f"every reward is 0, also those of the {facts.ended:,} answers that ended by themselves. "
+        f"{sentence(EASIER)}"
+    )
+
+
 def _truncated(facts: Facts) -> str:
     return (
-        f"{facts.truncated:.0%} of the answers were truncated, and scored as they are. "
+        f"{facts.truncated:.0%} of the answers were truncated, and scored as far as they go. "
         f"{sentence(LONGER)}"
     )
 
@@ -269,8 +287,11 @@ def _read_or_match(facts: Facts, commands: Commands) -> str | None:
     """Train with the comparison that takes the answers, or look at one of them."""
     if accepting := _accepting(facts):
         return commands.again(f"task.match={accepting}")
-    missed = facts.missed.answers[-1] if facts.missed else None
-    return commands.answer(missed.step, missed.prompt, missed.rollout) if missed else None
+    if facts.missed is None:
+        return None
+    latest = reversed(facts.missed.ending or facts.missed.answers)
+    clearest = min(latest, key=lambda each: each.truncated)
+    return commands.answer(clearest.step, clearest.prompt, clearest.rollout)
 
 
 def _same(facts: Facts) -> str:
@@ -380,10 +401,11 @@ RULES = (
     Rule("answers collapse", _collapsed, _collapse, lambda facts, commands: commands.view()),
     Rule("accuracy fell", _fell, _fallen, _slower),
     Rule("reward misses it", _missing, _misses, _read_or_match),
+    Rule("prompts too hard", _hopeless, _too_hard, lambda facts, commands: commands.survey()),
+    Rule("everything solved", _solved, _all_pass, lambda facts, commands: commands.survey()),
     Rule("answers truncated", lambda facts: facts.truncated > MOSTLY, _truncated, _longer),
     Rule("reward always the same", _constant, _same, lambda facts, commands: commands.view()),
     Rule("nothing varies", _flat, _nothing, _informed),
-    Rule("everything solved", _solved, _all_pass, lambda facts, commands: commands.survey()),
     Rule("judge without skill", _unskilled, _no_skill, _other_judge),
     Rule("too few held-out problems", _untold, _too_few, _more_heldout),
 )

@@ -6,12 +6,15 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from metis.curricula.judges.skill import DIAGNOSED
 from metis.diagnosis.commands import Commands
 from metis.diagnosis.facts import Facts
 from metis.diagnosis.rules import found
 from metis.run.recorded import Recorded
 from metis.run.remedies import sentence
 
+NEAR_THE_TOP = 0.9
+"""Held-out accuracy before training that leaves little to gain."""
 CAVEAT = 0.05
 """Share of truncated validation answers from which on it is told of."""
 MOST = 2
@@ -68,7 +71,7 @@ def learnt(facts: Facts) -> str:
 
 
 def _cut_off(facts: Facts) -> str:
-    """What is to be said of truncated validation answers: they are scored as they are."""
+    """What is to be said of truncated validation answers."""
     tests, shares = facts.run.evaluations, facts.truncated_tests
     before, after = shares.get(tests[0].step), shares.get(tests[-1].step)
     told = [share for share in (before, after) if share is not None]
@@ -76,7 +79,7 @@ def _cut_off(facts: Facts) -> str:
         return ""
     ends = " → ".join(dict.fromkeys(f"{share:.0%}" for share in told))
     risen = facts.change is not None and facts.change.low > 0
-    said = f"{ends} of the validation answers were truncated, and are scored as they are"
+    said = f"{ends} of the validation answers were truncated, and scored as far as they go"
     return f". But {said}" if risen else f"; {said}"
 
 
@@ -86,7 +89,10 @@ def _verdict(facts: Facts) -> str:
         return "Cannot be told" if facts.rise and facts.rise.mean else "No change"
     if change.low > 0:
         return "Yes"
-    return "No, it fell" if change.high < 0 else "No change shown"
+    if change.high < 0:
+        return "No, it fell"
+    top = facts.run.evaluations[0].accuracy >= NEAR_THE_TOP
+    return f"No change shown{', it began near the top' if top else ''}"
 
 
 def wasted(facts: Facts) -> str:
@@ -129,6 +135,8 @@ def judged(facts: Facts) -> str:
     if lift is None:
         return "Cannot be told: there is no step with both its choices and uniform slots that vary"
     verdict = "Yes" if lift.low > 0 else "No, it chose worse" if lift.high < 0 else "Not shown"
+    if verdict == "Not shown" and facts.outcomes < DIAGNOSED:
+        verdict = f"Not shown, and {facts.run.steps:,} steps are too few to tell"
     share = facts.run.judge_share
     cost = "" if share is None else f", for {share:.1%} of the time"
     return f"{verdict}: its groups had {lift} more reward variance than uniform ones{cost}"

@@ -94,7 +94,7 @@ class Truncations:
         self.told = True
         return [
             f"{cut / generated:.0%} of the answers ({cut:,} of {generated:,}) were truncated at "
-            f"{self.limit} and are scored as they are: {LONGER}"
+            f"{self.limit} and are scored as far as they go: {LONGER}"
         ]
 
 

@@ -68,6 +68,7 @@ def make(tmp_path):
         after=200,
         of=400,
         said=None,
+        tokens=None,
         **config,
     ):
         settings = {"seed": 0, "steps": STEPS, "engine": ENGINE, "curriculum": {"name": "uniform"}}
@@ -83,7 +84,9 @@ def make(tmp_path):
         logs = {
             "metrics": metrics,
             "evals": before_rows + after_rows,
-            "rollouts": [group(n, rewards(n)) for n in range(1, STEPS + 1) for _ in range(8)],
+            "rollouts": [
+                group(n, rewards(n), tokens) for n in range(1, STEPS + 1) for _ in range(8)
+            ],
         }
         for log, rows in logs.items():
             lines = "".join(json.dumps({"schema": 1, **row}) + "\n" for row in rows)

@@ -134,4 +134,4 @@ def test_groups_are_counted_without_holding_the_log(make):
     tracemalloc.stop()
     assert peak < 20 * len(long) < (run.folder / "rollouts.jsonl").stat().st_size
     assert (len(groups.kinds), groups.rollouts, groups.last) == (200, 400, 3)
-    assert (groups.rewards, groups.lengths) == ({0.0, 1.0}, {5, 7})
+    assert (groups.rewards, groups.lengths) == ({0.0, 1.0}, {5: 200, 7: 200})
