@@ -1,6 +1,6 @@
 """For all tests: no time limit on the examples of a property, which a busy machine would miss;
 whatever a run writes down is explained in docs/metrics.md; nobody waits for the disk; and CI takes
-few reasons to skip."""
+few reasons to skip. `make test` has a process more than there are cores."""
 
 import json
 import os
@@ -10,10 +10,17 @@ from hypothesis import settings
 
 from metis.run.folder import LOGS, Folder
 from metis.run.metrics import reason, unexplained
+from metis.tasks.code.pool import cores
 from skips import pytest_sessionfinish, pytest_terminal_summary  # noqa: F401
 
 settings.register_profile("metis", deadline=None)
 settings.load_profile("metis")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers():
+    """One works while another waits for the end of a process, or for a limit of time."""
+    return cores() + 1
 
 
 @pytest.fixture(autouse=True, scope="session")

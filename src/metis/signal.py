@@ -7,6 +7,7 @@ of the paper's labels `centered_advantage`, `reward_variance`, `topb_selection`,
 import math
 import random
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -32,6 +33,12 @@ def variance(rewards: Sequence[float]) -> float:
     """
     if len(rewards) < 2:
         raise ValueError(f"the variance of {len(rewards)} reward(s) is undefined; it needs two")
+    return _mean_square(tuple(rewards))
+
+
+@lru_cache(1 << 12)
+def _mean_square(rewards: tuple[float, ...]) -> float:
+    """Of the advantages; few rewards have few patterns, and every step asks for them often."""
     return float(np.mean(np.square(advantages(rewards))))
 
 

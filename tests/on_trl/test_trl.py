@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 import subprocess
 import sys
 import tomllib
@@ -17,11 +18,21 @@ from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
 import metis
 import metis.trl
 import trl_grpo
-from tiny_trl import ROWS, by_answer, by_place, by_prompt, selector, trainer
+from tiny_trl import (
+    RESUMED,
+    ROWS,
+    SAVED,
+    by_answer,
+    by_place,
+    by_prompt,
+    selector,
+    trainer,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 ROOT = Path(__file__).parents[2]
+PROGRAM = Path(__file__).with_name("tiny_trl.py")
 ON_CPU = {
     "use_cpu": True,
     "bf16": False,
@@ -187,23 +198,17 @@ def test_the_lag_is_measured(tiny, tmp_path, kind, per_generation, lag):
     assert lags(made) and set(lags(made)) == {lag}
 
 
-@pytest.mark.parametrize("name", ["mopps", "readout"])
-def test_stopped_and_resumed_it_proposes_the_same(tiny, tmp_path, name):
-    def stopping(**given):
-        if given["trainer_state"].global_step == 4:
-            raise KeyboardInterrupt
-        return by_place(**given)
-
-    # Greedy, since a resumed trainer samples with other random numbers.
-    settings = {"max_steps": 6, "save_strategy": "steps", "save_steps": 3, "top_k": 1}
-    whole, stopped, resumed = selector(name), selector(name), selector(name)
-    trainer(tiny, whole, tmp_path / "whole", by_place, **settings).train()
-    with pytest.raises(KeyboardInterrupt):
-        trainer(tiny, stopped, tmp_path, stopping, **settings).train()
-    made = trainer(tiny, resumed, tmp_path, by_place, **settings)
+@pytest.mark.parametrize("name", RESUMED)
+def test_killed_and_resumed_it_proposes_the_same(tiny, tmp_path, name):
+    words = [sys.executable, PROGRAM, "killed", tiny, name, tmp_path]
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr[-3000:]
+    whole, resumed = selector(name), selector(name)
+    trainer(tiny, whole, tmp_path / "whole", by_place, **SAVED).train()
+    made = trainer(tiny, resumed, tmp_path, by_place, **SAVED)
     made.train(resume_from_checkpoint=str(tmp_path / "checkpoint-3"))
-    assert stopped.proposed == whole.proposed[:6]
-    assert resumed.proposed == whole.proposed[4:]  # the fourth batch was read before the stop
+    assert json.loads((tmp_path / "proposed.json").read_text()) == whole.proposed[:6]
+    assert resumed.proposed == whole.proposed[4:]  # the fourth batch was read before the kill
     assert resumed.metrics()["batch/informative"] == whole.metrics()["batch/informative"] > 0
 
 
@@ -286,18 +291,20 @@ def test_hidden_states_are_those_of_the_model_at_the_last_token_of_the_prompt(
 # Several processes
 
 
-def ranks(count, tiny, name, file):
+@pytest.fixture(scope="module")
+def two(tiny, tmp_path_factory):
+    """What each of two processes proposed, by curriculum."""
+    file = tmp_path_factory.mktemp("ranks") / "two"
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    program = Path(__file__).with_name("tiny_trl.py")
-    arguments = [f"--nproc-per-node={count}", program, tiny, name, "6", file]
+    arguments = ["--nproc-per-node=2", PROGRAM, "ranks", tiny, file]
     done = subprocess.run([*command, *arguments], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
-    return [json.loads(Path(f"{file}.{rank}").read_text()) for rank in range(count)]
+    return [json.loads(Path(f"{file}.{rank}").read_text()) for rank in range(2)]
 
 
-@pytest.mark.parametrize("name", ["mopps", "readout"])
-def test_two_processes_agree_with_each_other_and_with_one(tiny, tmp_path, name):
-    first, second = ranks(2, tiny, name, tmp_path / "two")
+@pytest.mark.parametrize("name", RESUMED)
+def test_two_processes_agree_with_each_other_and_with_one(tiny, tmp_path, two, name):
+    first, second = (proposed[name] for proposed in two)
     assert first == second
     whole, resumed = first
     assert len(whole) == 7 and resumed == whole[4:]

@@ -1,10 +1,13 @@
-"""A selector in a trainer of TRL on a tiny model; also as a program, for several processes.
+"""A selector in a trainer of TRL on a tiny model; also as a program.
 
-python tiny_trl.py MODEL CURRICULUM STEPS FILE: writes what each process proposed, from the start
-and resumed after three steps.
+python tiny_trl.py ranks MODEL FILE: writes what each of several processes proposed with each
+curriculum, from the start and resumed after three steps.
+python tiny_trl.py killed MODEL CURRICULUM FOLDER: kills itself in the fifth step.
 """
 
 import json
+import os
+import signal
 import sys
 import warnings
 import zlib
@@ -23,6 +26,10 @@ CURRICULA = {
     "readout": {"curriculum": "metis", "preset": "readout"},
     "probe": {"curriculum": "probe"},
 }
+RESUMED = ("uniform", "mopps", "readout")
+"""Curricula that are killed, resumed, and run in several processes."""
+# Greedy, since a resumed trainer samples with other random numbers.
+SAVED = {"max_steps": 6, "save_strategy": "steps", "save_steps": 3, "top_k": 1}
 
 
 def by_prompt(prompts, **_):
@@ -85,18 +92,31 @@ def trainer(model, chosen, folder, rewards=by_prompt, kind=(GRPOConfig, GRPOTrai
     )
 
 
-def main(model, name, steps, file):
-    warnings.simplefilter("ignore")
-    here, folder = PartialState(cpu=True), Path(file).with_suffix("")
-    whole, resumed = selector(name), selector(name)
-    settings = {"max_steps": int(steps), "save_strategy": "steps", "save_steps": 3}
-    settings["per_device_train_batch_size"] = 8 // here.num_processes
-    trainer(model, whole, folder, **settings).train()
-    again = trainer(model, resumed, folder, **settings)
-    again.train(resume_from_checkpoint=str(folder / "checkpoint-3"))
-    proposed = [whole.proposed, resumed.proposed]
+def ranks(model, file):
+    here, proposed = PartialState(cpu=True), {}
+    for name in RESUMED:
+        folder = Path(file).with_suffix("") / name
+        whole, resumed = selector(name), selector(name)
+        settings = SAVED | {"per_device_train_batch_size": 8 // here.num_processes}
+        trainer(model, whole, folder, **settings).train()
+        again = trainer(model, resumed, folder, **settings)
+        again.train(resume_from_checkpoint=str(folder / "checkpoint-3"))
+        proposed[name] = [whole.proposed, resumed.proposed]
     Path(f"{file}.{here.process_index}").write_text(json.dumps(proposed))
 
 
+def killed(model, name, folder):
+    chosen = selector(name)
+
+    def killing(**given):
+        if given["trainer_state"].global_step == 4:
+            Path(folder, "proposed.json").write_text(json.dumps(chosen.proposed))
+            os.kill(os.getpid(), signal.SIGKILL)
+        return by_place(**given)
+
+    trainer(model, chosen, folder, killing, **SAVED).train()
+
+
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    warnings.simplefilter("ignore")
+    {"ranks": ranks, "killed": killed}[sys.argv[1]](*sys.argv[2:])

@@ -62,6 +62,10 @@ COLUMNS = {choice: i for i, choice in enumerate(itertools.chain(*SCALES))}
 """The column of every answer in the judge's table; the empty text is an invalid reply."""
 ENDS = list(itertools.accumulate(map(len, SCALES)))
 
+LONGEST = 160
+"""Tokens that no rollout has."""
+_MASK = np.arange(LONGEST) > 0
+_ZEROS = np.zeros(LONGEST, dtype=np.float32)
 PROBLEM = re.compile(r'"""\n(.*?)\n"""', re.DOTALL)
 
 
@@ -167,23 +171,21 @@ class SimulatedEngine(Engine):
         tests = 1 if self.simulation.rewards == "binary" else 10
         rewards = self.rng.binomial(tests, success) / tests
         failed = asked & (self.rng.random(rewards.shape) < self.simulation.failures)
-        lengths = np.where(asked, self.rng.integers(40, 160, rewards.shape), 0)
+        lengths = np.where(asked, self.rng.integers(40, LONGEST, rewards.shape), 0)
         self._spend(int(lengths.sum()), 2e-5)
         groups = []
+        valid, lost = asked & ~failed, (lengths * failed).sum(axis=1).tolist()
         for row, prompt in enumerate(prompts):
-            valid = np.flatnonzero(asked[row] & ~failed[row])
-            trajectories = tuple(self._trajectory(items[row], lengths[row, i]) for i in valid)
-            kept = tuple(float(rewards[row, i]) for i in valid)
-            lost = int(lengths[row, failed[row]].sum())
-            groups.append(Group(prompt, kept, trajectories, counts[row] - len(valid), lost))
+            sizes, kept = lengths[row, valid[row]].tolist(), rewards[row, valid[row]].tolist()
+            trajectories = tuple(self._trajectory(items[row], size) for size in sizes)
+            missing = counts[row] - len(kept)
+            groups.append(Group(prompt, tuple(kept), trajectories, missing, lost[row]))
         return groups
 
     def _trajectory(self, item: int, length: int) -> Trajectory:
         """A trajectory whose tokens have no meaning, only a number."""
         tokens = np.full(length + 1, item, dtype=np.int64)
-        mask = np.ones(length + 1, dtype=np.bool_)
-        mask[0] = False
-        return Trajectory(tokens, mask, np.zeros(length + 1, dtype=np.float32), self.version)
+        return Trajectory(tokens, _MASK[: length + 1], _ZEROS[: length + 1], self.version)
 
     # Judging
 

@@ -3,6 +3,7 @@
 import pickle
 from dataclasses import fields
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -61,42 +62,47 @@ def test_the_settings_that_a_run_records_make_the_same(name, variant):
     assert repr(again) == repr(make(name, variant))
 
 
+class Uninterrupted(NamedTuple):
+    """Twelve steps that were not interrupted."""
+
+    pool: Pool
+    batches: list
+    requests: list
+
+
+def train(name, variant, rewards):
+    engine, pool = world(variant, rewards=rewards)
+    recorder = Recorder(engine)
+    batches = run(make(name, variant), engine, pool, 12, through=recorder)
+    return Uninterrupted(pool, batches, recorder.requests)
+
+
+uninterrupted = cache(train)
+"""Several laws read the same steps."""
+
+
 @every_curriculum
 @both_rewards
 def test_batches_hold_distinct_prompts_of_the_pool_with_clean_metrics(name, variant, rewards):
-    engine, pool = world(variant, rewards=rewards)
-    batches = run(make(name, variant), engine, pool, 12)
-    assert any(batch.groups for batch in batches)
-    for batch in batches:
-        check(batch, pool)
+    trained = uninterrupted(name, variant, rewards)
+    assert any(batch.groups for batch in trained.batches)
+    for batch in trained.batches:
+        check(batch, trained.pool)
         check_explained(name, batch)
 
 
 @every_curriculum
 @both_rewards
 def test_nothing_is_asked_for_that_was_not_declared(name, variant, rewards):
-    engine, pool = world(variant, rewards=rewards)
-    recorder, curriculum = Recorder(engine), make(name, variant)
-    run(curriculum, engine, pool, 8, through=recorder)
-    assert {kind for kind, _ in recorder.requests} <= needs_of(curriculum).asked
+    asked = {kind for kind, _ in uninterrupted(name, variant, rewards).requests}
+    assert asked <= needs_of(make(name, variant)).asked
 
 
 @every_curriculum
 @both_rewards
 def test_the_same_seed_asks_the_same(name, variant, rewards):
-    traces = []
-    for _ in range(2):
-        engine, pool = world(variant, rewards=rewards)
-        recorder = Recorder(engine)
-        run(make(name, variant), engine, pool, 8, through=recorder)
-        traces.append(recorder.requests)
-    assert traces[0] == traces[1]
-
-
-@cache
-def uninterrupted(name, variant, rewards):
-    engine, pool = world(variant, rewards=rewards)
-    return summarise(run(make(name, variant), engine, pool, 12))
+    again = train(name, variant, rewards)
+    assert again.requests == uninterrupted(name, variant, rewards).requests
 
 
 @every_curriculum
@@ -117,7 +123,7 @@ def test_saving_and_loading_between_steps_changes_nothing(name, variant, cut, re
     pool.load_state_dict(saved["p"])
     engine.load_state_dict(saved["e"])
     second = run(curriculum, engine, pool, 12 - cut, start=cut)
-    assert summarise(first + second) == uninterrupted(name, variant, rewards)
+    assert summarise(first + second) == summarise(uninterrupted(name, variant, rewards).batches)
 
 
 @every_curriculum
