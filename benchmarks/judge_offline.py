@@ -39,7 +39,7 @@ from metis.engines import model_files
 from metis.engines.local.engine import LocalEngine
 from metis.engines.local.settings import LocalSettings
 from metis.errors import MetisError, require
-from metis.evals.weights import identity
+from metis.evals.subject import identity
 from metis.settings.sections import curriculum_of, task_of
 from metis.signal import INFORMATIVE, top_b
 from metis.surveys.facts import PromptOutcome

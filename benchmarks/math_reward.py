@@ -24,8 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from metis.tasks.file import read_rows
-from metis.tasks.math.answers.equality import settle
-from metis.tasks.math.answers.score import final_answer, score
+from metis.tasks.math.answers.equality import final_answer, score, settle
 from metis.tasks.math.answers.verifier import Verifier
 
 HOSTILE = {

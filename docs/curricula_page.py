@@ -3,14 +3,13 @@
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
 from pathlib import Path
 
 from metis.core.needs import needs_of
 from metis.curricula import CURRICULA
-from metis.curricula.cards import Card, curriculum_card, documented_settings
+from metis.curricula.cards import Card, curriculum_card, settings_of
 from metis.curricula.judges import JUDGES
-from metis.curricula.registry import defaults, presets
+from metis.curricula.registry import presets
 from metis.library.training import curriculum
 
 PAGE = Path(__file__).with_name("curricula.md")
@@ -113,34 +112,27 @@ def section(name: str, it: Card) -> str:
         *([f"**Presets.** {names}.\n"] if names else []),
         f"**Deviations** {note}".rstrip() + ("\n" if deviations else ""),
         *deviations,
-        *settings(CURRICULA[name](), "curriculum."),
+        *settings(CURRICULA[name]()),
     ]
     if name == "metis":
         for judge, kind in JUDGES.items():
             lines += [f"\n`curriculum.judge={judge}`: {plain(summary(kind))}"]
-            lines += settings(kind(), "curriculum.judge.")
+            lines += settings(kind(), "curriculum.judge")
     return "\n".join(lines) + "\n"
 
 
-def settings(made: object, prefix: str) -> Iterator[str]:
+def settings(made: object, section: str = "") -> Iterator[str]:
     """A table of the settings that `made` has of its own, with their defaults."""
-    rows = list(_rows(made, prefix))
+    rows = [
+        f"| `{key}` | `{json.dumps(_short(value))}` | {plain(meaning)} |"
+        for key, value, meaning in settings_of(made, section)
+    ]
     if rows:
         yield from ["", "| setting | default | |", "|---|---|---|", *rows]
 
 
-def _rows(made: object, prefix: str) -> Iterator[str]:
-    described = documented_settings(type(made))
-    for field in fields(made):  # type: ignore[arg-type]
-        name, value = field.name, getattr(made, field.name)
-        if not field.init or name in ("batch", "group"):
-            continue
-        if is_dataclass(value) and name != "judge":
-            yield from _rows(value, f"{prefix}{name}.")
-            continue
-        shown = defaults(type(made))[f"{prefix}judge"] if name == "judge" else value
-        default = json.dumps(round(shown, 6) if isinstance(shown, float) else shown)
-        yield f"| `{prefix}{name}` | `{default}` | {plain(described[name])} |"
+def _short(value: object) -> object:
+    return round(value, 6) if isinstance(value, float) else value
 
 
 def summary(kind: type) -> str:

@@ -1,4 +1,4 @@
-"""Atomic writes of files and folders, and file locks."""
+"""Atomic writes of files and folders, file locks, and checks of paths."""
 
 import contextlib
 import errno
@@ -9,6 +9,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
+
+from metis.errors import Damaged, MetisError, first_line
 
 
 def sync(path: Path) -> None:
@@ -131,3 +133,37 @@ def _link(source: str, target: str) -> None:
         os.link(source, target)
     except OSError:
         shutil.copy2(source, target)
+
+
+def require_new_folder(target: Path) -> None:
+    """Refuse a folder that has anything in it."""
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise MetisError(f"{str(target)!r} is already there: name a folder that is new, or empty")
+
+
+def require_new_file(target: Path) -> None:
+    """Refuse a file that is there, or whose folder is not."""
+    if target.exists():
+        raise MetisError(f"{str(target)!r} is already there: name a file that is new")
+    if not target.absolute().parent.is_dir():
+        raise MetisError(f"{str(target.parent)!r} is no folder: make it, or name another file")
+
+
+@contextlib.contextmanager
+def writing(target: Path) -> Iterator[None]:
+    """Say in one line why a target cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        raise MetisError(
+            f"{str(target)!r} cannot be written ({error.strerror or first_line(error)}): make room "
+            "there, or name another place"
+        ) from None
+
+
+def inside(folder: Path, path: Path) -> Path:
+    """The same path; refused where it is a link to something outside of the folder."""
+    if not path.resolve().is_relative_to(folder.resolve()):
+        name = path.relative_to(folder)
+        raise Damaged(f"{path} leads out of its folder: it is not read", folder, f"{name}, a link")
+    return path

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import resource
 import shutil
 import subprocess
@@ -367,12 +368,13 @@ def test_a_curriculum_explains_its_knobs(capsys):
     printed = capsys.readouterr().out
     assert "arXiv 2605.11235" in printed and "explore" in printed and "paper" in printed
     for name, kind in JUDGES.items():
-        about = printed.partition(f"\ncurriculum.judge={name}:")[2].partition("curriculum.judge=")[
-            0
-        ]
+        about = printed.partition(f"\ncurriculum.judge={name}  ")[2]
+        about = about.partition("\ncurriculum.")[0]
         for knob in fields(kind):
-            explained = f"\n{knob.name} " in about
-            assert explained is knob.init, f"curriculum.judge.{knob.name} of {name}"
+            explained = re.search(rf"\n  curriculum\.judge\.{knob.name}=\S+  +\S", about)
+            assert bool(explained) is knob.init, f"curriculum.judge.{knob.name} of {name}"
+    settings = printed.partition("\nNeeds  ")[2].splitlines()[2:]
+    assert len(settings) <= 50 and all(len(line) <= 100 for line in settings), "more than a screen"
     assert main(["curricula", "nothing"]) == 2
     refused(capsys, "'nothing'", "metis, uniform, oracle")
 
@@ -434,18 +436,25 @@ def test_a_mistyped_command_is_one_line(capsys, arguments, word):
     refused(capsys, word, "--help")
 
 
+def setting(text):
+    key, _, rest = text.partition("=")
+    return key, json.JSONDecoder().raw_decode(rest)[0]
+
+
 def told(capsys, name):
     """The settings that `metis curricula` lists: by default, of each judge, and of each preset."""
     assert main(["curricula", name]) == 0
-    found, part = {}, {}
-    for line in capsys.readouterr().out.partition("\nDefaults\n")[2].splitlines():
-        key, _, value = line.strip().partition("=")
-        if line.startswith("  ") and value:
-            part[key] = json.loads(value)
+    found = {"": (part := {})}
+    for line in capsys.readouterr().out.partition("\nNeeds  ")[2].splitlines()[2:]:
+        if line.startswith("curriculum.preset="):
+            name, _, changed = line.partition("  ")
+            words = [] if changed == "the defaults" else changed.split()
+            found[name] = dict(setting(word) for word in words)
         elif not line.startswith("  "):
-            part = found.setdefault(line, {})
-        else:
-            assert line == "  the defaults"
+            part = found.setdefault(line.partition("  ")[0], {})
+        elif not line.startswith("    "):
+            key, value = setting(line.strip())
+            part[key] = value
     return found
 
 
@@ -453,9 +462,13 @@ def test_a_curriculum_tells_its_defaults_those_of_its_judges_and_what_its_preset
     assert main(["curricula", "metis"]) == 0
     printed = capsys.readouterr().out
     assert "\nNeeds  log-probabilities of choices\n" in printed
-    assert "\nDefaults\n  curriculum.multiplier=8\n" in printed
-    assert '\n  curriculum.judge="direct"\n' in printed
     found = told(capsys, "metis")
+    assert found.pop("") == {
+        "curriculum.multiplier": 8,
+        "curriculum.explore": 0.1,
+        "curriculum.trial": None,
+        "curriculum.judge": "direct",
+    }
     assert list(found) == [
         *(f"curriculum.judge={name}" for name in JUDGES),
         *(f"curriculum.preset={name}" for name in ("recommended", "readout", "paper")),

@@ -65,7 +65,7 @@ def _choose(chosen: argparse.Namespace) -> int:
 
 def _explain(name: str, as_json: bool) -> int:
     from metis.curricula import CURRICULA
-    from metis.curricula.described import describe_curriculum, document
+    from metis.curricula.cards import describe_curriculum, document
 
     if name not in CURRICULA and ":" not in name:
         near = difflib.get_close_matches(name, CURRICULA, n=1)
@@ -80,7 +80,7 @@ def _explain(name: str, as_json: bool) -> int:
 
 def _list(as_json: bool) -> int:
     from metis.curricula import CURRICULA
-    from metis.curricula.described import document
+    from metis.curricula.cards import document
 
     if as_json:
         print(json.dumps([document(name) for name in CURRICULA], indent=2))

@@ -2,6 +2,7 @@
 
 vLLM takes one to two minutes to start. It is chosen on a GPU where it is installed, fits, and saves
 more than that, by the estimate of a step and the run's budget. A resumed run keeps what it had.
+The estimate takes the work of a step from the settings and the length of some prompts.
 """
 
 import dataclasses
@@ -13,8 +14,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from metis.config.config import Config
-from metis.config.step_size import step_size
-from metis.core import state
+from metis.core import Embed, state
+from metis.core.needs import needs_of
+from metis.curricula.registry import candidates
 from metis.engines import model_files
 from metis.engines.local.estimate import step as estimate
 from metis.engines.local.estimate.shape import ModelShape
@@ -160,3 +162,45 @@ def _saved(out: Path) -> Mapping[str, Any]:
 def _with(config: Config, generation: str) -> Config:
     settings: Any = config.engine
     return dataclasses.replace(config, engine=dataclasses.replace(settings, generation=generation))
+
+
+CHARACTERS = 3.5
+"""Characters of a token, about."""
+OPENING = 30
+"""Tokens of a chat template, about."""
+ASIDE = 12
+"""Tokens beside the problem in a judge prompt, about."""
+EXAMPLES = 150
+"""Tokens that judge prompts begin with, about: the question and its examples."""
+SAMPLE = 64
+"""Prompts whose length is looked at."""
+
+
+def step_size(config: Config) -> StepSize | None:
+    """The work of a step, by the length of some prompts; None without data."""
+    training, curriculum, pool = config.training, config.curriculum, config.pool()
+    if pool is None or config.task is None:
+        return None
+    prompts = pool.prompts[:SAMPLE]
+    chats = [config.task.episode(prompt).chat for prompt in prompts]
+    asked = _tokens(sum(len(turn["content"]) for chat in chats for turn in chat), len(chats))
+    common = {"opening": OPENING, "question": asked}
+    needs = needs_of(curriculum)
+    judged = 0
+    if hasattr(curriculum, "judge"):
+        judged = min(candidates(curriculum, training.batch), len(pool))
+    if Embed in needs.requests:
+        common |= {"judged": judged, "candidate": OPENING + asked}
+    if needs.judges:
+        common |= {
+            "judged": judged + needs.replay,
+            "learnt": training.batch + needs.replay,
+            "shared": EXAMPLES,
+            "candidate": ASIDE + _tokens(sum(len(prompt.text) for prompt in prompts), len(prompts)),
+            "reply": needs.sampling.max_tokens if needs.sampling else 0,
+        }
+    return StepSize(training.batch, training.group, **common)
+
+
+def _tokens(characters: int, of: int) -> int:
+    return round(characters / CHARACTERS / max(1, of))

@@ -33,7 +33,7 @@ from metis.core.needs import Needs
 from metis.core.pool import Pool
 from metis.core.state import Stateful
 from metis.curricula.filtering import rollout_count
-from metis.curricula.measurement import cost_notice
+from metis.curricula.profiled import cost_notice
 from metis.errors import require_at_least
 from metis.signal import top_b
 

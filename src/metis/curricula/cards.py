@@ -1,11 +1,20 @@
-"""Parses the docstrings of a curriculum: the card of its module, the settings of its class.
+"""What a curriculum says of itself: a card in its module's docstring, settings in its class's.
 
-`docs/curricula.md` is generated from these cards.
+`metis curricula NAME` and `docs/curricula.md` are made from them.
 """
 
 import inspect
+import json
 import re
-from dataclasses import dataclass, is_dataclass
+import textwrap
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from typing import Any
+
+from metis.core.dotted import leaves
+from metis.core.needs import needs_of
+from metis.curricula.judges import JUDGES, Judge
+from metis.curricula.registry import curriculum_class, defaults, judge_name, judge_of, presets
 
 LABELS = ("Idea", "Equation", "Acts", "Costs", "Continuous", "Reference", "Deviations")
 LABEL = re.compile(rf"^({'|'.join(LABELS)})\b", re.MULTILINE)
@@ -76,3 +85,68 @@ def _settings(kind: type) -> tuple[str, dict[str, str]]:
 
 def _line(text: str) -> str:
     return " ".join(text.split())
+
+
+def describe_curriculum(name: str) -> Iterator[str]:
+    """Lines about a curriculum: its card, then every setting of it, its judges and its presets."""
+    kind = curriculum_class(name)
+    yield inspect.getdoc(inspect.getmodule(kind)) or ""
+    yield f"\n{_settings(kind)[0]}\n\nNeeds  {needs_of(kind()).described()}\n"
+    own = judge_of(kind)
+    parts = {"": kind()} | ({} if own is None else _judges(own))
+    rows = {part: list(settings_of(made, part)) for part, made in parts.items()}
+    width = max((len(_assignment(*row[:2])) for part in rows.values() for row in part), default=0)
+    for part, made in parts.items():
+        if part:
+            yield f"{part}  {_settings(type(made))[0]}"
+        for key, value, meaning in rows[part]:
+            yield from _wrapped(_assignment(key, value), meaning, width)
+    for preset, settings in presets(name).items():
+        changed = " ".join(_assignment(*each) for each in leaves(settings, "curriculum."))
+        yield f"curriculum.preset={preset}  {changed or 'the defaults'}"
+
+
+def _judges(own: Judge[Any]) -> dict[str, Judge[Any]]:
+    """Every judge by its setting; `own` stands for its kind."""
+    made = {name: own if type(own) is kind else kind() for name, kind in JUDGES.items()}
+    return {f"curriculum.judge={name}": judge for name, judge in made.items()}
+
+
+def settings_of(made: Any, section: str = "") -> Iterator[tuple[str, Any, str]]:
+    """Key, value and meaning of each setting except `batch` and `group`; a judge by its name."""
+    prefix = f"{(section or 'curriculum').partition('=')[0]}."
+    described = documented_settings(type(made))
+    for field in fields(made):
+        name, value = field.name, getattr(made, field.name)
+        value = judge_name(value) if isinstance(value, Judge) else value
+        if not field.init or name in ("batch", "group"):
+            continue
+        if is_dataclass(value):
+            yield from settings_of(value, prefix + name)
+        else:
+            yield prefix + name, value, described.get(name, "")
+
+
+def _assignment(key: str, value: object) -> str:
+    return f"{key.removesuffix('.name')}={json.dumps(value)}"
+
+
+def _wrapped(setting: str, meaning: str, width: int) -> Iterator[str]:
+    """A setting with its meaning beside it, in 100 columns."""
+    first, *further = textwrap.wrap(meaning, max(40, 96 - width)) or [""]
+    yield f"  {setting:{width}}  {first}".rstrip()
+    yield from (" " * (width + 4) + line for line in further)
+
+
+def document(name: str) -> dict[str, Any]:
+    """The same as JSON; the card is of METIS's own curricula alone."""
+    kind = curriculum_class(name)
+    card = {} if ":" in name else asdict(curriculum_card(kind))
+    return {
+        "name": name,
+        "summary": (kind.__doc__ or "").partition("\n")[0],
+        **({"card": card} if card else {}),
+        "needs": needs_of(kind()).described(),
+        "defaults": defaults(kind),
+        "presets": {preset: dict(settings) for preset, settings in presets(name).items()},
+    }

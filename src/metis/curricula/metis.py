@@ -67,8 +67,9 @@ class Metis(Stateful):
     multiplier    m: m*B candidates are judged (8)
     explore       share of the batch that is sampled uniformly
     trial         steps whose realised lift decides if the judge selects alone; by default 16, and 0
-                  (no trial) for `readout`
-    judge         `direct` · `reason` · `readout` · your own: my_file.py:Class
+                  (no trial) for `readout` and `history`
+    judge         `direct` · `reason` · `readout` · `history` · `gaussian_process` · your own:
+                  my_file.py:Class
     """
 
     presets: ClassVar = {

@@ -4,8 +4,13 @@ What no file says is measured before training, a bounded number of prompts per s
 returns an empty batch, so that a run can be resumed in between, and counts towards the budget.
 """
 
+import gzip
+import json
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +20,7 @@ from metis.core.needs import Needs
 from metis.core.pool import Pool
 from metis.core.state import Stateful
 from metis.curricula.filtering import rollout_count
-from metis.curricula.measurement import cost_notice, measuring_notice
-from metis.curricula.pass_rates import KEY, read_rates
-from metis.errors import require, require_at_least
+from metis.errors import MetisError, require, require_at_least
 
 
 @dataclass
@@ -120,3 +123,79 @@ class Profiled(Stateful):
             },
             notices=notices,
         )
+
+
+KEY = "curriculum.rates"
+RATES = ("measured_pass_rate", "expected_pass_rate")
+"""What `metis judge` writes of a prompt, the better one first."""
+
+
+def read_rates(path: str) -> dict[str, float]:
+    """The mean reward of each prompt in a file, by id; prompts without one are left out."""
+    place = Path(path).expanduser()
+    rates: dict[str, float] = {}
+    try:
+        for row in _rows(place):
+            name, rate = _rate(row)
+            if rate is not None:
+                if not 0 <= rate <= 1:
+                    raise ValueError(f"prompt {name!r} has the pass rate {rate}")
+                rates[name] = rate
+    except (OSError, EOFError, ValueError, KeyError, TypeError, IndexError) as error:
+        raise MetisError(
+            f"{KEY} = {path!r}: cannot be read ({type(error).__name__}: {error}); name the "
+            "outcomes.jsonl of `metis survey`, what its --keep writes, or the ranking.jsonl of "
+            "`metis judge`"
+        ) from None
+    if not rates:
+        raise MetisError(f"{KEY} = {path!r}: it has no pass rate of any prompt")
+    return rates
+
+
+def _rows(place: Path) -> Iterator[Any]:
+    """The rows of a file; an outcome set, which has a heading, is compressed."""
+    packed = place.suffix == ".gz"
+    with (
+        gzip.open(place, "rt", encoding="utf-8") if packed else place.open(encoding="utf-8") as file
+    ):
+        for line in file:
+            row = json.loads(line)
+            if not (isinstance(row, dict) and "format" in row):
+                yield row
+
+
+def _rate(row: Any) -> tuple[str, float | None]:
+    """The id and the mean reward of a row."""
+    if isinstance(row, dict) and "id" in row:
+        known = (row.get(name) for name in RATES)
+        return str(row["id"]), next((float(rate) for rate in known if rate is not None), None)
+    name, rewards = (row["prompt"], row["rewards"]) if isinstance(row, dict) else row[:2]
+    return str(name), float(np.mean(rewards)) if rewards else None
+
+
+def measuring_notice(noun: str, prompts: int, steps: int, spared: int) -> str:
+    """The notice in the first measuring step; `spared` are the rollouts that were avoided."""
+    text = f"measuring the {noun} of {prompts} prompts; steps without an update: {steps}"
+    if spared:
+        text += (
+            f"; the data has no difficulties, which would take {spared} rollouts to measure "
+            "(curriculum.categories=difficulty)"
+        )
+    return text
+
+
+def cost_notice(steps: int, fraction: float) -> list[str]:
+    """After the first of `steps` measuring steps: a notice if they take much of the budget.
+
+    `fraction` is the share of the budget that the first one took.
+    """
+    total = steps * fraction
+    if total < 0.5:
+        return []
+    text = f"measuring takes about {total:.0%} of the budget"
+    if total >= 1:
+        text += (
+            ", so that there will be no training: raise the budget or the batch, or use fewer "
+            "prompts"
+        )
+    return [text]

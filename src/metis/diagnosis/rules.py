@@ -13,8 +13,7 @@ from metis.curricula.judges.skill import DIAGNOSED
 from metis.diagnosis.commands import Commands
 from metis.diagnosis.facts import MISSED, Facts
 from metis.diagnosis.missed import FEWEST
-from metis.run.notices import MOSTLY
-from metis.run.remedies import EASIER, HARDER, LONGER, MEND, sentence
+from metis.run.notices import EASIER, HARDER, LONGER, MEND, MOSTLY, sentence
 from metis.run.statistics import RARE
 from metis.tasks.file import COMPARED, MATCHES
 

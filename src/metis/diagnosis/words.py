@@ -10,8 +10,8 @@ from metis.curricula.judges.skill import DIAGNOSED
 from metis.diagnosis.commands import Commands
 from metis.diagnosis.facts import Facts
 from metis.diagnosis.rules import found
+from metis.run.notices import sentence
 from metis.run.recorded import Recorded
-from metis.run.remedies import sentence
 
 NEAR_THE_TOP = 0.9
 """Held-out accuracy before training that leaves little to gain."""

@@ -1,13 +1,15 @@
 """The subject of an evaluation: a model, or what a training run made of it."""
 
 import dataclasses
+import hashlib
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from metis.engines import model_files
 from metis.engines.local.settings import LocalSettings
-from metis.evals.weights import identity
 from metis.run import models
 from metis.run.manifest import settings_of
 from metis.tasks.benchmarks.catalogue import PAPER
@@ -90,3 +92,42 @@ def _called(model: str) -> str:
     """The name of a model: of a folder or a file its own, without the way to it."""
     path = Path(model).expanduser()
     return path.resolve().name if path.exists() else model
+
+
+PIECE = 1 << 16
+PIECES = 64
+SUFFIXES = (".safetensors", ".bin", ".json", ".model", ".txt", ".jinja")
+"""Of the files of a model: its weights, its settings and its tokenizer."""
+
+
+def identity(model: Path, checkpoint: Path | None = None) -> str:
+    """A digest of a model's weights, with a checkpoint's adapters; of a hub model, its revision."""
+    if checkpoint is not None:
+        return _short([identity(model), digest([checkpoint / "adapter_model.safetensors"])])
+    if model.parent.name == "snapshots" and re.fullmatch("[0-9a-f]{40}", model.name):
+        return model.name
+    return digest(path for path in model.iterdir() if path.suffix in SUFFIXES)
+
+
+def digest(files: Iterable[Path]) -> str:
+    """A digest of files that changes when one is replaced, and not with the folder they are in.
+
+    Of a large file, its size and pieces spread over it are read, a few megabytes: enough to tell
+    apart what training or another download makes of it.
+    """
+    return _short(part for path in sorted(files) for part in (path.name, _content(path)))
+
+
+def _content(path: Path) -> str:
+    seen = hashlib.sha256()
+    with path.open("rb") as file:
+        size = path.stat().st_size
+        step = max(PIECE, (size - PIECE) // (PIECES - 1))
+        for start in (*range(0, size, step), max(0, size - PIECE)):
+            file.seek(start)
+            seen.update(file.read(PIECE))
+    return f"{size} {seen.hexdigest()}"
+
+
+def _short(parts: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]

@@ -17,7 +17,7 @@ from zipfile import ZIP_DEFLATED, ZipFile
 import metis
 from metis import files
 from metis.export.messages import Row, asked, encoded, require_transcripts
-from metis.export.target import require_new_folder, writing
+from metis.files import require_new_folder, writing
 from metis.run.manifest import read_config, settings_of
 from metis.run.transcripts import FOLDER, Member, file_name, members
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from metis import files
 from metis.errors import MetisError
-from metis.export.target import require_new_file, writing
+from metis.files import require_new_file, writing
 from metis.run.transcripts import FOLDER, Member, as_damage, members, segments
 
 Row = dict[str, Any]

@@ -15,7 +15,7 @@ from metis import files
 from metis.engines import model_files
 from metis.errors import MetisError, first_line, pip_install
 from metis.export.card import card
-from metis.export.target import require_new_folder, writing
+from metis.files import require_new_folder, writing
 from metis.run import manifest, models
 from metis.run.models import Checkpoint
 

@@ -9,8 +9,7 @@ from metis.comparisons.ending import look
 from metis.comparisons.plan import saved
 from metis.library import tables
 from metis.library.run import TrainedRun
-from metis.library.shown import Facts, Shown
-from metis.library.transcribed import Transcribed
+from metis.library.shown import Facts, Shown, Transcribed
 from metis.run.folder import log_rows, read_log
 from metis.run.manifest import read_config
 from metis.run.statistics import group_kind

@@ -6,8 +6,7 @@ from typing import Any, ClassVar
 
 from metis.errors import MetisError
 from metis.library import tables
-from metis.library.shown import Facts
-from metis.library.transcribed import Transcribed
+from metis.library.shown import Facts, Transcribed
 from metis.run import folder as run_folder
 from metis.run import models
 from metis.run.recorded import read_run

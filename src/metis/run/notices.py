@@ -1,12 +1,29 @@
-"""Notices of a run: groups without variance, truncated answers, failed rollouts."""
+"""Notices of a run: groups without variance, truncated answers, failed rollouts.
+
+Their remedies are also those of surveys and diagnoses.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from metis.run import folder as run_folder
-from metis.run.remedies import LONGER
 from metis.run.statistics import mean
+
+LONGER = "raise engine.max_tokens, or ask for shorter answers"
+"""The remedy for truncated answers."""
+MEND = "fix the task or its reward first"
+"""The remedy for failed rollouts."""
+EASIER = "take easier prompts, a better model, a reward with partial credit, or larger groups"
+"""The remedy for all-fail prompts."""
+HARDER = "take harder prompts"
+"""The remedy for all-pass prompts."""
+
+
+def sentence(text: str) -> str:
+    """Capitalise the first letter."""
+    return text[:1].upper() + text[1:]
+
 
 STEPS = 10
 """Consecutive steps without an informative group after which there is a notice."""

@@ -8,8 +8,7 @@ these: of total tokens it took 0.75 to 3.4 times uniform sampling's.
 All of them are of additions with a model of 135M parameters: a first guess for other tasks.
 """
 
-from metis.run.notices import MOSTLY
-from metis.run.remedies import EASIER, HARDER, LONGER, MEND, sentence
+from metis.run.notices import EASIER, HARDER, LONGER, MEND, MOSTLY, sentence
 from metis.run.statistics import RARE
 from metis.surveys.facts import Facts, Share
 from metis.surveys.measured import POOLS

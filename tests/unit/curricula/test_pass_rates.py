@@ -6,7 +6,7 @@ import json
 import pytest
 
 from metis import MetisError
-from metis.curricula.pass_rates import read_rates
+from metis.curricula.profiled import read_rates
 from metis.surveys.facts import PromptOutcome
 from metis.surveys.outcome_set import OutcomeSet
 

@@ -6,8 +6,7 @@ import pytest
 
 from metis import MetisError
 from metis.core import state
-from metis.evals.subject import find
-from metis.evals.weights import PIECE, PIECES, digest
+from metis.evals.subject import PIECE, PIECES, digest, find
 
 
 def model(folder, weights=b"weights"):

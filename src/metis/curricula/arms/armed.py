@@ -18,7 +18,6 @@ from metis.core import Batch, Decision, Embed, Group, Plan, Progress, Prompt, em
 from metis.core.needs import Needs
 from metis.core.pool import Pool, Subset
 from metis.core.state import Stateful
-from metis.curricula.arms.clusters import kmeans, project
 from metis.curricula.arms.partition import (
     Partition,
     by_cluster,
@@ -26,9 +25,11 @@ from metis.curricula.arms.partition import (
     by_quantile,
     difficulties,
     draw_arms,
+    kmeans,
+    project,
 )
 from metis.curricula.filtering import rollout_count
-from metis.curricula.measurement import cost_notice, measuring_notice
+from metis.curricula.profiled import cost_notice, measuring_notice
 from metis.errors import require_at_least
 
 CATEGORIES = "categories: labels, difficulties or hidden states"

@@ -110,7 +110,7 @@ Labels = tuple[int, Floats, Floats]
 
 @dataclass
 class Direct(Stateful, Judge[ScoredPredictions]):
-    """The policy's log-probabilities of the answers predict the variance, and are trained to.
+    """The expected variance under the log-probabilities of the answers; trained.
 
     scale     answers: the reward `variance` from the paper's list · `passes` out of eight attempts,
               one digit, for binary rewards (others use the variance)

@@ -46,7 +46,7 @@ class ProcessPredictions(Predictions):
 
 @dataclass
 class GaussianProcess(Stateful, Judge[ProcessPredictions]):
-    """The outcomes of prompts with similar hidden states predict the pass rate p, and p (1 - p).
+    """A Gaussian process of hidden states predicts p, and p (1 - p).
 
     layer     the layer to read, as a fraction of the depth; 1 is the last (2/3)
     """

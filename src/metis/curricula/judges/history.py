@@ -23,7 +23,7 @@ KEPT = 16
 
 @dataclass
 class History(Stateful, Judge[Predictions]):
-    """The mean of a prompt's own last rewards is its pass rate p, and p (1 - p) the prediction.
+    """p (1 - p), where p is the mean of a prompt's own last rewards.
 
     enough    rewards from which on a prompt has a prediction, at most the 16 that are kept (8)
     """

@@ -70,7 +70,7 @@ class FittedReadout:
 
 @dataclass
 class Readout(Stateful, Judge[ReadoutPredictions]):
-    """A regression on the policy's hidden state of the prompt predicts the variance.
+    """A regression on the policy's hidden state predicts the variance.
 
     regression  `logistic`, of the pass rate; only for binary rewards · `ridge`, of the variance
     layer       the layer to read, as a fraction of the depth; 1 is the last (2/3)

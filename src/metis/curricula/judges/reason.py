@@ -58,7 +58,7 @@ class WrittenPredictions(Predictions):
 
 @dataclass
 class Reason(Stateful, Judge[WrittenPredictions]):
-    """The policy writes its prediction, as in the paper; defaults are the paper's.
+    """The policy writes its prediction; method and defaults are the paper's.
 
     examples     K: exemplars from the calibration memory in the judge prompt (3)
     weight       lambda of Eq. 10 (0.01)

@@ -20,7 +20,7 @@ from metis.tasks.base import ReadRow, Row, SingleTurn
 from metis.tasks.division import MOST, divided, usual
 from metis.tasks.file import File, read_rows
 from metis.tasks.left_out import LeftOut
-from metis.tasks.math.answers.score import score
+from metis.tasks.math.answers.equality import score
 from metis.tasks.math.answers.verifier import Verifier, shared
 
 INSTRUCTION = File.instruction

@@ -11,12 +11,12 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 from metis.errors import MetisError
+from metis.files import inside
 from metis.run import transcripts
 from metis.run.transcripts import Member, Place
 from metis.view import kept
 from metis.view.browse import search
 from metis.view.browse.database import Database
-from metis.view.browse.inside import inside
 from metis.view.browse.search import Term
 
 Row = dict[str, Any]

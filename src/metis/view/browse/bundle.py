@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from metis import files
 from metis.errors import MetisError, require_folder
-from metis.export.target import require_new_folder
+from metis.files import require_new_folder
 from metis.view.browse import assets
 from metis.view.browse.answers import REWARDS, SIZE
 from metis.view.browse.opened import Opened, open_folders

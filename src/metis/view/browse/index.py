@@ -13,13 +13,13 @@ from threading import RLock
 from typing import Any, NamedTuple
 
 from metis.errors import Damaged, MetisError
+from metis.files import inside
 from metis.run import transcripts
 from metis.run.folder import GZIPPED, log_file
 from metis.view.browse import counting, filling, growing
 from metis.view.browse.database import ROWS, Database, clean
 from metis.view.browse.filling import LOGS, Into
 from metis.view.browse.growing import Mark, NewRow
-from metis.view.browse.inside import inside
 
 FRESH = 0.5
 """Seconds for which the logs are not looked at again."""

@@ -12,13 +12,13 @@ from metis.comparisons.comparison import is_comparison
 from metis.comparisons.ending import account
 from metis.diagnosis import Line, lines
 from metis.errors import Damaged, MetisError
+from metis.files import inside
 from metis.run.folder import log_file, read_log
 from metis.run.manifest import current
 from metis.run.recorded import Recorded, unique_labels
 from metis.run.transcripts import segments
 from metis.view.browse.answers import Answers
 from metis.view.browse.index import Index
-from metis.view.browse.inside import inside
 from metis.view.browse.prompts import Prompts
 
 LIVE = 120.0

@@ -3,6 +3,7 @@
 With a token, every request needs it: in the address, or in the cookie that the address sets.
 """
 
+import contextlib
 import hmac
 import sqlite3
 import sys
@@ -11,12 +12,12 @@ from http import HTTPStatus
 from http.cookies import CookieError, SimpleCookie
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 from urllib.parse import parse_qs
 
 from metis.errors import MetisError
 from metis.view.browse import assets
-from metis.view.browse.following import Follower
 from metis.view.browse.opened import Opened, open_folders
 from metis.view.browse.routes import Routes
 
@@ -158,3 +159,38 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         """Say nothing: the terminal is for the address alone."""
+
+
+SLICE = 0.1
+"""Seconds for one folder at once."""
+BREATH = 0.005
+"""Seconds in between, in which requests have the database."""
+PAUSE = 1.0
+"""Seconds between two looks where nothing is new."""
+
+
+class Follower:
+    """Reads on what grows."""
+
+    def __init__(self, opened: Sequence[Opened]) -> None:
+        self.opened = opened
+        self._stop = Event()
+        self._thread = Thread(target=self._follow, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _follow(self) -> None:
+        """Who was asked for last comes first, until there is no more to read."""
+        while not self._stop.is_set():
+            order = sorted(self.opened, key=lambda each: -each.asked)
+            done = all(self._turn(each) for each in order)
+            self._stop.wait(PAUSE if done else BREATH)
+
+    def _turn(self, opened: Opened) -> bool:
+        """True where all is read; a folder that cannot be read now may be readable later."""
+        with contextlib.suppress(MetisError, OSError, sqlite3.Error):
+            return opened.index.update(SLICE)
+        return True

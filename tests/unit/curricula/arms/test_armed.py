@@ -14,8 +14,15 @@ from metis import MetisError, Pool, Progress, Prompt, drive
 from metis.core import Group, Trajectory
 from metis.core import state as states
 from metis.curricula import CURRICULA
-from metis.curricula.arms.clusters import DIMENSIONS, kmeans, project
-from metis.curricula.arms.partition import absolute_advantages, by_label, by_quantile, draw_arms
+from metis.curricula.arms.partition import (
+    DIMENSIONS,
+    absolute_advantages,
+    by_label,
+    by_quantile,
+    draw_arms,
+    kmeans,
+    project,
+)
 from metis.engines.simulated import SimulatedEngine, Simulation
 
 deterministic = settings(derandomize=True, deadline=None)

@@ -8,11 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from answer_pairs import DIFFERENT, EQUAL, pairs
-from metis.tasks.benchmarks.scoring import NUMERIC, scores
-from metis.tasks.math.answers.equality import LONGEST, exact, same, settle
+from metis.tasks.benchmarks.scoring import NUMERIC, close, number, scores
+from metis.tasks.math.answers.equality import LONGEST, exact, final_answer, same, score, settle
 from metis.tasks.math.answers.literals import integer, literal
-from metis.tasks.math.answers.score import final_answer, score
-from metis.tasks.math.answers.tolerance import close, number
 from metis.tasks.math.answers.values import value
 from metis.tasks.math.answers.verifier import Verifier
 

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from metis.tasks.file import read_rows
-from metis.tasks.math.answers.equality import exact
-from metis.tasks.math.answers.score import final_answer, score
+from metis.tasks.math.answers.equality import exact, final_answer, score
 from metis.tasks.math.answers.verifier import Verifier
 
 MADE = [

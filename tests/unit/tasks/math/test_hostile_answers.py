@@ -6,9 +6,8 @@ from itertools import product
 
 import pytest
 
-from metis.tasks.math.answers.equality import LONGEST, settle
-from metis.tasks.math.answers.score import final_answer
-from metis.tasks.math.answers.tolerance import close
+from metis.tasks.benchmarks.scoring import close
+from metis.tasks.math.answers.equality import LONGEST, final_answer, settle
 from metis.tasks.math.answers.verifier import Verifier
 
 SECONDS = 0.2
