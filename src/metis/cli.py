@@ -41,7 +41,7 @@ quickstart's, or the defaults where another engine or task is named), then from 
 Running the same command again resumes the run where it was checkpointed; with --out it may have a
 longer budget, or other settings of speed and memory. `--dry-run` prints every setting with its
 value and where that comes from, as a recipe, and what a step costs; with engine=verl also the
-command that is run. `metis curricula NAME` says what the knobs of a curriculum mean. RECIPE may
+command that is run. `metis curricula NAME` says what the settings of a curriculum mean. RECIPE may
 also be the config.json of a run.
 """
 
@@ -123,7 +123,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _complete(parser: argparse.ArgumentParser) -> None:
-    """Answer the shell that asks what may stand where its cursor is, and exit."""
+    """Answer a shell's request for completions, and exit."""
     import argcomplete
 
     from metis.config import completion
@@ -234,7 +234,7 @@ def _refuse_run(recipe: Path | None, overrides: Sequence[str], out: Path | None)
 
 
 def _dry_run(settings: "Config", out: Path, as_json: bool) -> int:
-    """Print the settings; beside a command, which is to be copied, to stderr."""
+    """Print the settings; to stderr if a command to copy goes to stdout."""
     from metis.config.generation import continued
     from metis.start import trainer
     from metis.view.dry_run import show
@@ -258,7 +258,7 @@ def _dry_run(settings: "Config", out: Path, as_json: bool) -> int:
 
 
 def _default_folder(resolved: dict[str, object]) -> Path:
-    """A name fixed by the settings, so that the same command finds its run again."""
+    """A name with a hash of the settings, so that the same command finds its run again."""
     parts = []
     for key in ("curriculum", "engine"):
         section = resolved[key]

@@ -1,4 +1,4 @@
-"""The common parts of the commands: how one is added to a parser, prints, and names its folder."""
+"""What all commands share: adding one to the parser, its console, the name of its folder."""
 
 import argparse
 import hashlib
@@ -20,7 +20,7 @@ Run = Callable[[argparse.Namespace], int]
 def add_command(
     commands: Commands, name: str, run: Run, summary: str, description: str
 ) -> argparse.ArgumentParser:
-    """Add a command, whose description is shown as it is written; the parser of its options."""
+    """Add a command, its description shown verbatim; returns the parser of its options."""
     parser: argparse.ArgumentParser = commands.add_parser(
         name,
         help=summary,
@@ -45,5 +45,5 @@ def plain_console(stderr: bool = False) -> "Console":
 
 
 def digest(settings: Mapping[str, object]) -> str:
-    """A name fixed by settings, so that the same command finds its folder again."""
+    """A hash of the settings, so that the same command finds its folder again."""
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:8]

@@ -162,7 +162,7 @@ def writing(target: Path) -> Iterator[None]:
 
 
 def inside(folder: Path, path: Path) -> Path:
-    """The same path; refused where it is a link to something outside of the folder."""
+    """Return a path of a folder; refuse a link that leads out of it."""
     if not path.resolve().is_relative_to(folder.resolve()):
         name = path.relative_to(folder)
         raise Damaged(f"{path} leads out of its folder: it is not read", folder, f"{name}, a link")

@@ -146,7 +146,7 @@ class Run:
 
 
 def foreseen(config: Config, out: Path) -> Iterator[str]:
-    """Run the checks of a start that need no model; yields the remarks that it would make."""
+    """Run the checks of a start that need no model; yields its remarks."""
     if (pool := config.pool()) is not None:
         check_pool(pool, config.curriculum, config.training.batch)
         yield from pool_notice(pool, config.curriculum, config.training.batch)

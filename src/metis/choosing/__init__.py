@@ -1,1 +1,1 @@
-"""Which curriculum for a recipe: those that it can use, and what was measured of them."""
+"""Curricula that a recipe can use, with the cost that each had in measured runs."""

@@ -30,7 +30,7 @@ SAME = ("task", "engine.model")
 
 @dataclass(frozen=True)
 class Candidate:
-    """A curriculum beside a recipe; `refusal` is why a run would not start with it."""
+    """A curriculum for a recipe; `refusal` is why a run with it would not start."""
 
     name: str
     needs: str
@@ -39,7 +39,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Choice:
-    """The curricula beside a recipe, with what its survey found, where there is one."""
+    """The curricula for a recipe, and its survey's facts if there is a survey."""
 
     recipe: str
     config: Config
@@ -56,7 +56,7 @@ class Choice:
 
     @property
     def pool(self) -> MeasuredPool | None:
-        """The measured training set that is most alike, if any prompt is informative."""
+        """The most similar measured training set, if any prompt is informative."""
         share = self.facts.informative.value if self.facts else 0.0
         return nearest(share) if share else None
 
@@ -104,7 +104,7 @@ class Choice:
 
 
 def choose(recipe: Path | None, overrides: Sequence[str], survey: Path | None) -> Choice:
-    """Look at every curriculum with a recipe; without a survey folder, find the recipe's."""
+    """Check every curriculum against a recipe; without a survey folder, find the recipe's."""
     config = load_config(recipe, overrides)
     kept = [each for each in overrides if not each.startswith("curriculum")]
     found = survey or _survey_of(config)

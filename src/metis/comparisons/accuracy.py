@@ -26,7 +26,7 @@ class AtCost(NamedTuple):
 
 
 class _Weighed(NamedTuple):
-    """A variant, and the weights of the tests of each of its runs."""
+    """A variant with a weight for each validation of each run."""
 
     variant: Measured
     weights: Floats

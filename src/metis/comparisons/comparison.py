@@ -1,4 +1,4 @@
-"""A comparison as its folder has it: variants beside their baseline, and what is missing."""
+"""Reads a comparison from its folder: variants, their baseline, and what is missing."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -51,7 +51,7 @@ class Comparison:
         return variant.tested_as(*self.everyone) if len(common) >= FEWEST_TESTS else variant
 
     def without(self, error: Damaged) -> "Comparison":
-        """The same without a run that has a damaged log."""
+        """The comparison without a run whose log is damaged."""
         kept = {}
         for variant in self.everyone:
             runs = zip(variant.seeds, variant.records, strict=True)
@@ -74,7 +74,7 @@ class Comparison:
 
     @property
     def rollouts_a_step(self) -> float:
-        """The rollouts of a step, where every step of every variant has as many; 0 elsewhere."""
+        """Rollouts per step if all steps of all variants have the same number, else 0."""
         pairs = [
             pair
             for variant in self.everyone
@@ -101,7 +101,7 @@ class Comparison:
 
 
 def is_comparison(folder: Path) -> bool:
-    """True of the folder of a comparison: it has a plan, or runs named ARM-SEED and is none."""
+    """True for the folder of a comparison: it has a plan, or runs named VARIANT-SEED."""
     if (folder / FILE).exists():
         return True
     return not (folder / "config.json").exists() and bool(_runs(folder))
@@ -183,7 +183,7 @@ def validated_alike(runs: Runs, baseline: str) -> tuple[Runs, list[str]]:
 def gathered(
     out: Path, names: Sequence[str], seeds: Sequence[int], planned: bool
 ) -> tuple[Runs, dict[str, str]]:
-    """The finished runs of a folder, and why others are not; without a plan, of those there are."""
+    """Finished runs of a folder, and why others are missing; without a plan, only those there."""
     runs: Runs = {}
     missing = {}
     for name in names:
@@ -200,7 +200,7 @@ def gathered(
 
 
 def _looked(folder: Path) -> tuple[Recorded | None, str]:
-    """A finished run whose rewards can be read too; None of any other, and why."""
+    """A finished run with readable rewards; otherwise None and the reason."""
     run, why = look(folder)
     if run is not None:
         try:
@@ -211,7 +211,7 @@ def _looked(folder: Path) -> tuple[Recorded | None, str]:
 
 
 def _remedy(plan: Plan, name: str, why: str) -> str:
-    """The remedy for a run that was finished once, and is not by its log."""
+    """The remedy for a run that once finished, but whose log no longer says so."""
     if name not in plan.finished or why == "not begun":
         return ""
     return f"; restore it, or delete {name} to train it again"

@@ -33,15 +33,15 @@ class Curves(NamedTuple):
 
     @property
     def rise(self) -> NDArray[np.bool_]:
-        """True of a curve whose best is above its accuracy before training."""
+        """True if a curve's best is above its accuracy before training."""
         return np.asarray(self.best > self.accuracy[:, 0] + 1e-12)
 
     def tests_before(self, levels: Floats) -> NDArray[np.intp]:
-        """The tests before each level is reached; none where it never is."""
+        """The number of tests before each level is reached; 0 where it never is."""
         return np.asarray(self._at(levels).argmax(axis=1))
 
     def cost_of(self, levels: Floats) -> Floats:
-        """The cost at which each curve comes to its level; infinite where it never does."""
+        """The cost at which each curve reaches its level; infinite where it never does."""
         rows, first = np.arange(len(self.accuracy)), self.tests_before(levels)
         before = np.maximum(first - 1, 0)
         start, end = self.accuracy[rows, before], self.accuracy[rows, first]
@@ -72,19 +72,19 @@ class Pair(NamedTuple):
 
 
 def raw(accuracy: Floats, cost: Floats) -> Curves:
-    """Curves as they are: what a test has is reached where the next test keeps it."""
+    """Unsmoothed curves: an accuracy is reached if the next test confirms it."""
     return Curves(accuracy, kept(accuracy), cost)
 
 
 def kept(accuracy: Floats) -> Floats:
-    """The accuracy of every test that the next one has too, along the last axis."""
+    """Minimum of each test and the next, along the last axis."""
     both = np.minimum(accuracy[..., :-1], accuracy[..., 1:])
     last = [(0, 0)] * (accuracy.ndim - 1) + [(0, 1)]
     return np.pad(both, last, constant_values=-np.inf)
 
 
 def smoothed(accuracy: Floats) -> Floats:
-    """Every test but the first averaged with its neighbours, along the last axis."""
+    """Running mean of three tests, along the last axis; the first test is kept."""
     ends = [(0, 0)] * (accuracy.ndim - 1) + [(1, 1)]
     whole, last = np.pad(accuracy, ends, constant_values=np.nan), accuracy.shape[-1]
     means: Floats = np.nanmean([whole[..., place : place + last] for place in range(3)], axis=0)

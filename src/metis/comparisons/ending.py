@@ -12,7 +12,7 @@ from metis.run.recorded import Recorded, is_number, read_run
 
 
 def look(folder: Path) -> tuple[Recorded | None, str]:
-    """A run whose log has come to the end of its budget; None of any other, and why."""
+    """A run whose log has reached the end of its budget; otherwise None and the reason."""
     if not _begun(folder):
         return None, "not begun"
     try:
@@ -29,7 +29,7 @@ def look(folder: Path) -> tuple[Recorded | None, str]:
 
 
 def settled(plan: Plan, folder: Path) -> bool:
-    """True of a run that is not to be trained: it is at its end, or has been there.
+    """True for a run that needs no training: it has finished, now or earlier.
 
     One that was noted as finished needs no checkpoint, and is never trained over what is left of
     its log.

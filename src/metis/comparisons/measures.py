@@ -1,4 +1,4 @@
-"""The runs of a variant as curves over what they cost, and the facts in a table of them."""
+"""A variant's runs as accuracy-over-cost curves, and the numbers of its table row."""
 
 import math
 from collections import Counter
@@ -47,11 +47,11 @@ class Measured:
         return Runs(self.accuracy, self.spent[axis])
 
     def at_tests_of(self, *others: "Measured") -> "Measured":
-        """The same at only those tests that other variants have too."""
+        """The variant at only the tests that the other variants have too."""
         return self._at(step for step in self.steps if all(step in o.steps for o in others))
 
     def tested_as(self, *others: "Measured") -> "Measured":
-        """The same, tested as seldom as other variants are for as long as they go on."""
+        """The variant at only the tests of the others, and at all tests after their last."""
         return self._at(
             step
             for step in self.steps
@@ -89,7 +89,7 @@ class Measured:
         return mean([float(np.interp(cost, spent, accuracy)) for spent, accuracy in pairs])
 
     def fact(self, of: Callable[[Recorded], float | None]) -> Estimate | None:
-        """The mean of a number over the runs; None where any has none."""
+        """The mean of a number over the runs; None if a run lacks it."""
         values = [of(record) for record in self.records]
         numbers = [value for value in values if value is not None]
         return mean(numbers) if numbers and len(numbers) == len(values) else None
@@ -125,7 +125,7 @@ def measured(name: str, runs: Mapping[int, Recorded]) -> Measured:
 def _problems(
     records: Sequence[Recorded], steps: Sequence[int], accuracy: Floats
 ) -> Problems | None:
-    """The rewards of all problems, where every test of every run has the same ones, and all."""
+    """The rewards of all problems, if all tests of all runs are on the same ones, without gaps."""
     names = sorted(records[0].rewards.get(steps[0], {}))
     tests = [[record.rewards.get(step, {}) for step in steps] for record in records]
     if not names or any(sorted(test) != names for run in tests for test in run):
@@ -144,7 +144,7 @@ def _tests(record: Recorded) -> dict[int, dict[str, Any]]:
 
 
 def _clock(record: Recorded) -> dict[int, float]:
-    """Seconds of training up to each step that has its clock; before training there are none."""
+    """Cumulative seconds of training by step, where they were logged; 0 before training."""
     seconds = {row["step"]: float(row["elapsed"]) for row in record.timings if "elapsed" in row}
     return {0: 0.0} | seconds
 
@@ -179,13 +179,13 @@ def seconds_a_step(record: Recorded) -> float | None:
 
 
 def tokens_a_second(record: Recorded) -> float | None:
-    """Tokens of rollouts over the seconds of training."""
+    """Generated tokens per second of training."""
     tokens = record.metrics[-1].get("total/rollout_tokens") if record.metrics else None
     return float(tokens) / record.elapsed if tokens and record.elapsed else None
 
 
 def find(out: Path, names: Sequence[str], seeds: Sequence[int]) -> dict[str, dict[int, Path]]:
-    """The run folders there are, by variant and seed."""
+    """Existing run folders, by variant and seed."""
     runs: dict[str, dict[int, Path]] = {}
     for name in names:
         folders = {seed: out / f"{name}-{seed}" for seed in seeds}

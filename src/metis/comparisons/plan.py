@@ -44,7 +44,7 @@ def parse_variants(curricula: str, others: Sequence[str]) -> list[Variant]:
 
 
 def _curriculum(text: str) -> Variant:
-    """A curriculum; one's own is called as its class."""
+    """The name of a curriculum; for your own, that of its class."""
     return Variant(_checked(text.strip().rpartition(":")[2], text), (f"curriculum={text.strip()}",))
 
 
@@ -98,7 +98,7 @@ class Plan:
     baseline: str = ""
 
     def runs(self) -> list[tuple[Variant, int]]:
-        """Seed by seed, so that a comparison that is stopped has whole seeds."""
+        """All runs seed by seed, so that an interrupted comparison has complete seeds."""
         return [(variant, seed) for seed in self.seeds for variant in self.variants]
 
     def overrides(self, variant: Variant, seed: int) -> list[str]:
@@ -131,7 +131,7 @@ class Plan:
         return configs
 
     def on_the_same_prompts(self) -> "Plan":
-        """The same with one draw of prompts for all runs, unless the settings have their own."""
+        """The plan with one data seed for all runs, unless the settings give one."""
         variants = self.configs().values()
         if any(variant.training.data_seed is not None for variant in variants):
             return self
@@ -200,7 +200,7 @@ def saved(out: Path) -> Plan | None:
 
 
 def _plan(document: Mapping[str, Any]) -> Plan:
-    """A plan as it was saved; what is of another kind is a ValueError."""
+    """A plan from its saved form; wrong types raise a ValueError."""
     plan = Plan(
         document["recipe"],
         _all_of(str, document["settings"]),

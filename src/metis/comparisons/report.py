@@ -1,4 +1,4 @@
-"""The report of a comparison: its figures, its page, its table, and how it is made again."""
+"""The report of a comparison: figures, page, table, and the commands that reproduce it."""
 
 import json
 import math
@@ -41,7 +41,7 @@ FEW = 4
 
 
 def draw(comparison: Comparison) -> tuple[Comparison, list[Figure]]:
-    """The figures of a comparison; it is left without the runs whose logs of them are damaged."""
+    """The figures of a comparison, and the comparison without runs whose logs are damaged."""
     while True:
         try:
             return comparison, figures(comparison)
@@ -64,7 +64,7 @@ def write(
 
 
 def redraw(folder: Path, out: Path | None = None, baseline: str = "") -> list[str]:
-    """The same for a folder as it is, with nothing trained and no baseline saved."""
+    """Write the report of a folder as it is; nothing is trained, no baseline saved."""
     plan = saved(folder)
     require_variant(folder, plan, baseline)
     comparison = read_comparison(folder, plan, baseline=baseline, any_baseline=not baseline)
@@ -72,7 +72,7 @@ def redraw(folder: Path, out: Path | None = None, baseline: str = "") -> list[st
 
 
 def commands(folder: Path, comparison: Comparison, plan: Plan | None) -> list[str]:
-    """Command lines that make the comparison again: by its plan, or else run by run."""
+    """Commands that reproduce the comparison: one with its plan, or one per run."""
     if plan is not None:
         return [_compare(plan, comparison.baseline.name, folder.resolve().name)]
     runs = [run.folder.name for variant in comparison.everyone for run in variant.records]

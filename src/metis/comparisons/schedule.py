@@ -1,6 +1,6 @@
-"""Trains the runs of a plan, several at a time, and shows how they go on.
+"""Trains the runs of a plan, several at a time, and shows their progress.
 
-One that fails takes no other with it.
+A failed run does not stop the others.
 """
 
 import contextlib
@@ -41,7 +41,7 @@ PERIOD = 1.0
 
 
 class Watcher(Protocol):
-    """Hears of every run that begins or ends."""
+    """Callbacks for the start and the end of every run."""
 
     def began(self, run: str, folder: Path, steps: int) -> None: ...
 
@@ -229,7 +229,7 @@ def _raised(lines: Sequence[str]) -> str | None:
 
 
 class ComparisonView:
-    """A bar for every run that goes on; a line for every one that has begun or ended."""
+    """A progress bar for every active run; a line for every start and end."""
 
     def __init__(self, console: Console, runs: int) -> None:
         self.console, self.runs, self.done = console, runs, 0

@@ -148,7 +148,7 @@ def p_value(variant: Runs, baseline: Runs, rng: np.random.Generator) -> float:
 def p_of_difference(
     variant: Sequence[float], baseline: Sequence[float], rng: np.random.Generator
 ) -> float:
-    """The same for the difference of two means, of one number a run."""
+    """Two-sided permutation test of the difference of two means, one number per run."""
     pooled = np.array([*variant, *baseline])
     ones, others = _relabelled(len(variant), len(baseline), rng)
     return _as_far(ones @ pooled - others @ pooled, float(np.mean(variant) - np.mean(baseline)))
@@ -181,5 +181,5 @@ def _relabelled(count: int, other: int, rng: np.random.Generator) -> tuple[Float
 
 
 def _as_far(drawn: Floats, seen: float) -> float:
-    """The share of numbers that are at least as far from 0."""
+    """The share of numbers with at least this absolute value."""
     return float(np.mean(np.abs(drawn) >= abs(seen) - 1e-9))

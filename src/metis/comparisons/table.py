@@ -40,7 +40,7 @@ def markdown(comparison: Comparison) -> str:
 
 
 def sections(comparison: Comparison) -> list[Section]:
-    """The tables of a comparison that have any row."""
+    """The non-empty tables of a comparison."""
     reach = f"Cost to reach {comparison.baseline.name}'s best, as a share of its own"
     tables = [
         Section("Accuracy", _accuracies(comparison)),
@@ -166,7 +166,7 @@ def _share(estimate: Estimate | None) -> str:
 
 
 def notes(comparison: Comparison) -> Iterator[str]:
-    """Sentences on how the numbers were come by."""
+    """Notes on how the numbers were computed."""
     yield (
         "Accuracies are means over runs with their standard errors; the best is the highest that "
         "the next test keeps. A level is reached at the first test whose next test keeps it, on "

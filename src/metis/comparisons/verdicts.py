@@ -87,14 +87,14 @@ def _at_equal_cost(variant: Measured, baseline: Measured, axis: str) -> str:
 
 
 def shown_text(p: float, finding: str, axis: str = "") -> str:
-    """A finding where p shows it, and else that it is not shown; p may be that of one cost."""
+    """The finding if p is significant, else "not shown"; p may belong to one cost."""
     if p <= LEVEL:
         return f"{finding} (p = {number(p)})"
     return f"not shown (p = {number(p)}{axis and f' in {axis}'})"
 
 
 def runs_text(count: int, other: int) -> str:
-    """The least p that so many runs can have, in words."""
+    """In words: the smallest p that this number of runs can give."""
     least = least_p(count, other)
     few = ", so no difference can be shown" if least > LEVEL else ""
     runs = "1 run" if count == 1 else f"{count} runs"
@@ -119,7 +119,7 @@ def _share(ratio: float) -> str:
 
 
 def _idle(both: Both, curves: Pair) -> str:
-    """A sentence about a pair of which one at least is best before training."""
+    """A sentence on a pair of which at least one never beat its accuracy before training."""
     variant, baseline = both
     if curves.variant.rise[0]:
         gained = f"improved from {_before(variant):.4f} to {curves.variant.best[0]:.4f}"
@@ -161,5 +161,5 @@ def alike(variant: Measured, baseline: Measured) -> tuple[Measured, Measured]:
 
 
 def random() -> np.random.Generator:
-    """The same for every number, so that a comparison says the same twice."""
+    """A generator with a fixed seed: the same comparison gives the same numbers."""
     return np.random.default_rng(0)

@@ -38,7 +38,7 @@ def settings(prefix: str, parsed_args: argparse.Namespace, **_: object) -> list[
 
 
 def _before(parsed_args: argparse.Namespace) -> list[str]:
-    """The words before that are a recipe and settings; --for keeps them apart."""
+    """The recipe and settings among the words before the cursor."""
     return getattr(parsed_args, "settings", None) or getattr(parsed_args, "recipe", None) or []
 
 
@@ -63,7 +63,7 @@ def choices(raw: Mapping[str, Any]) -> Choices:
 
 
 def _raw(given: list[str]) -> dict[str, Any]:
-    """The settings that the words before name; without those that cannot be read."""
+    """The settings in the words before the cursor; unreadable ones are skipped."""
     try:
         path, overrides = recipe.parse_arguments(given)
         chosen = [recipe.split_override(word) for word in overrides]

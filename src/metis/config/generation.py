@@ -44,12 +44,12 @@ class Choice:
 
 
 def is_open(config: Config) -> bool:
-    """True if the run is to choose."""
+    """True if `engine.generation` is `auto`: the generator is to be chosen."""
     return isinstance(config.engine, LocalSettings) and config.engine.generation == AUTO
 
 
 def unable(settings: LocalSettings) -> str:
-    """The reason that vLLM cannot generate here; empty where it can."""
+    """Why vLLM cannot generate here; empty if it can."""
     if not _on_gpu(settings):
         return "since vLLM needs a GPU"
     if find_spec("vllm") is None:
@@ -68,7 +68,7 @@ def _on_gpu(settings: LocalSettings) -> bool:
 def choice(
     config: Config, shape: ModelShape, size: StepSize, device: Device, steps: float | None = None
 ) -> Choice:
-    """The better program for a run on this device: of so many steps, or of its budget."""
+    """The generator to use on this device, for this many steps or the run's budget."""
     settings = config.engine
     assert isinstance(settings, LocalSettings)
     if why := unable(settings):
@@ -102,12 +102,12 @@ def _steps(config: Config, size: StepSize, device: Device, seconds: float) -> fl
 
 
 def chosen(config: Config, say: Say) -> Config:
-    """The config of a run with what generates its rollouts."""
+    """The config of a run, its generator resolved."""
     return _chosen(config, step_size(config), None, say) if is_open(config) else config
 
 
 def chosen_for_rollouts(config: Config, prompts: int, say: Say) -> Config:
-    """The config with what generates rollouts of so many prompts, once."""
+    """The config for one round of rollouts of this many prompts, its generator resolved."""
     if not is_open(config):
         return config
     size = step_size(config)
@@ -131,9 +131,9 @@ def _chosen(config: Config, size: StepSize | None, steps: float | None, say: Say
 
 
 def continued(config: Config, out: Path) -> Config:
-    """The config with what generates in its run folder already, where it is to choose.
+    """The config with the generator that its run folder already uses, if it is open.
 
-    Folders of before there was a choice name it in their settings.
+    Older folders name it in their settings.
     """
     settings = run_settings(out) if is_open(config) else None
     engine = settings["engine"] if settings else {}

@@ -139,7 +139,7 @@ def _wrapped(setting: str, meaning: str, width: int) -> Iterator[str]:
 
 
 def document(name: str) -> dict[str, Any]:
-    """The same as JSON; the card is of METIS's own curricula alone."""
+    """A curriculum as JSON; your own has no card."""
     kind = curriculum_class(name)
     card = {} if ":" in name else asdict(curriculum_card(kind))
     return {

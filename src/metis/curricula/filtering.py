@@ -26,7 +26,7 @@ def rollout_count(groups: Iterable[Group]) -> float:
 
 
 def decided(groups: Sequence[Group], chosen: bool, reason: str) -> list[Decision]:
-    """The same decision for several groups, with their variances as scores."""
+    """The decisions on several groups; their scores are the variances."""
     return [
         Decision(
             group.prompt,

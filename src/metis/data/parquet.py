@@ -22,7 +22,7 @@ ABOUT = b"metis"
 def rows(
     path: Path, columns: Sequence[str] | None = None, batch_size: int = BATCH
 ) -> Iterator[dict[str, Any]]:
-    """The rows of a file in their order, nested as they are; of some columns, those it has."""
+    """The rows of a file in order, nested; of the named columns, those that it has."""
     with _opened(path) as file:
         present = None if columns is None else [c for c in columns if c in file.schema_arrow.names]
         for batch in file.iter_batches(batch_size, columns=present):
@@ -30,7 +30,7 @@ def rows(
 
 
 def value(path: Path, row: int, column: str) -> Any:
-    """One value of a file, of which no more than a group of rows is read."""
+    """One value of a file; reads only its row group."""
     with _opened(path) as file:
         before = 0
         for group in range(file.num_row_groups):
@@ -78,7 +78,7 @@ def write(path: Path, table: Sequence[dict[str, Any]], made_from: dict[str, Any]
 def stream(
     path: Path, table: Iterable[dict[str, Any]], made_from: Callable[[], dict[str, Any]], group: int
 ) -> None:
-    """The same for rows that come one after the other, so many in memory as a group has.
+    """Like `write`, from an iterator; holds one row group in memory.
 
     `made_from` is asked after the last row.
     """

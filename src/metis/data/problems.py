@@ -1,4 +1,4 @@
-"""Problems as published copies hold them: their text, their answers, their kind.
+"""Problems from published copies of a data set: text, answers, category.
 
 Copies name their fields differently, wrap problems in instructions and repeat them. Here a problem
 is what is left: its bare text once, with every different answer that was given to it.
@@ -70,7 +70,7 @@ class Collection:
 
 
 def read(paths: Iterable[Path], same: str) -> Collection:
-    """All problems of some files, each once; `same` says by which of KEYS."""
+    """All problems of some files, without duplicates by the key `same`, one of KEYS."""
     seen = Collection(0, None, [])
     grouped: dict[Any, RawProblem] = {}
     wrapped: dict[tuple[Any, ...], bool] = {}  # by what was read: files repeat rows a hundred times

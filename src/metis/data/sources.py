@@ -1,7 +1,7 @@
 """The source of a data set: a file of one's own, or a data set of the Hugging Face hub.
 
-On the hub a source is an id, a revision and files, written `ORG/NAME@REVISION:FILE,FILE`. Never is
-another source taken for one that cannot be reached.
+On the hub a source is an id, a revision and files, written `ORG/NAME@REVISION:FILE,FILE`. A
+source that cannot be reached is never replaced by another.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ class LocalSource:
 
     @property
     def fingerprint(self) -> str:
-        """The same for the same content, wherever it lies."""
+        """A hash of the content, independent of the path."""
         with self.path.open("rb") as file:
             return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
 
@@ -104,7 +104,7 @@ def _reason(error: Exception, errors: Any, source: Hub, file: str) -> str:
 
 
 def parse(text: str, name: str, usual: Hub) -> LocalSource | Hub:
-    """The source that a person wrote; what is left out of a hub source is as usual."""
+    """Parse a source; omitted parts of a hub source have defaults."""
     path = Path(text).expanduser()
     if path.is_file():
         return LocalSource(path)

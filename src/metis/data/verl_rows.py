@@ -38,7 +38,7 @@ def verl_row(
 
 
 def schema(pyarrow: Any) -> Any:
-    """The types of these columns; a field without a value in any row has one too."""
+    """The column types, also for a field without a value in any row."""
     text = pyarrow.string()
     about = {"id": text, "index": pyarrow.int64(), "split": text, "problem": text, "category": text}
     return pyarrow.schema(

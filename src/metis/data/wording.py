@@ -1,4 +1,4 @@
-"""The wording of a problem: what is left of it without typography and figures."""
+"""The wording of a problem, normalised: without typography and figures."""
 
 import re
 import unicodedata
@@ -23,5 +23,5 @@ def words(text: str) -> tuple[str, ...]:
 
 
 def key(text: str) -> tuple[str, ...] | str:
-    """The same for problems of the same words; a text without any stands for itself."""
+    """A key for deduplication: the words of a problem, or the text if it has none."""
     return words(text) or text.strip()

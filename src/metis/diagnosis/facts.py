@@ -68,7 +68,7 @@ def paired(run: Recorded) -> Estimate:
 
 @dataclass
 class Groups:
-    """What is counted of the groups trained on; nothing in folders without their log."""
+    """Counts over the groups trained on; empty for folders without that log."""
 
     kinds: list[str] = field(default_factory=list)
     """The kind of each group, in the order of the log."""
@@ -168,8 +168,10 @@ class Facts:
 
     @cached_property
     def ended(self) -> int | None:
-        """Answers that ended by themselves; None where lengths do not tell: without a limit in the
-        settings, or in several turns."""
+        """Answers that ended before the token limit; None where lengths do not tell.
+
+        They do not without a limit in the settings, nor of several turns.
+        """
         engine = self.run.config.get("engine")
         limit = engine.get("max_tokens") if isinstance(engine, dict) else None
         lengths = self.groups.lengths
@@ -184,13 +186,13 @@ class Facts:
 
     @property
     def late_kinds(self) -> dict[str, float]:
-        """The same of the last fifth of the groups, of more where that is few."""
+        """`kinds` of the last fifth of the groups, or of more if these are few."""
         kinds = self.groups.kinds
         return _shares(kinds[-max(LATE, len(kinds) // PART) :])
 
     @cached_property
     def missed(self) -> Missed | None:
-        """All-fail groups with answers that were expected; looked for where many are all-fail."""
+        """All-fail groups whose answers have the reference; searched if many are all-fail."""
         return missed(self.run.folder) if self.kinds.get("all-fail", 0.0) >= MISSED else None
 
     @cached_property
@@ -210,7 +212,7 @@ class Facts:
 
     @cached_property
     def gradient(self) -> tuple[float, float] | None:
-        """The same of the gradient norm, over steps that have one."""
+        """Median gradient norm in the first and in the last fifth of the steps that have one."""
         for name in GRADIENT_NORMS:
             if self.run.has(name):
                 steps, norms = self.run.series(name)
@@ -249,7 +251,7 @@ class Facts:
 
     @property
     def cut_short(self) -> float:
-        """The same of those that were truncated."""
+        """Mean share of truncated judgments."""
         return _mean(self.run.series("judge/failure_cut_off").y)
 
     @cached_property

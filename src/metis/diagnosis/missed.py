@@ -37,7 +37,7 @@ class MissedAnswer:
 
 @dataclass(frozen=True)
 class Missed:
-    """Such answers of the latest steps.
+    """The missed answers of the latest steps.
 
     share   of the groups that they are most of
     ending  those whose last words are the reference, so that they are right, even if by chance
@@ -49,7 +49,7 @@ class Missed:
 
 
 def missed(folder: Path) -> Missed | None:
-    """Those of the last file of transcripts; None where there are too few of them."""
+    """The missed answers of the last transcript file; None if there are too few."""
     answers: list[MissedAnswer] = []
     ending: list[MissedAnswer] = []
     groups = found = 0

@@ -1,4 +1,4 @@
-"""The table of what can be wrong with a run: on which numbers it is said, and what to do about it.
+"""The table of diagnoses: what can be wrong with a run, by which numbers, and what to do.
 
 Bounds come from the 232 runs of `evidence/` where they can: none of those is ill, as far as is
 known, except for answers that were truncated and groups without variance.
@@ -73,7 +73,7 @@ class Rule:
 
 
 def found(facts: Facts) -> Iterator[Rule]:
-    """The rules that hold for a run, the most harmful first."""
+    """The rules that apply to a run, the most harmful first."""
     return (rule for rule in RULES if rule.holds(facts))
 
 
@@ -346,7 +346,7 @@ def _no_skill(facts: Facts) -> str:
 
 
 def _others(facts: Facts) -> list[str]:
-    """The judges that could be used in place of the one that a run of METIS has."""
+    """Other judges that the run could use."""
     name = facts.judge if facts.run.curriculum == "metis" else ""
     return [other for other in OTHERS if other != name] if name in JUDGES else []
 

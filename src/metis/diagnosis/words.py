@@ -30,7 +30,7 @@ class Line(NamedTuple):
 
     @property
     def question(self) -> str:
-        """What the line answers."""
+        """The question that the line answers."""
         return QUESTIONS[self.kind]
 
 
@@ -71,7 +71,7 @@ def learnt(facts: Facts) -> str:
 
 
 def _cut_off(facts: Facts) -> str:
-    """What is to be said of truncated validation answers."""
+    """A sentence about truncated validation answers, if there are many."""
     tests, shares = facts.run.evaluations, facts.truncated_tests
     before, after = shares.get(tests[0].step), shares.get(tests[-1].step)
     told = [share for share in (before, after) if share is not None]
@@ -116,7 +116,7 @@ def wasted(facts: Facts) -> str:
 
 
 def _groups(facts: Facts) -> Iterator[str]:
-    """The kinds of groups that were trained on, or as much of that as is logged."""
+    """The shares of group kinds, as far as they are logged."""
     if facts.run.informative is None:
         yield "none was trained on"
         return

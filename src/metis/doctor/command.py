@@ -27,7 +27,7 @@ def add(commands: Commands) -> None:
 
 
 def findings() -> Iterator[Finding]:
-    """Every part, from the interpreter outwards, as each is looked at."""
+    """Check every part in turn, from the interpreter outwards."""
     from metis.doctor import machine, packages
 
     yield packages.python()
@@ -52,7 +52,7 @@ def _run(chosen: argparse.Namespace) -> int:
 
 
 def lines(finding: Finding) -> list[str]:
-    """A finding as text: what is there, and below it what is missed and what mends it."""
+    """A finding as text: the state, then what is missing and the command that mends it."""
     first = f"{MARKS[finding.state]:<3} {finding.name:<16} {finding.found}"
     if finding.state == "ok":
         return [first]

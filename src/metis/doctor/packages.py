@@ -40,7 +40,7 @@ def findings() -> Iterator[Finding]:
 
 
 def package(name: str, supported: Requirement) -> Finding:
-    """An optional package: its version, held against the range that METIS supports."""
+    """An optional package: its version, checked against the supported range."""
     extra, use = USES[name]
     command = pip_install(extra)
     try:

@@ -83,7 +83,7 @@ class RewardRunner:
             self.ended = before
 
     def wait(self, future: "Future[T]") -> T | Exception:
-        """The result of a turn or a reward, or its exception."""
+        """Wait for a turn or a reward: its result, or its exception."""
         start = time.perf_counter()
         error = future.exception()
         self.waited += time.perf_counter() - start

@@ -24,7 +24,7 @@ from metis.tasks.base import Task
 
 
 class Answerer:
-    """A model, and how it is sampled from; with a checkpoint, the model as it was then."""
+    """A model and its sampling settings; with a checkpoint, the weights of that step."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Answerer:
     def answer(
         self, task: Task, prompts: Sequence[Prompt], parts: Sequence[int], seed: int
     ) -> list[list[Answer]]:
-        """Episodes of every prompt, as many as the parts have together; a part at a time."""
+        """Play the episodes of every prompt, one part after the other."""
         generator = torch.Generator(self.policy.device).manual_seed(seed)
         answers: list[list[Answer]] = [[] for _ in prompts]
         for part in parts:

@@ -34,7 +34,7 @@ def own_sets(settings: Mapping[str, Any], run: Path | None) -> list[PromptSet]:
 
 
 def _with_its_data(settings: Mapping[str, Any], run: Path | None) -> Mapping[str, Any]:
-    """The same with the data that a run keeps in its folder, wherever the folder is now."""
+    """The settings with the path of the run's own copy of the data, where the folder is now."""
     path = Path(settings["task"].get("path") or "")
     if run is None or path.name != DATA or path.exists() or not (run / DATA).exists():
         return settings

@@ -1,4 +1,4 @@
-"""Batches of problems to answer together: fixed by the problems and the limits, never by the past.
+"""Batches of problems to answer together, fixed by the problems and the limits alone.
 
 Every batch draws from a generator of its own. So an evaluation that was stopped and goes on gives
 the answers of one that was not.
@@ -21,14 +21,14 @@ class BatchLimits:
     tokens: int
 
     def fit(self, length: int, rows: int) -> bool:
-        """True where so many rows of a length fit a batch; a single one always does."""
+        """True if this many rows of this length fit a batch; a single row always does."""
         return rows <= 1 or (rows <= self.rows and rows * length <= (self.tokens or rows * length))
 
 
 def batches(
     lengths: Sequence[int], longest: int, samples: int, limits: BatchLimits
 ) -> list[list[int]]:
-    """Problems by place, short prompts first so that little is padded, all samples together."""
+    """Batches of problem indices, short prompts first to save padding, all samples together."""
     order = sorted(range(len(lengths)), key=lambda place: lengths[place])
     planned: list[list[int]] = []
     for place in order:
@@ -41,7 +41,7 @@ def batches(
 
 
 def in_order(count: int, samples: int, rows: int) -> list[list[int]]:
-    """Problems by place as they stand, so many together as rollouts of training are."""
+    """Batches of problem indices in order, of the size of training's rollouts."""
     size = max(1, rows // samples)
     return [list(range(start, min(start + size, count))) for start in range(0, count, size)]
 

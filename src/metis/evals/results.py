@@ -22,7 +22,7 @@ MISSING = "–"
 def results(
     evaluation: Evaluation, rows: Sequence[Mapping[str, Any]], about: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Every benchmark with its scores, and their average; the same rows give the same bytes."""
+    """The scores of every benchmark and their average; deterministic to the byte."""
     summary = {"schema": SCHEMA, **about, **evaluation.described, "metric": metric(evaluation)}
     summary["benchmarks"] = {
         each.name: {
@@ -45,7 +45,7 @@ def results(
 
 
 def metric(evaluation: Evaluation) -> str:
-    """pass@1 of one answer; of several, their mean, which estimates the same."""
+    """The name of the metric: pass@1, or mean@k for k answers, which estimates the same."""
     return "pass@1" if evaluation.samples == 1 else f"mean@{evaluation.samples}"
 
 
@@ -132,7 +132,7 @@ def _percent(score: Mapping[str, Any] | None) -> str:
 
 
 def write(folder: Path, summary: Mapping[str, Any]) -> None:
-    """`results.json` and `results.md`, each whole or not at all."""
+    """Write `results.json` and `results.md`, each atomically."""
     for name, text in (
         ("results.json", json.dumps(summary, indent=2) + "\n"),
         ("results.md", markdown(summary)),

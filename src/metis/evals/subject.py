@@ -1,4 +1,4 @@
-"""The subject of an evaluation: a model, or what a training run made of it."""
+"""The subject of an evaluation: a model, or a checkpoint of a run."""
 
 import dataclasses
 import hashlib
@@ -25,7 +25,7 @@ PAPER_TASK = {"name": "math", "verify": PAPER.verify}
 
 @dataclass(frozen=True)
 class EvaluatedModel:
-    """A model with the weights that a checkpoint holds, and the settings of its run.
+    """A model or a checkpoint to evaluate, with the settings of its run.
 
     about tells it from every other subject. A model has no run, and is asked and scored as in the
     paper.
@@ -50,7 +50,7 @@ class EvaluatedModel:
         generation: str | None = None,
         vllm_cache: float | None = None,
     ) -> "EvaluatedModel":
-        """The same elsewhere, or with other memory."""
+        """The subject with other device or memory settings."""
         given = {"device": device, "generation": generation, "vllm_cache": vllm_cache}
         changes: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
         changes["vllm_sleep"] = False
@@ -58,7 +58,7 @@ class EvaluatedModel:
 
 
 def find(named: str, checkpoint: str = "") -> EvaluatedModel:
-    """The model, or the checkpoint of a run, that a name on the command line means."""
+    """Resolve a name on the command line to a model or a checkpoint of a run."""
     trained = models.find_checkpoint(Path(named).expanduser(), checkpoint)
     if trained is None:
         name, model = _called(named), model_files.model(named)
@@ -89,7 +89,7 @@ def find(named: str, checkpoint: str = "") -> EvaluatedModel:
 
 
 def _called(model: str) -> str:
-    """The name of a model: of a folder or a file its own, without the way to it."""
+    """The display name of a model; of a folder or a file, without its path."""
     path = Path(model).expanduser()
     return path.resolve().name if path.exists() else model
 

@@ -44,7 +44,7 @@ class AnswerFolder(Folder):
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Prompts, and the drawing of answers; `rows` are those of a run's own test."""
+    """The prompt sets and sampling of an evaluation; `rows` are those of a run's own batches."""
 
     sets: Sequence[PromptSet]
     sampling: Sampling
@@ -95,7 +95,7 @@ class Answer:
 
 
 class Answering(Protocol):
-    """A model that answers."""
+    """The interface of a model that answers."""
 
     def lengths(self, chats: Sequence[Chat]) -> Sequence[int]: ...
 
@@ -139,7 +139,7 @@ def finished(evaluation: Evaluation, folder: AnswerFolder) -> bool:
 def answer_all(
     evaluation: Evaluation, model: Answering, folder: AnswerFolder, watcher: AnswerWatcher
 ) -> None:
-    """Answer what is not answered yet; each batch is on disk before the next begins."""
+    """Answer the remaining problems; each batch is saved before the next begins."""
     planned = list(_plan(evaluation, model))
     done = _keep_whole_batches(planned, folder, watcher)
     names = {name for batch in planned[:done] for name in batch.names}
@@ -185,7 +185,7 @@ def _plan(evaluation: Evaluation, model: Answering) -> Iterator[ProblemBatch]:
 def _keep_whole_batches(
     planned: Sequence[ProblemBatch], folder: AnswerFolder, watcher: AnswerWatcher
 ) -> int:
-    """Cut the log back to its whole batches; how many these are."""
+    """Truncate the log to its whole batches; returns their number."""
     rows = folder.rows()
     start, length = 0, 0
     for done, batch in enumerate(planned):

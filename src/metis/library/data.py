@@ -1,4 +1,4 @@
-"""Rows in memory as a file beside what is made of them, so that it can be resumed and evaluated."""
+"""Writes rows given in memory into the output folder, so that it can be resumed and evaluated."""
 
 import contextlib
 import hashlib
@@ -17,9 +17,9 @@ MADE = ("config.json", "compare.json")
 
 @contextlib.contextmanager
 def filed(data: Any, folder: Path) -> Iterator[str]:
-    """The path of data, which may be a path already; rows in memory become a file of the folder.
+    """The path of the data; rows given in memory are written to a file in the folder.
 
-    On an error it goes again, unless something was made with it.
+    On an error the file is deleted, unless something was made with it.
     """
     if isinstance(data, str | Path):
         yield str(data)
@@ -45,7 +45,7 @@ def filed(data: Any, folder: Path) -> Iterator[str]:
 
 
 def digest(data: Any) -> str:
-    """A name for rows."""
+    """A hash of rows, to name their file."""
     return hashlib.sha256(encoded(data)).hexdigest()[:8]
 
 

@@ -30,9 +30,9 @@ FOREIGN = {"train_dataset": "data", "reward_funcs": "reward", "eval_dataset": "b
 def gathered(
     settings: Mapping[str, Any], model: str | Path | None, data: Any, reward: Any, folder: Path
 ) -> Iterator[list[tuple[str, Any]]]:
-    """Dotted keys and values; rows in memory are a file in the folder meanwhile, and from then on.
+    """Settings as dotted keys and values; rows given in memory are written into the folder.
 
-    Data are those of the task `file`, unless the settings name another.
+    Data goes to the task `file`, unless the settings name another.
     """
     for name in settings.keys() & FOREIGN.keys():
         raise MetisError(f"unknown key {name!r}: that is {FOREIGN[name]!r} here")
@@ -54,7 +54,7 @@ def gathered(
 
 
 def assembled(recipe: str | Path | None, settings: list[tuple[str, Any]]) -> config.Config:
-    """The whole configuration; its notices go to stderr."""
+    """The complete configuration; notices go to stderr."""
     run_config = config.assemble(Path(recipe) if recipe else None, settings)
     for notice in run_config.notices:
         print(f"metis: {notice}", file=sys.stderr)
@@ -62,14 +62,14 @@ def assembled(recipe: str | Path | None, settings: list[tuple[str, Any]]) -> con
 
 
 def require_here(run_config: config.Config) -> None:
-    """Refuse a function of this process where others compute the rewards."""
+    """Refuse a function that is in no file if other processes compute the rewards."""
     reward = run_config.resolved.get("task", {}).get("reward")
     if is_in_memory(reward) and ENGINES[run_config.engine_name].trainer:
         raise elsewhere(reward, f"engine = {run_config.engine_name!r}")
 
 
 def elsewhere(reward: Any, what: str) -> MetisError:
-    """The refusal of a function that other processes would have to call."""
+    """The error for a function that other processes could not import."""
     return MetisError(
         f"task.reward = {reward!r}: {what} computes rewards in processes of its own, which do not "
         "have this function: define it at the top level of a file, and give reward="
@@ -106,7 +106,7 @@ def in_memory(data: Any) -> bool:
 
 
 def console(show: bool) -> "Console":
-    """The console of a command; one that prints nothing where nothing is to be shown."""
+    """The console of a call; a silent one if nothing is to be shown."""
     from rich.console import Console
 
     return plain_console() if show else Console(quiet=True)

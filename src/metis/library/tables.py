@@ -39,7 +39,7 @@ def _answered(folder: Path, kind: str, groups: Iterable[Row]) -> list[Row]:
 
 
 def _others(group: Row, counted: list[Row], told: list[Row]) -> list[Row]:
-    """The rollouts of a group that its transcript has not: it keeps one of them, or none."""
+    """The rollouts of a group that its transcript does not keep."""
     if not told:
         return counted
     if len(told) >= len(counted):
@@ -78,7 +78,7 @@ def _told(member: Member, texts: Mapping[str, Row]) -> Iterator[Row]:
 
 
 def _counted(group: Row, texts: Mapping[str, Row]) -> Iterator[Row]:
-    """The rollouts of a group of which no transcript is kept, the failed ones last."""
+    """The rollouts of a group without a transcript, the failed ones last."""
     known, answers = len(group["rewards"]), group.get("answers", [])
     reported = group.get("reported", [{}] * known)
     for place in range(known + group["failed"]):

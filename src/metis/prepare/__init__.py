@@ -1,1 +1,1 @@
-"""Data sets, from where they are published to files that train and test as they are."""
+"""Downloads published data sets and writes them as training and test files."""

@@ -40,7 +40,7 @@ KEYS = {
 
 @dataclass(frozen=True)
 class DialogueSettings:
-    """The knobs of the preparation.
+    """Settings of the preparation.
 
     composite  the `rebuilt` composite category, or the `official` one, most of whose ground truths
                fail
@@ -122,7 +122,7 @@ def prepare(
 
 
 def split(categories: Mapping[str, Sequence[Dialogue]], settings: DialogueSettings) -> set[str]:
-    """The ids of a fifth of every category, drawn by the seed."""
+    """The ids of the held-out fifth of every category, sampled with the seed."""
     chosen: set[str] = set()
     for name, part in categories.items():
         drawn = "dialogue" if settings.split == "dialogue" else name
@@ -133,7 +133,7 @@ def split(categories: Mapping[str, Sequence[Dialogue]], settings: DialogueSettin
 
 
 def understand(words: Sequence[str]) -> tuple[DialogueSettings, Path | None]:
-    """The settings that words of a command line stand for, and the wheel that they name."""
+    """Parse key=value words: the settings, and the wheel if one is named."""
     given = dict(word.partition("=")[::2] for word in words)
     preset = given.pop("preset", "recommended")
     require(preset in PRESETS, "preset", preset, f"use {' or '.join(PRESETS)}")

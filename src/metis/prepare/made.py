@@ -1,4 +1,4 @@
-"""Files that were prepared before, found again by what was asked for; no other is overwritten."""
+"""Finds files of an earlier, equal preparation; any other file is never overwritten."""
 
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ def before(path: Path, request: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def request_and_outcome(path: Path) -> dict[str, Any]:
-    """The notes of a prepared file: what was asked for, and what came of it."""
+    """The request and the outcome noted in a prepared file."""
     try:
         about = parquet.about(path)
     except MetisError:
@@ -28,7 +28,7 @@ def request_and_outcome(path: Path) -> dict[str, Any]:
 
 
 def not_prepared(path: Path) -> MetisError:
-    """The error of a file from elsewhere where one would be written."""
+    """The error for a file at the target that METIS did not prepare."""
     return MetisError(
         f"{str(path)!r} is not a file that was prepared here: move it, or choose another --out"
     )

@@ -35,7 +35,7 @@ HEADER = ("set", "rows", "problems", "no answer", "conflicting", "in a test set"
 
 @dataclass(frozen=True)
 class MathSettings:
-    """The knobs of the preparation. All but the last are for the sets to train on.
+    """Settings of the preparation. All but the last are for the sets to train on.
 
     duplicates     rows are one problem when they have the same `text`, or the same `wording`
     conflicts      `drop` problems that have several answers, or keep the `first` answer

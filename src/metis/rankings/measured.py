@@ -1,4 +1,4 @@
-"""The calibration: held-out predictions of a readout beside what was measured."""
+"""The calibration: held-out predictions of a readout against measured outcomes."""
 
 import math
 from dataclasses import dataclass

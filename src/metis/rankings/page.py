@@ -135,7 +135,7 @@ def _share(share: Share) -> str:
 
 
 def _kept(judged: Judged) -> list[list[str]]:
-    """What is left by filters, expected and measured."""
+    """The best shares of the file, and all of it: expected variance, and what was measured."""
     variances, rates = judged.ranking.variances, judged.ranking.ranked_pass_rates
     head = ["kept", "prompts", "expected variance", "over that of all"]
     head += ["expected pass rate"] if rates.size else []

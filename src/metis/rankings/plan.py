@@ -1,4 +1,4 @@
-"""From the words of a command to what is ranked: the prompts, their sample, and the settings."""
+"""What a ranking ranks: the file of prompts, a sample for calibration, and the settings."""
 
 import dataclasses
 import tempfile
@@ -67,7 +67,7 @@ def readout(settings: Config, served: bool) -> Readout:
 
 
 def _of_file(section: TaskSection, path: Path) -> list[Setting]:
-    """Settings of the task: all prompts are of the file, and none of them is held out."""
+    """The settings of the task: all prompts come from the file, none is held out."""
     if section.entry.rows is None:
         raise MetisError(
             f"task = {section.name!r} does not read prompts row by row: use task=file (with "
@@ -84,7 +84,7 @@ def _of_file(section: TaskSection, path: Path) -> list[Setting]:
 
 
 def _problem(path: Path) -> list[Setting]:
-    """The field with the problem, by the first row; nothing where it has none that is known."""
+    """The field with the problem, guessed from the first row; empty if no known one is there."""
     first = next(iter(read_rows(str(path), "PROMPTS")))
     name = next((name for name in TEXTS if name in first), None)
     if name is None or "reward_model" in first:  # a row with verl's columns is read as it is

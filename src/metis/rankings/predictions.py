@@ -106,7 +106,7 @@ def predict(
     engine: Callable[[], Playable],
     view: Callable[[str, int], SurveyView],
 ) -> None:
-    """Predict for all prompts, from those on that have no prediction yet."""
+    """Predict for all prompts that have no prediction yet."""
     total = plan.scan.prompts
     done = folder.resume(total)
     if done == total:

@@ -81,7 +81,7 @@ def _spread(answers: Mapping[int, Answer]) -> list[Answer]:
 
 
 def told(run: Recorded) -> Iterator[Answer]:
-    """The answers of the first and the last segments of the transcripts."""
+    """The answers in the first and the last transcript files."""
     files = transcripts.segments(run.folder, "train")
     read = {file.name: file.stat().st_size for file in files[1:-SEGMENTS]}
     for member in transcripts.members(run.folder, "train", read):

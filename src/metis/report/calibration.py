@@ -1,4 +1,4 @@
-"""The figures of predictions: against outcomes in bins, and beside them step by step."""
+"""Figures of predictions: calibration in bins, and predictions and outcomes by step."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -102,7 +102,7 @@ def _described(outcomes: Sequence[PredictedOutcome]) -> tuple[str, str]:
 
 
 def ranked(subject: Subject) -> bool:
-    """True of predictions of a rank, as for continuous rewards: they are no variances."""
+    """True if predictions are ranks (continuous rewards), not variances."""
     for run in subject.runs:
         curriculum = run.config.get("curriculum")
         judge = curriculum.get("judge") if isinstance(curriculum, dict) else None

@@ -1,4 +1,4 @@
-"""The figures of the METIS paper as data: which curves, on which axes, and what to look for."""
+"""The figures of the METIS paper as data: curves, axes, captions."""
 
 import re
 from collections import Counter, defaultdict
@@ -154,7 +154,7 @@ def _panels(counts: Mapping[str, int]) -> dict[str, frozenset[str]]:
 
 
 def _order(name: str) -> list[tuple[int, int, str]]:
-    """Numbers in a name by their size."""
+    """A natural sort key: numbers in a name count by their value."""
     parts = re.split(r"(\d+)", name)
     return [(1, int(part), "") if part.isdecimal() else (0, 0, part) for part in parts]
 

@@ -59,7 +59,7 @@ def alone(figure: Figure) -> str:
 
 
 def _lines(names: Mapping[str, str], width: float) -> Iterator[tuple[float, int, str]]:
-    """Where each entry of a legend stands: as many to a line as fit."""
+    """The positions of the legend's entries, wrapped to lines."""
     x, line = 0.0, 0
     for name in names:
         needed = 30 + LETTER * len(name) + ENTRY

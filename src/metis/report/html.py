@@ -1,4 +1,4 @@
-"""The parts of a page that opens anywhere: no script, no font and no image from elsewhere."""
+"""The parts of a self-contained page: no external script, font or image."""
 
 import json
 import re
@@ -40,7 +40,7 @@ def document(
 
 
 def banner(title: str, text: str) -> str:
-    """A remark that nobody should miss."""
+    """A highlighted remark."""
     return f'<p class="banner" role="note"><strong>{escape(title)}</strong> {escape(text)}</p>'
 
 
@@ -120,7 +120,7 @@ def _kind(cells: Sequence[str]) -> str:
 
 
 def unbroken(text: str) -> str:
-    """A cell that is broken before an interval, and neither in it nor before an error."""
+    """A table cell that wraps only before an interval."""
     text = text.replace(" ± ", "\u00a0±\u00a0")
     return re.sub(r"\[.*?\]", lambda interval: interval[0].replace(" ", "\u00a0"), text)
 

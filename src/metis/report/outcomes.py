@@ -1,4 +1,4 @@
-"""Predictions beside what happened: the judge's v̂ of the groups that were rolled out, and their v.
+"""Predicted and realised variance: the judge's v̂ of the groups that were rolled out, and their v.
 
 Joined from the logs of a run; folders without those logs, as evidence often is, have none.
 """

@@ -1,4 +1,4 @@
-"""The commands that make runs and reports again, and settings without the paths of a machine."""
+"""Commands that reproduce runs and reports, and settings without this machine's paths."""
 
 import re
 import shlex
@@ -40,7 +40,7 @@ def place(folder: Path) -> Path:
 
 
 def of_runs(runs: Sequence[Recorded]) -> list[str]:
-    """Train each run again by its own settings; draw the same page."""
+    """The commands that train each run again and draw the same page."""
     places = [place(run.folder) for run in runs]
     again = [Path("again") / (path.name and path) for path in places]
     trained = [

@@ -1,4 +1,4 @@
-"""A small writer of SVG charts: text only, coloured by the style sheet of the page around it."""
+"""A small writer of SVG charts, coloured by the style sheet of the page."""
 
 import math
 from collections.abc import Sequence
@@ -96,7 +96,7 @@ def funnel(axes: Axes) -> tuple[Series, Series]:
 
 
 def diagonal(axes: Axes) -> tuple[float, float]:
-    """The values, equal on both axes, that the diagonal runs between."""
+    """The end points of the diagonal, as values on either axis."""
     (left, right), (low, high) = stretch(axes), extent(axes)
     return max(left, low), min(right, high)
 

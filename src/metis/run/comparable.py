@@ -1,5 +1,4 @@
-"""Comparability of validations: accuracies of other prompts, or under other conditions, are not
-compared."""
+"""Decides which runs' validations are comparable: same prompts, same conditions."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -61,7 +60,7 @@ def _settings(run: Recorded, other: Recorded) -> list[str]:
 
 
 def _changes(run: Recorded, other: Recorded) -> Iterator[str]:
-    """Conditions that one of the runs changed on its way, and the other did not."""
+    """Conditions that one of the runs changed during training and the other did not."""
     ours, theirs = ([_change(row) for row in each.changes] for each in (run, other))
     for key, step in dict.fromkeys([*ours, *theirs]):
         if _is_of(key, CONDITIONS) and ((key, step) in ours) != ((key, step) in theirs):
@@ -74,7 +73,7 @@ def _change(row: dict[str, Any]) -> tuple[str, int]:
 
 
 def _prompts(run: Recorded, other: Recorded) -> Iterator[str]:
-    """Other validation prompts, where both runs have logged theirs and drawn them by one seed."""
+    """A difference in validation prompts, if both runs logged theirs and share the data seed."""
     if not run.config.get("benchmarks") and _data(run) != _data(other):
         return
     ours, theirs = (_tested(each) for each in (run, other))
@@ -86,7 +85,7 @@ def _prompts(run: Recorded, other: Recorded) -> Iterator[str]:
 
 
 def _data(run: Recorded) -> Any:
-    """The seed that the held-out prompts are drawn by."""
+    """The seed that held-out prompts are sampled with."""
     seed = run.config.get("data_seed")
     return run.config.get("seed") if seed is None else seed
 

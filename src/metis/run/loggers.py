@@ -118,12 +118,12 @@ def text_table(answers: Sequence[ShownAnswer]) -> Any:
 
 
 def data_table(wandb: Any, answers: Sequence[ShownAnswer]) -> Any:
-    """A table of the package wandb."""
+    """A `wandb.Table`."""
     return wandb.Table(columns=list(COLUMNS), data=[answer.row for answer in answers])
 
 
 def traces(trackio: Any, answers: Sequence[ShownAnswer]) -> list[Any]:
-    """Traces of the package trackio; older versions have none."""
+    """trackio's `Trace` class; None in older versions."""
     shown = answers if hasattr(trackio, "Trace") else ()
     return [_trace(trackio, answer) for answer in shown]
 

@@ -1,4 +1,4 @@
-"""Writes down what was said in rollouts, judgments and validation, and every candidate's text."""
+"""Records the transcripts of rollouts, judgments and validation, and every candidate's text."""
 
 import json
 import math
@@ -24,12 +24,12 @@ LONGEST = 2000
 
 
 def unknown(prompt: Prompt) -> str:
-    """What is expected where nobody knows."""
+    """The reference answer where a task names none."""
     return ""
 
 
 def shortened(reference: str) -> str:
-    """What is expected, as much of it as is kept."""
+    """A reference answer, truncated to the length that is kept."""
     left = len(reference) - LONGEST
     return f"{reference[:LONGEST]}\n… {left:,} more characters" if left > 0 else reference
 
@@ -37,7 +37,7 @@ def shortened(reference: str) -> str:
 class Recorder:
     """Writes the transcripts of a folder, and its `prompts.jsonl` if it has one.
 
-    They are kept below so many gigabytes; 0 is no limit.
+    Transcripts are kept below a size in gigabytes; 0 is no limit.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Recorder:
             self._append("judge", {"step": step, **head}, [row])
 
     def answers(self, kind: str, step: int, groups: Sequence[Group]) -> None:
-        """Write groups that nothing is trained on."""
+        """Write groups that are not trained on."""
         for group in groups:
             self.add(kind, step, group.prompt, group.transcripts)
 
@@ -78,12 +78,12 @@ class Recorder:
         transcripts: Sequence[Transcript],
         **beside: str,
     ) -> None:
-        """Write what was said to a prompt, with more about it."""
+        """Write the transcript of a prompt's rollouts, with extra fields."""
         rows = [_row(number, each, transcripts[0].asked) for number, each in enumerate(transcripts)]
         self._write(kind, step, prompt, transcripts, rows, beside)
 
     def thin(self, step: int) -> list[str]:
-        """Bring old transcripts below the limit; returns notices of what is no longer kept."""
+        """Shrink old transcripts below the limit; returns notices of what was dropped."""
         if not self.gigabytes:
             return []
         with writing(self.folder.path):
@@ -117,7 +117,7 @@ class Recorder:
             self._append(kind, head, rows)
 
     def _reference(self, prompt: Prompt) -> str:
-        """What is expected, as far as it is kept."""
+        """The reference answer, as far as it is kept."""
         return shortened(self.expected(prompt)) if self.kept != "none" else ""
 
     def _append(self, kind: str, head: Row, rows: Sequence[Row]) -> None:
@@ -128,7 +128,7 @@ class Recorder:
                 )
 
     def _prompts(self, step: int, heard: Heard, batch: Batch) -> None:
-        """Log the candidates that are none yet."""
+        """Log candidates that were not logged before."""
         if self._known is None:
             self._known = {row["prompt"] for row in log_rows(self.folder.path, "prompts")}
         new = {}

@@ -1,4 +1,4 @@
-"""Transcripts: what was said in every rollout, validation answer, survey answer and judgment.
+"""Transcripts: the messages of every rollout, validation answer, survey answer and judgment.
 
 `FOLDER/transcripts/KIND-NNNNN.jsonl.gz` has the groups of 50 steps, from step NNNNN on. A group is
 one gzip member: a line of JSON with its prompt, then a line per rollout. Members are written in one

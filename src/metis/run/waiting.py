@@ -22,7 +22,7 @@ Hear = Callable[[Sequence[Group]], object]
 
 
 def unheard(groups: Sequence[Group]) -> None:
-    """Lets them pass."""
+    """Ignores the groups."""
 
 
 class Heartbeat:

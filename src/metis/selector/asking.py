@@ -1,6 +1,6 @@
-"""Requests beside rollouts, answered by a function or an endpoint.
+"""Requests other than rollouts, answered by a function or an endpoint.
 
-What a selector cannot serve is refused before anything starts, by what the curriculum declares.
+A curriculum whose declared needs cannot be served is refused before anything starts.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""A step of a curriculum whose outcomes are awaited, and how it is saved.
+"""Steps of a curriculum that wait for outcomes, and how they are saved.
 
 A generator cannot be saved. So a step keeps the curriculum's state from before it began, each reply
 that it was sent, and the state at that reply where another step had changed it meanwhile. Started

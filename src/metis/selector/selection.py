@@ -180,7 +180,7 @@ class _Selection:
     # Steps
 
     def _proposal(self) -> Plan[list[Pick]]:
-        """Asks what the curriculum asks beside rollouts; the result are the next picks."""
+        """Answers the curriculum's requests other than rollouts; returns the next picks."""
         self._give_up_late()
         empty = 0
         while True:
@@ -251,7 +251,7 @@ class _Selection:
             logging.getLogger("metis").warning("step %d: %s", plan.progress.step + 1, text)
 
     def _asked(self, request: Request[Any]) -> Callable[[], Any]:
-        """What answers a request when it is called."""
+        """The call that answers a request."""
         if isinstance(self.ask, Endpoint):
             return partial(self.ask.answer, request, self._chat)
         if self.ask is None:

@@ -1,1 +1,1 @@
-"""A pool before training: how much of it is all-fail, all-pass or informative, and what to do."""
+"""Surveys of a training set: how much is all-fail, all-pass or informative, and what to do."""

@@ -59,7 +59,7 @@ def advice(facts: Facts, group: int) -> str:
 
 
 def _doubt(share: Share) -> str:
-    """The interval of a share, where other advice would follow from other values in it."""
+    """The interval of a share, if its other values would change the advice."""
     if not any(share.low < bound < share.high for bound in (RARE, COMMON)):
         return ""
     return f" ({share.low:.1%} to {share.high:.1%}: survey more --prompts to be sure)"

@@ -36,7 +36,7 @@ WAIT = 30.0
 
 
 class Playable(Protocol):
-    """What can be surveyed: it answers requests, so many rollouts at once.
+    """An engine that can be surveyed: it answers requests, up to `rows` rollouts at once.
 
     `reseed` seeds all sampling from there on. `notices` are messages to the user.
     """
@@ -88,12 +88,12 @@ class SurveyView:
         self.bars.stop()
 
     def resume(self, done: int) -> None:
-        """Take up what an earlier call has saved."""
+        """Start from what an earlier call has saved."""
         self.before = done
         self.save(done)
 
     def save(self, done: int) -> None:
-        """So many rollouts are saved."""
+        """Report how many rollouts are saved."""
         first = self.saved <= self.before < done < self.total
         self.saved, self.played = done, 0
         self.bars.update(self.task, completed=done)
@@ -101,7 +101,7 @@ class SurveyView:
             self._print()
 
     def play(self, played: int) -> None:
-        """So many rollouts have ended since the last were saved; any thread may say so."""
+        """Report how many rollouts have ended since the last save; thread-safe."""
         self.played = played
         self.bars.update(self.task, completed=self.saved + played)
 
@@ -181,7 +181,7 @@ def collect(
 
 
 def _counting(engine: Playable, view: SurveyView) -> AbstractContextManager[None]:
-    """Tells the view of every rollout that ends, on an engine that can say so."""
+    """Report every finished rollout to the view, if the engine can."""
     counting = getattr(engine, "counting", None)
     return nullcontext() if counting is None else counting(view.play)
 
@@ -199,14 +199,14 @@ def _rows(groups: Sequence[Group]) -> Iterator[Mapping[str, Any]]:
 
 
 def judging(settings: Config) -> Curriculum:
-    """METIS as it is set, or with its defaults where another curriculum is."""
+    """METIS with the settings given, or its defaults if another curriculum is set."""
     if settings.curriculum_name == "metis":
         return settings.curriculum
     return curriculum_of("metis", settings.training.batch, settings.training.group)
 
 
 def _measured_before(path: Path) -> dict[str, float]:
-    """The seconds that a file has; none where it is missing or damaged."""
+    """The saved seconds of a step; none if the file is missing or damaged."""
     try:
         return TypeAdapter(dict[str, float]).validate_json(path.read_bytes())
     except (OSError, ValidationError):
@@ -216,7 +216,7 @@ def _measured_before(path: Path) -> dict[str, float]:
 def step_seconds(
     engine: Trainable, pool: Pool, curriculum: Curriculum, folder: Path
 ) -> dict[str, float]:
-    """The phases of the second of two steps, which train the policy; measured before, as then."""
+    """Seconds by phase of a training step, the second of two; a saved measurement is reused."""
     path = folder / FILE
     if measured := _measured_before(path):
         return measured

@@ -27,7 +27,7 @@ NAMED = 3
 
 @dataclass(frozen=True)
 class OutcomeSet:
-    """Outcomes of prompts, and what they are of."""
+    """Outcomes of prompts, and a description of what was surveyed."""
 
     settings: Mapping[str, Any]
     """Settings of the survey, without the paths of a machine."""
@@ -89,5 +89,5 @@ class OutcomeSet:
 
 
 def _short(reward: float) -> float | int:
-    """A reward in as few characters as it needs."""
+    """A reward in as few characters as possible."""
     return int(reward) if reward == int(reward) else reward

@@ -93,7 +93,7 @@ def _ceilings(facts: Facts) -> str:
 
 
 def _place(facts: Facts) -> Iterator[str]:
-    """Measured pools by their share of informative prompts, this one among them."""
+    """Measured training sets and this one, sorted by their share of informative prompts."""
     share = facts.informative.value
     if not share:
         return

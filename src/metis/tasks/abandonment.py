@@ -1,4 +1,4 @@
-"""Calls that can be abandoned: what holds a scarce place for one lets it go then.
+"""Cancellation of calls: what a call waits for is ended once nobody needs its result.
 
 Whoever runs a call in a thread makes it the `current` one there. Whatever the call waits for says
 with `ended_by` how it is ended.
@@ -12,14 +12,14 @@ from contextvars import ContextVar
 
 
 class Abandoned(TimeoutError):
-    """Nobody waits for this call's answer any more."""
+    """The call was cancelled: nobody waits for its result."""
 
     def __str__(self) -> str:
         return "the call was abandoned, as it was late"
 
 
 class AbandonableCall:
-    """A call that runs in a thread; any other may abandon it, and will at its `deadline`."""
+    """A call in a thread that other threads may cancel; it is cancelled at its `deadline`."""
 
     def __init__(self) -> None:
         self.deadline = math.inf
@@ -28,7 +28,7 @@ class AbandonableCall:
         self._endings: list[Callable[[], object]] = []
 
     def abandon(self) -> None:
-        """End what the call waits for, now and later."""
+        """Cancel the call: end what it waits for, now and later."""
         with self._lock:
             self._abandoned = True
             for end in self._endings:
@@ -40,7 +40,7 @@ class AbandonableCall:
 
     @contextmanager
     def ended_by(self, end: Callable[[], object]) -> Iterator[None]:
-        """Wait for something that `end` ends; Abandoned once the call is."""
+        """Wait for something that `end` ends; raises Abandoned once the call is cancelled."""
         with self._lock:
             self.require_wanted()
             self._endings.append(end)
@@ -57,5 +57,5 @@ current: ContextVar[AbandonableCall | None] = ContextVar("current", default=None
 
 
 def this_call() -> AbandonableCall:
-    """The current call; outside of any, one that nobody abandons."""
+    """The current call; outside of any, one that is never cancelled."""
     return current.get() or AbandonableCall()

@@ -20,7 +20,7 @@ DIGITS = {level: ((level + 2) // 2, (level + 1) // 2) for level in range(1, 16)}
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """The knobs of the arithmetic task.
+    """Settings of the arithmetic task.
 
     prompts         problems to train on
     heldout         problems to validate on; none of them is trained on

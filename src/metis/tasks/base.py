@@ -57,7 +57,7 @@ class Split:
 
 @dataclass
 class SingleTurn:
-    """The usual case: one question, one answer, one score.
+    """A single-turn episode: one question, one answer, one score.
 
     `reference` is for who reads along, and so are `tests`, which write down the tests of an answer
     where there are some; `scorer` names what scores.
@@ -78,8 +78,7 @@ class SingleTurn:
 
 
 def expected(task: Task | None, prompt: Prompt) -> str:
-    """What a right answer is, for who reads along: its reference or its tests, if a task names
-    them."""
+    """The reference answer or the tests of an episode, for display, if the task names them."""
     try:
         episode = task.episode(prompt) if task else None
         tests = getattr(episode, "tests", None)
@@ -118,7 +117,7 @@ def scorers(task: Task) -> int | None:
 
 
 def notices(task: Task) -> Sequence[str]:
-    """Sentences for who trains on a task: its attribute of this name, none where it has none."""
+    """A task's notices to the user: its attribute `notices`, if it has one."""
     found: Sequence[str] = getattr(task, "notices", ())
     return found
 

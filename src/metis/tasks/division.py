@@ -1,4 +1,4 @@
-"""The division of problems into those to train on and those to test on, none of them both."""
+"""Splits problems into a training and a disjoint test set."""
 
 import random
 from collections.abc import Callable, Hashable
@@ -13,7 +13,7 @@ MOST = 200
 
 
 def usual(problems: int) -> int:
-    """The number of problems to test on where nothing else is said: a fifth, 200 at most."""
+    """The default number of test problems: a fifth, at most 200."""
     return max(1, min(MOST, problems // 5))
 
 

@@ -25,7 +25,7 @@ from metis.text import last_box
 
 @dataclass(frozen=True)
 class File:
-    """The knobs of a task from a file.
+    """Settings of a task from a file.
 
     path         the file: .jsonl, .jsonl.gz or .parquet
     problem      the field that holds the problem; `a.b` is the field b in the field a
@@ -102,7 +102,7 @@ class FileTask(Split):
     """The problems of a file, each text once, split into those to train and those to test on."""
 
     def __init__(self, settings: File, seed: int | None, key: str = "task.path") -> None:
-        """Without a seed nothing is trained on; `key` is who names the file."""
+        """Without a seed all problems are for testing; `key` is the setting that names the file."""
         reader = FileRows(settings)
         self.reward = reader.reward
         automatic: Rewards = "continuous" if self.reward else "binary"

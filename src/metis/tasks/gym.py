@@ -16,7 +16,7 @@ from metis.tasks.base import SingleTurn, Split
 
 @dataclass(frozen=True)
 class Gym:
-    """The knobs of a reasoning-gym task.
+    """Settings of a reasoning-gym task.
 
     dataset      its name, such as chain_sum or countdown
     config       settings of the data set

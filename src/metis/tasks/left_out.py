@@ -1,4 +1,4 @@
-"""Rows of a file that are not used, counted by reason."""
+"""Counts the rows of a file that are skipped, by reason."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class LeftOut:
     """Repeated problems with another answer than the first."""
 
     def drops(self, problem: str, answer: str | None, before: str | None) -> bool:
-        """Take in a row; True where it is not to be used.
+        """Count a row; True if it is to be skipped.
 
         `answer` is None where none is needed, `before` the answer of the same problem in an earlier
         row, None where there is none.
@@ -35,7 +35,7 @@ class LeftOut:
         return True
 
     def notices(self) -> Iterator[str]:
-        """One line of counts, where anything is left out."""
+        """A notice with the counts, if any row was skipped."""
         dropped = self.unasked + self.unanswered + self.repeated
         if not dropped:
             return

@@ -1,4 +1,4 @@
-"""Rewards as outcomes: a score in [0, 1], and what else is to be logged."""
+"""What a reward function returned: a score in [0, 1], and values to log."""
 
 import math
 import textwrap
@@ -17,7 +17,7 @@ LONGEST = 200
 
 @dataclass(frozen=True)
 class Scoring:
-    """The score of an episode, what was reported with it, and the name of what said so."""
+    """The score of an episode, the values reported with it, and the name of its scorer."""
 
     score: float
     report: Report
@@ -33,7 +33,7 @@ class Scoring:
 
 
 def scorer(episode: Episode) -> str:
-    """The name of an episode's scorer, as its author knows it."""
+    """The name of an episode's scorer, for messages."""
     named: str = getattr(episode, "scorer", f"{type(episode).__qualname__}.reward")
     return named
 

@@ -1,6 +1,6 @@
 """A task by its name, or by where its class can be imported from.
 
-The class of a user is its own settings: if it is a dataclass, its init fields are knobs.
+The class of a user is its own settings: if it is a dataclass, its init fields are settings.
 """
 
 import dataclasses
@@ -40,7 +40,7 @@ def task_entry(name: str) -> TaskEntry:
 
 
 def _settings(name: str, kind: type[Any]) -> type[Any]:
-    """The knobs of a class as settings that can be checked before it is made."""
+    """A class's settings as a dataclass, which is checked before the class is called."""
     fields = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
     try:
         hints = get_type_hints(kind) if fields else {}

@@ -100,7 +100,7 @@ class OwnReward:
         return not {"reference", "ground_truth"}.isdisjoint(self.parameters)
 
     def check(self, asked: Asked) -> None:
-        """Refuse a function that wants more than it is given, seen by one problem."""
+        """Refuse a function with parameters that a problem cannot fill."""
         given = SIGNATURES[self.mark]("", asked)
         for name, item in self.parameters.items():
             by_name = item.kind is not Parameter.POSITIONAL_ONLY

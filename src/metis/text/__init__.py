@@ -1,4 +1,4 @@
-"""Text that others wrote: safe to print, as a table in Markdown, and the boxes in it."""
+"""Untrusted text: printing it safely, Markdown tables, and the last `\\boxed{}` of an answer."""
 
 import re
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ _BRACE = re.compile(r"[{}]")
 
 
 def printable(text: str) -> str:
-    """The same text, with every character that a terminal obeys written as an escape."""
+    """The text with terminal control characters escaped."""
     return _OBEYED.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
@@ -49,7 +49,7 @@ def last_box(text: str) -> str | None:
 
 
 def _last_closed(text: str) -> str | None:
-    """The same wherever the box ends, and however many are never closed."""
+    """Like `last_box`, in linear time whatever boxes are never closed."""
     data = text.encode("utf-8", "surrogatepass")
     array = np.frombuffer(data, dtype=np.uint8)
     opens = np.flatnonzero(array == ord("{"))

@@ -1,4 +1,4 @@
-"""The sight of a run: a live panel on a terminal, plain lines anywhere else."""
+"""Shows a run: a live panel on a terminal, plain lines elsewhere."""
 
 from metis.view.summary import summary
 from metis.view.terminal import TerminalView, heading

@@ -1,4 +1,4 @@
-"""Small pictures made of characters, and numbers that are read at a glance."""
+"""Sparklines and bars in characters, and compact numbers."""
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby

@@ -1,4 +1,4 @@
-"""The steps of a run so far, as they are shown, and an estimate of the time that is left."""
+"""The steps of a run so far, for display, and an estimate of the time left."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -74,7 +74,7 @@ class History:
 
     @property
     def idle(self) -> str:
-        """The use of a step that trained on nothing."""
+        """What a step without training was for."""
         if (measured := self.latest.get("select/measured")) is not None:
             return f"measuring, {measured:,.0f} prompts so far"
         return "no update in this step"

@@ -56,7 +56,7 @@ def _of_run(run: Recorded, step: int | None, prompt: str | None, everyone: bool)
 
 
 def _is(prompt: str | None, row: Row) -> bool:
-    """True of a row about a prompt, which may be named as it is printed."""
+    """True if a row is about this prompt, named by its id or as it is printed."""
     return prompt is None or printable(prompt) == printable(str(row["prompt"]))
 
 

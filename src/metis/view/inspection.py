@@ -118,13 +118,13 @@ def _asked_once(
 
 
 def _heads(folder: Path, kind: str, step: int) -> dict[str, Row]:
-    """What is kept of the prompts of a step beside their answers: the chat, what is expected."""
+    """The chat and the reference answer of each prompt of a step, where they are kept."""
     found = (_printable(head) for head, _ in turns.groups(folder, kind, step))
     return {str(head.get("prompt")): head for head in found}
 
 
 def _history(run: Recorded, prompt: str) -> Iterator[RenderableType]:
-    """A prompt in every step that had it: why, what was predicted, and what came of it."""
+    """A prompt's history: reason, prediction and outcome in every step that had it."""
     logs = ("rollouts", "judgments")
     found = [
         {row["step"]: row for row in map(_printable, rows) if row["prompt"] == prompt}
@@ -297,7 +297,7 @@ def _marks(rewards: Sequence[float], failed: int) -> Text:
 
 
 def _filled(names: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> Table:
-    """A table without the columns, beside the first, in which there is nothing."""
+    """A table without its empty columns; the first one stays."""
     filled = [
         place for place in range(len(names)) if not place or any(len(row[place]) for row in rows)
     ]

@@ -1,4 +1,4 @@
-"""Answers as members of transcripts, whichever file keeps them.
+"""Reads answers as transcript members, from whichever file has them.
 
 Transcripts have them as they are. Of folders without transcripts, so have `rollouts.jsonl` (of
 earlier versions, some answers) and `answers.jsonl` (all).

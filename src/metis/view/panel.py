@@ -1,4 +1,4 @@
-"""The live panel: a dozen lines that say how a run goes, redrawn in place."""
+"""The live panel: a dozen lines about a run, redrawn in place."""
 
 from dataclasses import dataclass, field
 from itertools import chain
@@ -226,7 +226,7 @@ def _row(label: str, picture: Text, value: str, remark: str) -> Text:
 
 
 def _fitting(parts: list[list[Text]], height: int) -> list[Text]:
-    """All parts, apart if there is room; of too many rows the first, and always one."""
+    """The rows that fit: all parts, spaced if there is room, else the first rows, at least one."""
     rows = [*chain(*parts)]
     if len(rows) + len(parts) - 1 <= height:
         rows = [row for part in parts for row in (*part, Text())][:-1]

@@ -1,4 +1,4 @@
-"""Shows a run while it goes on, and never stands in its way.
+"""Shows a run in progress, without ever blocking it.
 
 A thread of its own redraws the panel a few times a second; a step of the run leaves its numbers and
 goes on. A terminal that is closed, or a reader that goes away, ends the showing, not the run.
@@ -103,7 +103,7 @@ class TerminalView:
         metrics: Sequence[Mapping[str, float]],
         timings: Sequence[Mapping[str, float]],
     ) -> None:
-        """Take up a run where it was left, with what its logs say of the steps before."""
+        """Continue a resumed run, with the earlier steps from its logs."""
         seconds = {row["step"]: phase_seconds(row) for row in timings}
         for row in metrics:
             self.history.add(int(row["step"]), fraction, row, seconds.get(row["step"], {}))
@@ -115,14 +115,14 @@ class TerminalView:
         self.said = self.phase_began = self.pace.clock()
 
     def count(self, done: int, total: int) -> None:
-        """Show how far a test has come; threads of the engine call it."""
+        """Show the progress of a validation; called from the engine's threads."""
         with self.counting:
             self.panel.counted = (done, total)
             if not self.live and self.pace.clock() - self.said >= WAIT:
                 self._say_so_far()
 
     def beat(self) -> None:
-        """Where only lines are shown, say after a long silence what goes on."""
+        """Without a panel: after a long silence, print what is going on."""
         with self.counting:
             silent = self.pace.clock() - self.printed
             if not self.live and self.panel.doing and silent >= WAIT:
@@ -209,7 +209,7 @@ class SteadyLive(Live):
 
 
 def shielded(console: Console, show: Callable[[], None]) -> bool:
-    """Show something; where nobody can see it any more, be silent from here on."""
+    """Print; after the terminal is gone, print nothing more."""
     try:
         show()
     except (OSError, SystemExit):  # rich makes a SystemExit of a broken pipe

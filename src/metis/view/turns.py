@@ -1,4 +1,4 @@
-"""Answers in a terminal: one with its turns, or those of a group in a line each."""
+"""Answers in a terminal: one with its turns, or a group's, one line each."""
 
 import re
 import textwrap

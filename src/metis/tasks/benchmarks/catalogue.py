@@ -1,4 +1,4 @@
-"""The benchmarks: what each is called, where its file lies, and how large it must be.
+"""The benchmarks: their names, files and sizes.
 
 A benchmark is a name of `BENCHMARKS`, a suite of them, or the path of a file with a problem and an
 answer in every row, parquet or JSON lines. A file that is called like a benchmark, or was prepared
@@ -81,7 +81,7 @@ PAPER = Math(path="-", verify=False)
 
 @dataclass(frozen=True)
 class Manner:
-    """The asking and scoring of files: benchmarks by their family, others by the task of a run.
+    """How files are asked and scored: benchmarks by their family, others by the task of a run.
 
     math      settings of mathematics
     own       settings of a run's task=file or task=code; without them a file is mathematics too
@@ -98,7 +98,7 @@ class Manner:
     def of(
         cls, settings: Any, verifier: Verifier | None = None, verify: bool | None = None
     ) -> "Manner":
-        """That of a run's task, by its settings; `verify` is in place of theirs."""
+        """The asking and scoring of a run's task; `verify` overrides its setting."""
         told = settings if isinstance(settings, Math) else PAPER
         asks = told.verify if verify is None else verify
         opinion = (verifier or Verifier(told.verify_limit)) if asks else None

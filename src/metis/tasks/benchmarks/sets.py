@@ -42,12 +42,12 @@ class PromptSet:
 
     @cached_property
     def openings(self) -> Sequence[Episode]:
-        """An episode of every prompt, none of them played: what is asked, and the reference."""
+        """A fresh episode of every prompt, for its chat and its reference."""
         return [self.task.episode(prompt) for prompt in self.prompts]
 
     @property
     def instruction(self) -> str | None:
-        """The text after every prompt; None where they are not asked alike."""
+        """The instruction that ends every prompt; None if they differ."""
         said = set()
         for prompt, episode in zip(self.prompts, self.openings, strict=True):
             asked = episode.chat[-1]["content"]
@@ -57,7 +57,7 @@ class PromptSet:
 
     @property
     def digest(self) -> str:
-        """The same for the same questions and references."""
+        """A hash of questions and references."""
         asked = [
             [prompt.id, list(episode.chat), reference(episode)]
             for prompt, episode in zip(self.prompts, self.openings, strict=True)

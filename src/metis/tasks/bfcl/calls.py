@@ -44,13 +44,13 @@ class ApiCall:
 
 @dataclass(frozen=True)
 class Refusal:
-    """A call that is not made, and the reason for its author."""
+    """A refused call, with the reason that the policy is told."""
 
     reason: str
 
 
 class Unreadable(Exception):
-    """A reply that was meant as calls and is none; the message is for its author."""
+    """A reply that looks like calls and does not parse; the policy is told the message."""
 
 
 UNPARSABLE = (SyntaxError, ValueError, RecursionError, MemoryError)

@@ -98,7 +98,7 @@ class Dialogue:
 
     @property
     def number(self) -> str:
-        """The number that its variants in all categories have too."""
+        """The number that the variants in all categories share."""
         return self.id.rpartition("_")[2]
 
     @property
@@ -147,7 +147,7 @@ class Dialogue:
         return World(self.apis, self.scenario, self.category in LONG)
 
     def said(self, turn: int) -> str:
-        """The user's words."""
+        """The user's message of a turn."""
         if self.questions[turn]:
             return self.questions[turn]
         functions = [each for api in self.apis for each in api.functions.values()]

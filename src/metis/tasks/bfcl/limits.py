@@ -51,7 +51,7 @@ in a turn."""
 
 
 class Exceeded(Exception):
-    """A call that would cost too much; the message is for its author."""
+    """A call that would cost too much; the policy is told the message."""
 
 
 class ReplyCost:

@@ -23,7 +23,7 @@ from metis.tasks.file import read_rows
 
 @dataclass(frozen=True)
 class Bfcl:
-    """The knobs of function calling.
+    """Settings of function calling.
 
     path          dialogues to train on: a file that `metis prepare bfcl` wrote
     heldout_path  dialogues to test on, another such file; empty draws them from `path`

@@ -29,7 +29,7 @@ from metis.tasks.file import read_rows
 
 @dataclass(frozen=True)
 class Code:
-    """The knobs of the code task.
+    """Settings of the code task.
 
     path          problems to train on: .parquet, .jsonl or .jsonl.gz; empty is the embedded set
     heldout_path  problems to test on, another such file; empty draws them from `path`

@@ -39,7 +39,7 @@ def reward(response: str, reference: str, verify: bool = True) -> float:
 
 @dataclass(frozen=True)
 class Math:
-    """The knobs of the math task.
+    """Settings of the math task.
 
     path          problems to train on: .parquet, .jsonl or .jsonl.gz
     heldout_path  problems to test on, another such file; empty draws them from `path`
@@ -85,7 +85,7 @@ class MathProblem:
     answer: str
 
     def called(self, name: str) -> "MathProblem":
-        """The same with another id."""
+        """The problem under another id."""
         return replace(self, prompt=replace(self.prompt, id=name))
 
 

@@ -32,7 +32,7 @@ SPARE = 3.0
 
 @dataclass(frozen=True)
 class Verifiers:
-    """The knobs of a taskset of verifiers.
+    """Settings of a verifiers taskset.
 
     id            the taskset: owner/name as on the Environments Hub, or the name of its package
     config        settings of the taskset
@@ -71,7 +71,7 @@ class Verifiers:
 
 
 class Row(NamedTuple):
-    """A task of a taskset: how it is asked, and what its rewards weigh; `task` scores it."""
+    """A task of a taskset: its chat and the weights of its rewards; `task` is what scores it."""
 
     prompt: Prompt
     chat: Chat

@@ -124,7 +124,7 @@ class Index:
         return {path.relative_to(self.folder).as_posix(): path for path in paths if path.is_file()}
 
     def _files(self) -> dict[str, Path]:
-        """The same without links that lead out of the folder, which are wrong."""
+        """The files without links that lead out of the folder, which are reported."""
         found, wrong = self._paths(), {}
         for name, path in list(found.items()):
             try:

@@ -124,7 +124,7 @@ def _json(value: Any) -> bytes:
 
 
 def _sent(value: Any) -> Any:
-    """The same with texts of a bounded length, and no number that JSON has not."""
+    """A JSON value with long texts truncated and non-finite numbers as null."""
     if isinstance(value, str):
         return bounded(value)
     if isinstance(value, float):

@@ -22,7 +22,7 @@ def on_gpu(name: str) -> bool:
 
 
 def measured(name: str, shape: ModelShape, rows: int) -> Device:
-    """The device of that name with its speed for a model of this shape, generating `rows`."""
+    """The named device, its speed measured for a model of this shape that generates `rows`."""
     gpu = on_gpu(name)
     place = torch.device("cuda" if gpu else "cpu")
     dtype = torch.bfloat16 if gpu else torch.float32

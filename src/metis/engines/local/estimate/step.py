@@ -1,6 +1,6 @@
 """Memory and seconds of a step on the local engine, from the sizes of its model and its settings.
 
-Memory is that of answers of full length, all trained on. Seconds are those of usual answers:
+Memory assumes answers of full length, all trained on. Seconds assume usual answers:
 `LENGTH` of the limit on average, in groups of which `TRAINED` have mixed rewards.
 """
 

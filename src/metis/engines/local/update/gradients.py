@@ -50,7 +50,7 @@ def prefix_groups(policy: Policy, items: Sequence[Item], budget: int) -> Iterato
 
 
 def _by_temperature(items: list[Item]) -> list[list[Item]]:
-    """Group judgments by temperature, which a forward pass has one of."""
+    """Group judgments by sampling temperature: a forward pass has a single one."""
     groups: dict[float, list[Item]] = {}
     for item in items:
         groups.setdefault(item.temperature, []).append(item)

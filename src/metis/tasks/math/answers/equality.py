@@ -50,7 +50,7 @@ _HEDGE = re.compile(r"\b(?:or|and|not|maybe)\s+[A-Za-z]")
 
 
 class Opinion(Protocol):
-    """Whoever says whether two answers are equal that are not settled by their writing."""
+    """Decides whether two answers are equal that their text alone does not settle."""
 
     def same(self, answer: str, reference: str) -> bool: ...
 
@@ -91,7 +91,7 @@ def same(answer: str, reference: str, verifier: Opinion | None = None) -> bool:
 
 
 def _settled(answer: str, reference: str) -> bool | None:
-    """The same of what an answer and a reference say exactly."""
+    """Like `settle`, by the exact values of the answer and the reference."""
     if not answer.strip() or not reference.strip():
         return False
     if (written := _written(answer)) and written == _written(reference):
