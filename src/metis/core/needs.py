@@ -21,9 +21,9 @@ class Needs:
     replay    most replayed judgments per update, besides those of the batch
     sampling  sampling parameters of the judge's replies that are trained on
     depths    the layers that `Embed` reads
-    held      rollouts that are trained on later than their rewards are known, in words, and the
-              setting without; empty if each group is trained on at once or never
-    in_turn   a step has to end before the next one begins
+    held      which rollouts are kept after their rewards are known, to be trained on later, in
+              words, and the setting that avoids it; empty if groups are trained on at once or never
+    in_turn   steps may not overlap: each has to end before the next begins
     ragged    the number of rollouts differs from prompt to prompt
     """
 

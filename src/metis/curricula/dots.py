@@ -55,6 +55,7 @@ from metis.core.pool import Pool, Rewards
 from metis.core.predictors import AttentionModel
 from metis.core.state import Stateful
 from metis.curricula.filtering import prompts, rollout_count, too_old
+from metis.curricula.selection import top_decisions
 from metis.errors import require, require_at_least
 from metis.signal import VARIANCE_MAX, top_b
 
@@ -126,10 +127,7 @@ class Dots(Stateful):
             "select/stale": float(len(stale)),
             "select/slope": slope,
         }
-        decisions = [
-            Decision(prompt, i in chosen, "drawn" if i in chosen else "passed over", predictions[i])
-            for i, prompt in enumerate(candidates)
-        ]
+        decisions = top_decisions(candidates, chosen, predictions, "drawn")
         decisions += [Decision(prompt, True, "replayed") for prompt in prompts(replayed)]
         groups = fresh + replayed
         progress.rng("order").shuffle(groups)  # so that mini-batches mix fresh and replayed

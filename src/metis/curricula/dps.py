@@ -26,10 +26,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from metis.core import Batch, Decision, Group, Plan, Progress, Prompt, rollout
+from metis.core import Batch, Group, Plan, Progress, Prompt, rollout
 from metis.core.needs import Needs
 from metis.core.pool import Pool
 from metis.core.state import Stateful
+from metis.curricula.selection import top_decisions
 from metis.errors import require, require_at_least
 from metis.signal import INFORMATIVE, top_b
 
@@ -89,10 +90,7 @@ class Dps(Stateful):
                 "select/candidates": float(len(candidates)),
                 "select/known": float(known),
             },
-            decisions=[
-                Decision(prompt, i in chosen, "top" if i in chosen else "passed over", scores[i])
-                for i, prompt in enumerate(candidates)
-            ],
+            decisions=top_decisions(candidates, chosen, scores),
         )
 
     def chance(self, prompt: Prompt) -> float:

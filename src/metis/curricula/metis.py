@@ -11,7 +11,7 @@ Continuous `direct` is scored on ranks of the variance, `reason` on the variance
 Reference  Zheng et al., Internalizing Curriculum Judgment for LLM Reinforcement Fine-Tuning,
            arXiv 2605.11235.
 Deviations from the paper. 1 to 10 also apply to preset `paper`, where the paper is silent or is not
-followed to the letter. 11 to 16 are of the other presets:
+followed to the letter. 11 to 17 are of the other presets and judges:
 1. The policy's loss has GRPO's token-level ratio and a mean over the tokens of a rollout; Eq. 2 has
    the sequence ratio and no mean over tokens.
 2. Eq. 9 has the sum of a judgment's log-probabilities; here it is the mean over its tokens, so that
@@ -22,7 +22,8 @@ followed to the letter. 11 to 16 are of the other presets:
 5. A truncated reply is a failure even if it has a valid box, which may quote the instruction.
    Otherwise the last balanced box counts.
 6. A failure is v_hat = 0.0 in the ranking, as in the paper's appendix, and in its reward, which the
-   paper does not define: it gets the full reward on every all-pass or all-fail prompt.
+   paper does not define: it gets the full reward on every all-pass or all-fail prompt. It is logged
+   with its kind and without a score.
 7. Candidates come in epochs, without replacement; "sample" in Algorithm 1 may mean independently.
 8. The memory of `reason` is the last step alone: "the K most recent pairs" reach further back where
    that step has fewer than K with a variance. Of the B that a step adds, K values from the lowest
@@ -32,8 +33,8 @@ followed to the letter. 11 to 16 are of the other presets:
     little. The first step has no exemplars, and uses the prompt of the paper's ablation K = 0.
 11. explore: a tenth of the batch is sampled uniformly, first. Feedback on the top alone never
     corrects an under-prediction, and measures the judge on a biased sample.
-12. trial: a judge that is trained selects half of the batch and the other half is uniform, until
-    its half has significantly more variance, and again when it no longer has.
+12. trial: the judge selects half of the batch and the other half is uniform, until its half has
+    significantly more variance, and again when it no longer has; not of `readout` and `history`.
 13. judge=direct: the distribution over the answers is computed from log-probabilities and trained
     by cross-entropy, with offsets outside the network and a bounded gradient.
 14. judge.replay of `direct`: outcomes of the last 8 steps are replayed. Labels are scarce, and
@@ -41,6 +42,8 @@ followed to the letter. 11 to 16 are of the other presets:
 15. The exemplars of `direct` come from the last 4 steps rather than the last one, in random order,
     as few-shot turns; the newest informative pair stays until there is a newer one.
 16. judge=readout: a regression on hidden states predicts; the policy is not trained to judge.
+17. judge=history and judge=gaussian_process: nor is it here; they are the estimators of Knapsack RL
+    and of VIP.
 """
 
 from collections.abc import Sequence
@@ -109,14 +112,12 @@ class Metis(Stateful):
         chosen = [predictions.candidates[i].prompt for i in choice.positions]
         groups = yield from rollout(chosen, self.group)  # 5
         lesson = self.judge.learn(predictions, groups, pool, progress)  # 7
-        metrics = self._measure(predictions, choice, groups, lesson, progress.step)
-        notices += self.skill.notices(predictions.candidates)
         return Batch(  # 6, by the engine
             groups,
             lesson.judgments,
-            metrics,
+            self._measure(predictions, choice, groups, lesson, progress.step),
             decisions=self._explain(predictions, choice),
-            notices=notices,
+            notices=notices + self.skill.notices(predictions.candidates),
             gradient_share=lesson.gradient_share,
             exemplars=predictions.shown,
         )

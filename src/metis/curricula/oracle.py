@@ -14,11 +14,12 @@ Deviations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from metis.core import Batch, Decision, Plan, Progress, rollout
+from metis.core import Batch, Plan, Progress, rollout
 from metis.core.needs import Needs
 from metis.core.pool import Pool
 from metis.core.state import Stateful
 from metis.curricula.filtering import rollout_count
+from metis.curricula.selection import top_decisions
 from metis.errors import require_at_least
 from metis.signal import top_b
 
@@ -53,8 +54,5 @@ class Oracle(Stateful):
                 "select/candidates": float(len(candidates)),
                 "select/discarded": rollout_count(left),
             },
-            decisions=[
-                Decision(prompt, i in chosen, "top" if i in chosen else "passed over", variances[i])
-                for i, prompt in enumerate(candidates)
-            ],
+            decisions=top_decisions(candidates, chosen, variances),
         )

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from metis.core import Batch, Decision, Group, Plan, Progress, rollout
+from metis.core import Batch, Group, Plan, Progress, rollout
 from metis.core.needs import Needs
 from metis.core.pool import Pool
 from metis.core.state import Stateful
+from metis.curricula.selection import top_decisions
 from metis.errors import require, require_at_least
 
 PRIOR = [1.0, 1.0]
@@ -55,10 +56,7 @@ class Posterior(Stateful):
                 "select/candidates": float(len(candidates)),
                 "select/known": float(sum(belief != PRIOR for belief in beliefs)),
             },
-            decisions=[
-                Decision(prompt, i in taken, "chosen" if i in taken else "passed over", scores[i])
-                for i, prompt in enumerate(candidates)
-            ],
+            decisions=top_decisions(candidates, taken, scores, "chosen"),
         )
 
     @abstractmethod

@@ -6,7 +6,7 @@ from what top-B leaves over, they would not be).
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -84,6 +84,19 @@ def decisions(
             score=scores[i],
             propensity=choice.propensities[i],
         )
+        for i, prompt in enumerate(candidates)
+    ]
+
+
+def top_decisions(
+    candidates: Sequence[Prompt],
+    chosen: Collection[int],
+    scores: Sequence[float | None],
+    reason: str = "top",
+) -> list[Decision]:
+    """The decision on each candidate: in the batch for this reason, or passed over."""
+    return [
+        Decision(prompt, i in chosen, reason if i in chosen else "passed over", scores[i])
         for i, prompt in enumerate(candidates)
     ]
 

@@ -2,8 +2,8 @@
 
 It is the predictor of VIP (Nguyen et al., arXiv 2602.01601), with the numbers of its released code:
 a prior of log-odds, a kernel of the distance between embeddings, and a posterior mean that each
-step's outcomes move. The mean is a sum over the prompts seen so far, of weight times kernel, so
-there is one weight of each to keep, and none of the others has to be known.
+step's outcomes move. The mean is a sum over the prompts seen so far, of weight times kernel, so one
+weight per prompt is all that is kept of its outcomes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ CERTAIN = 1e-6
 """Pass rates are clipped to this distance from 0 and 1."""
 
 PRIOR = -1.0
-"""Log-odds of a prompt that is like none seen so far."""
+"""Log-odds of the pass rate of a prompt unlike any seen so far."""
 
 NOISE = 1e-4
 """Variance of an observed log-odds."""
@@ -56,7 +56,7 @@ class GaussianProcess(Stateful, Judge[ProcessPredictions]):
     rows: dict[str, int] = field(init=False, default_factory=dict)
     """The row of every prompt with an outcome."""
     features: Feature = field(init=False, default_factory=lambda: np.zeros((0, 0), np.float32))
-    """Of each, from when it was seen first."""
+    """Their features, one row each, from when they were first read."""
     weights: Floats = field(init=False, default_factory=lambda: np.zeros(0))
     scaling: Floats = field(init=False, default_factory=lambda: np.zeros((2, 0)))
     """Centre and scale of the hidden states of the first step."""

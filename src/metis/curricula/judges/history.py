@@ -1,7 +1,7 @@
-"""The judge by past rewards: a prompt's pass rate is the mean of its own last ones.
+"""The judge by past rewards: a prompt's pass rate is the mean of its own last rewards.
 
 It is the estimate of Knapsack RL (Li et al., arXiv 2509.25849), with the numbers of its released
-code. It costs nothing, and knows nothing of a prompt that it has not seen.
+code. It costs nothing, and has no prediction for a prompt that was not rolled out yet.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ KEPT = 16
 class History(Stateful, Judge[Predictions]):
     """p (1 - p), where p is the mean of a prompt's own last rewards.
 
-    enough    rewards from which on a prompt has a prediction, at most the 16 that are kept (8)
+    enough    rewards that a prompt needs for a prediction, at most the 16 that are kept (8)
     """
 
     enough: int = 8
@@ -34,7 +34,7 @@ class History(Stateful, Judge[Predictions]):
     """The last rewards of every prompt rolled out so far."""
 
     trial: ClassVar[int] = 0
-    """No trial: nothing is trained, and a prediction is an outcome."""
+    """No trial: nothing is trained, and a prediction is the prompt's own past."""
 
     def __post_init__(self) -> None:
         require_at_least(self, {"enough": 1}, SECTION)

@@ -56,6 +56,7 @@ class Predictions:
 
     candidates  a prediction for each candidate, except those used as exemplars
     shown       the exemplars of the judge prompts, in order
+    metrics     added to those of the step
     """
 
     candidates: Sequence[Prediction]
@@ -68,6 +69,7 @@ class Lesson:
     """What a judge trains on after a step.
 
     judgments       rows of its loss
+    metrics         added to those of the step
     gradient_share  bound on their gradient norm, as a share of the policy's; 0 is no bound
     targets         targets of the predictions by prompt id, where they are not the variance
     """
