@@ -16,7 +16,7 @@ import numpy as np
 
 from metis import files
 from metis.errors import MetisError, require
-from metis.surveys.facts import Facts
+from metis.surveys.facts import SurveyFacts
 from metis.surveys.outcome_set import OutcomeSet
 from metis.tasks.file import read_rows
 
@@ -39,7 +39,7 @@ def main() -> None:
         )
     with files.atomic(chosen.out) as file:
         file.write("".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows).encode())
-    shares = Facts(list(hard.values())).shares()
+    shares = SurveyFacts(list(hard.values())).shares()
     said = ", ".join(f"{shares[kind].value:.1%} {kind}" for kind in ("all-fail", "informative"))
     print(f"{len(rows):,} of {len(surveyed):,} problems ({said}) → {chosen.out}")
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from metis.comparisons.measures import AXES, find, measure
-from metis.comparisons.significance import Interval, Runs, cost_to_best
+from metis.comparisons.significance import BootstrapInterval, Runs, cost_to_best
 from metis.curricula import CURRICULA
 from metis.curricula.cards import curriculum_card
 from metis.text import markdown_table
@@ -68,7 +68,7 @@ def table() -> str:
         accuracy = np.array([row["accuracy"] for row in runs[name]])
         return Runs(accuracy, np.array([row[axis] for row in runs[name]], dtype=np.float64))
 
-    def costs(name: str) -> list[Interval]:
+    def costs(name: str) -> list[BootstrapInterval]:
         rng = np.random.default_rng(0)
         return [cost_to_best(of(name, axis), of("uniform", axis), rng) for axis in COSTS]
 
@@ -82,7 +82,7 @@ def table() -> str:
     return markdown_table(rows)
 
 
-def _ratio(ratio: Interval) -> str:
+def _ratio(ratio: BootstrapInterval) -> str:
     if not np.isfinite(ratio.value):
         return "not reached"
     high = f"{ratio.high:.2f}" if np.isfinite(ratio.high) else "∞"

@@ -4,7 +4,7 @@ import json
 import sys
 from pathlib import Path
 
-from metis.surveys.facts import Facts, Share
+from metis.surveys.facts import Share, SurveyFacts
 from metis.surveys.outcome_set import SUFFIX, OutcomeSet
 from metis.text import markdown_table
 
@@ -15,7 +15,8 @@ def pools(folder: Path) -> str:
     rows = [[*heads, "median tokens"]]
     for path in sorted(folder.glob(f"*{SUFFIX}")):
         outcome_set = OutcomeSet.read(path)
-        facts, shares = Facts(outcome_set.outcomes), Facts(outcome_set.outcomes).shares()
+        facts = SurveyFacts(outcome_set.outcomes)
+        shares = facts.shares()
         kinds = [_share(shares[kind]) for kind in ("all-fail", "informative", "all-pass")]
         drawn = f"{len(outcome_set.outcomes):,} of {outcome_set.pool:,}"
         model = Path(outcome_set.settings["engine"]["model"]).name

@@ -23,8 +23,14 @@ import training_tables
 import when_it_pays
 
 from metis.comparisons.accuracy import above
-from metis.comparisons.measures import AXES, Measured, find, measure
-from metis.comparisons.significance import Interval, cost_to_best, least_p, observed, p_value
+from metis.comparisons.measures import AXES, MeasuredVariant, find, measure
+from metis.comparisons.significance import (
+    BootstrapInterval,
+    cost_to_best,
+    least_p,
+    observed,
+    p_value,
+)
 from metis.comparisons.verdicts import number
 from metis.run.statistics import Estimate, mean
 from metis.text import markdown_table
@@ -56,13 +62,13 @@ def pools() -> list[when_it_pays.Pool]:
     return when_it_pays.measured_pools(EVIDENCE)
 
 
-def variant(folder: str, name: str, seeds: range) -> Measured:
+def variant(folder: str, name: str, seeds: range) -> MeasuredVariant:
     """The runs of a variant with these seeds."""
     out = EVIDENCE / folder
     return measure(name, find(out, [name], list(seeds))[name])
 
 
-def costs(one: Measured, baseline: Measured) -> list[str]:
+def costs(one: MeasuredVariant, baseline: MeasuredVariant) -> list[str]:
     """How curves are read, and costs to reach the baseline's best, as shares of its own."""
     pairs = [(one.runs(axis), baseline.runs(axis)) for axis in SPENT]
     curves = "smoothed" if observed(*pairs[0]).smooth[0] else "raw"
@@ -111,12 +117,12 @@ def levels() -> str:
     return markdown_table(rows)
 
 
-def _ratio(ratio: Interval) -> str:
+def _ratio(ratio: BootstrapInterval) -> str:
     high = f"{ratio.high:.2f}" if np.isfinite(ratio.high) else "∞"
     return f"{ratio.value:.2f} [{ratio.low:.2f}, {high}]"
 
 
-def _signed(change: Interval) -> str:
+def _signed(change: BootstrapInterval) -> str:
     return f"{change.value:+.3f} [{change.low:+.3f}, {change.high:+.3f}]"
 
 

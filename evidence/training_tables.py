@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metis.comparisons.accuracy import above
-from metis.comparisons.measures import Measured, find, measure
-from metis.comparisons.significance import Interval, difference, least_p, p_of_difference
+from metis.comparisons.measures import MeasuredVariant, find, measure
+from metis.comparisons.significance import BootstrapInterval, difference, least_p, p_of_difference
 from metis.comparisons.verdicts import number
 from metis.text import markdown_table
 
@@ -29,7 +29,7 @@ BEFORE = "before"
 ABOVE = "difference from uniform"
 NONE = "–"
 
-Cell = Callable[[Measured, range], str]
+Cell = Callable[[MeasuredVariant, range], str]
 Floats = NDArray[np.float64]
 Scores = Mapping[str, Mapping[str, float]]
 """The mean score of each problem, by run."""
@@ -105,7 +105,7 @@ def _points(one: Floats, other: Floats) -> str:
     return f"{apart:+.1%}".replace("%", f", p = {number(p)}")
 
 
-def _shared(folder: Path) -> dict[str, Measured]:
+def _shared(folder: Path) -> dict[str, MeasuredVariant]:
     """The variants at the validations that all of them have."""
     variants = _variants(folder)
     return {name: variant.at_tests_of(*variants.values()) for name, variant in variants.items()}
@@ -139,7 +139,7 @@ def skill(folder: Path) -> str:
     heads = [f"{steps[0]} to {steps[-1]}" for steps in spans[:-1]]
     rows = [["", "variant", *(f"steps {head}" for head in heads), f"from step {spans[-1][0]}"]]
 
-    def add(title: str, chosen: Mapping[str, Measured], cell: Cell) -> None:
+    def add(title: str, chosen: Mapping[str, MeasuredVariant], cell: Cell) -> None:
         for name, variant in chosen.items():
             rows.append([title, f"`{name}`", *(cell(variant, steps) for steps in spans)])
 
@@ -155,22 +155,22 @@ def skill(folder: Path) -> str:
     return markdown_table(rows)
 
 
-def _judged(variant: Measured, steps: range) -> float:
+def _judged(variant: MeasuredVariant, steps: range) -> float:
     """The share of groups that the judge chose; others are explored."""
     return 1 - _mean(variant, "select/explored", steps) / _mean(variant, "batch/groups", steps)
 
 
-def _variants(folder: Path) -> dict[str, Measured]:
+def _variants(folder: Path) -> dict[str, MeasuredVariant]:
     """The variants there are, by name."""
     found = find(folder, ARMS, SEEDS)
     return {name: measure(name, folders) for name, folders in found.items()}
 
 
-def _runs(variant: Measured) -> list[str]:
+def _runs(variant: MeasuredVariant) -> list[str]:
     return [f"{variant.name}-{seed}" for seed in variant.seeds]
 
 
-def _mean(variant: Measured, key: str, steps: range) -> float:
+def _mean(variant: MeasuredVariant, key: str, steps: range) -> float:
     """The mean of a metric over steps, and then over runs."""
     means = []
     for record in variant.records:
@@ -207,7 +207,7 @@ def _matrix(scores: Sequence[Mapping[str, float]]) -> Floats:
     return np.array([[run[problem] for problem in problems] for run in scores])
 
 
-def _signed(change: Interval) -> str:
+def _signed(change: BootstrapInterval) -> str:
     known = not math.isnan(change.low)
     return f"{change.value:+.1%}" + (f" [{change.low:+.1%}, {change.high:+.1%}]" if known else "")
 

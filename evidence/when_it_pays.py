@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from metis.comparisons.measures import AXES as ALL_AXES
-from metis.comparisons.measures import Measured, find, measure
-from metis.comparisons.significance import Interval, cost_to_common_best, observed
+from metis.comparisons.measures import MeasuredVariant, find, measure
+from metis.comparisons.significance import BootstrapInterval, cost_to_common_best, observed
 from metis.report.panels import Axes, Line
 from metis.report.svg import HEIGHT, WIDTH, draw
 from metis.run.recorded import Series
@@ -59,7 +59,7 @@ class Pool:
     informative: float
     best: Mapping[str, float]
     """The best accuracy of each curriculum."""
-    costs: Mapping[str, Mapping[str, Interval]]
+    costs: Mapping[str, Mapping[str, BootstrapInterval]]
     smooth: Mapping[str, bool]
     """Curricula whose curves, and uniform's beside them, are smoothed."""
 
@@ -89,14 +89,14 @@ def _pool(hopeless: int, folder: Path) -> Pool:
     )
 
 
-def _costs(variant: Measured, baseline: Measured) -> dict[str, Interval]:
+def _costs(variant: MeasuredVariant, baseline: MeasuredVariant) -> dict[str, BootstrapInterval]:
     return {
         axis: cost_to_common_best(variant.runs(axis), baseline.runs(axis), np.random.default_rng(0))
         for axis in AXES
     }
 
 
-def _smooth(variant: Measured, baseline: Measured) -> bool:
+def _smooth(variant: MeasuredVariant, baseline: MeasuredVariant) -> bool:
     return bool(observed(variant.runs("steps"), baseline.runs("steps")).smooth[0])
 
 
@@ -127,7 +127,7 @@ def short_table(pools: list[Pool]) -> str:
     return markdown_table(rows)
 
 
-def _written(ratio: Interval) -> str:
+def _written(ratio: BootstrapInterval) -> str:
     between = "" if math.isnan(ratio.low) else f" [{ratio.low:.2f}, {ratio.high:.2f}]"
     return f"{ratio.value:.2f}{between}"
 

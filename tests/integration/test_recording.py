@@ -6,7 +6,7 @@ import torch
 import skips
 from metis.curricula.judges.scale import VARIANCE
 from metis.engines.local.model import cuda_graphs
-from metis.engines.local.model.cuda_graphs import Recorder, Recording
+from metis.engines.local.model.cuda_graphs import GraphRecorder, Recording
 from metis.engines.local.model.forward import no_grad_logprobs
 from metis.engines.local.model.policy import Policy
 from metis.engines.local.settings import LocalSettings
@@ -31,8 +31,8 @@ def recorder(monkeypatch):
         output = function(*own)
         return Recording(Graph(function, own, output), own, output)
 
-    monkeypatch.setattr(Recorder, "_record", record)
-    made = Recorder(torch.device("cpu"))
+    monkeypatch.setattr(GraphRecorder, "_record", record)
+    made = GraphRecorder(torch.device("cpu"))
     made.works = True
     return made
 
@@ -70,14 +70,14 @@ def test_what_comes_up_once_takes_no_room(recorder, monkeypatch):
 
 def test_only_work_of_a_gpu_is_recorded(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    recorder = Recorder(torch.device("cpu"))
+    recorder = GraphRecorder(torch.device("cpu"))
     calls = [recorder.run("same", lambda x: x + 1, [torch.tensor([i])]) for i in range(4)]
     assert [call.item() for call in calls] == [1, 2, 3, 4]
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason=skips.GPU)
 def test_a_graph_gives_what_the_function_gives():
-    recorder = Recorder(torch.device("cuda"))
+    recorder = GraphRecorder(torch.device("cuda"))
     weight = torch.randn(4, 4, device="cuda")
     with torch.no_grad():
         for i in range(4):
@@ -91,7 +91,7 @@ def test_a_graph_gives_what_the_function_gives():
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason=skips.GPU)
 def test_what_waits_for_the_gpu_runs_as_it_is():
-    recorder = Recorder(torch.device("cuda"))
+    recorder = GraphRecorder(torch.device("cuda"))
     stream = torch.cuda.current_stream()
     for i in range(3):
         given = torch.tensor([float(i)], device="cuda")

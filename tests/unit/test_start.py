@@ -8,7 +8,7 @@ import metis
 from metis import MetisError
 from metis.cli import main
 from metis.comparisons.ending import settled
-from metis.comparisons.plan import Plan
+from metis.comparisons.plan import ComparisonPlan
 from metis.engines import ENGINES
 from metis.loop import INTERRUPTED, conduct, finished
 
@@ -63,7 +63,7 @@ def test_a_call_tells_an_end_from_an_interruption_and_a_failure(brought, tmp_pat
 
 
 def test_it_says_itself_which_runs_of_a_comparison_are_finished(tmp_path, brought):
-    plan, run = Plan("", (), (), (0,)), tmp_path / "run"
+    plan, run = ComparisonPlan("", (), (), (0,)), tmp_path / "run"
     brought.conduct = conduct
     assert main(["train", *WORDS, "--out", str(run)]) == 0
     assert not settled(plan, run)

@@ -17,7 +17,7 @@ from metis.run.folder import log_file, read_log
 from metis.run.manifest import read_config
 from metis.start import trainer
 from metis.surveys.advice import advice
-from metis.surveys.facts import Facts, PromptOutcome
+from metis.surveys.facts import PromptOutcome, SurveyFacts
 from metis.surveys.measured import MeasuredPool, nearest
 from metis.text import markdown_table
 
@@ -38,7 +38,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Choice:
+class RecipeChoice:
     """The curricula for a recipe, and its survey's facts if there is a survey."""
 
     recipe: str
@@ -46,7 +46,7 @@ class Choice:
     prompts: int
     candidates: Sequence[Candidate]
     survey: Path | None
-    facts: Facts | None
+    facts: SurveyFacts | None
 
     @property
     def epochs(self) -> float:
@@ -103,7 +103,7 @@ class Choice:
         }
 
 
-def choose(recipe: Path | None, overrides: Sequence[str], survey: Path | None) -> Choice:
+def choose(recipe: Path | None, overrides: Sequence[str], survey: Path | None) -> RecipeChoice:
     """Check every curriculum against a recipe; without a survey folder, find the recipe's."""
     config = load_config(recipe, overrides)
     kept = [each for each in overrides if not each.startswith("curriculum")]
@@ -114,12 +114,12 @@ def choose(recipe: Path | None, overrides: Sequence[str], survey: Path | None) -
             raise MetisError(
                 f"--survey {str(found)!r} is no survey: name a folder of `metis survey`"
             )
-        facts = Facts([PromptOutcome.of(row) for row in read_log(found, "outcomes")])
+        facts = SurveyFacts([PromptOutcome.of(row) for row in read_log(found, "outcomes")])
     candidates = [_candidate(recipe, kept, name) for name in CURRICULA]
     pool = config.pool()
     prompts = len(pool) if pool is not None else 0
     words = [*([str(recipe)] if recipe else []), *overrides]
-    return Choice(" ".join(words), config, prompts, candidates, found, facts)
+    return RecipeChoice(" ".join(words), config, prompts, candidates, found, facts)
 
 
 def _candidate(recipe: Path | None, overrides: Sequence[str], name: str) -> Candidate:

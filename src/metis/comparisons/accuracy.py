@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from metis.comparisons.crossing import Floats
-from metis.comparisons.measures import Measured
-from metis.comparisons.significance import Interval, difference, p_of_difference
+from metis.comparisons.measures import MeasuredVariant
+from metis.comparisons.significance import BootstrapInterval, difference, p_of_difference
 
 CROSSED, RUNS = "runs and problems", "runs"
 
@@ -21,14 +21,14 @@ class AtCost(NamedTuple):
     cost: float
     variant: float
     baseline: float
-    apart: Interval
+    apart: BootstrapInterval
     p: float
 
 
 class _Weighed(NamedTuple):
     """A variant with a weight for each validation of each run."""
 
-    variant: Measured
+    variant: MeasuredVariant
     weights: Floats
 
     @property
@@ -36,7 +36,9 @@ class _Weighed(NamedTuple):
         return np.asarray((self.weights * self.variant.accuracy).sum(axis=1))
 
 
-def above(variant: Measured, baseline: Measured, rng: np.random.Generator) -> tuple[Interval, str]:
+def above(
+    variant: MeasuredVariant, baseline: MeasuredVariant, rng: np.random.Generator
+) -> tuple[BootstrapInterval, str]:
     """The difference of accuracies averaged over the tests, which both variants have alike; and
     what was resampled."""
     one, other = (
@@ -47,7 +49,7 @@ def above(variant: Measured, baseline: Measured, rng: np.random.Generator) -> tu
 
 
 def at_equal_cost(
-    variant: Measured, baseline: Measured, axis: str, rng: np.random.Generator
+    variant: MeasuredVariant, baseline: MeasuredVariant, axis: str, rng: np.random.Generator
 ) -> AtCost:
     """Accuracies at the largest cost that all runs of both variants have come to."""
     cost = min(float(each.spent[axis][:, -1].min()) for each in (variant, baseline))
@@ -66,7 +68,9 @@ def _between_tests(spent: Floats, cost: float) -> Floats:
     return np.array([[np.interp(cost, run, test) for test in alone] for run in spent])
 
 
-def _difference(one: _Weighed, other: _Weighed, rng: np.random.Generator) -> tuple[Interval, str]:
+def _difference(
+    one: _Weighed, other: _Weighed, rng: np.random.Generator
+) -> tuple[BootstrapInterval, str]:
     """The difference of two weighted accuracies."""
     mine, its = one.variant.problems, other.variant.problems
     if mine is not None and its is not None and mine.names == its.names:

@@ -13,7 +13,7 @@ from metis import config
 from metis.commands import Commands, add_command, plain_console
 from metis.comparisons.comparison import Comparison, read_comparison, require_variant
 from metis.comparisons.ending import settled
-from metis.comparisons.plan import BASELINE, Plan, parse_seeds, parse_variants, saved
+from metis.comparisons.plan import BASELINE, ComparisonPlan, parse_seeds, parse_variants, saved
 from metis.comparisons.report import draw, write
 from metis.comparisons.table import markdown
 from metis.errors import MetisError, require
@@ -109,7 +109,7 @@ def conduct(chosen: argparse.Namespace, console: "Console") -> tuple[int, list[s
 
 
 def _written(
-    out: Path, comparison: Comparison, drawn: Sequence[Figure], plan: Plan | None
+    out: Path, comparison: Comparison, drawn: Sequence[Figure], plan: ComparisonPlan | None
 ) -> list[str]:
     """Write the table and the page; the table, and where they are if they can be written."""
     try:
@@ -123,7 +123,7 @@ def _elsewhere(out: Path) -> str:
     return f"`metis report {out} --out DIR` writes the table and the page elsewhere"
 
 
-def _plan(chosen: argparse.Namespace) -> Plan | None:
+def _plan(chosen: argparse.Namespace) -> ComparisonPlan | None:
     """The runs to train: variants of the command line joined with those of the folder."""
     recipe, settings = config.parse_arguments(chosen.settings)
     variants = parse_variants(chosen.curricula, chosen.variant)
@@ -139,11 +139,13 @@ def _plan(chosen: argparse.Namespace) -> Plan | None:
         if earlier is None or not chosen.seeds:
             return earlier
         return replace(earlier, seeds=tuple(sorted({*earlier.seeds, *seeds})))
-    plan = Plan(str(recipe or ""), tuple(settings), tuple(variants), seeds).on_the_same_prompts()
+    plan = ComparisonPlan(
+        str(recipe or ""), tuple(settings), tuple(variants), seeds
+    ).on_the_same_prompts()
     return plan.joined(earlier) if earlier else plan
 
 
-def _complete(plan: Plan, chosen: argparse.Namespace) -> bool:
+def _complete(plan: ComparisonPlan, chosen: argparse.Namespace) -> bool:
     """True where a folder is named and nothing to train, and none of its runs is left to train:
     then neither its recipe nor the right to write into it is needed."""
     if chosen.settings or chosen.curricula or chosen.variant or chosen.seeds:
@@ -152,7 +154,7 @@ def _complete(plan: Plan, chosen: argparse.Namespace) -> bool:
 
 
 def _held(
-    plan: Plan, chosen: argparse.Namespace, complete: bool, console: "Console"
+    plan: ComparisonPlan, chosen: argparse.Namespace, complete: bool, console: "Console"
 ) -> tuple[dict[str, str], bool]:
     """Train in a folder that no other process may use meanwhile; a complete plan is but saved."""
     report = f"metis report {chosen.out}"
@@ -173,7 +175,7 @@ def _held(
 
 
 def _train(
-    plan: Plan, chosen: argparse.Namespace, console: "Console"
+    plan: ComparisonPlan, chosen: argparse.Namespace, console: "Console"
 ) -> tuple[dict[str, str], bool]:
     """Runs that failed, with the reason, and False where all were interrupted."""
     from metis.comparisons.schedule import ComparisonView, Schedule, devices, pending
@@ -200,7 +202,7 @@ def _train(
     return failed, not schedule.stopped
 
 
-def _warn_of_unlike(plan: Plan, configs: Mapping[str, config.Config]) -> None:
+def _warn_of_unlike(plan: ComparisonPlan, configs: Mapping[str, config.Config]) -> None:
     """Name the variants whose accuracy will not be compared, before they are trained."""
     names = list(configs)
     baseline = plan.baseline or (BASELINE if BASELINE in names else names[0])
@@ -217,7 +219,7 @@ def _warn_of_unlike(plan: Plan, configs: Mapping[str, config.Config]) -> None:
 class Kept:
     """A plan on disk that notes which runs are finished, and drops their checkpoints if told to."""
 
-    plan: Plan
+    plan: ComparisonPlan
     out: Path
     discard: bool
 

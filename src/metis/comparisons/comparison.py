@@ -9,8 +9,8 @@ import numpy as np
 
 from metis.comparisons.crossing import FEWEST_TESTS
 from metis.comparisons.ending import look
-from metis.comparisons.measures import AXES, Measured, measured
-from metis.comparisons.plan import BASELINE, FILE, Plan
+from metis.comparisons.measures import AXES, MeasuredVariant, measured
+from metis.comparisons.plan import BASELINE, FILE, ComparisonPlan
 from metis.errors import Damaged, MetisError
 from metis.run import comparable
 from metis.run.recorded import Recorded
@@ -26,8 +26,8 @@ BUDGETS = {"tokens": "generated tokens", "processed": "total tokens"}
 class Comparison:
     """Variants beside their baseline; `untimed` is why seconds cannot be compared, if so."""
 
-    baseline: Measured
-    variants: Sequence[Measured]
+    baseline: MeasuredVariant
+    variants: Sequence[MeasuredVariant]
     untimed: str = ""
     missing: Sequence[str] = ()
     """Runs that are planned and not finished, each with the reason."""
@@ -41,10 +41,10 @@ class Comparison:
         return not self.untimed
 
     @property
-    def everyone(self) -> list[Measured]:
+    def everyone(self) -> list[MeasuredVariant]:
         return [self.baseline, *self.variants]
 
-    def tested_alike(self, variant: Measured) -> Measured:
+    def tested_alike(self, variant: MeasuredVariant) -> MeasuredVariant:
         """A variant at the tests that all have, for as long as they go on; where these are too few,
         at its own."""
         common = set.intersection(*(set(each.steps) for each in self.everyone))
@@ -107,7 +107,7 @@ def is_comparison(folder: Path) -> bool:
     return not (folder / "config.json").exists() and bool(_runs(folder))
 
 
-def variants_and_seeds(out: Path, plan: Plan | None) -> tuple[list[str], list[int]]:
+def variants_and_seeds(out: Path, plan: ComparisonPlan | None) -> tuple[list[str], list[int]]:
     """Variants and seeds of the plan; without one, of the folders named VARIANT-SEED."""
     if plan is not None:
         return [variant.name for variant in plan.variants], list(plan.seeds)
@@ -125,7 +125,7 @@ def _runs(out: Path) -> list[tuple[str, int]]:
     return sorted((match[1], int(match[2])) for match in runs if match)
 
 
-def require_variant(out: Path, plan: Plan | None, baseline: str) -> None:
+def require_variant(out: Path, plan: ComparisonPlan | None, baseline: str) -> None:
     """Refuse a --baseline that is no variant of the comparison."""
     names, _ = variants_and_seeds(out, plan)
     if baseline and baseline not in names:
@@ -134,7 +134,7 @@ def require_variant(out: Path, plan: Plan | None, baseline: str) -> None:
 
 def read_comparison(
     out: Path,
-    plan: Plan | None,
+    plan: ComparisonPlan | None,
     failed: Mapping[str, str] | None = None,
     baseline: str = "",
     any_baseline: bool = False,
@@ -210,14 +210,16 @@ def _looked(folder: Path) -> tuple[Recorded | None, str]:
     return run, why
 
 
-def _remedy(plan: Plan, name: str, why: str) -> str:
+def _remedy(plan: ComparisonPlan, name: str, why: str) -> str:
     """The remedy for a run that once finished, but whose log no longer says so."""
     if name not in plan.finished or why == "not begun":
         return ""
     return f"; restore it, or delete {name} to train it again"
 
 
-def _no_baseline(out: Path, plan: Plan | None, baseline: str, missing: Mapping[str, str]) -> str:
+def _no_baseline(
+    out: Path, plan: ComparisonPlan | None, baseline: str, missing: Mapping[str, str]
+) -> str:
     of_it = (name for name in missing if re.fullmatch(rf"{re.escape(baseline)}-\d+", name))
     reason = next((f" ({name} {missing[name]})" for name in of_it), "")
     train = f"`metis compare --out {out}` trains what is left; " if plan else ""
@@ -227,7 +229,7 @@ def _no_baseline(out: Path, plan: Plan | None, baseline: str, missing: Mapping[s
     )
 
 
-def _untimed(plan: Plan | None, variants: Sequence[Measured]) -> str:
+def _untimed(plan: ComparisonPlan | None, variants: Sequence[MeasuredVariant]) -> str:
     """The reason that seconds of runs cannot be compared, if any."""
     if plan is None:
         return "It is not known whether runs had a device of their own"

@@ -55,7 +55,7 @@ class Curves(NamedTuple):
         return np.asarray(self.reached >= levels[:, None] - 1e-12)
 
 
-class Pair(NamedTuple):
+class CurvePair(NamedTuple):
     """The curves of a variant and of its baseline, row by row read in the same way."""
 
     variant: Curves
@@ -92,13 +92,13 @@ def smoothed(accuracy: Floats) -> Floats:
     return means
 
 
-def alike(variant: Curves, baseline: Curves) -> Pair:
+def alike(variant: Curves, baseline: Curves) -> CurvePair:
     """Raw curves of two variants, smoothed in the rows where both have many tests before they reach
     the highest accuracy that both reach."""
     level = np.minimum(variant.best, baseline.best)
     tests = np.minimum(variant.tests_before(level), baseline.tests_before(level))
     smooth = np.asarray(tests >= MANY)
-    return Pair(_smoothed_in(variant, smooth), _smoothed_in(baseline, smooth), smooth)
+    return CurvePair(_smoothed_in(variant, smooth), _smoothed_in(baseline, smooth), smooth)
 
 
 def _smoothed_in(curves: Curves, rows: NDArray[np.bool_]) -> Curves:

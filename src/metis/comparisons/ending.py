@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import fields
 from pathlib import Path
 
-from metis.comparisons.plan import Plan
+from metis.comparisons.plan import ComparisonPlan
 from metis.errors import Damaged, MetisError
 from metis.run.budget import Account, Budget
 from metis.run.folder import log_file
@@ -28,7 +28,7 @@ def look(folder: Path) -> tuple[Recorded | None, str]:
     return None, f"not finished: its log ends at step {run.steps:,} {whole}"
 
 
-def settled(plan: Plan, folder: Path) -> bool:
+def settled(plan: ComparisonPlan, folder: Path) -> bool:
     """True for a run that needs no training: it has finished, now or earlier.
 
     One that was noted as finished needs no checkpoint, and is never trained over what is left of

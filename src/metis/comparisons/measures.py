@@ -29,7 +29,7 @@ class Problems(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredVariant:
     """The runs of a variant, at the tests that all of them have."""
 
     name: str
@@ -46,11 +46,11 @@ class Measured:
     def runs(self, axis: str) -> Runs:
         return Runs(self.accuracy, self.spent[axis])
 
-    def at_tests_of(self, *others: "Measured") -> "Measured":
+    def at_tests_of(self, *others: "MeasuredVariant") -> "MeasuredVariant":
         """The variant at only the tests that the other variants have too."""
         return self._at(step for step in self.steps if all(step in o.steps for o in others))
 
-    def tested_as(self, *others: "Measured") -> "Measured":
+    def tested_as(self, *others: "MeasuredVariant") -> "MeasuredVariant":
         """The variant at only the tests of the others, and at all tests after their last."""
         return self._at(
             step
@@ -58,7 +58,7 @@ class Measured:
             if all(step in other.steps or step > other.steps[-1] for other in others)
         )
 
-    def _at(self, steps: Iterable[int]) -> "Measured":
+    def _at(self, steps: Iterable[int]) -> "MeasuredVariant":
         columns = [self.steps.index(step) for step in steps]
         problems = self.problems
         if problems is not None:
@@ -95,12 +95,12 @@ class Measured:
         return mean(numbers) if numbers and len(numbers) == len(values) else None
 
 
-def measure(name: str, folders: Mapping[int, Path]) -> Measured:
+def measure(name: str, folders: Mapping[int, Path]) -> MeasuredVariant:
     """Read the runs of a variant, by seed."""
     return measured(name, {seed: read_run(folder) for seed, folder in folders.items()})
 
 
-def measured(name: str, runs: Mapping[int, Recorded]) -> Measured:
+def measured(name: str, runs: Mapping[int, Recorded]) -> MeasuredVariant:
     """The runs of a variant, by seed, at the tests that all of them have."""
     records = tuple(runs.values())
     tests = [_tests(record) for record in records]
@@ -119,7 +119,7 @@ def measured(name: str, runs: Mapping[int, Recorded]) -> Measured:
     )
     spent = {axis: costs[:, :, place] for place, axis in enumerate(AXES)}
     problems = _problems(records, steps, accuracy)
-    return Measured(name, tuple(runs), records, tuple(steps), accuracy, spent, problems)
+    return MeasuredVariant(name, tuple(runs), records, tuple(steps), accuracy, spent, problems)
 
 
 def _problems(

@@ -81,7 +81,7 @@ def _seeds(text: str) -> Iterator[int]:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ComparisonPlan:
     """Variants and seeds of a comparison, with what all of its runs share.
 
     crowded   runs made while others used the same device: their seconds mean nothing
@@ -130,14 +130,14 @@ class Plan:
             _require_its_own_name(variant, configs[variant.name].resolved["curriculum"]["name"])
         return configs
 
-    def on_the_same_prompts(self) -> "Plan":
+    def on_the_same_prompts(self) -> "ComparisonPlan":
         """The plan with one data seed for all runs, unless the settings give one."""
         variants = self.configs().values()
         if any(variant.training.data_seed is not None for variant in variants):
             return self
         return replace(self, settings=(*self.settings, "data_seed=0"))
 
-    def joined(self, earlier: "Plan") -> "Plan":
+    def joined(self, earlier: "ComparisonPlan") -> "ComparisonPlan":
         """An earlier plan and what this one adds to it."""
         for name in ("recipe", "settings"):
             before, now = getattr(earlier, name), getattr(self, name)
@@ -178,7 +178,7 @@ class Plan:
             ) from None
 
 
-def saved(out: Path) -> Plan | None:
+def saved(out: Path) -> ComparisonPlan | None:
     """The plan of a folder; None where it has none."""
     require_folder(out)
     try:
@@ -199,9 +199,9 @@ def saved(out: Path) -> Plan | None:
         raise _damaged(out) from None
 
 
-def _plan(document: Mapping[str, Any]) -> Plan:
+def _plan(document: Mapping[str, Any]) -> ComparisonPlan:
     """A plan from its saved form; wrong types raise a ValueError."""
-    plan = Plan(
+    plan = ComparisonPlan(
         document["recipe"],
         _all_of(str, document["settings"]),
         tuple(Variant(name, _all_of(str, words)) for name, words in document["arms"].items()),

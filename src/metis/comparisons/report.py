@@ -10,8 +10,8 @@ from metis import report
 from metis.comparisons import table
 from metis.comparisons.comparison import Comparison, read_comparison, require_variant
 from metis.comparisons.crossing import Floats
-from metis.comparisons.measures import Measured
-from metis.comparisons.plan import Plan, Variant, saved
+from metis.comparisons.measures import MeasuredVariant
+from metis.comparisons.plan import ComparisonPlan, Variant, saved
 from metis.comparisons.table import markdown
 from metis.comparisons.verdicts import verdicts
 from metis.errors import Damaged
@@ -53,7 +53,7 @@ def write(
     folder: Path,
     comparison: Comparison,
     drawn: Sequence[Figure],
-    plan: Plan | None,
+    plan: ComparisonPlan | None,
     out: Path | None = None,
 ) -> list[str]:
     """Write the report of a comparison into its folder, or into `out`; return what to say."""
@@ -71,7 +71,7 @@ def redraw(folder: Path, out: Path | None = None, baseline: str = "") -> list[st
     return write(folder, *draw(comparison), plan, out)
 
 
-def commands(folder: Path, comparison: Comparison, plan: Plan | None) -> list[str]:
+def commands(folder: Path, comparison: Comparison, plan: ComparisonPlan | None) -> list[str]:
     """Commands that reproduce the comparison: one with its plan, or one per run."""
     if plan is not None:
         return [_compare(plan, comparison.baseline.name, folder.resolve().name)]
@@ -89,7 +89,7 @@ def commands(folder: Path, comparison: Comparison, plan: Plan | None) -> list[st
     ]
 
 
-def _compare(plan: Plan, baseline: str, name: str) -> str:
+def _compare(plan: ComparisonPlan, baseline: str, name: str) -> str:
     plain = [
         variant
         for variant in plan.variants
@@ -148,7 +148,7 @@ def _panel(comparison: Comparison, axis: str) -> Axes:
     )
 
 
-def _line(variant: Measured, colour: int, axis: str) -> Line:
+def _line(variant: MeasuredVariant, colour: int, axis: str) -> Line:
     values, costs = variant.runs(axis)
     curve, cost = (tuple(part.mean(axis=0).tolist()) for part in (values, costs))
     runs = zip(costs.tolist(), values.tolist(), strict=True)

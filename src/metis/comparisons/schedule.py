@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
 from metis.comparisons.ending import look, settled
-from metis.comparisons.plan import Plan
+from metis.comparisons.plan import ComparisonPlan
 from metis.config import Config
 from metis.config.generation import SHARED
 from metis.errors import MetisError
@@ -73,7 +73,7 @@ class Pending(NamedTuple):
     steps: int
 
 
-def pending(plan: Plan, configs: Mapping[str, Config], out: Path) -> list[Pending]:
+def pending(plan: ComparisonPlan, configs: Mapping[str, Config], out: Path) -> list[Pending]:
     """The runs of a plan that are to be trained; refused where the others had other settings."""
     left = []
     for variant, seed in plan.runs():

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from metis.comparisons.crossing import Curves, Floats, Pair, alike, raw
+from metis.comparisons.crossing import CurvePair, Curves, Floats, alike, raw
 
 RESAMPLES = 10_000
 BATCH = 1_000
@@ -32,7 +32,7 @@ class Runs(NamedTuple):
         return raw(weights @ self.accuracy, weights @ self.cost)
 
 
-class Interval(NamedTuple):
+class BootstrapInterval(NamedTuple):
     """A number with its 95% bootstrap interval, which is NaN where a variant has one run.
 
     A cost as a share of the baseline's is infinite where the accuracy is never reached, and NaN
@@ -44,28 +44,30 @@ class Interval(NamedTuple):
     high: float
 
 
-def observed(variant: Runs, baseline: Runs) -> Pair:
+def observed(variant: Runs, baseline: Runs) -> CurvePair:
     """The curves of two variants, each averaged over its runs."""
     return alike(
         *(raw(*(part.mean(axis=0)[None] for part in runs)) for runs in (variant, baseline))
     )
 
 
-def cost_to_best(variant: Runs, baseline: Runs, rng: np.random.Generator) -> Interval:
+def cost_to_best(variant: Runs, baseline: Runs, rng: np.random.Generator) -> BootstrapInterval:
     """Cost at which a variant reaches the baseline's best accuracy, over the baseline's own."""
     return _ratio(lambda pair: pair.costs_of(pair.baseline.best), variant, baseline, rng)
 
 
-def cost_to_common_best(variant: Runs, baseline: Runs, rng: np.random.Generator) -> Interval:
+def cost_to_common_best(
+    variant: Runs, baseline: Runs, rng: np.random.Generator
+) -> BootstrapInterval:
     """Cost at which a variant reaches the highest accuracy that both reach, over the baseline's."""
     return _ratio(lambda pair: pair.costs_of(pair.common_best), variant, baseline, rng)
 
 
-def cost_to_own_best(variant: Runs, baseline: Runs, rng: np.random.Generator) -> Interval:
+def cost_to_own_best(variant: Runs, baseline: Runs, rng: np.random.Generator) -> BootstrapInterval:
     """Cost at which a variant is best, over that at which the baseline is: the paper's ΔT is this
     in seconds, less one. NaN of a variant that is best before training."""
 
-    def costs(pair: Pair) -> tuple[Floats, Floats]:
+    def costs(pair: CurvePair) -> tuple[Floats, Floats]:
         mine, its = (curves.cost_of(curves.best) for curves in (pair.variant, pair.baseline))
         return np.where(mine > 0, mine, np.nan), its
 
@@ -73,25 +75,25 @@ def cost_to_own_best(variant: Runs, baseline: Runs, rng: np.random.Generator) ->
 
 
 def _ratio(
-    costs: Callable[[Pair], tuple[Floats, Floats]],
+    costs: Callable[[CurvePair], tuple[Floats, Floats]],
     variant: Runs,
     baseline: Runs,
     rng: np.random.Generator,
-) -> Interval:
-    def ratios(pair: Pair) -> Floats:
+) -> BootstrapInterval:
+    def ratios(pair: CurvePair) -> Floats:
         mine, its = costs(pair)
         return np.divide(mine, its, out=np.full_like(mine, np.nan), where=its > 0)
 
     value = float(ratios(observed(variant, baseline))[0])
     if min(len(variant.accuracy), len(baseline.accuracy)) < 2 or math.isnan(value):
-        return Interval(value, math.nan, math.nan)
+        return BootstrapInterval(value, math.nan, math.nan)
     drawn = (runs.averaged(_resampled(len(runs.accuracy), rng)) for runs in (variant, baseline))
     return _interval(value, ratios(alike(*drawn)))
 
 
 def difference(
     variant: Floats, baseline: Floats, rng: np.random.Generator, sets: Sequence[str] = ("",)
-) -> Interval:
+) -> BootstrapInterval:
     """The difference of two mean accuracies, one row a run and one column a problem.
 
     Problems are those that all runs are tested on. They are resampled together with the runs, each
@@ -101,7 +103,7 @@ def difference(
     apart = variant.mean(axis=0) - baseline.mean(axis=0)
     value = float(np.mean([apart[columns].mean() for columns in groups]))
     if min(len(variant), len(baseline)) < 2:
-        return Interval(value, math.nan, math.nan)
+        return BootstrapInterval(value, math.nan, math.nan)
     batches = []
     for _ in range(RESAMPLES // BATCH):
         mine, its = (_resampled(len(runs), rng, BATCH) @ runs for runs in (variant, baseline))
@@ -119,9 +121,9 @@ def _resampled(count: int, rng: np.random.Generator, rows: int = RESAMPLES) -> F
     return np.bincount(drawn.ravel(), minlength=rows * count).reshape(rows, count) / count
 
 
-def _interval(value: float, drawn: Floats) -> Interval:
+def _interval(value: float, drawn: Floats) -> BootstrapInterval:
     low, high = np.nanquantile(drawn, [0.025, 0.975], method="closest_observation")
-    return Interval(value, float(low), float(high))
+    return BootstrapInterval(value, float(low), float(high))
 
 
 def log_speed(variant: Runs, baseline: Runs) -> float:
@@ -130,7 +132,7 @@ def log_speed(variant: Runs, baseline: Runs) -> float:
     return float(_log_speeds(observed(variant, baseline))[0])
 
 
-def _log_speeds(pair: Pair) -> Floats:
+def _log_speeds(pair: CurvePair) -> Floats:
     mine, its = (np.log(np.maximum(costs, 1e-9)) for costs in pair.costs_of(pair.common_best))
     return np.asarray(mine - its)
 

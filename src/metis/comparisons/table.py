@@ -7,8 +7,19 @@ from typing import NamedTuple
 from metis.comparisons.accuracy import above
 from metis.comparisons.comparison import Comparison
 from metis.comparisons.crossing import FEWEST_TESTS, MANY
-from metis.comparisons.measures import Measured, average, seconds_a_step, tokens_a_second, waste
-from metis.comparisons.significance import Interval, cost_to_best, cost_to_own_best, observed
+from metis.comparisons.measures import (
+    MeasuredVariant,
+    average,
+    seconds_a_step,
+    tokens_a_second,
+    waste,
+)
+from metis.comparisons.significance import (
+    BootstrapInterval,
+    cost_to_best,
+    cost_to_own_best,
+    observed,
+)
 from metis.comparisons.verdicts import FEW_TESTS, alike, between, random, verdicts
 from metis.run.recorded import Recorded
 from metis.run.statistics import Estimate, mean
@@ -80,7 +91,7 @@ def _accuracies(comparison: Comparison) -> list[list[str]]:
     return rows
 
 
-def _whole_run(variant: Measured, baseline: Measured) -> tuple[str, str, str]:
+def _whole_run(variant: MeasuredVariant, baseline: MeasuredVariant) -> tuple[str, str, str]:
     """Mean accuracy over the tests that both variants have, its difference, and what was
     resampled."""
     pair = variant.at_tests_of(baseline), baseline.at_tests_of(variant)
@@ -154,7 +165,7 @@ def _facts(comparison: Comparison) -> list[list[str]]:
 
 
 def _against(
-    comparison: Comparison, variant: Measured, of: Callable[[Recorded], float | None]
+    comparison: Comparison, variant: MeasuredVariant, of: Callable[[Recorded], float | None]
 ) -> str:
     """A number as a ratio to the baseline's."""
     mine, theirs = variant.fact(of), comparison.baseline.fact(of)
@@ -196,16 +207,16 @@ def _estimate(estimate: Estimate) -> str:
     return f"{estimate.mean:.4f}{error}"
 
 
-def _ratio(ratio: Interval) -> str:
+def _ratio(ratio: BootstrapInterval) -> str:
     if math.isnan(ratio.value):
         return MISSING
     value = f"{ratio.value:.3f}" if math.isfinite(ratio.value) else "not reached"
     return f"{value}{between(ratio, '.3f')}"
 
 
-def _change(ratio: Interval) -> str:
+def _change(ratio: BootstrapInterval) -> str:
     """A ratio of times as the paper writes it: the change in per cent."""
     if math.isnan(ratio.value):
         return MISSING
-    change = Interval(*(part - 1 for part in ratio))
+    change = BootstrapInterval(*(part - 1 for part in ratio))
     return f"{change.value:+.1%}{between(change, '+.1%')}"

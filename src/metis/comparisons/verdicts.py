@@ -8,9 +8,16 @@ import numpy as np
 
 from metis.comparisons.accuracy import at_equal_cost
 from metis.comparisons.comparison import Comparison
-from metis.comparisons.crossing import FEWEST_TESTS, Pair
-from metis.comparisons.measures import AXES, Measured
-from metis.comparisons.significance import LEVEL, Interval, least_p, log_speed, observed, p_value
+from metis.comparisons.crossing import FEWEST_TESTS, CurvePair
+from metis.comparisons.measures import AXES, MeasuredVariant
+from metis.comparisons.significance import (
+    LEVEL,
+    BootstrapInterval,
+    least_p,
+    log_speed,
+    observed,
+    p_value,
+)
 
 STEPS = AXES[0]
 MOST = 100
@@ -21,8 +28,8 @@ FEW_TESTS = "too few tests in common"
 class Both(NamedTuple):
     """A variant and its baseline, at the tests that both have."""
 
-    variant: Measured
-    baseline: Measured
+    variant: MeasuredVariant
+    baseline: MeasuredVariant
 
     def ratio(self, axis: str) -> float:
         """The variant's cost to the highest accuracy that both reach, as a share of the
@@ -38,7 +45,7 @@ def verdicts(comparison: Comparison) -> list[tuple[str, str]]:
     return [(variant.name, _verdict(comparison, variant)) for variant in comparison.variants]
 
 
-def _verdict(comparison: Comparison, variant: Measured) -> str:
+def _verdict(comparison: Comparison, variant: MeasuredVariant) -> str:
     baseline, lead = comparison.baseline, comparison.lead
     both = Both(variant.at_tests_of(baseline), baseline.at_tests_of(variant))
     after = [
@@ -57,7 +64,7 @@ def _verdict(comparison: Comparison, variant: Measured) -> str:
     return " ".join(filter(None, [cost, _short_of(variant, baseline), *after]))
 
 
-def _cost(comparison: Comparison, variant: Measured, both: Both, curves: Pair) -> str:
+def _cost(comparison: Comparison, variant: MeasuredVariant, both: Both, curves: CurvePair) -> str:
     """The costs of a variant as shares of the baseline's, and whether the leading one is shown to
     differ."""
     baseline, lead = comparison.baseline, comparison.lead
@@ -75,7 +82,7 @@ def _cost(comparison: Comparison, variant: Measured, both: Both, curves: Pair) -
     return f"needs {listed} to {level:.4f}, {whose} best{within}: {shown_text(p, word, lead)}."
 
 
-def _at_equal_cost(variant: Measured, baseline: Measured, axis: str) -> str:
+def _at_equal_cost(variant: MeasuredVariant, baseline: MeasuredVariant, axis: str) -> str:
     """Accuracies at the largest cost that all runs of both have come to; with an interval where
     there are runs enough to show a difference."""
     equal = at_equal_cost(variant, baseline, axis, random())
@@ -106,7 +113,7 @@ def number(p: float) -> str:
     return f"{p:.2f}" if p >= 0.1 else f"{p:.2g}"
 
 
-def between(interval: Interval, form: str) -> str:
+def between(interval: BootstrapInterval, form: str) -> str:
     """An interval behind its number; nothing where it is not known."""
     if not math.isfinite(interval.low):
         return ""
@@ -118,7 +125,7 @@ def _share(ratio: float) -> str:
     return f"{ratio:.2f} of" if ratio <= MOST else f"over {MOST} times"
 
 
-def _idle(both: Both, curves: Pair) -> str:
+def _idle(both: Both, curves: CurvePair) -> str:
     """A sentence on a pair of which at least one never beat its accuracy before training."""
     variant, baseline = both
     if curves.variant.rise[0]:
@@ -129,24 +136,24 @@ def _idle(both: Both, curves: Pair) -> str:
     return f"{_stayed(variant)}{neither}: no cost to compare."
 
 
-def _stayed(variant: Measured) -> str:
+def _stayed(variant: MeasuredVariant) -> str:
     before = (
         f"did not stay above its accuracy before training ({_before(variant):.4f}) for two tests"
     )
     return f"{before}{_fell(variant)}"
 
 
-def _fell(variant: Measured, joined: str = " and") -> str:
+def _fell(variant: MeasuredVariant, joined: str = " and") -> str:
     """The accuracy at the end of a variant that is worse than before training."""
     last = variant.final.mean
     return f"{joined} fell to {last:.4f}" if round(last, 4) < round(_before(variant), 4) else ""
 
 
-def _before(variant: Measured) -> float:
+def _before(variant: MeasuredVariant) -> float:
     return float(variant.accuracy[:, 0].mean())
 
 
-def _short_of(variant: Measured, baseline: Measured) -> str:
+def _short_of(variant: MeasuredVariant, baseline: MeasuredVariant) -> str:
     """A sentence about a variant that does not reach the baseline's best."""
     pair = observed(*(each.runs(STEPS) for each in alike(variant, baseline)))
     mine, its = pair.variant.best[0], pair.baseline.best[0]
@@ -155,7 +162,9 @@ def _short_of(variant: Measured, baseline: Measured) -> str:
     return f"It does not reach {baseline.name}'s best: {mine:.4f} against {its:.4f}."
 
 
-def alike(variant: Measured, baseline: Measured) -> tuple[Measured, Measured]:
+def alike(
+    variant: MeasuredVariant, baseline: MeasuredVariant
+) -> tuple[MeasuredVariant, MeasuredVariant]:
     """Two variants, tested alike for as long as both go on."""
     return variant.tested_as(baseline), baseline.tested_as(variant)
 

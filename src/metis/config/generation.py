@@ -33,7 +33,7 @@ SHARED = "METIS_SHARED_DEVICE"
 
 
 @dataclass(frozen=True)
-class Choice:
+class GeneratorChoice:
     """A generator of rollouts, and the reason for it."""
 
     generation: Literal["transformers", "vllm"]
@@ -67,23 +67,24 @@ def _on_gpu(settings: LocalSettings) -> bool:
 
 def choice(
     config: Config, shape: ModelShape, size: StepSize, device: Device, steps: float | None = None
-) -> Choice:
+) -> GeneratorChoice:
     """The generator to use on this device, for this many steps or the run's budget."""
     settings = config.engine
     assert isinstance(settings, LocalSettings)
     if why := unable(settings):
-        return Choice("transformers", why)
+        return GeneratorChoice("transformers", why)
     served = dataclasses.replace(settings, generation="vllm")
     needed = estimate.memory(shape, served, size, device).peak
     if needed > device.free:
         gigabytes = f"{needed / 1e9:,.0f} GB of GPU memory, of which {device.free / 1e9:,.0f}"
-        return Choice("transformers", f"since vLLM would need {gigabytes} are free")
+        return GeneratorChoice("transformers", f"since vLLM would need {gigabytes} are free")
     own, other = (estimate.seconds(shape, each, size, device) for each in (settings, served))
     steps = _steps(config, size, device, own.step) if steps is None else steps
     saved, start = steps * (own.rollout - other.rollout), vllm_starts_in(settings)
     if saved > start:
-        return Choice("vllm", f"which saves about {saved:,.0f} s and starts in {start:.0f} s")
-    return Choice(
+        why = f"which saves about {saved:,.0f} s and starts in {start:.0f} s"
+        return GeneratorChoice("vllm", why)
+    return GeneratorChoice(
         "transformers", f"since vLLM starts in {start:.0f} s and would save {max(0, saved):,.0f} s"
     )
 
@@ -117,7 +118,9 @@ def chosen_for_rollouts(config: Config, prompts: int, say: Say) -> Config:
 def _chosen(config: Config, size: StepSize | None, steps: float | None, say: Say) -> Config:
     settings = config.engine
     assert isinstance(settings, LocalSettings)
-    made = Choice("transformers", unable(settings) or "since the sizes of the model are not known")
+    made = GeneratorChoice(
+        "transformers", unable(settings) or "since the sizes of the model are not known"
+    )
     if not unable(settings) and size is not None:
         from metis.engines.local.estimate.speed import measured
 

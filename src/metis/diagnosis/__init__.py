@@ -1,5 +1,5 @@
 """Diagnosis of a run: did it learn, what was wasted, did the judge help, what to change next."""
 
-from metis.diagnosis.words import Line, lines
+from metis.diagnosis.words import DiagnosisLine, lines
 
-__all__ = ["Line", "lines"]
+__all__ = ["DiagnosisLine", "lines"]

@@ -95,7 +95,7 @@ class Groups:
 
 
 @dataclass(frozen=True)
-class Facts:
+class RunFacts:
     """The numbers of a run that its diagnosis is made of."""
 
     run: Recorded

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from metis.curricula.judges import JUDGES
 from metis.curricula.judges.skill import DIAGNOSED
 from metis.diagnosis.commands import Commands
-from metis.diagnosis.facts import MISSED, Facts
+from metis.diagnosis.facts import MISSED, RunFacts
 from metis.diagnosis.missed import FEWEST
 from metis.run.notices import EASIER, HARDER, LONGER, MEND, MOSTLY, sentence
 from metis.run.statistics import RARE
@@ -67,12 +67,12 @@ class Rule:
     """
 
     name: str
-    holds: Callable[[Facts], bool]
-    said: Callable[[Facts], str]
-    command: Callable[[Facts, Commands], str | None]
+    holds: Callable[[RunFacts], bool]
+    said: Callable[[RunFacts], str]
+    command: Callable[[RunFacts, Commands], str | None]
 
 
-def found(facts: Facts) -> Iterator[Rule]:
+def found(facts: RunFacts) -> Iterator[Rule]:
     """The rules that apply to a run, the most harmful first."""
     return (rule for rule in RULES if rule.holds(facts))
 
@@ -80,14 +80,14 @@ def found(facts: Facts) -> Iterator[Rule]:
 # The learning rate, and other settings that a command changes
 
 
-def _setting(facts: Facts, key: str) -> float | None:
+def _setting(facts: RunFacts, key: str) -> float | None:
     section, _, name = key.partition(".")
     given = facts.run.config.get(section)
     value = given.get(name) if isinstance(given, dict) else None
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def _slower(facts: Facts, commands: Commands) -> str | None:
+def _slower(facts: RunFacts, commands: Commands) -> str | None:
     rate = _setting(facts, "engine.learning_rate")
     if not rate:
         return None
@@ -95,18 +95,18 @@ def _slower(facts: Facts, commands: Commands) -> str | None:
     return commands.again(f"engine.learning_rate={slower:.1g}")
 
 
-def _too_fast(facts: Facts) -> str:
+def _too_fast(facts: RunFacts) -> str:
     rate = _setting(facts, "engine.learning_rate")
     return f"Lower the learning rate{f', which is {rate:g}' if rate else ''}"
 
 
-def _longer(facts: Facts, commands: Commands) -> str | None:
+def _longer(facts: RunFacts, commands: Commands) -> str | None:
     limit = _setting(facts, "engine.max_tokens")
     factor = MUCH_LONGER_BY if facts.truncated >= NEARLY_ALL else LONGER_BY
     return commands.again(f"engine.max_tokens={factor * limit:.0f}") if limit else None
 
 
-def _more_heldout(facts: Facts, commands: Commands) -> str | None:
+def _more_heldout(facts: RunFacts, commands: Commands) -> str | None:
     key = "benchmark_limit" if facts.run.config.get("benchmarks") else "task.heldout"
     if facts.run.simulated:
         key = "engine.heldout"
@@ -115,7 +115,7 @@ def _more_heldout(facts: Facts, commands: Commands) -> str | None:
     return commands.again(f"{key}={wanted}") if known and wanted > facts.heldout else None
 
 
-def _wanted(facts: Facts) -> int:
+def _wanted(facts: RunFacts) -> int:
     """Held-out prompts that would make the interval of the rise narrow enough, about."""
     change = facts.change
     if change is None:
@@ -127,7 +127,7 @@ def _wanted(facts: Facts) -> int:
 # Conditions
 
 
-def _missing(facts: Facts) -> bool:
+def _missing(facts: RunFacts) -> bool:
     """True where groups earn nothing although most of their answers have what was expected, or all
     groups although some answers end with it."""
     if facts.missed is None:
@@ -136,7 +136,7 @@ def _missing(facts: Facts) -> bool:
     return nothing or facts.missed.share >= MISSED
 
 
-def _constant(facts: Facts) -> bool:
+def _constant(facts: RunFacts) -> bool:
     """True where all rewards are the same though answers differ: 0 though they end by themselves,
     or a value that is neither 0 nor 1."""
     if _missing(facts) or len(facts.groups.rewards) != 1:
@@ -148,14 +148,14 @@ def _constant(facts: Facts) -> bool:
     return differ and (0 < reward < 1 or (reward == 0 and ended))
 
 
-def _hopeless(facts: Facts) -> bool:
+def _hopeless(facts: RunFacts) -> bool:
     """True where most answers are truncated, and those that are not fail too."""
     if facts.truncated <= MOSTLY or _missing(facts):
         return False
     return set(facts.groups.rewards) == {0} and (facts.ended or 0) >= ENDED
 
 
-def _flat(facts: Facts) -> bool:
+def _flat(facts: RunFacts) -> bool:
     """True where nothing varies for no reason that another rule has."""
     if _hopeless(facts):
         return False
@@ -164,44 +164,44 @@ def _flat(facts: Facts) -> bool:
     return facts.standstill is not None or _scarce(facts)
 
 
-def _scarce(facts: Facts) -> bool:
+def _scarce(facts: RunFacts) -> bool:
     """True where few of the groups trained on have a gradient."""
     informative = facts.run.informative
     return informative is not None and informative < RARE
 
 
-def _solved(facts: Facts) -> bool:
+def _solved(facts: RunFacts) -> bool:
     return facts.late_kinds.get("all-pass", 0.0) >= MOSTLY or _mastered(facts)
 
 
-def _mastered(facts: Facts) -> bool:
+def _mastered(facts: RunFacts) -> bool:
     """True where the first validation leaves nothing to learn."""
     tests = facts.run.evaluations
     return bool(tests) and tests[0].step == 0 and tests[0].accuracy >= MASTERED
 
 
-def _exploded(facts: Facts) -> bool:
+def _exploded(facts: RunFacts) -> bool:
     grown = facts.gradient is not None and facts.gradient[1] >= STEEPER * facts.gradient[0]
     return grown or facts.divergence >= DIVERGED or facts.non_finite > 0
 
 
-def _collapsed(facts: Facts) -> bool:
+def _collapsed(facts: RunFacts) -> bool:
     both, change = facts.answer_length, facts.change
     if both is None or (change is not None and change.low > 0):
         return False
     return both[1] <= SHORTER * both[0]
 
 
-def _fell(facts: Facts) -> bool:
+def _fell(facts: RunFacts) -> bool:
     return facts.change is not None and facts.change.high < 0
 
 
-def _unskilled(facts: Facts) -> bool:
+def _unskilled(facts: RunFacts) -> bool:
     lift = facts.helped
     return facts.outcomes >= DIAGNOSED and lift is not None and lift.low <= 0
 
 
-def _untold(facts: Facts) -> bool:
+def _untold(facts: RunFacts) -> bool:
     change = facts.change
     if change is None or change.low > 0 or change.high < 0:
         return False
@@ -211,26 +211,26 @@ def _untold(facts: Facts) -> bool:
 # Words
 
 
-def _failing(facts: Facts) -> str:
+def _failing(facts: RunFacts) -> str:
     reason = f", the first with {facts.failures[0]}" if facts.failures else ""
     return f"{facts.failed:.0%} of the rollouts failed{reason}. {sentence(MEND)}"
 
 
-def _too_hard(facts: Facts) -> str:
+def _too_hard(facts: RunFacts) -> str:
     return (
         f"every reward is 0, also those of the {facts.ended:,} answers that ended by themselves. "
         f"{sentence(EASIER)}"
     )
 
 
-def _truncated(facts: Facts) -> str:
+def _truncated(facts: RunFacts) -> str:
     return (
         f"{facts.truncated:.0%} of the answers were truncated, and scored as far as they go. "
         f"{sentence(LONGER)}"
     )
 
 
-def _explosion(facts: Facts) -> str:
+def _explosion(facts: RunFacts) -> str:
     parts = []
     if facts.gradient is not None and facts.gradient[1] >= STEEPER * facts.gradient[0]:
         parts.append(
@@ -243,7 +243,7 @@ def _explosion(facts: Facts) -> str:
     return f"the update went out of bounds ({', and '.join(parts)}). {_too_fast(facts)}"
 
 
-def _collapse(facts: Facts) -> str:
+def _collapse(facts: RunFacts) -> str:
     before, after = facts.answer_length or (0.0, 0.0)
     return (
         f"answers shrank from {before:.0f} tokens to {after:.0f}, and accuracy did not rise. Read "
@@ -251,7 +251,7 @@ def _collapse(facts: Facts) -> str:
     )
 
 
-def _misses(facts: Facts) -> str:
+def _misses(facts: RunFacts) -> str:
     share = facts.missed.share if facts.missed else 0.0
     ending = len(facts.missed.ending) if facts.missed else 0
     said = f"in {share:.0%} of the latest groups every reward is 0, though most answers end with"
@@ -266,7 +266,7 @@ def _misses(facts: Facts) -> str:
     return f"{said}. Read one, then fix the reward or the instruction"
 
 
-def _accepting(facts: Facts) -> str:
+def _accepting(facts: RunFacts) -> str:
     """The way of comparing answers of a file that would have taken most of what was missed; empty
     where there is none."""
     task = facts.run.config.get("task")
@@ -282,7 +282,7 @@ def _accepting(facts: Facts) -> str:
     return best if taken[best] > MOSTLY * len(answers) else ""
 
 
-def _read_or_match(facts: Facts, commands: Commands) -> str | None:
+def _read_or_match(facts: RunFacts, commands: Commands) -> str | None:
     """Train with the comparison that takes the answers, or look at one of them."""
     if accepting := _accepting(facts):
         return commands.again(f"task.match={accepting}")
@@ -293,7 +293,7 @@ def _read_or_match(facts: Facts, commands: Commands) -> str | None:
     return commands.answer(clearest.step, clearest.prompt, clearest.rollout)
 
 
-def _same(facts: Facts) -> str:
+def _same(facts: RunFacts) -> str:
     [reward] = facts.groups.rewards
     if reward:
         return (
@@ -307,7 +307,7 @@ def _same(facts: Facts) -> str:
     )
 
 
-def _nothing(facts: Facts) -> str:
+def _nothing(facts: RunFacts) -> str:
     if facts.standstill:
         said = facts.standstill.described
     else:
@@ -316,13 +316,13 @@ def _nothing(facts: Facts) -> str:
     return f"{said}. {sentence(HARDER if solved else EASIER)}"
 
 
-def _informed(facts: Facts, commands: Commands) -> str:
+def _informed(facts: RunFacts, commands: Commands) -> str:
     """A survey where nothing varied; a comparison with METIS where little did, unselected."""
     rare = bool(facts.run.informative) and facts.run.curriculum == "uniform"
     return commands.compare("uniform", "metis", "probe") if rare else commands.survey()
 
 
-def _all_pass(facts: Facts) -> str:
+def _all_pass(facts: RunFacts) -> str:
     if _mastered(facts):
         return (
             f"held-out accuracy was {facts.run.evaluations[0].accuracy:.3f} before training, so "
@@ -333,7 +333,7 @@ def _all_pass(facts: Facts) -> str:
     return f"{said}. {sentence(HARDER)}"
 
 
-def _no_skill(facts: Facts) -> str:
+def _no_skill(facts: RunFacts) -> str:
     said = f"in {facts.run.steps:,} steps no benefit of the judge is shown"
     said += f" (realised lift {facts.helped})"
     if facts.unusable >= UNUSABLE:
@@ -345,18 +345,18 @@ def _no_skill(facts: Facts) -> str:
     return f"{said}. Compare it with uniform sampling, which costs no judging{listed}"
 
 
-def _others(facts: Facts) -> list[str]:
+def _others(facts: RunFacts) -> list[str]:
     """Other judges that the run could use."""
     name = facts.judge if facts.run.curriculum == "metis" else ""
     return [other for other in OTHERS if other != name] if name in JUDGES else []
 
 
-def _cut_short(facts: Facts) -> bool:
+def _cut_short(facts: RunFacts) -> bool:
     """True of a judge that writes replies, most of whose failures were truncated."""
     return bool(_reply_limit(facts)) and facts.cut_short > MOSTLY * facts.unusable
 
 
-def _reply_limit(facts: Facts) -> int:
+def _reply_limit(facts: RunFacts) -> int:
     """The most tokens of a judge's reply; 0 of one that writes none."""
     curriculum = facts.run.config.get("curriculum")
     judge = curriculum.get("judge") if isinstance(curriculum, dict) else None
@@ -364,7 +364,7 @@ def _reply_limit(facts: Facts) -> int:
     return limit if isinstance(limit, int) else 0
 
 
-def _other_judge(facts: Facts, commands: Commands) -> str:
+def _other_judge(facts: RunFacts, commands: Commands) -> str:
     if facts.unusable >= UNUSABLE and _cut_short(facts):
         return commands.again(f"curriculum.judge.max_tokens={LONGER_BY * _reply_limit(facts)}")
     others = _others(facts)
@@ -374,13 +374,13 @@ def _other_judge(facts: Facts, commands: Commands) -> str:
     return commands.compare("uniform", own, **{each: f"curriculum.judge={each}" for each in others})
 
 
-def _fallen(facts: Facts) -> str:
+def _fallen(facts: RunFacts) -> str:
     best = facts.run.best
     kept = f"; the best validation was at step {best.step:,}" if best and best.step else ""
     return f"held-out accuracy fell ({facts.change}){kept}. {_too_fast(facts)}"
 
 
-def _too_few(facts: Facts) -> str:
+def _too_few(facts: RunFacts) -> str:
     change = facts.change
     half = change.high - change.mean if change else 0.0
     return (

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from metis.curricula.judges.skill import DIAGNOSED
 from metis.diagnosis.commands import Commands
-from metis.diagnosis.facts import Facts
+from metis.diagnosis.facts import RunFacts
 from metis.diagnosis.rules import found
 from metis.run.notices import sentence
 from metis.run.recorded import Recorded
@@ -21,7 +21,7 @@ MOST = 2
 """Things to change next: more would not be done."""
 
 
-class Line(NamedTuple):
+class DiagnosisLine(NamedTuple):
     """A line of a diagnosis; `command` is what to run next, if anything."""
 
     kind: Literal["learnt", "wasted", "judge", "advice"]
@@ -42,16 +42,16 @@ QUESTIONS = {
 }
 
 
-def lines(run: Recorded, named: Path | None = None) -> list[Line]:
+def lines(run: Recorded, named: Path | None = None) -> list[DiagnosisLine]:
     """The diagnosis of a run, whose folder the commands call `named`."""
-    facts, commands = Facts(run), Commands(named or run.folder)
-    said = [Line("learnt", learnt(facts)), Line("wasted", wasted(facts))]
+    facts, commands = RunFacts(run), Commands(named or run.folder)
+    said = [DiagnosisLine("learnt", learnt(facts)), DiagnosisLine("wasted", wasted(facts))]
     if facts.judged:
-        said.append(Line("judge", judged(facts)))
+        said.append(DiagnosisLine("judge", judged(facts)))
     return [*said, *advice(facts, commands)]
 
 
-def learnt(facts: Facts) -> str:
+def learnt(facts: RunFacts) -> str:
     """The line about held-out accuracy: risen, fallen, or not known."""
     tests = facts.run.evaluations
     if len(tests) < 2:
@@ -70,7 +70,7 @@ def learnt(facts: Facts) -> str:
     return line + _cut_off(facts)
 
 
-def _cut_off(facts: Facts) -> str:
+def _cut_off(facts: RunFacts) -> str:
     """A sentence about truncated validation answers, if there are many."""
     tests, shares = facts.run.evaluations, facts.truncated_tests
     before, after = shares.get(tests[0].step), shares.get(tests[-1].step)
@@ -83,7 +83,7 @@ def _cut_off(facts: Facts) -> str:
     return f". But {said}" if risen else f"; {said}"
 
 
-def _verdict(facts: Facts) -> str:
+def _verdict(facts: RunFacts) -> str:
     change = facts.change
     if change is None:
         return "Cannot be told" if facts.rise and facts.rise.mean else "No change"
@@ -95,7 +95,7 @@ def _verdict(facts: Facts) -> str:
     return f"No change shown{', it began near the top' if top else ''}"
 
 
-def wasted(facts: Facts) -> str:
+def wasted(facts: RunFacts) -> str:
     """Rollouts and tokens that taught nothing, and why."""
     if not facts.generated:
         return "No rollouts yet"
@@ -115,7 +115,7 @@ def wasted(facts: Facts) -> str:
     return "; ".join(said)
 
 
-def _groups(facts: Facts) -> Iterator[str]:
+def _groups(facts: RunFacts) -> Iterator[str]:
     """The shares of group kinds, as far as they are logged."""
     if facts.run.informative is None:
         yield "none was trained on"
@@ -129,7 +129,7 @@ def _groups(facts: Facts) -> Iterator[str]:
     yield f"{facts.run.informative:.0%} of the groups trained on had a gradient{of}"
 
 
-def judged(facts: Facts) -> str:
+def judged(facts: RunFacts) -> str:
     """The line about the realised lift of the judge over uniform sampling."""
     lift = facts.helped
     if lift is None:
@@ -142,8 +142,8 @@ def judged(facts: Facts) -> str:
     return f"{verdict}: its groups had {lift} more reward variance than uniform ones{cost}"
 
 
-def advice(facts: Facts, commands: Commands) -> Iterator[Line]:
+def advice(facts: RunFacts, commands: Commands) -> Iterator[DiagnosisLine]:
     """The changes advised, against the most harmful first."""
     for place, rule in enumerate(islice(found(facts), MOST), start=1):
         command = rule.command(facts, replace(commands, place=place))
-        yield Line("advice", sentence(rule.said(facts)), command)
+        yield DiagnosisLine("advice", sentence(rule.said(facts)), command)

@@ -42,7 +42,7 @@ def write_logs(folder: Path, target: Path) -> dict[str, int]:
     with writing(target), files.atomic_folder(target.resolve()) as draft:
         for _, groups in groupby(members(folder), key=_Division()):
             unnamed = draft / "unnamed"
-            log = Log(folder, config)
+            log = InspectLog(folder, config)
             with unnamed.open("wb") as file:
                 log.write(file, groups)
             unnamed.rename(draft / f"{log.name}.eval")
@@ -68,7 +68,7 @@ class _Division:
         return self.number
 
 
-class Log:
+class InspectLog:
     """One log, of which nothing but its totals is held in memory."""
 
     def __init__(self, folder: Path, config: Row) -> None:

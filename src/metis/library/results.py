@@ -46,11 +46,10 @@ class SurveyResult(Transcribed):
 
     @property
     def facts(self) -> Facts:
-        from metis.surveys.facts import Facts as Measured
-        from metis.surveys.facts import PromptOutcome
+        from metis.surveys.facts import PromptOutcome, SurveyFacts
 
         rows = read_log(self.path, "outcomes")
-        measured = Measured([PromptOutcome.of(row) for row in rows])
+        measured = SurveyFacts([PromptOutcome.of(row) for row in rows])
         shares = {kind: f"{share.value:.0%}" for kind, share in measured.shares().items()}
         return {
             "prompts": len(rows),

@@ -18,7 +18,7 @@ from metis.data.verl_rows import verl_row
 from metis.errors import require, require_at_least, require_folder
 from metis.files import atomic
 from metis.prepare import bfcl_sets
-from metis.prepare.bfcl_sets import Failure
+from metis.prepare.bfcl_sets import FailedCall
 from metis.prepare.made import not_prepared, request_and_outcome
 from metis.tasks.bfcl.dialogue import Dialogue
 from metis.tasks.bfcl.document import CATEGORIES
@@ -157,7 +157,7 @@ def _seed(text: str) -> int:
 
 
 def _outcome(
-    category: str, part: Sequence[Dialogue], heldout: set[str], failures: Sequence[Failure]
+    category: str, part: Sequence[Dialogue], heldout: set[str], failures: Sequence[FailedCall]
 ) -> PreparedCategory:
     ids = {each.id for each in part}
     broken = {each.dialogue for each in failures} & ids
@@ -227,7 +227,7 @@ def _write_split(
         file.write(json.dumps(written, indent=1).encode() + b"\n")
 
 
-def _write_failures(path: Path, failures: Sequence[Failure]) -> None:
+def _write_failures(path: Path, failures: Sequence[FailedCall]) -> None:
     if not failures:
         path.unlink(missing_ok=True)
         return

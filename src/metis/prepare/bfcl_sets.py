@@ -18,7 +18,7 @@ REBUILT = "multi_turn_composite_rebuilt"
 
 
 @dataclass(frozen=True)
-class Failure:
+class FailedCall:
     """A call of a ground truth that does not work."""
 
     dialogue: str
@@ -88,7 +88,7 @@ def _first_vague(base: Dialogue, parameter: Dialogue) -> int:
     return next(turn for turn, (full, left) in enumerate(turns) if full and not left)
 
 
-def failures(dialogues: Sequence[Dialogue]) -> Iterator[Failure]:
+def failures(dialogues: Sequence[Dialogue]) -> Iterator[FailedCall]:
     """The calls of ground truths that do not work when they are made."""
     for dialogue in dialogues:
         world = dialogue.world()
@@ -96,14 +96,14 @@ def failures(dialogues: Sequence[Dialogue]) -> Iterator[Failure]:
             for text, call in zip(dialogue.truth[turn], solution, strict=True):
                 result = world.call(call)
                 if _failed(result):
-                    yield Failure(dialogue.id, turn, text, result)
+                    yield FailedCall(dialogue.id, turn, text, result)
 
 
 def _failed(result: str) -> bool:
     return result.startswith(("Error", '{"error"'))
 
 
-def described(failure: Failure) -> dict[str, Any]:
+def described(failure: FailedCall) -> dict[str, Any]:
     """A failure as JSON."""
     return {
         "id": failure.dialogue,

@@ -16,9 +16,9 @@ from metis.errors import require
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from metis.rankings.measured import Measured
+    from metis.rankings.measured import HeldOutPredictions
     from metis.rankings.page import Judged
-    from metis.rankings.plan import Plan
+    from metis.rankings.plan import RankingPlan
     from metis.rankings.predictions import RankingFolder
     from metis.rankings.ranking import Ranking
     from metis.run.waiting import Say
@@ -74,7 +74,7 @@ def run(chosen: argparse.Namespace) -> int:
 def conduct(chosen: argparse.Namespace, console: "Console") -> tuple[Path, str]:
     """Rank, or find what an earlier call with the same settings found: its folder, its summary."""
     from metis.rankings import predictions
-    from metis.rankings.measured import Measured
+    from metis.rankings.measured import HeldOutPredictions
     from metis.rankings.page import markdown, page
     from metis.rankings.plan import plan, readout
     from metis.rankings.ranking import Ranking
@@ -107,7 +107,9 @@ def conduct(chosen: argparse.Namespace, console: "Console") -> tuple[Path, str]:
         predictions.predict(made, judge, fitted, folder, engine, view)
         ranked = Ranking.of(folder, made.scan.prompts)
         ranked.write(folder)
-        judged = _judged(chosen, made, folder, ranked, Measured.of(fitted, judge.outcomes))
+        judged = _judged(
+            chosen, made, folder, ranked, HeldOutPredictions.of(fitted, judge.outcomes)
+        )
         with files.atomic(out / "judge.html") as file:
             file.write(page(judged).encode("utf-8", "replace"))
     return out, markdown(judged)
@@ -124,7 +126,7 @@ def _servers(chosen: argparse.Namespace) -> dict[str, str]:
     return {"server": chosen.server, "pooling": chosen.pooling or chosen.server}
 
 
-def _engine(made: "Plan", chosen: argparse.Namespace, say: "Say") -> "Playable":
+def _engine(made: "RankingPlan", chosen: argparse.Namespace, say: "Say") -> "Playable":
     """What rolls out and reads hidden states: an engine of the settings, or servers."""
     from metis.config import generation
     from metis.engines import ENGINES
@@ -143,10 +145,10 @@ def _engine(made: "Plan", chosen: argparse.Namespace, say: "Say") -> "Playable":
 
 def _judged(
     chosen: argparse.Namespace,
-    made: "Plan",
+    made: "RankingPlan",
     folder: "RankingFolder",
     ranked: "Ranking",
-    measured: "Measured",
+    measured: "HeldOutPredictions",
 ) -> "Judged":
     """The ranking as it is shown, with the texts of its best and worst prompts."""
     from metis.rankings.page import SHOWN, Judged

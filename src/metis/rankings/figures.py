@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from metis.rankings.measured import Measured
+from metis.rankings.measured import HeldOutPredictions
 from metis.rankings.ranking import Ranking
 from metis.report.outcomes import PredictedOutcome, binned
 from metis.report.panels import Axes, Figure, Line
@@ -19,7 +19,7 @@ EXPECTED, MEASURED, AVERAGE = "expected, all prompts", "measured, calibration", 
 
 
 def figures(
-    ranking: Ranking, measured: Measured, outcomes: Sequence[PromptOutcome]
+    ranking: Ranking, measured: HeldOutPredictions, outcomes: Sequence[PromptOutcome]
 ) -> list[Figure]:
     """The figures that there are numbers for."""
     drawn = [_distribution(ranking, outcomes)] if ranking.variances.size else []
@@ -67,7 +67,7 @@ def _shares(values: NDArray[np.float64]) -> Series:
     return Series(tuple(x.tolist()), tuple(y.tolist()))
 
 
-def _calibration(measured: Measured) -> Figure:
+def _calibration(measured: HeldOutPredictions) -> Figure:
     pairs = zip(measured.predicted.tolist(), measured.variances.tolist(), strict=True)
     bins = binned([PredictedOutcome(0, v_hat, v, True, True) for v_hat, v in pairs])
     line = Line(

@@ -16,7 +16,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Measured:
+class HeldOutPredictions:
     """Prompts of the calibration that were predicted by a fit without them."""
 
     predicted: Floats
@@ -25,7 +25,7 @@ class Measured:
     folds: Floats
 
     @classmethod
-    def of(cls, readout: FittedReadout, outcomes: Outcomes) -> "Measured":
+    def of(cls, readout: FittedReadout, outcomes: Outcomes) -> "HeldOutPredictions":
         predicted = readout.held_out.predicted
         known = ~np.isnan(predicted)
         columns = (outcomes.variances, outcomes.means, outcomes.folds)

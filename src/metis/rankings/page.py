@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from metis.rankings.figures import figures
-from metis.rankings.measured import Measured
+from metis.rankings.measured import HeldOutPredictions
 from metis.rankings.ranking import Ranking
 from metis.report import html
 from metis.report.answers import turn
 from metis.report.reproduce import command, portable
 from metis.surveys.advice import advice
-from metis.surveys.facts import Facts, PromptOutcome, Share
+from metis.surveys.facts import PromptOutcome, Share, SurveyFacts
 from metis.text import markdown_table, printable
 
 SHOWN = 12
@@ -33,7 +33,7 @@ class Judged:
     file: str
     group: int
     ranking: Ranking
-    measured: Measured
+    measured: HeldOutPredictions
     outcomes: Sequence[PromptOutcome]
     best: Sequence[Mapping[str, Any]]
     """Lines of the ranking, each with its `text`."""
@@ -92,7 +92,7 @@ def page(judged: Judged) -> str:
         *([html.banner("Not a ranking yet.", judged.verdict)] if judged.verdict else []),
         *([html.banner("Not predicted:", _unread(judged))] if judged.unread else []),
         html.table([["", ""], *_facts(judged)]),
-        f'<p class="about">{escape(advice(Facts(judged.outcomes), judged.group))}</p>',
+        f'<p class="about">{escape(advice(SurveyFacts(judged.outcomes), judged.group))}</p>',
         *html.figures(drawn, (), ""),
         "<h2>What a schedule would pick</h2>",
         '<p class="soft">A filter keeps the best prompts by expected variance. Measured: on '
@@ -111,7 +111,7 @@ def _unread(judged: Judged) -> str:
 
 
 def _facts(judged: Judged) -> list[list[str]]:
-    measured, facts = judged.measured, Facts(judged.outcomes)
+    measured, facts = judged.measured, SurveyFacts(judged.outcomes)
     correlation = measured.spearman
     said = NONE if correlation is None else f"{correlation:.2f} ± {measured.error:.2f}"
     variances = judged.ranking.variances

@@ -22,7 +22,7 @@ from metis.tasks.file import read_rows
 
 
 @dataclass(frozen=True)
-class Plan:
+class RankingPlan:
     """The file, its sample for the calibration, and settings whose task is that sample."""
 
     file: PromptFile
@@ -32,7 +32,7 @@ class Plan:
     """All that the ranking depends on: the content of `config.json`."""
 
 
-def plan(model: str, path: Path, words: Sequence[str], calibrate: int) -> Plan:
+def plan(model: str, path: Path, words: Sequence[str], calibrate: int) -> RankingPlan:
     """Read the settings and the file; a sample of its prompts becomes the task."""
     recipe_path, overrides = config.parse_arguments(words)
     settings = [recipe.split_override(word) for word in overrides]
@@ -53,7 +53,7 @@ def plan(model: str, path: Path, words: Sequence[str], calibrate: int) -> Plan:
     task = {**made.resolved["task"], "path": str(path)}
     prompts = {"sha256": sha256(path), "count": scan.prompts}
     described = {**made.resolved, "task": task, "prompts": prompts, "calibrate": calibrate}
-    return Plan(file, scan, made, described)
+    return RankingPlan(file, scan, made, described)
 
 
 def readout(settings: Config, served: bool) -> Readout:

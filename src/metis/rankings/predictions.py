@@ -11,7 +11,7 @@ from metis.curricula.judges import Readout
 from metis.curricula.judges.readout import FittedReadout, Reading
 from metis.curricula.judges.regressions import regression
 from metis.errors import MetisError
-from metis.rankings.plan import Plan
+from metis.rankings.plan import RankingPlan
 from metis.rankings.prompts import Numbered
 from metis.run.folder import Folder, read_log
 from metis.surveys.collect import Playable, SurveyFolder, SurveyView, collect
@@ -53,7 +53,7 @@ class RankingFolder(Folder):
 
 
 def calibrate(
-    plan: Plan,
+    plan: RankingPlan,
     described: Mapping[str, Any],
     judge: Readout,
     folder: RankingFolder,
@@ -85,7 +85,7 @@ def calibrate(
     state.save_state(path, judge.state_dict())
 
 
-def fitted(plan: Plan, judge: Readout) -> FittedReadout:
+def fitted(plan: RankingPlan, judge: Readout) -> FittedReadout:
     """The readout of the calibration."""
     task = plan.config.task
     assert task is not None
@@ -99,7 +99,7 @@ def fitted(plan: Plan, judge: Readout) -> FittedReadout:
 
 
 def predict(
-    plan: Plan,
+    plan: RankingPlan,
     judge: Readout,
     readout: FittedReadout,
     folder: RankingFolder,

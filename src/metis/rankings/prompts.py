@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from metis.tasks.base import ReadRow, Row
+from metis.tasks.base import ProblemRow, ReadRow
 from metis.tasks.file import read_rows
 from metis.tasks.left_out import LeftOut
 
@@ -16,7 +16,7 @@ class Numbered(NamedTuple):
     """A row that can be ranked: its number in the file, from 1, its problem, and its fields."""
 
     number: int
-    row: Row
+    row: ProblemRow
     fields: dict[str, Any]
 
 

@@ -29,7 +29,7 @@ ORDER = ("right", "wrong", "truncated")
 
 
 @dataclass(frozen=True)
-class Answer:
+class ReportAnswer:
     """An answer with its reward; `turns` are what was said, by role, the prompt first."""
 
     step: int
@@ -66,21 +66,21 @@ def section(run: Recorded) -> Iterator[str]:
     yield "</div>"
 
 
-def latest(answers: Iterable[Answer]) -> dict[str, list[Answer]]:
+def latest(answers: Iterable[ReportAnswer]) -> dict[str, list[ReportAnswer]]:
     """The last answer of each kind, then those of earlier steps, spread over what was read."""
-    found: dict[str, dict[int, Answer]] = {}
+    found: dict[str, dict[int, ReportAnswer]] = {}
     for answer in answers:
         found.setdefault(answer.kind, {})[answer.step] = answer
     return {kind: _spread(found[kind]) for kind in ORDER if kind in found}
 
 
-def _spread(answers: Mapping[int, Answer]) -> list[Answer]:
+def _spread(answers: Mapping[int, ReportAnswer]) -> list[ReportAnswer]:
     steps = sorted(answers, reverse=True)
     parts = ((len(steps) - 1) * part // OTHERS for part in range(OTHERS + 1))
     return [answers[steps[part]] for part in dict.fromkeys(parts)]
 
 
-def told(run: Recorded) -> Iterator[Answer]:
+def told(run: Recorded) -> Iterator[ReportAnswer]:
     """The answers in the first and the last transcript files."""
     files = transcripts.segments(run.folder, "train")
     read = {file.name: file.stat().st_size for file in files[1:-SEGMENTS]}
@@ -90,13 +90,13 @@ def told(run: Recorded) -> Iterator[Answer]:
         yield from answers
 
 
-def _told(member: transcripts.Member) -> Iterator[Answer]:
+def _told(member: transcripts.Member) -> Iterator[ReportAnswer]:
     head = member.head
     for number, row in enumerate(member.rows):
         if row["reward"] is not None:
             asked = row["asked"] if "asked" in row else head["messages"]
             turns = (*_turns(asked, transcripts.examples(asked)), *_turns(row["messages"]))
-            yield Answer(
+            yield ReportAnswer(
                 int(head["step"]),
                 str(head["prompt"]),
                 int(row.get("rollout", number)),
@@ -116,7 +116,7 @@ def _turns(messages: Iterable[Mapping[str, Any]], examples: int = 0) -> Iterator
         yield f"example: {role}" if example else role, str(message.get("content") or "")
 
 
-def logged(run: Recorded) -> Iterator[Answer]:
+def logged(run: Recorded) -> Iterator[ReportAnswer]:
     """The answers that `rollouts.jsonl` of earlier versions has; one at the limit was truncated."""
     engine = run.config.get("engine")
     limit = engine.get("max_tokens") if isinstance(engine, dict) else None
@@ -125,10 +125,10 @@ def logged(run: Recorded) -> Iterator[Answer]:
         for number, (text, reward, tokens) in enumerate(kept):
             turns = (("prompt", str(row.get("text", ""))), ("answer", str(text)))
             about = row["step"], str(row.get("prompt", "")), number
-            yield Answer(*about, reward, tokens, tokens == limit, turns)
+            yield ReportAnswer(*about, reward, tokens, tokens == limit, turns)
 
 
-def _card(name: str, found: Sequence[Answer], commands: Commands) -> str:
+def _card(name: str, found: Sequence[ReportAnswer], commands: Commands) -> str:
     """The latest answer of a kind, and folded those of earlier steps."""
     last, *earlier = found
     others = "".join(
@@ -140,7 +140,7 @@ def _card(name: str, found: Sequence[Answer], commands: Commands) -> str:
     return f'<article class="answer"><h3>{title}</h3>{_shown(last, commands)}{others}</article>'
 
 
-def _shown(answer: Answer, commands: Commands) -> str:
+def _shown(answer: ReportAnswer, commands: Commands) -> str:
     facts = f"answer {answer.rollout} · reward {answer.reward:g} · {answer.tokens:,} tokens"
     shown = [*answer.turns, *([("expected", answer.reference)] if answer.reference else [])]
     turns = "".join(turn(role, text) for role, text in shown)

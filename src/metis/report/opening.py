@@ -6,7 +6,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from metis.diagnosis import Line, lines
+from metis.diagnosis import DiagnosisLine, lines
 from metis.report import svg
 from metis.report.html import unbroken
 from metis.report.reproduce import place
@@ -67,13 +67,13 @@ def markdown(runs: Sequence[Recorded]) -> str:
     return "\n".join(parts) + "\n"
 
 
-def _described(said: Sequence[Line]) -> str:
+def _described(said: Sequence[DiagnosisLine]) -> str:
     healthy = all(line.kind != "advice" for line in said)
-    nothing = [Line("advice", HEALTHY)] if healthy else []
+    nothing = [DiagnosisLine("advice", HEALTHY)] if healthy else []
     return f'<section class="diagnosis">{_answers([*said, *nothing])}</section>'
 
 
-def _answers(said: Sequence[Line]) -> str:
+def _answers(said: Sequence[DiagnosisLine]) -> str:
     """Questions, and the lines that answer them."""
     parts = []
     for question, answers in groupby(said, key=lambda line: line.question):
@@ -82,6 +82,6 @@ def _answers(said: Sequence[Line]) -> str:
     return f"<dl>{''.join(parts)}</dl>"
 
 
-def _answer(line: Line) -> str:
+def _answer(line: DiagnosisLine) -> str:
     command = f"<pre>{escape(line.command)}</pre>" if line.command else ""
     return f"{escape(unbroken(line.text))}{command}"

@@ -51,7 +51,7 @@ class Field(NamedTuple):
     meaning: str
 
 
-class Log(NamedTuple):
+class LogMeaning(NamedTuple):
     """A JSONL log, whose rows have a step and a schema version."""
 
     name: str
@@ -72,10 +72,12 @@ def metric_sections() -> Iterator[MetricSection]:
         )
 
 
-def logs() -> Iterator[Log]:
+def logs() -> Iterator[LogMeaning]:
     """The logs of a run folder."""
     for part in _table()["logs"]:
-        yield Log(part["name"], part["about"], tuple(Field(*field) for field in part["fields"]))
+        yield LogMeaning(
+            part["name"], part["about"], tuple(Field(*field) for field in part["fields"])
+        )
 
 
 def files() -> Mapping[str, str]:

@@ -10,13 +10,13 @@ All of them are of additions with a model of 135M parameters: a first guess for 
 
 from metis.run.notices import EASIER, HARDER, LONGER, MEND, MOSTLY, sentence
 from metis.run.statistics import RARE
-from metis.surveys.facts import Facts, Share
+from metis.surveys.facts import Share, SurveyFacts
 from metis.surveys.measured import POOLS
 
 COMMON = 0.15
 
 
-def advice(facts: Facts, group: int) -> str:
+def advice(facts: SurveyFacts, group: int) -> str:
     """A recommendation."""
     share = facts.informative
     if facts.failed >= MOSTLY:
@@ -71,7 +71,7 @@ def _range(cost: str) -> str:
     return f"{min(ratios):.2f} to {max(ratios):.2f}"
 
 
-def _nothing(facts: Facts, group: int, most: float) -> str:
+def _nothing(facts: SurveyFacts, group: int, most: float) -> str:
     shares = facts.shares()
     counted = (
         f"None of {len(facts.outcomes)} prompts is informative (at most {most:.1%} of the pool)"

@@ -71,7 +71,7 @@ def conduct(chosen: argparse.Namespace, console: "Console") -> tuple[Path, str]:
         sampled,
         step_seconds,
     )
-    from metis.surveys.facts import Facts
+    from metis.surveys.facts import SurveyFacts
     from metis.surveys.outcome_set import SUFFIX, OutcomeSet
     from metis.surveys.page import page
     from metis.tasks.base import expected
@@ -110,7 +110,7 @@ def conduct(chosen: argparse.Namespace, console: "Console") -> tuple[Path, str]:
             versions = json.loads((out / "versions.json").read_text("utf-8"))
             OutcomeSet(described, versions, len(pool), outcomes).write(chosen.keep)
         simulated = settings.engine_name == "simulated"
-        text = page(Facts(outcomes), len(pool), training.group, seconds, simulated)
+        text = page(SurveyFacts(outcomes), len(pool), training.group, seconds, simulated)
         with files.atomic(out / "survey.md") as file:
             file.write(text.encode())
     return out, text

@@ -62,7 +62,7 @@ class Share(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Facts:
+class SurveyFacts:
     """Facts of a pool, estimated from a sample."""
 
     outcomes: Sequence[PromptOutcome]

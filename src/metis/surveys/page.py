@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from metis.run.statistics import KINDS
 from metis.surveys.advice import advice
-from metis.surveys.facts import Facts, Share
+from metis.surveys.facts import Share, SurveyFacts
 from metis.surveys.measured import POOLS
 from metis.text import markdown_table
 
@@ -25,7 +25,7 @@ MEANING = {
 
 
 def page(
-    facts: Facts, pool: int, group: int, seconds: Mapping[str, float], simulated: bool = False
+    facts: SurveyFacts, pool: int, group: int, seconds: Mapping[str, float], simulated: bool = False
 ) -> str:
     """The whole survey; the same outcomes give the same text."""
     learner = " The learner is simulated, no language model." if simulated else ""
@@ -48,7 +48,7 @@ def page(
     return "\n".join(sections)
 
 
-def _shares(facts: Facts) -> str:
+def _shares(facts: SurveyFacts) -> str:
     rows = [["prompts", "", "share", "95% interval"]]
     for kind, share in facts.shares().items():
         if kind != "failed" or share.value:
@@ -60,7 +60,7 @@ def _interval(share: Share) -> str:
     return f"{share.low:.1%} to {share.high:.1%}"
 
 
-def _by_category(facts: Facts) -> Iterator[str]:
+def _by_category(facts: SurveyFacts) -> Iterator[str]:
     if len(facts.categories) < 2:
         return
     rows = [["category", "prompts", *KINDS[:3]]]
@@ -73,7 +73,7 @@ def _by_category(facts: Facts) -> Iterator[str]:
     yield markdown_table(rows)
 
 
-def _histogram(facts: Facts, group: int) -> str:
+def _histogram(facts: SurveyFacts, group: int) -> str:
     bins = min(group, BINS)
     counts = facts.histogram(bins)
     most = max(1, *counts)
@@ -83,7 +83,7 @@ def _histogram(facts: Facts, group: int) -> str:
     return markdown_table(rows)
 
 
-def _ceilings(facts: Facts) -> str:
+def _ceilings(facts: SurveyFacts) -> str:
     """Variance of the best 1/m over the mean: what a perfect judge of m candidates would find."""
     rows = [["candidates a place (m)", "mean variance of the best 1/m over that of all"]]
     for multiplier in MULTIPLIERS:
@@ -92,7 +92,7 @@ def _ceilings(facts: Facts) -> str:
     return markdown_table(rows)
 
 
-def _place(facts: Facts) -> Iterator[str]:
+def _place(facts: SurveyFacts) -> Iterator[str]:
     """Measured training sets and this one, sorted by their share of informative prompts."""
     share = facts.informative.value
     if not share:
@@ -110,7 +110,7 @@ def _place(facts: Facts) -> Iterator[str]:
     yield "Additions, SmolLM2-135M, three seeds (docs/when-it-pays.md): elsewhere a hint.\n"
 
 
-def _answers(facts: Facts) -> str:
+def _answers(facts: SurveyFacts) -> str:
     rows = [
         ["tokens of an answer: median", f"{facts.length(0.5):,.0f}"],
         ["tokens of an answer: 95th percentile", f"{facts.length(0.95):,.0f}"],

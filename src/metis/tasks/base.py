@@ -87,7 +87,7 @@ def expected(task: Task | None, prompt: Prompt) -> str:
         return ""
 
 
-class Row(NamedTuple):
+class ProblemRow(NamedTuple):
     """A row of a file as a problem: its prompt, the chat that asks it, and its reference answer.
 
     The answer is None where the reward needs none.
@@ -98,7 +98,7 @@ class Row(NamedTuple):
     answer: str | None
 
 
-ReadRow = Callable[[int, dict[str, Any]], Row]
+ReadRow = Callable[[int, dict[str, Any]], ProblemRow]
 """Reads a row by its number, from 1, and its fields."""
 
 

@@ -16,7 +16,7 @@ from metis.core.pool import Rewards
 from metis.data import table
 from metis.data.problems import written
 from metis.errors import MetisError, require, require_at_least
-from metis.tasks.base import ReadRow, Row, SingleTurn, Split, last_number
+from metis.tasks.base import ProblemRow, ReadRow, SingleTurn, Split, last_number
 from metis.tasks.division import remedy, usual
 from metis.tasks.left_out import LeftOut
 from metis.tasks.rewards import Asked, OwnReward
@@ -93,9 +93,9 @@ class FileRows:
         kept = row if self.reward else {}
         return prompt, Asked(chat, kept, truth, written(truth), source)
 
-    def __call__(self, number: int, row: dict[str, Any]) -> Row:
+    def __call__(self, number: int, row: dict[str, Any]) -> ProblemRow:
         prompt, asked = self.read(number, row)
-        return Row(prompt, asked.chat, asked.reference if self.answered else None)
+        return ProblemRow(prompt, asked.chat, asked.reference if self.answered else None)
 
 
 class FileTask(Split):

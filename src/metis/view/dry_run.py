@@ -21,7 +21,7 @@ from metis.curricula.registry import candidates
 from metis.engines import model_files
 from metis.engines.local.estimate import step as of_step
 from metis.engines.local.estimate.shape import ModelShape
-from metis.engines.local.estimate.step import Device, Memory, Seconds
+from metis.engines.local.estimate.step import Device, Seconds, StepMemory
 from metis.engines.local.settings import LocalSettings
 from metis.report.tables import duration
 from metis.tasks.base import takes_turns
@@ -164,7 +164,7 @@ def step_costs(config: Config) -> Iterator[str]:
     yield _seconds(of_step.seconds(shape, settings, size, device), config)
 
 
-def _memory(memory: Memory, device: Device) -> str:
+def _memory(memory: StepMemory, device: Device) -> str:
     parts = {
         "weights and optimizer": memory.weights + memory.training,
         "generation": memory.generation,

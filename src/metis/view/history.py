@@ -17,7 +17,7 @@ SERIES = (
 
 
 @dataclass
-class History:
+class StepHistory:
     """The steps of a run so far; grows by one with every `add`, and is only read otherwise."""
 
     step: int = 0

@@ -12,7 +12,7 @@ from rich.text import Text
 from metis.run.recorded import PHASES
 from metis.signal import VARIANCE_MAX
 from metis.view.glyphs import bar, clock, compact, plus_minus, sparkline, stacked
-from metis.view.history import History, Pace
+from metis.view.history import Pace, StepHistory
 
 WIDEST = 140
 LABEL, REMARK, LEAST = 13, 46, 8
@@ -51,7 +51,7 @@ class LivePanel:
     """Draws the state of a run at whatever size the terminal has; a drawing that fails says so."""
 
     heading: Heading
-    history: History
+    history: StepHistory
     pace: Pace
     doing: str = ""
     counted: tuple[int, int] | None = None

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
-from metis.diagnosis import Line, lines
+from metis.diagnosis import DiagnosisLine, lines
 from metis.report.tables import duration, trusted
 from metis.run.recorded import Recorded, read_run
 
@@ -16,7 +16,7 @@ def summary(folder: Path) -> list[str]:
     return [*said, _took(run), f"run folder: {folder}", _next(run)]
 
 
-def _lines(line: Line) -> Iterator[str]:
+def _lines(line: DiagnosisLine) -> Iterator[str]:
     yield f"{line.question} {line.text}"
     if line.command:
         yield f"  {line.command}"

@@ -22,7 +22,7 @@ from metis.curricula.registry import presets
 from metis.run.recorded import phase_seconds
 from metis.run.waiting import Heartbeat
 from metis.view.glyphs import clock, plus_minus
-from metis.view.history import History, Pace
+from metis.view.history import Pace, StepHistory
 from metis.view.panel import DOING, Heading, LivePanel, tested
 
 REFRESH = 2.0
@@ -70,7 +70,7 @@ class TerminalView:
         self.console = console
         self.heading = heading
         self.every = max(1, every)
-        self.history = History()
+        self.history = StepHistory()
         self.pace = Pace(time.monotonic)
         self.panel = LivePanel(heading, self.history, self.pace)
         self.counting = threading.Lock()

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from metis.comparisons.accuracy import at_equal_cost
-from metis.comparisons.measures import AXES, Measured, Problems
+from metis.comparisons.measures import AXES, MeasuredVariant, Problems
 
 
 def measured(accuracy, cost):
     """Runs by their accuracies and their costs, which are the same on every axis."""
     accuracy, cost = np.array(accuracy), np.array(cost, dtype=float)
     seeds, steps = (tuple(range(count)) for count in accuracy.shape)
-    return Measured("variant", seeds, (), steps, accuracy, dict.fromkeys(AXES, cost))
+    return MeasuredVariant("variant", seeds, (), steps, accuracy, dict.fromkeys(AXES, cost))
 
 
 def rng():

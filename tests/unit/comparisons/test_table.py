@@ -12,7 +12,7 @@ import pytest
 
 from metis.comparisons import report
 from metis.comparisons.comparison import Comparison
-from metis.comparisons.measures import AXES, Measured, Problems
+from metis.comparisons.measures import AXES, MeasuredVariant, Problems
 from metis.comparisons.table import markdown, notes, sections
 from metis.comparisons.verdicts import runs_text, verdicts
 from metis.run.recorded import Recorded
@@ -24,7 +24,7 @@ def variant(name, speed, seeds=3, tests=6, **dearness):
     accuracy = np.stack([steps * speed / 100 + offset / 1000 for offset in range(seeds)])
     factors = {axis: dearness.get(axis.replace(" ", "_"), 1.0) for axis in AXES}
     spent = {axis: np.tile(steps * factor, (seeds, 1)) for axis, factor in factors.items()}
-    return Measured(name, tuple(range(seeds)), (), tuple(map(int, steps)), accuracy, spent)
+    return MeasuredVariant(name, tuple(range(seeds)), (), tuple(map(int, steps)), accuracy, spent)
 
 
 def budgeted(one, **budget):

@@ -5,7 +5,7 @@ import tracemalloc
 
 import pytest
 
-from metis.diagnosis.facts import Facts, Interval, interval, paired
+from metis.diagnosis.facts import Interval, RunFacts, interval, paired
 from metis.diagnosis.words import learnt
 from metis.run.recorded import read_run
 from metis.run.statistics import Estimate
@@ -60,7 +60,7 @@ def test_a_held_out_prompt_that_failed_unnamed_counts_as_0(tested):
 def test_where_prompts_are_not_logged_the_error_is_that_of_independent_samples(tested):
     run = tested(0.2, 0.5)
     assert paired(run) == (pytest.approx(0.3), None)
-    assert Facts(run).rise == (pytest.approx(0.3), pytest.approx(0.03 * 2**0.5))
+    assert RunFacts(run).rise == (pytest.approx(0.3), pytest.approx(0.03 * 2**0.5))
 
 
 def test_an_interval_needs_an_error():
@@ -84,20 +84,20 @@ def test_truncated_validation_answers_are_told_of(make, cut, said):
             row = {"rollout": 0, "messages": [], "reward": 0.0, "truncated": place < count}
             head = {"step": step, "prompt": f"held:{place}", "messages": [], "n": 1}
             Transcripts(run.folder).append("eval", head, [row])
-    line = learnt(Facts(run))
+    line = learnt(RunFacts(run))
     assert line.startswith("Yes") and said in line and ("truncated" in line) == bool(said)
 
 
 def test_groups_are_counted_by_kind_and_late_ones_apart(make):
     run = make(rewards=lambda step: [0.0] * 8 if step <= 10 else [1.0] * 8)
-    facts = Facts(run)
+    facts = RunFacts(run)
     assert facts.kinds == {"all-fail": 0.5, "all-pass": 0.5}
     assert facts.late_kinds == {"all-pass": 1.0}
 
 
 def test_rollouts_are_shares_of_those_generated(make):
     counts = {"rollout/failed": 8.0, "rollout/cut_off": 16.0, "select/discarded": 32.0}
-    facts = Facts(make(lambda step: counts))
+    facts = RunFacts(make(lambda step: counts))
     assert (facts.failed, facts.truncated, facts.discarded) == (0.125, 0.25, 0.5)
     assert facts.wasted == 0.5
 
@@ -107,7 +107,7 @@ def test_the_lift_is_pooled_over_windows_that_do_not_overlap(make):
         return {"judge/realised_lift": 0.01 * step, "judge/realised_lift_z": 2.0}
 
     run = make(judged, curriculum={"name": "metis", "trial": 8})
-    lift = Facts(run).lift
+    lift = RunFacts(run).lift
     steps = [20, 12, 4]
     error = sum((0.01 * s / 2) ** 2 for s in steps) ** 0.5 / 3
     assert lift == pytest.approx((0.12, error))
@@ -116,7 +116,7 @@ def test_the_lift_is_pooled_over_windows_that_do_not_overlap(make):
 def test_a_run_that_has_not_begun_has_no_facts(tmp_path):
     (tmp_path / "config.json").write_text("{}")
     (tmp_path / "metrics.jsonl").write_text("")
-    facts = Facts(read_run(tmp_path))
+    facts = RunFacts(read_run(tmp_path))
     assert facts.rise is facts.lift is facts.gradient is facts.wasted is None
     assert facts.failed == facts.truncated == 0.0 and not facts.judged
 
@@ -129,7 +129,7 @@ def test_groups_are_counted_without_holding_the_log(make):
         for _ in range(200):
             log.write(json.dumps(row | {"answers": [long, long]}) + "\n")
     tracemalloc.start()
-    groups = Facts(run).groups
+    groups = RunFacts(run).groups
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 20 * len(long) < (run.folder / "rollouts.jsonl").stat().st_size

@@ -10,7 +10,7 @@ from metis.cli import _parse, main
 from metis.comparisons.command import _plan
 from metis.diagnosis import lines
 from metis.diagnosis.commands import Commands
-from metis.diagnosis.facts import Facts
+from metis.diagnosis.facts import RunFacts
 from metis.diagnosis.rules import RULES, found
 from metis.run.notices import failure_notice
 from metis.run.recorded import read_run
@@ -24,7 +24,7 @@ JUDGED = {"judge/failure_rate": 0.0, "judge/outcomes": 130.0}
 
 
 def ill(run):
-    return [rule.name for rule in found(Facts(run))]
+    return [rule.name for rule in found(RunFacts(run))]
 
 
 def advice(run):

@@ -13,7 +13,7 @@ from metis.report.charts import PER_STEP
 from metis.report.tables import HEADER
 from metis.run.folder import LOGS, RunFolder
 from metis.run.metrics import glossary, logs, metric_entry, metric_sections, reason, unexplained
-from metis.view.history import History
+from metis.view.history import StepHistory
 from metis.view.terminal import SHOWN
 
 SOURCE = Path(metis.__file__).parent
@@ -92,7 +92,7 @@ def test_fields_and_reasons_are_found():
 
 def test_words_of_the_terminal_and_of_the_report_are_in_the_table():
     known = {word for row in glossary() for word in row.split(", ")}
-    history = History(latest={"judge/reward": 1.0, "select/trial": 1.0})
+    history = StepHistory(latest={"judge/reward": 1.0, "select/trial": 1.0})
     shown = {*SHOWN, history.judge, "selecting", "explore", "trial"}
     columns = set(HEADER) - {"run", "engine", "steps", "rollouts"}
     assert shown | columns <= known

@@ -3,7 +3,7 @@
 import pytest
 
 from metis.surveys.advice import advice
-from metis.surveys.facts import Facts, PromptOutcome, Share
+from metis.surveys.facts import PromptOutcome, Share, SurveyFacts
 from metis.surveys.page import page
 
 ALL_FAIL, ALL_PASS = (0.0,) * 4, (1.0,) * 4
@@ -17,7 +17,7 @@ def mixed(*counts):
     """So many all-fail, informative and all-pass prompts."""
     kinds = (ALL_FAIL, (0.0, 1.0, 0.0, 1.0), ALL_PASS)
     pairs = zip(kinds, counts, strict=True)
-    return Facts([outcome(rewards) for rewards, count in pairs for _ in range(count)])
+    return SurveyFacts([outcome(rewards) for rewards, count in pairs for _ in range(count)])
 
 
 def test_prompts_are_all_fail_informative_all_pass_or_failed():
@@ -40,15 +40,17 @@ def test_the_ceiling_is_the_best_over_the_mean():
 
 
 def test_the_histogram_keeps_the_ends_for_all_and_none():
-    facts = Facts([outcome(r) for r in (ALL_FAIL, ALL_PASS, (0.5, 0.5), (0.01, 0.0), (0.99, 1.0))])
+    facts = SurveyFacts(
+        [outcome(r) for r in (ALL_FAIL, ALL_PASS, (0.5, 0.5), (0.01, 0.0), (0.99, 1.0))]
+    )
     assert facts.histogram(4) == [1, 1, 1, 1, 1]
 
 
 def test_waste_is_the_share_of_tokens_in_groups_without_variance():
-    facts = Facts([outcome(ALL_FAIL, tokens=30), outcome((0.0, 1.0, 1.0, 1.0), tokens=10)])
+    facts = SurveyFacts([outcome(ALL_FAIL, tokens=30), outcome((0.0, 1.0, 1.0, 1.0), tokens=10)])
     assert facts.waste == pytest.approx(0.75)
     assert facts.length(0.5) == 20 and facts.rollouts == 8
-    assert Facts([]).waste is None
+    assert SurveyFacts([]).waste is None
 
 
 @pytest.mark.parametrize(
@@ -59,10 +61,10 @@ def test_waste_is_the_share_of_tokens_in_groups_without_variance():
         (mixed(97, 3, 0), "Use METIS"),
         (mixed(90, 10, 0), "Compare it with uniform"),
         (mixed(20, 60, 20), "no gain of METIS"),
-        (Facts([outcome(ALL_FAIL, cut_off=4)] * 9), "raise engine.max_tokens"),
-        (Facts([outcome((0.0, 1.0), cut_off=2)]), "raise engine.max_tokens"),
+        (SurveyFacts([outcome(ALL_FAIL, cut_off=4)] * 9), "raise engine.max_tokens"),
+        (SurveyFacts([outcome((0.0, 1.0), cut_off=2)]), "raise engine.max_tokens"),
         (mixed(23, 1, 0), "24 prompts are too few for advice"),
-        (Facts([outcome((), failed=4)] * 9), "fix the task"),
+        (SurveyFacts([outcome((), failed=4)] * 9), "fix the task"),
     ],
 )
 def test_the_advice_follows_from_the_pool(facts, words):
@@ -78,7 +80,7 @@ def test_the_pool_stands_among_measured_ones():
 
 
 def test_categories_have_a_table_where_there_are_several():
-    facts = Facts([outcome(ALL_FAIL, "hard"), outcome(ALL_PASS, "easy")])
+    facts = SurveyFacts([outcome(ALL_FAIL, "hard"), outcome(ALL_PASS, "easy")])
     text = page(facts, 2, 4, {"judge": 1.0, "rollout": 3.0})
     assert "| easy " in text and "Judging adds 33% to a step" in text
     assert "## By category" not in page(mixed(1, 1, 1), 3, 4, {})

@@ -17,7 +17,7 @@ from metis.data import problems
 from metis.prepare.math import identity_of
 from metis.run.folder import read_log
 from metis.settings.sections import task_of
-from metis.surveys.facts import Facts, PromptOutcome
+from metis.surveys.facts import PromptOutcome, SurveyFacts
 from metis.surveys.outcome_set import OutcomeSet
 
 KEPT = sorted((Path(__file__).parents[3] / "evidence/judge-offline").glob("*.jsonl.gz"))
@@ -121,4 +121,4 @@ def test_sets_of_the_repository_are_small_and_have_no_texts(path):
     assert path.stat().st_size < 200_000
     lines = gzip.decompress(path.read_bytes()).splitlines()[1:]
     assert all(isinstance(cell, str | list | int) for line in lines for cell in json.loads(line))
-    assert np.isfinite(Facts(OutcomeSet.read(path).outcomes).variances).all()
+    assert np.isfinite(SurveyFacts(OutcomeSet.read(path).outcomes).variances).all()

@@ -1,10 +1,10 @@
 import pytest
 
-from metis.view.history import RECENT, History, Pace
+from metis.view.history import RECENT, Pace, StepHistory
 
 
 def test_steps_without_a_metric_leave_a_gap_and_accuracy_stays_until_the_next_test():
-    history = History()
+    history = StepHistory()
     history.add(0, 0.0, {"eval/accuracy": 0.2, "eval/stderr": 0.1}, {})
     history.add(1, 0.25, {"batch/reward": 0.5}, {})
     history.add(2, 0.5, {"eval/accuracy": 0.6}, {})
@@ -15,7 +15,7 @@ def test_steps_without_a_metric_leave_a_gap_and_accuracy_stays_until_the_next_te
 
 
 def test_discarded_rollouts_add_up_and_seconds_are_the_mean_of_the_last_steps():
-    history = History()
+    history = StepHistory()
     for step in range(1, 31):
         seconds = {"rollout": 1.0 if step <= 30 - RECENT else 3.0}
         history.add(step, 0.0, {"select/discarded": 2.0}, seconds)
@@ -23,7 +23,7 @@ def test_discarded_rollouts_add_up_and_seconds_are_the_mean_of_the_last_steps():
     assert history.phases == {"rollout": 3.0}
     history.add(31, 0.0, {}, {"rollout": 3.0, "judge": 1.0})
     assert history.phases == pytest.approx({"rollout": 3.0, "judge": 1.0 / RECENT})
-    assert History().phases == {}
+    assert StepHistory().phases == {}
 
 
 @pytest.mark.parametrize(
@@ -37,14 +37,14 @@ def test_discarded_rollouts_add_up_and_seconds_are_the_mean_of_the_last_steps():
     ],
 )
 def test_what_the_judge_is_trusted_with(metrics, state):
-    assert History(latest=metrics).judge == state
+    assert StepHistory(latest=metrics).judge == state
 
 
 def test_a_step_without_groups_says_what_it_was_for():
-    idle = History(latest={"batch/groups": 0.0, "select/measured": 1280.0})
+    idle = StepHistory(latest={"batch/groups": 0.0, "select/measured": 1280.0})
     assert not idle.trained and idle.idle == "measuring, 1,280 prompts so far"
-    assert History(latest={"batch/groups": 0.0}).idle == "no update in this step"
-    assert History(latest={"batch/groups": 2.0}).trained
+    assert StepHistory(latest={"batch/groups": 0.0}).idle == "no update in this step"
+    assert StepHistory(latest={"batch/groups": 2.0}).trained
 
 
 def test_the_pace_of_the_last_steps_says_what_is_left():

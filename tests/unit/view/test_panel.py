@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from metis.view.history import History, Pace
+from metis.view.history import Pace, StepHistory
 from metis.view.panel import WIDEST, Heading, LivePanel
 
 METRICS = {
@@ -33,7 +33,7 @@ SECONDS = {"judge": 1.0, "rollout": 6.0, "update": 3.0}
 
 def panel(metrics=METRICS, seconds=SECONDS, steps=7, total=20, **options):
     now = [0.0]
-    history, pace = History(), Pace(lambda: now[0])
+    history, pace = StepHistory(), Pace(lambda: now[0])
     history.add(0, 0.0, {"eval/accuracy": 0.4, "eval/stderr": 0.02}, {})
     for step in range(steps + 1):
         if step:
@@ -57,7 +57,7 @@ def row(text, label):
 
 
 def test_an_accuracy_from_before_the_training_is_said_to_be_so():
-    history = History()
+    history = StepHistory()
     history.add(0, 0.0, {"eval/accuracy": 0.4, "eval/stderr": 0.02}, {})
     history.add(1, 0.5, {"batch/reward": 0.5}, {"rollout": 1.0})
     heading = Heading("metis", "runs/quickstart", 2)

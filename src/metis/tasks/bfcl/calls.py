@@ -43,7 +43,7 @@ class ApiCall:
 
 
 @dataclass(frozen=True)
-class Refusal:
+class RefusedCall:
     """A refused call, with the reason that the policy is told."""
 
     reason: str
@@ -57,7 +57,7 @@ UNPARSABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 """Exceptions of Python's parser."""
 
 
-def read(reply: str) -> list[ApiCall | Refusal]:
+def read(reply: str) -> list[ApiCall | RefusedCall]:
     """The calls of a reply; none where it is an answer in words."""
     text, parser = reply.strip(), _Parser()
     if "`" in text or _THOUGHT in text:
@@ -76,12 +76,12 @@ def read(reply: str) -> list[ApiCall | Refusal]:
     return _calls(body, text)
 
 
-def parse(call: str) -> ApiCall | Refusal:
+def parse(call: str) -> ApiCall | RefusedCall:
     """One call, as a ground truth has it."""
     try:
         return _call(ast.parse(call, mode="eval").body, call)
     except UNPARSABLE as error:
-        return Refusal(f"not a call ({_reason(error)})")
+        return RefusedCall(f"not a call ({_reason(error)})")
 
 
 class _Parser:
@@ -114,7 +114,7 @@ def _is_calls(body: ast.expr) -> bool:
     return any(isinstance(node, ast.Call) for node in _nodes(body))
 
 
-def _calls(body: ast.expr, text: str) -> list[ApiCall | Refusal]:
+def _calls(body: ast.expr, text: str) -> list[ApiCall | RefusedCall]:
     nodes = _nodes(body)
     if len(nodes) > MOST:
         raise Unreadable(f"{len(nodes)} calls at once; at most {MOST} are made")
@@ -149,11 +149,11 @@ def _reason(error: Exception) -> str:
     return str(error.args[0] if error.args else type(error).__name__)[:100]
 
 
-def _call(node: ast.expr, text: str) -> ApiCall | Refusal:
+def _call(node: ast.expr, text: str) -> ApiCall | RefusedCall:
     if not isinstance(node, ast.Call):
-        return Refusal(f"{_shown(node, text)} is not a call: write name(parameter=value)")
+        return RefusedCall(f"{_shown(node, text)} is not a call: write name(parameter=value)")
     if not isinstance(node.func, ast.Name):
-        return Refusal(f"{_shown(node.func, text)} is not the name of a function")
+        return RefusedCall(f"{_shown(node.func, text)} is not the name of a function")
     name = node.func.id
     try:
         positional = tuple(_value(argument, text) for argument in node.args)
@@ -165,7 +165,7 @@ def _call(node: ast.expr, text: str) -> ApiCall | Refusal:
                 raise ValueError(f"{argument.arg} is given twice")
             named[argument.arg] = _value(argument.value, text)
     except ValueError as error:
-        return Refusal(f"{name}: {error}")
+        return RefusedCall(f"{name}: {error}")
     return ApiCall(name, positional, tuple(named.items()))
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from metis.core import Chat, Prompt
 from metis.errors import MetisError
 from metis.tasks.bfcl import calls, document, wording
-from metis.tasks.bfcl.calls import ApiCall, Refusal
+from metis.tasks.bfcl.calls import ApiCall, RefusedCall
 from metis.tasks.bfcl.document import Malformed
 from metis.tasks.bfcl.package import Api, apis
 from metis.tasks.bfcl.world import World
@@ -107,7 +107,7 @@ class Dialogue:
         return [by_name[name] for name in self.names]
 
     @cached_property
-    def solution(self) -> list[list[ApiCall | Refusal]]:
+    def solution(self) -> list[list[ApiCall | RefusedCall]]:
         """The ground truth as calls."""
         return [[calls.parse(call) for call in turn] for turn in self.truth]
 

@@ -11,7 +11,7 @@ from functools import cached_property
 
 from metis.core import Chat, Message
 from metis.tasks.bfcl import calls, wording
-from metis.tasks.bfcl.calls import ApiCall, Refusal
+from metis.tasks.bfcl.calls import ApiCall, RefusedCall
 from metis.tasks.bfcl.dialogue import Dialogue
 from metis.tasks.bfcl.scoring import SPARE_CALLS, Abstention, Record, Turn, focused, matched
 from metis.tasks.bfcl.world import World
@@ -73,7 +73,7 @@ class Episode:
         names = [call.name if isinstance(call, ApiCall) else "call" for call in written]
         return self._go_on(wording.results(names, outputs, self.output))
 
-    def make(self, written: Sequence[ApiCall | Refusal]) -> list[str]:
+    def make(self, written: Sequence[ApiCall | RefusedCall]) -> list[str]:
         """Make calls in the user's current turn; their whole results."""
         withheld = self.dialogue.withheld(self.turn)
         outputs = self.world.make(written, withheld)

@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 from metis.tasks.bfcl import limits
-from metis.tasks.bfcl.calls import ApiCall, Refusal
+from metis.tasks.bfcl.calls import ApiCall, RefusedCall
 from metis.tasks.bfcl.package import Api
 
 STATELESS = ("MathAPI",)
@@ -42,7 +42,9 @@ class World:
             self.instances[api.name] = instance
             self.functions |= {name: getattr(instance, name) for name in api.functions}
 
-    def make(self, calls: Sequence[ApiCall | Refusal], withheld: Collection[str] = ()) -> list[str]:
+    def make(
+        self, calls: Sequence[ApiCall | RefusedCall], withheld: Collection[str] = ()
+    ) -> list[str]:
         """The results of the calls of one reply."""
         reply, outputs = limits.ReplyCost(), list[str]()
         for call in calls:
@@ -52,7 +54,7 @@ class World:
 
     def call(
         self,
-        call: ApiCall | Refusal,
+        call: ApiCall | RefusedCall,
         withheld: Collection[str] = (),
         reply: limits.ReplyCost | None = None,
     ) -> str:
@@ -60,7 +62,7 @@ class World:
 
         Whatever its author wrote, nothing is raised.
         """
-        if isinstance(call, Refusal):
+        if isinstance(call, RefusedCall):
             return f"Error: {call.reason}"
         function = self.functions.get(call.name)
         if function is None or call.name in withheld:

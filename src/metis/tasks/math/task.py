@@ -16,7 +16,7 @@ from metis.core import Chat, Prompt
 from metis.data import prepared, wording
 from metis.data.problems import difficulty, written
 from metis.errors import MetisError, MissingData, require, require_at_least
-from metis.tasks.base import ReadRow, Row, SingleTurn
+from metis.tasks.base import ProblemRow, ReadRow, SingleTurn
 from metis.tasks.division import MOST, divided, usual
 from metis.tasks.file import File, read_rows
 from metis.tasks.left_out import LeftOut
@@ -193,10 +193,10 @@ def rows(settings: Math) -> ReadRow:
     """Reads the rows of the file one by one."""
     path = settings.path
 
-    def read(number: int, row: dict[str, Any]) -> Row:
+    def read(number: int, row: dict[str, Any]) -> ProblemRow:
         where = f"task.path = {path!r}, row {number}"
         problem = _problem(settings, path, where, number, row, FIELDS)
-        return Row(problem.prompt, problem.chat, problem.answer)
+        return ProblemRow(problem.prompt, problem.chat, problem.answer)
 
     return read
 

@@ -70,7 +70,7 @@ class Verifiers:
         )
 
 
-class Row(NamedTuple):
+class TasksetRow(NamedTuple):
     """A task of a taskset: its chat and the weights of its rewards; `task` is what scores it."""
 
     prompt: Prompt
@@ -101,7 +101,7 @@ class VerifiersTask(Split):
         self.digest: str = loaded["digest"]
         name = settings.id.rpartition("/")[2]
         rows = [
-            Row(Prompt(f"{name}:{place}", text), chat, reference, weights, task)
+            TasksetRow(Prompt(f"{name}:{place}", text), chat, reference, weights, task)
             for place, chat, text, reference, weights, task in loaded["rows"]
         ]
         count = usual(len(rows)) if settings.heldout is None else settings.heldout
@@ -127,7 +127,7 @@ class VerifiersTask(Split):
             row.chat, lambda reply: self._score(row, reply), row.reference, self.scorer
         )
 
-    def _score(self, row: Row, reply: str) -> Reward:
+    def _score(self, row: TasksetRow, reply: str) -> Reward:
         left = this_call().deadline - time.monotonic()
         seconds = min(left - min(SPARE, left / 4), LONGEST_WAIT)
         rewards, metrics = self._ask(worker.SCORE, row.task, reply, self.settings.runtime, seconds)
@@ -137,7 +137,7 @@ class VerifiersTask(Split):
         scores = {name: value for name, (value, _) in rewards.items()} if len(rewards) > 1 else {}
         return {**metrics, **scores, SCORE: self._rescaled(row, rewards)}
 
-    def _rescaled(self, row: Row, rewards: dict[str, tuple[float, float]]) -> float:
+    def _rescaled(self, row: TasksetRow, rewards: dict[str, tuple[float, float]]) -> float:
         """The total reward in [0, 1]."""
         span = self.settings.reward_range
         if span is None:
@@ -169,7 +169,7 @@ class VerifiersTask(Split):
         return value
 
 
-def _question(row: Row) -> tuple[tuple[str, str], ...]:
+def _question(row: TasksetRow) -> tuple[tuple[str, str], ...]:
     return tuple((message["role"], message["content"]) for message in row.chat)
 
 

@@ -81,7 +81,7 @@ class Found(NamedTuple):
         return {**facts, "truncated": bool(self.truncated)}
 
 
-class Refused(ValueError):
+class RequestRefused(ValueError):
     """A filter that has no meaning."""
 
 
@@ -99,7 +99,7 @@ def conditions(asked: Mapping[str, str]) -> tuple[str, list[Any]]:
             parts.append(_REASON)
             values.append(value)
     if (reward := asked.get("reward", "")) and reward not in REWARDS:
-        raise Refused(f"reward = {reward!r}: use {', '.join(REWARDS)}")
+        raise RequestRefused(f"reward = {reward!r}: use {', '.join(REWARDS)}")
     parts += [REWARDS[reward]] if reward else []
     parts += ["truncated"] if asked.get("truncated") == "1" else []
     parts += ["failure IS NOT NULL"] if asked.get("failed") == "1" else []
@@ -110,7 +110,7 @@ def number(name: str, value: str) -> int:
     try:
         return max(-LARGEST, min(LARGEST, int(value)))
     except ValueError:
-        raise Refused(f"{name} = {value[:40]!r}: use a number") from None
+        raise RequestRefused(f"{name} = {value[:40]!r}: use a number") from None
 
 
 class Answers:
@@ -129,7 +129,7 @@ class Answers:
         page = max(0, number("page", asked.get("page") or "0"))
         order = ORDERS.get(asked.get("sort", ""))
         if order is None:
-            raise Refused(f"sort = {asked['sort']!r}: use {', '.join(filter(None, ORDERS))}")
+            raise RequestRefused(f"sort = {asked['sort']!r}: use {', '.join(filter(None, ORDERS))}")
         terms = search.terms(asked.get("q", ""))
         where, values = conditions(asked)
         if words := self._words(terms):

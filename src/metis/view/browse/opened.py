@@ -10,7 +10,7 @@ from typing import Any
 
 from metis.comparisons.comparison import is_comparison
 from metis.comparisons.ending import account
-from metis.diagnosis import Line, lines
+from metis.diagnosis import DiagnosisLine, lines
 from metis.errors import Damaged, MetisError
 from metis.files import inside
 from metis.run.folder import log_file, read_log
@@ -39,7 +39,7 @@ class Opened:
         """When something of it was asked for last."""
         self._locked = False
         self._last: tuple[Any, list[Any]] = (None, [])
-        self._diagnosed: tuple[Any, list[Line]] = (None, [])
+        self._diagnosed: tuple[Any, list[DiagnosisLine]] = (None, [])
 
     @cached_property
     def index(self) -> Index:
@@ -103,12 +103,12 @@ class Opened:
         )
         return Recorded(self.folder, self.settings, {}, metrics, timings, self.label)
 
-    def diagnosis(self, run: Recorded) -> list[Line]:
+    def diagnosis(self, run: Recorded) -> list[DiagnosisLine]:
         """What became of a run, and what to change; found again with every step."""
         revision = self.index.database.one("SELECT count(*), max(rowid) FROM metrics")
         if self.kind != "run" or revision == self._diagnosed[0]:
             return self._diagnosed[1]
-        found: list[Line] = []
+        found: list[DiagnosisLine] = []
         with contextlib.suppress(MetisError):
             for path in (*self.folder.iterdir(), *segments(self.folder)):
                 inside(self.folder, path)

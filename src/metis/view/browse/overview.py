@@ -5,7 +5,7 @@ from typing import Any
 
 from metis.comparisons import plan
 from metis.comparisons.comparison import Comparison, read_comparison
-from metis.comparisons.measures import Measured
+from metis.comparisons.measures import MeasuredVariant
 from metis.comparisons.verdicts import verdicts
 from metis.errors import MetisError
 from metis.run.metrics import reasons
@@ -147,6 +147,6 @@ def _about(comparison: Comparison) -> Row:
     }
 
 
-def _points(variant: Measured, axis: str) -> list[list[float]]:
+def _points(variant: MeasuredVariant, axis: str) -> list[list[float]]:
     means = zip(variant.spent[axis].mean(axis=0), variant.accuracy.mean(axis=0), strict=True)
     return [[float(spent), float(accuracy)] for spent, accuracy in means]

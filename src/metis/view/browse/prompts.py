@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from metis.view.browse import search
-from metis.view.browse.answers import SIZE, Answers, Refused, number
+from metis.view.browse.answers import SIZE, Answers, RequestRefused, number
 from metis.view.browse.database import Database
 from metis.view.browse.steps import SHOWN, history
 
@@ -108,6 +108,6 @@ def _order(asked: str) -> str:
     if not asked:
         return NEWEST
     if name not in SORTED:
-        raise Refused(f"sort = {asked!r}: use {', '.join(SORTED)}, or one with a minus")
+        raise RequestRefused(f"sort = {asked!r}: use {', '.join(SORTED)}, or one with a minus")
     way = "DESC" if asked.startswith("-") else "ASC"
     return f"{name} IS NULL, {name} {way}, prompt"

@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, unquote
 
 from metis.errors import MetisError
 from metis.view.browse import steps
-from metis.view.browse.answers import Refused, number
+from metis.view.browse.answers import RequestRefused, number
 from metis.view.browse.opened import Opened, OpenedComparison
 from metis.view.browse.overview import Compared, overview
 
@@ -48,7 +48,7 @@ class Routes:
             return 200, _json(found)
         except Missing as error:
             return 404, _json({"error": str(error)})
-        except Refused as error:
+        except RequestRefused as error:
             return 400, _json({"error": str(error)})
         except MetisError as error:
             return 500, _json({"error": str(error)})

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metis.tasks.bfcl.calls import ApiCall, Refusal, Unreadable, parse, read
+from metis.tasks.bfcl.calls import ApiCall, RefusedCall, Unreadable, parse, read
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(10**9), 10**9) | st.text(max_size=8),
@@ -67,7 +67,7 @@ def test_an_argument_may_contain_fences_and_ends_of_thinking(around, parts):
 @given(st.text() | st.text("[](){}*=.,'abls019 \\n#:`").map("[ls({})".format))
 def test_any_text_is_calls_or_words_or_unreadable(text):
     try:
-        assert all(isinstance(call, ApiCall | Refusal) for call in read(text))
+        assert all(isinstance(call, ApiCall | RefusedCall) for call in read(text))
     except Unreadable as error:
         assert str(error)
 
@@ -113,7 +113,7 @@ def test_hostile_calls_are_refused_with_a_reason_and_nothing_runs(hostile, tmp_p
     except Unreadable as error:
         assert str(error)
     else:
-        assert found and all(isinstance(call, Refusal) and call.reason for call in found)
+        assert found and all(isinstance(call, RefusedCall) and call.reason for call in found)
         assert max(len(call.reason) for call in found) < 300
     assert not mark.exists()
 
@@ -142,7 +142,7 @@ def test_what_is_too_much_or_no_python_is_named(text):
     except Unreadable as error:
         assert 0 < len(str(error)) < 200
     else:
-        assert all(isinstance(call, Refusal) for call in found)
+        assert all(isinstance(call, RefusedCall) for call in found)
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,7 @@ class StepSize:
 
 
 @dataclass(frozen=True)
-class Memory:
+class StepMemory:
     """Bytes: what stays, and what an update adds; generation's stays too, unless vLLM sleeps."""
 
     process: float
@@ -114,13 +114,15 @@ class Memory:
         return self.held + self.generation + self.update
 
 
-def memory(shape: ModelShape, settings: LocalSettings, step: StepSize, device: Device) -> Memory:
+def memory(
+    shape: ModelShape, settings: LocalSettings, step: StepSize, device: Device
+) -> StepMemory:
     """Peak memory of a step, by part."""
     trained = settings.lora * shape.adapters if settings.lora else shape.weights
     copies = 2 if settings.kl else 1
     apart = 4.0 * trained if step.learnt else 0.0  # the policy's gradient waits for the judge's
     vllm = settings.generation == "vllm"
-    return Memory(
+    return StepMemory(
         process=CUDA if device.gpu else PROCESS,
         weights=4.0 * copies * shape.weights + (4.0 * trained if settings.lora else 0.0),
         training=12.0 * trained,

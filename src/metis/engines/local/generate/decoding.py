@@ -17,7 +17,7 @@ from transformers.masking_utils import sdpa_mask
 from metis.engines.local.generate.cache import Buffers
 from metis.engines.local.generate.prefill import prefill
 from metis.engines.local.generate.weights import empty_copy, refresh
-from metis.engines.local.model.cuda_graphs import Recorder
+from metis.engines.local.model.cuda_graphs import GraphRecorder
 from metis.engines.local.model.policy import Policy
 
 NAME = "metis_one_token"
@@ -70,7 +70,7 @@ class BufferedDecoder:
         self.every = 8 if self.bucketed else 1
         self.rows = self.width = 0
         self.buffers: Buffers | None = None
-        self.recorder = Recorder(policy.device, GRAPHS)
+        self.recorder = GraphRecorder(policy.device, GRAPHS)
         self.copy: Any = None
         self.stale = True
 

@@ -25,7 +25,7 @@ class Recording(NamedTuple):
     output: torch.Tensor
 
 
-class Recorder:
+class GraphRecorder:
     """Captures functions of tensors (no gradients) as CUDA graphs, and replays them."""
 
     def __init__(self, device: torch.device, kept: int = KEPT) -> None:

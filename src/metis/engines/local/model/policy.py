@@ -17,7 +17,7 @@ from metis.core import Chat, Message
 from metis.engines import model_files
 from metis.engines.loading import LOADING_ERRORS
 from metis.engines.local.attention import blocks
-from metis.engines.local.model.cuda_graphs import Recorder
+from metis.engines.local.model.cuda_graphs import GraphRecorder
 from metis.engines.local.model.head import Head
 from metis.engines.local.settings import LocalSettings
 from metis.engines.tokens.encoding import between_turns, separators
@@ -92,7 +92,7 @@ class Policy:
         """Tokens of the chats of the last `score` call, by identity, to reuse in training."""
         self.ends: dict[str, list[int]] = {}
         """A cache of tokenized ends of chats."""
-        self.recorder = Recorder(self.device)
+        self.recorder = GraphRecorder(self.device)
         self.weights = sum(parameter.numel() for parameter in network.parameters())
         if self.compiled:
             _compile(self.backbone)
