@@ -87,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"metis: {error}", file=sys.stderr)
         return 2
     except MemoryError:
-        print("metis: out of memory: lower batch, group or the size of the pool", file=sys.stderr)
+        print("metis: out of memory: lower batch, group or the number of prompts", file=sys.stderr)
         return 2
     except BrokenPipeError:  # whoever read this has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -24,7 +24,7 @@ def survey(
     show: bool = True,
     **settings: Any,
 ) -> SurveyResult:
-    """Before training: is there anything to gain in this pool? The same call goes on, if stopped.
+    """Before training: is there anything to gain in this training set? The same call resumes.
 
         metis.survey(model="Qwen/Qwen2.5-0.5B-Instruct", data=rows, reward=score)
 

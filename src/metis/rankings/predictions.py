@@ -41,7 +41,7 @@ class RankingFolder(Folder):
         return [PromptOutcome.of(row) for row in read_log(self.path / CALIBRATION, "outcomes")]
 
     def resume(self, total: int) -> int:
-        """The number of predictions saved, in whole rounds; what else was written is cut off."""
+        """The number of predictions saved, in whole rounds; anything after them is truncated."""
         saved = size = length = 0
         with self.predictions.open("rb") as file:
             for count, line in enumerate(file, start=1):

@@ -80,12 +80,15 @@ def _tested(run: Recorded, colour: int, rows: Sequence[tuple[float, float, float
 OCCUPANCY = "occupancy"
 MOST = 12
 """Categories that have a panel; of more, the rarest share one."""
-POOL = "share of the pool"
+POOL = "share of the training set"
 CAPTION = (
     "Share of each category among the prompts of a step. A curve that stays at zero, below the "
-    "dashed share of the pool, is a category that is starved; one far above it crowds out others."
+    "dashed share of the training set, is a category that is starved; one far above it crowds out "
+    "others."
 )
-UNKNOWN = " The share of the pool is not drawn where runs did not record it, or differ in it."
+UNKNOWN = (
+    " The share of the training set is not drawn where runs did not record it, or differ in it."
+)
 
 Shares = Mapping[int, Counter[str]]
 """Groups of each step by category."""
@@ -210,7 +213,7 @@ PER_STEP = (
         "frontier",
         "Competence frontier",
         "Mean reward of the rollouts trained on: a binary reward teaches most at the dashed line, "
-        "so a good curriculum is drawn to it: from below on a hard pool, from above on an easy "
+        "so a good curriculum is drawn to it: from below on a hard set, from above on an easy "
         "one.",
         (
             Metric(

@@ -1,7 +1,7 @@
-"""Advice on a pool, in two sentences, by the share of its prompts that are informative.
+"""Advice on a training set, in two sentences, by the share of its prompts that are informative.
 
 The bounds are those of measured runs (docs/when-it-pays.md): below 5% METIS took 0.17 to 0.68 of
-uniform sampling's rollouts, at 7% 0.74 on one pool and 1.09 on another
+uniform sampling's rollouts, at 7% 0.74 on one set and 1.09 on another
 (evidence/levels-2-to-10), at 19% 1.08 (no difference shown). Tokens that it only reads are not in
 these: of total tokens it took 0.75 to 3.4 times uniform sampling's.
 
@@ -27,7 +27,7 @@ def advice(facts: SurveyFacts, group: int) -> str:
     if facts.cut_off >= MOSTLY:
         return (
             f"{facts.cut_off:.0%} of the answers were truncated: {LONGER}, and survey "
-            "again. What looks all-fail may only be cut short."
+            "again. What looks all-fail may only be truncated."
         )
     if not share.value:
         return _nothing(facts, group, share.high)
@@ -52,7 +52,7 @@ def advice(facts: SurveyFacts, group: int) -> str:
         )
     return (
         f"{fact}: most rollouts of uniform sampling teach nothing, and {ceiling}. Use METIS "
-        f"(curriculum=metis) where rollouts are what costs: on pools of additions like this one it "
+        f"(curriculum=metis) where rollouts are what costs: on sets of additions like this one it "
         f"took {_range('rollouts')} of the rollouts, and {_range('total')} of the total tokens, "
         "since it reads every candidate."
     )
@@ -66,7 +66,7 @@ def _doubt(share: Share) -> str:
 
 
 def _range(cost: str) -> str:
-    """The range of METIS's cost on measured pools where informative prompts are rare."""
+    """The range of METIS's cost on measured training sets where informative prompts are rare."""
     ratios = [getattr(pool.costs["metis"], cost) for pool in POOLS if pool.informative <= RARE]
     return f"{min(ratios):.2f} to {max(ratios):.2f}"
 
@@ -74,7 +74,7 @@ def _range(cost: str) -> str:
 def _nothing(facts: SurveyFacts, group: int, most: float) -> str:
     shares = facts.shares()
     counted = (
-        f"None of {len(facts.outcomes)} prompts is informative (at most {most:.1%} of the pool)"
+        f"None of {len(facts.outcomes)} prompts is informative (at most {most:.1%} of all prompts)"
     )
     if shares["all-pass"].value > shares["all-fail"].value:
         return (

@@ -1,4 +1,4 @@
-"""Rollouts of a random sample of a pool, written down as they come, and the seconds of a step."""
+"""Rolls out a random sample of a training set, saved round by round, and times a step."""
 
 import json
 import random
@@ -133,7 +133,7 @@ class SurveyFolder(Folder):
     LOGS: ClassVar = ("outcomes",)
 
     def resume(self, count: int, size: int) -> list[PromptOutcome]:
-        """The outcomes of whole rounds of `size` prompts; what else was written is cut off."""
+        """The outcomes of whole rounds of `size` prompts; anything after them is truncated."""
         lines = (self.path / "outcomes.jsonl").read_bytes().splitlines(keepends=True)
         whole = [line for line in lines if line.endswith(b"\n")]
         if len(whole) < count:
@@ -146,7 +146,7 @@ class SurveyFolder(Folder):
 
 
 def sampled(pool: Pool, count: int, seed: int) -> list[Prompt]:
-    """Prompts of the pool, drawn without replacement; all where there are no more."""
+    """Training prompts sampled without replacement; all if there are no more."""
     return random.Random(seed).sample(list(pool.prompts), min(count, len(pool)))
 
 

@@ -37,7 +37,7 @@ FOLDER = Path("surveys")
 
 def add(commands: Commands) -> None:
     """Add the command to the parser's."""
-    summary = "before training: is there anything to gain in this pool?"
+    summary = "before training: is there anything to gain in this training set?"
     parser = add_command(commands, "survey", run, summary, HELP)
     option = parser.add_argument
     option("settings", nargs="*", metavar="RECIPE | key=value")

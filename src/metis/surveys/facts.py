@@ -1,4 +1,4 @@
-"""Facts of a pool from the outcomes of a random sample of it."""
+"""Facts of a training set, from the outcomes of a random sample of it."""
 
 import math
 from collections import Counter
@@ -63,7 +63,7 @@ class Share(NamedTuple):
 
 @dataclass(frozen=True)
 class SurveyFacts:
-    """Facts of a pool, estimated from a sample."""
+    """Facts of a training set, estimated from a sample."""
 
     outcomes: Sequence[PromptOutcome]
 

@@ -2,7 +2,7 @@
 
 A gzip of JSON lines. The first says what was surveyed: settings, versions, the size of the pool.
 Each other line is a prompt: its id, the rewards and lengths of its rollouts, how many failed and
-how many were cut off. No texts: they are those of the data set, joined by id. The same outcomes
+how many were truncated. No texts: they are those of the data set, joined by id. The same outcomes
 make the same bytes.
 """
 

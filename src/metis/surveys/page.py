@@ -1,4 +1,4 @@
-"""`survey.md`: the facts of a pool as tables, and the advice that follows."""
+"""`survey.md`: the facts of a training set as tables, and the advice that follows."""
 
 from collections.abc import Iterator, Mapping
 
@@ -33,7 +33,7 @@ def page(
         "# Survey\n",
         f"{len(facts.outcomes):,} of {pool:,} prompts, {group} rollouts each.{learner}\n",
         f"**{advice(facts, group)}**\n",
-        "## The pool\n",
+        "## The training set\n",
         _shares(facts),
         *_by_category(facts),
         "## Mean reward of a prompt\n",
@@ -102,10 +102,10 @@ def _place(facts: SurveyFacts) -> Iterator[str]:
         cost = pool.costs["metis"]
         cells = [f"{pool.informative:.1%}", f"{cost.rollouts:.2f}", f"{cost.total:.2f}"]
         rows.append((pool.informative, cells))
-    rows.append((share, [f"**{share:.1%}**", "**this pool**", ""]))
+    rows.append((share, [f"**{share:.1%}**", "**this training set**", ""]))
     ordered = sorted(rows, key=lambda row: -row[0])
     header = ["informative at first", "METIS's rollouts to equal accuracy, uniform sampling's = 1"]
-    yield "## Among measured pools\n"
+    yield "## Among measured training sets\n"
     yield markdown_table([[*header, "its total tokens"], *(row for _, row in ordered)])
     yield "Additions, SmolLM2-135M, three seeds (docs/when-it-pays.md): elsewhere a hint.\n"
 
@@ -114,7 +114,7 @@ def _answers(facts: SurveyFacts) -> str:
     rows = [
         ["tokens of an answer: median", f"{facts.length(0.5):,.0f}"],
         ["tokens of an answer: 95th percentile", f"{facts.length(0.95):,.0f}"],
-        ["answers cut off", f"{facts.cut_off:.1%}"],
+        ["answers truncated", f"{facts.cut_off:.1%}"],
         ["rollouts failed", f"{facts.failed:.1%}"],
     ]
     if facts.waste is not None:

@@ -1,7 +1,7 @@
 """Sums of graded difficulty, made on the spot: the task of the quickstart.
 
 Levels are categories: level k has sums of two numbers with k + 1 digits between them, from one
-digit each to eight. Levels far beyond a model make a pool as hopeless as wanted. The answer is the
+digit each to eight. Levels far beyond a model give all-fail prompts in any share. The answer is the
 last number of a reply, so that a small model needs no format to earn its first rewards.
 """
 

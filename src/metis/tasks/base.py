@@ -30,7 +30,7 @@ class Episode(Protocol):
 
 
 class Task(Protocol):
-    """A pool to train on, a disjoint set to test on, and how answers are scored."""
+    """Training prompts, disjoint test prompts, and how answers are scored."""
 
     @property
     def rewards(self) -> Rewards: ...
@@ -43,7 +43,7 @@ class Task(Protocol):
 
 
 class Split:
-    """The pools of a task that holds its prompts: to train on, and to test on."""
+    """The training and the test prompts of a task that holds them."""
 
     _training: Sequence[Prompt]
     _heldout: Sequence[Prompt]

@@ -55,7 +55,7 @@ class GymTask(Split):
         if len(self.items) < wanted:
             raise MetisError(
                 f"task.prompts + task.heldout = {wanted}: {settings.dataset} with this config made "
-                f"only {len(self.items)} different problems; use a smaller pool or a richer config"
+                f"only {len(self.items)} different problems; use fewer prompts or a richer config"
             )
         prompts = [self._prompt(name) for name in list(self.items)[:wanted]]
         random.Random(seed).shuffle(prompts)

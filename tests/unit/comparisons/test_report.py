@@ -114,7 +114,7 @@ def test_comparing_writes_the_page_beside_the_table(trained):
         "Time and overhead",
     ):
         assert f"|{title}|" in page
-    assert "|share of the pool|" in page and "uniform, bold against metis" in page
+    assert "|share of the training set|" in page and "uniform, bold against metis" in page
     assert "seconds to its own best (ΔT)" in page, "runs were alone on the device"
     expected = (
         "metis compare engine=simulated steps=24 evaluate=4 batch=8 engine.prompts=200 data_seed=0 "
